@@ -1,0 +1,47 @@
+# Two commands do everything on a fresh machine: `make validate` (the main job) and `make test`.
+# The virtual environment is made on first use and remade when the dependencies change.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+OUT    ?= results/validate
+
+.PHONY: validate quick test lint typecheck imports pytest thorough clean
+
+validate: $(VENV)/.installed
+	$(BIN)/smlab validate --out $(OUT)
+
+quick: $(VENV)/.installed
+	$(BIN)/smlab validate --quick --out $(OUT)
+
+test: lint typecheck imports pytest
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+typecheck: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+imports: $(VENV)/.installed-dev
+	$(BIN)/lint-imports
+
+pytest: $(VENV)/.installed-dev
+	$(BIN)/pytest -q -n 2
+
+# The long profiles, by hand.
+thorough: $(VENV)/.installed-dev
+	$(BIN)/pytest -q -n 2 --thorough
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) results build *.egg-info

@@ -1,0 +1,107 @@
+"""The instruction classes that a warp program can use, and the stall reasons that they cause.
+
+This is the one file to read before adding an instruction class. An arithmetic class that runs on an existing pipe is one
+line in `CLASSES`; one with a pipe of its own also needs the constants ``pipe.<name>.*`` in the GPU descriptions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Reason(IntEnum):
+    """What a resident warp does with a cycle; named as Nsight Compute names its warp states.
+
+    The order is the order of the columns of every stall table.
+    """
+
+    SELECTED = 0
+    NOT_SELECTED = 1
+    WAIT = 2
+    SHORT_SCOREBOARD = 3
+    LONG_SCOREBOARD = 4
+    MIO_THROTTLE = 5
+    LG_THROTTLE = 6
+    MATH_PIPE_THROTTLE = 7
+    BARRIER = 8
+    DRAIN = 9
+    DISPATCH_STALL = 10
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+
+class Unit(IntEnum):
+    """Where an instruction goes when it has been issued."""
+
+    PIPE = 0  # an arithmetic pipe: fixed latency, the pipe accepts one every `interval` cycles
+    THINK = (
+        1  # no unit at all: the result is there after a given time (everything that a study does not model)
+    )
+    SHARED = 2  # the shared-memory pipe, behind its bounded queue
+    ATOMIC = 3  # the shared-memory atomic unit, behind its bounded queue
+    GLOBAL = 4  # the load/store unit to L1, L2 and DRAM, behind its bounded queue
+    BARRIER = 5  # the block's barrier
+
+
+@dataclass(frozen=True)
+class InstructionClass:
+    """One class of warp-instructions.
+
+    ``pipe`` names the constants ``pipe.<pipe>.*`` of the GPU description (unit PIPE only). ``operation`` tells the
+    operations of one unit apart: ``add``, ``cas``, ``popc_inc`` for the atomic unit; ``load``, ``store`` for memory.
+    ``result_reason`` is what a warp waits with while it needs this instruction's result; ``full_reason`` is what it waits
+    with while the unit cannot take the instruction.
+    """
+
+    name: str
+    unit: Unit
+    result_reason: Reason
+    full_reason: Reason
+    pipe: str = ""
+    operation: str = ""
+
+    @property
+    def code(self) -> int:
+        """The class's number in traces: its place in `CLASSES`."""
+        return _CODES[self.name]
+
+
+def _pipe(name: str, result_reason: Reason = Reason.WAIT) -> InstructionClass:
+    return InstructionClass(name, Unit.PIPE, result_reason, Reason.MATH_PIPE_THROTTLE, pipe=name)
+
+
+def _memory(name: str, unit: Unit, operation: str) -> InstructionClass:
+    if unit is Unit.GLOBAL:
+        return InstructionClass(name, unit, Reason.LONG_SCOREBOARD, Reason.LG_THROTTLE, operation=operation)
+    return InstructionClass(name, unit, Reason.SHORT_SCOREBOARD, Reason.MIO_THROTTLE, operation=operation)
+
+
+CLASSES: dict[str, InstructionClass] = {
+    c.name: c
+    for c in (
+        _pipe("int32"),
+        _pipe("fp32"),
+        _pipe("fp64"),
+        _pipe("fp16"),
+        _pipe("sfu", Reason.SHORT_SCOREBOARD),
+        _pipe("control"),
+        InstructionClass("think", Unit.THINK, Reason.WAIT, Reason.WAIT),
+        _memory("shared-load", Unit.SHARED, "load"),
+        _memory("shared-store", Unit.SHARED, "store"),
+        _memory("atomic-add", Unit.ATOMIC, "add"),
+        _memory("atomic-cas", Unit.ATOMIC, "cas"),
+        _memory("atomic-popc-inc", Unit.ATOMIC, "popc_inc"),
+        _memory("global-load", Unit.GLOBAL, "load"),
+        _memory("global-store", Unit.GLOBAL, "store"),
+        InstructionClass("barrier", Unit.BARRIER, Reason.BARRIER, Reason.BARRIER),
+    )
+}
+
+_CODES = {name: code for code, name in enumerate(CLASSES)}
+CLASS_NAMES: tuple[str, ...] = tuple(CLASSES)
+PIPES: tuple[str, ...] = tuple(dict.fromkeys(c.pipe for c in CLASSES.values() if c.pipe))
+ATOMIC_OPERATIONS: tuple[str, ...] = ("add", "cas", "popc_inc")
+QUEUED_UNITS: tuple[Unit, ...] = (Unit.SHARED, Unit.ATOMIC, Unit.GLOBAL)

@@ -1,0 +1,249 @@
+"""Turn a kernel into what the engines execute: flat code, resolved dependences, costs in ticks, random numbers drawn.
+
+Both engines read the same lowered kernel, so the arithmetic of addresses and all randomness are settled here, once. Each
+random instruction of each warp has a stream of its own, spawned from the seed by (warp, instruction): two variants of a
+study that share a warp's instruction see the same numbers for it, whatever else differs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hw_bench.errors import SmlabError
+from sim.instructions import InstructionClass, Unit
+from sim.machine import TICKS_PER_CYCLE, Machine
+from sim.patterns import Affine, RandomBytes, RandomWords, passes
+from sim.workload import Duration, Instruction, Kernel, Loop, Program, check_fits
+
+MAX_DRAWS = 2**27
+"""Random numbers that one kernel may need; more are refused rather than exhausting the memory."""
+
+
+ADDRESSES, TIMES = 0, 1
+"""What a random stream is for."""
+
+
+@dataclass(frozen=True)
+class LoopBegin:
+    """Enter a loop: set its counter."""
+
+    count: int
+
+
+@dataclass(frozen=True)
+class LoopEnd:
+    """End of a loop's body: go back to ``start`` (the first item of the body) until the counter is used up."""
+
+    start: int
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One static instruction, lowered.
+
+    ``slot`` numbers the instructions of its program; ``after`` holds slots. ``passes`` and ``work`` are constants, or
+    arrays of shape ``(warps of the grid, executions)`` where executions differ. ``work`` is the occupancy of a queued
+    unit in ticks or the time of a ``think`` in cycles. ``addresses`` holds random byte addresses
+    ``(warps, executions, lanes)``; affine ones stay in ``affine``.
+    """
+
+    slot: int
+    cls: InstructionClass
+    after: tuple[int, ...]
+    lanes: int
+    returns: bool
+    passes: int | NDArray[np.int64]
+    work: int | NDArray[np.int64]
+    affine: Affine | None = None
+    addresses: NDArray[np.int64] | None = None
+
+
+Code = tuple[Operation | LoopBegin | LoopEnd, ...]
+
+
+@dataclass(frozen=True)
+class LoweredProgram:
+    """Flat code of one program; ``slots`` is the number of its static instructions."""
+
+    name: str
+    code: Code
+    operations: tuple[Operation, ...]
+
+    @property
+    def slots(self) -> int:
+        return len(self.operations)
+
+
+@dataclass(frozen=True)
+class LoweredKernel:
+    """A kernel ready to run on ``machine``."""
+
+    kernel: Kernel
+    machine: Machine
+    seed: int
+    programs: tuple[LoweredProgram, ...]
+
+
+def lower(kernel: Kernel, machine: Machine, seed: int = 0) -> LoweredKernel:
+    """Check that the kernel fits the machine and lower it; `SmlabError` where it does not."""
+    check_fits(kernel, machine)
+    draws = sum(
+        _draws(instruction, times) * _warps_with_role(kernel, index)
+        for index, program in enumerate(kernel.programs)
+        for instruction, times in program.instructions()
+    )
+    if draws > MAX_DRAWS:
+        raise SmlabError.at(kernel.name, "needs too many random numbers", draws, f"at most {MAX_DRAWS}")
+    return LoweredKernel(
+        kernel=kernel,
+        machine=machine,
+        seed=seed,
+        programs=tuple(
+            _lower_program(kernel, index, p, machine, seed) for index, p in enumerate(kernel.programs)
+        ),
+    )
+
+
+def _draws(instruction: Instruction, times: int) -> int:
+    return times * instruction.lanes if instruction.random else 0
+
+
+def _warps_with_role(kernel: Kernel, index: int) -> int:
+    counts = [sum(role == index for role in row) for row in kernel.roles]
+    return counts[0] * kernel.blocks if len(counts) == 1 else sum(counts)
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What lowering an instruction needs to know beyond the instruction: where it stands and who executes it."""
+
+    kernel: Kernel
+    machine: Machine
+    seed: int
+    warps: tuple[int, ...]  # the warps of the grid, numbered over all blocks, that run this program
+
+    @property
+    def all_warps(self) -> int:
+        return self.kernel.blocks * self.kernel.warps_per_block
+
+    def where(self, instruction: Instruction) -> str:
+        return f"{self.kernel.name}: {instruction.op}"
+
+    def stream(self, warp: int, slot: int, purpose: int) -> np.random.Generator:
+        """The instruction's own random numbers in this warp, apart for `ADDRESSES` and `TIMES`."""
+        key = (warp, slot, purpose)
+        return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy=self.seed, spawn_key=key)))
+
+
+def _lower_program(
+    kernel: Kernel, index: int, program: Program, machine: Machine, seed: int
+) -> LoweredProgram:
+    listed = list(program.instructions())
+    slots = {instruction.name: slot for slot, (instruction, _) in enumerate(listed) if instruction.name}
+    warps = tuple(
+        block * kernel.warps_per_block + warp
+        for block in range(kernel.blocks)
+        for warp in range(kernel.warps_per_block)
+        if kernel.role(block, warp) == index
+    )
+    context = _Context(kernel, machine, seed, warps)
+    operations = tuple(
+        _lower_instruction(
+            context, instruction, slot, times, tuple(slots[name] for name in instruction.after)
+        )
+        for slot, (instruction, times) in enumerate(listed)
+    )
+    code: list[Operation | LoopBegin | LoopEnd] = []
+    remaining = iter(operations)
+
+    def emit(body: tuple[Instruction | Loop, ...]) -> None:
+        for item in body:
+            if isinstance(item, Loop):
+                code.append(LoopBegin(item.count))
+                start = len(code)
+                emit(item.body)
+                code.append(LoopEnd(start))
+            else:
+                code.append(next(remaining))
+
+    emit(program.body)
+    return LoweredProgram(program.name, tuple(code), operations)
+
+
+def _lower_instruction(
+    context: _Context, instruction: Instruction, slot: int, times: int, after: tuple[int, ...]
+) -> Operation:
+    cls, machine = instruction.cls, context.machine
+    count: int | NDArray[np.int64] = 1
+    work: int | NDArray[np.int64] = 0
+    affine: Affine | None = None
+    addresses: NDArray[np.int64] | None = None
+    if cls.unit in (Unit.SHARED, Unit.ATOMIC):
+        count = _bank_passes(context, instruction, slot, times)
+    if cls.unit is Unit.SHARED:
+        work = count * machine.shared_pass_ticks
+    elif cls.unit is Unit.ATOMIC and instruction.duration is None:
+        timing = machine.atomic(cls.operation)
+        work = timing.base_ticks + count * timing.pass_ticks
+    elif cls.unit is Unit.ATOMIC and instruction.duration is not None:
+        work = _durations(context, instruction.duration, slot, times, TICKS_PER_CYCLE)
+    elif cls.unit is Unit.THINK and instruction.duration is not None:
+        work = _durations(context, instruction.duration, slot, times, 1)
+    elif cls.unit is Unit.GLOBAL and isinstance(instruction.memory, RandomBytes):
+        addresses = np.zeros((context.all_warps, times, instruction.lanes), dtype=np.int64)
+        for warp in context.warps:
+            addresses[warp] = instruction.memory.draw(
+                context.stream(warp, slot, ADDRESSES), times, instruction.lanes
+            )
+    elif cls.unit is Unit.GLOBAL and isinstance(instruction.memory, Affine):
+        affine = instruction.memory
+    returns = instruction.returns and cls.operation != "store"
+    return Operation(slot, cls, after, instruction.lanes, returns, count, work, affine, addresses)
+
+
+def _bank_passes(
+    context: _Context, instruction: Instruction, slot: int, times: int
+) -> int | NDArray[np.int64]:
+    """Passes over the banks, one number or ``(warps, executions)``; refuses words outside the block's memory."""
+    pattern, banks, operation = instruction.shared, context.machine.banks, instruction.cls.operation
+    result: int | NDArray[np.int64]
+    if isinstance(pattern, RandomWords):
+        last_word = pattern.count - 1
+        result = np.ones((context.all_warps, times), dtype=np.int64)
+        for warp in context.warps:
+            result[warp] = passes(
+                operation,
+                pattern.draw(context.stream(warp, slot, ADDRESSES), times, instruction.lanes),
+                banks,
+            )
+    else:
+        words = pattern.words(instruction.lanes, banks)
+        last_word = int(words.max())
+        result = int(passes(operation, words[None, :], banks)[0])
+        if int(words.min()) < 0:
+            raise SmlabError.at(context.where(instruction), "a negative word address", int(words.min()))
+    needed, given = (last_word + 1) * context.machine.bank_bytes, context.kernel.shared_bytes_per_block
+    if needed > given:
+        raise SmlabError.at(
+            context.where(instruction),
+            "touches shared memory beyond the block's own",
+            f"{needed} bytes",
+            f"at most shared_bytes_per_block = {given}",
+        )
+    return result
+
+
+def _durations(
+    context: _Context, duration: Duration, slot: int, times: int, units_per_cycle: int
+) -> int | NDArray[np.int64]:
+    """A time in units of ``1/units_per_cycle`` cycles, at least one cycle; drawn for each execution where random."""
+    if duration.distribution == "fixed":
+        return max(units_per_cycle, round(duration.mean_cycles * units_per_cycle))
+    result = np.full((context.all_warps, times), units_per_cycle, dtype=np.int64)
+    for warp in context.warps:
+        drawn = context.stream(warp, slot, TIMES).exponential(duration.mean_cycles, size=times)
+        result[warp] = np.maximum(units_per_cycle, np.floor(drawn * units_per_cycle + 0.5))
+    return result

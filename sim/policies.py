@@ -1,0 +1,40 @@
+"""Warp scheduler policies: which of the eligible warps issues.
+
+This is the one file to read before adding a policy: write a function and put it into `POLICIES`. A policy sees the
+eligible warps of one scheduler in the order of their slots, and the warp that this scheduler issued last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+
+class Candidate(Protocol):
+    """What a policy may look at: ``age`` counts launches (smaller is older), ``slot`` is the warp's place on the SM."""
+
+    age: int
+    slot: int
+
+
+def gto(eligible: Sequence[Candidate], last: Candidate | None) -> Candidate:
+    """Greedy then oldest: stay with the warp that issued last while it can issue, else take the oldest."""
+    if last is not None and any(w is last for w in eligible):
+        return last
+    return oldest(eligible, last)
+
+
+def lrr(eligible: Sequence[Candidate], last: Candidate | None) -> Candidate:
+    """Loose round robin: the first eligible warp after the slot that issued last, wrapping around."""
+    after = -1 if last is None else last.slot
+    return next((w for w in eligible if w.slot > after), eligible[0])
+
+
+def oldest(eligible: Sequence[Candidate], last: Candidate | None) -> Candidate:
+    """The warp that was launched first."""
+    return min(eligible, key=lambda w: w.age)
+
+
+Policy = Callable[[Sequence[Candidate], Candidate | None], Candidate]
+
+POLICIES: dict[str, Policy] = {"gto": gto, "lrr": lrr, "oldest": oldest}

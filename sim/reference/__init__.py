@@ -1,0 +1,69 @@
+"""The reference engine: the semantics of SEMANTICS.md in SimPy, written to be read.
+
+`gpu` holds the dispatcher, `sm` an SM and its issue stage, `scheduler` the warp schedulers, `units` and `memory` what
+instructions are issued to, `warp` what is resident, `clock` the phases of a cycle, `record` what is written down.
+"""
+
+from __future__ import annotations
+
+import time
+
+from sim.instructions import Unit
+from sim.lowering import LoweredKernel
+from sim.reference.gpu import Progress, SimulatedGpu
+from sim.reference.record import Record
+from sim.result import BlockTable, IssueTrace, JobTrace, MemoryTruth, SimResult, SmTruth, SpanTrace, WarpTable
+
+__all__ = ["Progress", "Record", "run"]
+
+
+def run(
+    lowered: LoweredKernel,
+    keep: Record = Record.ATOMICS,
+    max_cycles: int | None = None,
+    progress: Progress | None = None,
+) -> SimResult:
+    """Simulate a lowered kernel to its end."""
+    begun = time.perf_counter()
+    gpu = SimulatedGpu(lowered, keep, progress)
+    gpu.run(max_cycles)
+    record = gpu.recorder
+    everything = keep is Record.ALL
+    return SimResult(
+        kernel=lowered.kernel.name,
+        gpu=lowered.machine.name,
+        engine="simpy",
+        policy=lowered.machine.policy,
+        seed=lowered.seed,
+        max_warps=lowered.machine.max_warps,
+        cycles=gpu.cycles,
+        warp_instructions=sum(sm.warp_instructions for sm in gpu.sms),
+        wall_s=time.perf_counter() - begun,
+        sms=tuple(
+            SmTruth(
+                sm=sm.index,
+                warp_instructions=sm.warp_instructions,
+                resident_warp_cycles=sm.resident.area,
+                active_cycles=sm.resident.busy,
+                atomic_arrivals=sm.atomics.ups,
+                atomic_completions=sm.atomics.downs,
+                atomic_cas_jobs=sm.atomic_cas.ups,
+                atomic_job_cycles=sm.atomics.area,
+                atomic_cas_job_cycles=sm.atomic_cas.area,
+                atomic_busy_cycles=sm.atomics.busy,
+                atomic_occupied_cycles=sm.units[Unit.ATOMIC].occupied_cycles,
+                thread_operations=sm.atomic_lanes,
+                atomic_passes=sm.atomic_passes,
+                shared_occupied_cycles=sm.units[Unit.SHARED].occupied_cycles,
+                l1_sector_hits=sm.load_store.l1.hits,
+                l1_sector_misses=sm.load_store.l1.misses,
+            )
+            for sm in gpu.sms
+        ),
+        memory=MemoryTruth(gpu.memory.l2.hits, gpu.memory.l2.misses, gpu.memory.dram_sectors),
+        warps=WarpTable.from_rows(record.warps, record.stalls),
+        blocks=BlockTable.from_rows(record.blocks),
+        jobs=None if keep is Record.TOTALS else JobTrace.from_rows(record.jobs),
+        issues=IssueTrace.from_rows(record.issues) if everything else None,
+        spans=SpanTrace.from_rows(record.spans) if everything else None,
+    )

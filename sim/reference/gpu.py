@@ -1,0 +1,79 @@
+"""The whole simulated GPU: SMs, memory, and the dispatcher that hands out blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hw_bench.errors import SmlabError
+from sim.lowering import LoweredKernel
+from sim.reference.clock import Clock, Phase
+from sim.reference.memory import MemorySystem
+from sim.reference.record import Record, Recorder
+from sim.reference.sm import StreamingMultiprocessor
+from sim.reference.warp import Block
+
+Progress = Callable[[int, int], None]
+"""Told, now and then, how many blocks have retired and how many there are."""
+
+
+class SimulatedGpu:
+    """Runs one lowered kernel from its launch in cycle 0 to the retirement of its last block."""
+
+    def __init__(self, lowered: LoweredKernel, keep: Record, progress: Progress | None = None) -> None:
+        self.lowered = lowered
+        self.clock = Clock()
+        self.recorder = Recorder(keep)
+        self.progress = progress
+        self.memory = MemorySystem(lowered.machine)
+        self.sms = [
+            StreamingMultiprocessor(i, self.clock, lowered, self.memory, self.recorder, self._retired)
+            for i in range(lowered.kernel.sms)
+        ]
+        self.next_block = 0
+        self.retired_blocks = 0
+        self.cycles = 0
+        self._retiring: list[tuple[StreamingMultiprocessor, Block]] = []
+        self.clock.call(0, Phase.DISPATCH, self._dispatch)
+
+    def run(self, max_cycles: int | None = None) -> None:
+        """Run to the end of the kernel; `SmlabError` when ``max_cycles`` pass first or when nothing can happen any more."""
+        env = self.clock.env
+        if max_cycles is None:
+            env.run()
+        else:
+            env.run(until=max_cycles + 1)
+        if self.retired_blocks < self.lowered.kernel.blocks:
+            where = f"{self.lowered.kernel.name} on {self.lowered.machine.name}"
+            if max_cycles is not None and env.peek() < float("inf"):
+                raise SmlabError.at(
+                    where, "not finished after the allowed cycles", max_cycles, "a larger max_cycles"
+                )
+            raise SmlabError.at(where, "the simulation came to a stop with blocks unfinished", self.clock.now)
+
+    def _retired(self, sm: StreamingMultiprocessor, block: Block) -> None:
+        if not self._retiring:
+            self.clock.call(0, Phase.DISPATCH, self._dispatch)
+        self._retiring.append((sm, block))
+
+    def _dispatch(self) -> None:
+        """Retire the blocks that finished in this cycle, then hand out blocks while an SM has room.
+
+        The next block goes to the SM with the fewest resident blocks; among equals, to the one with the lowest index.
+        """
+        now = self.clock.now
+        for sm, block in self._retiring:
+            block.retire = now
+            sm.retire(block)
+            self.recorder.block(block, sm.index)
+            self.retired_blocks += 1
+        self._retiring.clear()
+        while self.next_block < self.lowered.kernel.blocks:
+            open_sms = [sm for sm in self.sms if sm.has_room()]
+            if not open_sms:
+                break
+            min(open_sms, key=lambda sm: (sm.resident_blocks, sm.index)).launch(self.next_block)
+            self.next_block += 1
+        if self.progress is not None:
+            self.progress(self.retired_blocks, self.lowered.kernel.blocks)
+        if self.retired_blocks == self.lowered.kernel.blocks:
+            self.cycles = now

@@ -1,0 +1,92 @@
+"""A warp scheduler: looks at its warps, says what each is waiting for, and issues from one of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from sim.instructions import Reason, Unit
+from sim.policies import POLICIES
+from sim.reference.warp import Warp
+
+if TYPE_CHECKING:
+    from sim.reference.sm import StreamingMultiprocessor
+
+NEVER = 1 << 62
+UNKNOWN = 0
+"""In place of a cycle: the wait ends with an event that wakes the scheduler, not at a time known now."""
+
+
+class Scheduler:
+    """One of the schedulers of an SM; it issues at most one warp-instruction a cycle.
+
+    It looks only in cycles in which something may have changed for one of its warps (`next_look`); in between, every warp
+    keeps the reason of the last look.
+    """
+
+    def __init__(self, sm: StreamingMultiprocessor, index: int) -> None:
+        self.sm = sm
+        self.index = index
+        self.policy = POLICIES[sm.machine.policy]
+        self.warps: list[Warp] = []  # resident ones, by slot
+        self.last: Warp | None = None
+        self.next_look = NEVER
+        self.pipe_free = dict.fromkeys(sm.machine.pipes, 0)
+
+    def add(self, warp: Warp) -> None:
+        self.warps.append(warp)
+        self.warps.sort(key=lambda w: w.slot)
+
+    def look(self, now: int) -> None:
+        """Settle what each warp does with this cycle, issue one if one can, and say when to look again."""
+        self.next_look = NEVER
+        eligible: list[Warp] = []
+        wake = NEVER
+        for warp in self.warps:
+            obstacle = self._obstacle(warp, now)
+            if obstacle is None:
+                eligible.append(warp)
+                continue
+            reason, until = obstacle
+            if reason is not warp.reason:
+                self.sm.charge(warp, now, reason)
+            if until != UNKNOWN:
+                wake = min(wake, until)
+        if eligible:
+            chosen = cast(Warp, self.policy(eligible, self.last))
+            self.last = chosen
+            for warp in eligible:
+                reason = Reason.SELECTED if warp is chosen else Reason.NOT_SELECTED
+                if reason is not warp.reason:
+                    self.sm.charge(warp, now, reason)
+            self.sm.issue(chosen, self, now)
+            wake = now + 1
+        if wake != NEVER:
+            self.sm.wake(self, wake)
+
+    def _obstacle(self, warp: Warp, now: int) -> tuple[Reason, int] | None:
+        """Why the warp cannot issue in this cycle and until when (`UNKNOWN` for an event), or None if it can.
+
+        The order is part of the semantics: what the warp itself needs comes before what its unit lacks.
+        """
+        if warp.at_barrier:
+            return Reason.BARRIER, UNKNOWN
+        operation = warp.next
+        if operation is None:
+            return Reason.DRAIN, UNKNOWN
+        if now < warp.ready:
+            return Reason.DISPATCH_STALL, warp.ready
+        dependence = warp.dependence(now)
+        if dependence is not None:
+            return dependence
+        cls = operation.cls
+        if cls.unit is Unit.PIPE:
+            free = self.pipes_of(cls.pipe)[cls.pipe]
+            return (cls.full_reason, free) if free > now else None
+        if cls.unit in self.sm.units and not self.sm.units[cls.unit].has_room():
+            self.sm.waiting_for_room[cls.unit].add(self.index)
+            return cls.full_reason, UNKNOWN
+        return None
+
+    def pipes_of(self, pipe: str) -> dict[str, int]:
+        """Where the moment at which this pipe is free is kept: with the scheduler, or with the SM if they share it."""
+        return self.sm.pipe_free if self.sm.machine.pipes[pipe].per_sm else self.pipe_free

@@ -1,0 +1,234 @@
+"""A streaming multiprocessor: residency, the issue stage, what becomes of an issued instruction, barriers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sim.instructions import QUEUED_UNITS, Reason, Unit
+from sim.lowering import LoweredKernel, Operation
+from sim.reference.clock import Clock, Phase
+from sim.reference.memory import LoadStoreUnit, MemorySystem
+from sim.reference.record import Meter, Recorder
+from sim.reference.scheduler import Scheduler
+from sim.reference.units import AtomicUnit, FifoUnit, SharedMemoryPipe
+from sim.reference.warp import Block, Job, Warp
+from sim.workload import NO_WARP, blocks_per_sm
+
+
+class StreamingMultiprocessor:
+    """One SM. ``retired`` is called when a block's last warp has finished."""
+
+    def __init__(
+        self,
+        index: int,
+        clock: Clock,
+        lowered: LoweredKernel,
+        memory: MemorySystem,
+        recorder: Recorder,
+        retired: Callable[[StreamingMultiprocessor, Block], None],
+    ) -> None:
+        self.index = index
+        self.clock = clock
+        self.lowered = lowered
+        self.machine = machine = lowered.machine
+        self.recorder = recorder
+        self.retired = retired
+        self.load_store = LoadStoreUnit(clock, self, machine, memory)
+        self.units: dict[Unit, FifoUnit] = {
+            Unit.SHARED: SharedMemoryPipe(clock, self, machine),
+            Unit.ATOMIC: AtomicUnit(clock, self, machine),
+            Unit.GLOBAL: self.load_store,
+        }
+        self.waiting_for_room: dict[Unit, set[int]] = {unit: set() for unit in QUEUED_UNITS}
+        self.schedulers = [Scheduler(self, i) for i in range(machine.schedulers)]
+        self.pipe_free = dict.fromkeys(machine.pipes, 0)
+        self.first_scheduler = 0  # who looks first: the one after the last that issued into a queue
+        self.looks: set[int] = set()
+        self.free_slots = list(range(machine.max_warps))
+        self.most_blocks = blocks_per_sm(lowered.kernel, machine)
+        self.resident_blocks = 0
+        self.launched_warps = 0
+        self.jobs = 0
+        self.warp_instructions = 0
+        self.resident = Meter()
+        self.atomics = Meter()
+        self.atomic_cas = Meter()
+        self.atomic_lanes = 0
+        self.atomic_passes = 0
+
+    # Residency
+
+    def has_room(self) -> bool:
+        return self.resident_blocks < self.most_blocks
+
+    def launch(self, index: int) -> Block:
+        """Make a block resident now; its warps may issue after the launch latency."""
+        kernel, now = self.lowered.kernel, self.clock.now
+        block = Block(index, now)
+        self.resident_blocks += 1
+        for place in range(kernel.warps_per_block):
+            role = kernel.role(index, place)
+            if role == NO_WARP:
+                continue
+            slot = self.free_slots.pop(0)
+            warp = Warp(
+                block=block,
+                index=index * kernel.warps_per_block + place,
+                program=self.lowered.programs[role],
+                slot=slot,
+                age=self.launched_warps,
+                launch=now,
+            )
+            warp.ready = now + self.machine.block_launch_cycles
+            self.launched_warps += 1
+            block.warps.append(warp)
+            scheduler = self.scheduler_of(warp)
+            scheduler.add(warp)
+            self.wake(scheduler, now)
+        block.unfinished = block.executing = len(block.warps)
+        self.resident.change(now, len(block.warps))
+        return block
+
+    def retire(self, block: Block) -> None:
+        """Give the block's room back."""
+        self.resident_blocks -= 1
+        self.free_slots = sorted([*self.free_slots, *(w.slot for w in block.warps)])
+
+    def scheduler_of(self, warp: Warp) -> Scheduler:
+        return self.schedulers[warp.slot % self.machine.schedulers]
+
+    # The issue stage
+
+    def wake(self, scheduler: Scheduler, cycle: int) -> None:
+        """See that a scheduler looks at its warps in a cycle (now or later)."""
+        scheduler.next_look = min(scheduler.next_look, cycle)
+        if cycle not in self.looks:
+            self.looks.add(cycle)
+            self.clock.call(cycle - self.clock.now, Phase.ISSUE, self._issue_stage, self.index)
+
+    def _issue_stage(self) -> None:
+        now = self.clock.now
+        self.looks.discard(now)
+        first, count = self.first_scheduler, len(self.schedulers)
+        for offset in range(count):
+            scheduler = self.schedulers[(first + offset) % count]
+            if scheduler.next_look <= now:
+                scheduler.look(now)
+
+    def charge(self, warp: Warp, now: int, reason: Reason) -> None:
+        self.recorder.span(warp, self.index, now)
+        warp.charge(now, reason)
+
+    def issue(self, warp: Warp, scheduler: Scheduler, now: int) -> None:
+        """A scheduler has selected this warp: send its next instruction to where it belongs."""
+        operation = warp.next
+        assert operation is not None
+        self.warp_instructions += 1
+        self.recorder.issue(now, self.index, scheduler.index, warp, operation)
+        unit = operation.cls.unit
+        if unit is Unit.BARRIER:
+            self._arrive(warp, now)
+            return
+        if unit is Unit.PIPE:
+            timing = self.machine.pipes[operation.cls.pipe]
+            scheduler.pipes_of(operation.cls.pipe)[operation.cls.pipe] = now + timing.interval_cycles
+            self._result_at(warp, operation, now + timing.latency_cycles)
+        elif unit is Unit.THINK:
+            self._result_at(warp, operation, now + warp.value(operation, "work"))
+        else:
+            self._enqueue(warp, operation, now)
+            self.first_scheduler = (scheduler.index + 1) % len(self.schedulers)
+        warp.advance()
+        if warp.exited:
+            self.clock.call(1, Phase.RETURN, lambda: self._exit(warp), self.index)
+
+    def _result_at(self, warp: Warp, operation: Operation, cycle: int) -> None:
+        warp.result_at[operation.slot] = max(warp.result_at[operation.slot], cycle)
+
+    def _enqueue(self, warp: Warp, operation: Operation, now: int) -> None:
+        job = Job(
+            warp, operation, self.jobs, now, warp.value(operation, "passes"), warp.value(operation, "work")
+        )
+        self.jobs += 1
+        warp.in_flight += 1
+        warp.pending[operation.slot] += operation.returns
+        if operation.cls.unit is Unit.GLOBAL:
+            job.addresses = warp.byte_addresses(operation)
+        elif operation.cls.unit is Unit.ATOMIC:
+            self.atomics.change(now, +1)
+            self.atomic_cas.change(now, operation.cls.operation == "cas")
+            self.atomic_lanes += operation.lanes
+            self.atomic_passes += job.passes
+        self.units[operation.cls.unit].accept(job)
+
+    # What comes back
+
+    def room_in(self, unit: Unit) -> None:
+        """A queue entry of a unit is free: whoever waits for one looks again."""
+        waiting = self.waiting_for_room[unit]
+        for index in sorted(waiting):
+            self.wake(self.schedulers[index], self.clock.now)
+        waiting.clear()
+
+    def completed(self, job: Job) -> None:
+        """A job's result or acknowledgement is back."""
+        warp, now = job.warp, job.completion
+        unit = job.operation.cls.unit
+        if unit is Unit.ATOMIC:
+            self.atomics.change(now, -1)
+            self.atomic_cas.change(now, -(job.operation.cls.operation == "cas"))
+        elif unit is Unit.GLOBAL:
+            self.load_store.fill(job)
+        self.recorder.job(job, self.index)
+        warp.in_flight -= 1
+        warp.pending[job.operation.slot] -= job.operation.returns
+        self.wake(self.scheduler_of(warp), now)
+        if warp.left and not warp.in_flight:
+            self._finish(warp)
+
+    def _exit(self, warp: Warp) -> None:
+        """The warp has issued its last instruction."""
+        warp.left = True
+        warp.block.executing -= 1
+        self._open_barrier_if_complete(warp.block)
+        if not warp.in_flight:
+            self._finish(warp)
+
+    def _finish(self, warp: Warp) -> None:
+        """The warp has left and nothing of it is in flight: it is no longer resident."""
+        now = self.clock.now
+        self.charge(warp, now, Reason.DRAIN)
+        warp.finish = now
+        scheduler = self.scheduler_of(warp)
+        scheduler.warps.remove(warp)
+        self.resident.change(now, -1)
+        self.recorder.warp(warp, self.index)
+        warp.block.unfinished -= 1
+        if not warp.block.unfinished:
+            self.retired(self, warp.block)
+
+    # Barriers
+
+    def _arrive(self, warp: Warp, now: int) -> None:
+        warp.at_barrier = True
+        warp.block.arrived += 1
+        self._open_barrier_if_complete(warp.block)
+
+    def _open_barrier_if_complete(self, block: Block) -> None:
+        if block.arrived and block.arrived == block.executing:
+            block.arrived = 0
+            self.clock.call(
+                self.machine.barrier_latency_cycles,
+                Phase.RETURN,
+                lambda: self._open_barrier(block),
+                self.index,
+            )
+
+    def _open_barrier(self, block: Block) -> None:
+        for warp in block.warps:
+            if warp.at_barrier:
+                warp.at_barrier = False
+                warp.advance()
+                self.wake(self.scheduler_of(warp), self.clock.now)
+                if warp.exited:
+                    self._exit(warp)

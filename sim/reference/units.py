@@ -1,0 +1,119 @@
+"""The queued units of an SM: a bounded queue, one server, and a pipeline behind it.
+
+Each unit is a SimPy process that takes jobs in the order of their issue. How long a job occupies the server is the unit's
+business (`FifoUnit.occupancy`), and so is what happens to it afterwards (`FifoUnit.served`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+import simpy
+from simpy.events import Event
+
+from sim.instructions import Unit
+from sim.machine import TICK_BITS, TICKS_PER_CYCLE, Machine, ceil_cycles
+from sim.reference.clock import Clock, Phase
+from sim.reference.warp import Job
+
+if TYPE_CHECKING:
+    from sim.reference.sm import StreamingMultiprocessor
+
+
+class WholeCycles:
+    """Turns occupancies in ticks into whole cycles and carries the remainder to the next job.
+
+    The long-run mean is exact: n jobs of t ticks take floor(n t / 2**20) cycles.
+    """
+
+    def __init__(self) -> None:
+        self.carry = 0
+
+    def take(self, ticks: int) -> int:
+        total = self.carry + ticks
+        self.carry = total & (TICKS_PER_CYCLE - 1)
+        return total >> TICK_BITS
+
+
+class FifoUnit:
+    """A bounded queue before a server before a pipeline. A job holds its queue entry until its service ends."""
+
+    unit: Unit
+
+    def __init__(self, clock: Clock, sm: StreamingMultiprocessor, entries: int) -> None:
+        self.clock = clock
+        self.sm = sm
+        self.free_entries = entries
+        self.whole_cycles = WholeCycles()
+        self.occupied_cycles = 0
+        self.queue: simpy.Store = simpy.Store(clock.env)
+        clock.env.process(self._serve())
+
+    def has_room(self) -> bool:
+        return self.free_entries > 0
+
+    def accept(self, job: Job) -> None:
+        """A scheduler issues a job into the queue."""
+        self.free_entries -= 1
+        self.queue.put(job)
+
+    def _serve(self) -> Generator[Event, Job, None]:
+        while True:
+            job = yield self.queue.get()
+            job.start = self.clock.now
+            occupied = self.whole_cycles.take(self.occupancy(job))
+            yield self.clock.wait(occupied, Phase.SERVE, self.sm.index)
+            job.end = self.clock.now
+            self.occupied_cycles += occupied
+            self.free_entries += 1
+            self.sm.room_in(self.unit)
+            self.served(job)
+
+    def occupancy(self, job: Job) -> int:
+        """Ticks for which the job keeps the server."""
+        return job.work
+
+    def served(self, job: Job) -> None:
+        """The server is done with the job; see that it completes."""
+        raise NotImplementedError
+
+    def complete_after(self, job: Job, cycles: int) -> None:
+        def complete() -> None:
+            job.completion = self.clock.now
+            self.sm.completed(job)
+
+        self.clock.call(cycles, Phase.RETURN, complete, self.sm.index, job.sequence)
+
+
+class AtomicUnit(FifoUnit):
+    """The shared-memory atomic unit: occupied for an initiation interval, result a pipeline latency later."""
+
+    unit = Unit.ATOMIC
+
+    def __init__(self, clock: Clock, sm: StreamingMultiprocessor, machine: Machine) -> None:
+        super().__init__(clock, sm, machine.atomic_queue_entries)
+        self.latency_cycles = {op: t.latency_cycles for op, t in machine.atomics.items()}
+
+    def served(self, job: Job) -> None:
+        self.complete_after(job, self.latency_cycles[job.operation.cls.operation])
+
+
+class SharedMemoryPipe(FifoUnit):
+    """Shared-memory loads and stores: one pass over the banks after another.
+
+    The description's latencies are load-to-use without conflicts, so they contain the first pass.
+    """
+
+    unit = Unit.SHARED
+
+    def __init__(self, clock: Clock, sm: StreamingMultiprocessor, machine: Machine) -> None:
+        super().__init__(clock, sm, machine.shared_queue_entries)
+        first_pass = ceil_cycles(machine.shared_pass_ticks)
+        self.tail_cycles = {
+            "load": max(1, machine.shared_load_latency_cycles - first_pass),
+            "store": max(1, machine.shared_store_latency_cycles - first_pass),
+        }
+
+    def served(self, job: Job) -> None:
+        self.complete_after(job, self.tail_cycles[job.operation.cls.operation])

@@ -1,0 +1,190 @@
+"""Warps and blocks: what is resident on an SM."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.instructions import Reason
+from sim.lowering import LoopBegin, LoweredProgram, Operation
+
+
+class Job:
+    """One warp-instruction in a queued unit (shared memory, atomic unit, global memory), with its four moments.
+
+    ``issue`` <= ``start`` < ``end`` < ``completion``, in cycles: issued into the queue, service begun, service ended (its
+    queue entry is free again), result or acknowledgement back.
+    """
+
+    __slots__ = (
+        "addresses",
+        "completion",
+        "end",
+        "issue",
+        "operation",
+        "passes",
+        "sequence",
+        "start",
+        "warp",
+        "work",
+    )
+
+    def __init__(
+        self, warp: Warp, operation: Operation, sequence: int, issue: int, passes: int, work: int
+    ) -> None:
+        self.sequence = sequence  # counts the jobs of the SM in the order of their issue
+        self.warp = warp
+        self.operation = operation
+        self.issue = issue
+        self.passes = passes
+        self.work = work
+        self.start = self.end = self.completion = -1
+        self.addresses: list[int] = []
+
+
+class Warp:
+    """A resident warp: its place in its program, its scoreboard, and what it does with each of its cycles.
+
+    Life: launched, executing (``next`` is the instruction to issue), exited (``next`` is None; draining while
+    ``in_flight`` is not 0), finished.
+    """
+
+    __slots__ = (
+        "age",
+        "at_barrier",
+        "block",
+        "counters",
+        "executions",
+        "finish",
+        "in_flight",
+        "index",
+        "launch",
+        "left",
+        "next",
+        "pending",
+        "position",
+        "program",
+        "ready",
+        "reason",
+        "result_at",
+        "since",
+        "slot",
+        "stall_cycles",
+    )
+
+    def __init__(
+        self, block: Block, index: int, program: LoweredProgram, slot: int, age: int, launch: int
+    ) -> None:
+        self.block = block
+        self.index = index  # in the grid, over all blocks
+        self.program = program
+        self.slot = slot  # place on the SM; the scheduler is slot mod schedulers
+        self.age = age
+        self.launch = launch
+        self.ready = launch  # when it may issue for the first time
+        self.finish = -1
+        self.reason = Reason.DISPATCH_STALL
+        self.since = launch
+        self.stall_cycles = [0] * len(Reason)
+        self.pending = [0] * program.slots  # results on their way, by instruction
+        self.result_at = [0] * program.slots  # when a fixed-latency result is there, by instruction
+        self.executions = [0] * program.slots
+        self.in_flight = 0  # jobs in queued units, with and without a result
+        self.at_barrier = False
+        self.left = False  # has exited, a cycle after issuing its last instruction
+        self.counters: list[int] = []
+        self.position = 0
+        self.next: Operation | None = None
+        self._settle()
+
+    @property
+    def exited(self) -> bool:
+        return self.next is None
+
+    def advance(self) -> None:
+        """Go past the instruction that was just issued."""
+        assert self.next is not None
+        self.executions[self.next.slot] += 1
+        self.position += 1
+        self._settle()
+
+    def _settle(self) -> None:
+        """Follow loop marks, which take no time, to the next instruction or to the exit."""
+        code = self.program.code
+        while self.position < len(code):
+            item = code[self.position]
+            if isinstance(item, Operation):
+                self.next = item
+                return
+            if isinstance(item, LoopBegin):
+                self.counters.append(item.count)
+                self.position += 1
+            else:
+                self.counters[-1] -= 1
+                if self.counters[-1]:
+                    self.position = item.start
+                else:
+                    self.counters.pop()
+                    self.position += 1
+        self.next = None
+
+    def value(self, operation: Operation, of: str) -> int:
+        """``passes`` or ``work`` of the coming execution of an operation."""
+        value = operation.passes if of == "passes" else operation.work
+        if isinstance(value, np.ndarray):
+            return int(value[self.index, self.executions[operation.slot]])
+        return value
+
+    def byte_addresses(self, operation: Operation) -> list[int]:
+        """Where the lanes of the coming execution of a global load or store point."""
+        execution = self.executions[operation.slot]
+        if operation.addresses is not None:
+            return [int(a) for a in operation.addresses[self.index, execution]]
+        affine = operation.affine
+        assert affine is not None
+        base = (
+            affine.base_bytes
+            + self.index * affine.warp_stride_bytes
+            + execution * affine.iteration_stride_bytes
+        )
+        return [base + lane * affine.lane_stride_bytes for lane in range(operation.lanes)]
+
+    def dependence(self, now: int) -> tuple[Reason, int] | None:
+        """What the next instruction still waits for: the reason, and the cycle when it ends if that is known (else 0).
+
+        A result that is on its way outranks a fixed latency, and global memory outranks the rest: the reason is the one
+        expected to hold longest.
+        """
+        assert self.next is not None
+        on_its_way: Reason | None = None
+        fixed, until = Reason.WAIT, 0
+        for slot in self.next.after:
+            if self.pending[slot]:
+                reason = self.program.operations[slot].cls.result_reason
+                on_its_way = reason if on_its_way is None else max(on_its_way, reason)
+            if self.result_at[slot] > now:
+                fixed = max(fixed, self.program.operations[slot].cls.result_reason)
+                until = min(until, self.result_at[slot]) if until else self.result_at[slot]
+        if on_its_way is not None:
+            return on_its_way, 0
+        return (fixed, until) if until else None
+
+    def charge(self, now: int, reason: Reason) -> None:
+        """Book the cycles since the last change to the reason held so far; from ``now`` on, ``reason`` holds."""
+        self.stall_cycles[self.reason] += now - self.since
+        self.reason = reason
+        self.since = now
+
+
+class Block:
+    """A resident thread block and its barrier."""
+
+    __slots__ = ("arrived", "executing", "index", "launch", "retire", "unfinished", "warps")
+
+    def __init__(self, index: int, launch: int) -> None:
+        self.index = index
+        self.launch = launch
+        self.retire = -1
+        self.warps: list[Warp] = []
+        self.executing = 0  # warps that have not exited: the ones that a barrier waits for
+        self.unfinished = 0  # warps that are still resident
+        self.arrived = 0  # warps at the barrier

@@ -1,0 +1,244 @@
+"""What a simulation gives: traces and exact truth, as arrays and frozen dataclasses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.instructions import CLASS_NAMES, CLASSES, Reason, Unit
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class JobTrace:
+    """Jobs of the queued units, one element a job, in the order of issue on each SM; arrays of shape ``(jobs,)``.
+
+    ``op`` indexes `CLASS_NAMES`, ``unit`` is a `Unit`. The four moments are cycles: issued, service started, service ended
+    (queue entry free), completed (result or acknowledgement back).
+    """
+
+    sm: Ints
+    sequence: Ints
+    warp: Ints
+    slot: Ints
+    unit: Ints
+    op: Ints
+    lanes: Ints
+    passes: Ints
+    issue: Ints
+    start: Ints
+    end: Ints
+    completion: Ints
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[tuple[int, ...]]) -> JobTrace:
+        table = np.array(rows, dtype=np.int64).reshape(-1, 12)
+        return cls(*np.ascontiguousarray(table[np.lexsort((table[:, 1], table[:, 0]))].T))
+
+    def __len__(self) -> int:
+        return len(self.sm)
+
+    def chosen(self, mask: NDArray[np.bool_]) -> JobTrace:
+        return JobTrace(**{name: getattr(self, name)[mask] for name in self.__dataclass_fields__})
+
+    def of_unit(self, unit: Unit, sm: int | None = None) -> JobTrace:
+        """The jobs of one unit, on one SM or on all."""
+        mask = self.unit == int(unit)
+        return self.chosen(mask if sm is None else mask & (self.sm == sm))
+
+    @property
+    def is_cas(self) -> NDArray[np.bool_]:
+        cas: NDArray[np.bool_] = self.op == CLASSES["atomic-cas"].code
+        return cas
+
+    @property
+    def op_names(self) -> list[str]:
+        return [CLASS_NAMES[code] for code in self.op]
+
+
+@dataclass(frozen=True)
+class IssueTrace:
+    """Every issued warp-instruction, in the order of (cycle, SM, scheduler); arrays of shape ``(issues,)``."""
+
+    cycle: Ints
+    sm: Ints
+    scheduler: Ints
+    warp: Ints
+    slot: Ints
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[tuple[int, ...]]) -> IssueTrace:
+        table = np.array(rows, dtype=np.int64).reshape(-1, 5)
+        return cls(*np.ascontiguousarray(table[np.lexsort((table[:, 2], table[:, 1], table[:, 0]))].T))
+
+
+@dataclass(frozen=True)
+class SpanTrace:
+    """What each warp did when: ``reason`` (a `Reason`) from ``begin`` to ``end``; arrays of shape ``(spans,)``."""
+
+    sm: Ints
+    warp: Ints
+    reason: Ints
+    begin: Ints
+    end: Ints
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[tuple[int, ...]]) -> SpanTrace:
+        table = np.array(rows, dtype=np.int64).reshape(-1, 5)
+        return cls(*np.ascontiguousarray(table[np.lexsort((table[:, 3], table[:, 1]))].T))
+
+
+@dataclass(frozen=True)
+class WarpTable:
+    """Every warp that ran, by its index in the grid; arrays of shape ``(warps,)``, ``stall_cycles (warps, reasons)``.
+
+    A warp is resident from ``launch`` until ``finish``; ``slot`` is its place on the SM.
+    """
+
+    warp: Ints
+    sm: Ints
+    slot: Ints
+    block: Ints
+    launch: Ints
+    finish: Ints
+    stall_cycles: Ints
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[tuple[int, ...]], stalls: Sequence[Sequence[int]]) -> WarpTable:
+        table = np.array(rows, dtype=np.int64).reshape(-1, 6)
+        order = np.argsort(table[:, 0], kind="stable")
+        stall_cycles = np.array(stalls, dtype=np.int64).reshape(-1, len(Reason))[order]
+        warp, sm, slot, block, launch, finish = np.ascontiguousarray(table[order].T)
+        return cls(warp, sm, slot, block, launch, finish, stall_cycles)
+
+
+@dataclass(frozen=True)
+class BlockTable:
+    """Every block: its SM and its residency from ``launch`` until ``retire``; arrays of shape ``(blocks,)``."""
+
+    block: Ints
+    sm: Ints
+    launch: Ints
+    retire: Ints
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[tuple[int, ...]]) -> BlockTable:
+        table = np.array(rows, dtype=np.int64).reshape(-1, 4)
+        return cls(*np.ascontiguousarray(table[np.argsort(table[:, 0], kind="stable")].T))
+
+
+@dataclass(frozen=True)
+class SmTruth:
+    """What the engine counted on one SM while it ran. Areas are in job-cycles (or warp-cycles), all whole numbers.
+
+    ``atomic_job_cycles`` is the area under n(t), the number of atomic jobs between issue and completion;
+    ``atomic_busy_cycles`` the time with n > 0; ``atomic_occupied_cycles`` the time in which the server held a job.
+    ``active_cycles`` is the time with at least one resident warp. ``thread_operations`` counts active lanes of atomics,
+    ``atomic_passes`` their passes over the banks.
+    """
+
+    sm: int
+    warp_instructions: int
+    resident_warp_cycles: int
+    active_cycles: int
+    atomic_arrivals: int
+    atomic_completions: int
+    atomic_cas_jobs: int
+    atomic_job_cycles: int
+    atomic_cas_job_cycles: int
+    atomic_busy_cycles: int
+    atomic_occupied_cycles: int
+    thread_operations: int
+    atomic_passes: int
+    shared_occupied_cycles: int
+    l1_sector_hits: int
+    l1_sector_misses: int
+
+
+@dataclass(frozen=True)
+class MemoryTruth:
+    """Sector counts of the levels that all SMs share."""
+
+    l2_sector_hits: int
+    l2_sector_misses: int
+    dram_sectors: int
+
+
+@dataclass(frozen=True)
+class AtomicSummary:
+    """The atomic unit over all simulated SMs; averages are over the kernel's ``cycles`` on each of them.
+
+    ``n_mean`` is the time average of n (by area), ``n_busy_mean`` the same over busy time only; ``e_mean`` the passes a
+    job (lanes that one bank serialises), ``lanes_mean`` the active lanes a job; ``c_mean`` the time average of the
+    compare-and-swap jobs among n; ``service_cycles`` is busy time per completion (S of the operational laws).
+    """
+
+    jobs: int
+    cas_jobs: int
+    n_mean: float
+    n_busy_mean: float
+    e_mean: float
+    lanes_mean: float
+    c_mean: float
+    busy_cycles: int
+    utilization: float
+    service_cycles: float
+
+
+@dataclass(frozen=True)
+class SimResult:
+    """One simulated kernel. ``cycles`` runs from its launch to the retirement of its last block.
+
+    ``issues`` and ``spans`` are None unless everything was recorded; ``jobs`` holds the atomic jobs, or all jobs of queued
+    units when everything was recorded, or is None when only totals were kept.
+    """
+
+    kernel: str
+    gpu: str
+    engine: str
+    policy: str
+    seed: int
+    max_warps: int
+    cycles: int
+    warp_instructions: int
+    wall_s: float
+    sms: tuple[SmTruth, ...]
+    memory: MemoryTruth
+    warps: WarpTable
+    blocks: BlockTable
+    jobs: JobTrace | None
+    issues: IssueTrace | None
+    spans: SpanTrace | None
+
+    @property
+    def stalls(self) -> dict[str, int]:
+        """Warp-cycles by reason, over all warps."""
+        totals = self.warps.stall_cycles.sum(axis=0)
+        return {reason.label: int(totals[reason]) for reason in Reason}
+
+    @property
+    def atomic(self) -> AtomicSummary:
+        jobs = sum(s.atomic_completions for s in self.sms)
+        busy = sum(s.atomic_busy_cycles for s in self.sms)
+        area = sum(s.atomic_job_cycles for s in self.sms)
+        time = self.cycles * len(self.sms)
+
+        def ratio(over: int, under: int) -> float:
+            return over / under if under else 0.0
+
+        return AtomicSummary(
+            jobs=jobs,
+            cas_jobs=sum(s.atomic_cas_jobs for s in self.sms),
+            n_mean=ratio(area, time),
+            n_busy_mean=ratio(area, busy),
+            e_mean=ratio(sum(s.atomic_passes for s in self.sms), jobs),
+            lanes_mean=ratio(sum(s.thread_operations for s in self.sms), jobs),
+            c_mean=ratio(sum(s.atomic_cas_job_cycles for s in self.sms), time),
+            busy_cycles=busy,
+            utilization=ratio(busy, time),
+            service_cycles=ratio(busy, jobs),
+        )

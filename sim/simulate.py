@@ -1,0 +1,45 @@
+"""Run a kernel on a GPU description with one of the engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hw_bench.descriptions import Gpu
+from hw_bench.errors import SmlabError
+from sim import reference
+from sim.lowering import LoweredKernel, lower
+from sim.machine import machine_from
+from sim.reference import Progress, Record
+from sim.result import SimResult
+from sim.workload import Kernel
+
+Engine = Callable[[LoweredKernel, Record, int | None, Progress | None], SimResult]
+
+ENGINES: dict[str, Engine] = {"simpy": reference.run}
+
+
+def simulate(
+    kernel: Kernel,
+    gpu: Gpu,
+    *,
+    engine: str = "simpy",
+    policy: str | None = None,
+    seed: int = 0,
+    keep: Record = Record.ATOMICS,
+    max_cycles: int | None = None,
+    progress: Progress | None = None,
+) -> SimResult:
+    """Simulate ``kernel`` on ``gpu`` from launch to end.
+
+    Args:
+        policy: warp scheduler policy, instead of the description's.
+        seed: root of all random streams; equal seeds give equal results.
+        keep: how much to record, from totals to every change of a warp's state.
+        max_cycles: give up (with an error) when the kernel runs longer.
+
+    Raises:
+        SmlabError: a kernel that the GPU cannot launch, an unknown engine or policy, ``max_cycles`` passed.
+    """
+    if engine not in ENGINES:
+        raise SmlabError.at("engine", "unknown", engine, "one of " + ", ".join(ENGINES))
+    return ENGINES[engine](lower(kernel, machine_from(gpu, policy), seed), keep, max_cycles, progress)

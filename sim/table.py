@@ -1,0 +1,88 @@
+"""Simulated service tables: T(n, e, c) of the atomic unit as the microbenchmarks of Dong & Pai would measure it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import xarray as xr
+
+from hw_bench.descriptions import Gpu
+from hw_bench.errors import SmlabError
+from sim.builtin import simultaneous_atomics
+from sim.instructions import Unit
+from sim.lowering import lower
+from sim.machine import Machine, machine_from
+from sim.reference import Record
+from sim.simulate import ENGINES
+
+MAX_LANES = 32
+WARM_UP_ROUNDS, MEASURED_ROUNDS = 4, 8
+"""Of the looped form: rounds of n completions that are thrown away, and rounds that are timed."""
+
+FORMS = ("batch", "looped")
+
+
+def batch_cycles(machine: Machine, op: str, jobs: int, lanes: int, cas_jobs: int, engine: str = "simpy") -> int:
+    """T(n, e, c): from the first issue to the last completion of n jobs that are all issued at once (Section 3.2)."""
+    result = ENGINES[engine](
+        lower(simultaneous_atomics(jobs, op, lanes, cas_jobs), machine), Record.ATOMICS, None, None
+    )
+    trace = result.jobs
+    assert trace is not None
+    return int(trace.completion.max() - trace.issue.min())
+
+
+def looped_cycles(machine: Machine, op: str, jobs: int, lanes: int, cas_jobs: int, engine: str = "simpy") -> float:
+    """n times the mean time between completions with n jobs circulating and no think time, in the steady state.
+
+    It is the flow-equivalent counterpart of T: looped / n is the service time S(n) that a queuing network wants (Chandy,
+    Herzog & Woo 1975), free of the filling and draining that a batch contains.
+    """
+    rounds = WARM_UP_ROUNDS + MEASURED_ROUNDS
+    kernel = simultaneous_atomics(jobs, op, lanes, cas_jobs, iterations=rounds + 1)
+    result = ENGINES[engine](lower(kernel, machine), Record.ATOMICS, None, None)
+    assert result.jobs is not None
+    done = np.sort(result.jobs.of_unit(Unit.ATOMIC).completion)
+    first, last = WARM_UP_ROUNDS * jobs - 1, rounds * jobs - 1
+    return float(done[last] - done[first]) / MEASURED_ROUNDS
+
+
+def service_table(
+    gpu: Gpu,
+    *,
+    op: str = "add",
+    form: str = "batch",
+    jobs: Sequence[int] | None = None,
+    lanes: Sequence[int] | None = None,
+    cas_jobs: Iterable[int] | None = None,
+    engine: str = "simpy",
+    progress: Callable[[int, int], None] | None = None,
+) -> xr.DataArray:
+    """T over n, e and c: dims ``("n", "e", "c")``, values in cycles, NaN where c > n and where c was not asked for.
+
+    By default n runs to the GPU's warps an SM, e to 32 and c from 0 to n. ``cas_jobs`` restricts c.
+    """
+    if form not in FORMS:
+        raise SmlabError.at("form", "unknown", form, "batch or looped")
+    machine = machine_from(gpu)
+    machine.atomic(op.replace("-", "_"))
+    n_values = list(jobs) if jobs is not None else list(range(1, machine.max_warps + 1))
+    e_values = list(lanes) if lanes is not None else list(range(1, MAX_LANES + 1))
+    c_values = sorted(set(cas_jobs)) if cas_jobs is not None else list(range(max(n_values) + 1))
+    table = xr.DataArray(
+        np.full((len(n_values), len(e_values), len(c_values)), np.nan),
+        dims=("n", "e", "c"),
+        coords={"n": n_values, "e": e_values, "c": c_values},
+        name="t_cycles",
+        attrs={"gpu": gpu.name, "op": op, "form": form, "kind": "simulated", "units": "cycles"},
+    )
+    one = batch_cycles if form == "batch" else looped_cycles
+    for i, n in enumerate(n_values):
+        for j, e in enumerate(e_values):
+            for k, c in enumerate(c_values):
+                if c <= n:
+                    table.values[i, j, k] = one(machine, op, n, e, c, engine)
+        if progress is not None:
+            progress(i + 1, len(n_values))
+    return table
