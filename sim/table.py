@@ -23,7 +23,9 @@ WARM_UP_ROUNDS, MEASURED_ROUNDS = 4, 8
 FORMS = ("batch", "looped")
 
 
-def batch_cycles(machine: Machine, op: str, jobs: int, lanes: int, cas_jobs: int, engine: str = "simpy") -> int:
+def batch_cycles(
+    machine: Machine, op: str, jobs: int, lanes: int, cas_jobs: int, engine: str = "simpy"
+) -> int:
     """T(n, e, c): from the first issue to the last completion of n jobs that are all issued at once (Section 3.2)."""
     result = ENGINES[engine](
         lower(simultaneous_atomics(jobs, op, lanes, cas_jobs), machine), Record.ATOMICS, None, None
@@ -33,7 +35,9 @@ def batch_cycles(machine: Machine, op: str, jobs: int, lanes: int, cas_jobs: int
     return int(trace.completion.max() - trace.issue.min())
 
 
-def looped_cycles(machine: Machine, op: str, jobs: int, lanes: int, cas_jobs: int, engine: str = "simpy") -> float:
+def looped_cycles(
+    machine: Machine, op: str, jobs: int, lanes: int, cas_jobs: int, engine: str = "simpy"
+) -> float:
     """n times the mean time between completions with n jobs circulating and no think time, in the steady state.
 
     It is the flow-equivalent counterpart of T: looped / n is the service time S(n) that a queuing network wants (Chandy,

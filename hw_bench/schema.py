@@ -1,0 +1,247 @@
+"""Which constants a GPU description holds: name, unit, type and range of each, in one table.
+
+A name such as ``sm.max_warps`` is the constant's identity everywhere: in the TOML files, on the command line
+and in reports. The order of `KEYS` is the order in which constants are shown.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+KINDS: Final = ("spec", "published", "measured", "calibrated", "assumed")
+"""Where a value comes from, from the manufacturer's word to our own guess."""
+
+ARCHITECTURES: Final = ("volta", "turing", "ampere", "ada", "hopper", "blackwell")
+
+PIPES: Final = ("int32", "fp32", "fp64", "fp16", "sfu", "control")
+"""The execution pipes of the SM that a description has."""
+
+ATOMIC_OPS: Final = ("add", "cas", "popc_inc")
+"""The operations of the shared-memory atomic unit that a description has."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """One constant: what it is called, its unit, and which values can be right.
+
+    ``type`` is `int` (whole numbers only), `float` (any number) or `str` (one of ``choices``). ``minimum``
+    and ``maximum`` are inclusive. An ``optional`` key may be missing from a description.
+    """
+
+    name: str
+    unit: str
+    type: type
+    doc: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    optional: bool = False
+
+    def expected(self) -> str:
+        """What would be right, in words, for an error message."""
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        noun = "a whole number" if self.type is int else "a number"
+        if self.minimum is not None and self.maximum is not None:
+            return f"{noun} from {self.minimum:g} to {self.maximum:g} {self.unit}"
+        if self.minimum is not None:
+            return f"{noun} of at least {self.minimum:g} {self.unit}"
+        return f"{noun} of {self.unit}"
+
+
+def _whole(name: str, unit: str, doc: str, minimum: float = 1, maximum: float | None = None) -> Key:
+    return Key(name, unit, int, doc, minimum=minimum, maximum=maximum)
+
+
+def _number(
+    name: str,
+    unit: str,
+    doc: str,
+    minimum: float = 1,
+    maximum: float | None = None,
+    *,
+    optional: bool = False,
+) -> Key:
+    return Key(name, unit, float, doc, minimum=minimum, maximum=maximum, optional=optional)
+
+
+def _name(name: str, doc: str, choices: tuple[str, ...]) -> Key:
+    return Key(name, "name", str, doc, choices=choices)
+
+
+def _clock(name: str, doc: str) -> Key:
+    return _number(name, "Hz", doc, minimum=1e6, maximum=1e11)
+
+
+def _rate(name: str, unit: str, doc: str, *, optional: bool = False) -> Key:
+    return _number(name, unit, doc, minimum=1e6, maximum=1e18, optional=optional)
+
+
+def _latency(name: str, doc: str) -> Key:
+    return _number(name, "cycles", doc, minimum=1, maximum=1e5)
+
+
+def _pipe_keys() -> Iterable[Key]:
+    for pipe in PIPES:
+        where = f"the {pipe} pipe"
+        yield _number(
+            f"pipe.{pipe}.interval_cycles",
+            "cycles",
+            f"cycles for which a warp-instruction occupies {where}",
+            maximum=1e4,
+        )
+        yield _latency(
+            f"pipe.{pipe}.latency_cycles", f"issue to dependent issue of an instruction of {where}"
+        )
+        yield _name(
+            f"pipe.{pipe}.shared_by", f"whether {where} is one a scheduler or one an SM", ("scheduler", "sm")
+        )
+
+
+def _atomic_keys() -> Iterable[Key]:
+    for op in ATOMIC_OPS:
+        optional = op == "popc_inc"  # required from compute capability 8.0, refused below
+        stem = f"atomic.{op}"
+        yield _number(
+            f"{stem}.base_interval_cycles",
+            "cycles",
+            f"the part of one {op}'s time in the atomic unit that does not depend on its passes",
+            minimum=0,
+            maximum=1e4,
+            optional=optional,
+        )
+        yield _number(
+            f"{stem}.pass_interval_cycles",
+            "cycles",
+            f"what each of its passes adds to one {op}'s time in the atomic unit",
+            minimum=0,
+            maximum=1e4,
+            optional=optional,
+        )
+        yield _number(
+            f"{stem}.latency_cycles",
+            "cycles",
+            f"from the end of one {op}'s occupation of the atomic unit to its result",
+            maximum=1e5,
+            optional=optional,
+        )
+
+
+KEYS: Final[tuple[Key, ...]] = (
+    _whole("gpu.sms", "SMs", "streaming multiprocessors that are switched on"),
+    _clock("clock.base_hz", "guaranteed SM clock"),
+    _clock("clock.boost_hz", "highest rated SM clock"),
+    _clock("clock.sm_hz", "SM clock at which cycles are converted to seconds"),
+    _clock(
+        "clock.memory_hz", "memory clock (transfers take place on both edges, or more often: see the note)"
+    ),
+    _whole("sm.schedulers", "schedulers", "warp schedulers"),
+    _whole("sm.warp_lanes", "lanes", "threads in a warp"),
+    _whole("sm.max_warps", "warps", "warps resident at once"),
+    _whole("sm.max_blocks", "blocks", "blocks resident at once"),
+    _whole("sm.max_threads", "threads", "threads resident at once"),
+    _whole("sm.max_threads_per_block", "threads", "threads that one block can have"),
+    _whole("sm.registers", "registers", "32-bit registers in the register file"),
+    _whole("sm.register_unit_per_warp", "registers", "granularity in which a warp is given registers"),
+    _whole("sm.max_registers_per_thread", "registers", "registers that one thread can have"),
+    _whole("sm.shared_bytes", "bytes", "largest shared memory of the SM"),
+    _whole("sm.shared_bytes_per_block", "bytes", "largest shared memory of a block, with opt-in"),
+    _whole(
+        "sm.shared_reserved_bytes_per_block", "bytes", "shared memory that the system takes of each block", 0
+    ),
+    _whole("sm.shared_unit_bytes", "bytes", "granularity in which a block is given shared memory"),
+    _number(
+        "sm.block_launch_cycles",
+        "cycles",
+        "from one block's place being free to the next block's start",
+        0,
+        1e6,
+    ),
+    _latency("sm.barrier_latency_cycles", "from the last warp's arrival at a barrier to the next issue"),
+    _name("sm.scheduler_policy", "which ready warp a scheduler takes", ("gto", "lrr", "oldest")),
+    _whole("banks.count", "banks", "banks of the shared memory"),
+    _whole("banks.width_bytes", "bytes", "bytes that a bank serves in one pass"),
+    *_pipe_keys(),
+    _whole(
+        "shared.queue_entries", "warp-instructions", "shared loads and stores that can wait or be in service"
+    ),
+    _number(
+        "shared.interval_cycles_per_pass", "cycles", "time of one pass of a shared load or store", 1, 1e4
+    ),
+    _latency("shared.load_latency_cycles", "shared load without bank conflict, issue to use"),
+    _latency("shared.store_latency_cycles", "shared store without bank conflict, issue to acknowledgement"),
+    _whole(
+        "atomic.queue_entries",
+        "warp-instructions",
+        "atomics that can wait or be in service in the atomic unit",
+    ),
+    *_atomic_keys(),
+    _whole(
+        "lsu.queue_entries", "warp-instructions", "global loads and stores that can wait for the L1 cache"
+    ),
+    _whole("l1.bytes", "bytes", "L1 cache and shared memory together"),
+    _whole("l1.line_bytes", "bytes", "line of the L1 cache"),
+    _whole("l1.sector_bytes", "bytes", "part of a line that is filled on its own"),
+    _whole("l1.ways", "ways", "associativity of the L1 cache"),
+    _latency("l1.latency_cycles", "global load that hits L1, issue to use"),
+    _number(
+        "l1.interval_cycles_per_line", "cycles", "time for which a line occupies the L1 cache's port", 1, 1e4
+    ),
+    _number(
+        "l1.bandwidth_bytes_per_cycle", "bytes/cycle", "most that the L1 cache of one SM delivers", 1, 1e5
+    ),
+    _rate(
+        "l1.sustained_bandwidth_bytes_per_s",
+        "bytes/s",
+        "L1 bandwidth of the whole GPU, as published",
+        optional=True,
+    ),
+    _whole("l2.bytes", "bytes", "L2 cache"),
+    _whole("l2.ways", "ways", "associativity of the L2 cache"),
+    _latency("l2.latency_cycles", "global load that misses L1 and hits L2, issue to use"),
+    _rate("l2.bandwidth_bytes_per_s", "bytes/s", "L2 bandwidth of the whole GPU"),
+    _number("l2.sm_port_bytes_per_cycle", "bytes/cycle", "most that one SM receives from L2", 1, 1e5),
+    _whole("dram.bytes", "bytes", "device memory"),
+    _latency("dram.latency_cycles", "global load that misses both caches, issue to use"),
+    _rate("dram.bandwidth_bytes_per_s", "bytes/s", "rated bandwidth of the device memory"),
+    _rate(
+        "dram.sustained_bandwidth_bytes_per_s",
+        "bytes/s",
+        "bandwidth of the device memory that a stream reaches",
+    ),
+    _rate("peak.fp32_flops_per_s", "FLOP/s", "FP32 peak, a multiply-add being two operations"),
+    _rate("peak.fp64_flops_per_s", "FLOP/s", "FP64 peak without tensor cores"),
+    _rate("peak.fp16_flops_per_s", "FLOP/s", "FP16 peak without tensor cores"),
+    _rate("peak.tensor_fp16_flops_per_s", "FLOP/s", "FP16 peak of the tensor cores, dense"),
+    _rate(
+        "peak.sustained_flops_per_s",
+        "FLOP/s",
+        "FP64 rate that a benchmark reached, as published",
+        optional=True,
+    ),
+)
+
+KEYS_BY_NAME: Final[dict[str, Key]] = {key.name: key for key in KEYS}
+
+
+def popc_inc_keys() -> tuple[str, ...]:
+    """The keys that belong to GPUs with ATOMS.POPC.INC: compute capability 8.0 and up."""
+    return tuple(key.name for key in KEYS if key.name.startswith("atomic.popc_inc."))
+
+
+def is_group(name: str) -> bool:
+    """Whether ``name`` is the beginning of some key's dotted name, such as ``pipe`` or ``pipe.fp32``."""
+    return any(key.name.startswith(name + ".") for key in KEYS)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like ``name``, for the question *did you mean ...?*"""
+    known = list(known)
+    found = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    if found:
+        return found[0]
+    tails = [k for k in known if k.rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]]
+    return tails[0] if tails else None

@@ -1,0 +1,384 @@
+"""The rules of sim/SEMANTICS.md, one small kernel at a time; expected cycles are worked out by hand in each test."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from hw_bench.descriptions import Gpu, load_gpu
+from hw_bench.errors import SmlabError
+from sim import Duration, Instruction, Kernel, Loop, Program, Record, SimResult, atomics, reference, simulate
+from sim.lowering import lower
+from sim.machine import machine_from
+from sim.patterns import Affine, RandomBytes, RandomWords, Strided
+from sim.workload import NO_WARP
+
+LAUNCH = 10  # sm.block_launch_cycles in these tests
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Gpu:
+    return load_gpu("v100").with_values(
+        {
+            "sm.block_launch_cycles": LAUNCH,
+            "pipe.fp32.interval_cycles": 2,
+            "pipe.fp32.latency_cycles": 4,
+            "sm.barrier_latency_cycles": 7,
+            "atomic.add.base_interval_cycles": 3.5,
+            "atomic.add.pass_interval_cycles": 1.0,
+            "atomic.add.latency_cycles": 20,
+            "atomic.queue_entries": 16,
+            "shared.interval_cycles_per_pass": 1,
+            "shared.load_latency_cycles": 19,
+        },
+        source="test",
+    )
+
+
+def run(gpu: Gpu, *body: Instruction | Loop, warps: int = 1, blocks: int = 1, **options: object) -> SimResult:
+    kernel_options = {k: options.pop(k) for k in ("registers_per_thread", "sms") if k in options}
+    kernel = Kernel(
+        name="test",
+        programs=(Program("p", body),),
+        roles=((0,) * warps,),
+        blocks=blocks,
+        shared_bytes_per_block=options.pop("shared_bytes", 16384),  # type: ignore[arg-type]
+        **kernel_options,  # type: ignore[arg-type]
+    )
+    return simulate(kernel, gpu, keep=Record.ALL, **options)  # type: ignore[arg-type]
+
+
+def issues(result: SimResult) -> list[int]:
+    assert result.issues is not None
+    return result.issues.cycle.tolist()
+
+
+def fp32(*after: str, name: str = "") -> Instruction:
+    return Instruction("fp32", name=name, after=after)
+
+
+def test_a_chain_of_dependent_arithmetic_advances_by_its_latency(gpu: Gpu) -> None:
+    result = run(gpu, fp32(name="a"), Loop(3, (fp32("a", name="b"), fp32("b", name="c"))))
+    # a at 10; b needs a: 14; c needs b: 18; from then on b needs only a, so b follows c at the pipe's interval.
+    assert issues(result) == [10, 14, 18, 20, 24, 26, 30]
+    assert result.cycles == 31
+    assert result.stalls["wait"] == 3 + 3 + 3 + 3
+    assert result.stalls["math_pipe_throttle"] == 1 + 1
+    assert result.stalls["dispatch_stall"] == LAUNCH
+
+
+def test_a_loop_waits_for_all_executions_of_what_it_needs(gpu: Gpu) -> None:
+    previous = Instruction("shared-load", name="x", after=("x",))
+    assert np.diff(issues(run(gpu, Loop(4, (previous,))))).tolist() == [19, 19, 19]
+    free = Instruction("shared-load", name="x")
+    assert np.diff(issues(run(gpu, Loop(4, (free,)), fp32("x")))).tolist() == [1, 1, 1, 19]
+
+
+def test_a_pipe_takes_one_instruction_every_interval(gpu: Gpu) -> None:
+    assert np.diff(issues(run(gpu, Loop(4, (fp32(),))))).tolist() == [2, 2, 2]
+    # Two warps of different schedulers have a pipe each.
+    both = run(gpu, Loop(4, (fp32(),)), warps=2)
+    assert both.cycles == run(gpu, Loop(4, (fp32(),))).cycles
+
+
+def test_a_pipe_of_the_whole_sm_is_shared_by_its_schedulers(gpu: Gpu) -> None:
+    shared = gpu.with_values({"pipe.fp64.shared_by": "sm", "pipe.fp64.interval_cycles": 16}, source="test")
+    double = Instruction("fp64")
+    assert issues(run(shared, double, warps=4)) == [10, 26, 42, 58]
+
+
+def test_think_times_overlap_and_use_no_unit(gpu: Gpu) -> None:
+    think = Instruction("think", name="t", duration=Duration(100))
+    result = run(gpu, Loop(3, (think,)), fp32("t"))
+    assert issues(result) == [10, 11, 12, 112]
+    assert result.stalls["wait"] == 99
+
+
+@pytest.mark.parametrize(("stride", "passes"), [(0, 1), (1, 1), (2, 2), (4, 4), (32, 32), (33, 1)])
+def test_bank_conflicts_of_loads_count_distinct_words(gpu: Gpu, stride: int, passes: int) -> None:
+    load = Instruction("shared-load", name="x", shared=Strided(stride))
+    result = run(gpu, load, fp32("x"))
+    assert np.diff(issues(result)).tolist() == [19 + passes - 1]
+    assert result.jobs is not None
+    assert result.jobs.passes.tolist() == [passes]
+    assert result.stalls["short_scoreboard"] == 19 + passes - 2
+
+
+def test_atomics_serialise_lanes_on_one_word_and_popc_inc_merges_them() -> None:
+    gpu = load_gpu("a100-40")
+    for op, same_word, same_bank, passes in (
+        ("add", 32, 1, 32),
+        ("cas", 32, 1, 32),
+        ("popc-inc", 32, 1, 1),
+        ("add", 4, 1, 4),
+        ("add", 4, 2, 8),
+        ("popc-inc", 4, 2, 2),
+        ("add", 1, 32, 32),
+        ("popc-inc", 1, 32, 32),
+    ):
+        result = simulate(atomics(warps=1, op=op, same_word=same_word, same_bank=same_bank), gpu)
+        assert result.jobs is not None
+        assert result.jobs.passes.tolist() == [passes], (op, same_word, same_bank)
+
+
+def test_the_atomic_unit_carries_fractions_of_a_cycle(gpu: Gpu) -> None:
+    result = run(gpu, Loop(4, (Instruction("atomic-add", lanes=1, returns=False),)))
+    jobs = result.jobs
+    assert jobs is not None
+    # 4.5 cycles a job: 4, 5, 4, 5.
+    assert jobs.issue.tolist() == [10, 11, 12, 13]
+    assert jobs.start.tolist() == [10, 14, 19, 23]
+    assert jobs.end.tolist() == [14, 19, 23, 28]
+    assert jobs.completion.tolist() == [34, 39, 43, 48]
+    truth = result.sms[0]
+    assert truth.atomic_busy_cycles == 48 - 10
+    assert truth.atomic_job_cycles == 24 + 28 + 31 + 35
+    assert truth.atomic_occupied_cycles == 18
+    # The warp has nothing to wait for but drains at its end.
+    assert result.warps.finish.tolist() == [48]
+    assert result.stalls["drain"] == 48 - 14
+
+
+def test_a_full_queue_stalls_with_mio_throttle_and_serves_the_schedulers_in_turn(gpu: Gpu) -> None:
+    narrow = gpu.with_values({"atomic.queue_entries": 1}, source="test")
+    result = run(narrow, Loop(3, (Instruction("atomic-add", lanes=1, returns=False),)), warps=4)
+    jobs = result.jobs
+    assert jobs is not None
+    assert jobs.warp.tolist() == [0, 1, 2, 3] * 3
+    # A job issues in the cycle in which the one before frees the only entry.
+    assert jobs.issue[1:].tolist() == jobs.end[:-1].tolist()
+    assert result.stalls["mio_throttle"] > 0
+
+
+@pytest.mark.parametrize("entries", [1, 2, 5])
+def test_no_more_jobs_hold_entries_than_there_are(gpu: Gpu, entries: int) -> None:
+    narrow = gpu.with_values({"atomic.queue_entries": entries}, source="test")
+    jobs = run(narrow, Loop(5, (Instruction("atomic-add", returns=False),)), warps=8).jobs
+    assert jobs is not None
+    held = [int(((jobs.issue <= t) & (t < jobs.end)).sum()) for t in range(int(jobs.end.max()))]
+    assert max(held) == entries
+
+
+def test_unloaded_global_loads_take_the_latencies_of_the_description(gpu: Gpu) -> None:
+    machine = machine_from(gpu)
+    load = Instruction("global-load", name="x", after=("x",), memory=Affine(lane_stride_bytes=0))
+    dram, l1_hit = np.diff(issues(run(gpu, Loop(2, (load,)), fp32("x")))).tolist()
+    assert dram == machine.dram_latency_cycles
+    assert l1_hit == machine.l1_latency_cycles
+    # A store puts the sector into L2 and not into L1; the load after it hits in L2.
+    store = Instruction("global-store", memory=Affine(lane_stride_bytes=0))
+    pause = Instruction("think", name="t", duration=Duration(2000))
+    late = dataclasses.replace(load, after=("t",))
+    _, _, l2_hit = np.diff(issues(run(gpu, store, pause, late, fp32("x")))).tolist()
+    assert l2_hit == machine.l2_latency_cycles
+    assert run(gpu, load, fp32("x")).stalls["long_scoreboard"] == machine.dram_latency_cycles - 1
+
+
+def test_streaming_loads_run_at_the_bandwidth_of_the_narrowest_level(gpu: Gpu) -> None:
+    machine = machine_from(gpu)
+    load = Instruction("global-load", name="x", memory=Affine(4, 128, 128 * 32))
+    many = run(gpu, Loop(200, (load,)), warps=32)
+    bytes_moved = 200 * 32 * 128
+    assert many.memory.dram_sectors == bytes_moved // machine.sector_bytes
+    port_cycles = bytes_moved // machine.sector_bytes * machine.port_sector_ticks / 2**20
+    assert many.cycles == pytest.approx(port_cycles, rel=0.05)
+    # 80 SMs that stream together are limited by DRAM instead: here one SM with a share of it.
+    narrow = dataclasses.replace(machine, dram_sector_ticks=4 * machine.port_sector_ticks)
+    kernel = Kernel("k", (Program("p", (Loop(200, (load,)),)),), ((0,) * 32,))
+    assert reference.run(lower(kernel, narrow)).cycles == pytest.approx(4 * port_cycles, rel=0.05)
+
+
+def test_one_warp_waits_for_another_at_a_barrier(gpu: Gpu) -> None:
+    slow = Program(
+        "slow",
+        (Instruction("think", name="t", duration=Duration(50)), fp32("t"), Instruction("barrier"), fp32()),
+    )
+    quick = Program("quick", (Instruction("barrier"), fp32()))
+    kernel = Kernel("k", (slow, quick), ((0, 1),))
+    result = simulate(kernel, gpu, keep=Record.ALL)
+    assert result.issues is not None
+    # The slow warp arrives at 10 + 50 + 1; the barrier opens 7 cycles later for both.
+    last = result.issues.cycle[-2:].tolist()
+    assert last == [68, 68]
+    assert result.stalls["barrier"] == (68 - 11) + (68 - 62)
+
+
+def test_an_exit_completes_a_barrier(gpu: Gpu) -> None:
+    leaves = Program("leaves", (Instruction("think", name="t", duration=Duration(30)), fp32("t")))
+    waits = Program("waits", (Instruction("barrier"),))
+    result = simulate(Kernel("k", (leaves, waits), ((0, 1),)), gpu, keep=Record.ALL)
+    # The first warp issues its last instruction at 40 and exits at 41; the barrier opens at 48, which ends the kernel.
+    assert result.cycles == 48
+
+
+def test_the_policies_choose_as_they_say(gpu: Gpu) -> None:
+    def order(policy: str) -> list[int]:
+        result = run(gpu, Loop(3, (Instruction("think", duration=Duration(1)),)), warps=12, policy=policy)
+        assert result.issues is not None
+        return [int(w) for w, s in zip(result.issues.warp, result.issues.scheduler, strict=True) if s == 0]
+
+    assert order("gto") == [0, 0, 0, 4, 4, 4, 8, 8, 8]
+    assert order("lrr") == [0, 4, 8, 0, 4, 8, 0, 4, 8]
+    assert order("oldest") == [0, 0, 0, 4, 4, 4, 8, 8, 8]
+    # Greedy stays with a young warp that the oldest policy would leave: warp 0 rests while warp 4 issues.
+    rest = Program("rest", (Instruction("think", name="t", duration=Duration(2)), fp32("t"), fp32("t")))
+    work = Program("work", (Loop(5, (Instruction("think", duration=Duration(1)),)),))
+    idle = Program("idle", (fp32(),))
+    found = {}
+    for policy in ("gto", "oldest"):
+        kernel = Kernel("k", (rest, work, idle), ((0, 2, 2, 2, 1),))
+        trace = simulate(kernel, gpu, keep=Record.ALL, policy=policy).issues
+        assert trace is not None
+        found[policy] = trace.warp[trace.scheduler == 0].tolist()
+    assert found["gto"] == [0, 4, 4, 4, 4, 4, 0, 0]
+    assert found["oldest"] == [0, 4, 0, 4, 0, 4, 4, 4]
+    # An empty place takes no slot: the second warp goes to the second scheduler.
+    trace = simulate(
+        Kernel("k", (rest, work), ((0, NO_WARP, NO_WARP, NO_WARP, 1),)), gpu, keep=Record.ALL
+    ).issues
+    assert trace is not None
+    assert set(trace.scheduler.tolist()) == {0, 1}
+
+
+def test_blocks_wait_until_an_sm_has_room(gpu: Gpu) -> None:
+    think = Instruction("think", name="t", duration=Duration(100))
+    result = run(gpu, think, fp32("t"), warps=32, blocks=5)
+    # 64 warps an SM: two blocks at a time, each 10 + 100 + 8 issue cycles (8 warps a scheduler) at the longest.
+    assert result.blocks.launch[:2].tolist() == [0, 0]
+    assert result.blocks.launch[2] == result.blocks.retire[:2].min()
+    assert result.blocks.launch[4] == np.sort(result.blocks.retire)[2]
+    by_shared = run(gpu, think, blocks=5, shared_bytes=48 * 1024)
+    assert by_shared.blocks.launch[:2].tolist() == [0, 0]
+    assert by_shared.blocks.launch[2] > 0
+    by_registers = run(gpu, think, warps=8, blocks=3, registers_per_thread=255)
+    # 255 registers round up to 8,192 a warp, so eight warps fill the SM.
+    assert by_registers.blocks.launch.tolist() == [0, *by_registers.blocks.retire[:2]]
+
+
+def test_blocks_spread_over_sms(gpu: Gpu) -> None:
+    result = run(gpu, fp32(), blocks=5, sms=4)
+    assert result.blocks.sm.tolist() == [0, 1, 2, 3, 0]
+
+
+def test_random_patterns_have_streams_of_their_own(gpu: Gpu) -> None:
+    atomic = Instruction("atomic-add", shared=RandomWords(256), returns=False)
+    base = run(gpu, Loop(50, (atomic,)), warps=2, seed=3)
+    again = run(gpu, Loop(50, (atomic,)), warps=2, seed=3)
+    other = run(gpu, Loop(50, (atomic,)), warps=2, seed=4)
+    assert base.jobs is not None
+    assert again.jobs is not None
+    assert other.jobs is not None
+    assert base.jobs.passes.tolist() == again.jobs.passes.tolist()
+    assert base.jobs.passes.tolist() != other.jobs.passes.tolist()
+    # Common random numbers: another instruction in front changes no warp's draws of this one by itself.
+    with_more = run(
+        gpu,
+        Loop(50, (atomic,)),
+        Loop(20, (Instruction("atomic-add", shared=RandomWords(64), returns=False),)),
+        warps=2,
+        seed=3,
+    )
+    assert with_more.jobs is not None
+    mine = with_more.jobs.chosen(with_more.jobs.slot == 0)
+    for warp in (0, 1):
+        assert mine.passes[mine.warp == warp].tolist() == base.jobs.passes[base.jobs.warp == warp].tolist()
+
+
+def test_random_bytes_into_256_bins_serialise_as_counted_elsewhere(gpu: Gpu) -> None:
+    """Random bytes into 256 bins: 3.53 lanes on the fullest of 32 banks on average (worked out independently)."""
+    result = run(
+        gpu, Loop(400, (Instruction("atomic-add", shared=RandomWords(256), returns=False),)), warps=8
+    )
+    assert result.atomic.e_mean == pytest.approx(3.53, abs=0.05)
+    assert result.atomic.lanes_mean == 32
+
+
+def test_random_global_addresses_miss_a_large_buffer_and_hit_a_small_one(gpu: Gpu) -> None:
+    def misses(size: int) -> float:
+        load = Instruction("global-load", name="x", after=("x",), memory=RandomBytes(size))
+        truth = run(gpu, Loop(60, (load,)), warps=4).sms[0]
+        return truth.l1_sector_misses / (truth.l1_sector_hits + truth.l1_sector_misses)
+
+    assert misses(1 << 28) > 0.99
+    assert misses(1 << 12) < 0.1
+
+
+@pytest.mark.parametrize("policy", ["gto", "lrr", "oldest"])
+def test_the_looped_microbenchmark_runs_at_the_initiation_interval(gpu: Gpu, policy: str) -> None:
+    result = simulate(atomics(warps=8, same_word=16, iterations=400), gpu, policy=policy)
+    assert result.cycles / result.warp_instructions == pytest.approx(19.5, rel=0.005)
+    assert result.atomic.service_cycles == pytest.approx(19.5, rel=0.005)
+
+
+def test_results_are_the_same_from_run_to_run(gpu: Gpu) -> None:
+    kernel = atomics(warps=8, same_word=4, iterations=50)
+    first, second = (simulate(kernel, gpu, keep=Record.ALL) for _ in range(2))
+    for trace in ("jobs", "issues", "spans", "warps", "blocks"):
+        a, b = getattr(first, trace), getattr(second, trace)
+        for name in a.__dataclass_fields__:
+            np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+
+
+def test_a_run_that_takes_too_long_is_given_up(gpu: Gpu) -> None:
+    with pytest.raises(SmlabError, match="not finished after the allowed cycles.*got 100"):
+        simulate(atomics(iterations=100), gpu, max_cycles=100)
+
+
+class TestRefusals:
+    def test_too_much_shared_memory(self, gpu: Gpu) -> None:
+        with pytest.raises(
+            SmlabError, match=r"test on v100.*shared memory.*got 200000; expected at most 98304"
+        ):
+            run(gpu, fp32(), shared_bytes=200_000)
+
+    def test_a_word_outside_the_block(self, gpu: Gpu) -> None:
+        with pytest.raises(
+            SmlabError, match=r"shared-load.*beyond the block's own.*shared_bytes_per_block = 64"
+        ):
+            run(gpu, Instruction("shared-load"), shared_bytes=64)
+
+    def test_a_loop_that_never_ends(self) -> None:
+        with pytest.raises(SmlabError, match="loop: never ends"):
+            Loop(float("inf"), (fp32(),))  # type: ignore[arg-type]
+        with pytest.raises(SmlabError, match=r"loop: not a usable count \(got -1"):
+            Loop(-1, (fp32(),))
+
+    def test_nested_loops_that_end_after_ages(self, gpu: Gpu) -> None:
+        body: tuple[Instruction | Loop, ...] = (fp32(),)
+        for _ in range(4):
+            body = (Loop(100_000, body),)
+        with pytest.raises(SmlabError, match="runs practically for ever"):
+            run(gpu, *body)
+
+    def test_an_atomic_that_the_gpu_does_not_have(self, gpu: Gpu) -> None:
+        with pytest.raises(SmlabError, match="v100: this GPU has no such shared-memory atomic.*popc-inc"):
+            simulate(atomics(op="popc-inc"), gpu)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"same_word": 3}, "same_word: does not divide the active lanes .got 3"),
+            ({"same_word": 16, "same_bank": 3}, "same_bank: 2 distinct words"),
+            ({"lanes": 33}, "lanes: out of range .got 33"),
+            ({"warps": 0}, "warps: out of range .got 0"),
+            ({"op": "sub"}, "op: unknown operation .got 'sub'"),
+            ({"cas_warps": 9}, "cas_warps: out of range .got 9"),
+        ],
+    )
+    def test_microbenchmarks_that_cannot_be_laid_out(self, options: dict[str, int], message: str) -> None:
+        with pytest.raises(SmlabError, match=message):
+            atomics(**options)  # type: ignore[arg-type]
+
+    def test_names_that_do_not_resolve(self, gpu: Gpu) -> None:
+        with pytest.raises(SmlabError, match="waits for an instruction that is not there .got 'y'"):
+            run(gpu, fp32("y"))
+        with pytest.raises(SmlabError, match="waits for a result that never comes .got 'a'"):
+            run(gpu, Instruction("atomic-add", name="a", returns=False), fp32("a"))
+
+
+def test_machine_constants_are_whole_numbers(gpu: Gpu) -> None:
+    machine = machine_from(gpu)
+    assert machine.atomics["add"].interval_ticks(1) == round(4.5 * 2**20)
+    numbers = [getattr(machine, f.name) for f in dataclasses.fields(machine)]
+    assert not any(isinstance(n, float) for n in numbers)
+    assert sum(isinstance(n, int) for n in numbers) > 25
