@@ -1,0 +1,57 @@
+"""Closed-form models of the GPU: operational laws, closed networks, the shared-memory atomic unit."""
+
+from models.atomic_queue import (
+    AtomicCounters,
+    UtilizationEstimate,
+    estimate_utilization,
+    read_atomic_counters,
+)
+from models.closed_network import (
+    NetworkSolution,
+    RepairmanSolution,
+    Station,
+    solve,
+    solve_machine_repairman,
+)
+from models.operational import (
+    Bottleneck,
+    Bounds,
+    Observation,
+    asymptotic_bounds,
+    balanced_job_bounds,
+    bottleneck,
+    flow_imbalance,
+    forced_flow_law,
+    interactive_response_time_law,
+    is_flow_balanced,
+    littles_law,
+    response_time_law,
+    utilization_law,
+)
+from models.service_table import ServiceTable
+
+__all__ = [
+    "AtomicCounters",
+    "Bottleneck",
+    "Bounds",
+    "NetworkSolution",
+    "Observation",
+    "RepairmanSolution",
+    "ServiceTable",
+    "Station",
+    "UtilizationEstimate",
+    "asymptotic_bounds",
+    "balanced_job_bounds",
+    "bottleneck",
+    "estimate_utilization",
+    "flow_imbalance",
+    "forced_flow_law",
+    "interactive_response_time_law",
+    "is_flow_balanced",
+    "littles_law",
+    "read_atomic_counters",
+    "response_time_law",
+    "solve",
+    "solve_machine_repairman",
+    "utilization_law",
+]
