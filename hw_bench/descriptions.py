@@ -101,19 +101,29 @@ class Gpu:
             raise SmlabError.at(f"{self.name}: {key}", "not a name", value)
         return value
 
-    def with_values(self, values: Mapping[str, int | float | str], source: str, kind: str = "assumed") -> Gpu:
-        """The same GPU with other values, all of them checked again; the new ones have no interval."""
+    def with_values(
+        self,
+        values: Mapping[str, int | float | str],
+        source: str,
+        kind: str = "assumed",
+        where: str | None = None,
+    ) -> Gpu:
+        """The same GPU with other values, all of them checked again; the new ones have no interval.
+
+        ``where`` is what messages name as the place of a bad value; without it, ``source``.
+        """
+        where = where or source
         if kind not in KINDS:
-            raise SmlabError.at(f"{source}: kind", "unknown kind", kind, "one of " + ", ".join(KINDS))
+            raise SmlabError.at(f"{where}: kind", "unknown kind", kind, "one of " + ", ".join(KINDS))
         constants = dict(self.constants)
         for name, value in values.items():
             key = KEYS_BY_NAME.get(name)
             if key is None:
-                raise SmlabError.at(f"{source}: {name}", "unknown key", expected=_guess(name, KEYS_BY_NAME))
+                raise SmlabError.at(f"{where}: {name}", "unknown key", expected=_guess(name, KEYS_BY_NAME))
             value = _plain(key, value)
-            check_value(f"{source}: {name}", key, value)
+            check_value(f"{where}: {name}", key, value)
             constants[name] = Constant(name, value, key.unit, kind, source)
-        check_constants(f"{source} ({self.name})", self.compute_capability, constants)
+        check_constants(f"{where} ({self.name})", self.compute_capability, constants)
         return replace(self, constants=_in_order(constants))
 
 

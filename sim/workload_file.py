@@ -160,17 +160,21 @@ class _File(_Strict):
     program: list[_Program]
 
 
-def read_workload(path: Path) -> Kernel:
-    """Read a workload file; `SmlabError` naming file and key on anything that is not one."""
+def load_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file; `SmlabError` where it cannot be read."""
     try:
-        raw = tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SmlabError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise SmlabError(f"{path}: is not a text file") from error
     except tomllib.TOMLDecodeError as error:
         raise SmlabError(f"{path}: is not valid TOML: {error}") from error
-    return parse_workload(raw, str(path), default_name=path.stem)
+
+
+def read_workload(path: Path) -> Kernel:
+    """Read a workload file; `SmlabError` naming file and key on anything that is not one."""
+    return parse_workload(load_toml(path), str(path), default_name=path.stem)
 
 
 def parse_workload(raw: dict[str, Any], where: str, default_name: str = "workload") -> Kernel:

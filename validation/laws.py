@@ -245,7 +245,7 @@ def work_done(run: Run) -> Sides:
 
 
 def nothing_outlives_the_kernel(run: Run) -> Sides:
-    """The kernel ends when its last block retires, blocks retire with their last warp, and no job is later than its warp."""
+    """The kernel ends with its last block, a block retires with its last warp, and no job is later than its warp."""
     result, warps = run.result, run.result.warps
     assert result.jobs is not None
     yield "end of the kernel", result.cycles, int(result.blocks.retire.max())

@@ -63,7 +63,7 @@ def gpus(draw: st.DrawFn, base: str = "a100-40") -> Gpu:
 
 @st.composite
 def machines(draw: st.DrawFn, base: str = "a100-40") -> Machine:
-    """What the engines compute with, from a drawn GPU under a drawn policy; caches may be so small that lines are evicted."""
+    """A drawn GPU under a drawn policy, as the engines see it; caches may be so small that lines are evicted."""
     machine = machine_from(draw(gpus(base)), draw(policies()))
     shapes = st.builds(CacheShape, sets=st.sampled_from([1, 4, 64]), ways=st.sampled_from([1, 2, 4]))
     return dataclasses.replace(machine, l1=draw(shapes), l2=draw(shapes))

@@ -38,9 +38,7 @@ def contended_run(keep: Record = Record.ALL) -> Run:
         Instruction("barrier"),
         Loop(4, (Instruction("atomic-cas", shared=Grouped(32), returns=False),)),
     )
-    kernel = Kernel(
-        "contended", (Program("p", tuple(map(grouped, body))),), ((0,) * 8,), 2, shared_bytes_per_block=4096
-    )
+    kernel = Kernel("contended", (Program("p", body),), ((0,) * 8,), 2, shared_bytes_per_block=4096)
     machine = machine_from(load_gpu("v100"))
     return Run(reference.run(lower(kernel, machine), keep), kernel, machine)
 

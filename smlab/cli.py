@@ -1,0 +1,161 @@
+"""The command ``smlab``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hw_bench.errors import SmlabError
+
+UsageError = typer.BadParameter.__mro__[1]
+"""Every mistake in the options; typer does not export the base class by name."""
+
+app = typer.Typer(
+    name="smlab",
+    help="How far can a GPU performance model be trusted, and where?",
+    invoke_without_command=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+GpuOption = Annotated[
+    str, typer.Option("--gpu", help="A GPU's name (`smlab gpus` lists them) or a description's path.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Set a key of the workload, or gpu.KEY of the GPU; repeatable."
+    ),
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from smlab import __version__
+
+        print(f"smlab {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")
+    ] = False,
+) -> None:
+    """How far can a GPU performance model be trusted, and where?"""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command()
+def gpus(
+    name: Annotated[str | None, typer.Argument(help="Show every constant of this one.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the GPUs, or one with value, unit, kind and source of each constant."""
+    from smlab.commands import show_gpus
+
+    show_gpus(name, as_json)
+
+
+@app.command()
+def simulate(
+    workload: Annotated[str, typer.Argument(help="A built-in workload (atomics) or a workload file (TOML).")],
+    gpu: GpuOption = "v100",
+    engine: Annotated[str, typer.Option(help="The simulator's engine: simpy or compiled.")] = "simpy",
+    policy: Annotated[str | None, typer.Option(help="Warp scheduler policy: gto, lrr or oldest.")] = None,
+    settings: SetOption = None,
+    seed: Annotated[int, typer.Option(min=0, help="Root of all random numbers.")] = 0,
+    trace: Annotated[Path | None, typer.Option(help="Write a Chrome trace (opens in Perfetto).")] = None,
+    counters: Annotated[
+        Path | None, typer.Option(help="Write the counter table (CSV), as a profiler would give it.")
+    ] = None,
+    max_cycles: Annotated[
+        int | None, typer.Option(min=1, help="Give up when the kernel runs longer.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run one workload on a simulated GPU."""
+    from smlab.commands import run_simulation
+
+    run_simulation(workload, gpu, engine, policy, settings or [], seed, trace, counters, max_cycles, as_json)
+
+
+@app.command()
+def table(
+    out: Annotated[Path, typer.Option("--out", help="Where to write the table (.csv or .nc).")],
+    gpu: GpuOption = "v100",
+    op: Annotated[str, typer.Option(help="add, cas or popc-inc.")] = "add",
+    form: Annotated[
+        str, typer.Option(help="batch (all jobs at once) or looped (n jobs circulating).")
+    ] = "batch",
+    source: Annotated[str, typer.Option(help="sim, or the file of a table to check and convert.")] = "sim",
+    engine: Annotated[str, typer.Option(help="The simulator's engine: simpy or compiled.")] = "simpy",
+    max_n: Annotated[
+        int | None, typer.Option(min=1, help="Up to how many jobs (the GPU's warps an SM).")
+    ] = None,
+    with_cas: Annotated[bool, typer.Option(help="All c up to n; without, only c = 0.")] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the service table T(n, e, c) of the shared-memory atomic unit."""
+    from smlab.commands import write_table
+
+    write_table(out, gpu, op, form, source, engine, max_n, with_cas, as_json)
+
+
+@app.command()
+def validate(
+    gpu: GpuOption = "v100",
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer random cases; under a minute.")] = False,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the report.")] = Path("results/validate"),
+    seed: Annotated[int, typer.Option(min=0, help="Root of all random numbers.")] = 0,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes to use (all cores).")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run every cross-check and write the report."""
+    from smlab.commands import run_validation
+
+    if not run_validation(gpu, quick, out, seed, jobs, as_json):
+        raise typer.Exit(1)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line: 0 done, 1 a check fell short, 2 unusable input in one line, 130 interrupted."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """The exit status of a command line."""
+    began = time.perf_counter()
+    try:
+        status: Any = app(args=arguments, prog_name="smlab", standalone_mode=False)
+    except SmlabError as error:
+        return _refuse(str(error))
+    except UsageError as error:
+        return _refuse(error.format_message())
+    except (KeyboardInterrupt, typer.Abort):
+        print(f"smlab: interrupted after {time.perf_counter() - began:.0f} s", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has gone; keep Python from complaining when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status if isinstance(status, int) else 0
+
+
+def _refuse(message: str) -> int:
+    print("smlab: " + " ".join(message.split()), file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,364 @@
+"""The figures of the reports: plain arrays in, a matplotlib Figure out. Nothing is drawn on a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, NullLocator
+from numpy.typing import ArrayLike, NDArray
+
+from hw_bench.errors import SmlabError
+from validation.report.hardware_figure import HardwareSeries, hardware_comparison
+from validation.report.style import (
+    FAINT,
+    INK,
+    SOFT,
+    columns_of,
+    floats,
+    label_ends,
+    legend_above,
+    log2_axis,
+    look,
+    new_figure,
+    powers_of_two,
+    styled,
+)
+
+__all__ = [
+    "HardwareSeries",
+    "error_by_regime",
+    "estimate_against_truth",
+    "hardware_comparison",
+    "mva_against_simulation",
+    "sensitivity",
+    "service_time_grid",
+]
+
+FloatArray = NDArray[np.float64]
+
+MOST_ROWS = 5
+MOST_COLUMNS = 5
+MANY_POINTS = 2000
+"""Above this many points a scatter is drawn as pixels within the SVG."""
+
+
+@styled
+def service_time_grid(
+    n_values: ArrayLike,
+    e_values: ArrayLike,
+    service: ArrayLike,
+    *,
+    c_values: ArrayLike | None = None,
+    show_n: Sequence[int] | None = None,
+    show_e: Sequence[int] | None = None,
+    compare: Mapping[str, ArrayLike] | None = None,
+    label: str = "simulated",
+) -> Figure:
+    """Service time S = T / n over c, small multiples with a row for each n and a column for each e.
+
+    ``service`` is of shape ``(n, e, c)`` in cycles, NaN where c > n; ``c_values`` default to 0, 1, 2, ... At
+    most five rows and columns are shown unless ``show_n`` and ``show_e`` name the values, and the figure says
+    how many it leaves out. ``compare`` adds other tables of the same shape. All panels share the axis of S,
+    logarithmic where the values differ more than eightfold; those of a row share the axis of c.
+    """
+    n_all, e_all, s = floats(n_values), floats(e_values), floats(service)
+    c = np.arange(s.shape[2], dtype=np.float64) if c_values is None else floats(c_values)
+    others = {name: floats(values) for name, values in (compare or {}).items()}
+    tables = {label: s, **others}
+    for name, values in tables.items():
+        if values.shape != (len(n_all), len(e_all), len(c)):
+            raise SmlabError.at(f"table {name!r}", "wrong shape", values.shape, "(n, e, c)")
+    rows, columns = _pick(n_all, show_n, MOST_ROWS, "n"), _pick(e_all, show_e, MOST_COLUMNS, "e")
+    shown = np.concatenate([v[np.ix_(rows, columns)].ravel() for v in tables.values()])
+    lowest, highest = float(np.nanmin(shown)), float(np.nanmax(shown))
+    logarithmic = lowest > 0 and highest > 8 * lowest
+    fig = new_figure(1.0 + 1.28 * len(columns), 0.75 + 1.12 * len(rows) + (0.25 if others else 0.0))
+    axes = fig.subplots(len(rows), len(columns), sharey=True, sharex="row", squeeze=False)
+    for r, i in enumerate(rows):
+        for k, j in enumerate(columns):
+            ax = axes[r, k]
+            for number, (name, values) in enumerate(tables.items()):
+                drawn = look(number)
+                known = np.isfinite(values[i, j])
+                # the first table is a broad pale line, so that those that agree with it stay visible on it
+                width, alpha = (3.0, 0.45) if others and number == 0 else (1.3, 1.0)
+                ax.plot(
+                    c[known],
+                    values[i, j, known],
+                    color=drawn.colour,
+                    ls=drawn.dash,
+                    lw=width,
+                    alpha=alpha,
+                    marker="o" if np.count_nonzero(known) <= 12 else "",
+                    ms=2.8 if number == 0 else 2.0,
+                    label=name,
+                )
+            ax.xaxis.set_major_locator(MaxNLocator(3, integer=True))
+            if logarithmic:
+                log2_axis(ax, powers_of_two(lowest, highest)[::2], "y")
+            if r == 0:
+                ax.set_title(f"e = {e_all[j]:g}")
+            if k == len(columns) - 1:
+                ax.annotate(
+                    f"n = {n_all[i]:g}",
+                    (1.04, 0.5),
+                    xycoords="axes fraction",
+                    rotation=-90,
+                    ha="left",
+                    va="center",
+                )
+    if logarithmic:
+        axes[0, 0].set_ylim(lowest / 1.4, highest * 1.4)
+    else:
+        axes[0, 0].set_ylim(bottom=0)
+    part = ""
+    if len(rows) < len(n_all) or len(columns) < len(e_all):
+        few_n, few_e = (
+            f"{len(rows)} of {len(n_all)} values of n",
+            f"{len(columns)} of {len(e_all)} values of e",
+        )
+        part = f"\n({few_n} and {few_e} shown)"
+    fig.supxlabel(f"c: compare-and-swap jobs among the n{part}", fontsize=10)
+    fig.supylabel("S = T / n (cycles per job)", fontsize=10)
+    if others:
+        handles, names = axes[0, 0].get_legend_handles_labels()
+        fig.legend(handles, names, loc="outside upper left", ncols=3)
+    return fig
+
+
+@styled
+def estimate_against_truth(
+    truth: ArrayLike,
+    estimates: Mapping[str, ArrayLike],
+    *,
+    label: str = "utilization",
+    unit: str = "%",
+    limit: float | None = 100.0,
+) -> Figure:
+    """Estimates over the truth, shape ``(cases,)`` each, with y = x and a band of 10 % to either side.
+
+    Both axes have one scale. Estimates above ``limit`` (100 % for a utilization, None for none) are ringed
+    and counted.
+    """
+    t = floats(truth)
+    columns = {name: columns_of(name, t, values)[1] for name, values in estimates.items()}
+    right = 1.05 * max(float(np.max(t)), 1e-12)
+    top = 1.05 * max(float(np.max(t)), *(float(np.max(v)) for v in columns.values()))
+    right = max(right, top / 1.5)  # one scale, so a tall figure where estimates are high, but not too tall
+    fig = new_figure(5.0, 0.8 + 0.2 * (len(columns) + 1) + 4.2 * top / right)
+    ax = fig.subplots()
+    x = np.array([0.0, right])
+    ax.fill_between(x, 0.9 * x, 1.1 * x, color=FAINT, alpha=0.6, lw=0, label="within 10 %")
+    ax.plot(x, x, color=SOFT, lw=0.9)
+    above_any = False
+    for number, (name, values) in enumerate(columns.items()):
+        drawn = look(number)
+        above = values > limit + 1e-9 if limit is not None else np.zeros(len(values), dtype=bool)
+        text = f"{name} ({np.count_nonzero(above)} above {limit:g} {unit})" if above.any() else name
+        ax.scatter(
+            t,
+            values,
+            s=14,
+            marker=drawn.marker,
+            color=drawn.colour,
+            alpha=0.75,
+            lw=0,
+            label=text,
+            rasterized=len(t) > MANY_POINTS,
+        )
+        ax.scatter(t[above], values[above], s=38, facecolors="none", edgecolors=INK, lw=0.5)
+        above_any |= bool(above.any())
+    if limit is not None and above_any:
+        ax.axhline(limit, color=INK, lw=0.8, ls=(0, (4, 3)))
+    ax.set_xlim(0, right)
+    ax.set_ylim(0, top)
+    ax.set_aspect("equal")
+    ticks = MaxNLocator(6).tick_values(0, top)
+    ax.set_xticks([v for v in ticks if v <= right])
+    ax.set_yticks([v for v in ticks if v <= top])
+    ax.set_xlabel(f"True {label} ({unit})")
+    ax.set_ylabel(f"Estimated {label} ({unit})")
+    legend_above(ax, columns=1)
+    return fig
+
+
+@styled
+def error_by_regime(
+    errors: Mapping[str, Mapping[str, ArrayLike]],
+    *,
+    label: str = "Absolute error",
+    unit: str = "%",
+    bounds: Sequence[float] = (5.0, 10.0, 25.0),
+) -> Figure:
+    """The share of cases whose absolute error is at most x: one panel for each regime, one line for each
+    predictor.
+
+    ``errors`` is ``{regime: {predictor: absolute errors of its cases}}``. Steeper and further left is better.
+    The axis of errors is linear up to 1 and logarithmic above; ``bounds`` are drawn as thin lines.
+    """
+    if not errors:
+        raise SmlabError.at("error_by_regime", "no regimes")
+    predictors = list(dict.fromkeys(name for by_name in errors.values() for name in by_name))
+    panels = len(errors)
+    wide = min(panels, 3)
+    high = -(-panels // wide)
+    fig = new_figure(max(4.8, 0.6 + 2.3 * wide), 0.9 + 2.3 * high + 0.22 * -(-len(predictors) // 2))
+    axes = fig.subplots(high, wide, sharex=True, sharey=True, squeeze=False).ravel()
+    worst = max(float(np.max(floats(v))) for by_name in errors.values() for v in by_name.values())
+    right = max(1.3 * worst, 2.0)
+    for ax, (regime, by_name) in zip(axes, errors.items(), strict=False):
+        for bound in bounds:
+            ax.axvline(bound, color=SOFT, lw=0.6, ls=(0, (1, 2)))
+        count = 0
+        for name, values in by_name.items():
+            drawn = look(predictors.index(name))
+            e = np.sort(np.abs(floats(values)))
+            count = max(count, len(e))
+            share = 100 * np.arange(len(e) + 1) / len(e)
+            ax.step(
+                np.r_[0, e, right],
+                np.r_[share, 100],
+                where="post",
+                color=drawn.colour,
+                ls=drawn.dash,
+                label=name,
+            )
+        ax.set_xscale("symlog", linthresh=1.0, linscale=0.5)
+        ax.set_xlim(0, right)
+        ax.set_ylim(0, 102)
+        ticks = [t for t in (0, 1, 5, 25, 100, 500, 2500, 10000) if t <= right]
+        ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.set_title(f"{regime} ({count} cases)", loc="left")
+    for ax in axes[panels:]:
+        ax.set_visible(False)
+    fig.supxlabel(f"{label} ({unit})", fontsize=10)
+    fig.supylabel("Cases with at most that error (%)", fontsize=10)
+    handles = [
+        Line2D([], [], color=look(i).colour, ls=look(i).dash, label=name) for i, name in enumerate(predictors)
+    ]
+    fig.legend(handles=handles, loc="outside upper left", ncols=2)
+    return fig
+
+
+@styled
+def sensitivity(
+    latency_cycles: ArrayLike,
+    service: Mapping[str, ArrayLike],
+    *,
+    parameter: str = "Pipeline latency (cycles), assumed",
+    quantity: str = "S (cycles per job)",
+    adopted: float | None = None,
+    source: str = "adopted",
+) -> Figure:
+    """How far answers hang on an assumed parameter: one line for each case, over the parameter's plausible
+    range.
+
+    ``adopted`` marks the value used elsewhere. A flat line means that the assumption does not matter there;
+    the range beside each label is the largest value over the smallest, less one.
+    """
+    x = floats(latency_cycles)
+    fig = new_figure(5.2, 3.6)
+    ax = fig.subplots()
+    ends = []
+    for number, (name, values) in enumerate(service.items()):
+        drawn = look(number)
+        _, y = columns_of(name, x, values)
+        ax.plot(x, y, color=drawn.colour, ls=drawn.dash, marker=drawn.marker, ms=3.5)
+        largest = f" (range\u00a0{100 * (np.max(y) / np.min(y) - 1):.0f}\u00a0%)" if np.min(y) > 0 else ""
+        ends.append((float(y[-1]), f"{name}{largest}", drawn.colour))
+    ax.set_ylim(bottom=0)
+    if adopted is not None:
+        ax.axvline(adopted, color=INK, lw=0.8, ls=(0, (4, 3)))
+        ax.annotate(
+            f"{source}: {adopted:g}",
+            (adopted, 1.0),
+            xycoords=("data", "axes fraction"),
+            xytext=(3, 2),
+            textcoords="offset points",
+            ha="left",
+            va="bottom",
+            fontsize=9,
+        )
+    ax.set_xlabel(parameter)
+    ax.set_ylabel(quantity)
+    fig.draw_without_rendering()
+    label_ends(ax, ends)
+    return fig
+
+
+@styled
+def mva_against_simulation(
+    customers: ArrayLike,
+    mva: Mapping[str, ArrayLike],
+    simulated: Mapping[str, ArrayLike],
+    low: Mapping[str, ArrayLike],
+    high: Mapping[str, ArrayLike],
+    *,
+    labels: Mapping[str, str] | None = None,
+) -> Figure:
+    """Quantities over the population: exact mean value analysis as lines, simulation as points with
+    intervals.
+
+    The keys of the four mappings are the quantities, one panel each, in the order of ``mva``: usually
+    ``throughput`` and ``queue_length``. ``labels`` gives the label of an axis with its unit.
+    """
+    x = floats(customers)
+    names = {
+        "throughput": "Throughput (jobs per cycle)",
+        "queue_length": "Mean queue length (jobs)",
+        **(labels or {}),
+    }
+    fig = new_figure(4.8 if len(mva) < 2 else 7.2, 3.4)
+    axes = fig.subplots(1, len(mva), squeeze=False)[0]
+    for ax, (quantity, expected) in zip(axes, mva.items(), strict=True):
+        missing = [m for m in (simulated, low, high) if quantity not in m]
+        if missing:
+            raise SmlabError.at("mva_against_simulation", "no simulated values or intervals", quantity)
+        _, line, points = columns_of(quantity, x, expected, simulated[quantity])
+        below, above = columns_of(quantity, low[quantity], high[quantity])
+        ax.plot(x, line, color=look(0).colour, label="exact MVA")
+        bars = np.maximum(np.vstack([points - below, above - points]), 0.0)
+        ax.errorbar(
+            x,
+            points,
+            yerr=bars,
+            color=look(1).colour,
+            marker="o",
+            ms=4,
+            ls="none",
+            capsize=2.5,
+            elinewidth=1,
+            label="simulated, 95 % interval",
+        )
+        ax.set_ylim(bottom=0)
+        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        ax.set_xlabel("Population (jobs)")
+        ax.set_ylabel(names.get(quantity, quantity))
+    handles, texts = axes[0].get_legend_handles_labels()
+    fig.legend(handles, texts, loc="outside upper left", ncols=2)
+    return fig
+
+
+def _pick(values: FloatArray, wanted: Sequence[int] | None, most: int, name: str) -> list[int]:
+    """Indices of the values to show: those asked for, or at most ``most``, in even ratios, powers of two
+    first.
+    """
+    if wanted is None:
+        if len(values) <= most:
+            return list(range(len(values)))
+        powers = [i for i, v in enumerate(values) if v > 0 and float(np.log2(v)).is_integer()]
+        if len(powers) >= most:
+            return [powers[round(k)] for k in np.linspace(0, len(powers) - 1, most)]
+        spread = np.geomspace if values[0] > 0 else np.linspace
+        return sorted({int(np.argmin(np.abs(values - v))) for v in spread(values[0], values[-1], most)})
+    out = []
+    for value in wanted:
+        found = np.flatnonzero(values == value)
+        if len(found) == 0:
+            raise SmlabError.at("service_time_grid", f"no such {name} in the table", value)
+        out.append(int(found[0]))
+    return out
