@@ -6,14 +6,14 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
 from hw_bench.errors import SmlabError
 
-UsageError = typer.BadParameter.__mro__[1]
-"""Every mistake in the options; typer does not export the base class by name."""
+UsageError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
+"""Every mistake in the options; typer exports this base class only through its subclasses."""
 
 app = typer.Typer(
     name="smlab",

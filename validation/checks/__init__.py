@@ -1,0 +1,41 @@
+"""The cross-checks of ``smlab validate``, a module each.
+
+Every module has ``tasks(plan)``, the work that may run side by side in other processes, and ``report(page, plan, results)``,
+which turns the results (by task name) into checks, tables and figures of the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hw_bench.descriptions import Gpu
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a validation run is asked for. ``processes`` is how many tasks run at a time."""
+
+    gpu: Gpu
+    quick: bool
+    seed: int
+    processes: int
+    engine: str = "simpy"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One piece of work: a top-level function (so that another process can import it) and its arguments."""
+
+    name: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+Results = Mapping[str, Any]
+
+
+def shares(total: int, parts: int) -> list[int]:
+    """``total`` cut into ``parts`` nearly equal whole numbers."""
+    return [total // parts + (i < total % parts) for i in range(parts)]

@@ -1,0 +1,244 @@
+"""Dong & Pai's utilization estimate against the simulator's exact one, over closed workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from numpy.random import Generator, SeedSequence, default_rng
+from numpy.typing import NDArray
+
+from hw_bench.counters import CounterTable
+from hw_bench.descriptions import Gpu
+from models import ServiceTable, estimate_utilization, read_atomic_counters
+from sim.counters import counter_table
+from sim.lowering import lower
+from sim.machine import machine_from
+from sim.reference import Record
+from sim.simulate import ENGINES
+from sim.workload import Duration
+from validation.checks import Plan, Results, Task, shares
+from validation.checks.paper_facts import joined
+from validation.closed_system import closed_kernel
+from validation.metrics import error_table, points_table
+from validation.report import Column, Report
+from validation.report.figures import error_by_regime, estimate_against_truth
+
+WORKLOADS, QUICK_WORKLOADS, PARTS = 400, 240, 4
+JOBS = 600
+"""Atomic jobs of one workload, about."""
+
+REGIMES = {"under 50 % utilized": (0.0, 0.5), "50 to 95 %": (0.5, 0.95), "95 % and more": (0.95, 1.01)}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One drawn closed workload."""
+
+    warps: int
+    lanes: int
+    think_cycles: float
+    distribution: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What a profiler would have seen of a workload (``counters``), and what only the simulator knows.
+
+    ``n_mean`` is the time average of the jobs in the unit over the kernel, ``n_busy_mean`` over the busy time only.
+    """
+
+    workload: Workload
+    counters: CounterTable
+    max_warps: int
+    utilization: float
+    n_mean: float
+    n_busy_mean: float
+
+
+def draw_workload(rng: Generator, max_warps: int) -> Workload:
+    """Warps and think time spread evenly over their orders of magnitude, lanes on a word over 1 to 32."""
+    return Workload(
+        warps=round(float(np.exp(rng.uniform(0, np.log(max_warps))))),
+        lanes=int(rng.integers(1, 33)),
+        think_cycles=float(np.exp(rng.uniform(np.log(5), np.log(5000)))),
+        distribution=str(rng.choice(["fixed", "exponential"])),
+        seed=int(rng.integers(2**32)),
+    )
+
+
+def observe(gpu: Gpu, count: int, stream: int, engine: str) -> list[Observed]:
+    """Simulate ``count`` drawn workloads."""
+    rng = default_rng(SeedSequence(stream))
+    machine = machine_from(gpu)
+    found = []
+    for _ in range(count):
+        w = draw_workload(rng, machine.max_warps)
+        kernel = closed_kernel(
+            w.warps, max(4, JOBS // w.warps), Duration(w.think_cycles, w.distribution), lanes=w.lanes
+        )
+        result = ENGINES[engine](lower(kernel, machine, w.seed), Record.TOTALS, None, None)
+        atomic = result.atomic
+        found.append(
+            Observed(
+                w,
+                counter_table(result),
+                result.max_warps,
+                atomic.utilization,
+                atomic.n_mean,
+                atomic.n_busy_mean,
+            )
+        )
+    return found
+
+
+def tasks(plan: Plan) -> list[Task]:
+    total = QUICK_WORKLOADS if plan.quick else WORKLOADS
+    streams = SeedSequence([plan.seed, 6]).generate_state(2 * PARTS, np.uint32).tolist()
+    judged = [
+        Task(f"queue-{i}", observe, (plan.gpu, count, streams[i], plan.engine))
+        for i, count in enumerate(shares(total, PARTS))
+    ]
+    others = Task("queue-baseline", observe, (plan.gpu, 60, streams[PARTS], plan.engine))
+    return [*judged, others]
+
+
+def service_table_from(results: Results) -> ServiceTable:
+    """The fetch-and-add part (c = 0) of the simulated table, as the model reads it."""
+    ends = joined(results, "table-ends").sel(c=[0])
+    parts: Sequence[xr.DataArray] = [results[name] for name in results if name.startswith("table-ends")]
+    return ServiceTable(ends.assign_attrs(parts[0].attrs))
+
+
+def report(page: Report, plan: Plan, results: Results) -> None:
+    observed: list[Observed] = [o for i in range(PARTS) for o in results[f"queue-{i}"]]
+    others: list[Observed] = results["queue-baseline"]
+    table = service_table_from(results)
+    estimates = [
+        estimate_utilization(read_atomic_counters(o.counters, o.max_warps), table)[0] for o in observed
+    ]
+    exact = np.array([o.utilization for o in observed])
+    n_busy = np.array([o.n_busy_mean for o in observed])
+    n_mean = np.array([o.n_mean for o in observed])
+    utilization = np.array([e.utilization for e in estimates])
+    n_hat = np.array([e.n for e in estimates])
+    guess = float(np.mean([o.utilization for o in others]))
+    n_guess = float(np.exp(np.mean(np.log([o.n_mean for o in others]))))
+    errors = {
+        "Dong & Pai, n = mean active warps": points_table(utilization, exact, seed=plan.seed),
+        "constant: mean of 60 other workloads": points_table(
+            np.full(len(exact), guess), exact, seed=plan.seed
+        ),
+    }
+    paper = errors["Dong & Pai, n = mean active warps"]
+    over = int((utilization > 1).sum())
+
+    section = page.section(
+        "queue-model",
+        "Dong & Pai's estimate against the exact utilization",
+        f"{len(observed)} closed workloads on simulated `{plan.gpu.name}`: 1 to {observed[0].max_warps} warps that think (5 to "
+        "5,000 cycles, fixed or exponential) and do atomics of 1 to 32 lanes on one word. The simulator writes the counters that "
+        "a profiler would give; the paper's Tables 1 and 2 turn them into a utilization, with the mean number of active warps "
+        "in place of the queue length n, which no counter shows. **In the simulation the truth is known exactly.**",
+    )
+    page.check(
+        "queue-model-reported",
+        len(observed) >= 200,
+        f"utilization off by {paper.mean_points:.1f} points on average, {paper.p95_points:.0f} at the 95th percentile; over "
+        f"100 % on {over} of {len(observed)} workloads",
+        "queue-model",
+    )
+    page.headline(
+        "Dong & Pai's utilization, mean error",
+        f"{paper.mean_points:.1f} points",
+        kind="modelled",
+        note=f"against the simulator's exact utilization; {over} of {len(observed)} estimates exceed 100 %",
+    )
+    columns: dict[str, NDArray[np.float64]] = {
+        "utilization_exact": exact,
+        "utilization_estimated": utilization,
+        "n_exact_mean": n_mean,
+        "n_exact_busy_mean": n_busy,
+        "n_estimated": n_hat,
+    }
+    section.figure(
+        "utilization-estimates",
+        estimate_against_truth(100 * exact, {"Dong & Pai": 100 * utilization}),
+        {
+            **{name: values.tolist() for name, values in columns.items()},
+            "warps": [o.workload.warps for o in observed],
+            "lanes": [o.workload.lanes for o in observed],
+            "think_cycles": [o.workload.think_cycles for o in observed],
+            "distribution": [o.workload.distribution for o in observed],
+        },
+        "Each point is a workload: estimated over exact utilization of the atomic unit.",
+        "Estimates scatter around and above the diagonal, many beyond 100 %, where the exact utilization cannot go.",
+    )
+    section.point_errors(
+        "utilization-errors",
+        errors,
+        "Absolute errors in percentage points of utilization. A relative error would reward estimates of idle units.",
+        kinds=dict.fromkeys(errors, "modelled"),
+    )
+    section.error_tables(
+        "queue-length-errors",
+        {
+            "mean active warps for n (over the kernel)": error_table(
+                n_hat, n_mean, baseline=np.full(len(n_mean), n_guess), seed=plan.seed
+            ),
+            "mean active warps for n (while busy)": error_table(
+                n_hat, n_busy, baseline=np.full(len(n_mean), n_guess), seed=plan.seed
+            ),
+        },
+        "The queue length that the estimate takes, against the exact one: its average over the kernel, and over the busy time "
+        "only. Baseline: the geometric mean of n over 60 other workloads.",
+    )
+    regimes = {
+        name: (exact >= low) & (exact < high)
+        for name, (low, high) in REGIMES.items()
+        if ((exact >= low) & (exact < high)).any()
+    }
+    section.figure(
+        "utilization-errors-by-regime",
+        error_by_regime(
+            {
+                name: {
+                    "Dong & Pai": 100 * np.abs(utilization - exact)[chosen],
+                    "constant": 100 * np.abs(guess - exact)[chosen],
+                }
+                for name, chosen in regimes.items()
+            },
+            unit="percentage points",
+            bounds=(5.0, 10.0, 25.0),
+        ),
+        {
+            "exact_percent": (100 * exact).tolist(),
+            "absolute_error_points": (100 * np.abs(utilization - exact)).tolist(),
+            "constant_error_points": (100 * np.abs(guess - exact)).tolist(),
+        },
+        "Where the error comes from: the share of workloads within a given error, by how busy the unit really is.",
+        "The estimate is closest where the unit is idle and furthest off in between.",
+    )
+    section.table(
+        "queue-model-regimes",
+        [
+            Column("exact utilization"),
+            Column("workloads"),
+            Column("mean error", unit="points", kind="modelled", digits=1),
+            Column("bias", unit="points", kind="modelled", digits=1),
+            Column("estimates over 100 %", key="over_100"),
+        ],
+        [
+            [
+                name,
+                int(chosen.sum()),
+                float(100 * np.abs(utilization - exact)[chosen].mean()),
+                float(100 * (utilization - exact)[chosen].mean()),
+                int((utilization[chosen] > 1).sum()),
+            ]
+            for name, chosen in regimes.items()
+        ],
+    )
