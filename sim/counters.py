@@ -17,8 +17,8 @@ THREAD_OPERATIONS = "smsp__thread_inst_executed_op_shared_atom.sum"
 def counter_table(result: SimResult, launch: int = 0) -> CounterTable:
     """The counters of one simulated kernel.
 
-    ``achieved_occupancy`` is the mean number of resident warps over the SM's active cycles, divided by the most that an SM
-    can hold; ``active_cycles`` counts the kernel's cycles, since nvprof's runs from launch to exit (Dong & Pai, 3.3).
+    ``active_cycles`` are those with a warp resident on the SM; ``achieved_occupancy`` is the mean number of resident warps
+    over them, divided by the most that an SM can hold.
     """
     rows: list[CounterRow] = []
 

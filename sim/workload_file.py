@@ -24,7 +24,7 @@ from __future__ import annotations
 import difflib
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -265,7 +265,7 @@ def _checked(model: type[_Model], raw: Any, where: str) -> _Model:
         first = error.errors()[0]
         path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"]).lstrip(".")
         if first["type"] == "extra_forbidden":
-            known = model.model_fields
+            known = _model_at(model, first["loc"][:-1]).model_fields
             raise SmlabError.at(
                 f"{where}: {path}",
                 "unknown key",
@@ -274,3 +274,14 @@ def _checked(model: type[_Model], raw: Any, where: str) -> _Model:
         if first["type"] == "missing":
             raise SmlabError.at(f"{where}: {path}", "missing key") from None
         raise SmlabError.at(f"{where}: {path}", first["msg"], first["input"]) from None
+
+
+def _model_at(model: type[BaseModel], place: tuple[int | str, ...]) -> type[BaseModel]:
+    """The model whose keys are meant at a place within another."""
+    for step in place:
+        if isinstance(step, str) and step in model.model_fields:
+            annotation = model.model_fields[step].annotation
+            inner = next(iter(get_args(annotation)), annotation)
+            if isinstance(inner, type) and issubclass(inner, BaseModel):
+                model = inner
+    return model

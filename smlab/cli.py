@@ -15,6 +15,8 @@ from hw_bench.errors import SmlabError
 UsageError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
 """Every mistake in the options; typer exports this base class only through its subclasses."""
 
+INTERRUPTED = 130
+
 app = typer.Typer(
     name="smlab",
     help="How far can a GPU performance model be trusted, and where?",
@@ -143,13 +145,19 @@ def run(arguments: list[str] | None = None) -> int:
     except UsageError as error:
         return _refuse(error.format_message())
     except (KeyboardInterrupt, typer.Abort):
-        print(f"smlab: interrupted after {time.perf_counter() - began:.0f} s", file=sys.stderr)
-        return 130
+        return _interrupted(began)
     except BrokenPipeError:
         # The reader of our output has gone; keep Python from complaining when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    if status == INTERRUPTED:  # what typer makes of an interrupt
+        return _interrupted(began)
     return status if isinstance(status, int) else 0
+
+
+def _interrupted(began: float) -> int:
+    print(f"smlab: interrupted after {time.perf_counter() - began:.0f} s", file=sys.stderr)
+    return INTERRUPTED
 
 
 def _refuse(message: str) -> int:

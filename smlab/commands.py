@@ -34,7 +34,12 @@ def show_gpus(name: str | None, as_json: bool) -> None:
     out.print(
         f"[bold]{gpu.name}[/bold]: {gpu.title}, {gpu.architecture}, compute capability {gpu.compute_capability}"
     )
-    table = Table("key", "value", "low to high", "unit", "kind", "source", box=box.SIMPLE, pad_edge=False)
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    table.add_column("key", no_wrap=True)
+    table.add_column("value", no_wrap=True, justify="right")
+    for heading in ("low to high", "unit", "kind"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("source")
     for c in gpu.constants.values():
         interval = "" if c.low is None or c.high is None else f"{_number(c.low)} to {_number(c.high)}"
         table.add_row(c.key, _number(c.value), interval, c.unit, c.kind, c.source)

@@ -19,7 +19,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-out = Console(soft_wrap=True, highlight=False)
+PIPED_COLUMNS = 160
+"""How wide tables are when they go into a file or a pipe, where no terminal says."""
+
+out = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_COLUMNS)
 err = Console(stderr=True, highlight=False)
 
 Advance = Callable[[int, int], None]

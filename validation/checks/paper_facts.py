@@ -60,7 +60,8 @@ def tasks(plan: Plan) -> list[Task]:
 def joined(results: Results, prefix: str) -> xr.DataArray:
     """The parts of a table, put together along e."""
     parts = [results[name] for name in sorted(results) if name.startswith(prefix)]
-    return xr.concat(parts, dim="e", join="outer").sortby("e")
+    table: xr.DataArray = xr.concat(parts, dim="e", join="outer").sortby("e")
+    return table
 
 
 def largest_rise_with_n(t: NDArray[np.float64], n: NDArray[np.int64]) -> float:

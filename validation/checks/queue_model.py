@@ -241,4 +241,11 @@ def report(page: Report, plan: Plan, results: Results) -> None:
             ]
             for name, chosen in regimes.items()
         ],
+        "Errors by how busy the unit really is.",
+    )
+    section.text(
+        "Two things pull in opposite directions. Where the unit is saturated, B = N T(n) / n charges every job the filling and "
+        "draining that a batch of n pays once, so the estimate **exceeds 100 %**. Where it is not, fewer jobs are in the unit "
+        "than there are active warps, S(n) is read off at too large an n, and the estimate is too low. "
+        "`validation/STORIES.md` has the story."
     )

@@ -32,6 +32,10 @@ KNOWN_THROUGHPUT = 0.624339
 """X of the machine repairman M/M/1//64 with think time 100 and service time 1, by its closed form."""
 
 QUANTITIES = ("throughput", "queue_length", "utilization")
+FALSE_ALARMS = 0.001
+"""How often a sound simulator may fail this check, over all its comparisons together. (With 5 % it would fail for one seed in
+twenty, and users would learn to ignore it.)"""
+
 TRIALS, COVERAGE_PARTS = 400, 4
 SMALL = {"warps": 4, "iterations": 200, "think": 60.0, "service": 20.0}
 
@@ -100,7 +104,7 @@ def coverage_trials(count: int, seed: int, engine: str) -> Covered:
 
 
 def tasks(plan: Plan) -> list[Task]:
-    runs, iterations = (8, 60) if plan.quick else (20, 150)
+    runs, iterations = (10, 60) if plan.quick else (30, 150)
     stream = SeedSequence(plan.seed).generate_state(2 + COVERAGE_PARTS, np.uint32).tolist()
     simulations = [
         Task(f"theory-{n}", replications, (n, runs, iterations * max(1, 8 // n), stream[0], plan.engine))
@@ -163,8 +167,8 @@ def report(page: Report, plan: Plan, results: Results) -> None:
 def _simulation_against_theory(page: Report, plan: Plan, results: Results) -> None:
     section = next(s for s in page.sections if s.name == "theory")
     compared = len(POPULATIONS) * len(QUANTITIES)
-    level = 1 - 0.05 / compared
-    rows, inside = [], 0
+    level = 1 - FALSE_ALARMS / compared
+    rows, inside, inside_usual = [], 0, 0
     lines: dict[str, list[list[float]]] = {q: [] for q in QUANTITIES}
     for n in POPULATIONS:
         found: NDArray[np.float64] = results[f"theory-{n}"]
@@ -174,6 +178,7 @@ def _simulation_against_theory(page: Report, plan: Plan, results: Results) -> No
             usual: Interval = mean_interval(found[:, i])
             held = wide.contains(truth[i])
             inside += held
+            inside_usual += usual.contains(truth[i])
             lines[quantity].append([truth[i], usual.estimate, usual.low, usual.high])
             rows.append(
                 [
@@ -191,7 +196,8 @@ def _simulation_against_theory(page: Report, plan: Plan, results: Results) -> No
     page.check(
         "simulation-against-mva",
         inside == compared,
-        f"exact values inside the simulator's simultaneous 95 % intervals: {inside} of {compared} "
+        f"exact values inside the simulator's simultaneous {100 * (1 - FALSE_ALARMS):.1f} % intervals: {inside} of {compared}; "
+        f"inside the single 95 % ones: {inside_usual} "
         f"({len(results[f'theory-{POPULATIONS[0]}'])} runs a population)",
         "theory",
     )
@@ -231,6 +237,7 @@ def _simulation_against_theory(page: Report, plan: Plan, results: Results) -> No
             Column("inside"),
         ],
         rows,
-        f"95 % intervals, and intervals at {100 * level:.2f} % so that all {compared} hold together in 95 % of runs. Throughput in "
-        "jobs per cycle, queue length in jobs, utilization as a fraction.",
+        f"95 % intervals, and intervals at {100 * level:.3f} % so that all {compared} hold together for "
+        f"{100 * (1 - FALSE_ALARMS):.1f} % of seeds. Throughput in jobs per cycle, queue length in jobs, utilization as a "
+        "fraction.",
     )
