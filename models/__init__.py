@@ -6,6 +6,7 @@ from models.atomic_queue import (
     estimate_utilization,
     read_atomic_counters,
 )
+from models.closed_estimator import ClosedEstimate, estimate_closed
 from models.closed_network import (
     NetworkSolution,
     RepairmanSolution,
@@ -34,6 +35,7 @@ __all__ = [
     "AtomicCounters",
     "Bottleneck",
     "Bounds",
+    "ClosedEstimate",
     "NetworkSolution",
     "Observation",
     "RepairmanSolution",
@@ -43,6 +45,7 @@ __all__ = [
     "asymptotic_bounds",
     "balanced_job_bounds",
     "bottleneck",
+    "estimate_closed",
     "estimate_utilization",
     "flow_imbalance",
     "forced_flow_law",

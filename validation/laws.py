@@ -162,7 +162,7 @@ def warp_time(run: Run) -> Sides:
 
 
 def selected_is_issued(run: Run) -> Sides:
-    """A warp is ``selected`` once for each instruction of its program; the issue trace says the same."""
+    """A warp is selected once for each instruction of its program; the issue trace says the same."""
     result, warps = run.result, run.result.warps
     assert result.issues is not None
     lengths = [p.length for p in run.kernel.programs]

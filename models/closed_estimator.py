@@ -1,0 +1,188 @@
+"""Utilization of the atomic unit from a closed network: solve for the think time that explains the counted throughput.
+
+The SM is a closed network of W warps that alternate between thinking (everything else) and one load-dependent server, the
+atomic unit. Throughput X = jobs / elapsed cycles and W are counted; the think time Z is not, so it is solved for: Z is where
+exact load-dependent mean value analysis gives the counted X. The queue length n and the utilization follow, and utilization
+cannot pass 100 %. The station's service times S(n) should be flow-equivalent ones, those of the *looped* table (Norton's
+theorem for queuing networks: K. M. Chandy, U. Herzog, L. Woo, "Parametric Analysis of Queuing Networks", IBM J. Res. Dev.
+19(1), 1975); a batch table holds the filling and draining of the pipeline as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
+
+from hw_bench.errors import SmlabError
+from models.service_table import ServiceTable
+
+Floats = NDArray[np.float64]
+
+CHUNK = 4096
+"""Kernels that are solved at a time; the memory is about ten arrays of CHUNK by loads."""
+
+TOLERANCE = 1e-10
+MOST_STEPS = 100
+
+
+@dataclass(frozen=True)
+class ClosedEstimate:
+    """What the closed network says of each kernel (or SM); all arrays of shape ``(kernels,)``.
+
+    ``utilization`` 0 .. 1 and ``n``, the mean number of jobs in the unit over the elapsed time; ``think_cycles`` Z;
+    ``service_cycles``, busy time per job; ``saturation``, the counted throughput over the most that the server gives to W
+    warps that never think. At 1 and above no think time explains the throughput: the unit is taken as always busy with all
+    warps in it (Z = 0), and a saturation clearly above 1 says that the table's unit is slower than the real one.
+    ``low`` and ``high`` are bounds that hold whatever the arrivals are like: the busy time lies between jobs times the
+    least and jobs times the greatest S(n) for n up to W.
+    """
+
+    utilization: Floats
+    n: Floats
+    think_cycles: Floats
+    service_cycles: Floats
+    saturation: Floats
+    low: Floats
+    high: Floats
+
+
+def estimate_closed(
+    jobs: ArrayLike,
+    elapsed_cycles: ArrayLike,
+    warps: ArrayLike,
+    e: ArrayLike,
+    cas_share: ArrayLike,
+    table: ServiceTable,
+) -> ClosedEstimate:
+    """Estimate utilization and queue length of many kernels at once.
+
+    Args: all arrays of shape ``(kernels,)`` or broadcastable to it.
+        jobs: atomic warp-instructions on the SM, 0 or more.
+        elapsed_cycles: cycles in which they were executed, above 0.
+        warps: mean number of resident warps in that time, W; need not be whole (a mixture of the two populations next to it).
+        e: lanes serialised per job, 1 to the table's most.
+        cas_share: the share of compare-and-swap among the jobs, 0 to 1.
+        table: service times, best of form ``looped``.
+
+    Raises:
+        SmlabError: a value outside its range, naming the argument and the first kernel that has it.
+    """
+    given = [np.asarray(x, dtype=np.float64) for x in (jobs, elapsed_cycles, warps, e, cas_share)]
+    shape = np.broadcast_shapes(*(x.shape for x in given), (1,))
+    count, elapsed, population, lanes, share = (np.broadcast_to(x, shape).ravel() for x in given)
+    _check("jobs", count, count >= 0, "0 or more")
+    _check("elapsed_cycles", elapsed, elapsed > 0, "above 0")
+    _check(
+        "warps", population, (population > 0) & (population <= table.n_max), f"above 0, at most {table.n_max}"
+    )
+    _check("e", lanes, (lanes >= 1) & (lanes <= table.e_max), f"1 to {table.e_max}")
+    _check("cas_share", share, (share >= 0) & (share <= 1), "0 to 1")
+    parts = [
+        _solve(count[i], elapsed[i], population[i], service_by_load(table, population[i], lanes[i], share[i]))
+        for i in (slice(k, k + CHUNK) for k in range(0, len(count), CHUNK))
+    ]
+    return ClosedEstimate(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def service_by_load(table: ServiceTable, warps: Floats, e: Floats, cas_share: Floats) -> Floats:
+    """S(n) for n = 1, 2, ... up to the largest population, shape ``(kernels, loads)``, with c = n times the share."""
+    loads = np.arange(1, int(np.ceil(warps.max())) + 1, dtype=np.float64)
+    n = np.broadcast_to(loads, (len(warps), len(loads)))
+    return table.service_cycles(n, np.broadcast_to(e[:, None], n.shape), n * cas_share[:, None])
+
+
+def _check(name: str, values: Floats, good: NDArray[np.bool_], expected: str) -> None:
+    good = good & np.isfinite(values)
+    if not good.all():
+        first = int(np.argmin(good))
+        raise SmlabError.at(f"{name} of kernel {first}", "out of range", float(values[first]), expected)
+
+
+class _Populations:
+    """W warps as a mixture of the whole populations below and above, and the network's answers for a think time."""
+
+    def __init__(self, warps: Floats, service: Floats) -> None:
+        self.service = service
+        self.loads = np.arange(service.shape[1] + 1, dtype=np.float64)
+        log_service = np.concatenate([np.zeros((len(warps), 1)), np.cumsum(np.log(service), axis=1)], axis=1)
+        below = np.floor(warps)
+        self.members: list[tuple[Floats, Floats, Floats]] = []
+        for population, weight in ((below, 1 - (warps - below)), (np.ceil(warps), warps - below)):
+            thinking = population[:, None] - self.loads
+            fixed = np.where(thinking >= 0, log_service - gammaln(np.maximum(thinking, 0) + 1), -np.inf)
+            self.members.append((weight, np.maximum(thinking, 0), fixed))
+
+    def answers(self, think: Floats) -> tuple[Floats, Floats, Floats]:
+        """Throughput, probability that the server is busy, and mean number at it: p(j) ~ Z^(N-j) / (N-j)! prod S(i)."""
+        throughput, busy, queue = (np.zeros(len(think)) for _ in range(3))
+        with np.errstate(divide="ignore"):
+            log_think = np.log(think)[:, None]
+        for weight, thinking, fixed in self.members:
+            # Z = 0 leaves only the state in which nobody thinks: 0 * log 0 counts as 0.
+            powers = np.zeros_like(fixed)
+            np.multiply(thinking, log_think, out=powers, where=thinking > 0)
+            log_p = fixed + powers
+            p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+            p /= p.sum(axis=1, keepdims=True)
+            throughput += weight * (p[:, 1:] / self.service).sum(axis=1)
+            busy += weight * p[:, 1:].sum(axis=1)
+            queue += weight * (p @ self.loads)
+        return throughput, busy, queue
+
+
+def _solve(jobs: Floats, elapsed: Floats, warps: Floats, service: Floats) -> tuple[Floats, ...]:
+    network = _Populations(warps, service)
+    counted = jobs / elapsed
+    most = network.answers(np.zeros(len(jobs)))[0]
+    idle, saturated = counted == 0, counted >= most
+    searched = ~idle & ~saturated
+    target = np.where(searched, counted, most / 2)
+
+    def excess(think: Floats) -> Floats:
+        """W / X(Z) - W / X: by the response-time law it is Z + R(Z) - W / X, which grows with Z at a slope near 1."""
+        found: Floats = warps / network.answers(think)[0] - warps / target
+        return found
+
+    think = np.where(searched, _root(excess, np.zeros(len(jobs)), warps / target), 0.0)
+    _, busy, queue = network.answers(think)
+    busy, queue = np.where(idle, 0.0, busy), np.where(idle, 0.0, queue)
+    think = np.where(idle, np.inf, think)
+    inside = np.arange(1, service.shape[1] + 1) <= np.ceil(warps)[:, None]
+    least = np.where(inside, service, np.inf).min(axis=1)
+    greatest = np.where(inside, service, -np.inf).max(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        per_job = np.where(idle, np.nan, busy / counted)
+    return (
+        busy,
+        queue,
+        think,
+        per_job,
+        counted / most,
+        np.minimum(1.0, counted * least),
+        np.minimum(1.0, counted * greatest),
+    )
+
+
+def _root(function: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
+    """The zero of an increasing function in [low, high], elementwise: false position with Illinois' halving."""
+    f_low, f_high = function(low), function(high)
+    replaced = np.zeros(len(low))  # the end that was replaced last: +1 high, -1 low
+    x = high
+    for _ in range(MOST_STEPS):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            x = high - f_high * (high - low) / (f_high - f_low)
+        x = np.where(np.isfinite(x) & (x > low) & (x < high), x, (low + high) / 2)
+        f = function(x)
+        above = f > 0
+        # Where one end is replaced twice running, halving the other's value keeps the steps from creeping.
+        f_low = np.where(above, np.where(replaced > 0, f_low / 2, f_low), f)
+        f_high = np.where(above, f, np.where(replaced < 0, f_high / 2, f_high))
+        low, high = np.where(above, low, x), np.where(above, x, high)
+        replaced = np.where(above, 1.0, -1.0)
+        if (np.abs(f) <= TOLERANCE * (1 + x)).all():
+            break
+    return x
