@@ -26,6 +26,9 @@ CHUNK = 4096
 """Kernels that are solved at a time; the memory is about ten arrays of CHUNK by loads."""
 
 TOLERANCE = 1e-10
+NO_JOBS = 1e-30
+"""Jobs a cycle at and below which the unit counts as idle; beyond, 1 / X overflows."""
+
 MOST_STEPS = 100
 
 
@@ -138,7 +141,7 @@ def _solve(jobs: Floats, elapsed: Floats, warps: Floats, service: Floats) -> tup
     network = _Populations(warps, service)
     counted = jobs / elapsed
     most = network.answers(np.zeros(len(jobs)))[0]
-    idle, saturated = counted == 0, counted >= most
+    idle, saturated = counted <= NO_JOBS, counted >= most
     searched = ~idle & ~saturated
     target = np.where(searched, counted, most / 2)
 
