@@ -7,6 +7,7 @@ on one SM or for the whole GPU (``sm = WHOLE_GPU``).
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,20 +102,28 @@ class CounterTable:
         """Read what `write_csv` wrote; `SmlabError` with file and row on anything else."""
         try:
             with path.open(newline="") as f:
-                lines = list(csv.reader(f))
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
+                text = f.read()
+        except (OSError, UnicodeDecodeError) as error:
             raise SmlabError(f"{path}: cannot be read as a counter table: {error}") from error
+        return cls.from_text(str(path), text)
+
+    @classmethod
+    def from_text(cls, where: str, text: str) -> CounterTable:
+        """As `read_csv`, of text that has been read; ``where`` is what messages name as the file."""
+        try:
+            lines = list(csv.reader(io.StringIO(text, newline="")))
+        except csv.Error as error:
+            raise SmlabError(f"{where}: cannot be read as a counter table: {error}") from error
         if not lines or tuple(lines[0]) != COLUMNS:
-            raise SmlabError.at(
-                str(path), "not a counter table", lines[0] if lines else "", ",".join(COLUMNS)
-            )
+            raise SmlabError.at(where, "not a counter table", lines[0] if lines else "", ",".join(COLUMNS))
         rows = []
         for number, line in enumerate(lines[1:], start=2):
             try:
                 kernel, launch, sm, counter, value, unit = line
-                rows.append(
-                    CounterRow(kernel, int(launch), int(sm) if sm else WHOLE_GPU, counter, float(value), unit)
-                )
+                integers = int(launch), int(sm) if sm else WHOLE_GPU
+                if not all(-1 <= i < 2**63 for i in integers):
+                    raise ValueError("a launch or an SM out of range")  # noqa: TRY301
+                rows.append(CounterRow(kernel, *integers, counter, float(value), unit))
             except ValueError as error:
-                raise SmlabError.at(f"{path}: row {number}", str(error), line, ",".join(COLUMNS)) from error
+                raise SmlabError.at(f"{where}: row {number}", str(error), line, ",".join(COLUMNS)) from error
         return cls.from_rows(rows)

@@ -1,0 +1,92 @@
+"""Nsight Compute's own reports (``.ncu-rep``), through NVIDIA's ``ncu-report``, an optional extra."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hw_bench.counters import WHOLE_GPU
+from hw_bench.errors import SmlabError
+from hw_bench.profiles.part import Part, drop_repeats
+from hw_bench.profiles.profile import UNNAMED, Skipped, short
+from hw_bench.profiles.units import scale
+from hw_bench.profiles.wide import attributes
+
+_MISSING = "pip install 'smlab[ncu]' (NVIDIA's ncu-report), or CSV of it: ncu --import FILE --page raw --csv"
+
+
+def read_ncu_rep(path: Path) -> Part:
+    """The report's counters, one launch for each of its results, numbered in their order."""
+    try:
+        ncu: Any = importlib.import_module("ncu_report")
+    except (ImportError, OSError) as error:
+        raise SmlabError.at(
+            str(path), "a .ncu-rep report needs ncu-report, which is not installed", expected=_MISSING
+        ) from error
+    try:
+        return _read(str(path), ncu, ncu.load_report(str(path)))
+    except SmlabError:
+        raise
+    except Exception as error:  # what it raises for a damaged report is not documented
+        what = f"ncu-report cannot read it: {short(str(error)) or type(error).__name__}"
+        raise SmlabError.at(str(path), what, expected="a whole .ncu-rep report") from error
+
+
+def _read(path: str, ncu: Any, report: Any) -> Part:
+    kernels: list[str] = []
+    launches: list[int] = []
+    counters: list[str] = []
+    values: list[float] = []
+    units: list[str] = []
+    texts: dict[str, tuple[str, int]] = {}
+    devices = set()
+    launch = 0
+    for i in range(report.num_ranges()):
+        results = report.range_by_idx(i)
+        for j in range(results.num_actions()):
+            result = results.action_by_idx(j)
+            kernel = str(result.name(result.NameBase_DEMANGLED) or result.name() or UNNAMED)
+            told = dict.fromkeys(("display_name", "compute_capability_major", "compute_capability_minor"), "")
+            for name in result.metric_names():
+                metric = result.metric_by_name(name)
+                value = metric.value() if metric is not None else None
+                stem = name.removeprefix("device__attribute_")
+                if stem in told and value is not None:
+                    told[stem] = str(value)
+                if isinstance(value, (int, float)) and np.isfinite(value):
+                    up, down, unit = scale(metric.unit() or "")
+                    kernels.append(kernel)
+                    launches.append(launch)
+                    counters.append(name)
+                    values.append(float(value) * up / down)
+                    units.append(unit)
+                elif stem != "display_name":
+                    said, count = texts.get(
+                        name,
+                        ("no value" if value is None else f"its value is text: {short(str(value))!r}", 0),
+                    )
+                    texts[name] = (said, count + 1)
+            devices.add(attributes(*told.values()))
+            launch += 1
+    if not values:
+        raise SmlabError.at(
+            path, "the report holds no counter", expected="a report with at least one kernel, whole"
+        )
+    size = len(values)
+    part = Part(
+        np.array(kernels, dtype=object),
+        np.array(launches, dtype=np.int64),
+        np.full(size, WHOLE_GPU, dtype=np.int64),
+        np.array(counters, dtype=object),
+        np.array(values, dtype=np.float64),
+        np.array(units, dtype=object),
+        np.zeros(size, dtype=np.int64),
+        devices,
+        [],
+        [Skipped(f"counter {name!r}", said, count) for name, (said, count) in texts.items()],
+    )
+    drop_repeats(path, part)
+    return part

@@ -1,0 +1,172 @@
+"""Which counters the shared-atomic utilization model needs, what else will do, and how to collect them.
+
+Names and what stands in for them, by tool and architecture:
+
+- Nsight Compute, sm_70 to sm_90: jobs are ``smsp__inst_executed_op_shared_atom.sum``; on sm_89, where a sibling of that
+  counter read 2.65 times what the ``sass`` one did, ``sm__sass_inst_executed_op_shared_atom.sum``.
+- nvprof, up to sm_72: it alone gives each SM by itself. It has no counter of the passes, so that e comes from active lanes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from hw_bench.descriptions import Gpu
+from hw_bench.errors import SmlabError
+
+JOBS: Final = "smsp__inst_executed_op_shared_atom.sum"
+JOBS_SASS: Final = (
+    "sm__sass_inst_executed_op_shared_atom.sum",
+    "smsp__sass_inst_executed_op_shared_atom.sum",
+)
+ALU: Final = "smsp__inst_executed_op_shared_atom_dot_alu.sum"
+CAS: Final = "smsp__inst_executed_op_shared_atom_dot_cas.sum"
+WAVEFRONTS: Final = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum"
+CONFLICTS: Final = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_atom.sum"
+THREADS: Final = "smsp__thread_inst_executed_op_shared_atom.sum"
+LANES: Final = "smsp__thread_inst_executed_per_inst_executed.ratio"
+ELAPSED: Final = "sm__cycles_elapsed.max"
+ACTIVE: Final = "sm__cycles_active.avg"
+WARPS: Final = "sm__warps_active.avg.per_cycle_active"
+WARPS_PERCENT: Final = "sm__warps_active.avg.pct_of_peak_sustained_active"
+
+
+@dataclass(frozen=True)
+class Need:
+    """One counter to collect: the quantity it gives, its unit, what it counts, and what will do in its place."""
+
+    quantity: str
+    counter: str
+    unit: str
+    doc: str
+    fallbacks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class HowTo:
+    """How to collect what the model needs: the tool, the whole command line, and the counters it asks for."""
+
+    tool: str
+    command: str
+    counters: tuple[Need, ...]
+
+
+_TOTAL = Need(
+    "jobs",
+    JOBS,
+    "inst",
+    "warp-instructions of shared atomics, all SMs",
+    (*JOBS_SASS, f"{ALU} + {CAS}"),
+)
+_NCU: Final = (
+    Need("cas_jobs", CAS, "inst", "those of them that compare and swap", (f"jobs - {ALU}",)),
+    Need(
+        "wavefronts",
+        WAVEFRONTS,
+        "",
+        "passes of shared atomics over the banks, all SMs",
+        (f"jobs + {CONFLICTS}",),
+    ),
+    Need(
+        "wavefronts",
+        CONFLICTS,
+        "",
+        "passes beyond the first of each job; passes = jobs + conflicts",
+    ),
+    Need(
+        "thread_operations",
+        LANES,
+        "",
+        "mean active lanes of all the kernel's instructions, taken for those of its atomics",
+        (THREADS,),
+    ),
+    Need(
+        "elapsed_cycles",
+        ELAPSED,
+        "cycle",
+        "SM cycles from the kernel's start to its end",
+        (
+            "sm__cycles_elapsed.avg",
+            "smsp__cycles_elapsed.max",
+            "smsp__cycles_elapsed.avg",
+            "gpc__cycles_elapsed.max",
+            "gpu__time_duration.sum x sm__cycles_elapsed.avg.per_second",
+        ),
+    ),
+    Need(
+        "active_cycles",
+        ACTIVE,
+        "cycle",
+        "cycles with at least one warp, mean over all SMs",
+        ("sm__cycles_active.sum / SMs", "elapsed_cycles"),
+    ),
+    Need(
+        "mean_active_warps",
+        WARPS,
+        "warp",
+        "resident warps an SM, mean over its active cycles",
+        (f"{WARPS_PERCENT} x warps that an SM can hold",),
+    ),
+)
+_NVPROF: Final = (
+    Need("jobs", "shared_atom", "inst", "fetch-and-op warp-instructions of each SM"),
+    Need("cas_jobs", "shared_atom_cas", "inst", "compare-and-swap warp-instructions of each SM"),
+    Need("elapsed_cycles", "elapsed_cycles_sm", "cycle", "cycles of each SM", ("active_cycles",)),
+    Need("active_cycles", "active_cycles", "cycle", "cycles of each SM with at least one warp"),
+    Need(
+        "mean_active_warps",
+        "active_warps",
+        "warp",
+        "resident warps of each SM, summed over its cycles; divided by active_cycles",
+        ("achieved_occupancy x warps that an SM can hold",),
+    ),
+    Need(
+        "thread_operations",
+        "thread_inst_executed",
+        "inst",
+        "lanes of all the kernel's instructions; divided by inst_executed they are taken for those of its atomics",
+    ),
+    Need("thread_operations", "inst_executed", "inst", "all the kernel's warp-instructions"),
+)
+
+
+def capability_number(capability: str) -> int:
+    """70 for ``"7.0"``; `SmlabError` for what is no compute capability."""
+    major, _, minor = capability.partition(".")
+    if not (major.isdecimal() and minor.isdecimal()):
+        raise SmlabError.at("compute capability", "is not a version", capability, "such as 8.0")
+    return 10 * int(major) + int(minor)
+
+
+def how(gpu: Gpu, tool: str = "ncu") -> HowTo:
+    """What to collect on ``gpu`` with ``tool`` (``ncu`` or ``nvprof``), and the command line that does it."""
+    return how_for(gpu.compute_capability, tool)
+
+
+def how_for(capability: str, tool: str = "ncu") -> HowTo:
+    """As `how`, by compute capability, such as ``"8.0"``."""
+    number = capability_number(capability)
+    if tool == "nvprof":
+        if number > 72:
+            raise SmlabError.at(f"nvprof on sm_{number}", "not supported by nvprof", expected="ncu")
+        events = ",".join(n.counter for n in _NVPROF)
+        options = f"--csv --print-gpu-trace --aggregate-mode off --events {events} --log-file profile.csv"
+        return HowTo("nvprof", f"nvprof {options} APPLICATION", _NVPROF)
+    if tool != "ncu":
+        raise SmlabError.at("tool", "unknown", tool, "ncu or nvprof")
+    if number < 70:
+        raise SmlabError.at(f"ncu on sm_{number}", "not supported by ncu", expected="sm_70 or later")
+    counters: tuple[Need, ...] = (_TOTAL, *_NCU)
+    if prefers_sass(capability):
+        others = (JOBS_SASS[1], JOBS, f"{ALU} + {CAS}")
+        total = Need("jobs", JOBS_SASS[0], "inst", _TOTAL.doc, others)
+        counters = (total, Need("cas_jobs", JOBS, "inst", "to scale the share of compare-and-swap"), *_NCU)
+    metrics = ",".join(n.counter for n in counters)
+    options = f"--csv --print-units base --log-file profile.csv --metrics {metrics}"
+    return HowTo("ncu", f"ncu {options} APPLICATION", counters)
+
+
+def prefers_sass(capability: str | None) -> bool:
+    """Whether the ``sass`` counters are the ones to believe: on sm_89."""
+    return capability == "8.9"
