@@ -5,7 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= results/validate
 
-.PHONY: validate quick test lint typecheck imports pytest thorough clean
+.PHONY: validate quick test lint typecheck imports pytest bench thorough clean
 
 validate: $(VENV)/.installed
 	$(BIN)/smlab validate --out $(OUT)
@@ -27,6 +27,13 @@ imports: $(VENV)/.installed-dev
 
 pytest: $(VENV)/.installed-dev
 	$(BIN)/pytest -q -n 2
+
+# Speeds, as ratios within one run; kept under .benchmarks/ and compared with the last run.
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest benchmarks -q -o addopts=--import-mode=importlib -W default --benchmark-autosave --benchmark-group-by=group \
+	    --benchmark-columns=min,median,rounds --benchmark-sort=mean \
+	    $$(ls -d .benchmarks/*/* >/dev/null 2>&1 && echo --benchmark-compare)
+	$(BIN)/python -m benchmarks.engines
 
 # The long profiles, by hand.
 thorough: $(VENV)/.installed-dev

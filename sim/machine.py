@@ -160,6 +160,21 @@ def _interval_ticks(gpu: Gpu, key: str) -> int:
     return to_ticks(value)
 
 
+def _atomic(gpu: Gpu, op: str) -> AtomicTiming:
+    timing = AtomicTiming(
+        base_ticks=to_ticks(gpu.number(f"atomic.{op}.base_interval_cycles")),
+        pass_ticks=to_ticks(gpu.number(f"atomic.{op}.pass_interval_cycles")),
+        latency_cycles=_whole_cycles(gpu, f"atomic.{op}.latency_cycles"),
+    )
+    # Ticks are rounded, so base and pass that add up to a cycle may miss it by one.
+    if timing.interval_ticks(1) < TICKS_PER_CYCLE - 1:
+        interval = timing.interval_ticks(1) / TICKS_PER_CYCLE
+        raise SmlabError.at(
+            gpu.name, f"atomic.{op}: one pass takes less than a cycle", interval, "at least 1"
+        )
+    return timing
+
+
 def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
     """Lower a GPU description; ``policy`` overrides the description's warp scheduler policy."""
     policy = policy or gpu.text("sm.scheduler_policy")
@@ -207,15 +222,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         shared_load_latency_cycles=_whole_cycles(gpu, "shared.load_latency_cycles"),
         shared_store_latency_cycles=_whole_cycles(gpu, "shared.store_latency_cycles"),
         atomic_queue_entries=gpu.integer("atomic.queue_entries"),
-        atomics={
-            op: AtomicTiming(
-                base_ticks=to_ticks(gpu.number(f"atomic.{op}.base_interval_cycles")),
-                pass_ticks=to_ticks(gpu.number(f"atomic.{op}.pass_interval_cycles")),
-                latency_cycles=_whole_cycles(gpu, f"atomic.{op}.latency_cycles"),
-            )
-            for op in ATOMIC_OPERATIONS
-            if gpu.has(f"atomic.{op}.latency_cycles")
-        },
+        atomics={op: _atomic(gpu, op) for op in ATOMIC_OPERATIONS if gpu.has(f"atomic.{op}.latency_cycles")},
         lsu_queue_entries=gpu.integer("lsu.queue_entries"),
         line_bytes=line_bytes,
         sector_bytes=sector_bytes,

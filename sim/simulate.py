@@ -15,14 +15,28 @@ from sim.workload import Kernel
 
 Engine = Callable[[LoweredKernel, Record, int | None, Progress | None], SimResult]
 
-ENGINES: dict[str, Engine] = {"simpy": reference.run}
+
+def _compiled(
+    lowered: LoweredKernel,
+    keep: Record = Record.ATOMICS,
+    max_cycles: int | None = None,
+    progress: Progress | None = None,
+) -> SimResult:
+    # Numba takes a while to import, and much of smlab does without it.
+    from sim.compiled import run
+
+    return run(lowered, keep, max_cycles, progress)
+
+
+ENGINES: dict[str, Engine] = {"compiled": _compiled, "simpy": reference.run}
+DEFAULT_ENGINE = "compiled"
 
 
 def simulate(
     kernel: Kernel,
     gpu: Gpu,
     *,
-    engine: str = "simpy",
+    engine: str | None = None,
     policy: str | None = None,
     seed: int = 0,
     keep: Record = Record.ATOMICS,
@@ -32,6 +46,7 @@ def simulate(
     """Simulate ``kernel`` on ``gpu`` from launch to end.
 
     Args:
+        engine: ``compiled`` (the default) or ``simpy``, the readable reference; their results are equal, event for event.
         policy: warp scheduler policy, instead of the description's.
         seed: root of all random streams; equal seeds give equal results.
         keep: how much to record, from totals to every change of a warp's state.
@@ -40,6 +55,9 @@ def simulate(
     Raises:
         SmlabError: a kernel that the GPU cannot launch, an unknown engine or policy, ``max_cycles`` passed.
     """
+    engine = engine or DEFAULT_ENGINE
     if engine not in ENGINES:
         raise SmlabError.at("engine", "unknown", engine, "one of " + ", ".join(ENGINES))
+    if max_cycles is not None and max_cycles < 1:
+        raise SmlabError.at("max_cycles", "out of range", max_cycles, "at least 1")
     return ENGINES[engine](lower(kernel, machine_from(gpu, policy), seed), keep, max_cycles, progress)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from hw_bench.descriptions import Gpu
 from hw_bench.errors import SmlabError
@@ -14,17 +15,19 @@ from sim.instructions import Unit
 from sim.lowering import lower
 from sim.machine import Machine, machine_from
 from sim.reference import Record
-from sim.simulate import ENGINES
+from sim.simulate import DEFAULT_ENGINE, ENGINES
 
 MAX_LANES = 32
 WARM_UP_ROUNDS, MEASURED_ROUNDS = 4, 8
 """Of the looped form: rounds of n completions that are thrown away, and rounds that are timed."""
 
+Ints = NDArray[np.int64]
+
 FORMS = ("batch", "looped")
 
 
 def batch_cycles(
-    machine: Machine, op: str, jobs: int, lanes: int, cas_jobs: int, engine: str = "simpy"
+    machine: Machine, op: str, jobs: int, lanes: int, cas_jobs: int, engine: str = DEFAULT_ENGINE
 ) -> int:
     """T(n, e, c): from the first issue to the last completion of n jobs that are all issued at once (Section 3.2)."""
     result = ENGINES[engine](
@@ -36,7 +39,7 @@ def batch_cycles(
 
 
 def looped_cycles(
-    machine: Machine, op: str, jobs: int, lanes: int, cas_jobs: int, engine: str = "simpy"
+    machine: Machine, op: str, jobs: int, lanes: int, cas_jobs: int, engine: str = DEFAULT_ENGINE
 ) -> float:
     """n times the mean time between completions with n jobs circulating and no think time, in the steady state.
 
@@ -60,7 +63,7 @@ def service_table(
     jobs: Sequence[int] | None = None,
     lanes: Sequence[int] | None = None,
     cas_jobs: Iterable[int] | None = None,
-    engine: str = "simpy",
+    engine: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> xr.DataArray:
     """T over n, e and c: dims ``("n", "e", "c")``, values in cycles, NaN where c > n and where c was not asked for.
@@ -81,12 +84,25 @@ def service_table(
         name="t_cycles",
         attrs={"gpu": gpu.name, "op": op, "form": form, "kind": "simulated", "units": "cycles"},
     )
-    one = batch_cycles if form == "batch" else looped_cycles
+    engine = engine or DEFAULT_ENGINE
     for i, n in enumerate(n_values):
-        for j, e in enumerate(e_values):
-            for k, c in enumerate(c_values):
-                if c <= n:
-                    table.values[i, j, k] = one(machine, op, n, e, c, engine)
+        wanted = [k for k, c in enumerate(c_values) if c <= n]
+        points = np.ix_([n], e_values, [c_values[k] for k in wanted])
+        table.values[i][:, wanted] = _cycles(machine, op, form, engine, *points)[0]
         if progress is not None:
             progress(i + 1, len(n_values))
     return table
+
+
+def _cycles(
+    machine: Machine, op: str, form: str, engine: str, jobs: Ints, lanes: Ints, cas_jobs: Ints
+) -> NDArray[np.float64]:
+    """T at points that are broadcast against each other: in bulk where the engine can, else one after the other."""
+    if engine == "compiled":
+        from sim.compiled import table as bulk
+
+        in_bulk = bulk.batch_cycles if form == "batch" else bulk.looped_cycles
+        return np.asarray(in_bulk(machine, op, jobs, lanes, cas_jobs), dtype=np.float64)
+    one = batch_cycles if form == "batch" else looped_cycles
+    each = np.vectorize(lambda n, e, c: one(machine, op, int(n), int(e), int(c), engine), otypes=[np.float64])
+    return np.asarray(each(jobs, lanes, cas_jobs))

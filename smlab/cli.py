@@ -73,7 +73,9 @@ def gpus(
 def simulate(
     workload: Annotated[str, typer.Argument(help="A built-in workload (atomics) or a workload file (TOML).")],
     gpu: GpuOption = "v100",
-    engine: Annotated[str, typer.Option(help="The simulator's engine: simpy or compiled.")] = "simpy",
+    engine: Annotated[
+        str, typer.Option(help="The simulator's engine: compiled, or simpy, the reference.")
+    ] = "compiled",
     policy: Annotated[str | None, typer.Option(help="Warp scheduler policy: gto, lrr or oldest.")] = None,
     settings: SetOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Root of all random numbers.")] = 0,
@@ -101,7 +103,9 @@ def table(
         str, typer.Option(help="batch (all jobs at once) or looped (n jobs circulating).")
     ] = "batch",
     source: Annotated[str, typer.Option(help="sim, or the file of a table to check and convert.")] = "sim",
-    engine: Annotated[str, typer.Option(help="The simulator's engine: simpy or compiled.")] = "simpy",
+    engine: Annotated[
+        str, typer.Option(help="The simulator's engine: compiled, or simpy, the reference.")
+    ] = "compiled",
     max_n: Annotated[
         int | None, typer.Option(min=1, help="Up to how many jobs (the GPU's warps an SM).")
     ] = None,

@@ -17,7 +17,7 @@ from sim.machine import machine_from
 from sim.patterns import Grouped
 from sim.reference import Record
 from sim.result import JobTrace
-from sim.simulate import ENGINES
+from sim.simulate import DEFAULT_ENGINE, ENGINES
 from sim.workload import Duration, Instruction, Kernel, Loop, Program
 
 LATENCY_CYCLES = 1
@@ -77,7 +77,7 @@ class SteadyState:
     utilization: float
 
 
-def run_closed(kernel: Kernel, gpu: Gpu, seed: int, engine: str = "simpy") -> JobTrace:
+def run_closed(kernel: Kernel, gpu: Gpu, seed: int, engine: str = DEFAULT_ENGINE) -> JobTrace:
     """The atomic jobs of a simulated closed kernel."""
     result = ENGINES[engine](lower(kernel, machine_from(gpu), seed), Record.ATOMICS, None, None)
     assert result.jobs is not None

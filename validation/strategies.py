@@ -16,12 +16,12 @@ from functools import cache
 from hypothesis import strategies as st
 
 from hw_bench.descriptions import Gpu, load_gpu
-from sim.lowering import lower
+from sim.lowering import LoweredKernel, lower
 from sim.machine import CacheShape, Machine, machine_from
 from sim.patterns import Affine, Grouped, RandomBytes, RandomWords, SharedPattern, Strided
 from sim.policies import POLICIES
 from sim.reference import Record
-from sim.simulate import ENGINES
+from sim.simulate import DEFAULT_ENGINE, ENGINES
 from sim.workload import NO_WARP, Duration, Instruction, Kernel, Loop, Program
 from validation.laws import Run
 
@@ -185,7 +185,13 @@ def policies() -> st.SearchStrategy[str]:
 
 
 @st.composite
-def runs(draw: st.DrawFn, engine: str = "simpy") -> Run:
+def lowered_kernels(draw: st.DrawFn) -> LoweredKernel:
+    """A drawn kernel lowered for a drawn machine: what an engine is given."""
+    return lower(draw(kernels()), draw(machines()), draw(st.integers(0, 2**32 - 1)))
+
+
+@st.composite
+def runs(draw: st.DrawFn, engine: str = DEFAULT_ENGINE) -> Run:
     """A drawn kernel simulated on a drawn machine, with everything recorded."""
-    machine, kernel, seed = draw(machines()), draw(kernels()), draw(st.integers(0, 2**32 - 1))
-    return Run(ENGINES[engine](lower(kernel, machine, seed), Record.ALL, None, None), kernel, machine)
+    lowered = draw(lowered_kernels())
+    return Run(ENGINES[engine](lowered, Record.ALL, None, None), lowered.kernel, lowered.machine)

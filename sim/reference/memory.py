@@ -135,6 +135,7 @@ class LoadStoreUnit(FifoUnit):
         store = job.operation.cls.operation == "store"
         sectors = sorted({a // m.sector_bytes for a in job.addresses})
         wanted = sectors if store else [s for s in sectors if not self._hit(s)]
+        job.addresses = [] if store else wanted  # from here on: the sectors to fill when the job completes
         if not wanted:
             self.complete_after(job, m.l1_hit_tail_cycles)
             return
@@ -146,7 +147,6 @@ class LoadStoreUnit(FifoUnit):
             ready = self.memory.serve(wanted, store, self.clock.now)
             self.complete_after(job, ready - self.clock.now + m.l2_return_cycles)
 
-        job.addresses = [] if store else wanted
         self.clock.call(arrival - self.clock.now, Phase.MEMORY, reach_l2, self.sm.index, job.sequence)
 
     def _hit(self, sector: int) -> bool:

@@ -14,8 +14,8 @@ from sim.chrome_trace import trace_events, write_chrome_trace
 from sim.instructions import Unit
 
 
-@pytest.fixture(scope="module")
-def result(repository: Path) -> SimResult:
+@pytest.fixture
+def result(repository: Path, engine: str) -> SimResult:
     return simulate(
         read_workload(repository / "examples" / "two_phase.toml"), load_gpu("a100-40"), keep=Record.ALL
     )
@@ -78,6 +78,7 @@ def test_the_counter_of_n_ends_at_zero_and_has_the_area_of_the_truth(result: Sim
         assert (levels[:-1] * np.diff(times)).sum() == sm.atomic_job_cycles
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_summary_of_a_kernel_without_atomics_is_zero() -> None:
     from sim import Instruction, Kernel, Program
 
@@ -87,6 +88,7 @@ def test_a_summary_of_a_kernel_without_atomics_is_zero() -> None:
     assert result.atomic.service_cycles == 0
 
 
+@pytest.mark.usefixtures("engine")
 def test_totals_do_not_depend_on_what_is_recorded() -> None:
     kernel, gpu = atomics(warps=8, same_word=4, iterations=30, returns=True), load_gpu("v100")
     kept = [simulate(kernel, gpu, keep=k) for k in Record]

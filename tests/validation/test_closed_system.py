@@ -5,6 +5,7 @@ import pytest
 
 from models import solve_machine_repairman
 from sim.result import JobTrace
+from sim.simulate import DEFAULT_ENGINE
 from sim.workload import NO_WARP, Duration
 from validation.checks.theory import (
     KNOWN_THROUGHPUT,
@@ -61,16 +62,16 @@ def test_many_warps_make_two_blocks_and_some_do_compare_and_swap() -> None:
 
 @pytest.mark.parametrize("population", [2, 16, 64])
 def test_the_simulator_agrees_with_the_exact_solution(population: int) -> None:
-    found = replications(population, 10, 60 * max(1, 8 // population), 7, "simpy")
+    found = replications(population, 20, 200 * max(1, 8 // population), 7, DEFAULT_ENGINE)
     for column, truth in zip(found.T, exact(population), strict=True):
         interval = mean_interval(column, 0.9999)
         assert interval.contains(truth), (interval, truth)
         # The interval is tight enough to mean something.
-        assert interval.half_width < 0.35 * truth
+        assert interval.half_width < 0.2 * truth
 
 
 def test_the_comparison_would_see_a_server_that_is_a_tenth_too_slow() -> None:
-    found = replications(64, 10, 100, 7, "simpy")
+    found = replications(64, 20, 200, 7, DEFAULT_ENGINE)
     slow = solve_machine_repairman(np.full(64, 1.1 * SERVICE), THINK + LATENCY_CYCLES, 64)
     assert not mean_interval(found[:, 1], 0.9999).contains(float(slow.queue_length))
 
@@ -82,7 +83,7 @@ def test_the_scaled_system_is_the_known_machine_repairman() -> None:
 
 def test_intervals_cover_as_often_as_they_say() -> None:
     """Nominal 95 %, observed 90 to 98 % over 400 trials of a small closed system."""
-    covered = coverage_trials(400, 20250301, "simpy")
+    covered = coverage_trials(400, 20250301, DEFAULT_ENGINE)
     assert covered.refused <= 20
     assert 0.90 <= covered.held / (covered.trials - covered.refused) <= 0.98
     assert small_truth() > 20

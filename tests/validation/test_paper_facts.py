@@ -5,29 +5,29 @@ import pytest
 import xarray as xr
 
 from hw_bench.descriptions import load_gpu
-from sim.table import looped_cycles, machine_from, service_table
-from validation.checks.paper_facts import largest_bend_in_c, largest_rise_with_n, table_part
+from sim.machine import machine_from
+from sim.table import looped_cycles, service_table
+from validation.checks.paper_facts import largest_bend_in_c, largest_rise_with_n
 
 
 @pytest.fixture(scope="module")
-def ends() -> xr.DataArray:
-    """c = 0 and c = n, for every n and e."""
-    return table_part(load_gpu("v100"), range(1, 65), range(1, 33), False, "simpy")
+def table() -> xr.DataArray:
+    """T(n, e, c) for every n, e and c."""
+    return service_table(load_gpu("v100"))
 
 
-@pytest.fixture(scope="module")
-def one_block() -> xr.DataArray:
-    """Every c, for n up to 32 and every e."""
-    return service_table(load_gpu("v100"), jobs=range(1, 33), lanes=range(1, 33))
-
-
-def fetch_and_op(ends: xr.DataArray) -> np.ndarray:
-    values: np.ndarray = ends.sel(c=0).values
+def fetch_and_op(table: xr.DataArray) -> np.ndarray:
+    values: np.ndarray = table.sel(c=0).values
     return values
 
 
-def test_s_falls_with_n(ends: xr.DataArray) -> None:
-    t, n = fetch_and_op(ends), ends.n.values
+def test_the_table_is_whole(table: xr.DataArray) -> None:
+    assert table.shape == (64, 32, 65)
+    assert int(np.isfinite(table.values).sum()) == 68_608
+
+
+def test_s_falls_with_n(table: xr.DataArray) -> None:
+    t, n = fetch_and_op(table), table.n.values
     s = t / n[:, None]
     assert s.shape == (64, 32)
     for k in range(1, 33):
@@ -36,20 +36,22 @@ def test_s_falls_with_n(ends: xr.DataArray) -> None:
     assert largest_rise_with_n(t, n) < 1
 
 
-def test_s_rises_with_e(ends: xr.DataArray) -> None:
-    assert (np.diff(fetch_and_op(ends), axis=1) > 0).all()
+def test_s_rises_with_e(table: xr.DataArray) -> None:
+    assert (np.diff(fetch_and_op(table), axis=1) > 0).all()
 
 
-def test_t_is_nearly_linear_in_c_within_one_block(one_block: xr.DataArray) -> None:
+def test_t_is_nearly_linear_in_c_within_one_block(table: xr.DataArray) -> None:
+    one_block = table.sel(n=slice(1, 32), c=slice(0, 32))
+    assert one_block.shape == (32, 32, 33)
     cycles, percent = largest_bend_in_c(one_block.values, one_block.n.values)
     assert cycles <= 1.5
     assert percent <= 2
 
 
-def test_the_spread_between_best_and_worst_pattern_exceeds_ten_times(ends: xr.DataArray) -> None:
-    s = ends.values / ends.n.values[:, None, None]
+def test_the_spread_between_best_and_worst_pattern_exceeds_ten_times(table: xr.DataArray) -> None:
+    s = table.values / table.n.values[:, None, None]
     assert np.nanmax(s) / np.nanmin(s) > 10
-    fetch = fetch_and_op(ends) / ends.n.values[:, None]
+    fetch = fetch_and_op(table) / table.n.values[:, None]
     assert fetch.max() / fetch.min() > 10
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from hw_bench.descriptions import load_gpu
+from sim.simulate import DEFAULT_ENGINE
 from smlab.cli import run
 from validation.checks import Plan, queue_model, shares
 from validation.checks.laws import check_runs
@@ -74,7 +75,7 @@ def test_the_report_says_of_each_number_where_it_comes_from(output: Path) -> Non
 
 def test_parts_of_the_work_do_not_depend_on_the_processes() -> None:
     gpu = load_gpu("v100")
-    first, second = (queue_model.observe(gpu, 5, 9, "simpy") for _ in range(2))
+    first, second = (queue_model.observe(gpu, 5, 9, DEFAULT_ENGINE) for _ in range(2))
     for a, b in zip(first, second, strict=True):
         assert a.workload == b.workload
         assert (a.utilization, a.n_mean) == (b.utilization, b.n_mean)
@@ -93,7 +94,7 @@ def test_the_plan_asks_for_enough() -> None:
 
 
 def test_the_law_campaign_draws_what_it_is_asked_for_over_all_policies() -> None:
-    campaign = check_runs(40, 3, "simpy")
+    campaign = check_runs(40, 3, DEFAULT_ENGINE)
     assert campaign.runs == 40
     assert not campaign.broken
     assert set(campaign.by_policy) == {"gto", "lrr", "oldest"}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hw_bench.descriptions import Gpu
+from sim.simulate import DEFAULT_ENGINE
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Plan:
     quick: bool
     seed: int
     processes: int
-    engine: str = "simpy"
+    engine: str = DEFAULT_ENGINE
 
 
 @dataclass(frozen=True)

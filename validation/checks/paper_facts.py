@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
@@ -19,49 +17,13 @@ SHOWN_N = (1, 8, 16, 32, 48, 64)
 SHOWN_E = (1, 8, 16, 32)
 
 
-def table_part(gpu: Gpu, jobs: Sequence[int], lanes: Sequence[int], all_c: bool, engine: str) -> xr.DataArray:
-    """A part of T(n, e, c): every c, or c = 0 and c = n only."""
-    if all_c:
-        return service_table(gpu, jobs=jobs, lanes=lanes, engine=engine)
-    parts = [service_table(gpu, jobs=[n], lanes=lanes, cas_jobs=[0, n], engine=engine) for n in jobs]
-    table: xr.DataArray = xr.concat(parts, dim="n", join="outer")
-    return table
-
-
 def tasks(plan: Plan) -> list[Task]:
-    most = plan.gpu.integer("sm.max_warps")
-    everything = range(1, 33)
-    some_e = tuple(everything) if not plan.quick else (*SHOWN_E, 2, 4, 24)
-    chunks = [sorted(some_e)[i::4] for i in range(4)]
-    ends = [
-        Task(
-            f"table-ends-{i}",
-            table_part,
-            (plan.gpu, list(range(1, most + 1)), list(everything)[i::4], False, plan.engine),
-        )
-        for i in range(4)
-    ]
-    one_block = [
-        Task(
-            f"table-all-c-{i}",
-            table_part,
-            (plan.gpu, list(range(1, ONE_BLOCK + 1)), chunk, True, plan.engine),
-        )
-        for i, chunk in enumerate(chunks)
-    ]
-    shown = [n for n in SHOWN_N if ONE_BLOCK < n <= most]
-    return [
-        *one_block,
-        *ends,
-        Task("table-two-blocks", table_part, (plan.gpu, shown, list(SHOWN_E), True, plan.engine)),
-    ]
+    return [Task("table", full_table, (plan.gpu, plan.engine))]
 
 
-def joined(results: Results, prefix: str) -> xr.DataArray:
-    """The parts of a table, put together along e."""
-    parts = [results[name] for name in sorted(results) if name.startswith(prefix)]
-    table: xr.DataArray = xr.concat(parts, dim="e", join="outer").sortby("e")
-    return table
+def full_table(gpu: Gpu, engine: str) -> xr.DataArray:
+    """T(n, e, c) for all n of the GPU, all e to 32 and all c up to n."""
+    return service_table(gpu, engine=engine)
 
 
 def largest_rise_with_n(t: NDArray[np.float64], n: NDArray[np.int64]) -> float:
@@ -93,11 +55,11 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "each on one word, c of the n doing compare-and-swap; T is the time from the first issue to the last completion and "
         "S = T / n. Nobody has published this table of any GPU as numbers; their Figure 1 is a picture of a few rows.",
     )
-    ends = joined(results, "table-ends")
-    all_c = joined(results, "table-all-c")
-    n = ends.n.values
-    fetch = ends.sel(c=0).values
-    cas = np.array([[float(ends.sel(n=k, e=e, c=k)) for e in ends.e.values] for k in n])
+    table: xr.DataArray = results["table"]
+    n = table.n.values
+    fetch = table.sel(c=0).values
+    cas = np.array([table.sel(n=k, c=k).values for k in n])
+    within = table.sel(n=[k for k in n if k <= ONE_BLOCK], c=slice(0, ONE_BLOCK))
     service = fetch / n[:, None]
 
     rise = largest_rise_with_n(fetch, n)
@@ -117,7 +79,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         f"T grows with every lane, by at least {least_step:.0f} cycles",
         "table",
     )
-    bend, bend_percent = largest_bend_in_c(all_c.values, all_c.n.values)
+    bend, bend_percent = largest_bend_in_c(within.values, within.n.values)
     page.check(
         "fact-linear-in-c",
         bend_percent <= 5,
@@ -137,8 +99,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         kind="simulated",
         note=f"{spread:.0f} times, by n, e and c",
     )
-    shown = xr.concat([all_c.sel(e=list(SHOWN_E)), results["table-two-blocks"]], dim="n", join="outer")
-    shown = shown.sel(n=[k for k in SHOWN_N if k in shown.n.values])
+    shown = table.sel(n=[k for k in SHOWN_N if k in n], e=list(SHOWN_E))
     s = shown.values / shown.n.values[:, None, None]
     rows = [
         (int(a), int(b), int(cc), float(s[i, j, k]))

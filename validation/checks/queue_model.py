@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import xarray as xr
 from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
 
@@ -20,13 +18,12 @@ from sim.reference import Record
 from sim.simulate import ENGINES
 from sim.workload import Duration
 from validation.checks import Plan, Results, Task, shares
-from validation.checks.paper_facts import joined
 from validation.closed_system import closed_kernel
 from validation.metrics import error_table, points_table
 from validation.report import Column, Report
 from validation.report.figures import error_by_regime, estimate_against_truth
 
-WORKLOADS, QUICK_WORKLOADS, PARTS = 400, 240, 4
+WORKLOADS, QUICK_WORKLOADS, PARTS = 2000, 400, 4
 JOBS = 600
 """Atomic jobs of one workload, about."""
 
@@ -39,6 +36,7 @@ class Workload:
 
     warps: int
     lanes: int
+    cas_warps: int
     think_cycles: float
     distribution: str
     seed: int
@@ -60,9 +58,11 @@ class Observed:
 
 
 def draw_workload(rng: Generator, max_warps: int) -> Workload:
-    """Warps and think time spread evenly over their orders of magnitude, lanes on a word over 1 to 32."""
+    """Warps and think time even over their orders of magnitude, lanes over 1 to 32; a third may compare and swap."""
+    warps = round(float(np.exp(rng.uniform(0, np.log(max_warps)))))
     return Workload(
-        warps=round(float(np.exp(rng.uniform(0, np.log(max_warps))))),
+        warps=warps,
+        cas_warps=int(rng.integers(0, warps + 1)) if rng.random() < 1 / 3 else 0,
         lanes=int(rng.integers(1, 33)),
         think_cycles=float(np.exp(rng.uniform(np.log(5), np.log(5000)))),
         distribution=str(rng.choice(["fixed", "exponential"])),
@@ -78,7 +78,11 @@ def observe(gpu: Gpu, count: int, stream: int, engine: str) -> list[Observed]:
     for _ in range(count):
         w = draw_workload(rng, machine.max_warps)
         kernel = closed_kernel(
-            w.warps, max(4, JOBS // w.warps), Duration(w.think_cycles, w.distribution), lanes=w.lanes
+            w.warps,
+            max(20, JOBS // w.warps),
+            Duration(w.think_cycles, w.distribution),
+            lanes=w.lanes,
+            cas_warps=w.cas_warps,
         )
         result = ENGINES[engine](lower(kernel, machine, w.seed), Record.TOTALS, None, None)
         atomic = result.atomic
@@ -106,17 +110,10 @@ def tasks(plan: Plan) -> list[Task]:
     return [*judged, others]
 
 
-def service_table_from(results: Results) -> ServiceTable:
-    """The fetch-and-add part (c = 0) of the simulated table, as the model reads it."""
-    ends = joined(results, "table-ends").sel(c=[0])
-    parts: Sequence[xr.DataArray] = [results[name] for name in results if name.startswith("table-ends")]
-    return ServiceTable(ends.assign_attrs(parts[0].attrs))
-
-
 def report(page: Report, plan: Plan, results: Results) -> None:
     observed: list[Observed] = [o for i in range(PARTS) for o in results[f"queue-{i}"]]
     others: list[Observed] = results["queue-baseline"]
-    table = service_table_from(results)
+    table = ServiceTable(results["table"])
     estimates = [
         estimate_utilization(read_atomic_counters(o.counters, o.max_warps), table)[0] for o in observed
     ]
@@ -140,7 +137,8 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "queue-model",
         "Dong & Pai's estimate against the exact utilization",
         f"{len(observed)} closed workloads on simulated `{plan.gpu.name}`: 1 to {observed[0].max_warps} warps that think (5 to "
-        "5,000 cycles, fixed or exponential) and do atomics of 1 to 32 lanes on one word. The simulator writes the counters that "
+        "5,000 cycles, fixed or exponential) and do atomics of 1 to 32 lanes on one word, some of them compare-and-swap. The "
+        "simulator writes the counters that "
         "a profiler would give; the paper's Tables 1 and 2 turn them into a utilization, with the mean number of active warps "
         "in place of the queue length n, which no counter shows. **In the simulation the truth is known exactly.**",
     )
@@ -171,6 +169,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
             **{name: values.tolist() for name, values in columns.items()},
             "warps": [o.workload.warps for o in observed],
             "lanes": [o.workload.lanes for o in observed],
+            "cas_warps": [o.workload.cas_warps for o in observed],
             "think_cycles": [o.workload.think_cycles for o in observed],
             "distribution": [o.workload.distribution for o in observed],
         },

@@ -104,7 +104,7 @@ def coverage_trials(count: int, seed: int, engine: str) -> Covered:
 
 
 def tasks(plan: Plan) -> list[Task]:
-    runs, iterations = (10, 60) if plan.quick else (30, 150)
+    runs, iterations = (20, 200) if plan.quick else (60, 1000)
     stream = SeedSequence(plan.seed).generate_state(2 + COVERAGE_PARTS, np.uint32).tolist()
     simulations = [
         Task(f"theory-{n}", replications, (n, runs, iterations * max(1, 8 // n), stream[0], plan.engine))

@@ -7,11 +7,14 @@ import pytest
 
 from hw_bench.descriptions import Gpu, load_gpu
 from hw_bench.errors import SmlabError
-from sim import Duration, Instruction, Kernel, Loop, Program, Record, SimResult, atomics, reference, simulate
+from sim import Duration, Instruction, Kernel, Loop, Program, Record, SimResult, atomics, simulate
 from sim.lowering import lower
-from sim.machine import machine_from
+from sim.machine import CacheShape, machine_from
 from sim.patterns import Affine, RandomBytes, RandomWords, Strided
+from sim.simulate import ENGINES
 from sim.workload import NO_WARP
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 LAUNCH = 10  # sm.block_launch_cycles in these tests
 
@@ -174,7 +177,23 @@ def test_unloaded_global_loads_take_the_latencies_of_the_description(gpu: Gpu) -
     assert run(gpu, load, fp32("x")).stalls["long_scoreboard"] == machine.dram_latency_cycles - 1
 
 
-def test_streaming_loads_run_at_the_bandwidth_of_the_narrowest_level(gpu: Gpu) -> None:
+def test_a_hit_in_l1_leaves_the_other_lines_alone(gpu: Gpu, engine: str) -> None:
+    """Found by the comparison of the engines: completing hits once filled lines that nobody had asked for."""
+    machine = dataclasses.replace(machine_from(gpu), l1=CacheShape(sets=1, ways=2))
+    two_lines = Instruction(
+        "global-load",
+        name="x",
+        after=("x",),
+        lanes=1,
+        memory=Affine(base_bytes=128, iteration_stride_bytes=0),
+    )
+    kernel = Kernel("k", (Program("p", (Loop(20, (two_lines,)),)),), ((0, 0),))
+    (truth,) = ENGINES[engine](lower(kernel, machine), Record.ALL, None, None).sms
+    # Each of the two warps misses its own line once, and then both lines stay.
+    assert (truth.l1_sector_misses, truth.l1_sector_hits) == (2, 38)
+
+
+def test_streaming_loads_run_at_the_bandwidth_of_the_narrowest_level(gpu: Gpu, engine: str) -> None:
     machine = machine_from(gpu)
     load = Instruction("global-load", name="x", memory=Affine(4, 128, 128 * 32))
     many = run(gpu, Loop(200, (load,)), warps=32)
@@ -185,7 +204,9 @@ def test_streaming_loads_run_at_the_bandwidth_of_the_narrowest_level(gpu: Gpu) -
     # 80 SMs that stream together are limited by DRAM instead: here one SM with a share of it.
     narrow = dataclasses.replace(machine, dram_sector_ticks=4 * machine.port_sector_ticks)
     kernel = Kernel("k", (Program("p", (Loop(200, (load,)),)),), ((0,) * 32,))
-    assert reference.run(lower(kernel, narrow)).cycles == pytest.approx(4 * port_cycles, rel=0.05)
+    assert ENGINES[engine](lower(kernel, narrow), Record.TOTALS, None, None).cycles == pytest.approx(
+        4 * port_cycles, rel=0.05
+    )
 
 
 def test_one_warp_waits_for_another_at_a_barrier(gpu: Gpu) -> None:

@@ -1,0 +1,1 @@
+"""Speeds, measured as ratios in one run."""

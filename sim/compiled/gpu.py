@@ -1,0 +1,168 @@
+"""The whole GPU: which SM runs how far, who gets the next block, and when L2 serves.
+
+SMs run one after the other, each as far as nothing that another does can reach it. There are two such things. Blocks: while
+some wait, an SM stops when it retires one, and the SM that stopped first is served first. Global memory: a request that
+reaches L2 in cycle t is answered after t + the time of the way back, so all SMs may run through a window of that length
+before the requests that they sent in it are served, in the order of their arrival. The result is that of running all SMs
+cycle by cycle.
+"""
+
+from __future__ import annotations
+
+from sim.compiled.issue import issue_stage
+from sim.compiled.jit import access_at, entry, heap_at, helper, scheduler_at, sm_at, state_at
+from sim.compiled.layout import (
+    ALL,
+    CROWDED,
+    DONE,
+    LATE,
+    NEVER,
+    PAUSED,
+    SPARE_SPANS,
+    STUCK,
+    TOTALS,
+    State,
+    Word,
+)
+from sim.compiled.memory import deliver, serve_l1, serve_l2
+from sim.compiled.warps import launch, retire
+
+
+@helper
+def start(st: State) -> None:
+    """Make a state with a zeroed arena the one before the launch."""
+    st.next_block = st.retired_blocks = st.cycles = 0
+    st.jobs_kept = st.issues_kept = st.spans_kept = 0
+    for i in range(st.sms):
+        sm = sm_at(st, i)
+        sm.next_look = sm.next_serve = sm.next_retire = NEVER
+        sm.stopped = 1
+    for k in range(st.sms * st.schedulers):
+        scheduler_at(st, k).next_look = scheduler_at(st, k).next_wake = NEVER
+    st.window_end = NEVER
+    if st.uses_memory != 0:
+        st.window_end = 0
+        for index in range(st.accesses):
+            access_at(st, index).next = st.free_access
+            st.free_access = index + 1
+        st.free_accesses = st.accesses
+
+
+@helper
+def crowded(st: State) -> Word:
+    """Whether the arrays might be too small for one more step of one SM."""
+    if st.uses_memory != 0 and st.free_accesses < st.schedulers:
+        return True
+    if st.keep == TOTALS:
+        return False
+    if st.jobs_kept + st.schedulers > st.job_rows:
+        return True
+    return st.keep == ALL and (
+        st.issues_kept + st.schedulers > st.issue_rows or st.spans_kept + SPARE_SPANS > st.span_rows
+    )
+
+
+@helper
+def run_sm(st: State, i: int, until: int) -> int:
+    """Run SM ``i`` up to the last cycle before ``until``, or to its next retirement while blocks wait for room."""
+    sm = sm_at(st, i)
+    while True:
+        now = min(sm.next_look, sm.next_serve, sm.next_retire)
+        if now >= until:
+            return DONE
+        if crowded(st):
+            return CROWDED
+        st.steps_left -= 1
+        if st.steps_left < 0:
+            return PAUSED
+        if sm.next_serve == now:
+            serve_l1(st, i, now)
+        if sm.next_retire == now:
+            if st.next_block < st.blocks:
+                sm.stopped = now + 1
+                return DONE
+            retire(st, i, now)
+        if sm.next_look == now:
+            issue_stage(st, i, now)
+
+
+@helper
+def dispatch(st: State, low: int, high: int, now: int) -> int:
+    """Blocks retire on the SMs that stopped in this cycle; blocks that wait go to the one with the fewest, in order."""
+    for i in range(low, high):
+        if sm_at(st, i).stopped == now + 1 and sm_at(st, i).next_retire == now:
+            retire(st, i, now)
+    while st.next_block < st.blocks:
+        if crowded(st):
+            return CROWDED
+        chosen, fewest = -1, st.blocks_per_sm
+        for i in range(low, high):
+            if sm_at(st, i).stopped == now + 1 and sm_at(st, i).resident_blocks < fewest:
+                chosen, fewest = i, sm_at(st, i).resident_blocks
+        if chosen < 0:
+            break
+        launch(st, chosen, now)
+    for i in range(low, high):
+        if sm_at(st, i).stopped == now + 1:
+            sm_at(st, i).stopped = 0
+    return DONE
+
+
+@helper
+def turn_window(st: State, low: int, high: int) -> int:
+    """All SMs are through the window: serve the requests of this one, open the next where something happens."""
+    while st.requests != 0 and access_at(st, heap_at(st, 0).value).when < st.window_end:
+        if crowded(st):
+            return CROWDED
+        serve_l2(st)
+    nearest, resident = NEVER, 0
+    for i in range(low, high):
+        sm = sm_at(st, i)
+        nearest = min(nearest, sm.next_look, sm.next_serve, sm.next_retire)
+        resident += sm.resident_blocks
+    if st.requests != 0:
+        nearest = min(nearest, access_at(st, heap_at(st, 0).value).when)
+    if nearest == NEVER:
+        return DONE if resident == 0 and st.next_block == st.blocks else STUCK
+    if nearest > st.limit:
+        return LATE
+    st.window_end = nearest + st.l2_return + 1
+    deliver(st, st.window_end)
+    return PAUSED
+
+
+@helper
+def run(st: State, low: int, high: int) -> int:
+    """Run the SMs from ``low`` up to ``high`` until they are done or there is a reason to go back to Python."""
+    while True:
+        until = min(st.window_end, st.limit + 1)
+        stop = NEVER
+        for i in range(low, high):
+            if sm_at(st, i).stopped == 0:
+                status = run_sm(st, i, until)
+                if status != DONE:
+                    return status
+            if sm_at(st, i).stopped != 0:
+                stop = min(stop, sm_at(st, i).stopped - 1)
+        if stop != NEVER:
+            status = dispatch(st, low, high, stop)
+            if status != DONE:
+                return status
+            continue
+        status = turn_window(st, low, high)
+        if status != PAUSED:
+            return status
+
+
+@entry
+def begin(address: int) -> None:
+    """Make the zeroed state at an address the one before the launch."""
+    start(state_at(address))
+
+
+@entry
+def advance(address: int, low: int, high: int, steps: int) -> int:
+    """Go on with the SMs from ``low`` up to ``high`` for about so many steps; DONE, or why not."""
+    st = state_at(address)
+    st.steps_left = steps
+    return run(st, low, high)

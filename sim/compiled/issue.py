@@ -1,0 +1,294 @@
+"""The issue stage: which warp of a scheduler issues, and what follows from it.
+
+This is the innermost loop of the simulator. It looks at groups of warps, never at all warps.
+"""
+
+from __future__ import annotations
+
+from sim.compiled.jit import (
+    access_at,
+    executions_at,
+    group_at,
+    helper,
+    issue_row_at,
+    job_row_at,
+    lowest_bit,
+    op_at,
+    pending_at,
+    queue_at,
+    read_at,
+    ring_at,
+    scheduler_at,
+    sm_at,
+    stall_at,
+    until_at,
+    warp_at,
+)
+from sim.compiled.layout import (
+    ALL,
+    ATOMIC,
+    ATOMICS,
+    BARRIER,
+    FIRST_QUEUED,
+    GLOBAL,
+    GTO,
+    LRR,
+    NEVER,
+    NOT_SELECTED,
+    PIPE,
+    QUEUES,
+    REASONS,
+    SELECTED,
+    THINK,
+    State,
+    Word,
+)
+from sim.compiled.memory import request
+from sim.compiled.warps import arrive, emit, leave, proceed, step, wake_up
+
+TICK_BITS = 20
+FRACTION = (1 << TICK_BITS) - 1
+
+
+@helper
+def issue_stage(st: State, i: int, now: int) -> None:
+    """The schedulers of SM ``i`` act in turn, beginning after the one that last issued into a queue."""
+    sm = sm_at(st, i)
+    base, count = i * st.schedulers, st.schedulers
+    first = s = sm.first_scheduler
+    for _ in range(count):
+        if scheduler_at(st, base + s).next_look <= now:
+            look(st, i, s, first, now)
+        s += 1
+        if s == count:
+            s = 0
+    nearest = NEVER
+    for k in range(base, base + count):
+        nearest = min(nearest, scheduler_at(st, k).next_look)
+    sm.next_look = nearest
+
+
+@helper
+def look(st: State, i: int, s: int, first: int, now: int) -> None:
+    """Scheduler ``s`` issues from one of its warps, if one is eligible, and says when to look again."""
+    k = i * st.schedulers + s
+    scheduler = scheduler_at(st, k)
+    if scheduler.next_wake <= now:
+        wake_up(st, i, k, now)
+    begin, end = k * st.resources, (k + 1) * st.resources
+    eligible = 0
+    for g in range(begin, end):
+        if group_at(st, g).free <= now:
+            eligible |= group_at(st, g).mask
+    if eligible != 0:
+        position = choose(st, i, s, eligible)
+        issue(st, i, s, first, position, now)
+    nearest = scheduler.next_wake
+    for g in range(begin, end):
+        if group_at(st, g).mask != 0:
+            nearest = min(nearest, max(group_at(st, g).free, now + 1))
+    scheduler.next_look = nearest
+
+
+@helper
+def choose(st: State, i: int, s: int, eligible: int) -> Word:
+    """The place among the scheduler's slots of the warp that its policy selects."""
+    scheduler = scheduler_at(st, i * st.schedulers + s)
+    last = scheduler.last_position
+    if st.policy == LRR:
+        above = eligible & (-2 << last) if scheduler.last_age != 0 else eligible
+        return lowest_bit(above if above != 0 else eligible)
+    first = i * st.max_warps + s
+    if (
+        st.policy == GTO
+        and (eligible >> last) & 1 != 0
+        and warp_at(st, first + last * st.schedulers).age + 1 == scheduler.last_age
+    ):
+        return last
+    oldest = lowest_bit(eligible)
+    if scheduler.shuffled != 0:
+        rest = eligible & (eligible - 1)
+        while rest != 0:
+            position = lowest_bit(rest)
+            rest &= rest - 1
+            if (
+                warp_at(st, first + position * st.schedulers).age
+                < warp_at(st, first + oldest * st.schedulers).age
+            ):
+                oldest = position
+    return oldest
+
+
+@helper
+def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> None:
+    """Scheduler ``s`` selects the warp at ``position``: settle how it waited, and send its instruction where it belongs."""
+    sm = sm_at(st, i)
+    k = i * st.schedulers + s
+    w = i * st.max_warps + position * st.schedulers + s
+    scheduler, warp = scheduler_at(st, k), warp_at(st, w)
+    op = op_at(st, warp.pc)
+    group = group_at(st, k * st.resources + warp.resource)
+    group.mask &= ~(1 << position)
+    throttled = group.throttled - warp.mark
+    stalls = warp.row * REASONS
+    stall_at(st, stalls + op.reason).value += throttled
+    stall_at(st, stalls + NOT_SELECTED).value += now - warp.entered - throttled
+    stall_at(st, stalls + SELECTED).value += 1
+    scheduler.last_position = position
+    scheduler.last_age = warp.age + 1
+    sm.instructions += 1
+    if st.keep == ALL:
+        emit(st, i, w, NOT_SELECTED, warp.since, now)
+        emit(st, i, w, SELECTED, now, now + 1)
+        out = issue_row_at(st, st.issues_kept)
+        out.cycle, out.sm, out.scheduler, out.warp, out.slot = now, i, s, warp.row, op.slot
+        st.issues_kept += 1
+    unit = op.unit
+    if unit == BARRIER:
+        arrive(st, i, w, now)
+        return
+    if unit == PIPE:
+        if op.wide != 0:
+            occupy(st, i, s, first, warp.resource, op.reason, now, now + op.interval)
+        elif op.interval > 1:
+            throttle(st, i, s, warp.resource, op.reason, now + 1, now + op.interval)
+        if op.watched != 0:
+            result(st, w, op.slot, now + op.latency)
+    elif unit == THINK:
+        cycles = value(st, w, warp.row, op.work, op.work_at, op.times, op.slot)
+        if op.watched != 0:
+            result(st, w, op.slot, now + cycles)
+    else:
+        sm.first_scheduler = s + 1 if s + 1 < st.schedulers else 0
+        enqueue(st, i, s, first, w, now)
+    if op.work_at | op.passes_at != 0 or unit == GLOBAL:
+        executions_at(st, w * st.slots + op.slot).value += 1
+    if step(st, w):
+        proceed(st, i, w, now + 1, now + 1)
+    else:
+        leave(st, i, w, now)
+
+
+@helper
+def value(st: State, w: int, row: int, constant: int, table: int, times: int, slot: int) -> Word:
+    """The passes, work or time of the coming execution of an instruction: constant, or read from its random table."""
+    if table == 0:
+        return constant
+    return read_at(table, row * times + executions_at(st, w * st.slots + slot).value)
+
+
+@helper
+def result(st: State, w: int, slot: int, cycle: int) -> None:
+    at = w * st.slots + slot
+    until_at(st, at).value = max(until_at(st, at).value, cycle)
+
+
+@helper
+def throttle(st: State, i: int, s: int, resource: int, reason: int, begin: int, free: int) -> None:
+    """For scheduler ``s``, a resource is not free from ``begin`` until ``free``."""
+    group = group_at(st, (i * st.schedulers + s) * st.resources + resource)
+    group.free = free
+    if free <= begin:
+        return
+    group.throttled += free - begin
+    if st.keep == ALL:
+        rest = group.mask
+        while rest != 0:
+            w = i * st.max_warps + lowest_bit(rest) * st.schedulers + s
+            warp = warp_at(st, w)
+            rest &= rest - 1
+            emit(st, i, w, NOT_SELECTED, warp.since, begin)
+            emit(st, i, w, reason, begin, free)
+            warp.since = free
+
+
+@helper
+def occupy(st: State, i: int, s: int, first: int, resource: int, reason: int, now: int, free: int) -> None:
+    """Scheduler ``s`` took what all share; those whose turn in this cycle is still to come find it taken already."""
+    count = st.schedulers
+    passed = s - first if s >= first else s - first + count
+    other = first
+    for turn in range(count):
+        throttle(st, i, other, resource, reason, now if turn > passed else now + 1, free)
+        other += 1
+        if other == count:
+            other = 0
+
+
+@helper
+def enqueue(st: State, i: int, s: int, first: int, w: int, now: int) -> None:
+    """Issue a job into its queue. Its service, and when the queue has room again, follow from the jobs before it."""
+    sm, warp = sm_at(st, i), warp_at(st, w)
+    op = op_at(st, warp.pc)
+    number = op.unit - FIRST_QUEUED
+    queue = queue_at(st, i * QUEUES + number)
+    passes = value(st, w, warp.row, op.passes, op.passes_at, op.times, op.slot)
+    work = value(st, w, warp.row, op.work, op.work_at, op.times, op.slot)
+    access = -1
+    if op.unit == GLOBAL:
+        access = request(st, i, w)
+        passes = access_at(st, access).lines
+        work = passes * st.l1_line_ticks
+    start = max(now, queue.end)
+    ticks = queue.carry + work
+    end = start + (ticks >> TICK_BITS)
+    queue.carry = ticks & FRACTION
+    queue.end = end
+    # The ring holds the ends of the last jobs. The queue is full until the oldest of as many as it has entries ends.
+    ring = (i * QUEUES + number) * st.entries
+    entries = st.atomic_entries
+    if op.unit == GLOBAL:
+        entries = st.global_entries
+    elif op.unit != ATOMIC:
+        entries = st.shared_entries
+    ring_at(st, ring + queue.place).value = end
+    queue.place = queue.place + 1 if queue.place + 1 < entries else 0
+    full_until = ring_at(st, ring + queue.place).value
+    if full_until > now:
+        occupy(st, i, s, first, warp.resource, op.reason, now, full_until)
+    completion = -1
+    if op.unit != GLOBAL:
+        completion = end + op.latency
+        warp.last_completion = max(warp.last_completion, completion)
+        if op.watched != 0:
+            result(st, w, op.slot, completion)
+    row = -1
+    if st.keep == ALL or (st.keep == ATOMICS and op.unit == ATOMIC):
+        row = st.jobs_kept
+        st.jobs_kept += 1
+        out = job_row_at(st, row)
+        out.sm, out.sequence, out.warp, out.slot = i, sm.jobs, warp.row, op.slot
+        out.unit, out.op, out.lanes, out.passes = op.unit, op.cls, op.lanes, passes
+        out.issue, out.start, out.end, out.completion = now, start, end, completion
+    if op.unit == ATOMIC:
+        count_atomic(st, i, op.lanes, passes, op.cas, now, completion)
+        sm.atomic_occupied += end - start
+    elif op.unit == GLOBAL:
+        job = access_at(st, access)
+        job.row, job.when, job.sequence = row, end, sm.jobs
+        if sm.serve_head == 0:
+            sm.serve_head = access + 1
+            sm.next_serve = end
+        else:
+            access_at(st, sm.serve_tail - 1).next = access + 1
+        sm.serve_tail = access + 1
+        warp.unresolved += 1
+        if op.watched != 0:
+            pending_at(st, w * st.slots + op.slot).value += 1
+    else:
+        sm.shared_occupied += end - start
+    sm.jobs += 1
+
+
+@helper
+def count_atomic(st: State, i: int, lanes: int, passes: int, cas: int, now: int, completion: int) -> None:
+    """Add a job's stay to the area under n(t) and to the time with n > 0, the union of all stays."""
+    sm = sm_at(st, i)
+    sm.atomic_jobs += 1
+    sm.atomic_area += completion - now
+    sm.atomic_busy += max(0, completion - max(now, sm.atomic_until))
+    sm.atomic_until = max(sm.atomic_until, completion)
+    sm.cas_jobs += cas
+    sm.cas_area += cas * (completion - now)
+    sm.lanes += lanes
+    sm.passes += passes

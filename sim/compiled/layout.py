@@ -1,0 +1,172 @@
+"""Where the compiled engine keeps its state: tables of records of int64, made once and never grown while it runs.
+
+The records are what C would call structs, and one of them, the `STATE`, holds the addresses of all tables: compiled
+functions hand each other this one pointer instead of dozens of arrays. Records are reached by number: warp
+``sm * max_warps + slot``, scheduler ``sm * schedulers + index``, group ``scheduler * resources + resource``, queue
+``sm * 3 + number``.
+
+A *resource* is what an instruction needs besides its operands: an arithmetic pipe, a place in a queue, or nothing. The
+warps of a scheduler that need nothing but the same resource form a *group*. All of a group are eligible in the same cycles,
+so nobody looks at its warps one by one: the group adds up the cycles in which its resource was not free (``throttled``),
+and a warp that leaves it takes the difference since it came.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.instructions import Reason, Unit
+
+State = Any
+Record = Any
+"""What annotations call the pointers to records that compiled functions pass around."""
+Word = Any
+"""And what they call an integer read from a record."""
+
+NEVER = 1 << 62
+
+# Items of code.
+OPERATION, LOOP_BEGIN, LOOP_END, END = 0, 1, 2, 3
+
+# What a resident warp is up to. READY covers a warp in a group and one with a timer running.
+READY, UNKNOWN, AT_BARRIER, EXITING, FINISHED = 0, 1, 2, 3, 4
+
+GTO, LRR, OLDEST = 0, 1, 2
+POLICY_CODES = {"gto": GTO, "lrr": LRR, "oldest": OLDEST}
+
+TOTALS, ATOMICS, ALL = 0, 1, 2
+
+# What a call of the engine ends with.
+DONE, PAUSED, CROWDED, STUCK, LATE = 0, 1, 2, 3, 4
+
+# Enums are not constants to Numba; these are.
+PIPE, THINK, ATOMIC, GLOBAL, BARRIER = (
+    int(u) for u in (Unit.PIPE, Unit.THINK, Unit.ATOMIC, Unit.GLOBAL, Unit.BARRIER)
+)
+FIRST_QUEUED = int(Unit.SHARED)  # the queued units are SHARED, ATOMIC, GLOBAL: queues 0, 1, 2
+QUEUES = 3
+SELECTED, NOT_SELECTED, WAIT, SHORT, LONG = (
+    int(r)
+    for r in (
+        Reason.SELECTED,
+        Reason.NOT_SELECTED,
+        Reason.WAIT,
+        Reason.SHORT_SCOREBOARD,
+        Reason.LONG_SCOREBOARD,
+    )
+)
+AT_THE_BARRIER, DRAIN, LAUNCHING = int(Reason.BARRIER), int(Reason.DRAIN), int(Reason.DISPATCH_STALL)
+REASONS = len(Reason)
+
+SPARE_SPANS = 8192
+"""Rows that must be free before a step is taken: more than one step of one SM can write."""
+MAX_LANES = 32
+
+
+def _record(fields: str) -> np.dtype[Any]:
+    return np.dtype([(name, np.int64) for name in fields.split()])
+
+
+CELL = _record("value")
+
+_CONSTANTS = (
+    "sms schedulers policy max_warps launch_cycles barrier_cycles blocks places role_rows blocks_per_sm resources slots"
+    " depth keep limit shared_entries atomic_entries global_entries entries uses_memory"
+    " line_bytes line_shift sector_bytes sector_shift line_sectors l1_line_ticks l1_tail port_ticks"
+    " l2_ticks l2_return dram_ticks dram_extra"
+)
+_PROGRESS = (
+    "next_block retired_blocks cycles window_end steps_left jobs_kept issues_kept spans_kept"
+    " l2_free dram_free dram_sectors free_access free_accesses requests fills"
+)
+_ROOM = "job_rows issue_rows span_rows accesses arena arena_bytes"
+
+OP = _record(
+    "kind slot unit resource wide reason lanes watched passes passes_at work work_at times interval latency cas store"
+    " cls after_begin after_end count start base warp_stride iteration_stride lane_stride addresses_at"
+)
+"""An item of code. ``watched`` says that a later instruction needs the result; ``..._at`` is the address of a random table
+with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to loops."""
+
+NEED = _record("slot reason")
+"""A result that an instruction needs, and what a warp waits with for it."""
+
+SM = _record(
+    "next_look next_serve next_retire stopped first_scheduler resident_blocks launched_warps retiring jobs instructions"
+    " resident_area active_cycles active_since atomic_jobs cas_jobs atomic_area cas_area atomic_busy atomic_until"
+    " lanes passes atomic_occupied shared_occupied port_free serve_head serve_tail fill_head fill_tail"
+)
+"""``stopped`` is the cycle + 1 in which it waits for blocks to be handed out, or 0."""
+
+SCHEDULER = _record("next_look next_wake blocked residents shuffled last_position last_age unused")
+"""``blocked`` has a bit for each warp with a timer, ``next_wake`` the first of these; ``last_age`` is 0 before the first
+issue and the age plus 1 of the warp issued last afterwards; ``shuffled`` says that ages may not rise with the slots."""
+
+GROUP = _record("mask free throttled unused")
+QUEUE = _record("end carry place unused")
+WARP = _record(
+    "age block row pc depth state wake resource entered mark since launch last_completion unresolved waiting_since span"
+)
+"""``block`` is its block's number + 1, or 0 in a free slot; ``entered`` and ``mark`` are when it joined its group and how
+long that had been throttled then; ``since`` and ``span`` where its recorded spans end and the number + 1 of the last one;
+``unresolved`` its jobs in flight whose completion is not known yet; ``waiting_since`` when the state that it is in began,
+unless that is READY."""
+
+BLOCK = _record("sm launch retire executing unfinished arrived last_exit unused")
+ACCESS = _record("next warp op row sm sequence when rank store lines sectors unused")
+"""A global access in flight. ``when`` and ``rank`` order it in the heap that it is in."""
+
+CACHE = _record("first_line first_set first_bucket sets ways buckets hits misses")
+CACHE_SET = _record("oldest newest used")
+LINE = _record("tag valid dirty chain older newer")
+"""Caches 0, 1, ... are the SMs' L1s, the last is L2. Lines and heads of lists are given as number + 1 in the whole table."""
+
+POINT = _record("jobs code cas blocks places blocks_per_sm begin end")
+"""A point of a service table: what is run, and between which two cycles it is timed."""
+
+WARP_ROW = _record("sm slot block launch finish")
+JOB_ROW = _record("sm sequence warp slot unit op lanes passes issue start end completion")
+ISSUE_ROW = _record("cycle sm scheduler warp slot")
+SPAN_ROW = _record("sm warp reason begin end")
+
+TABLES: dict[str, np.dtype[Any]] = {
+    "op": OP,
+    "need": NEED,
+    "entry": CELL,  # where each program's code begins
+    "role": CELL,
+    "sm": SM,
+    "scheduler": SCHEDULER,
+    "group": GROUP,
+    "queue": QUEUE,
+    "ring": CELL,  # ends of service of the last jobs of each queue, as many as it has entries
+    "warp": WARP,
+    "block": BLOCK,
+    "retiring": CELL,  # blocks that are finished or know when they will be, a few for each SM
+    "counter": CELL,  # loop counters, by warp and depth
+    "until": CELL,  # when the results of an instruction are there, by warp and slot
+    "pending": CELL,  # results whose time is not known yet, by warp and slot
+    "executions": CELL,  # by warp and slot, of instructions whose executions differ
+    "warp_row": WARP_ROW,
+    "stall": CELL,  # by warp of the grid and reason
+    "job_row": JOB_ROW,
+    "issue_row": ISSUE_ROW,
+    "span_row": SPAN_ROW,
+    "access": ACCESS,
+    "sector": CELL,  # by access and lane
+    "heap": CELL,  # of accesses: requests on their way to L2, then loads on their way back
+    "cache": CACHE,
+    "cache_set": CACHE_SET,
+    "line": LINE,
+    "bucket": CELL,
+    "ready": CELL,  # when each sector of each line of L2 is there, in ticks
+    "point": POINT,
+}
+"""The kinds of records, by the name of their table."""
+
+STATE = _record(f"{_CONSTANTS} {_PROGRESS} {_ROOM} " + " ".join(f"{name}_table" for name in TABLES))
+"""The root of a run's state: constants of machine and kernel, what there is once, and the address of each table. ``limit``
+is the last cycle that may be simulated; ``steps_left`` counts down to the next return to Python; the fields named after
+kinds of rows say how many there is room for, ``..._kept`` how many there are; ``arena`` is the address of the tables that
+begin as zeros."""

@@ -1,0 +1,355 @@
+"""Global memory: L1 of each SM, then L2 and DRAM, which all SMs share.
+
+L1 and L2 are hash tables of lines with a list by use for each set, since a set may have hundreds of ways.
+"""
+
+from __future__ import annotations
+
+from sim.compiled.jit import (
+    access_at,
+    bucket_at,
+    cache_at,
+    cache_set_at,
+    executions_at,
+    heap_at,
+    helper,
+    line_at,
+    op_at,
+    read_at,
+    ready_at,
+    sector_at,
+    sm_at,
+    warp_at,
+)
+from sim.compiled.layout import MAX_LANES, NEVER, Record, State, Word
+from sim.compiled.warps import resolve
+
+TICK_BITS = 20
+SPREAD = 0x61C8864680B583EB  # an odd number with its bits well mixed, to hash line addresses
+
+
+@helper
+def ceil_cycles(ticks: int) -> int:
+    return -(-ticks >> TICK_BITS)
+
+
+@helper
+def per(address: int, size: int, shift: int) -> int:
+    """``address // size``, by a shift where the size is a power of two."""
+    return address >> shift if shift >= 0 else address // size
+
+
+# Two heaps of accesses, ordered by (when, rank). One begins at 0 in the table, the other at ``st.accesses``.
+
+
+@helper
+def before(st: State, a: int, b: int) -> Word:
+    x, y = access_at(st, a), access_at(st, b)
+    return x.when < y.when or (x.when == y.when and x.rank < y.rank)
+
+
+@helper
+def push(st: State, base: int, size: int, index: int) -> None:
+    """Add an access to the heap at ``base``, which holds ``size``."""
+    at = size
+    while at > 0 and before(st, index, heap_at(st, base + ((at - 1) >> 1)).value):
+        heap_at(st, base + at).value = heap_at(st, base + ((at - 1) >> 1)).value
+        at = (at - 1) >> 1
+    heap_at(st, base + at).value = index
+
+
+@helper
+def pop(st: State, base: int, size: int) -> Word:
+    """Take the first access off the heap at ``base``, which holds ``size``."""
+    top, moved = heap_at(st, base).value, heap_at(st, base + size - 1).value
+    at, child, left = 0, 1, size - 1
+    while child < left:
+        if child + 1 < left and before(
+            st, heap_at(st, base + child + 1).value, heap_at(st, base + child).value
+        ):
+            child += 1
+        if not before(st, heap_at(st, base + child).value, moved):
+            break
+        heap_at(st, base + at).value = heap_at(st, base + child).value
+        at, child = child, 2 * child + 1
+    heap_at(st, base + at).value = moved
+    return top
+
+
+# Caches
+
+
+@helper
+def bucket_of(cache: Record, tag: int) -> Word:
+    return cache.first_bucket + (((tag * SPREAD) >> 32) & (cache.buckets - 1))
+
+
+@helper
+def set_of(cache: Record, tag: int) -> Word:
+    return cache.first_set + tag % cache.sets
+
+
+@helper
+def find(st: State, c: int, tag: int) -> Word:
+    """The number + 1 of a line of cache ``c``, which becomes its set's most recently used one; 0 if it is not there."""
+    cache = cache_at(st, c)
+    at = bucket_at(st, bucket_of(cache, tag)).value
+    while at != 0 and line_at(st, at - 1).tag != tag:
+        at = line_at(st, at - 1).chain
+    if at != 0:
+        use(st, cache_set_at(st, set_of(cache, tag)), at)
+    return at
+
+
+@helper
+def use(st: State, lines: Record, at: int) -> None:
+    """Move a line to the newest end of its set."""
+    if lines.newest == at:
+        return
+    line = line_at(st, at - 1)
+    line_at(st, line.newer - 1).older = line.older
+    if line.older != 0:
+        line_at(st, line.older - 1).newer = line.newer
+    else:
+        lines.oldest = line.newer
+    append(st, lines, at)
+
+
+@helper
+def append(st: State, lines: Record, at: int) -> None:
+    """Put a line, which is in no list, at the newest end of its set."""
+    line = line_at(st, at - 1)
+    line.older, line.newer = lines.newest, 0
+    if lines.newest != 0:
+        line_at(st, lines.newest - 1).newer = at
+    else:
+        lines.oldest = at
+    lines.newest = at
+
+
+@helper
+def unchain(st: State, bucket: int, at: int) -> None:
+    """Take a line out of its bucket."""
+    chain = line_at(st, at - 1).chain
+    link = bucket_at(st, bucket).value
+    if link == at:
+        bucket_at(st, bucket).value = chain
+        return
+    while line_at(st, link - 1).chain != at:
+        link = line_at(st, link - 1).chain
+    line_at(st, link - 1).chain = chain
+
+
+@helper
+def make(st: State, c: int, tag: int) -> tuple[int, int]:
+    """The number + 1 of a new, empty line of cache ``c``, and the dirty sectors of the line that had to go for it."""
+    cache = cache_at(st, c)
+    number = set_of(cache, tag)
+    lines = cache_set_at(st, number)
+    dirty = 0
+    if lines.used == cache.ways:
+        at = lines.oldest
+        dirty = line_at(st, at - 1).dirty
+        unchain(st, bucket_of(cache, line_at(st, at - 1).tag), at)
+        use(st, lines, at)
+    else:
+        at = cache.first_line + (number - cache.first_set) * cache.ways + lines.used + 1
+        lines.used += 1
+        append(st, lines, at)
+    line, bucket = line_at(st, at - 1), bucket_at(st, bucket_of(cache, tag))
+    line.tag, line.valid, line.dirty = tag, 0, 0
+    line.chain = bucket.value
+    bucket.value = at
+    return at, dirty
+
+
+# The way of an access
+
+
+@helper
+def request(st: State, i: int, w: int) -> Word:
+    """Take an access of warp ``w``: find the distinct sectors, in ascending order, and lines that its lanes touch."""
+    warp = warp_at(st, w)
+    op = op_at(st, warp.pc)
+    index = st.free_access - 1
+    access = access_at(st, index)
+    st.free_access = access.next
+    st.free_accesses -= 1
+    access.next, access.warp, access.op, access.sm, access.store = 0, w, warp.pc, i, op.store
+    first = index * MAX_LANES
+    _addresses(st, w, first)
+    lines = count = 0
+    last_line = last_sector = 0
+    for lane in range(op.lanes):
+        address = sector_at(st, first + lane).value
+        line = per(address, st.line_bytes, st.line_shift)
+        sector = per(address, st.sector_bytes, st.sector_shift)
+        if lane == 0 or line != last_line:
+            lines += 1
+        if lane == 0 or sector != last_sector:
+            sector_at(st, first + count).value = sector
+            count += 1
+        last_line, last_sector = line, sector
+    access.lines, access.sectors = lines, count
+    return index
+
+
+@helper
+def _addresses(st: State, w: int, first: int) -> None:
+    """The byte addresses of the lanes, in ascending order."""
+    warp = warp_at(st, w)
+    op = op_at(st, warp.pc)
+    execution = executions_at(st, w * st.slots + op.slot).value
+    if op.addresses_at == 0:
+        address = op.base + warp.row * op.warp_stride + execution * op.iteration_stride
+        stride = op.lane_stride
+        if stride < 0:
+            address += (op.lanes - 1) * stride
+            stride = -stride
+        for lane in range(op.lanes):
+            sector_at(st, first + lane).value = address
+            address += stride
+        return
+    table = (warp.row * op.times + execution) * op.lanes
+    for lane in range(op.lanes):
+        address = read_at(op.addresses_at, table + lane)
+        at = first + lane
+        while at > first and sector_at(st, at - 1).value > address:
+            sector_at(st, at).value = sector_at(st, at - 1).value
+            at -= 1
+        sector_at(st, at).value = address
+
+
+@helper
+def release(st: State, index: int) -> None:
+    access_at(st, index).next = st.free_access
+    st.free_access = index + 1
+    st.free_accesses += 1
+
+
+@helper
+def serve_l1(st: State, i: int, now: int) -> None:
+    """The load/store unit of SM ``i`` is done with its oldest access: look its sectors up, send the missed ones on."""
+    sm, cache = sm_at(st, i), cache_at(st, i)
+    fill_l1(st, i, now)
+    index = sm.serve_head - 1
+    access = access_at(st, index)
+    sm.serve_head = access.next
+    sm.next_serve = access_at(st, access.next - 1).when if access.next != 0 else NEVER
+    access.next = 0
+    if access.store == 0:
+        first, wanted = index * MAX_LANES, 0
+        for n in range(first, first + access.sectors):
+            sector = sector_at(st, n).value
+            tag = sector // st.line_sectors
+            at = find(st, i, tag)
+            if at != 0 and (line_at(st, at - 1).valid >> (sector - tag * st.line_sectors)) & 1 != 0:
+                cache.hits += 1
+            else:
+                cache.misses += 1
+                sector_at(st, first + wanted).value = sector
+                wanted += 1
+        access.sectors = wanted
+        if wanted == 0:
+            resolve(st, i, access.warp, access.op, access.row, now + st.l1_tail)
+            release(st, index)
+            return
+    sm.port_free = max(now << TICK_BITS, sm.port_free) + access.sectors * st.port_ticks
+    access.when = ceil_cycles(sm.port_free)
+    access.rank = (i << 44) | access.sequence
+    push(st, 0, st.requests, index)
+    st.requests += 1
+
+
+@helper
+def fill_l1(st: State, i: int, now: int) -> None:
+    """What came back to SM ``i`` up to now becomes valid in its L1; nobody looks between, so it is done when one does."""
+    sm = sm_at(st, i)
+    while sm.fill_head != 0 and access_at(st, sm.fill_head - 1).when <= now:
+        index = sm.fill_head - 1
+        access = access_at(st, index)
+        sm.fill_head = access.next
+        for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
+            sector = sector_at(st, n).value
+            tag = sector // st.line_sectors
+            at = find(st, i, tag)
+            if at == 0:
+                at, _ = make(st, i, tag)
+            line_at(st, at - 1).valid |= 1 << (sector - tag * st.line_sectors)
+        release(st, index)
+
+
+@helper
+def serve_l2(st: State) -> None:
+    """Serve the next request that reached L2; its completion is now known."""
+    index = pop(st, 0, st.requests)
+    st.requests -= 1
+    access = access_at(st, index)
+    ready = 0
+    for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
+        ready = max(ready, _serve_sector(st, sector_at(st, n).value, access.store, access.when << TICK_BITS))
+    completion = ceil_cycles(ready) + st.l2_return
+    resolve(st, access.sm, access.warp, access.op, access.row, completion)
+    if access.store != 0:
+        release(st, index)
+        return
+    access.when, access.rank = completion, access.sequence
+    push(st, st.accesses, st.fills, index)
+    st.fills += 1
+
+
+@helper
+def _serve_sector(st: State, sector: int, store: int, arrival: int) -> Word:
+    """When a sector is ready in L2, in ticks."""
+    l2 = st.sms
+    cache = cache_at(st, l2)
+    st.l2_free = max(arrival, st.l2_free) + st.l2_ticks
+    tag = sector // st.line_sectors
+    at = find(st, l2, tag)
+    if at == 0:
+        at, dirty = make(st, l2, tag)
+        if dirty != 0:
+            count = 0
+            while dirty != 0:
+                dirty &= dirty - 1
+                count += 1
+            _dram(st, count)
+    place = sector - tag * st.line_sectors
+    line, ready = line_at(st, at - 1), ready_at(st, (at - 1 - cache.first_line) * st.line_sectors + place)
+    if (line.valid >> place) & 1 != 0:
+        cache.hits += 1
+        moment = max(st.l2_free, ready.value)
+    else:
+        cache.misses += 1
+        if store != 0:
+            moment = st.l2_free
+        else:
+            moment = _dram(st, 1) + (st.dram_extra << TICK_BITS)
+        line.valid |= 1 << place
+        ready.value = moment
+    if store != 0:
+        line.dirty |= 1 << place
+    return moment
+
+
+@helper
+def _dram(st: State, sectors: int) -> Word:
+    st.dram_free = max(st.l2_free, st.dram_free) + sectors * st.dram_ticks
+    st.dram_sectors += sectors
+    return st.dram_free
+
+
+@helper
+def deliver(st: State, until: int) -> None:
+    """Hand the loads that complete before ``until`` to their SMs, in the order of completion."""
+    while st.fills != 0 and access_at(st, heap_at(st, st.accesses).value).when < until:
+        index = pop(st, st.accesses, st.fills)
+        st.fills -= 1
+        access = access_at(st, index)
+        access.next = 0
+        sm = sm_at(st, access.sm)
+        if sm.fill_head == 0:
+            sm.fill_head = index + 1
+        else:
+            access_at(st, sm.fill_tail - 1).next = index + 1
+        sm.fill_tail = index + 1

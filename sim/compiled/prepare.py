@@ -1,0 +1,303 @@
+"""From a lowered kernel to the arrays of the compiled engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hw_bench.errors import SmlabError
+from sim.compiled import layout
+from sim.instructions import Unit
+from sim.lowering import LoopBegin, LoopEnd, LoweredKernel, LoweredProgram, Operation
+from sim.machine import TICKS_PER_CYCLE, Machine, ceil_cycles
+from sim.workload import blocks_per_sm
+
+MAX_WARPS_OF_SCHEDULER = 64
+FIRST_ROWS = 4096
+FIRST_ACCESSES = 4096
+
+
+@dataclass
+class Code:
+    """The code of several programs, one after the other, as it is put together."""
+
+    machine: Machine
+    items: list[tuple[int, ...]] = field(default_factory=list)
+    needs: list[tuple[int, int]] = field(default_factory=list)
+    entries: list[int] = field(default_factory=list)
+    resources: dict[object, int] = field(default_factory=dict)
+    tables: list[NDArray[np.int64]] = field(
+        default_factory=list
+    )  # kept alive: the code holds their addresses
+    slots: int = 1
+    depth: int = 1
+    uses_memory: bool = False
+
+    def add(self, program: LoweredProgram) -> None:
+        begin = len(self.items)
+        self.entries.append(begin)
+        self.slots = max(self.slots, program.slots)
+        watched = {slot for operation in program.operations for slot in operation.after}
+        depth = 0
+        for item in program.code:
+            if isinstance(item, Operation):
+                self.items.append(self._operation(program, item, item.slot in watched))
+            elif isinstance(item, LoopBegin):
+                depth += 1
+                self.depth = max(self.depth, depth)
+                self.items.append(_item(kind=layout.LOOP_BEGIN, count=item.count))
+            elif isinstance(item, LoopEnd):
+                depth -= 1
+                self.items.append(_item(kind=layout.LOOP_END, start=begin + item.start))
+        self.items.append(_item(kind=layout.END))
+
+    def _operation(self, program: LoweredProgram, operation: Operation, watched: bool) -> tuple[int, ...]:
+        machine, cls = self.machine, operation.cls
+        needs = len(self.needs)
+        self.needs.extend((s, int(program.operations[s].cls.result_reason)) for s in operation.after)
+        values: dict[str, int] = {}
+        resource: object = None
+        if cls.unit is Unit.PIPE:
+            timing = machine.pipes[cls.pipe]
+            resource = cls.pipe
+            values.update(wide=timing.per_sm, interval=timing.interval_cycles, latency=timing.latency_cycles)
+        elif cls.unit is Unit.ATOMIC:
+            resource = cls.unit
+            values.update(latency=machine.atomics[cls.operation].latency_cycles, cas=cls.operation == "cas")
+            self._check_interval(operation)
+        elif cls.unit is Unit.SHARED:
+            resource = cls.unit
+            load = cls.operation == "load"
+            use = machine.shared_load_latency_cycles if load else machine.shared_store_latency_cycles
+            values.update(latency=max(1, use - ceil_cycles(machine.shared_pass_ticks)))
+        elif cls.unit is Unit.GLOBAL:
+            resource = cls.unit
+            self.uses_memory = True
+            values.update(store=cls.operation == "store")
+            if operation.addresses is not None:
+                values.update(
+                    addresses_at=self._table(operation.addresses), times=operation.addresses.shape[1]
+                )
+            elif operation.affine is not None:
+                values.update(
+                    base=operation.affine.base_bytes,
+                    warp_stride=operation.affine.warp_stride_bytes,
+                    iteration_stride=operation.affine.iteration_stride_bytes,
+                    lane_stride=operation.affine.lane_stride_bytes,
+                )
+        for name, value in (("passes", operation.passes), ("work", operation.work)):
+            if isinstance(value, np.ndarray):
+                values.update({f"{name}_at": self._table(value), "times": value.shape[1]})
+            else:
+                values[name] = value
+        return _item(
+            kind=layout.OPERATION,
+            slot=operation.slot,
+            unit=cls.unit,
+            resource=self.resources.setdefault(resource, len(self.resources)),
+            reason=cls.full_reason,
+            lanes=operation.lanes,
+            watched=watched,
+            cls=cls.code,
+            after_begin=needs,
+            after_end=len(self.needs),
+            **values,
+        )
+
+    def _table(self, values: NDArray[np.int64]) -> int:
+        self.tables.append(np.ascontiguousarray(values, dtype=np.int64))
+        return int(self.tables[-1].ctypes.data)
+
+    def _check_interval(self, operation: Operation) -> None:
+        timing = self.machine.atomics[operation.cls.operation]
+        if timing.interval_ticks(1) < TICKS_PER_CYCLE and np.min(operation.work) < TICKS_PER_CYCLE:
+            raise SmlabError.at(
+                self.machine.name,
+                f"atomic.{operation.cls.operation}'s interval is too short for a unit that serves one at a time",
+                timing.interval_ticks(1) / TICKS_PER_CYCLE,
+                "at least 1 cycle with one pass",
+            )
+
+
+_OP_FIELDS: tuple[str, ...] = layout.OP.names or ()
+_OP_PLACE = {name: place for place, name in enumerate(_OP_FIELDS)}
+
+
+def _item(**values: int) -> tuple[int, ...]:
+    row = [0] * len(_OP_FIELDS)
+    for name, value in values.items():
+        row[_OP_PLACE[name]] = int(value)
+    return tuple(row)
+
+
+def _shift(size: int) -> int:
+    """log2 of a power of two, else -1."""
+    return size.bit_length() - 1 if size & (size - 1) == 0 else -1
+
+
+class Memory:
+    """The state of a run as Python holds it: the root record, and the tables that it points to."""
+
+    def __init__(self, constants: dict[str, int], arena: NDArray[np.int64]) -> None:
+        self.root = np.zeros(1, dtype=layout.STATE)
+        self.arena = arena  # holds the tables that begin as zeros and never grow
+        self.tables: dict[str, NDArray[Any]] = {}
+        self.keepalive: list[NDArray[np.int64]] = []  # random tables: the code holds their addresses
+        self.root[0] = tuple(constants.get(name, 0) for name in layout.STATE.names or ())
+        self["arena"], self["arena_bytes"] = arena.ctypes.data, arena.nbytes
+
+    @property
+    def address(self) -> int:
+        """What compiled functions are given."""
+        return int(self.root.ctypes.data)
+
+    def __getitem__(self, name: str) -> int:
+        return int(self.root[name][0])
+
+    def __setitem__(self, name: str, value: int) -> None:
+        self.root[name][0] = value
+
+    def put(self, name: str, table: NDArray[Any]) -> None:
+        """Install a table, in place of an earlier one if there is one."""
+        self.tables[name] = table
+        self[f"{name}_table"] = table.ctypes.data
+
+    def copy(self) -> Memory:
+        """Another root over the same tables."""
+        other = Memory({}, self.arena)
+        other.root[:] = self.root
+        other.tables, other.keepalive = dict(self.tables), self.keepalive
+        return other
+
+    def rows(self, kind: str) -> NDArray[Any]:
+        """The rows written so far of ``job``, ``issue`` or ``span``."""
+        return self.tables[f"{kind}_row"][: self[f"{kind}s_kept"]]
+
+
+def prepare(lowered: LoweredKernel, keep: int, limit: int) -> Memory:
+    """Lay out the state for a run of ``lowered`` through cycle ``limit``."""
+    code = Code(lowered.machine)
+    for program in lowered.programs:
+        code.add(program)
+    return assemble(lowered, code, np.array(lowered.kernel.roles, dtype=np.int64), keep, limit)
+
+
+def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep: int, limit: int) -> Memory:
+    """The state for a run of ``code`` (of the lowered kernel or of many like it) by warps with these ``roles``."""
+    machine, kernel = lowered.machine, lowered.kernel
+    resident = min(blocks_per_sm(kernel, machine), -(-kernel.blocks // kernel.sms))
+    # The lowest free slots are taken first, so no others than these are ever in use.
+    warps = max(1, min(machine.max_warps, resident * int((roles >= 0).sum(axis=1).max())))
+    if -(-warps // machine.schedulers) > MAX_WARPS_OF_SCHEDULER:
+        raise SmlabError.at(
+            f"{kernel.name} on {machine.name}",
+            "more warps of one scheduler than the compiled engine handles",
+            -(-warps // machine.schedulers),
+            f"at most {MAX_WARPS_OF_SCHEDULER}",
+        )
+    constants = _constants(lowered, code)
+    constants.update(max_warps=warps, role_rows=len(roles), blocks_per_sm=resident, keep=keep, limit=limit)
+    schedulers, all_warps = kernel.sms * machine.schedulers, kernel.sms * warps
+    grid = kernel.blocks * kernel.warps_per_block
+    counts = {
+        "sm": kernel.sms,
+        "scheduler": schedulers,
+        "group": schedulers * len(code.resources),
+        "queue": kernel.sms * layout.QUEUES,
+        "ring": kernel.sms * layout.QUEUES * constants["entries"],
+        "warp": all_warps,
+        "block": kernel.blocks,
+        "retiring": kernel.sms * resident,
+        "counter": all_warps * code.depth,
+        "until": all_warps * code.slots,
+        "pending": all_warps * code.slots,
+        "executions": all_warps * code.slots,
+        "warp_row": grid,
+        "stall": grid * layout.REASONS,
+    }
+    ends = np.cumsum([count * layout.TABLES[name].itemsize // 8 for name, count in counts.items()]).tolist()
+    memory = Memory(constants, np.zeros(ends[-1], dtype=np.int64))
+    for name, begin, end in zip(counts, [0, *ends], ends, strict=False):
+        memory.put(name, memory.arena[begin:end].view(layout.TABLES[name]))
+    memory.put("op", np.array(code.items, dtype=np.int64))
+    memory.put("need", np.array(code.needs or [(0, 0)], dtype=np.int64))
+    memory.put("entry", np.array(code.entries, dtype=np.int64))
+    memory.put("role", np.ascontiguousarray(roles))
+    memory.keepalive = code.tables
+    make_rows(memory)
+    if code.uses_memory:
+        _make_caches(memory, machine, kernel.sms)
+    return memory
+
+
+def make_rows(memory: Memory) -> None:
+    """Empty tables for what is recorded."""
+    keep = memory["keep"]
+    everything = FIRST_ROWS if keep == layout.ALL else 0
+    for kind, room in (
+        ("job", FIRST_ROWS if keep != layout.TOTALS else 0),
+        ("issue", everything),
+        ("span", everything + layout.SPARE_SPANS if everything else 0),
+    ):
+        memory.put(f"{kind}_row", np.empty(room, dtype=layout.TABLES[f"{kind}_row"]))
+        memory[f"{kind}_rows"], memory[f"{kind}s_kept"] = room, 0
+
+
+def _make_caches(memory: Memory, machine: Machine, sms: int) -> None:
+    """An L1 for each SM and L2, and room for accesses in flight."""
+    shapes = [machine.l1] * sms + [machine.l2]
+    caches = np.zeros(len(shapes), dtype=layout.CACHE)
+    lines = sets = buckets = 0
+    for cache, shape in zip(caches, shapes, strict=True):
+        count = shape.sets * shape.ways
+        cache["first_line"], cache["first_set"], cache["first_bucket"] = lines, sets, buckets
+        cache["sets"], cache["ways"], cache["buckets"] = shape.sets, shape.ways, 1 << count.bit_length()
+        lines, sets, buckets = lines + count, sets + shape.sets, buckets + int(cache["buckets"])
+    memory.put("cache", caches)
+    memory.put("line", np.zeros(lines, dtype=layout.LINE))
+    memory.put("cache_set", np.zeros(sets, dtype=layout.CACHE_SET))
+    memory.put("bucket", np.zeros(buckets, dtype=np.int64))
+    memory.put(
+        "ready", np.zeros(machine.l2.sets * machine.l2.ways * machine.sectors_per_line, dtype=np.int64)
+    )
+    memory.put("access", np.zeros(FIRST_ACCESSES, dtype=layout.ACCESS))
+    memory.put("sector", np.empty(FIRST_ACCESSES * layout.MAX_LANES, dtype=np.int64))
+    memory.put("heap", np.empty(2 * FIRST_ACCESSES, dtype=np.int64))
+    memory["accesses"] = FIRST_ACCESSES
+
+
+def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
+    machine, kernel = lowered.machine, lowered.kernel
+    queues = (machine.shared_queue_entries, machine.atomic_queue_entries, machine.lsu_queue_entries)
+    return {
+        "sms": kernel.sms,
+        "schedulers": machine.schedulers,
+        "policy": layout.POLICY_CODES[machine.policy],
+        "launch_cycles": machine.block_launch_cycles,
+        "barrier_cycles": machine.barrier_latency_cycles,
+        "blocks": kernel.blocks,
+        "places": kernel.warps_per_block,
+        "resources": len(code.resources),
+        "slots": code.slots,
+        "depth": code.depth,
+        "shared_entries": queues[0],
+        "atomic_entries": queues[1],
+        "global_entries": queues[2],
+        "entries": max(queues),
+        "uses_memory": code.uses_memory,
+        "line_bytes": machine.line_bytes,
+        "line_shift": _shift(machine.line_bytes),
+        "sector_bytes": machine.sector_bytes,
+        "sector_shift": _shift(machine.sector_bytes),
+        "line_sectors": machine.sectors_per_line,
+        "l1_line_ticks": machine.l1_line_ticks,
+        "l1_tail": machine.l1_hit_tail_cycles,
+        "port_ticks": machine.port_sector_ticks,
+        "l2_ticks": machine.l2_sector_ticks,
+        "l2_return": machine.l2_return_cycles,
+        "dram_ticks": machine.dram_sector_ticks,
+        "dram_extra": machine.dram_extra_cycles,
+    }

@@ -1,0 +1,362 @@
+"""What becomes of a warp between two of its issues, worked out as soon as it is known.
+
+Nearly everything is known at issue: fixed latencies, and also when a job of a first-come-first-served unit will be done. So
+a warp needs no events of its own. Its waiting time is charged at once, reason by reason, and it sets a timer for the cycle
+in which it wants to issue again. Only global loads come back at times that are not known in advance (`resolve`).
+"""
+
+from __future__ import annotations
+
+from sim.compiled.jit import (
+    block_at,
+    counter_at,
+    entry_at,
+    executions_at,
+    group_at,
+    helper,
+    job_row_at,
+    lowest_bit,
+    need_at,
+    op_at,
+    pending_at,
+    retiring_at,
+    role_at,
+    scheduler_at,
+    sm_at,
+    span_row_at,
+    stall_at,
+    until_at,
+    warp_at,
+    warp_row_at,
+)
+from sim.compiled.layout import (
+    ALL,
+    AT_BARRIER,
+    AT_THE_BARRIER,
+    DRAIN,
+    END,
+    EXITING,
+    FINISHED,
+    LAUNCHING,
+    LONG,
+    LOOP_BEGIN,
+    NEVER,
+    OPERATION,
+    READY,
+    REASONS,
+    SHORT,
+    UNKNOWN,
+    WAIT,
+    State,
+    Word,
+)
+
+
+@helper
+def emit(st: State, i: int, w: int, reason: int, begin: int, end: int) -> None:
+    """Write down what warp ``w`` does from ``begin``, where its last span ended; one with the same reason grows instead."""
+    if end <= begin:
+        return
+    warp = warp_at(st, w)
+    if warp.span != 0 and span_row_at(st, warp.span - 1).reason == reason:
+        span_row_at(st, warp.span - 1).end = end
+        return
+    span = span_row_at(st, st.spans_kept)
+    span.sm, span.warp, span.reason, span.begin, span.end = i, warp.row, reason, begin, end
+    st.spans_kept += 1
+    warp.span = st.spans_kept
+
+
+@helper
+def charge(st: State, i: int, w: int, reason: int, begin: int, end: int) -> None:
+    stall_at(st, warp_at(st, w).row * REASONS + reason).value += end - begin
+    if st.keep == ALL:
+        emit(st, i, w, reason, begin, end)
+
+
+@helper
+def join(st: State, i: int, w: int, k: int, bit: int, cycle: int) -> None:
+    """Warp ``w`` of scheduler ``k`` is in the group of its resource from ``cycle`` on."""
+    warp, scheduler = warp_at(st, w), scheduler_at(st, k)
+    group = group_at(st, k * st.resources + warp.resource)
+    group.mask |= bit
+    warp.entered = warp.since = cycle
+    warp.mark = group.throttled
+    if group.free > cycle:
+        warp.mark -= group.free - cycle
+        if st.keep == ALL:
+            emit(st, i, w, op_at(st, warp.pc).reason, cycle, group.free)
+            warp.since = group.free
+    look = max(cycle, group.free)
+    if look < scheduler.next_look:
+        scheduler.next_look = look
+        sm_at(st, i).next_look = min(sm_at(st, i).next_look, look)
+
+
+@helper
+def place(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
+    """Warp ``w`` has all operands at ``cycle``: it joins its group, now if that is as good as then, else by a timer.
+
+    Now is as good up to ``horizon``, the first cycle in which its scheduler acts again, and while the resource is not free:
+    until then nobody can take it, so the group's books do not change.
+    """
+    warp = warp_at(st, w)
+    slot = w - i * st.max_warps
+    k = i * st.schedulers + slot % st.schedulers
+    bit = 1 << (slot // st.schedulers)
+    warp.state = READY
+    warp.resource = op_at(st, warp.pc).resource
+    if cycle <= horizon or cycle <= group_at(st, k * st.resources + warp.resource).free:
+        join(st, i, w, k, bit, cycle)
+        return
+    scheduler = scheduler_at(st, k)
+    scheduler.blocked |= bit
+    warp.wake = cycle
+    scheduler.next_wake = min(scheduler.next_wake, cycle)
+    scheduler.next_look = min(scheduler.next_look, cycle)
+    sm_at(st, i).next_look = min(sm_at(st, i).next_look, cycle)
+
+
+@helper
+def wake_up(st: State, i: int, k: int, now: int) -> None:
+    """Move the warps of scheduler ``k`` whose timers ran out to their groups, and set its next timer."""
+    scheduler = scheduler_at(st, k)
+    first = i * st.max_warps + (k - i * st.schedulers)
+    rest, nearest = scheduler.blocked, NEVER
+    while rest != 0:
+        position = lowest_bit(rest)
+        bit = 1 << position
+        rest &= rest - 1
+        w = first + position * st.schedulers
+        wake = warp_at(st, w).wake
+        if wake <= now:
+            scheduler.blocked &= ~bit
+            join(st, i, w, k, bit, wake)
+        else:
+            nearest = min(nearest, wake)
+    scheduler.next_wake = nearest
+
+
+@helper
+def proceed(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
+    """From ``cycle`` on, warp ``w`` wants to issue its next instruction: charge what it waits for and place it.
+
+    Of several results the longest expected comes first: global memory, then shared memory, atomics and special functions,
+    then arithmetic.
+    """
+    warp = warp_at(st, w)
+    op = op_at(st, warp.pc)
+    base = w * st.slots
+    long = short = wait = 0
+    for n in range(op.after_begin, op.after_end):
+        need = need_at(st, n)
+        at = base + need.slot
+        if need.reason == LONG:
+            if pending_at(st, at).value != 0:
+                warp.state = UNKNOWN
+                warp.waiting_since = cycle
+                return
+            long = max(long, until_at(st, at).value)
+        elif need.reason == SHORT:
+            short = max(short, until_at(st, at).value)
+        else:
+            wait = max(wait, until_at(st, at).value)
+    if long > cycle:
+        charge(st, i, w, LONG, cycle, long)
+        cycle = long
+    if short > cycle:
+        charge(st, i, w, SHORT, cycle, short)
+        cycle = short
+    if wait > cycle:
+        charge(st, i, w, WAIT, cycle, wait)
+        cycle = wait
+    place(st, i, w, cycle, horizon)
+
+
+@helper
+def step(st: State, w: int) -> Word:
+    """Go past the instruction just issued, through loop marks, which take no time; False at the program's end."""
+    warp = warp_at(st, w)
+    counters = w * st.depth
+    pc = warp.pc + 1
+    kind = op_at(st, pc).kind
+    while kind != OPERATION and kind != END:
+        if kind == LOOP_BEGIN:
+            counter_at(st, counters + warp.depth).value = op_at(st, pc).count
+            warp.depth += 1
+            pc += 1
+        else:
+            counter_at(st, counters + warp.depth - 1).value -= 1
+            if counter_at(st, counters + warp.depth - 1).value > 0:
+                pc = op_at(st, pc).start
+            else:
+                warp.depth -= 1
+                pc += 1
+        kind = op_at(st, pc).kind
+    warp.pc = pc
+    return kind != END
+
+
+@helper
+def finish(st: State, i: int, w: int, exit_cycle: int) -> None:
+    """Warp ``w`` exits (or has exited) at ``exit_cycle``; it is gone when its jobs are, if that is known already."""
+    warp, sm = warp_at(st, w), sm_at(st, i)
+    if warp.unresolved != 0:
+        warp.state = EXITING
+        warp.waiting_since = exit_cycle
+        return
+    gone = max(exit_cycle, warp.last_completion)
+    charge(st, i, w, DRAIN, exit_cycle, gone)
+    warp.state = FINISHED
+    warp_row_at(st, warp.row).finish = gone
+    sm.resident_area += gone - warp.launch
+    block = block_at(st, warp.block - 1)
+    block.unfinished -= 1
+    block.retire = max(block.retire, gone)
+    if block.unfinished == 0:
+        retiring_at(st, i * st.blocks_per_sm + sm.retiring).value = warp.block - 1
+        sm.retiring += 1
+        sm.next_retire = min(sm.next_retire, block.retire)
+
+
+@helper
+def leave(st: State, i: int, w: int, now: int) -> None:
+    """Warp ``w`` issued its last instruction now, so it exits in the next cycle; that can complete a barrier."""
+    b = warp_at(st, w).block - 1
+    block_at(st, b).executing -= 1
+    block_at(st, b).last_exit = now + 1
+    finish(st, i, w, now + 1)
+    open_if_complete(st, i, b, now)
+
+
+@helper
+def arrive(st: State, i: int, w: int, now: int) -> None:
+    """Warp ``w`` issued a barrier."""
+    warp = warp_at(st, w)
+    warp.state = AT_BARRIER
+    warp.waiting_since = now + 1
+    block_at(st, warp.block - 1).arrived += 1
+    open_if_complete(st, i, warp.block - 1, now)
+
+
+@helper
+def open_if_complete(st: State, i: int, b: int, now: int) -> None:
+    """Open the block's barrier if all warps that will not have exited wait; their way on follows at once.
+
+    A warp that issued its last instruction in this very cycle is still there until the next: it holds the barrier for a
+    cycle.
+    """
+    block = block_at(st, b)
+    if block.arrived == 0 or block.arrived != block.executing:
+        return
+    block.arrived = 0
+    opens = max(now, block.last_exit) + st.barrier_cycles
+    for w in range(i * st.max_warps, (i + 1) * st.max_warps):
+        warp = warp_at(st, w)
+        if warp.state == AT_BARRIER and warp.block == b + 1:
+            charge(st, i, w, AT_THE_BARRIER, warp.waiting_since, opens)
+            if step(st, w):
+                proceed(st, i, w, opens, -1)
+            else:
+                block.executing -= 1
+                finish(st, i, w, opens)
+
+
+@helper
+def resolve(st: State, i: int, w: int, op: int, row: int, completion: int) -> None:
+    """It has turned out when a global access of warp ``w`` completes."""
+    warp = warp_at(st, w)
+    warp.unresolved -= 1
+    warp.last_completion = max(warp.last_completion, completion)
+    if row >= 0:
+        job_row_at(st, row).completion = completion
+    if op_at(st, op).watched != 0:
+        at = w * st.slots + op_at(st, op).slot
+        pending_at(st, at).value -= 1
+        until_at(st, at).value = max(until_at(st, at).value, completion)
+        if warp.state == UNKNOWN:
+            proceed(st, i, w, warp.waiting_since, -1)
+    if warp.state == EXITING and warp.unresolved == 0:
+        finish(st, i, w, warp.waiting_since)
+
+
+@helper
+def launch(st: State, i: int, now: int) -> None:
+    """Make the next block of the grid resident on SM ``i``: its warps take the lowest free slots."""
+    sm = sm_at(st, i)
+    b = st.next_block
+    st.next_block += 1
+    if sm.resident_blocks == 0:
+        sm.active_since = now
+    sm.resident_blocks += 1
+    block = block_at(st, b)
+    block.sm, block.launch, block.retire = i, now, 0
+    block.executing = block.unfinished = block.arrived = block.last_exit = 0
+    w = i * st.max_warps
+    roles = b * st.places if st.role_rows > 1 else 0
+    ready = now + st.launch_cycles
+    for p in range(st.places):
+        role = role_at(st, roles + p).value
+        if role < 0:
+            continue
+        while warp_at(st, w).block != 0:
+            w += 1
+        _start_warp(st, i, w, b, b * st.places + p, role, now)
+        charge(st, i, w, LAUNCHING, now, ready)
+        block.executing += 1
+        block.unfinished += 1
+        proceed(st, i, w, ready, now)
+
+
+@helper
+def _start_warp(st: State, i: int, w: int, b: int, row: int, role: int, now: int) -> None:
+    sm, warp = sm_at(st, i), warp_at(st, w)
+    slot = w - i * st.max_warps
+    warp.age = sm.launched_warps
+    sm.launched_warps += 1
+    warp.block = b + 1
+    warp.row = row
+    warp.depth = warp.span = 0
+    warp.launch = now
+    warp.last_completion = warp.unresolved = 0
+    for at in range(w * st.slots, (w + 1) * st.slots):
+        until_at(st, at).value = pending_at(st, at).value = executions_at(st, at).value = 0
+    out = warp_row_at(st, row)
+    out.sm, out.slot, out.block, out.launch = i, slot, b, now
+    scheduler = scheduler_at(st, i * st.schedulers + slot % st.schedulers)
+    position = slot // st.schedulers
+    # The newest of a scheduler's warps is in order when no other sits in a higher slot.
+    if scheduler.residents == 0:
+        scheduler.shuffled = 0
+    elif scheduler.residents >> position != 0:
+        scheduler.shuffled = 1
+    scheduler.residents |= 1 << position
+    warp.pc = entry_at(st, role).value - 1
+    step(st, w)
+
+
+@helper
+def retire(st: State, i: int, now: int) -> None:
+    """The blocks of SM ``i`` that finish now give their room back."""
+    sm = sm_at(st, i)
+    base, left, nearest = i * st.blocks_per_sm, 0, NEVER
+    for n in range(base, base + sm.retiring):
+        b = retiring_at(st, n).value
+        if block_at(st, b).retire > now:
+            retiring_at(st, base + left).value = b
+            left += 1
+            nearest = min(nearest, block_at(st, b).retire)
+            continue
+        for slot in range(st.max_warps):
+            warp = warp_at(st, i * st.max_warps + slot)
+            if warp.block == b + 1:
+                warp.block = 0
+                k = i * st.schedulers + slot % st.schedulers
+                scheduler_at(st, k).residents &= ~(1 << (slot // st.schedulers))
+        sm.resident_blocks -= 1
+        st.retired_blocks += 1
+    sm.retiring = left
+    sm.next_retire = nearest
+    st.cycles = max(st.cycles, now)
+    if sm.resident_blocks == 0:
+        sm.active_cycles += now - sm.active_since
