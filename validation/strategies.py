@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cache
+from typing import Any
 
 from hypothesis import strategies as st
 
 from hw_bench.descriptions import Gpu, load_gpu
+from sim.instructions import ATOMIC_OPERATIONS
 from sim.lowering import LoweredKernel, lower
 from sim.machine import CacheShape, Machine, machine_from
 from sim.patterns import Affine, Grouped, RandomBytes, RandomWords, SharedPattern, Strided
@@ -33,42 +35,80 @@ NAMES = ("a", "b", "c")
 _base = cache(load_gpu)
 
 
+# Strategies are made once: making and checking one costs more than drawing from it.
+
+_TENTHS = st.integers(10, 60).map(lambda t: t / 10)
+_FEW = st.integers(1, 8)
+_GPU_VALUES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {
+        "sm.schedulers": st.sampled_from([1, 2, 4]),
+        "sm.max_blocks": _FEW,
+        "sm.block_launch_cycles": st.integers(0, 20),
+        "sm.barrier_latency_cycles": _FEW,
+        "pipe.int32.interval_cycles": st.integers(1, 4),
+        "pipe.int32.latency_cycles": st.integers(4, 12),
+        "pipe.fp64.interval_cycles": st.integers(1, 16),
+        "pipe.fp64.shared_by": st.sampled_from(["sm", "scheduler"]),
+        "shared.queue_entries": _FEW,
+        "shared.interval_cycles_per_pass": _TENTHS,
+        "shared.load_latency_cycles": st.integers(10, 30),
+        "atomic.queue_entries": st.integers(1, 16),
+        "lsu.queue_entries": _FEW,
+        "l1.interval_cycles_per_line": _TENTHS,
+        **{f"atomic.{op}.base_interval_cycles": _TENTHS for op in ATOMIC_OPERATIONS},
+        **{
+            f"atomic.{op}.pass_interval_cycles": st.integers(0, 30).map(lambda t: t / 10)
+            for op in ATOMIC_OPERATIONS
+        },
+        **{f"atomic.{op}.latency_cycles": st.integers(1, 60) for op in ATOMIC_OPERATIONS},
+    }
+)
+_CACHE_SHAPES = st.builds(CacheShape, sets=st.sampled_from([1, 4, 64]), ways=st.sampled_from([1, 2, 4]))
+_POLICIES = st.sampled_from(sorted(POLICIES))
+_GLOBAL_PATTERNS = st.one_of(
+    st.builds(
+        Affine,
+        lane_stride_bytes=st.sampled_from([0, 4, 36, 128]),
+        warp_stride_bytes=st.sampled_from([0, 128, 4096]),
+        iteration_stride_bytes=st.sampled_from([0, 128, 8192]),
+    ),
+    st.sampled_from([1024, 1 << 20]).map(RandomBytes),
+)
+_DURATIONS = st.builds(Duration, st.integers(1, 300), st.sampled_from(["fixed", "exponential"]))
+_ATOMICS = ("atomic-add", "atomic-cas", "atomic-popc-inc")
+_STORES = ("shared-store", "global-store")
+_OTHERS = ("int32", "fp32", "fp64", "sfu", "control", "think", "shared-load", "global-load")
+_OPS = st.sampled_from([*_OTHERS, *_STORES, *_ATOMICS * 3])
+_OPS_AND_BARRIERS = st.sampled_from([*_OTHERS, *_STORES, *_ATOMICS * 3, "barrier"])
+_LANES = st.sampled_from([1, 7, 16, 32])
+_BOOLEANS = st.booleans()
+_INTERVALS = st.none() | _DURATIONS
+
+
+def policies() -> st.SearchStrategy[str]:
+    """The names of the warp scheduler policies."""
+    return _POLICIES
+
+
+def durations() -> st.SearchStrategy[Duration]:
+    """Times of 1 to 300 cycles, fixed or exponential."""
+    return _DURATIONS
+
+
 @st.composite
 def gpus(draw: st.DrawFn, base: str = "a100-40") -> Gpu:
-    """A GPU description near ``base`` in what the SM's units do: queues, intervals, latencies, caches, schedulers."""
-    small = st.integers(1, 8)
-    tenths = st.integers(10, 60).map(lambda t: t / 10)
-    values: dict[str, int | float | str] = {
-        "sm.schedulers": draw(st.sampled_from([1, 2, 4])),
-        "sm.max_blocks": draw(st.integers(1, 8)),
-        "sm.block_launch_cycles": draw(st.integers(0, 20)),
-        "sm.barrier_latency_cycles": draw(small),
-        "pipe.int32.interval_cycles": draw(st.integers(1, 4)),
-        "pipe.int32.latency_cycles": draw(st.integers(4, 12)),
-        "pipe.fp64.interval_cycles": draw(st.integers(1, 16)),
-        "pipe.fp64.shared_by": draw(st.sampled_from(["sm", "scheduler"])),
-        "shared.queue_entries": draw(small),
-        "shared.interval_cycles_per_pass": draw(tenths),
-        "shared.load_latency_cycles": draw(st.integers(10, 30)),
-        "atomic.queue_entries": draw(st.integers(1, 16)),
-        "lsu.queue_entries": draw(small),
-        "l1.interval_cycles_per_line": draw(tenths),
-    }
-    for op in ("add", "cas", "popc_inc"):
-        values[f"atomic.{op}.base_interval_cycles"] = draw(tenths)
-        values[f"atomic.{op}.pass_interval_cycles"] = draw(st.integers(0, 30).map(lambda t: t / 10))
-        values[f"atomic.{op}.latency_cycles"] = draw(st.integers(1, 60))
-    return _base(base).with_values(values, source="assumed: drawn at random")
+    """A GPU description near ``base`` in what the SM's units do: queues, intervals, latencies, schedulers."""
+    return _base(base).with_values(draw(_GPU_VALUES), source="assumed: drawn at random")
 
 
 @st.composite
 def machines(draw: st.DrawFn, base: str = "a100-40") -> Machine:
     """A drawn GPU under a drawn policy, as the engines see it; caches may be so small that lines are evicted."""
-    machine = machine_from(draw(gpus(base)), draw(policies()))
-    shapes = st.builds(CacheShape, sets=st.sampled_from([1, 4, 64]), ways=st.sampled_from([1, 2, 4]))
-    return dataclasses.replace(machine, l1=draw(shapes), l2=draw(shapes))
+    machine = machine_from(draw(_gpus(base)), draw(_POLICIES))
+    return dataclasses.replace(machine, l1=draw(_CACHE_SHAPES), l2=draw(_CACHE_SHAPES))
 
 
+@cache
 def shared_patterns(lanes: int) -> st.SearchStrategy[SharedPattern]:
     """Any shared-memory pattern that fits `SHARED_BYTES`."""
     divisors = [d for d in range(1, lanes + 1) if lanes % d == 0]
@@ -86,46 +126,30 @@ def shared_patterns(lanes: int) -> st.SearchStrategy[SharedPattern]:
     )
 
 
-def durations() -> st.SearchStrategy[Duration]:
-    """Times of 1 to 300 cycles, fixed or exponential."""
-    return st.builds(Duration, st.integers(1, 300), st.sampled_from(["fixed", "exponential"]))
+@cache
+def _needs(names: tuple[str, ...]) -> st.SearchStrategy[set[str]]:
+    return st.sets(st.sampled_from(names), max_size=2)
 
 
-@st.composite
-def instructions(draw: st.DrawFn, name: str, known: tuple[str, ...], barriers: bool) -> Instruction:
-    """One instruction that may need results of the ``known`` ones (and of its own earlier executions)."""
-    classes = [
-        "int32",
-        "fp32",
-        "fp64",
-        "sfu",
-        "control",
-        "think",
-        "shared-load",
-        "shared-store",
-        "global-load",
-    ]
-    atomics = ["atomic-add", "atomic-cas", "atomic-popc-inc"]
-    op = draw(st.sampled_from(classes + atomics * 3 + ["global-store"] + ["barrier"] * barriers))
-    after = tuple(draw(st.sets(st.sampled_from(known), max_size=2))) if known else ()
+def _instruction(draw: st.DrawFn, name: str, known: tuple[str, ...], barriers: bool) -> Instruction:
+    """One instruction that may need results of the ``known`` ones, and of its own earlier executions."""
+    op = draw(_OPS_AND_BARRIERS if barriers else _OPS)
+    returns = op not in (*_STORES, "barrier") and (op not in _ATOMICS or draw(_BOOLEANS))
+    needable = (*known, name) if returns else known
+    after = tuple(sorted(draw(_needs(needable)))) if needable else ()
     if op in ("think", "barrier"):
-        return Instruction(op, after=after, duration=draw(durations()) if op == "think" else None)
-    lanes = draw(st.sampled_from([1, 7, 16, 32]))
-    affine = st.builds(
-        Affine,
-        lane_stride_bytes=st.sampled_from([0, 4, 36, 128]),
-        warp_stride_bytes=st.sampled_from([0, 128, 4096]),
-        iteration_stride_bytes=st.sampled_from([0, 128, 8192]),
-    )
+        thinks = op == "think"
+        return Instruction(op, name if thinks else "", after, duration=draw(_DURATIONS) if thinks else None)
+    lanes = draw(_LANES)
     return Instruction(
         op,
-        name=name if op not in ("shared-store", "global-store") else "",
-        after=tuple(sorted(after)),
+        name=name if returns else "",
+        after=after,
         lanes=lanes,
         shared=draw(shared_patterns(lanes)),
-        memory=draw(st.one_of(affine, st.sampled_from([1024, 1 << 20]).map(RandomBytes))),
-        returns=name in known or op not in atomics or draw(st.booleans()),
-        duration=draw(st.none() | durations()) if op in atomics else None,
+        memory=draw(_GLOBAL_PATTERNS),
+        returns=returns or op not in _ATOMICS,
+        duration=draw(_INTERVALS) if op in _ATOMICS else None,
     )
 
 
@@ -136,8 +160,8 @@ def programs(draw: st.DrawFn, name: str = "p", barriers: bool = True, max_loop: 
 
     def one(index: int) -> Instruction:
         label = f"i{index}"
-        instruction = draw(instructions(label, tuple(results), barriers))
-        if instruction.name and instruction.returns:
+        instruction = _instruction(draw, label, tuple(results), barriers)
+        if instruction.name:
             results.append(label)
         return instruction
 
@@ -159,7 +183,7 @@ def programs(draw: st.DrawFn, name: str = "p", barriers: bool = True, max_loop: 
 @st.composite
 def kernels(draw: st.DrawFn, max_warps: int = 12, max_blocks: int = 4, max_sms: int = 2) -> Kernel:
     """A kernel of one or two programs; warps of a block may differ and places may be empty."""
-    chosen = tuple(draw(programs(name)) for name in NAMES[: draw(st.integers(1, 2))])
+    chosen = tuple(draw(_programs(name)) for name in NAMES[: draw(st.integers(1, 2))])
     warps = draw(st.integers(1, max_warps))
     row = draw(
         st.lists(
@@ -180,18 +204,21 @@ def kernels(draw: st.DrawFn, max_warps: int = 12, max_blocks: int = 4, max_sms: 
     )
 
 
-def policies() -> st.SearchStrategy[str]:
-    return st.sampled_from(sorted(POLICIES))
+_gpus, _machines, _kernels, _programs = cache(gpus), cache(machines), cache(kernels), cache(programs)
+_SEEDS = st.integers(0, 2**32 - 1)
 
 
 @st.composite
 def lowered_kernels(draw: st.DrawFn) -> LoweredKernel:
     """A drawn kernel lowered for a drawn machine: what an engine is given."""
-    return lower(draw(kernels()), draw(machines()), draw(st.integers(0, 2**32 - 1)))
+    return lower(draw(_kernels()), draw(_machines()), draw(_SEEDS))
+
+
+_LOWERED = lowered_kernels()
 
 
 @st.composite
 def runs(draw: st.DrawFn, engine: str = DEFAULT_ENGINE) -> Run:
     """A drawn kernel simulated on a drawn machine, with everything recorded."""
-    lowered = draw(lowered_kernels())
+    lowered = draw(_LOWERED)
     return Run(ENGINES[engine](lowered, Record.ALL, None, None), lowered.kernel, lowered.machine)
