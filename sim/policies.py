@@ -2,6 +2,10 @@
 
 This is the one file to read before adding a policy: write a function and put it into `POLICIES`. A policy sees the
 eligible warps of one scheduler in the order of their slots, and the warp that this scheduler issued last.
+
+That is all for the SimPy engine (``--engine simpy``). For the compiled one, give the policy a code in
+`sim.compiled.layout.POLICY_CODES` and a branch in `sim.compiled.issue.choose`; the comparison of the engines checks that both
+mean the same.
 """
 
 from __future__ import annotations

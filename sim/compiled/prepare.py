@@ -269,13 +269,24 @@ def _make_caches(memory: Memory, machine: Machine, sms: int) -> None:
     memory["accesses"] = FIRST_ACCESSES
 
 
+def _policy_code(policy: str) -> int:
+    if policy not in layout.POLICY_CODES:
+        raise SmlabError.at(
+            "policy",
+            "not in the compiled engine",
+            policy,
+            "--engine simpy, or a branch in sim/compiled/issue.py",
+        )
+    return layout.POLICY_CODES[policy]
+
+
 def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
     machine, kernel = lowered.machine, lowered.kernel
     queues = (machine.shared_queue_entries, machine.atomic_queue_entries, machine.lsu_queue_entries)
     return {
         "sms": kernel.sms,
         "schedulers": machine.schedulers,
-        "policy": layout.POLICY_CODES[machine.policy],
+        "policy": _policy_code(machine.policy),
         "launch_cycles": machine.block_launch_cycles,
         "barrier_cycles": machine.barrier_latency_cycles,
         "blocks": kernel.blocks,

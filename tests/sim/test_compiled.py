@@ -12,13 +12,14 @@ import pytest
 
 from hw_bench.descriptions import load_gpu
 from hw_bench.errors import SmlabError
-from sim import Instruction, Kernel, Loop, Program, Record, atomics, compiled, reference, table
+from sim import Instruction, Kernel, Loop, Program, Record, atomics, compiled, reference, simulate, table
 from sim.compare import first_difference
 from sim.compiled import engine, prepare
 from sim.compiled.table import batch_cycles, looped_cycles
 from sim.lowering import LoweredKernel, lower
 from sim.machine import Machine, machine_from
 from sim.patterns import RandomBytes, RandomWords
+from sim.policies import POLICIES
 from sim.result import SimResult
 
 
@@ -219,3 +220,13 @@ def test_another_process_loads_what_is_compiled_already(machine: Machine) -> Non
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1", "0"]
+
+
+def test_a_policy_that_only_the_reference_has_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(POLICIES, "youngest", lambda eligible, last: max(eligible, key=lambda w: w.age))
+    gpu, kernel = load_gpu("v100"), atomics(iterations=3)
+    assert simulate(kernel, gpu, engine="simpy", policy="youngest").warp_instructions == 24
+    with pytest.raises(
+        SmlabError, match="not in the compiled engine .got 'youngest'; expected --engine simpy"
+    ):
+        simulate(kernel, gpu, engine="compiled", policy="youngest")
