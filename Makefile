@@ -5,7 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= results/validate
 
-.PHONY: validate quick test lint typecheck imports pytest bench thorough clean
+.PHONY: validate quick test lint typecheck imports pytest picture bench thorough clean
 
 validate: $(VENV)/.installed
 	$(BIN)/smlab validate --out $(OUT)
@@ -27,6 +27,10 @@ imports: $(VENV)/.installed-dev
 
 pytest: $(VENV)/.installed-dev
 	$(BIN)/pytest -q -n 2
+
+# The README's picture, from the report.
+picture: validate
+	cp $(OUT)/figures/hardware.svg docs/hardware.svg
 
 # Speeds, as ratios within one run; kept under .benchmarks/ and compared with the last run.
 bench: $(VENV)/.installed-dev
