@@ -13,6 +13,12 @@ from sim.instructions import CLASS_NAMES, CLASSES, Reason, Unit
 Ints = NDArray[np.int64]
 
 
+def _columns(rows: Sequence[tuple[int, ...]], width: int, order_by: tuple[int, ...]) -> Ints:
+    """Rows of whole numbers as columns, ``(width, rows)``, sorted by the columns ``order_by``, the first one first."""
+    table = np.array(rows, dtype=np.int64).reshape(-1, width)
+    return np.ascontiguousarray(table[np.lexsort(tuple(table[:, k] for k in reversed(order_by)))].T)
+
+
 @dataclass(frozen=True)
 class JobTrace:
     """Jobs of the queued units, one element a job, in the order of issue on each SM; arrays of shape ``(jobs,)``.
@@ -36,8 +42,7 @@ class JobTrace:
 
     @classmethod
     def from_rows(cls, rows: Sequence[tuple[int, ...]]) -> JobTrace:
-        table = np.array(rows, dtype=np.int64).reshape(-1, 12)
-        return cls(*np.ascontiguousarray(table[np.lexsort((table[:, 1], table[:, 0]))].T))
+        return cls(*_columns(rows, 12, order_by=(0, 1)))
 
     def __len__(self) -> int:
         return len(self.sm)
@@ -72,8 +77,7 @@ class IssueTrace:
 
     @classmethod
     def from_rows(cls, rows: Sequence[tuple[int, ...]]) -> IssueTrace:
-        table = np.array(rows, dtype=np.int64).reshape(-1, 5)
-        return cls(*np.ascontiguousarray(table[np.lexsort((table[:, 2], table[:, 1], table[:, 0]))].T))
+        return cls(*_columns(rows, 5, order_by=(0, 1, 2)))
 
 
 @dataclass(frozen=True)
@@ -88,8 +92,7 @@ class SpanTrace:
 
     @classmethod
     def from_rows(cls, rows: Sequence[tuple[int, ...]]) -> SpanTrace:
-        table = np.array(rows, dtype=np.int64).reshape(-1, 5)
-        return cls(*np.ascontiguousarray(table[np.lexsort((table[:, 3], table[:, 1]))].T))
+        return cls(*_columns(rows, 5, order_by=(1, 3)))
 
 
 @dataclass(frozen=True)
@@ -127,8 +130,7 @@ class BlockTable:
 
     @classmethod
     def from_rows(cls, rows: Sequence[tuple[int, ...]]) -> BlockTable:
-        table = np.array(rows, dtype=np.int64).reshape(-1, 4)
-        return cls(*np.ascontiguousarray(table[np.argsort(table[:, 0], kind="stable")].T))
+        return cls(*_columns(rows, 4, order_by=(0,)))
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,11 @@ def test_my_model(run):
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from hw_bench.descriptions import Gpu, load_gpu
@@ -29,6 +31,8 @@ from validation.laws import Run
 
 SHARED_BYTES = 16 * 1024
 """Shared memory of every drawn block; all drawn patterns stay inside it."""
+
+Drawn = TypeVar("Drawn")
 
 NAMES = ("a", "b", "c")
 
@@ -222,3 +226,31 @@ def runs(draw: st.DrawFn, engine: str = DEFAULT_ENGINE) -> Run:
     """A drawn kernel simulated on a drawn machine, with everything recorded."""
     lowered = draw(_LOWERED)
     return Run(ENGINES[engine](lowered, Record.ALL, None, None), lowered.kernel, lowered.machine)
+
+
+def for_each_drawn(
+    strategy: st.SearchStrategy[Drawn], count: int, stream: int, each: Callable[[Drawn], None]
+) -> None:
+    """Call ``each`` with ``count`` drawn examples: the same ones for the same ``stream``; nothing is shrunk or stored.
+
+    For campaigns that count what they find. A test that shall stop at the first failure and shrink it uses
+    ``hypothesis.given`` itself.
+    """
+    seen = 0
+
+    @seed(stream)
+    @settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def draw(example: Drawn) -> None:
+        nonlocal seen
+        if seen < count:  # hypothesis may try a few more than it was asked for
+            seen += 1
+            each(example)
+
+    draw()

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
-
 from sim import compiled, reference
 from sim.compare import first_difference
 from sim.lowering import LoweredKernel
 from sim.reference import Record
 from validation.checks import Plan, Results, Task, shares
 from validation.report import Column, Report
-from validation.strategies import lowered_kernels
+from validation.strategies import for_each_drawn, lowered_kernels
 
 CASES, QUICK_CASES, PARTS = 10_000, 1_000, 8
 KEPT = 3
@@ -35,18 +33,7 @@ def compare_engines(count: int, stream: int) -> Comparison:
     """Draw ``count`` kernels on machines and compare everything that the two engines record."""
     seen = Comparison()
 
-    @seed(stream)
-    @settings(
-        max_examples=count,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(lowered_kernels())
-    def draw(lowered: LoweredKernel) -> None:
-        if seen.cases == count:  # hypothesis may try a few more than it was asked for
-            return
+    def one(lowered: LoweredKernel) -> None:
         expected, found = reference.run(lowered, Record.ALL), compiled.run(lowered, Record.ALL)
         assert expected.jobs is not None
         assert expected.issues is not None
@@ -63,7 +50,7 @@ def compare_engines(count: int, stream: int) -> Comparison:
                     f"{difference}\n\nkernel {lowered.kernel}, machine {lowered.machine}, seed {lowered.seed}"
                 )
 
-    draw()
+    for_each_drawn(lowered_kernels(), count, stream, one)
     return seen
 
 

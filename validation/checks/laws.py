@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
-
 from sim.policies import POLICIES
 from validation.checks import Plan, Results, Task, shares
 from validation.laws import LAWS, Run, violations
 from validation.report import Column, Report
-from validation.strategies import runs
+from validation.strategies import for_each_drawn, runs
 
 RUNS, QUICK_RUNS, PARTS = 2000, 200, 8
 KEPT = 5
@@ -35,18 +33,7 @@ def check_runs(count: int, stream: int, engine: str) -> Campaign:
     """Draw ``count`` runs and count the laws that do not hold on them."""
     campaign = Campaign()
 
-    @seed(stream)
-    @settings(
-        max_examples=count,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(runs(engine=engine))
-    def draw(run: Run) -> None:
-        if campaign.runs == count:  # hypothesis may try a few more than it was asked for
-            return
+    def one(run: Run) -> None:
         result = run.result
         campaign.runs += 1
         campaign.distinct.add(hash((run.kernel, repr(run.machine), result.seed)))
@@ -60,7 +47,7 @@ def check_runs(count: int, stream: int, engine: str) -> Campaign:
                 f"{violation}; kernel {run.kernel}, machine {run.machine}, seed {result.seed}"
             )
 
-    draw()
+    for_each_drawn(runs(engine=engine), count, stream, one)
     return campaign
 
 
