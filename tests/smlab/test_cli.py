@@ -1,5 +1,6 @@
 """The command line as scripts meet it: documents, exit statuses, one-line refusals."""
 
+import importlib.util
 import json
 import signal
 import subprocess
@@ -251,6 +252,16 @@ def test_both_engines_refuse_alike(arguments: list[str], capsys: pytest.CaptureF
         for engine in ("simpy", "compiled")
     ]
     assert told[0] == told[1]
+
+
+def test_the_benchmarks_are_listed_and_say_what_they_need(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = document(capsys, "bench", "list")["benchmarks"]
+    assert isinstance(listed, list)
+    assert {"shared-atomics", "latency", "ceilings"} <= {b["name"] for b in listed}
+    if importlib.util.find_spec("numba_cuda") is None:
+        for command in (["sass"], ["run", "--quick"]):
+            assert "pip install 'smlab[cuda12]'" in refusal(capsys, "bench", *command)
+    assert "cannot be run yet (got 'bogus'" in refusal(capsys, "bench", "run", "bogus")
 
 
 def test_the_front_door_exports_what_it_says() -> None:

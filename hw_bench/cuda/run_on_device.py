@@ -1,0 +1,54 @@
+"""Measure the suite on the GPU at hand, in one call: ``python -m hw_bench.cuda.run_on_device --out DIR``.
+
+Exit status: 0 when all was measured and all results were right, 1 when something was wrong or the machine code broke its contract,
+2 when it cannot run, 130 when interrupted (what was measured is kept, and ``--resume`` goes on).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from hw_bench.cuda import suite
+from hw_bench.cuda.harness import measure
+from hw_bench.errors import SmlabError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="run_on_device", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="folder for the data sets")
+    parser.add_argument("--profile", choices=sorted(suite.PROFILES), default="full")
+    parser.add_argument("--benchmarks", nargs="+", default=list(suite.BENCHMARKS), metavar="NAME")
+    parser.add_argument("--resume", action="store_true", help="go on with the data sets in the folder")
+    options = parser.parse_args(arguments)
+    began = time.monotonic()
+
+    def progress(line: str) -> None:
+        print(f"{time.monotonic() - began:7.1f} s  {line}", file=sys.stderr, flush=True)
+
+    try:
+        outcome = measure(
+            options.out,
+            profile=options.profile,
+            benchmarks=options.benchmarks,
+            resume=options.resume,
+            progress=progress,
+        )
+    except SmlabError as error:
+        print(error, file=sys.stderr)
+        return 2
+    for name, count in outcome.rows.items():
+        print(f"{name}: {count} rows in {options.out / name}.csv")
+    for line in (outcome.wrong + outcome.broken)[:20]:
+        print(f"WRONG {line}")
+    if outcome.interrupted:
+        print("interrupted; --resume goes on", file=sys.stderr)
+        return 130
+    return 1 if outcome.wrong or outcome.broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""Which CUDA packages are here, and what to do where they are not."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+from typing import Final
+
+from hw_bench.errors import SmlabError
+
+INSTALL: Final = "pip install 'smlab[cuda12]'"
+
+SIMULATED: Final = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
+"""Whether Numba runs kernels in Python threads on the CPU: right results, no time."""
+
+PACKAGES: Final = (
+    "numba-cuda",
+    "numba",
+    "llvmlite",
+    "numpy",
+    "cuda-bindings",
+    "cuda-core",
+    "nvidia-cuda-nvcc-cu12",
+    "nvidia-nvjitlink-cu12",
+)
+
+
+def has_compiler() -> bool:
+    """Whether kernels can be compiled here (a GPU is not needed for that)."""
+    return importlib.util.find_spec("numba_cuda") is not None
+
+
+def require_compiler() -> None:
+    """Raise `SmlabError` with what to install, where kernels cannot be compiled."""
+    if not has_compiler():
+        raise SmlabError(f"the CUDA benchmarks need the package numba-cuda: {INSTALL}")
+    if SIMULATED:
+        raise SmlabError(
+            "NUMBA_ENABLE_CUDASIM is set: Numba only simulates kernels and cannot compile them; unset it"
+        )
+
+
+def require_gpu() -> None:
+    """Raise `SmlabError` with what is missing, where kernels cannot be run."""
+    require_compiler()
+    from numba import cuda
+
+    if not cuda.is_available():
+        raise SmlabError(
+            "no CUDA GPU can be used here: running the benchmarks needs an NVIDIA GPU (compute capability 7.0 "
+            "or later) and its driver; `smlab bench sass` checks the machine code without one"
+        )
+
+
+def package_versions() -> dict[str, str]:
+    """The release of each package that shapes the machine code; those not installed are left out."""
+    versions = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions

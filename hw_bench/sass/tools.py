@@ -1,0 +1,203 @@
+"""Finding and running NVIDIA's assembler and disassembler, from pip wheels or the CUDA toolkit."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from hw_bench.errors import SmlabError
+from hw_bench.sass.cubin import read_cubin
+from hw_bench.sass.instruction import Function
+from hw_bench.sass.listing import parse_listing
+
+_TIMEOUT_S: Final = 120.0
+_WHEELS: Final = {
+    "ptxas": ("nvidia/cuda_nvcc/bin", "nvidia/cu13/bin", "triton/backends/nvidia/bin"),
+    "nvdisasm": ("nvidia/cuda_nvdisasm/bin", "nvidia/cu13/bin", "triton/backends/nvidia/bin"),
+}
+_ADVICE: Final = {
+    "ptxas": "install the CUDA toolkit, or: pip install 'smlab[cuda12]'",
+    "nvdisasm": (
+        "install the CUDA toolkit, or, for sm_70 and up, pip install --no-deps triton==3.3.1 "
+        "(its wheel holds nvdisasm 12.8); for sm_75 and up, pip install nvidia-cuda-nvdisasm"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program that was found, with its release such as ``12.8``."""
+
+    name: str
+    path: Path
+    release: str
+
+    @property
+    def major(self) -> int:
+        return int(self.release.split(".")[0])
+
+    def knows(self, architecture: str) -> bool:
+        """Whether it takes code for this architecture: CUDA 13 has dropped all before ``sm_75``."""
+        return self.major < 13 or int(architecture.removeprefix("sm_").rstrip("af")) >= 75
+
+
+def find_ptxas(path: Path | None = None, architecture: str | None = None) -> Tool:
+    """The assembler: ``path`` if given, else the first that knows ``architecture``, in pip wheels or on PATH.
+
+    The wheels come first: they hold the release that Numba of the same environment generates code with.
+    """
+    return _find("ptxas", path, architecture, None)
+
+
+def find_nvdisasm(
+    path: Path | None = None, architecture: str | None = None, major: int | None = None
+) -> Tool:
+    """The disassembler, likewise; ``major`` asks for the major release that assembled the code."""
+    return _find("nvdisasm", path, architecture, major)
+
+
+def assemble(
+    ptx: str, architecture: str, tool: Tool | None = None, options: Sequence[str] = ()
+) -> tuple[bytes, str]:
+    """Assemble PTX for one architecture; gives the cubin and what the assembler said (``-v``: registers, spills)."""
+    tool = tool or find_ptxas(architecture=architecture)
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
+        source.write_text(ptx)
+        said = _run(
+            tool, ["-v", f"-arch={architecture}", *options, str(source), "-o", str(target)], architecture
+        )
+        return target.read_bytes(), said
+
+
+def disassemble(cubin: bytes | Path, tool: Tool | None = None) -> tuple[Function, ...]:
+    """All functions of a cubin, with encodings, and source lines where it has them."""
+    tool = tool or find_nvdisasm(architecture=read_cubin(cubin).architecture)
+    with _as_file(cubin) as path:
+        text = _run(tool, ["-c", "-hex", "-gi", str(path)], str(path))
+    return parse_listing(text, str(path))
+
+
+def flow_edges(cubin: bytes | Path, tool: Tool | None = None) -> dict[str, frozenset[tuple[int, int]]]:
+    """The edges between basic blocks as the disassembler itself sees them, by function: (last address, next address).
+
+    From ``-bbcfg -poff``: an independent check of `ControlFlow`.
+    """
+    tool = tool or find_nvdisasm(architecture=read_cubin(cubin).architecture)
+    with _as_file(cubin) as path:
+        text = _run(tool, ["-bbcfg", "-poff", str(path)], str(path))
+    return parse_flow_edges(text)
+
+
+_CLUSTER: Final = re.compile(r'subgraph "cluster_(?P<name>[^"]+)"')
+_NODE: Final = re.compile(r'^\[label="\{(?P<label>.*)\}"\]$')
+_NODE_NAME: Final = re.compile(r'^"(?P<name>[^"]+)"$')
+_EDGE: Final = re.compile(
+    r'^"(?P<from>[^"]+)":(?P<port>\w+)(?::\w)? -> "(?P<to>[^"]+)":\w+(?::\w)? \[style=solid\]'
+)
+_OFFSET: Final = re.compile(r"(?:\\l|>|^|\|)([0-9a-f]{4,}):\\ ")
+
+
+def parse_flow_edges(text: str) -> dict[str, frozenset[tuple[int, int]]]:
+    """Read the graphviz text of ``nvdisasm -bbcfg -poff``."""
+    functions: dict[str, frozenset[tuple[int, int]]] = {}
+    for part in re.split(r"^(?=subgraph )", text, flags=re.MULTILINE)[1:]:
+        cluster = _CLUSTER.match(part)
+        if cluster is None:
+            continue
+        spans: dict[str, tuple[int, int]] = {}
+        edges: list[tuple[str, str]] = []
+        name = ""
+        for line in part.splitlines():
+            if match := _NODE_NAME.match(line):
+                name = match["name"]
+            elif match := _NODE.match(line):
+                offsets = [int(offset, 16) for offset in _OFFSET.findall(match["label"])]
+                if offsets:
+                    spans[name] = (offsets[0], offsets[-1])
+            elif match := _EDGE.match(line):
+                edges.append((match["from"], match["to"]))
+        functions[cluster["name"]] = frozenset(
+            (spans[before][1], spans[after][0])
+            for before, after in edges
+            if before in spans and after in spans
+        )
+    return functions
+
+
+@contextmanager
+def _as_file(cubin: bytes | Path) -> Iterator[Path]:
+    """A cubin as a file: itself if it is one, else a temporary file."""
+    if isinstance(cubin, Path):
+        yield cubin
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(cubin)
+        yield path
+
+
+def _find(name: str, path: Path | None, architecture: str | None, major: int | None) -> Tool:
+    if path is not None:
+        if not path.is_file():
+            raise SmlabError.at(name, "no such program", str(path), _ADVICE[name])
+        return _tool(name, path)
+    unfit = []
+    for candidate in _candidates(name):
+        if not candidate.is_file():
+            continue
+        tool = _tool(name, candidate)
+        if (architecture is None or tool.knows(architecture)) and major in (None, tool.major):
+            return tool
+        unfit.append(f"{tool.path} is release {tool.release}")
+    if not unfit:
+        raise SmlabError(f"{name} was not found: {_ADVICE[name]}")
+    wanted = " and ".join(
+        ([f"for {architecture}"] if architecture else []) + ([f"of release {major}"] if major else [])
+    )
+    raise SmlabError(f"no {name} {wanted} was found ({'; '.join(unfit)}): {_ADVICE[name]}")
+
+
+def _candidates(name: str) -> Iterator[Path]:
+    for folder in _WHEELS[name]:
+        package, _, inside = folder.partition("/")
+        spec = importlib.util.find_spec(package)
+        for root in (spec.submodule_search_locations or []) if spec is not None else []:
+            yield Path(root) / inside / name
+    on_path = shutil.which(name)
+    if on_path is not None:
+        yield Path(on_path)
+
+
+@cache
+def _tool(name: str, path: Path) -> Tool:
+    said = _run(Tool(name, path, "unknown"), ["--version"], "--version")
+    release = re.search(r"release (\d+\.\d+)", said)
+    if release is None:
+        raise SmlabError.at(str(path), "does not say its release", said.strip()[:80], f"NVIDIA's {name}")
+    return Tool(name, path, release[1])
+
+
+def _run(tool: Tool, arguments: Sequence[str], what: str) -> str:
+    try:
+        done = subprocess.run(
+            [str(tool.path), *arguments], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SmlabError(f"{tool.path}: cannot be run: {error}") from error
+    said = (done.stderr or "") if tool.name == "ptxas" and "--version" not in arguments else done.stdout
+    if done.returncode != 0:
+        lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        raise SmlabError(
+            f"{tool.path} failed on {what}: {lines[0].strip() if lines else f'status {done.returncode}'}"
+        )
+    return said

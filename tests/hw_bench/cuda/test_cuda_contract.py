@@ -1,0 +1,221 @@
+"""The machine-code contract: all kernels for all architectures with no GPU, and wrong kernels that it must catch."""
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hw_bench.cuda import registry, spec, toolkit
+from hw_bench.cuda.contract import ContractResult, check, check_all, default_cache
+from hw_bench.cuda.regions import timed_regions
+from hw_bench.cuda.spec import ARCHITECTURES, KernelSpec, Timed, exactly, number
+from hw_bench.errors import SmlabError
+from hw_bench.sass import ControlFlow, Function, Instruction, Operand, Predicate
+
+CLOCK = (Operand("R2"), Operand("SR_CLOCKLO"))
+
+
+@pytest.fixture(scope="module")
+def compiler() -> Any:
+    """The compiler module, where everything that it needs is installed."""
+    if not toolkit.has_compiler():
+        pytest.skip("machine code not checked: numba-cuda is not installed (the extra smlab[cuda12])")
+    from hw_bench.cuda import compiler
+
+    try:
+        for architecture in ARCHITECTURES:
+            compiler.find_disassembler(architecture)
+    except SmlabError as error:
+        pytest.skip(f"machine code not checked: {error}")
+    return compiler
+
+
+def test_every_kernel_is_what_its_benchmark_says(compiler: Any) -> None:
+    results = check_all(cache=default_cache())
+    broken = [f"{r.benchmark} {r.kernel} {r.architecture}: {r.message}" for r in results if not r.ok]
+    assert not broken
+    kernels = [(spec.benchmark, spec.name) for spec in registry.all_kernels()]
+    assert [(r.benchmark, r.kernel) for r in results[:: len(ARCHITECTURES)]] == kernels
+    assert set(Counter(r.architecture for r in results).values()) == {len(kernels)}
+
+
+def test_popc_inc_is_another_instruction_from_ampere_on(compiler: Any) -> None:
+    kernel = registry.kernel("shared-atomics", "popc-inc/batch")
+    found = {a: check(kernel, compiler.compile_kernel(kernel, a)).found for a in ("sm_75", "sm_80")}
+    assert "1 ATOMS.ADD" in found["sm_75"]
+    assert "1 ATOMS.POPC.INC.32" in found["sm_80"]
+
+
+def _planted(kernel: Callable[..., None], signature: str, instruction: str) -> KernelSpec:
+    def expect(architecture: int) -> tuple[Timed, ...]:
+        return (Timed("atomic", "between", {instruction: exactly(1)}, others=4, waits_for=instruction),)
+
+    return KernelSpec("planted", kernel.__name__, kernel, signature, expect)
+
+
+def _kernels() -> dict[str, KernelSpec]:
+    from hw_bench.cuda.device import clock, clock_after
+    from hw_bench.cuda.language import cuda, int32, uint32
+
+    def right(words: Any, values: Any, out: Any) -> None:
+        shared = cuda.shared.array(32, int32)
+        thread = uint32(cuda.threadIdx.x)
+        word, value = uint32(words[thread]), values[thread]
+        shared[word] = value
+        cuda.syncthreads()
+        start = clock()
+        old = cuda.atomic.add(shared, word, value)
+        out[thread] = clock_after(old) - start
+
+    def constant_address(words: Any, values: Any, out: Any) -> None:
+        shared = cuda.shared.array(32, int32)
+        thread = uint32(cuda.threadIdx.x)
+        value = values[thread]
+        shared[thread] = value
+        cuda.syncthreads()
+        start = clock()
+        old = cuda.atomic.add(shared, 0, value)
+        out[thread] = clock_after(old) - start
+
+    def result_unused(words: Any, values: Any, out: Any) -> None:
+        shared = cuda.shared.array(32, int32)
+        thread = uint32(cuda.threadIdx.x)
+        word, value = uint32(words[thread]), values[thread]
+        shared[word] = value
+        cuda.syncthreads()
+        start = clock()
+        cuda.atomic.add(shared, word, value)
+        out[thread] = clock_after(value) - start
+
+    def twice(words: Any, values: Any, out: Any) -> None:
+        shared = cuda.shared.array(32, int32)
+        thread = uint32(cuda.threadIdx.x)
+        word, value = uint32(words[thread]), values[thread]
+        shared[word] = value
+        cuda.syncthreads()
+        start = clock()
+        old = cuda.atomic.add(shared, word, value)
+        old = cuda.atomic.add(shared, word, old)
+        out[thread] = clock_after(old) - start
+
+    signature = "void(int32[::1], int32[::1], int64[::1])"
+    return {
+        k.__name__: _planted(k, signature, "ATOMS.ADD")
+        for k in (right, constant_address, result_unused, twice)
+    }
+
+
+@pytest.mark.parametrize("architecture", ["sm_70", "sm_80", "sm_90"])
+def test_planted_wrong_kernels_are_caught(compiler: Any, architecture: str) -> None:
+    kernels = _kernels()
+
+    def result(name: str) -> ContractResult:
+        return check(kernels[name], compiler.compile_kernel(kernels[name], architecture))
+
+    good = result("right")
+    assert good.ok, good.message
+    merged = result("constant_address")
+    assert not merged.ok
+    # The compiler has added up the lanes' values first, by shuffles or by a reduction.
+    assert any(word in merged.message for word in ("SHFL", "REDUX", "VOTE"))
+    assert "does not wait for ATOMS.ADD" in result("result_unused").message
+    assert "2 ATOMS.ADD where 1 expected" in result("twice").message
+
+
+def test_running_code_can_be_checked_too(compiler: Any) -> None:
+    kernel = registry.kernel("latency", "shared")
+    compiled = compiler.compile_kernel(kernel, "sm_90")
+    again = compiler.examine(kernel, compiled.cubin)
+    assert again.code_sha256 == compiled.code_sha256
+    assert check(kernel, again).ok
+    with pytest.raises(SmlabError, match="is not a CUDA binary"):
+        compiler.examine(kernel, b"")
+
+
+def test_results_are_kept_and_known_again(compiler: Any, tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+
+    def run() -> list[ContractResult]:
+        told.clear()
+        return check_all(
+            ("sm_90",), ("histogram",), cache=tmp_path, progress=lambda n, of: told.append((n, of))
+        )
+
+    first = run()
+    assert told[0] == (0, 4)
+    assert told[-1] == (4, 4)
+    assert run() == first
+    assert told == [(4, 4)]
+
+
+def test_a_kernel_that_does_not_compile_is_told(compiler: Any) -> None:
+    kernel = replace(registry.kernel("histogram", "original/add"), signature="void(int32)")
+    with pytest.raises(SmlabError, match="histogram original/add: does not compile for sm_80"):
+        compiler.compile_kernel(kernel, "sm_80")
+
+
+def test_unknown_names_are_refused(compiler: Any) -> None:
+    with pytest.raises(SmlabError, match=r"architecture: unknown \(got 'sm_60'"):
+        check_all(("sm_60",))
+    with pytest.raises(SmlabError, match=r"did you mean latency\?"):
+        check_all(("sm_90",), ("latencies",))
+
+
+def test_without_the_compiler_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toolkit, "has_compiler", lambda: False)
+    with pytest.raises(SmlabError, match=r"pip install 'smlab\[cuda12\]'"):
+        check_all()
+
+
+def test_the_package_is_importable_without_numba() -> None:
+    code = (
+        "import sys; sys.modules['numba'] = None; sys.modules['llvmlite'] = None\n"
+        "import hw_bench.sass, hw_bench.cuda.contract, hw_bench.cuda.registry, hw_bench.cuda.dataset\n"
+        "print(len(hw_bench.cuda.registry.BENCHMARKS))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == len(registry.BENCHMARKS)
+
+
+def _flow(*code: tuple[str, tuple[Operand, ...]]) -> ControlFlow:
+    listed = tuple(Instruction(16 * at, name, operands) for at, (name, operands) in enumerate(code))
+    return ControlFlow(Function("f", "sm_90", listed))
+
+
+def test_a_region_lies_between_the_clock_reads_behind_a_barrier() -> None:
+    flow = _flow(
+        ("CS2R.32", CLOCK), ("BAR.SYNC", ()), ("LOP3.LUT", ()), ("CS2R", CLOCK), ("ATOMS.ADD", ()), ("CS2R", CLOCK),
+        ("STG.E.64", ()), ("BAR.SYNC", ()), ("CS2R", CLOCK), ("CS2R", CLOCK), ("EXIT", ()),
+    )  # fmt: skip
+    first, second = timed_regions(flow)
+    assert [i.mnemonic for i in first.instructions] == ["ATOMS.ADD"]
+    assert second.instructions == ()
+
+
+def test_a_clock_read_that_ends_nothing_is_told() -> None:
+    with pytest.raises(SmlabError, match="no second read follows"):
+        timed_regions(_flow(("BAR.SYNC", ()), ("CS2R", CLOCK), ("EXIT", ())))
+    # Around a loop without a barrier, the second read would also begin the next region.
+    looped = (
+        Instruction(0, "BAR.SYNC"),
+        Instruction(16, "BRA", (Operand("0x30"),), Predicate("P0")),
+        Instruction(32, "CS2R", CLOCK),
+        Instruction(48, "CS2R", CLOCK),
+        Instruction(64, "EXIT"),
+    )
+    with pytest.raises(SmlabError, match="both begins and ends|no second read follows"):
+        timed_regions(ControlFlow(Function("f", "sm_90", looped)))
+
+
+def test_architectures_are_numbers_and_counts_are_words() -> None:
+    assert [number(a) for a in ARCHITECTURES] == [70, 75, 80, 86, 89, 90]
+    assert str(spec.Count(1, 3)) == "1 to 3"
+    assert str(exactly(2)) == "2"
+    assert 0 in spec.up_to(2)
+    assert 3 not in spec.up_to(2)
