@@ -42,6 +42,8 @@ def counter_table(result: SimResult, launch: int = 0) -> CounterTable:
     add(WHOLE_GPU, THREAD_OPERATIONS, sum(s.thread_operations for s in result.sms), "inst")
     add(WHOLE_GPU, "smsp__inst_executed.sum", result.warp_instructions, "inst")
     add(WHOLE_GPU, "sm__cycles_elapsed.max", result.cycles, "cycle")
+    # The averages are over the SMs that were simulated, which may be fewer than the GPU has.
+    add(WHOLE_GPU, "device__attribute_multiprocessor_count", len(result.sms), "")
     active = sum(s.active_cycles for s in result.sms)
     add(WHOLE_GPU, "sm__cycles_active.avg", active / len(result.sms), "cycle")
     warp_cycles = sum(s.resident_warp_cycles for s in result.sms)

@@ -134,6 +134,34 @@ def validate(
         raise typer.Exit(1)
 
 
+@app.command()
+def utilization(
+    profiles: Annotated[
+        list[Path] | None, typer.Argument(metavar="PROFILE...", help="Output of ncu, nvprof or smlab.")
+    ] = None,
+    gpu: Annotated[
+        str | None, typer.Option("--gpu", help="The GPU, where the profile does not tell.")
+    ] = None,
+    table: Annotated[
+        Path | None, typer.Option("--table", help="A service table to use instead of simulating one.")
+    ] = None,
+    show_how: Annotated[
+        bool, typer.Option("--how", help="Which counters to collect, and with which command.")
+    ] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Two profiles: did the bottleneck move?")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw utilization with intervals (.png, .svg, .pdf).")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """How busy the shared-memory atomic unit was in each kernel, how sure that is, and whether it is the bottleneck."""
+    from smlab.utilization import run_utilization
+
+    run_utilization(profiles or [], gpu, table, as_json, show_how, compare, plot)
+
+
 bench = typer.Typer(
     help="The CUDA benchmarks: list them, check their machine code with no GPU, run them on one."
 )

@@ -13,10 +13,20 @@ from types import ModuleType
 from typing import Any
 
 from hw_bench.descriptions import Gpu
+from validation.campaign import check as campaign
 from validation.checks import Plan, Task, constants, engines, hardware, laws, paper_facts, queue_model, theory
 from validation.report import Report
 
-CHECKS: tuple[ModuleType, ...] = (hardware, queue_model, paper_facts, theory, laws, engines, constants)
+CHECKS: tuple[ModuleType, ...] = (
+    hardware,
+    queue_model,
+    campaign,
+    paper_facts,
+    theory,
+    laws,
+    engines,
+    constants,
+)
 """In the order of the report."""
 
 Progress = Callable[[int, int], None]

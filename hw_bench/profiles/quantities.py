@@ -258,11 +258,9 @@ _ROOM = "warps that an SM can hold"
 
 
 def _machine(pivot: Pivot, gpu: Gpu | None, key: str, counters: tuple[str, ...]) -> Floats:
-    """A constant of the GPU (entities,): of ``gpu``, else as the profile tells it, else NaN."""
-    if gpu is not None:
-        return np.full(len(pivot), float(gpu.number(key)))
+    """A constant of the GPU (entities,): as the profile tells it (it may be a part of one), else of ``gpu``, else NaN."""
     values = Choice(pivot, *((n, pivot.get(n, ("", "SM", "warp"))) for n in counters)).value
-    return np.where(values > 0, values, np.nan)
+    return np.where(values > 0, values, float(gpu.number(key)) if gpu is not None else np.nan)
 
 
 def _checked(

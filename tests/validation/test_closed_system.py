@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from hw_bench.errors import SmlabError
 from models import solve_machine_repairman
 from sim.result import JobTrace
 from sim.simulate import DEFAULT_ENGINE
@@ -18,10 +19,12 @@ from validation.checks.theory import (
 )
 from validation.closed_system import (
     LATENCY_CYCLES,
+    Window,
     closed_kernel,
     gaps_between_completions,
     run_closed,
     steady_state,
+    steady_window,
     theory_gpu,
 )
 from validation.statistics import mean_interval
@@ -36,20 +39,31 @@ def trace(issue: list[int], completion: list[int], warp: list[int]) -> JobTrace:
 
 
 def test_steady_state_by_hand() -> None:
-    # Two warps; the window runs from the first completion (10) to the first last completion of a warp (50).
     jobs = trace([0, 12, 20, 45, 48], [10, 18, 30, 50, 55], [0, 1, 0, 0, 1])
-    found = steady_state(jobs, forget=0.0)
+    window = Window(10, 50)
+    found = steady_state(jobs, window)
     assert found.throughput == pytest.approx(3 / 40)
     assert found.utilization == pytest.approx((6 + 10 + 5) / 40)
     assert found.queue_length == pytest.approx((6 + 10 + 5 + 2) / 40)
-    assert gaps_between_completions(jobs, forget=0.0).tolist() == [8, 12, 20]
+    assert gaps_between_completions(jobs, window).tolist() == [8, 12, 20]
+
+
+def test_a_window_in_which_a_warp_finishes_is_refused() -> None:
+    jobs = trace([0, 12, 20, 45, 48], [10, 18, 30, 50, 55], [0, 1, 0, 0, 1])
+    with pytest.raises(SmlabError, match="a warp finished within the window .got 50; expected later than 51"):
+        steady_state(jobs, Window(10, 51))
+
+
+def test_the_window_is_where_it_should_be() -> None:
+    assert steady_window(100, Duration(30), Duration(10)) == Window(600, 2400)
 
 
 def test_fixed_times_give_the_cycle_time_exactly() -> None:
     kernel = closed_kernel(1, 50, Duration(100), Duration(30))
-    found = steady_state(run_closed(kernel, theory_gpu(), 0))
-    assert found.throughput == pytest.approx(1 / (100 + 30 + LATENCY_CYCLES))
-    assert found.utilization == pytest.approx((30 + LATENCY_CYCLES) / (100 + 30 + LATENCY_CYCLES))
+    cycle = 100 + 30 + LATENCY_CYCLES
+    found = steady_state(run_closed(kernel, theory_gpu(), 0), Window(10 * cycle, 30 * cycle))
+    assert found.throughput == pytest.approx(1 / cycle)
+    assert found.utilization == pytest.approx((30 + LATENCY_CYCLES) / cycle)
 
 
 def test_many_warps_make_two_blocks_and_some_do_compare_and_swap() -> None:

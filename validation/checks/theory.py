@@ -18,6 +18,7 @@ from validation.closed_system import (
     gaps_between_completions,
     run_closed,
     steady_state,
+    steady_window,
     theory_gpu,
 )
 from validation.report import Column, Report
@@ -37,17 +38,19 @@ FALSE_ALARMS = 0.001
 twenty, and users would learn to ignore it.)"""
 
 TRIALS, COVERAGE_PARTS = 400, 4
-SMALL = {"warps": 4, "iterations": 200, "think": 60.0, "service": 20.0}
+SMALL = {"warps": 4, "iterations": 400, "think": 60.0, "service": 20.0}
 
 
 def replications(population: int, count: int, iterations: int, seed: int, engine: str) -> NDArray[np.float64]:
     """Independent runs of the simulated machine repairman: (runs, quantities), per cycle and in jobs."""
-    kernel = closed_kernel(
-        population, iterations, Duration(THINK, "exponential"), Duration(SERVICE, "exponential")
+    think, service = Duration(THINK, "exponential"), Duration(SERVICE, "exponential")
+    kernel, window = (
+        closed_kernel(population, iterations, think, service),
+        steady_window(iterations, think, service),
     )
     seeds = SeedSequence([seed, population]).generate_state(count, np.uint32)
     gpu = theory_gpu()
-    found = [steady_state(run_closed(kernel, gpu, int(s), engine)) for s in seeds]
+    found = [steady_state(run_closed(kernel, gpu, int(s), engine), window) for s in seeds]
     return np.array([[f.throughput, f.queue_length, f.utilization] for f in found])
 
 
@@ -86,16 +89,14 @@ def small_truth() -> float:
 
 def coverage_trials(count: int, seed: int, engine: str) -> Covered:
     """Simulate the small closed system ``count`` times and ask each interval for 1 / X whether it holds the truth."""
-    kernel = closed_kernel(
-        int(SMALL["warps"]),
-        int(SMALL["iterations"]),
-        Duration(SMALL["think"], "exponential"),
-        Duration(SMALL["service"], "exponential"),
-    )
+    think, service = Duration(SMALL["think"], "exponential"), Duration(SMALL["service"], "exponential")
+    iterations = int(SMALL["iterations"])
+    kernel = closed_kernel(int(SMALL["warps"]), iterations, think, service)
+    window = steady_window(iterations, think, service)
     gpu, truth = theory_gpu(), small_truth()
     held = refused = 0
     for stream in SeedSequence(seed).generate_state(count, np.uint32):
-        gaps = gaps_between_completions(run_closed(kernel, gpu, int(stream), engine), forget=0.1)
+        gaps = gaps_between_completions(run_closed(kernel, gpu, int(stream), engine), window)
         try:
             held += batch_means(gaps, batches=16, warmup=0).contains(truth)
         except SmlabError:

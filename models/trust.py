@@ -1,0 +1,277 @@
+"""How far an estimate of the atomic unit's utilization can be trusted: intervals learnt where the truth is known.
+
+The trust map (``models/trust_map.json``) comes from a campaign of simulated kernels whose exact utilization is known; made anew
+by ``python -m validation.campaign --out models/trust_map.json``. What it holds is in numbers without a unit of their own, so that
+it serves every GPU with a service table:
+
+- *floor* and *ceiling*: the counted throughput X times the least and the most time that the unit can be busy with a job,
+  S at full load and S(1). They follow from the counters and the table alone. How the arrivals are strewn decides where
+  between them the truth lies, and no counter shows that.
+- an estimate's *residual*: (truth - estimate) / (ceiling - floor). Its quantiles, in bins of what counters see, give the
+  interval: split-conformal prediction with the local scale ceiling - floor (J. Lei, M. G'Sell, A. Rinaldo, R. Tibshirani,
+  L. Wasserman, "Distribution-free predictive inference for regression", JASA 113, 2018, Section 5.2).
+- the families of the campaign are pooled with equal weight. What that is worth for kernels of other families is judged, not
+  assumed: ``left_out`` says how many of a family's 90 % intervals hold when that family is left out, and `smlab validate` counts
+  them on families that the map has never seen.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hw_bench.errors import SmlabError
+from models.closed_estimator import ClosedEstimate, estimate_closed
+from models.service_table import ServiceTable
+
+Floats = NDArray[np.float64]
+
+VERSION: Final = 1
+PATH: Final = Path(__file__).with_name("trust_map.json")
+MAKE: Final = "python -m validation.campaign --out models/trust_map.json"
+
+OCCUPANCY, CLOSED_BATCH, CLOSED = "occupancy", "closed, batch table", "closed, looped table"
+ESTIMATORS: Final = (OCCUPANCY, CLOSED_BATCH, CLOSED)
+
+OUTSIDE: Final = "outside the trust map"
+LEAST_SCALE: Final = 0.02
+"""The scale of residuals where floor and ceiling meet: the table interpolates, and jobs of one kernel differ."""
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """What the counters and the looped table say of each kernel before any queue is modelled; all arrays (kernels,).
+
+    ``jobs`` an SM, ``warps`` resident on average over the active cycles, ``jobs_per_warp``; ``e`` lanes serialised per job;
+    ``cas_share`` of the jobs; ``throughput`` jobs per active cycle; ``saturation``: that over the most that ``warps`` which
+    wait for every result can draw from the unit; ``demand`` throughput times S(1), the utilization if no two jobs ever met;
+    ``floor`` and ``ceiling`` of the utilization over the active cycles (0 .. 1); ``spread`` S(1) over S at full load.
+    """
+
+    jobs: Floats
+    warps: Floats
+    jobs_per_warp: Floats
+    e: Floats
+    cas_share: Floats
+    throughput: Floats
+    saturation: Floats
+    demand: Floats
+    floor: Floats
+    ceiling: Floats
+    spread: Floats
+
+    @property
+    def scale(self) -> Floats:
+        """How far floor and ceiling are apart: what the counters leave open."""
+        return np.maximum(self.ceiling - self.floor, LEAST_SCALE)
+
+    def take(self, chosen: NDArray[Any]) -> Features:
+        return Features(**{f.name: getattr(self, f.name)[chosen] for f in fields(self)})
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Utilization of each kernel over its active cycles, by estimator, with `Features` and the closed network's answer.
+
+    ``utilization`` maps each of `ESTIMATORS` to an array (kernels,); only the occupancy estimator can exceed 1.
+    """
+
+    utilization: dict[str, Floats]
+    features: Features
+    closed: ClosedEstimate
+
+
+def estimate_all(
+    jobs: ArrayLike,
+    active_cycles: ArrayLike,
+    warps: ArrayLike,
+    e: ArrayLike,
+    cas_share: ArrayLike,
+    looped: ServiceTable,
+    batch: ServiceTable | None = None,
+) -> Estimates:
+    """All estimators on the same counters, arrays (kernels,) as for `estimate_closed`; those on ``batch`` if it is given.
+
+    Kernels with no jobs or no warps are not meant to come here: `SmlabError`.
+    """
+    given = (np.asarray(x, dtype=np.float64).ravel() for x in (jobs, active_cycles, warps, e, cas_share))
+    jobs, active, warps, e, share = np.broadcast_arrays(*given)
+    closed = estimate_closed(jobs, active, warps, e, share, looped)
+    utilization = {CLOSED: closed.utilization}
+    if batch is not None:
+        utilization[OCCUPANCY] = jobs * batch.service_cycles(warps, e, warps * share) / active
+        utilization[CLOSED_BATCH] = estimate_closed(jobs, active, warps, e, share, batch).utilization
+    full = float(looped.n_max)
+    at_full, alone = looped.service_cycles(full, e, full * share), looped.service_cycles(1.0, e, share)
+    throughput = jobs / active
+    features = Features(
+        jobs=jobs,
+        warps=warps,
+        jobs_per_warp=jobs / warps,
+        e=e,
+        cas_share=share,
+        throughput=throughput,
+        saturation=closed.saturation,
+        demand=throughput * alone,
+        floor=np.minimum(1.0, throughput * at_full),
+        ceiling=np.minimum(1.0, throughput * alone),
+        spread=alone / at_full,
+    )
+    return Estimates(utilization, features, closed)
+
+
+BINNED: Final = ("saturation", "demand", "warps")
+"""The features that the map tells kernels apart by."""
+
+RANGED: Final = ("warps", "jobs", "jobs_per_warp", "spread", "demand", "saturation")
+"""The features in which a kernel must be within the campaign's range."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Intervals of many kernels at one level, over the active cycles; ``low`` and ``high`` (kernels,), 0 .. 1.
+
+    ``outside`` names for each kernel the features in which it leaves the campaign's range, or is empty. There the interval is no
+    guess: it is floor to ceiling, which hold whatever the arrivals are like.
+    """
+
+    level: float
+    low: Floats
+    high: Floats
+    outside: tuple[tuple[str, ...], ...]
+
+    @property
+    def flags(self) -> tuple[tuple[str, ...], ...]:
+        """For each kernel, what a report says beside its interval."""
+        return tuple((f"{OUTSIDE}: {', '.join(names)}",) if names else () for names in self.outside)
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Residuals of one estimator: ``quantiles[bin][k]`` at ``probabilities[k]`` of the map.
+
+    ``left_out``: by family, the percentage of its kernels that a 90 % interval of the other families covers.
+    """
+
+    quantiles: tuple[tuple[float, ...], ...]
+    left_out: dict[str, float]
+
+
+@dataclass(frozen=True)
+class TrustMap:
+    """The map: ``edges`` of the bins by feature (of `BINNED`), ``ranges`` by feature (of `RANGED`), residuals by estimator.
+
+    ``about`` tells how it was made: the command, GPUs, families, kernels, seed.
+    """
+
+    about: dict[str, Any]
+    edges: dict[str, tuple[float, ...]]
+    ranges: dict[str, tuple[float, float]]
+    probabilities: tuple[float, ...]
+    estimators: dict[str, Quantiles]
+
+    def bins(self, features: Features) -> NDArray[np.int64]:
+        """The bin of each kernel, shape (kernels,)."""
+        found = np.zeros(len(features.jobs), dtype=np.int64)
+        for name in BINNED:
+            found = found * (len(self.edges[name]) + 1) + np.searchsorted(
+                self.edges[name], getattr(features, name)
+            )
+        return found
+
+    @property
+    def bin_count(self) -> int:
+        return int(np.prod([len(self.edges[name]) + 1 for name in BINNED]))
+
+    def outside(self, features: Features) -> tuple[tuple[str, ...], ...]:
+        """For each kernel, in which features it is beyond the campaign."""
+        values = {n: getattr(features, n) for n in self.ranges}
+        beyond = {n: (values[n] < low) | (values[n] > high) for n, (low, high) in self.ranges.items()}
+        any_beyond = np.logical_or.reduce(list(beyond.values()))
+        nothing: tuple[str, ...] = ()
+        return tuple(
+            tuple(n.replace("_", " ") for n, bad in beyond.items() if bad[i]) if any_beyond[i] else nothing
+            for i in range(len(any_beyond))
+        )
+
+    def interval(self, estimates: Estimates, level: float = 0.9, estimator: str = CLOSED) -> Interval:
+        """The interval of each kernel's utilization at ``level``.
+
+        `SmlabError` for a level that the map does not reach and for an estimator that it does not know.
+        """
+        if estimator not in self.estimators:
+            raise SmlabError.at("estimator", "not in the trust map", estimator, ", ".join(self.estimators))
+        most = 1 - 2 * self.probabilities[0]
+        if not 0 < level <= most + 1e-9:
+            raise SmlabError.at("level", "not in the trust map", level, f"above 0, at most {most:g}")
+        table = np.array(self.estimators[estimator].quantiles)
+        bins = self.bins(estimates.features)
+        ends = []
+        for probability in ((1 - level) / 2, (1 + level) / 2):
+            by_bin = np.array([np.interp(probability, self.probabilities, row) for row in table])
+            ends.append(estimates.utilization[estimator] + by_bin[bins] * estimates.features.scale)
+        low, high = np.clip(ends[0], 0, 1), np.clip(ends[1], 0, 1)
+        outside = self.outside(estimates.features)
+        beyond = np.array([bool(names) for names in outside], dtype=bool)
+        low = np.where(beyond, estimates.features.floor, low)
+        high = np.where(beyond, estimates.features.ceiling, high)
+        return Interval(level, np.minimum(low, high), np.maximum(low, high), outside)
+
+    def write(self, path: Path) -> None:
+        """Write the map as JSON, numbers rounded to what they are known to."""
+        document = {"format": "smlab trust map", "version": VERSION, **asdict(self)}
+        text = json.dumps(_rounded(document), indent=1)
+        path.write_text(_one_line_lists(text) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: Path = PATH) -> TrustMap:
+        """Read what `write` wrote; `SmlabError` naming the file and the command that makes it on anything else."""
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            if document["version"] != VERSION:
+                raise SmlabError.at(
+                    str(path), "another version of the trust map", document["version"], str(VERSION)
+                )
+            return cls(
+                about=document["about"],
+                edges={k: tuple(v) for k, v in document["edges"].items()},
+                ranges={k: (v[0], v[1]) for k, v in document["ranges"].items()},
+                probabilities=tuple(document["probabilities"]),
+                estimators={
+                    name: Quantiles(tuple(tuple(row) for row in q["quantiles"]), q["left_out"])
+                    for name, q in document["estimators"].items()
+                },
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            said = f"{type(error).__name__}: {error}"
+            raise SmlabError.at(
+                str(path), f"not a trust map ({said})", expected=f"what `{MAKE}` writes"
+            ) from error
+
+
+@cache
+def shipped_map() -> TrustMap:
+    """The map that comes with smlab."""
+    return TrustMap.read(PATH)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, dict):
+        return {k: _rounded(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(v) for v in value]
+    return value
+
+
+def _one_line_lists(text: str) -> str:
+    """Lists of numbers on one line each, as people read them."""
+    return re.sub(r"\[[^\[\]{}]*\]", lambda m: " ".join(m[0].split()), text)

@@ -1,0 +1,265 @@
+"""``smlab utilization``: the agreed keys, round trips through every profiler's format, comparing, plotting, refusals."""
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.random import SeedSequence
+
+from hw_bench.counters import WHOLE_GPU, CounterRow, CounterTable
+from hw_bench.descriptions import load_gpu
+from hw_bench.errors import SmlabError
+from hw_bench.profiles import AtomicQuantities, write_ncu_long, write_ncu_wide, write_nvprof
+from models.verdict import BOTTLENECK, NOT
+from sim.compiled import run
+from sim.counters import counter_table
+from sim.lowering import lower
+from sim.machine import machine_from
+from sim.reference import Record
+from smlab.utilization import answer, run_utilization, tables_for
+from smlab.utilization_rows import E_FROM_LANES, estimate_rows
+from validation.campaign.simulate import draw_kernel
+from validation.campaign.tables import Tables, simulate_tables
+
+GPU = load_gpu("v100")
+
+KEYS = [
+    *("kernel", "launch", "sm", "jobs", "cas_jobs", "warps", "n", "e", "c", "service_cycles", "busy_cycles"),
+    *("elapsed_cycles", "utilization", "low", "high", "utilization_occupancy", "verdict", "flags"),
+]
+
+
+@pytest.fixture(scope="module")
+def simulated() -> Tables:
+    return simulate_tables(GPU)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(simulated: Tables, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("validation.campaign.tables.simulate_tables", lambda gpu, progress=None: simulated)
+
+
+def counters(*families: str) -> CounterTable:
+    """The simulator's counters of one kernel of each family, as launches 0, 1, ..."""
+    rows: list[CounterRow] = []
+    for launch, family in enumerate(families):
+        kernel, seed = draw_kernel(machine_from(GPU), family, SeedSequence(5))
+        result = run(lower(kernel, machine_from(GPU), seed), Record.TOTALS)
+        rows += counter_table(result, launch).rows()
+    return CounterTable.from_rows(rows)
+
+
+def whole(table: CounterTable) -> CounterTable:
+    return CounterTable.from_rows(row for row in table.rows() if row.sm == WHOLE_GPU)
+
+
+def command(capsys: pytest.CaptureFixture[str], *paths: Path, gpu: str | None = "v100", **options) -> str:
+    given = {"table": None, "as_json": False, "show_how": False, "compare": False, "plot": None, **options}
+    run_utilization(list(paths), gpu, **given)
+    return capsys.readouterr().out
+
+
+def document(capsys: pytest.CaptureFixture[str], *paths: Path, **options) -> dict:
+    return json.loads(command(capsys, *paths, as_json=True, **options))
+
+
+def test_the_document_has_the_agreed_keys_and_adds_up(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "counters.csv"
+    counters("work-queue", "uneven-tail").write_csv(path)
+    found = document(capsys, path)
+    assert list(found) == ["kernels", "skipped"]
+    assert found["skipped"] == []
+    assert {row["kernel"] for row in found["kernels"]} == {"work-queue", "uneven-tail"}
+    for row in found["kernels"]:
+        assert list(row) == KEYS
+        assert 0 <= row["low"] <= row["utilization"] <= row["high"] <= 1 or row["flags"]
+        assert row["busy_cycles"] == pytest.approx(row["utilization"] * row["elapsed_cycles"])
+        assert row["c"] == pytest.approx(row["n"] * row["cas_jobs"] / row["jobs"])
+        assert row["service_cycles"] * row["jobs"] == pytest.approx(row["busy_cycles"])
+        assert 0 <= row["n"] <= row["warps"]
+
+
+def test_counters_survive_every_format(tmp_path: Path, capsys) -> None:
+    """The simulator's own table, ncu long and wide, and nvprof give identical tables and identical estimates."""
+    table = whole(counters("exponential", "histogram", "producers", "hash-insert"))
+    own = tmp_path / "own.csv"
+    table.write_csv(own)
+    expected = document(capsys, own)
+    assert len(expected["kernels"]) == 4
+    for write in (write_ncu_long, write_ncu_wide, write_nvprof):
+        path = tmp_path / f"{write.__name__}.csv"
+        write(table, path, gpu=GPU)
+        assert document(capsys, path) == expected
+
+
+def test_counters_of_each_sm_survive_nvprof(tmp_path: Path, capsys) -> None:
+    table = counters("uneven-blocks", "uneven-tail")
+    own, nvprof = tmp_path / "own.csv", tmp_path / "nvprof.csv"
+    table.write_csv(own)
+    write_nvprof(table, nvprof, gpu=GPU)
+    expected = document(capsys, own)
+    assert len({row["sm"] for row in expected["kernels"]}) > 1
+    assert document(capsys, nvprof) == expected
+
+
+def launch(name: str, number: int, jobs: float, elapsed: float, passes: float) -> list[CounterRow]:
+    """The whole-GPU counters of a kernel on 80 SMs with 32 warps each."""
+    values = {
+        "smsp__inst_executed_op_shared_atom.sum": (80 * jobs, "inst"),
+        "smsp__inst_executed_op_shared_atom_dot_cas.sum": (0.0, "inst"),
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum": (80 * jobs * passes, ""),
+        "sm__cycles_elapsed.max": (elapsed, "cycle"),
+        "sm__cycles_active.avg": (elapsed, "cycle"),
+        "sm__warps_active.avg.per_cycle_active": (32.0, "warp"),
+    }
+    return [CounterRow(name, number, WHOLE_GPU, c, v, u) for c, (v, u) in values.items()]
+
+
+@pytest.fixture
+def before_and_after(tmp_path: Path) -> tuple[Path, Path]:
+    """A histogram before and after privatising: a full unit, and one with room."""
+    paths = tmp_path / "before.csv", tmp_path / "after.csv"
+    hot = launch("histogram", 0, 1000, 1000 * 35.5, 32)
+    cool = launch("histogram", 0, 1000, 160_000, 2)
+    write_ncu_long(CounterTable.from_rows([*hot, *launch("scan", 1, 0, 1000, 1)]), paths[0], gpu=GPU)
+    write_ncu_long(CounterTable.from_rows([*cool, *launch("other", 1, 500, 90_000, 1)]), paths[1], gpu=GPU)
+    return paths
+
+
+def test_kernels_without_atomics_are_listed_as_skipped(before_and_after, capsys) -> None:
+    found = document(capsys, before_and_after[0])
+    (row,) = found["kernels"]
+    assert row["sm"] is None
+    assert row["verdict"] == BOTTLENECK
+    assert found["skipped"] == [{"kernel": "scan", "reason": "no shared-memory atomics"}]
+    printed = command(capsys, before_and_after[0])
+    for words in ("histogram", "bottleneck", "privatise", "skipped scan: no shared-memory atomics"):
+        assert words in printed
+
+
+def test_comparing_says_whether_the_bottleneck_moved(before_and_after, capsys) -> None:
+    found = document(capsys, *before_and_after, compare=True)
+    by_kernel = {row["kernel"]: row for row in found["compare"]}
+    assert by_kernel["histogram"]["moved"] == "away from the atomic unit"
+    assert by_kernel["histogram"]["before"]["verdict"] == BOTTLENECK
+    assert by_kernel["histogram"]["after"]["verdict"] == NOT
+    assert by_kernel["other"]["moved"] == "only in the second profile"
+    assert {row["profile"] for row in found["kernels"]} == {str(path) for path in before_and_after}
+    assert "away from the atomic unit" in command(capsys, *before_and_after, compare=True)
+    backwards = document(capsys, *reversed(before_and_after), compare=True)["compare"]
+    assert backwards[0]["moved"] == "to the atomic unit"
+
+
+def test_a_plot_is_drawn(before_and_after, tmp_path: Path, capsys) -> None:
+    for suffix in ("png", "svg"):
+        path = tmp_path / f"u.{suffix}"
+        command(capsys, *before_and_after, plot=path)
+        assert path.stat().st_size > 2000
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"compare": True}, r"--compare: wrong number of profiles .got 1; expected two"),
+        ({"plot": Path("u.txt")}, r"--plot: not a picture's name"),
+        ({"plot": Path("nowhere/u.png")}, r"the folder to write into does not exist"),
+        ({"gpu": "a100-40"}, r"the profile is of another GPU"),
+        ({"gpu": "nonesuch"}, r"nonesuch"),
+        ({"table": Path("none.csv")}, r"none\.csv"),
+    ],
+)
+def test_unusable_options_are_refused(before_and_after, options, message: str, capsys) -> None:
+    with pytest.raises(SmlabError, match=message):
+        command(capsys, before_and_after[0], **options)
+
+
+def test_no_profile_is_refused_and_how_needs_none(capsys) -> None:
+    with pytest.raises(SmlabError, match="no profile given"):
+        command(capsys)
+    printed = command(capsys, show_how=True)
+    assert "ncu --csv" in printed
+    assert "nvprof --csv" in printed
+    asked = document(capsys, gpu="a100-40", show_how=True)
+    assert [tool["tool"] for tool in asked["how"]] == ["ncu"]
+
+
+def test_the_gpu_is_found_in_the_profile(before_and_after) -> None:
+    found = answer(before_and_after[0], None, None)
+    assert found.gpu.compute_capability == "7.0"
+    assert any("--gpu tells" in note for note in found.notes)
+
+
+def test_a_table_from_a_file_is_used_in_its_form(
+    before_and_after, simulated: Tables, tmp_path: Path, capsys
+) -> None:
+    default = document(capsys, before_and_after[1])["kernels"][0]
+    simulated.looped.write(tmp_path / "looped.nc")
+    looped = document(capsys, before_and_after[1], table=tmp_path / "looped.nc")["kernels"][0]
+    assert looped["utilization"] == default["utilization"]
+    assert looped["utilization_occupancy"] is None
+    simulated.batch.write(tmp_path / "batch.nc")
+    batch = document(capsys, before_and_after[1], table=tmp_path / "batch.nc")["kernels"][0]
+    assert batch["utilization"] > default["utilization"]
+    assert batch["utilization_occupancy"] == default["utilization_occupancy"]
+    assert any("batch table" in flag for flag in batch["flags"])
+
+
+def quantities(count: int, **changes: object) -> AtomicQuantities:
+    rng = np.random.default_rng(8)
+    jobs = np.exp(rng.uniform(3, 10, count))
+    values: dict[str, object] = {
+        "kernel": np.array([f"k{i}" for i in range(count)], dtype=object),
+        "launch": np.arange(count),
+        "sm": np.full(count, WHOLE_GPU),
+        "sms": np.full(count, 80.0),
+        "jobs": 80 * jobs,
+        "cas_jobs": 80 * jobs * rng.choice([0.0, 0.3], count),
+        "wavefronts": 80 * jobs * rng.uniform(1, 32, count),
+        "thread_operations": np.full(count, np.nan),
+        "elapsed_cycles": np.full(count, 1e6),
+        "active_cycles": np.full(count, 9e5),
+        "mean_active_warps": rng.uniform(1, 64, count),
+        "derivation": np.full(count, "", dtype=object),
+        "row": np.arange(count),
+    }
+    return AtomicQuantities(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_many_kernels_are_estimated_together(record_property) -> None:
+    many = quantities(20_000)
+    tables = tables_for(GPU, None)
+    began = time.process_time()
+    rows = estimate_rows(many, tables, GPU)
+    record_property("process_s", time.process_time() - began)
+    assert len(rows) == 20_000
+    assert max(row.utilization for row in rows) <= 0.9 + 1e-9  # active for 90 % of the elapsed cycles
+
+
+def test_odd_rows_are_flagged() -> None:
+    plain = quantities(3)
+    odd = quantities(
+        3,
+        wavefronts=np.array([np.nan, plain.jobs[1] * 40, plain.wavefronts[2]]),
+        thread_operations=plain.jobs * 20,
+        mean_active_warps=np.array([8.0, 8.0, 64.5]),
+    )
+    rows = estimate_rows(odd, tables_for(GPU, None), GPU)
+    assert E_FROM_LANES in rows[0].flags
+    assert rows[0].e == 20
+    assert any("outside the table" in flag for flag in rows[1].flags)
+    assert any("more warps than the table" in flag for flag in rows[2].flags)
+
+
+def test_an_sm_without_jobs_is_idle() -> None:
+    plain = quantities(2)
+    zero = np.array([0.0, 1.0])
+    rows = estimate_rows(
+        quantities(2, jobs=plain.jobs * zero, cas_jobs=plain.cas_jobs * zero, active_cycles=9e5 * zero),
+        tables_for(GPU, None),
+        GPU,
+    )
+    assert (rows[0].utilization, rows[0].low, rows[0].high, rows[0].verdict) == (0, 0, 0, NOT)
+    assert rows[1].utilization > 0
