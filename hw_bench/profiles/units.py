@@ -117,7 +117,7 @@ def unit_of_name(counter: str) -> str:
     if "ratio" in rollups:
         return ""
     if stem.startswith(("launch__", "device__")):
-        return UNKNOWN_UNIT
+        return "" if stem.endswith("_count") else UNKNOWN_UNIT
     if stem.endswith("per_inst_executed"):
         return ""
     quantity = stem.partition("__")[2]

@@ -169,7 +169,6 @@ def test_the_check_fills_the_report(tables: Tables, monkeypatch) -> None:
     assert {c["name"] for c in document["checks"]} == {
         "campaign-never-above-100",
         "campaign-coverage",
-        "campaign-error",
     }
     assert [row["family"] for row in document["tables"]["campaign-families"]] == [*HELD_OUT, ALL]
     assert set(page.drawings()) == {"campaign-estimates", "campaign-errors-by-family"}
