@@ -142,11 +142,13 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "a profiler would give; the paper's Tables 1 and 2 turn them into a utilization, with the mean number of active warps "
         "in place of the queue length n, which no counter shows. **In the simulation the truth is known exactly.**",
     )
+    n_errors = error_table(n_hat, n_busy, seed=plan.seed)
     page.check(
         "queue-model-reported",
         len(observed) >= 200,
-        f"utilization off by {paper.mean_points:.1f} points on average, {paper.p95_points:.0f} at the 95th percentile; over "
-        f"100 % on {over} of {len(observed)} workloads",
+        f"utilization off by {paper.mean_points:.1f} points on average, {paper.p95_points:.0f} at the 95th percentile, over "
+        f"100 % on {over} of {len(observed)} workloads; n off by {n_errors.median_ape:.0f} % in the median and "
+        f"{n_errors.bias:.1f} times too large (geometric mean)",
         "queue-model",
     )
     page.headline(

@@ -41,6 +41,8 @@ FloatArray = NDArray[np.float64]
 
 MOST_ROWS = 5
 MOST_COLUMNS = 5
+TALLEST = 2.0
+"""How much further than the truth a scatter of estimates reaches."""
 MANY_POINTS = 2000
 """Above this many points a scatter is drawn as pixels within the SVG."""
 
@@ -141,13 +143,16 @@ def estimate_against_truth(
     """Estimates over the truth, shape ``(cases,)`` each, with y = x and a band of 10 % to either side.
 
     Both axes have one scale. Estimates above ``limit`` (100 % for a utilization, None for none) are ringed
-    and counted.
+    and counted. Those beyond `TALLEST` times the greatest truth are drawn at the upper edge, and the axis says
+    how many they are and how high they reach.
     """
     t = floats(truth)
     columns = {name: columns_of(name, t, values)[1] for name, values in estimates.items()}
     right = 1.05 * max(float(np.max(t)), 1e-12)
-    top = 1.05 * max(float(np.max(t)), *(float(np.max(v)) for v in columns.values()))
-    right = max(right, top / 1.5)  # one scale, so a tall figure where estimates are high, but not too tall
+    highest = max(float(np.max(v)) for v in columns.values())
+    top = min(1.05 * max(float(np.max(t)), highest), TALLEST * right)
+    beyond = sum(int(np.count_nonzero(v > top)) for v in columns.values())
+    columns = {name: np.minimum(v, top) for name, v in columns.items()}
     fig = new_figure(5.0, 0.8 + 0.2 * (len(columns) + 1) + 4.2 * top / right)
     ax = fig.subplots()
     x = np.array([0.0, right])
@@ -167,9 +172,10 @@ def estimate_against_truth(
             alpha=0.75,
             lw=0,
             label=text,
+            clip_on=False,
             rasterized=len(t) > MANY_POINTS,
         )
-        ax.scatter(t[above], values[above], s=38, facecolors="none", edgecolors=INK, lw=0.5)
+        ax.scatter(t[above], values[above], s=38, facecolors="none", edgecolors=INK, lw=0.5, clip_on=False)
         above_any |= bool(above.any())
     if limit is not None and above_any:
         ax.axhline(limit, color=INK, lw=0.8, ls=(0, (4, 3)))
@@ -180,7 +186,8 @@ def estimate_against_truth(
     ax.set_xticks([v for v in ticks if v <= right])
     ax.set_yticks([v for v in ticks if v <= top])
     ax.set_xlabel(f"True {label} ({unit})")
-    ax.set_ylabel(f"Estimated {label} ({unit})")
+    outside = f"; {beyond} beyond, up to {highest:.0f}" if beyond else ""
+    ax.set_ylabel(f"Estimated {label} ({unit}){outside}")
     legend_above(ax, columns=1)
     return fig
 
