@@ -13,40 +13,40 @@ from numpy.random import Generator
 
 from sim.machine import Machine
 from sim.workload import Kernel
-from validation.campaign import fitting, judging
+from validation.campaign import fit_families, held_out_families
 
 Family = Callable[[Generator, Machine], Kernel]
 
 FIT: Mapping[str, Family] = {
-    "exponential": fitting.exponential,
-    "narrow": fitting.narrow,
-    "histogram": fitting.histogram,
-    "work-queue": fitting.work_queue,
-    "barrier-rounds": fitting.barrier_rounds,
-    "phases": fitting.phases,
-    "streaming": fitting.streaming,
-    "producers": fitting.producers,
-    "chains": fitting.chains,
-    "uneven-blocks": fitting.uneven_blocks,
-    "lockstep": fitting.lockstep,
+    "exponential": fit_families.exponential,
+    "narrow": fit_families.narrow,
+    "histogram": fit_families.histogram,
+    "work-queue": fit_families.work_queue,
+    "barrier-rounds": fit_families.barrier_rounds,
+    "phases": fit_families.phases,
+    "streaming": fit_families.streaming,
+    "producers": fit_families.producers,
+    "chains": fit_families.chains,
+    "uneven-blocks": fit_families.uneven_blocks,
+    "lockstep": fit_families.lockstep,
 }
 """Families that fit corrections and intervals."""
 
 HELD_OUT: Mapping[str, Family] = {
-    "two-paces": judging.two_paces,
-    "hash-insert": judging.hash_insert,
-    "digit-count": judging.digit_count,
-    "compaction": judging.compaction,
-    "gridding": judging.gridding,
-    "graph": judging.graph,
-    "reduction": judging.reduction,
-    "bursts-apart": judging.bursts_apart,
-    "uneven-tail": judging.uneven_tail,
-    "lockstep-arithmetic": judging.lockstep_arithmetic,
-    "tally": judging.tally,
-    "clustering": judging.clustering,
-    "frontier": judging.frontier,
-    "segments": judging.segments,
+    "two-paces": held_out_families.two_paces,
+    "hash-insert": held_out_families.hash_insert,
+    "digit-count": held_out_families.digit_count,
+    "compaction": held_out_families.compaction,
+    "gridding": held_out_families.gridding,
+    "graph": held_out_families.graph,
+    "reduction": held_out_families.reduction,
+    "bursts-apart": held_out_families.bursts_apart,
+    "uneven-tail": held_out_families.uneven_tail,
+    "lockstep-arithmetic": held_out_families.lockstep_arithmetic,
+    "tally": held_out_families.tally,
+    "clustering": held_out_families.clustering,
+    "frontier": held_out_families.frontier,
+    "segments": held_out_families.segments,
 }
 """Families that judge; nothing is ever fitted to them."""
 
