@@ -231,7 +231,9 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("engine", ["simpy", "compiled"])
-def test_an_interrupt_ends_with_130(engine: str) -> None:
+def test_an_interrupt_ends_with_130(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "atomics", "--engine", engine]) == 0  # so that the engine is compiled and cached
+    capsys.readouterr()
     sizes = ["--set", "warps=32", "--set", "iterations=1000000000"]
     command = [sys.executable, "-m", "smlab.cli", "simulate", "atomics", "--engine", engine, *sizes]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
