@@ -5,7 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= results/validate
 
-.PHONY: validate quick test lint typecheck imports pytest picture bench thorough clean
+.PHONY: validate quick test lint typecheck imports pytest sass picture bench thorough clean
 
 validate: $(VENV)/.installed
 	$(BIN)/smlab validate --out $(OUT)
@@ -27,6 +27,18 @@ imports: $(VENV)/.installed-dev
 
 pytest: $(VENV)/.installed-dev
 	$(BIN)/pytest -q -n 2
+
+# The CUDA benchmarks' machine code, for all architectures, with no GPU. Apart from `make test`, since the compiler and the
+# disassembler take some 2 GB of disk; triton is installed for the nvdisasm in its wheel alone.
+sass: $(VENV)-cuda/.installed
+	$(VENV)-cuda/bin/python -m pytest -q tests/hw_bench/sass tests/hw_bench/cuda
+	$(VENV)-cuda/bin/smlab bench sass
+
+$(VENV)-cuda/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)-cuda
+	$(VENV)-cuda/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,cuda12]'
+	$(VENV)-cuda/bin/python -m pip install --quiet --no-deps triton==3.3.1
+	touch $@
 
 # The README's picture, from the report.
 picture: validate
