@@ -33,8 +33,9 @@ COMPILED_ONLY: dict[str, Callable[[], LoweredKernel]] = {
 def run(benchmark: Callable[..., object], lowered: LoweredKernel, engine: str) -> None:
     ENGINES[engine](lowered, Record.TOTALS)  # compiled, or loaded from the cache
     rounds = 3 if engine == "compiled" else 1
-    benchmark.pedantic(ENGINES[engine], args=(lowered, Record.TOTALS), rounds=rounds)  # type: ignore[attr-defined]
+    result = benchmark.pedantic(ENGINES[engine], args=(lowered, Record.TOTALS), rounds=rounds)  # type: ignore[attr-defined]
     instructions = lowered.kernel.warp_instructions
+    assert result.warp_instructions == instructions
     benchmark.extra_info["warp_instructions"] = instructions  # type: ignore[attr-defined]
     benchmark.extra_info["per_second"] = instructions / benchmark.stats.stats.min  # type: ignore[attr-defined]
 
@@ -57,4 +58,6 @@ def test_full_table(benchmark: Callable[..., object], form: Callable[..., object
     points = np.array([(n, e, c) for n in range(1, 65) for e in range(1, 33) for c in range(n + 1)]).T
     form(MACHINE, "add", 1, 1, 0)
     benchmark.group = "table of 68,608 points"  # type: ignore[attr-defined]
-    benchmark.pedantic(form, args=(MACHINE, "add", *points), rounds=3)  # type: ignore[attr-defined]
+    cycles = benchmark.pedantic(form, args=(MACHINE, "add", *points), rounds=3)  # type: ignore[attr-defined]
+    assert cycles.shape == (68_608,)
+    assert (cycles > 0).all()

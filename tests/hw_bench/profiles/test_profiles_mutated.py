@@ -119,7 +119,7 @@ def mutations(draw: st.DrawFn, data: bytes) -> bytes:
     return data
 
 
-def _survives(originals: list[bytes], data: st.DataObject, folder: Path) -> None:
+def _assert_survives(originals: list[bytes], data: st.DataObject, folder: Path) -> None:
     original = originals[data.draw(st.integers(0, len(originals) - 1))]
     path = folder / "mutated.csv"
     path.write_bytes(data.draw(mutations(original)))
@@ -148,11 +148,11 @@ quick = settings(
 def test_a_damaged_file_gives_a_table_or_one_line(
     originals: list[bytes], tmp_path: Path, data: st.DataObject
 ) -> None:
-    _survives(originals, data, tmp_path)
+    _assert_survives(originals, data, tmp_path)
 
 
 @pytest.mark.thorough
 @settings(quick, max_examples=20_000)
 @given(st.data())
 def test_twenty_thousand_damaged_files(originals: list[bytes], tmp_path: Path, data: st.DataObject) -> None:
-    _survives(originals, data, tmp_path)
+    _assert_survives(originals, data, tmp_path)
