@@ -2,12 +2,13 @@
 
 Each figure is the best of three runs (of the SimPy engine, one) on one thread, both engines on the same kernel but for the
 80-SM mix, of which SimPy runs two of 500 rounds.
-The last section takes the compiled engine's time apart: the same kernel with records, and
-loops that do nothing but part of its work.
+The last section is the compiled engine's profile: what a warp-instruction costs with each recording, and in kernels that add one
+mechanism at a time (a sampling profiler sees one inlined function), beside the bare traffic of an instruction's records.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import resource
 import sys
@@ -94,6 +95,33 @@ def compare(make: Callable[[int], LoweredKernel], long: int, short: int) -> Spee
     )
 
 
+def one_thing_at_a_time(count: int = 64_000) -> dict[str, LoweredKernel]:
+    """Kernels of ``count`` warp-instructions, each of which asks one mechanism more of the engine than one before it."""
+
+    def kernel(instruction: Instruction, warps: int = 32) -> LoweredKernel:
+        program = Program("p", (Loop(count // warps, (instruction,)),))
+        return lower(Kernel("k", (program,), ((0,) * warps,), 1, 4096), roomy)
+
+    # A pipe and queues that are never in the way, so that waiting for them comes in only where it is meant to.
+    pipes = {name: dataclasses.replace(pipe, interval_cycles=1) for name, pipe in MACHINE.pipes.items()}
+    roomy = dataclasses.replace(MACHINE, pipes=pipes)
+    add = Instruction("int32", name="x")
+    after = Instruction("int32", name="x", after=("x",))
+    load = Instruction("global-load", name="x", after=("x",), memory=Affine(iteration_stride_bytes=0))
+    return {
+        "issue: one warp a scheduler": kernel(add, 4),
+        "choose: eight warps a scheduler": kernel(add),
+        "wait for a fixed latency": kernel(after, 4),
+        "queue and throttle: shared loads": kernel(Instruction("shared-load")),
+        "meters of the atomic unit as well": kernel(Instruction("atomic-add", returns=False)),
+        "scoreboard: each atomic waits for its result": kernel(
+            Instruction("atomic-add", name="x", after=("x",))
+        ),
+        "barrier": kernel(Instruction("barrier")),
+        "L1: each load waits for its hit": kernel(load),
+    }
+
+
 @njit(nogil=True)
 def _moves(steps: int, state: np.ndarray) -> int:
     """One record of 128 bytes read and written a step, and a ring of 16: the traffic that an issue cannot do without."""
@@ -144,6 +172,9 @@ def main() -> None:
     for keep in Record:
         nanoseconds = best(partial(compiled.run, lowered, keep)) / count * 1e9
         print(f"{f'atomics 32-way, {keep.name}':44}{nanoseconds:6.1f} ns an instruction")
+    for name, alone in one_thing_at_a_time().items():
+        nanoseconds = best(partial(compiled.run, alone, Record.TOTALS)) / alone.kernel.warp_instructions * 1e9
+        print(f"{name:44}{nanoseconds:6.1f} ns an instruction")
     state = np.zeros((48, 16), dtype=np.int64)
     _moves(1, state)
     nanoseconds = best(lambda: _moves(10 * count, state)) / count / 10 * 1e9
