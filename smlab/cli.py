@@ -11,6 +11,8 @@ from typing import Annotated, Any, cast
 import typer
 
 from hw_bench.errors import SmlabError
+from smlab import cli_bench
+from smlab.options import GpuOption, JsonOption, SetOption
 
 UsageError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
 """Every mistake in the options; typer exports this base class only through its subclasses."""
@@ -25,17 +27,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-GpuOption = Annotated[
-    str, typer.Option("--gpu", help="A GPU's name (`smlab gpus` lists them) or a description's path.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="Set a key of the workload, or gpu.KEY of the GPU; repeatable."
-    ),
-]
 
 
 def _version(wanted: bool) -> None:
@@ -162,51 +153,8 @@ def utilization(
     run_utilization(profiles or [], gpu, table, as_json, show_how, compare, plot)
 
 
-bench = typer.Typer(
-    help="The CUDA benchmarks: list them, check their machine code with no GPU, run them on one."
-)
-app.add_typer(bench, name="bench")
-
-
-@bench.command("list")
-def bench_list(as_json: JsonOption = False) -> None:
-    """List the benchmarks."""
-    from smlab.bench import list_benchmarks
-
-    list_benchmarks(as_json)
-
-
-@bench.command("sass")
-def bench_sass(
-    architecture: Annotated[
-        list[str] | None, typer.Option(help="Such as sm_80; repeatable. All six by default.")
-    ] = None,
-    benchmark: Annotated[list[str] | None, typer.Option(help="Only this benchmark; repeatable.")] = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Compile anew instead of reading the cache.")
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Compile every benchmark, disassemble it, and check that it times what it says. Needs no GPU."""
-    from smlab.bench import check_machine_code
-
-    if not check_machine_code(architecture or [], benchmark or [], fresh, as_json):
-        raise typer.Exit(1)
-
-
-@bench.command("run")
-def bench_run(
-    benchmarks: Annotated[
-        list[str] | None, typer.Argument(help="Which; all that can be run by default.")
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer points.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the data sets in the folder.")] = False,
-    out: Annotated[Path, typer.Option("--out", help="Folder for the data sets.")] = Path("results/bench"),
-) -> None:
-    """Run benchmarks on the GPU at hand."""
-    from smlab.bench import run_benchmarks
-
-    raise typer.Exit(run_benchmarks(out, "quick" if quick else "full", benchmarks or [], resume))
+for _commands in (cli_bench,):
+    _commands.register(app)
 
 
 def main(arguments: list[str] | None = None) -> None:
