@@ -14,7 +14,7 @@ from typing import Final
 KINDS: Final = ("spec", "published", "measured", "calibrated", "assumed")
 """Where a value comes from, from the manufacturer's word to our own guess."""
 
-ARCHITECTURES: Final = ("volta", "turing", "ampere", "ada", "hopper", "blackwell")
+ARCHITECTURES: Final = ("pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell")
 
 PIPES: Final = ("int32", "fp32", "fp64", "fp16", "sfu", "control")
 """The execution pipes of the SM that a description has."""
@@ -138,6 +138,15 @@ KEYS: Final[tuple[Key, ...]] = (
     _clock(
         "clock.memory_hz", "memory clock (transfers take place on both edges, or more often: see the note)"
     ),
+    _number("power.limit_w", "W", "power limit of the board as sold", 1, 1e5, optional=True),
+    _number(
+        "power.operation_energy",
+        "ratio",
+        "energy of an FP32 operation over that on a V100, at equal speed",
+        0.01,
+        100,
+        optional=True,
+    ),
     _whole("sm.schedulers", "schedulers", "warp schedulers"),
     _whole("sm.warp_lanes", "lanes", "threads in a warp"),
     _whole("sm.max_warps", "warps", "warps resident at once"),
@@ -178,11 +187,28 @@ KEYS: Final[tuple[Key, ...]] = (
         "warp-instructions",
         "atomics that can wait or be in service in the atomic unit",
     ),
+    Key(
+        "atomic.pipes",
+        "pipes",
+        int,
+        "servers of the atomic unit behind its one queue; 1 where the description does not say",
+        minimum=1,
+        maximum=16,
+        optional=True,
+    ),
     *_atomic_keys(),
     _whole(
         "lsu.queue_entries", "warp-instructions", "global loads and stores that can wait for the L1 cache"
     ),
     _whole("l1.bytes", "bytes", "L1 cache and shared memory together"),
+    Key(
+        "l1.cache_bytes",
+        "bytes",
+        int,
+        "most of l1.bytes that can be cache; all of it where the description does not say",
+        minimum=1,
+        optional=True,
+    ),
     _whole("l1.line_bytes", "bytes", "line of the L1 cache"),
     _whole("l1.sector_bytes", "bytes", "part of a line that is filled on its own"),
     _whole("l1.ways", "ways", "associativity of the L1 cache"),
@@ -215,7 +241,12 @@ KEYS: Final[tuple[Key, ...]] = (
     _rate("peak.fp32_flops_per_s", "FLOP/s", "FP32 peak, a multiply-add being two operations"),
     _rate("peak.fp64_flops_per_s", "FLOP/s", "FP64 peak without tensor cores"),
     _rate("peak.fp16_flops_per_s", "FLOP/s", "FP16 peak without tensor cores"),
-    _rate("peak.tensor_fp16_flops_per_s", "FLOP/s", "FP16 peak of the tensor cores, dense"),
+    _rate(
+        "peak.tensor_fp16_flops_per_s",
+        "FLOP/s",
+        "FP16 peak of the tensor cores, dense; missing where there are none",
+        optional=True,
+    ),
     _rate(
         "peak.sustained_flops_per_s",
         "FLOP/s",

@@ -1,10 +1,11 @@
-"""Built-in workloads: `atomics`, the microbenchmark of the shared-memory atomic unit."""
+"""Built-in workloads: `atomics`, the microbenchmark of the shared-memory atomic unit; `sim.histogram` has the other."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from hw_bench.errors import SmlabError
+from sim.histogram import histogram
 from sim.patterns import Grouped
 from sim.workload import NO_WARP, Instruction, Kernel, Loop, Program
 
@@ -92,4 +93,5 @@ def simultaneous_atomics(
     return Kernel(kernel.name, kernel.programs, roles, blocks, kernel.shared_bytes_per_block)
 
 
-BUILT_IN: Mapping[str, object] = {"atomics": atomics}
+BUILT_IN: Mapping[str, object] = {"atomics": atomics, "histogram": histogram}
+"""Functions of keyword arguments that give a kernel. One with a parameter ``gpu`` is given the description as well."""

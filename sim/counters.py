@@ -2,16 +2,29 @@
 
 Per SM, as nvprof gives them (Dong & Pai, Table 1): ``shared_atom`` (fetch-and-op jobs), ``shared_atom_cas``,
 ``active_cycles``, ``active_warps`` (warp-cycles), ``achieved_occupancy``. For the whole GPU, as Nsight Compute gives them:
-executed atomic warp-instructions, their wavefronts (passes over the banks) and thread operations.
+executed atomic warp-instructions, their wavefronts (passes over the banks) and thread operations; and what a roofline
+needs: floating-point operations by kind, bytes at each level of memory, wavefronts of shared memory, time and launch.
+
+The *whole GPU* is the SMs that were simulated. All counts are exact. ``l1tex__t_bytes`` counts the sectors that global loads
+and stores asked L1 for, ``lts__t_bytes`` those that reached L2, ``dram__bytes`` those moved to and from DRAM while the kernel
+ran, evictions included; what DRAM has still to write when the kernel ends does not count, nor do dirty lines that L2 holds
+then. Half-precision instructions
+work on two numbers a lane and count twice.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hw_bench.counters import WHOLE_GPU, CounterRow, CounterTable
+from sim.instructions import CLASSES, Unit
 from sim.result import SimResult
 
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum"
 THREAD_OPERATIONS = "smsp__thread_inst_executed_op_shared_atom.sum"
+
+_PIPE_COUNTERS = {"fp32": "fma", "fp64": "fp64", "fp16": "fp16", "int32": "alu", "sfu": "xu"}
+"""Nsight Compute's names of the arithmetic pipes. (``control`` stands for several; it has none.)"""
 
 
 def counter_table(result: SimResult, launch: int = 0) -> CounterTable:
@@ -48,4 +61,78 @@ def counter_table(result: SimResult, launch: int = 0) -> CounterTable:
     add(WHOLE_GPU, "sm__cycles_active.avg", active / len(result.sms), "cycle")
     warp_cycles = sum(s.resident_warp_cycles for s in result.sms)
     add(WHOLE_GPU, "sm__warps_active.avg.per_cycle_active", warp_cycles / active if active else 0.0, "warp")
+    # Nsight Compute's is what the launch allows; here, what came to be resident, which a small grid makes less.
+    peak = max(result.warps.most_resident(s.sm) for s in result.sms)
+    add(WHOLE_GPU, "sm__maximum_warps_avg_per_active_cycle", peak, "warp")
+    for counter, value, unit in _roofline_counters(result):
+        add(WHOLE_GPU, counter, value, unit)
     return CounterTable.from_rows(rows)
+
+
+def _roofline_counters(result: SimResult) -> Iterator[tuple[str, float, str]]:
+    """Counter, value and unit of what a roofline needs."""
+    launch, memory = result.launch, result.memory
+
+    def executed(unit: Unit, operation: str) -> tuple[int, int]:
+        """Warp-instructions and active lanes of the classes of a unit."""
+        codes = [c.code for c in CLASSES.values() if c.unit is unit and c.operation == operation]
+        return sum(launch.warp_instructions[c] for c in codes), sum(
+            launch.thread_instructions[c] for c in codes
+        )
+
+    yield "gpu__time_duration.sum", result.cycles / launch.sm_hz, "second"
+    yield "sm__cycles_elapsed.avg.per_second", launch.sm_hz, "cycle/second"
+    yield "launch__grid_size", launch.blocks, ""
+    yield "launch__block_size", launch.threads_per_block, ""
+    yield "launch__thread_count", launch.blocks * launch.threads_per_block, "thread"
+    yield "launch__registers_per_thread", launch.registers_per_thread, "register/thread"
+    yield "launch__shared_mem_per_block", launch.shared_bytes_per_block, "byte/block"
+    threads = sum(launch.thread_instructions)
+    instructions = sum(launch.warp_instructions)
+    yield "smsp__thread_inst_executed.sum", threads, "inst"
+    yield "smsp__thread_inst_executed_per_inst_executed.ratio", threads / instructions, ""
+    for cls in CLASSES.values():
+        if cls.arithmetic:
+            name = f"smsp__sass_thread_inst_executed_op_{cls.arithmetic}_pred_on.sum"
+            packed = 2 if cls.pipe == "fp16" else 1
+            yield name, packed * launch.thread_instructions[cls.code], "inst"
+    for pipe, counter in _PIPE_COUNTERS.items():
+        count = sum(launch.warp_instructions[c.code] for c in CLASSES.values() if c.pipe == pipe)
+        yield f"smsp__inst_executed_pipe_{counter}.sum", count, "inst"
+
+    hits = sum(s.l1_sector_hits for s in result.sms)
+    loads = hits + sum(s.l1_sector_misses for s in result.sms)
+    stores = sum(s.l1_store_sectors for s in result.sms)
+    for operation, short, sectors in (("load", "ld", loads), ("store", "st", stores)):
+        instructions, _ = executed(Unit.GLOBAL, operation)
+        yield f"smsp__sass_inst_executed_op_global_{short}.sum", instructions, "inst"
+        yield f"l1tex__t_sectors_pipe_lsu_mem_global_op_{short}.sum", sectors, "sector"
+    yield "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum", hits, "sector"
+    yield "l1tex__t_bytes.sum", (loads + stores) * launch.sector_bytes, "byte"
+    l2 = memory.l2_sector_hits + memory.l2_sector_misses
+    yield "lts__t_sectors.sum", l2, "sector"
+    yield "lts__t_sectors_lookup_hit.sum", memory.l2_sector_hits, "sector"
+    yield "lts__t_bytes.sum", l2 * launch.sector_bytes, "byte"
+    moved = memory.dram_sectors - memory.dram_sectors_left
+    yield "dram__bytes.sum", moved * launch.sector_bytes, "byte"
+
+    shared = {
+        "ld": ("load", sum(s.shared_load_passes for s in result.sms)),
+        "st": ("store", sum(s.shared_store_passes for s in result.sms)),
+    }
+    data_bytes = all_conflicts = 0
+    for short, (operation, passes) in shared.items():
+        instructions, lanes = executed(Unit.SHARED, operation)
+        data_bytes += lanes * launch.bank_bytes
+        yield f"smsp__sass_inst_executed_op_shared_{short}.sum", instructions, "inst"
+        yield f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{short}.sum", passes, ""
+        conflicts = passes - instructions
+        all_conflicts += conflicts
+        yield f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{short}.sum", conflicts, ""
+    atomic_passes = sum(s.atomic_passes for s in result.sms)
+    all_conflicts += atomic_passes - sum(s.atomic_completions for s in result.sms)
+    yield "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum", all_conflicts, ""
+    atomic_lanes = sum(s.thread_operations for s in result.sms)
+    wavefronts = sum(p for _, p in shared.values()) + atomic_passes
+    yield "smsp__sass_data_bytes_mem_shared.sum", data_bytes + atomic_lanes * launch.bank_bytes, "byte"
+    yield "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum", wavefronts, ""

@@ -51,9 +51,11 @@ class InstructionClass:
     """One class of warp-instructions.
 
     ``pipe`` names the constants ``pipe.<pipe>.*`` of the GPU description (unit PIPE only). ``operation`` tells the
-    operations of one unit apart: ``add``, ``cas``, ``popc_inc`` for the atomic unit; ``load``, ``store`` for memory.
+    operations of one unit apart: ``add``, ``cas``, ``popc_inc`` for the atomic unit; ``load``, ``store`` for memory, and
+    ``reduce`` (an atomic on global memory whose result nobody reads) for global memory.
     ``result_reason`` is what a warp waits with while it needs this instruction's result; ``full_reason`` is what it waits
-    with while the unit cannot take the instruction.
+    with while the unit cannot take the instruction. ``arithmetic`` is the floating-point operation that a profiler counts
+    it as, by the name in Nsight Compute's counters (``ffma``, ``dadd``, ...).
     """
 
     name: str
@@ -62,6 +64,7 @@ class InstructionClass:
     full_reason: Reason
     pipe: str = ""
     operation: str = ""
+    arithmetic: str = ""
 
     @property
     def code(self) -> int:
@@ -71,6 +74,13 @@ class InstructionClass:
 
 def _pipe(name: str, result_reason: Reason = Reason.WAIT) -> InstructionClass:
     return InstructionClass(name, Unit.PIPE, result_reason, Reason.MATH_PIPE_THROTTLE, pipe=name)
+
+
+def _floating(name: str, arithmetic: str) -> InstructionClass:
+    """``fp32`` is the fused multiply-add; ``fp32-add`` and ``fp32-mul`` take the same pipe for half its work."""
+    pipe = name.split("-")[0]
+    reasons = Reason.WAIT, Reason.MATH_PIPE_THROTTLE
+    return InstructionClass(name, Unit.PIPE, *reasons, pipe=pipe, arithmetic=arithmetic)
 
 
 def _memory(name: str, unit: Unit, operation: str) -> InstructionClass:
@@ -83,9 +93,9 @@ CLASSES: dict[str, InstructionClass] = {
     c.name: c
     for c in (
         _pipe("int32"),
-        _pipe("fp32"),
-        _pipe("fp64"),
-        _pipe("fp16"),
+        _floating("fp32", "ffma"),
+        _floating("fp64", "dfma"),
+        _floating("fp16", "hfma"),
         _pipe("sfu", Reason.SHORT_SCOREBOARD),
         _pipe("control"),
         InstructionClass("think", Unit.THINK, Reason.WAIT, Reason.WAIT),
@@ -97,6 +107,14 @@ CLASSES: dict[str, InstructionClass] = {
         _memory("global-load", Unit.GLOBAL, "load"),
         _memory("global-store", Unit.GLOBAL, "store"),
         InstructionClass("barrier", Unit.BARRIER, Reason.BARRIER, Reason.BARRIER),
+        _floating("fp32-add", "fadd"),
+        _floating("fp32-mul", "fmul"),
+        _floating("fp64-add", "dadd"),
+        _floating("fp64-mul", "dmul"),
+        _floating("fp16-add", "hadd"),
+        _floating("fp16-mul", "hmul"),
+        _memory("global-reduce", Unit.GLOBAL, "reduce"),
+        InstructionClass("imad", Unit.PIPE, Reason.WAIT, Reason.MATH_PIPE_THROTTLE, pipe="fp32"),
     )
 }
 

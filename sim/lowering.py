@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from hw_bench.errors import SmlabError
 from sim.instructions import InstructionClass, Unit
 from sim.machine import TICKS_PER_CYCLE, Machine
-from sim.patterns import Affine, RandomBytes, RandomWords, passes
+from sim.patterns import Affine, RandomBytes, RandomWords, RecordedBytes, RecordedWords, passes
 from sim.workload import Duration, Instruction, Kernel, Loop, Program, check_fits
 
 MAX_DRAWS = 2**27
 """Random numbers that one kernel may need; more are refused rather than exhausting the memory."""
 
+
+RECORDED_AT_A_TIME = 2**21
+"""Recorded words whose passes are counted at a time; keeps the memory small."""
 
 ADDRESSES, TIMES = 0, 1
 """What a random stream is for."""
@@ -46,7 +49,7 @@ class Operation:
 
     ``slot`` numbers the instructions of its program; ``after`` holds slots. ``passes`` and ``work`` are constants, or
     arrays of shape ``(warps of the grid, executions)`` where executions differ. ``work`` is the occupancy of a queued
-    unit in ticks or the time of a ``think`` in cycles. ``addresses`` holds random byte addresses
+    unit in ticks or the time of a ``think`` in cycles. ``addresses`` holds random or recorded byte addresses
     ``(warps, executions, lanes)``; affine ones stay in ``affine``.
     """
 
@@ -198,9 +201,12 @@ def _lower_instruction(
             addresses[warp] = instruction.memory.draw(
                 context.stream(warp, slot, ADDRESSES), times, instruction.lanes
             )
+    elif cls.unit is Unit.GLOBAL and isinstance(instruction.memory, RecordedBytes):
+        where = context.where(instruction)
+        addresses = instruction.memory.addresses(context.all_warps, times, instruction.lanes, where)
     elif cls.unit is Unit.GLOBAL and isinstance(instruction.memory, Affine):
         affine = instruction.memory
-    returns = instruction.returns and cls.operation != "store"
+    returns = instruction.returns and cls.operation not in ("store", "reduce")
     return Operation(slot, cls, after, instruction.lanes, returns, count, work, affine, addresses)
 
 
@@ -210,7 +216,9 @@ def _bank_passes(
     """Passes over the banks, one number or ``(warps, executions)``; refuses words outside the block's memory."""
     pattern, banks, operation = instruction.shared, context.machine.banks, instruction.cls.operation
     result: int | NDArray[np.int64]
-    if isinstance(pattern, RandomWords):
+    if isinstance(pattern, RecordedWords):
+        result, last_word = _recorded_passes(context, pattern, instruction, times)
+    elif isinstance(pattern, RandomWords):
         last_word = pattern.count - 1
         result = np.ones((context.all_warps, times), dtype=np.int64)
         for warp in context.warps:
@@ -234,6 +242,29 @@ def _bank_passes(
             f"at most shared_bytes_per_block = {given}",
         )
     return result
+
+
+def _recorded_passes(
+    context: _Context, pattern: RecordedWords, instruction: Instruction, times: int
+) -> tuple[int | NDArray[np.int64], int]:
+    """The passes of recorded words, one number where they are all alike, and the last word that they touch."""
+    where, operation, banks = context.where(instruction), instruction.cls.operation, context.machine.banks
+    warps = np.array(context.warps, dtype=np.int64)
+    result = np.ones((context.all_warps, times), dtype=np.int64)
+    if pattern.table.strides[:2] == (0, 0):
+        warps = warps[-1:]  # one row, repeated for all
+    last_word = 0
+    step = max(1, RECORDED_AT_A_TIME // (times * instruction.lanes))
+    for part in (warps[k : k + step] for k in range(0, len(warps), step)):
+        words = pattern.words_of(part, times, instruction.lanes, where)
+        if int(words.min()) < 0:
+            raise SmlabError.at(where, "a negative word address", int(words.min()))
+        last_word = max(last_word, int(words.max()))
+        result[part] = passes(operation, words, banks)
+    executed = result[warps]
+    if executed.size and (executed == executed.flat[0]).all():
+        return int(executed.flat[0]), last_word
+    return result, last_word
 
 
 def _durations(

@@ -88,6 +88,7 @@ class Machine:
     shared_load_latency_cycles: int
     shared_store_latency_cycles: int
     atomic_queue_entries: int
+    atomic_pipes: int
     atomics: dict[str, AtomicTiming]
     lsu_queue_entries: int
     line_bytes: int
@@ -101,6 +102,7 @@ class Machine:
     l2_latency_cycles: int
     dram_sector_ticks: int
     dram_latency_cycles: int
+    sm_hz: int  # turns cycles into seconds for the counters; the engines do not use it
 
     @cached_property
     def sectors_per_line(self) -> int:
@@ -125,6 +127,10 @@ class Machine:
         way_down = ceil_cycles(self.l1_line_ticks) + ceil_cycles(self.port_sector_ticks)
         served = ceil_cycles(self.l2_sector_ticks + self.dram_sector_ticks)
         return max(1, self.dram_latency_cycles - self.l2_return_cycles - way_down - served)
+
+    def dram_sectors_left(self, free_ticks: int, cycle: int) -> int:
+        """Sectors that the DRAM server, which will be free at ``free_ticks``, has not moved yet at ``cycle``."""
+        return max(0, -(-(free_ticks - (cycle << TICK_BITS)) // self.dram_sector_ticks))
 
     def atomic(self, operation: str) -> AtomicTiming:
         """The timing of an atomic operation; `SmlabError` where this GPU has no such instruction."""
@@ -222,6 +228,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         shared_load_latency_cycles=_whole_cycles(gpu, "shared.load_latency_cycles"),
         shared_store_latency_cycles=_whole_cycles(gpu, "shared.store_latency_cycles"),
         atomic_queue_entries=gpu.integer("atomic.queue_entries"),
+        atomic_pipes=gpu.integer("atomic.pipes") if gpu.has("atomic.pipes") else 1,
         atomics={op: _atomic(gpu, op) for op in ATOMIC_OPERATIONS if gpu.has(f"atomic.{op}.latency_cycles")},
         lsu_queue_entries=gpu.integer("lsu.queue_entries"),
         line_bytes=line_bytes,
@@ -235,4 +242,5 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         l2_latency_cycles=_whole_cycles(gpu, "l2.latency_cycles"),
         dram_sector_ticks=sector_ticks(gpu.number("dram.bandwidth_bytes_per_s") / sm_hz),
         dram_latency_cycles=_whole_cycles(gpu, "dram.latency_cycles"),
+        sm_hz=round(sm_hz),
     )

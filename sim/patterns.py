@@ -86,7 +86,34 @@ class RandomWords:
         return rng.integers(0, self.count, size=(executions, lanes), dtype=np.int64)
 
 
-SharedPattern = Strided | Grouped | Listed | RandomWords
+@dataclass(frozen=True, eq=False)
+class RecordedWords:
+    """Real addresses: the word of each lane in each execution by each warp, written out.
+
+    ``table`` has shape ``(warps of the grid, executions, lanes)``, of any integer type. Rows and lanes beyond what a warp
+    executes are not looked at.
+    """
+
+    table: NDArray[np.integer]
+
+    random = False
+
+    def __post_init__(self) -> None:
+        if self.table.ndim != 3 or self.table.dtype.kind not in "iu":
+            found = f"{self.table.dtype} of shape {self.table.shape}"
+            raise SmlabError.at(
+                "recorded words", "not a table of words", found, "whole numbers (warps, executions, lanes)"
+            )
+
+    def words_of(self, warps: NDArray[np.int64], executions: int, lanes: int, where: str) -> Words:
+        """Words of shape ``(len(warps), executions, lanes)``; `SmlabError` where the table is too small."""
+        needed = (int(warps.max(initial=-1)) + 1, executions, lanes)
+        if any(have < need for have, need in zip(self.table.shape, needed, strict=True)):
+            raise SmlabError.at(where, "the table of words is too small", self.table.shape, f"{needed}")
+        return self.table[warps, :executions, :lanes].astype(np.int64)
+
+
+SharedPattern = Strided | Grouped | Listed | RandomWords | RecordedWords
 
 
 @dataclass(frozen=True)
@@ -116,7 +143,33 @@ class RandomBytes:
         )
 
 
-GlobalPattern = Affine | RandomBytes
+@dataclass(frozen=True, eq=False)
+class RecordedBytes:
+    """Real addresses in global memory: byte addresses of shape ``(warps of the grid, executions, lanes)``, written out."""
+
+    table: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if self.table.ndim != 3 or self.table.dtype.kind not in "iu" or (self.table < 0).any():
+            found = f"{self.table.dtype} of shape {self.table.shape}"
+            raise SmlabError.at(
+                "recorded bytes",
+                "not a table of byte addresses",
+                found,
+                "0 or more, (warps, executions, lanes)",
+            )
+
+    def addresses(self, warps: int, executions: int, lanes: int, where: str) -> NDArray[np.int64]:
+        """Byte addresses of shape ``(warps, executions, lanes)``; `SmlabError` where the table is too small."""
+        needed = (warps, executions, lanes)
+        if any(have < need for have, need in zip(self.table.shape, needed, strict=True)):
+            raise SmlabError.at(
+                where, "the table of byte addresses is too small", self.table.shape, f"{needed}"
+            )
+        return np.ascontiguousarray(self.table[:warps, :executions, :lanes], dtype=np.int64)
+
+
+GlobalPattern = Affine | RandomBytes | RecordedBytes
 
 
 def lanes_on_fullest_bank(words: Words, banks: int) -> NDArray[np.int64]:

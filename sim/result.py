@@ -118,6 +118,14 @@ class WarpTable:
         warp, sm, slot, block, launch, finish = np.ascontiguousarray(table[order].T)
         return cls(warp, sm, slot, block, launch, finish, stall_cycles)
 
+    def most_resident(self, sm: int) -> int:
+        """The most warps of ``sm`` that were resident at a time."""
+        own = self.sm == sm
+        times = np.concatenate([self.launch[own], self.finish[own]])
+        change = np.repeat([1, -1], int(own.sum()))
+        # At equal times those that finish go first: their places are what the others take.
+        return int(change[np.lexsort((change, times))].cumsum().max(initial=0))
+
 
 @dataclass(frozen=True)
 class BlockTable:
@@ -140,7 +148,8 @@ class SmTruth:
     ``atomic_job_cycles`` is the area under n(t), the number of atomic jobs between issue and completion;
     ``atomic_busy_cycles`` the time with n > 0; ``atomic_occupied_cycles`` the time in which the server held a job.
     ``active_cycles`` is the time with at least one resident warp. ``thread_operations`` counts active lanes of atomics,
-    ``atomic_passes`` their passes over the banks.
+    ``atomic_passes`` their passes over the banks; ``shared_load_passes`` and ``shared_store_passes`` those of shared loads
+    and stores. ``l1_store_sectors`` are the sectors that stores sent on to L2.
     """
 
     sm: int
@@ -157,17 +166,45 @@ class SmTruth:
     thread_operations: int
     atomic_passes: int
     shared_occupied_cycles: int
+    shared_load_passes: int
+    shared_store_passes: int
     l1_sector_hits: int
     l1_sector_misses: int
+    l1_store_sectors: int
 
 
 @dataclass(frozen=True)
 class MemoryTruth:
-    """Sector counts of the levels that all SMs share."""
+    """Sector counts of the levels that all SMs share.
+
+    ``dram_sectors`` were asked of DRAM; ``dram_sectors_left`` of them it had not moved yet when the kernel ended, since
+    stores do not wait for the lines that they evict.
+    """
 
     l2_sector_hits: int
     l2_sector_misses: int
     dram_sectors: int
+    dram_sectors_left: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What is known of a launch before it runs.
+
+    ``warp_instructions`` and ``thread_instructions`` (active lanes) are by instruction class, in the order of
+    `CLASS_NAMES`: every warp runs its program to the end, so the program says how often each is executed.
+    """
+
+    blocks: int
+    threads_per_block: int
+    registers_per_thread: int
+    shared_bytes_per_block: int
+    blocks_per_sm: int
+    sector_bytes: int
+    bank_bytes: int
+    sm_hz: int
+    warp_instructions: tuple[int, ...]
+    thread_instructions: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -212,6 +249,7 @@ class SimResult:
     memory: MemoryTruth
     warps: WarpTable
     blocks: BlockTable
+    launch: Launch
     jobs: JobTrace | None
     issues: IssueTrace | None
     spans: SpanTrace | None

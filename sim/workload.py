@@ -141,7 +141,8 @@ class Kernel:
     """A grid of ``blocks`` thread blocks.
 
     ``roles`` has one row for all blocks, or one row a block; a row gives for each warp of the block the index of its
-    program (`NO_WARP` leaves the place empty). ``sms`` is the number of SMs that share the grid.
+    program (`NO_WARP` leaves the place empty). ``sms`` is the number of SMs that share the grid. ``in_l2`` is a range of
+    global memory, first byte and size, that L2 has seen just before the launch.
     """
 
     name: str
@@ -151,6 +152,7 @@ class Kernel:
     shared_bytes_per_block: int = 0
     registers_per_thread: int = 32
     sms: int = 1
+    in_l2: tuple[int, int] = (0, 0)
     lanes_per_warp: int = field(default=32, init=False)
 
     def __post_init__(self) -> None:
@@ -158,6 +160,10 @@ class Kernel:
             raise SmlabError.at(self.name, "needs at least one block", self.blocks)
         if self.sms < 1:
             raise SmlabError.at(self.name, "needs at least one SM", self.sms)
+        if min(self.in_l2) < 0 or sum(self.in_l2) > 2**48:
+            raise SmlabError.at(
+                self.name, "no range of global memory", self.in_l2, "first byte and size, within 2**48 bytes"
+            )
         if len(self.roles) not in (1, self.blocks) or not self.roles[0]:
             raise SmlabError.at(self.name, "one row of roles for all blocks, or one a block", len(self.roles))
         if len({len(row) for row in self.roles}) != 1:

@@ -26,6 +26,8 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hw_bench.errors import SmlabError
@@ -37,6 +39,8 @@ from sim.patterns import (
     Listed,
     RandomBytes,
     RandomWords,
+    RecordedBytes,
+    RecordedWords,
     SharedPattern,
     Strided,
 )
@@ -91,6 +95,31 @@ class _Random(_Strict):
         return RandomWords(self.words)
 
 
+def _table(given: list[list[list[int]]]) -> NDArray[np.int64]:
+    """Real addresses as they stand in the file: for each warp of the grid, each execution, each lane."""
+    lengths = {len(warp) for warp in given}, {len(row) for warp in given for row in warp}
+    if any(len(found) != 1 for found in lengths):
+        expected = "for each warp of the grid the same number of executions, for each of those one a lane"
+        raise SmlabError.at("address", "recorded addresses that are no table", expected=expected)
+    return np.array(given, dtype=np.int64)
+
+
+class _RecordedWords(_Strict):
+    pattern: Literal["recorded"]
+    words: list[list[list[Annotated[int, Field(ge=0, le=2**48)]]]]
+
+    def build(self) -> SharedPattern:
+        return RecordedWords(_table(self.words))
+
+
+class _RecordedBytes(_Strict):
+    pattern: Literal["recorded"]
+    bytes: list[list[list[Annotated[int, Field(ge=0, le=2**48)]]]]
+
+    def build(self) -> GlobalPattern:
+        return RecordedBytes(_table(self.bytes))
+
+
 class _Affine(_Strict):
     pattern: Literal["affine"]
     lane_stride_bytes: int = 4
@@ -113,8 +142,10 @@ class _RandomBytes(_Strict):
         return RandomBytes(self.buffer_bytes, self.base_bytes)
 
 
-_SharedAddress = Annotated[_Stride | _Broadcast | _Groups | _Listed | _Random, Field(discriminator="pattern")]
-_GlobalAddress = Annotated[_Affine | _RandomBytes, Field(discriminator="pattern")]
+_SharedAddress = Annotated[
+    _Stride | _Broadcast | _Groups | _Listed | _Random | _RecordedWords, Field(discriminator="pattern")
+]
+_GlobalAddress = Annotated[_Affine | _RandomBytes | _RecordedBytes, Field(discriminator="pattern")]
 
 
 class _Instruction(_Strict):

@@ -6,15 +6,15 @@ import inspect
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from hw_bench.descriptions import Gpu
 from hw_bench.errors import SmlabError
-from sim.builtin import atomics
+from sim.builtin import BUILT_IN
+from sim.histogram import share_of
 from sim.workload import Kernel
 from sim.workload_file import load_toml, parse_workload
 
-BUILT_IN = {"atomics": atomics}
 GPU_PREFIX = "gpu."
 
 
@@ -30,7 +30,12 @@ def workload_and_gpu(name: str, settings: Sequence[str], gpu: Gpu) -> tuple[Kern
     if on_gpu:
         gpu = gpu.with_values(on_gpu, source="assumed: set on the command line", where="--set gpu")
     if name in BUILT_IN:
-        return BUILT_IN[name](**_arguments(name, on_workload)), gpu
+        build: Any = BUILT_IN[name]
+        arguments = _arguments(name, on_workload)
+        if "gpu" not in inspect.signature(build).parameters:
+            return build(**arguments), gpu
+        # Some of the SMs get their part of the bandwidth that all of them share.
+        return build(gpu, **arguments), share_of(gpu, arguments.get("sms", "all"))
     path = Path(name)
     if not path.exists():
         raise SmlabError.at(
@@ -58,7 +63,9 @@ def _value(key: str, text: str) -> Any:
 
 def _arguments(name: str, settings: dict[str, str]) -> dict[str, Any]:
     """Keyword arguments of a built-in workload, each of the type that its signature says."""
-    parameters = inspect.signature(BUILT_IN[name], eval_str=True).parameters
+    build: Any = BUILT_IN[name]
+    parameters = dict(inspect.signature(build, eval_str=True).parameters)
+    parameters.pop("gpu", None)
     arguments: dict[str, Any] = {}
     for key, text in settings.items():
         if key not in parameters:
@@ -67,10 +74,11 @@ def _arguments(name: str, settings: dict[str, str]) -> dict[str, Any]:
             )
         wanted = parameters[key].annotation
         value = _value(key, text)
-        right: tuple[type, ...] = (bool,) if wanted is bool else (str,) if wanted is str else (int,)
-        if not isinstance(value, right) or (right == (int,) and isinstance(value, bool)):
-            names = {bool: "true or false", str: "a word", int: "a whole number"}
-            raise SmlabError.at(f"--set {key}", "wrong kind of value", text, names[right[0]])
+        names = {bool: "true or false", str: "a word", int: "a whole number"}
+        right = [kind for kind in names if kind in (wanted, *get_args(wanted))] or [int]
+        if type(value) not in right:
+            expected = " or ".join(names[kind] for kind in right)
+            raise SmlabError.at(f"--set {key}", "wrong kind of value", text, expected)
         arguments[key] = value
     return arguments
 

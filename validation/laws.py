@@ -81,6 +81,18 @@ def area_by_sweep(up: Ints, down: Ints) -> int:
     return int((level[:-1] * np.diff(times)).sum()) if len(times) else 0
 
 
+def served_by(jobs: JobTrace, servers: int) -> tuple[Ints, Ints]:
+    """The server of each job of a unit, the one that is free first (the first such), and the end of that server's job before."""
+    if servers == 1:
+        return np.zeros(len(jobs), dtype=np.int64), np.concatenate([[0], jobs.end])[: len(jobs)]
+    server, before = np.zeros(len(jobs), dtype=np.int64), np.zeros(len(jobs), dtype=np.int64)
+    free = [0] * servers
+    for i, end in enumerate(jobs.end.tolist()):
+        server[i] = free.index(min(free))
+        before[i], free[server[i]] = free[server[i]], end
+    return server, before
+
+
 # The laws: each yields (where, left, right) and holds where left equals right
 
 Sides = Iterator[tuple[str, object, object]]
@@ -200,11 +212,11 @@ def moments_in_order(run: Run) -> Sides:
 
 
 def first_come_first_served(run: Run) -> Sides:
-    """Work conservation and order: service k starts at max(issue k, end k-1), for every queued unit."""
+    """Work conservation and order: service k starts at max(issue k, its server's last end), for every queued unit."""
     for sm in run.result.sms:
         for unit in QUEUED_UNITS:
             jobs = run.jobs(unit, sm.sm)
-            before = np.concatenate([[0], jobs.end[:-1]]) if len(jobs) else jobs.end
+            _, before = served_by(jobs, run.machine.atomic_pipes if unit is Unit.ATOMIC else 1)
             wrong = jobs.start != np.maximum(jobs.issue, before)
             for i in np.flatnonzero(wrong)[:1]:
                 where = f"{_sm(sm)}, {unit.name.lower()} job {i}"
@@ -228,7 +240,7 @@ def bounded_queues(run: Run) -> Sides:
 
 
 def work_done(run: Run) -> Sides:
-    """The atomic server's occupied time is the whole part of the jobs' exact work (their intervals in ticks)."""
+    """An atomic server's occupied time is the whole part of its jobs' exact work (their intervals in ticks)."""
     timings = run.machine.atomics
     if any(
         i.duration is not None and i.cls.unit is Unit.ATOMIC
@@ -239,9 +251,13 @@ def work_done(run: Run) -> Sides:
     for sm in run.result.sms:
         jobs = run.jobs(Unit.ATOMIC, sm.sm)
         operation = [name.removeprefix("atomic-").replace("-", "_") for name in jobs.op_names]
-        ticks = sum(timings[op].interval_ticks(int(p)) for op, p in zip(operation, jobs.passes, strict=True))
-        yield f"{_sm(sm)}, trace", int((jobs.end - jobs.start).sum()), ticks >> TICK_BITS
-        yield f"{_sm(sm)}, engine", sm.atomic_occupied_cycles, ticks >> TICK_BITS
+        ticks = [0] * run.machine.atomic_pipes
+        server, _ = served_by(jobs, len(ticks))
+        for op, count, k in zip(operation, jobs.passes.tolist(), server.tolist(), strict=True):
+            ticks[k] += timings[op].interval_ticks(count)
+        work = sum(t >> TICK_BITS for t in ticks)
+        yield f"{_sm(sm)}, trace", int((jobs.end - jobs.start).sum()), work
+        yield f"{_sm(sm)}, engine", sm.atomic_occupied_cycles, work
 
 
 def nothing_outlives_the_kernel(run: Run) -> Sides:

@@ -57,6 +57,7 @@ _GPU_VALUES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "shared.interval_cycles_per_pass": _TENTHS,
         "shared.load_latency_cycles": st.integers(10, 30),
         "atomic.queue_entries": st.integers(1, 16),
+        "atomic.pipes": st.sampled_from([1, 1, 1, 2, 3]),
         "lsu.queue_entries": _FEW,
         "l1.interval_cycles_per_line": _TENTHS,
         **{f"atomic.{op}.base_interval_cycles": _TENTHS for op in ATOMIC_OPERATIONS},
@@ -81,7 +82,18 @@ _GLOBAL_PATTERNS = st.one_of(
 _DURATIONS = st.builds(Duration, st.integers(1, 300), st.sampled_from(["fixed", "exponential"]))
 _ATOMICS = ("atomic-add", "atomic-cas", "atomic-popc-inc")
 _STORES = ("shared-store", "global-store")
-_OTHERS = ("int32", "fp32", "fp64", "sfu", "control", "think", "shared-load", "global-load")
+_OTHERS = (
+    "int32",
+    "fp32",
+    "fp32-add",
+    "fp64",
+    "fp64-mul",
+    "sfu",
+    "control",
+    "think",
+    "shared-load",
+    "global-load",
+)
 _OPS = st.sampled_from([*_OTHERS, *_STORES, *_ATOMICS * 3])
 _OPS_AND_BARRIERS = st.sampled_from([*_OTHERS, *_STORES, *_ATOMICS * 3, "barrier"])
 _LANES = st.sampled_from([1, 7, 16, 32])

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sim.compiled import layout
 from sim.compiled.prepare import Memory
+from sim.launch import launch_of
 from sim.lowering import LoweredKernel
 from sim.reference.record import Record
 from sim.result import BlockTable, IssueTrace, JobTrace, MemoryTruth, SimResult, SmTruth, SpanTrace, WarpTable
@@ -38,13 +39,17 @@ def collect(lowered: LoweredKernel, keep: Record, parts: Sequence[Memory], begun
             thread_operations=sm["lanes"],
             atomic_passes=sm["passes"],
             shared_occupied_cycles=sm["shared_occupied"],
+            shared_load_passes=sm["load_passes"],
+            shared_store_passes=sm["store_passes"],
             l1_sector_hits=caches[i][-2],
             l1_sector_misses=caches[i][-1],
+            l1_store_sectors=sm["store_sectors"],
         )
         for i, row in enumerate(table.tolist())
         for sm in (dict(zip(layout.SM.names or (), row, strict=True)),)
     )
     blocks = memory.tables["block"]
+    cycles = max(part["cycles"] for part in parts)
     everything = keep is Record.ALL
     return SimResult(
         kernel=lowered.kernel.name,
@@ -53,15 +58,21 @@ def collect(lowered: LoweredKernel, keep: Record, parts: Sequence[Memory], begun
         policy=lowered.machine.policy,
         seed=lowered.seed,
         max_warps=lowered.machine.max_warps,
-        cycles=max(part["cycles"] for part in parts),
+        cycles=cycles,
         warp_instructions=sum(sm.warp_instructions for sm in sms),
         wall_s=time.perf_counter() - begun,
         sms=sms,
-        memory=MemoryTruth(caches[-1][-2], caches[-1][-1], memory["dram_sectors"]),
+        memory=MemoryTruth(
+            caches[-1][-2],
+            caches[-1][-1],
+            memory["dram_sectors"],
+            lowered.machine.dram_sectors_left(memory["dram_free"], cycles),
+        ),
         warps=_warps(memory),
         blocks=BlockTable(
             np.arange(len(blocks)), blocks["sm"].copy(), blocks["launch"].copy(), blocks["retire"].copy()
         ),
+        launch=launch_of(lowered),
         jobs=None if keep is Record.TOTALS else _jobs(_rows(parts, "job")),
         issues=_issues(_rows(parts, "issue")) if everything else None,
         spans=_spans(_rows(parts, "span")) if everything else None,

@@ -24,7 +24,7 @@ from sim.compiled.layout import (
     State,
     Word,
 )
-from sim.compiled.memory import deliver, serve_l1, serve_l2
+from sim.compiled.memory import deliver, hold, serve_l1, serve_l2
 from sim.compiled.warps import launch, retire
 
 
@@ -46,6 +46,7 @@ def start(st: State) -> None:
             access_at(st, index).next = st.free_access
             st.free_access = index + 1
         st.free_accesses = st.accesses
+        hold(st)
 
 
 @helper

@@ -19,6 +19,7 @@ from sim.compiled.jit import (
     read_at,
     ring_at,
     scheduler_at,
+    server_at,
     sm_at,
     stall_at,
     until_at,
@@ -229,20 +230,32 @@ def enqueue(st: State, i: int, s: int, first: int, w: int, now: int) -> None:
         access = request(st, i, w)
         passes = access_at(st, access).lines
         work = passes * st.l1_line_ticks
-    start = max(now, queue.end)
-    ticks = queue.carry + work
+    server = server_at(st, i * st.servers + number)
+    if op.unit == ATOMIC:
+        for k in range(QUEUES, st.servers):
+            if server_at(st, i * st.servers + k).end < server.end:
+                server = server_at(st, i * st.servers + k)
+    start = max(now, server.end)
+    ticks = server.carry + work
     end = start + (ticks >> TICK_BITS)
-    queue.carry = ticks & FRACTION
-    queue.end = end
-    # The ring holds the ends of the last jobs. The queue is full until the oldest of as many as it has entries ends.
+    server.carry = ticks & FRACTION
+    server.end = end
+    # The ring holds the latest ends, as many as the queue has entries. It is full until the first of them.
     ring = (i * QUEUES + number) * st.entries
     entries = st.atomic_entries
     if op.unit == GLOBAL:
         entries = st.global_entries
     elif op.unit != ATOMIC:
         entries = st.shared_entries
-    ring_at(st, ring + queue.place).value = end
-    queue.place = queue.place + 1 if queue.place + 1 < entries else 0
+    at = queue.place
+    queue.place = at + 1 if at + 1 < entries else 0
+    # Only with several servers may an earlier job end later than this one.
+    before = at - 1 if at > 0 else entries - 1
+    while at != queue.place and ring_at(st, ring + before).value > end:
+        ring_at(st, ring + at).value = ring_at(st, ring + before).value
+        at = before
+        before = at - 1 if at > 0 else entries - 1
+    ring_at(st, ring + at).value = end
     full_until = ring_at(st, ring + queue.place).value
     if full_until > now:
         occupy(st, i, s, first, warp.resource, op.reason, now, full_until)
@@ -277,6 +290,10 @@ def enqueue(st: State, i: int, s: int, first: int, w: int, now: int) -> None:
             pending_at(st, w * st.slots + op.slot).value += 1
     else:
         sm.shared_occupied += end - start
+        if op.store != 0:
+            sm.store_passes += passes
+        else:
+            sm.load_passes += passes
     sm.jobs += 1
 
 

@@ -128,6 +128,7 @@ def records(table: str) -> Any:
     scheduler_at,
     group_at,
     queue_at,
+    server_at,
     ring_at,
     warp_at,
     block_at,

@@ -3,7 +3,7 @@
 The records are what C would call structs, and one of them, the `STATE`, holds the addresses of all tables: compiled
 functions hand each other this one pointer instead of dozens of arrays. Records are reached by number: warp
 ``sm * max_warps + slot``, scheduler ``sm * schedulers + index``, group ``scheduler * resources + resource``, queue
-``sm * 3 + number``.
+``sm * 3 + number``, server ``sm * servers + number``: one for each queue, and behind those the atomic unit's further pipes.
 
 A *resource* is what an instruction needs besides its operands: an arithmetic pipe, a place in a queue, or nothing. The
 warps of a scheduler that need nothing but the same resource form a *group*. All of a group are eligible in the same cycles,
@@ -73,7 +73,8 @@ CELL = _record("value")
 
 _CONSTANTS = (
     "sms schedulers policy max_warps launch_cycles barrier_cycles blocks places role_rows blocks_per_sm resources slots"
-    " depth keep limit shared_entries atomic_entries global_entries entries uses_memory"
+    " held_base held_bytes"
+    " depth keep limit shared_entries atomic_entries global_entries entries servers uses_memory"
     " line_bytes line_shift sector_bytes sector_shift line_sectors l1_line_ticks l1_tail port_ticks"
     " l2_ticks l2_return dram_ticks dram_extra"
 )
@@ -97,6 +98,7 @@ SM = _record(
     "next_look next_serve next_retire stopped first_scheduler resident_blocks launched_warps retiring jobs instructions"
     " resident_area active_cycles active_since atomic_jobs cas_jobs atomic_area cas_area atomic_busy atomic_until"
     " lanes passes atomic_occupied shared_occupied port_free serve_head serve_tail fill_head fill_tail"
+    " load_passes store_passes store_sectors"
 )
 """``stopped`` is the cycle + 1 in which it waits for blocks to be handed out, or 0."""
 
@@ -105,18 +107,23 @@ SCHEDULER = _record("next_look next_wake blocked residents shuffled last_positio
 issue and the age plus 1 of the warp issued last afterwards; ``shuffled`` says that ages may not rise with the slots."""
 
 GROUP = _record("mask free throttled unused")
-QUEUE = _record("end carry place unused")
+QUEUE = _record("place")
+SERVER = _record("end carry")
 WARP = _record(
     "age block row pc depth state wake resource entered mark since launch last_completion unresolved waiting_since span"
+    " missed missed_sequence"
 )
 """``block`` is its block's number + 1, or 0 in a free slot; ``entered`` and ``mark`` are when it joined its group and how
 long that had been throttled then; ``since`` and ``span`` where its recorded spans end and the number + 1 of the last one;
 ``unresolved`` its jobs in flight whose completion is not known yet; ``waiting_since`` when the state that it is in began,
-unless that is READY."""
+unless that is READY; ``missed`` and ``missed_sequence`` the number + 1 and the sequence of its last load that went to L2."""
 
 BLOCK = _record("sm launch retire executing unfinished arrived last_exit unused")
-ACCESS = _record("next warp op row sm sequence when rank store lines sectors unused")
-"""A global access in flight. ``when`` and ``rank`` order it in the heap that it is in."""
+LOAD, STORE, REDUCE = 0, 1, 2
+ACCESS = _record("next warp op row sm sequence when rank store lines sectors due followers unused")
+"""A global access in flight; ``store`` is LOAD, STORE or REDUCE. ``when`` and ``rank`` order it in the heap that it is in.
+``due`` is when it will complete once L2 has served it, or 0; ``followers`` begins the list of those that wait for it, as
+numbers + 1. ``sequence`` is -1 in a free record."""
 
 CACHE = _record("first_line first_set first_bucket sets ways buckets hits misses")
 CACHE_SET = _record("oldest newest used")
@@ -140,7 +147,8 @@ TABLES: dict[str, np.dtype[Any]] = {
     "scheduler": SCHEDULER,
     "group": GROUP,
     "queue": QUEUE,
-    "ring": CELL,  # ends of service of the last jobs of each queue, as many as it has entries
+    "server": SERVER,
+    "ring": CELL,  # the latest ends of service in each queue, as many as it has entries, in order from its place on
     "warp": WARP,
     "block": BLOCK,
     "retiring": CELL,  # blocks that are finished or know when they will be, a few for each SM

@@ -21,7 +21,7 @@ from sim.compiled.jit import (
     sm_at,
     warp_at,
 )
-from sim.compiled.layout import MAX_LANES, NEVER, Record, State, Word
+from sim.compiled.layout import LOAD, MAX_LANES, NEVER, STORE, Record, State, Word
 from sim.compiled.warps import resolve
 
 TICK_BITS = 20
@@ -176,6 +176,7 @@ def request(st: State, i: int, w: int) -> Word:
     st.free_access = access.next
     st.free_accesses -= 1
     access.next, access.warp, access.op, access.sm, access.store = 0, w, warp.pc, i, op.store
+    access.due = access.followers = 0
     first = index * MAX_LANES
     _addresses(st, w, first)
     lines = count = 0
@@ -223,6 +224,7 @@ def _addresses(st: State, w: int, first: int) -> None:
 @helper
 def release(st: State, index: int) -> None:
     access_at(st, index).next = st.free_access
+    access_at(st, index).sequence = -1
     st.free_access = index + 1
     st.free_accesses += 1
 
@@ -237,7 +239,7 @@ def serve_l1(st: State, i: int, now: int) -> None:
     sm.serve_head = access.next
     sm.next_serve = access_at(st, access.next - 1).when if access.next != 0 else NEVER
     access.next = 0
-    if access.store == 0:
+    if access.store == LOAD:
         first, wanted = index * MAX_LANES, 0
         for n in range(first, first + access.sectors):
             sector = sector_at(st, n).value
@@ -254,11 +256,42 @@ def serve_l1(st: State, i: int, now: int) -> None:
             resolve(st, i, access.warp, access.op, access.row, now + st.l1_tail)
             release(st, index)
             return
+        if follow(st, i, index):
+            return
+    else:
+        sm.store_sectors += access.sectors
     sm.port_free = max(now << TICK_BITS, sm.port_free) + access.sectors * st.port_ticks
     access.when = ceil_cycles(sm.port_free)
     access.rank = (i << 44) | access.sequence
     push(st, 0, st.requests, index)
     st.requests += 1
+
+
+@helper
+def follow(st: State, i: int, index: int) -> Word:
+    """Whether all that a load misses is on its way for the same warp's last load before: then it waits for that one."""
+    access = access_at(st, index)
+    warp = warp_at(st, access.warp)
+    at = warp.missed - 1
+    # A record with another sequence has been given back: that load is complete.
+    if at >= 0 and access_at(st, at).sm == i and access_at(st, at).sequence == warp.missed_sequence:
+        before = access_at(st, at)
+        first, behind = index * MAX_LANES, at * MAX_LANES
+        there = n = 0
+        while there < access.sectors and n < before.sectors:
+            if sector_at(st, behind + n).value == sector_at(st, first + there).value:
+                there += 1
+            n += 1
+        if there == access.sectors:
+            if before.due != 0:
+                resolve(st, i, access.warp, access.op, access.row, before.due)
+                release(st, index)
+            else:
+                access.next = before.followers
+                before.followers = index + 1
+            return True
+    warp.missed, warp.missed_sequence = index + 1, access.sequence
+    return False
 
 
 @helper
@@ -290,9 +323,17 @@ def serve_l2(st: State) -> None:
         ready = max(ready, _serve_sector(st, sector_at(st, n).value, access.store, access.when << TICK_BITS))
     completion = ceil_cycles(ready) + st.l2_return
     resolve(st, access.sm, access.warp, access.op, access.row, completion)
-    if access.store != 0:
+    if access.store != LOAD:
         release(st, index)
         return
+    access.due = completion
+    follower = access.followers
+    while follower != 0:
+        other = access_at(st, follower - 1)
+        following = other.next
+        resolve(st, other.sm, other.warp, other.op, other.row, completion)
+        release(st, follower - 1)
+        follower = following
     access.when, access.rank = completion, access.sequence
     push(st, st.accesses, st.fills, index)
     st.fills += 1
@@ -321,13 +362,13 @@ def _serve_sector(st: State, sector: int, store: int, arrival: int) -> Word:
         moment = max(st.l2_free, ready.value)
     else:
         cache.misses += 1
-        if store != 0:
+        if store == STORE:
             moment = st.l2_free
         else:
             moment = _dram(st, 1) + (st.dram_extra << TICK_BITS)
         line.valid |= 1 << place
         ready.value = moment
-    if store != 0:
+    if store != LOAD:
         line.dirty |= 1 << place
     return moment
 
@@ -337,6 +378,20 @@ def _dram(st: State, sectors: int) -> Word:
     st.dram_free = max(st.l2_free, st.dram_free) + sectors * st.dram_ticks
     st.dram_sectors += sectors
     return st.dram_free
+
+
+@helper
+def hold(st: State) -> None:
+    """Put the range that L2 holds at launch into it, line by line in ascending order."""
+    if st.held_bytes == 0:
+        return
+    tag, last = st.held_base // st.line_bytes, (st.held_base + st.held_bytes - 1) // st.line_bytes
+    while tag <= last:
+        at = find(st, st.sms, tag)
+        if at == 0:
+            at, _ = make(st, st.sms, tag)
+        line_at(st, at - 1).valid = (1 << st.line_sectors) - 1
+        tag += 1
 
 
 @helper

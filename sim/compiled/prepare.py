@@ -72,11 +72,13 @@ class Code:
             resource = cls.unit
             load = cls.operation == "load"
             use = machine.shared_load_latency_cycles if load else machine.shared_store_latency_cycles
-            values.update(latency=max(1, use - ceil_cycles(machine.shared_pass_ticks)))
+            values.update(latency=max(1, use - ceil_cycles(machine.shared_pass_ticks)), store=not load)
         elif cls.unit is Unit.GLOBAL:
             resource = cls.unit
             self.uses_memory = True
-            values.update(store=cls.operation == "store")
+            values.update(
+                store={"load": layout.LOAD, "store": layout.STORE, "reduce": layout.REDUCE}[cls.operation]
+            )
             if operation.addresses is not None:
                 values.update(
                     addresses_at=self._table(operation.addresses), times=operation.addresses.shape[1]
@@ -207,6 +209,7 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
         "scheduler": schedulers,
         "group": schedulers * len(code.resources),
         "queue": kernel.sms * layout.QUEUES,
+        "server": kernel.sms * constants["servers"],
         "ring": kernel.sms * layout.QUEUES * constants["entries"],
         "warp": all_warps,
         "block": kernel.blocks,
@@ -298,6 +301,9 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "atomic_entries": queues[1],
         "global_entries": queues[2],
         "entries": max(queues),
+        "held_base": kernel.in_l2[0],
+        "held_bytes": kernel.in_l2[1],
+        "servers": layout.QUEUES - 1 + machine.atomic_pipes,
         "uses_memory": code.uses_memory,
         "line_bytes": machine.line_bytes,
         "line_shift": _shift(machine.line_bytes),

@@ -103,11 +103,10 @@ def _points(
         for program in lowered.programs:
             code.add(program)
     for n in np.unique(jobs).tolist():
-        largest = lower(simultaneous_atomics(n, op, int(lanes[0]), 0, iterations), machine)
-        kernel, at = largest.kernel, jobs == n
+        kernel, at = simultaneous_atomics(n, op, int(lanes[0]), 0, iterations), jobs == n
         points["blocks"][at], points["places"][at] = kernel.blocks, kernel.warps_per_block
         points["blocks_per_sm"][at] = min(kernel.blocks, blocks_per_sm(kernel, machine))
-    return code, points, largest
+    return code, points, lower(kernel, machine)
 
 
 def _memory(largest: LoweredKernel, code: Code, points: NDArray[np.void], most_jobs: int) -> Memory:

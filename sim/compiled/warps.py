@@ -318,7 +318,7 @@ def _start_warp(st: State, i: int, w: int, b: int, row: int, role: int, now: int
     warp.row = row
     warp.depth = warp.span = 0
     warp.launch = now
-    warp.last_completion = warp.unresolved = 0
+    warp.last_completion = warp.unresolved = warp.missed = 0
     for at in range(w * st.slots, (w + 1) * st.slots):
         until_at(st, at).value = pending_at(st, at).value = executions_at(st, at).value = 0
     out = warp_row_at(st, row)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 
 from sim.instructions import Unit
+from sim.launch import launch_of
 from sim.lowering import LoweredKernel
 from sim.reference.gpu import Progress, SimulatedGpu
 from sim.reference.record import Record
@@ -55,14 +56,23 @@ def run(
                 thread_operations=sm.atomic_lanes,
                 atomic_passes=sm.atomic_passes,
                 shared_occupied_cycles=sm.units[Unit.SHARED].occupied_cycles,
+                shared_load_passes=sm.shared_passes["load"],
+                shared_store_passes=sm.shared_passes["store"],
                 l1_sector_hits=sm.load_store.l1.hits,
                 l1_sector_misses=sm.load_store.l1.misses,
+                l1_store_sectors=sm.load_store.store_sectors,
             )
             for sm in gpu.sms
         ),
-        memory=MemoryTruth(gpu.memory.l2.hits, gpu.memory.l2.misses, gpu.memory.dram_sectors),
+        memory=MemoryTruth(
+            gpu.memory.l2.hits,
+            gpu.memory.l2.misses,
+            gpu.memory.dram_sectors,
+            lowered.machine.dram_sectors_left(gpu.memory.dram_free_ticks, gpu.cycles),
+        ),
         warps=WarpTable.from_rows(record.warps, record.stalls),
         blocks=BlockTable.from_rows(record.blocks),
+        launch=launch_of(lowered),
         jobs=None if keep is Record.TOTALS else JobTrace.from_rows(record.jobs),
         issues=IssueTrace.from_rows(record.issues) if everything else None,
         spans=SpanTrace.from_rows(record.spans) if everything else None,

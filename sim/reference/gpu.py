@@ -25,6 +25,7 @@ class SimulatedGpu:
         self.recorder = Recorder(keep)
         self.progress = progress
         self.memory = MemorySystem(lowered.machine)
+        self.memory.hold(*lowered.kernel.in_l2)
         self.sms = [
             StreamingMultiprocessor(i, self.clock, lowered, self.memory, self.recorder, self._retired)
             for i in range(lowered.kernel.sms)

@@ -70,7 +70,15 @@ class MemorySystem:
         self.dram_free_ticks = 0
         self.dram_sectors = 0
 
-    def serve(self, sectors: list[int], store: bool, now: int) -> int:
+    def hold(self, base_bytes: int, size_bytes: int) -> None:
+        """What L2 holds at launch: the lines of a range, as if looked up in ascending order just before."""
+        m = self.machine
+        lines = range(base_bytes // m.line_bytes, -(-(base_bytes + size_bytes) // m.line_bytes))
+        for line_address in lines if size_bytes else ():
+            line, _ = self.l2.allocate(line_address)
+            line.valid = (1 << m.sectors_per_line) - 1
+
+    def serve(self, sectors: list[int], operation: str, now: int) -> int:
         """Serve a request that reaches L2 in cycle ``now``; the cycle when the last of its sectors is ready there."""
         m = self.machine
         last = 0
@@ -84,7 +92,7 @@ class MemorySystem:
             if hit:
                 self.l2.hits += 1
                 ready = max(self.l2_free_ticks, line.ready_ticks[place])
-            elif store:
+            elif operation == "store":
                 self.l2.misses += 1
                 ready = self.l2_free_ticks
             else:
@@ -93,7 +101,7 @@ class MemorySystem:
             if not hit:
                 line.valid |= 1 << place
                 line.ready_ticks[place] = ready
-            if store:
+            if operation != "load":
                 line.dirty |= 1 << place
             last = max(last, ready)
         return ceil_cycles(last)
@@ -109,8 +117,8 @@ class MemorySystem:
 class LoadStoreUnit(FifoUnit):
     """Global loads and stores of one SM: one L1 line after another, then misses and stores go through the port to L2.
 
-    Stores write through and do not allocate in L1. A missed sector is valid in L1 when it has come back; loads that ask
-    for it before that go to L2 as well.
+    Stores write through and do not allocate in L1. A missed sector is valid in L1 when it has come back; a load that asks
+    for it before that goes to L2 as well, unless all that it misses is on its way for the same warp's last load before.
     """
 
     unit = Unit.GLOBAL
@@ -123,6 +131,7 @@ class LoadStoreUnit(FifoUnit):
         self.memory = memory
         self.l1 = Cache(machine.l1, machine.sectors_per_line)
         self.port_free_ticks = 0
+        self.store_sectors = 0
 
     def accept(self, job: Job) -> None:
         lines = {a // self.machine.line_bytes for a in job.addresses}
@@ -132,20 +141,34 @@ class LoadStoreUnit(FifoUnit):
 
     def served(self, job: Job) -> None:
         m = self.machine
-        store = job.operation.cls.operation == "store"
+        operation = job.operation.cls.operation
+        load = operation == "load"
         sectors = sorted({a // m.sector_bytes for a in job.addresses})
-        wanted = sectors if store else [s for s in sectors if not self._hit(s)]
-        job.addresses = [] if store else wanted  # from here on: the sectors to fill when the job completes
+        wanted = [s for s in sectors if not self._hit(s)] if load else sectors
+        self.store_sectors += 0 if load else len(sectors)
+        job.addresses = wanted if load else []  # from here on: the sectors to fill when the job completes
         if not wanted:
             self.complete_after(job, m.l1_hit_tail_cycles)
             return
+        if load:
+            leader = job.warp.last_missed
+            if leader is not None and leader.completion < 0 and set(wanted) <= set(leader.addresses):
+                job.addresses = []
+                if leader.due < 0:
+                    leader.followers.append(job)
+                else:
+                    self.complete_after(job, leader.due - self.clock.now)
+                return
+            job.warp.last_missed = job
         now_ticks = self.clock.now << TICK_BITS
         self.port_free_ticks = max(now_ticks, self.port_free_ticks) + len(wanted) * m.port_sector_ticks
         arrival = ceil_cycles(self.port_free_ticks)
 
         def reach_l2() -> None:
-            ready = self.memory.serve(wanted, store, self.clock.now)
-            self.complete_after(job, ready - self.clock.now + m.l2_return_cycles)
+            ready = self.memory.serve(wanted, operation, self.clock.now)
+            job.due = ready + m.l2_return_cycles
+            for each in (job, *job.followers):
+                self.complete_after(each, job.due - self.clock.now)
 
         self.clock.call(arrival - self.clock.now, Phase.MEMORY, reach_l2, self.sm.index, job.sequence)
 

@@ -55,6 +55,7 @@ class StreamingMultiprocessor:
         self.atomic_cas = Meter()
         self.atomic_lanes = 0
         self.atomic_passes = 0
+        self.shared_passes = {"load": 0, "store": 0}
 
     # Residency
 
@@ -159,6 +160,8 @@ class StreamingMultiprocessor:
             self.atomic_cas.change(now, operation.cls.operation == "cas")
             self.atomic_lanes += operation.lanes
             self.atomic_passes += job.passes
+        elif operation.cls.unit is Unit.SHARED:
+            self.shared_passes[operation.cls.operation] += job.passes
         self.units[operation.cls.unit].accept(job)
 
     # What comes back

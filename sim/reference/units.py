@@ -6,6 +6,7 @@ business (`FifoUnit.occupancy`), and so is what happens to it afterwards (`FifoU
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
@@ -36,16 +37,27 @@ class WholeCycles:
         return total >> TICK_BITS
 
 
+class Server:
+    """What serves one job at a time: when it is free again, and its remainder."""
+
+    def __init__(self) -> None:
+        self.free_at = 0
+        self.whole_cycles = WholeCycles()
+
+
 class FifoUnit:
-    """A bounded queue before a server before a pipeline. A job holds its queue entry until its service ends."""
+    """A bounded queue before a server before a pipeline. A job holds its queue entry until its service ends.
+
+    With more than one server, a job goes to the one that is free first, among equals to the first one.
+    """
 
     unit: Unit
 
-    def __init__(self, clock: Clock, sm: StreamingMultiprocessor, entries: int) -> None:
+    def __init__(self, clock: Clock, sm: StreamingMultiprocessor, entries: int, servers: int = 1) -> None:
         self.clock = clock
         self.sm = sm
         self.free_entries = entries
-        self.whole_cycles = WholeCycles()
+        self.servers = [Server() for _ in range(servers)]
         self.occupied_cycles = 0
         self.queue: simpy.Store = simpy.Store(clock.env)
         clock.env.process(self._serve())
@@ -61,14 +73,21 @@ class FifoUnit:
     def _serve(self) -> Generator[Event, Job, None]:
         while True:
             job = yield self.queue.get()
+            server = min(self.servers, key=lambda s: s.free_at)
+            if server.free_at > self.clock.now:
+                yield self.clock.wait(server.free_at - self.clock.now, Phase.SERVE, self.sm.index)
             job.start = self.clock.now
-            occupied = self.whole_cycles.take(self.occupancy(job))
-            yield self.clock.wait(occupied, Phase.SERVE, self.sm.index)
-            job.end = self.clock.now
+            occupied = server.whole_cycles.take(self.occupancy(job))
+            server.free_at = job.start + occupied
             self.occupied_cycles += occupied
-            self.free_entries += 1
-            self.sm.room_in(self.unit)
-            self.served(job)
+            self.clock.call(occupied, Phase.SERVE, functools.partial(self._end, job), self.sm.index)
+
+    def _end(self, job: Job) -> None:
+        """The server is free again, and so is the job's queue entry."""
+        job.end = self.clock.now
+        self.free_entries += 1
+        self.sm.room_in(self.unit)
+        self.served(job)
 
     def occupancy(self, job: Job) -> int:
         """Ticks for which the job keeps the server."""
@@ -92,7 +111,7 @@ class AtomicUnit(FifoUnit):
     unit = Unit.ATOMIC
 
     def __init__(self, clock: Clock, sm: StreamingMultiprocessor, machine: Machine) -> None:
-        super().__init__(clock, sm, machine.atomic_queue_entries)
+        super().__init__(clock, sm, machine.atomic_queue_entries, machine.atomic_pipes)
         self.latency_cycles = {op: t.latency_cycles for op, t in machine.atomics.items()}
 
     def served(self, job: Job) -> None:

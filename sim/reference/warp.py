@@ -18,7 +18,9 @@ class Job:
     __slots__ = (
         "addresses",
         "completion",
+        "due",
         "end",
+        "followers",
         "issue",
         "operation",
         "passes",
@@ -39,6 +41,8 @@ class Job:
         self.work = work
         self.start = self.end = self.completion = -1
         self.addresses: list[int] = []
+        self.due = -1  # of a load that went to L2: when it will complete, once that is known
+        self.followers: list[Job] = []  # loads that wait for what this one asked L2 for
 
 
 class Warp:
@@ -57,6 +61,7 @@ class Warp:
         "finish",
         "in_flight",
         "index",
+        "last_missed",
         "launch",
         "left",
         "next",
@@ -89,6 +94,7 @@ class Warp:
         self.result_at = [0] * program.slots  # when a fixed-latency result is there, by instruction
         self.executions = [0] * program.slots
         self.in_flight = 0  # jobs in queued units, with and without a result
+        self.last_missed: Job | None = None  # its last load that went to L2
         self.at_barrier = False
         self.left = False  # has exited, a cycle after issuing its last instruction
         self.counters: list[int] = []

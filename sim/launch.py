@@ -1,0 +1,37 @@
+"""What is known of a launch before it runs: its shape, and how often each instruction class is executed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.instructions import CLASS_NAMES
+from sim.lowering import LoweredKernel
+from sim.result import Launch
+from sim.workload import blocks_per_sm
+
+
+def launch_of(lowered: LoweredKernel) -> Launch:
+    """The launch of a lowered kernel."""
+    kernel, machine = lowered.kernel, lowered.machine
+    roles = np.array(kernel.roles, dtype=np.int64)
+    warps = np.bincount(roles[roles >= 0], minlength=len(kernel.programs))
+    if len(roles) == 1:
+        warps = warps * kernel.blocks
+    by_class = [0] * len(CLASS_NAMES)
+    threads = [0] * len(CLASS_NAMES)
+    for program, count in zip(kernel.programs, warps.tolist(), strict=True):
+        for instruction, times in program.instructions():
+            by_class[instruction.cls.code] += count * times
+            threads[instruction.cls.code] += count * times * instruction.lanes
+    return Launch(
+        blocks=kernel.blocks,
+        threads_per_block=kernel.warps_per_block * machine.warp_lanes,
+        registers_per_thread=kernel.registers_per_thread,
+        shared_bytes_per_block=kernel.shared_bytes_per_block,
+        blocks_per_sm=blocks_per_sm(kernel, machine),
+        sector_bytes=machine.sector_bytes,
+        bank_bytes=machine.bank_bytes,
+        sm_hz=machine.sm_hz,
+        warp_instructions=tuple(by_class),
+        thread_instructions=tuple(threads),
+    )

@@ -1,0 +1,121 @@
+"""An atomic unit with several pipes: the rule by hand, the two engines, the laws, and what one pipe leaves unchanged."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hw_bench.descriptions import load_gpu
+from hw_bench.errors import SmlabError
+from sim import Duration, Instruction, Kernel, Loop, Program, Record, atomics, compiled, reference, simulate
+from sim.compare import first_difference
+from sim.lowering import lower
+from sim.machine import TICKS_PER_CYCLE, AtomicTiming, Machine, machine_from
+from sim.table import service_table
+from validation.laws import Run, violations
+from validation.strategies import kernels, machines
+
+ENGINES = {"simpy": reference.run, "compiled": compiled.run}
+
+
+def plain_machine(pipes: int, entries: int = 16) -> Machine:
+    """One scheduler; an add keeps a pipe for 10 cycles and a compare-and-swap for 4, and both complete 20 later."""
+    timing = {
+        "add": AtomicTiming(10 * TICKS_PER_CYCLE, 0, 20),
+        "cas": AtomicTiming(4 * TICKS_PER_CYCLE, 0, 20),
+    }
+    return dataclasses.replace(
+        machine_from(load_gpu("v100")),
+        schedulers=1,
+        block_launch_cycles=0,
+        atomics=timing,
+        atomic_pipes=pipes,
+        atomic_queue_entries=entries,
+    )
+
+
+@pytest.mark.parametrize("engine", sorted(ENGINES))
+def test_jobs_go_to_the_pipe_that_is_free_first(engine: str) -> None:
+    # Issued in cycles 0 to 3: two adds fill both pipes until 10 and 11, two compare-and-swaps follow, each on its own.
+    one = Instruction("atomic-add", lanes=1, returns=False)
+    program = Program("p", (one, one, *[dataclasses.replace(one, op="atomic-cas")] * 3))
+    kernel = Kernel("k", (program,), ((0,),), shared_bytes_per_block=128)
+    jobs = ENGINES[engine](lower(kernel, plain_machine(2)), Record.ALL).jobs
+    assert jobs.issue.tolist() == [0, 1, 2, 3, 4]
+    assert jobs.start.tolist() == [0, 1, 10, 11, 14]
+    assert jobs.end.tolist() == [10, 11, 14, 15, 18]
+
+
+@pytest.mark.parametrize("engine", sorted(ENGINES))
+def test_an_entry_is_free_when_a_later_job_ends_first(engine: str) -> None:
+    # The queue has two entries. The add holds one until 10; the compare-and-swaps go past it through the other.
+    add = Instruction("atomic-add", lanes=1, returns=False)
+    cas = Instruction("atomic-cas", lanes=1, returns=False)
+    kernel = Kernel("k", (Program("p", (add, cas, cas, cas)),), ((0,),), shared_bytes_per_block=128)
+    result = ENGINES[engine](lower(kernel, plain_machine(2, entries=2)), Record.ALL)
+    assert result.jobs.issue.tolist() == [0, 1, 5, 9]
+    assert result.jobs.end.tolist() == [10, 5, 9, 13]
+    assert result.stalls["mio_throttle"] == 3 + 3
+
+
+@given(machines(), kernels(), st.integers(0, 2**32 - 1), st.integers(2, 5), st.integers(1, 6))
+def test_engines_agree_and_laws_hold(
+    machine: Machine, kernel: Kernel, seed: int, pipes: int, entries: int
+) -> None:
+    machine = dataclasses.replace(machine, atomic_pipes=pipes, atomic_queue_entries=entries)
+    lowered = lower(kernel, machine, seed)
+    expected, found = reference.run(lowered, Record.ALL), compiled.run(lowered, Record.ALL)
+    assert first_difference(expected, found) is None
+    assert violations(Run(found, kernel, machine)) == []
+
+
+def test_a_law_sees_a_job_in_the_wrong_pipe() -> None:
+    body = (Loop(20, (Instruction("atomic-add", lanes=1, returns=False),)),)
+    kernel = Kernel("k", (Program("p", body),), ((0,) * 4,), shared_bytes_per_block=128)
+    machine = plain_machine(2)
+    result = compiled.run(lower(kernel, machine), Record.ALL)
+    assert violations(Run(result, kernel, machine)) == []
+    start = result.jobs.start.copy()
+    start[10] += 1
+    wrong = dataclasses.replace(result, jobs=dataclasses.replace(result.jobs, start=start))
+    assert any("first come" in v.law for v in violations(Run(wrong, kernel, machine)))
+
+
+def test_a_description_without_the_key_has_one_pipe() -> None:
+    gpu = load_gpu("v100")
+    assert not gpu.has("atomic.pipes")
+    assert machine_from(gpu).atomic_pipes == 1
+    one = gpu.with_values({"atomic.pipes": 1}, source="assumed: a test")
+    kernel = atomics(warps=16, iterations=20)
+    assert simulate(kernel, one).cycles == simulate(kernel, gpu).cycles
+    with pytest.raises(SmlabError, match=r"atomic.pipes: out of range .*got 0"):
+        gpu.with_values({"atomic.pipes": 0}, source="assumed: a test")
+
+
+def test_two_pipes_are_a_saturated_queue_with_two_servers() -> None:
+    """Exponential times, all warps always there: the throughput of a closed M/M/k is k / S exactly while none idles."""
+    service = Duration(50, "exponential")
+    body = (Loop(400, (Instruction("atomic-add", lanes=1, returns=False, duration=service),)),)
+    kernel = Kernel("k", (Program("p", body),), ((0,) * 16,), shared_bytes_per_block=128)
+    rates = []
+    for pipes in (1, 2, 3):
+        gpu = load_gpu("v100").with_values({"atomic.pipes": pipes}, source="assumed: a test")
+        result = simulate(kernel, gpu, seed=3)
+        rates.append(16 * 400 / result.cycles)
+    # 6,400 services of variance 50^2: the total is within 4 standard errors of its mean.
+    bound = 4 / np.sqrt(16 * 400)
+    for pipes, rate in zip((1, 2, 3), rates, strict=True):
+        assert rate == pytest.approx(pipes / 50, rel=bound)
+
+
+def test_tables_in_bulk_know_the_pipes() -> None:
+    gpu = load_gpu("v100").with_values({"atomic.pipes": 2}, source="assumed: a test")
+    given = {"jobs": [1, 7, 32], "lanes": [1, 32], "cas_jobs": [0, 3]}
+    for form in ("batch", "looped"):
+        a = service_table(gpu, form=form, engine="compiled", **given)
+        b = service_table(gpu, form=form, engine="simpy", **given)
+        np.testing.assert_array_equal(a.values, b.values)
+        one = service_table(load_gpu("v100"), form=form, **given)
+        assert float(one.sel(n=32, e=32, c=0)) > 1.8 * float(a.sel(n=32, e=32, c=0))
