@@ -16,17 +16,43 @@ ALL = list_gpus()
 # SMs; warps, blocks, registers an SM; KiB of shared memory an SM and a block; KiB of L2; GiB; bus width in bits;
 # transfers a memory clock. From NVIDIA's tables, typed in here apart from the descriptions.
 FACTS = {
+    "p100": (56, 64, 32, 65536, 64, 48, 4096, 16, 4096, 2),
     "v100": (80, 64, 32, 65536, 96, 96, 6144, 32, 4096, 2),
     "v100-sxm2": (80, 64, 32, 65536, 96, 96, 6144, 32, 4096, 2),
     "titan-v": (80, 64, 32, 65536, 96, 96, 4608, 12, 3072, 2),
+    "t4": (40, 32, 16, 65536, 64, 64, 4096, 16, 256, 2),
     "a100-40": (108, 64, 32, 65536, 164, 163, 40960, 40, 5120, 2),
     "a100-80": (108, 64, 32, 65536, 164, 163, 40960, 80, 5120, 2),
     "a6000": (84, 48, 16, 65536, 100, 99, 6144, 48, 384, 8),
+    "l4": (58, 48, 24, 65536, 100, 99, 49152, 24, 192, 2),
     "h100-pcie": (114, 64, 32, 65536, 228, 227, 51200, 80, 5120, 2),
     "h100-sxm": (132, 64, 32, 65536, 228, 227, 51200, 80, 5120, 2),
     "h200": (132, 64, 32, 65536, 228, 227, 51200, 141, 6144, 2),
 }
-CAPABILITY = {"volta": {"7.0"}, "ampere": {"8.0", "8.6"}, "hopper": {"9.0"}}
+CAPABILITY = {
+    "pascal": {"6.0"},
+    "volta": {"7.0"},
+    "turing": {"7.5"},
+    "ampere": {"8.0", "8.6"},
+    "ada": {"8.9"},
+    "hopper": {"9.0"},
+}
+BEFORE_AMPERE = ("pascal", "volta", "turing")
+# Watts, from the makers' pages, typed in here apart from the descriptions.
+POWER = {
+    "p100": 250,
+    "v100": 250,
+    "v100-sxm2": 300,
+    "titan-v": 250,
+    "t4": 70,
+    "a100-40": 250,
+    "a100-80": 300,
+    "a6000": 300,
+    "l4": 72,
+    "h100-pcie": 350,
+    "h100-sxm": 700,
+    "h200": 700,
+}
 
 
 @pytest.fixture(params=ALL)
@@ -49,16 +75,20 @@ def test_spec_facts(gpu: Gpu) -> None:
     assert gpu.integer("sm.shared_bytes_per_block") == per_block * 1024
     assert gpu.integer("l2.bytes") == l2 * 1024
     assert gpu.integer("dram.bytes") == memory * 1024**3
-    assert (gpu.integer("sm.schedulers"), gpu.integer("sm.warp_lanes")) == (4, 32)
+    assert gpu.integer("sm.schedulers") == (2 if gpu.name == "p100" else 4)
+    assert gpu.integer("sm.warp_lanes") == 32
+    assert gpu.number("power.limit_w") == POWER[gpu.name]
     assert (gpu.integer("banks.count"), gpu.integer("banks.width_bytes")) == (32, 4)
     assert gpu.compute_capability in CAPABILITY[gpu.architecture]
 
 
 def test_shared_memory_rules_of_the_architecture(gpu: Gpu) -> None:
-    volta = gpu.architecture == "volta"
+    early = gpu.architecture in BEFORE_AMPERE
     reserved = gpu.integer("sm.shared_reserved_bytes_per_block")
-    assert reserved == (0 if volta else 1024)
-    assert gpu.integer("sm.shared_unit_bytes") == (256 if volta else 128)
+    assert reserved == (0 if early else 1024)
+    assert gpu.integer("sm.shared_unit_bytes") == (256 if early else 128)
+    if gpu.architecture == "pascal":  # a block has 48 KiB and no opt-in
+        return
     # the largest block and what the system takes of it fill the SM exactly
     assert gpu.integer("sm.shared_bytes_per_block") + reserved == gpu.integer("sm.shared_bytes")
 
@@ -84,12 +114,27 @@ def test_memory_bandwidth_follows_from_clock_and_bus(gpu: Gpu) -> None:
 
 
 def test_tensor_cores_beat_the_fp16_pipe(gpu: Gpu) -> None:
+    if gpu.architecture == "pascal":
+        assert not gpu.has("peak.tensor_fp16_flops_per_s")
+        return
     ratio = gpu.number("peak.tensor_fp16_flops_per_s") / gpu.number("peak.fp16_flops_per_s")
     assert 3.5 < ratio < 8
 
 
 def test_memory_bandwidth_grows_with_the_years() -> None:
-    order = ["titan-v", "a6000", "v100", "a100-40", "a100-80", "h100-pcie", "h100-sxm", "h200"]
+    order = [
+        "l4",
+        "t4",
+        "titan-v",
+        "p100",
+        "a6000",
+        "v100",
+        "a100-40",
+        "a100-80",
+        "h100-pcie",
+        "h100-sxm",
+        "h200",
+    ]
     rated = [load_gpu(name).number("dram.bandwidth_bytes_per_s") for name in order]
     assert rated == sorted(rated)
 
@@ -111,6 +156,24 @@ def test_published_rates_are_below_what_the_hardware_can(gpu: Gpu) -> None:
             gpu.number("l1.bandwidth_bytes_per_cycle") * gpu.integer("gpu.sms") * gpu.number("clock.boost_hz")
         )
         assert 0.9 < gpu.number("l1.sustained_bandwidth_bytes_per_s") / widest < 1.0001
+
+
+def test_an_operation_costs_less_energy_in_each_newer_process() -> None:
+    order = ["p100", "v100", "a100-40", "h100-pcie"]
+    energy = [load_gpu(name).number("power.operation_energy") for name in order]
+    assert energy == sorted(energy, reverse=True)
+    assert load_gpu("t4").number("power.operation_energy") == load_gpu("v100").number(
+        "power.operation_energy"
+    )
+
+
+def test_the_l1_cache_is_what_shared_memory_leaves(gpu: Gpu) -> None:
+    """Turing always keeps 32 KiB for shared memory; Pascal's cache is a memory of its own."""
+    left = {"turing": 32 * 1024, "pascal": 64 * 1024}
+    if gpu.has("l1.cache_bytes"):
+        assert gpu.integer("l1.cache_bytes") == gpu.integer("l1.bytes") - left[gpu.architecture]
+    else:
+        assert gpu.architecture not in left
 
 
 def test_cache_geometry_divides(gpu: Gpu) -> None:

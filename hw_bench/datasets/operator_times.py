@@ -1,0 +1,87 @@
+"""Measured latencies of deep-learning operators: what every reader of such a set gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+OPERATORS: Final = ("linear", "bmm", "elementwise", "layernorm", "softmax")
+"""Families of operators; their work is derived from the shape in `models.operators`."""
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorTimes:
+    """One row a measurement; all arrays of shape ``(rows,)``.
+
+    ``operator`` is one of `OPERATORS` and ``variant`` the set's own name (``add``, ``gelu``). The shape: ``batch`` products
+    of an m x k by a k x n matrix for ``linear`` and ``bmm``; m rows of n values, batch and k 1, for all others. ``tensors``
+    are the operands of the full shape that are read or written. ``gpu`` names a description, ``blocks`` and
+    ``threads_per_block`` (0 where unknown) the launch of the kernel ``kernel``. ``skipped`` lists rows that could not be
+    used, with the reason.
+    """
+
+    path: Path
+    operator: NDArray[np.object_]
+    variant: NDArray[np.object_]
+    gpu: NDArray[np.object_]
+    kernel: NDArray[np.object_]
+    batch: NDArray[np.int64]
+    m: NDArray[np.int64]
+    n: NDArray[np.int64]
+    k: NDArray[np.int64]
+    tensors: NDArray[np.int64]
+    element_bytes: NDArray[np.int64]
+    blocks: NDArray[np.int64]
+    threads_per_block: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    skipped: tuple[tuple[str, str], ...]
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def take(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> OperatorTimes:
+        """The rows that ``which`` selects, by a mask or by their numbers."""
+        picked = {
+            f.name: getattr(self, f.name)[which] for f in fields(self) if f.name not in ("path", "skipped")
+        }
+        return OperatorTimes(path=self.path, skipped=self.skipped, **picked)
+
+    def labels(self) -> list[str]:
+        """A name for each row by which rows of two GPUs are matched: variant and shape."""
+        columns = zip(self.variant, self.batch, self.m, self.n, self.k, self.element_bytes, strict=True)
+        return [f"{v} {b}x{m}x{n}x{k} ({8 * e} bit)" for v, b, m, n, k, e in columns]
+
+
+def match(
+    times: OperatorTimes, source: str, target: str
+) -> tuple[OperatorTimes, OperatorTimes, tuple[str, ...]]:
+    """The rows that both GPUs have, in one order, and notes on what was left out or put together.
+
+    A shape measured more than once on one GPU is taken at the median of its times.
+    """
+    sides, notes = [], []
+    for gpu in (source, target):
+        own = times.take(np.flatnonzero(times.gpu == gpu))
+        groups: dict[str, list[int]] = {}
+        for i, label in enumerate(own.labels()):
+            groups.setdefault(label, []).append(i)
+        several = sum(len(rows) > 1 for rows in groups.values())
+        if several:
+            notes.append(f"{gpu}: {several} shapes measured more than once, taken at the median")
+        sides.append((own, groups))
+    (here, first), (there, second) = sides
+    common = sorted(set(first) & set(second))
+    for gpu, only in ((source, set(first) - set(second)), (target, set(second) - set(first))):
+        if only:
+            notes.append(f"{len(only)} shapes only on {gpu}, not used (such as {min(only)})")
+    picked = []
+    for own, groups in ((here, first), (there, second)):
+        rows = own.take(np.array([groups[label][0] for label in common], dtype=np.int64))
+        for i, label in enumerate(common):
+            rows.seconds[i] = np.median(own.seconds[groups[label]])
+        picked.append(rows)
+    return picked[0], picked[1], tuple(notes)
