@@ -30,6 +30,10 @@ ELAPSED: Final = "sm__cycles_elapsed.max"
 ACTIVE: Final = "sm__cycles_active.avg"
 WARPS: Final = "sm__warps_active.avg.per_cycle_active"
 WARPS_PERCENT: Final = "sm__warps_active.avg.pct_of_peak_sustained_active"
+PEAK_WARPS: Final = "sm__maximum_warps_avg_per_active_cycle"
+PEAK_WARPS_PERCENT: Final = "sm__maximum_warps_per_active_cycle_pct"
+GRID: Final = "launch__grid_size"
+BLOCK: Final = "launch__block_size"
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,15 @@ _NCU: Final = (
         "resident warps an SM, mean over its active cycles",
         (f"{WARPS_PERCENT} x warps that an SM can hold",),
     ),
+    Need(
+        "peak_warps",
+        PEAK_WARPS,
+        "warp",
+        "warps that the launch allows on an SM at a time; without it, the mean is taken",
+        (f"{PEAK_WARPS_PERCENT} x warps that an SM can hold",),
+    ),
+    Need("peak_warps", GRID, "", "blocks; a small grid keeps fewer warps on an SM than the launch allows"),
+    Need("peak_warps", BLOCK, "", "threads of a block"),
 )
 _NVPROF: Final = (
     Need("jobs", "shared_atom", "inst", "fetch-and-op warp-instructions of each SM"),

@@ -41,8 +41,9 @@ class AtomicQuantities:
     ``sm`` is the SM's index or `WHOLE_GPU`, and ``sms`` the SMs that the row adds up: 1, or all of the GPU. Summed over them:
     ``jobs`` and ``cas_jobs`` (warp-instructions), ``wavefronts`` (passes over the banks), ``thread_operations``; the last two
     are NaN where unknown, never both. For each SM (the mean): ``elapsed_cycles`` from the kernel's start to its end,
-    ``active_cycles`` with at least one warp, ``mean_active_warps`` over the active cycles. ``derivation`` says in words
-    where each quantity comes from; ``row`` is the file's row of the launch.
+    ``active_cycles`` with at least one warp, ``mean_active_warps`` over the active cycles; ``peak_warps``, the most that an SM
+    has at a time, NaN where unknown. ``derivation`` says in words where each quantity comes from; ``row`` is the file's row
+    of the launch.
     """
 
     kernel: NDArray[np.object_]
@@ -56,6 +57,7 @@ class AtomicQuantities:
     elapsed_cycles: Floats
     active_cycles: Floats
     mean_active_warps: Floats
+    peak_warps: Floats
     derivation: NDArray[np.object_]
     row: NDArray[np.int64]
     skipped: tuple[SkippedKernel, ...] = ()
@@ -180,6 +182,7 @@ def _whole(pivot: Pivot, gpu: Gpu | None) -> Found:
         "elapsed_cycles": elapsed,
         "active_cycles": active,
         "mean_active_warps": warps,
+        "peak_warps": _peak(pivot, sms, room),
     }
     return _checked(pivot, choices, sms, gpu, jobs.value == 0)
 
@@ -211,6 +214,13 @@ def _each_sm(pivot: Pivot, totals: Pivot, gpu: Gpu | None) -> Found:
             by_group[totals.group[inside]] = totals.get(name, units)[inside]
         return by_group[pivot.group] * share
 
+    peak = np.full(len(pivot), np.nan)
+    if len(totals):
+        by_group = np.full(max(len(all_jobs), int(totals.group.max()) + 1), np.nan)
+        by_group[totals.group] = _peak(
+            totals, np.full(len(totals), np.nan), np.full(len(totals), np.nan)
+        ).value
+        peak = by_group[pivot.group]
     lanes = _ratio(get("thread_inst_executed", _INST), get("inst_executed", _INST))
     choices = {
         "jobs": jobs,
@@ -231,9 +241,25 @@ def _each_sm(pivot: Pivot, totals: Pivot, gpu: Gpu | None) -> Found:
         "elapsed_cycles": elapsed,
         "active_cycles": Choice(pivot, ("active_cycles", active_cycles), ("elapsed cycles", elapsed.value)),
         "mean_active_warps": warps,
+        "peak_warps": Choice(pivot, ("the whole GPU's", peak)),
     }
     none = (all_jobs[pivot.group] == 0) & ~jobs.missing
     return _checked(pivot, choices, np.ones(len(pivot)), gpu, none)
+
+
+def _peak(pivot: Pivot, sms: Floats, room: Floats) -> Choice:
+    """The most warps of an SM at a time: what the launch allows, or what the grid has for each SM if that is less."""
+    get = pivot.get
+    allowed = Choice(
+        pivot,
+        (needs.PEAK_WARPS, get(needs.PEAK_WARPS, ("warp", "warp/cycle", ""))),
+        (f"{needs.PEAK_WARPS_PERCENT} x {_ROOM}", get(needs.PEAK_WARPS_PERCENT, ("%",)) / 100 * room),
+    ).value
+    blocks, threads = get(needs.GRID, ("", "block")), get(needs.BLOCK, ("", "thread"))
+    grid = np.ceil(blocks / sms) * np.ceil(threads / 32)
+    return Choice(
+        pivot, ("the launch's, at most the grid's", np.minimum(allowed, grid)), ("the launch's", allowed)
+    )
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
@@ -302,6 +328,7 @@ def _checked(
         elapsed_cycles=choices["elapsed_cycles"].value[keep],
         active_cycles=choices["active_cycles"].value[keep],
         mean_active_warps=choices["mean_active_warps"].value[keep],
+        peak_warps=choices["peak_warps"].value[keep],
         derivation=_derivations(choices, keep),
         row=pivot.profile.rows[pivot.first[keep]],
     )

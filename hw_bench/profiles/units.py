@@ -99,6 +99,16 @@ _NCU_BASES: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
+_LAUNCH_NAMES: Final[tuple[tuple[str, str], ...]] = (
+    (r"launch__(?:grid|block)_size|launch__sm_count|launch__waves_per_multiprocessor", ""),
+    (r"launch__thread_count", "thread"),
+    (r"launch__registers_per_thread\w*", "register/thread"),
+    (r"launch__shared_mem_per_block\w*", "byte/block"),
+    (r"launch__occupancy_limit_\w+", "block"),
+)
+"""As Nsight Compute 2021 to 2024 print them."""
+
+
 @functools.cache
 def unit_of_name(counter: str) -> str:
     """The base unit that a counter's name implies; `UNKNOWN_UNIT` where it implies none.
@@ -116,8 +126,12 @@ def unit_of_name(counter: str) -> str:
         return "%"
     if "ratio" in rollups:
         return ""
-    if stem.startswith(("launch__", "device__")):
+    if stem.startswith("launch__"):
+        return next((unit for pattern, unit in _LAUNCH_NAMES if re.fullmatch(pattern, stem)), UNKNOWN_UNIT)
+    if stem.startswith("device__"):
         return "" if stem.endswith("_count") else UNKNOWN_UNIT
+    if stem == "sm__maximum_warps_avg_per_active_cycle":
+        return "warp"
     if stem.endswith("per_inst_executed"):
         return ""
     quantity = stem.partition("__")[2]

@@ -23,8 +23,10 @@ _SOURCE: Final = re.compile(
     r'\s*//## File "(?P<file>[^"]*)", line (?P<line>\d+)'
     r'(?: inlined at "(?P<outer>[^"]*)", line (?P<outer_line>\d+))?'
 )
-_ANNOTATION: Final = re.compile(r"\s+[&?][^\s,]+")
-"""Newer disassemblers append scheduling notes (``&wr=0x0 ?trans1``) to the operands."""
+_ANNOTATION: Final = re.compile(r"\s+[&?](?:\{[^}]*\}|[^\s,{])+")
+"""Newer disassemblers append scheduling notes (``&wr=0x0 &req={2,1} ?trans1``) to the operands."""
+_PAIR: Final = re.compile(r"^(\s*/\*[0-9a-f]{4,}\*/\s+)\{(.*)$|^(\s*/\*[0-9a-f]{4,}\*/\s+[^;]*?)\s*\}\s*$")
+"""Before Volta two instructions may issue together: ``{`` precedes the first, ``}`` stands for the second's semicolon."""
 
 
 def parse_listing(text: str, where: str = "listing") -> tuple[Function, ...]:
@@ -35,6 +37,8 @@ def parse_listing(text: str, where: str = "listing") -> tuple[Function, ...]:
     """
     reader = _Reader(where)
     for number, line in enumerate(text.splitlines(), start=1):
+        if match := _PAIR.match(line):
+            line = match[1] + match[2] if match[1] else match[3] + " ;"
         reader.read(line, number)
     return reader.finish()
 

@@ -80,10 +80,12 @@ def assemble(
 
 
 def disassemble(cubin: bytes | Path, tool: Tool | None = None) -> tuple[Function, ...]:
-    """All functions of a cubin, with encodings, and source lines where it has them."""
-    tool = tool or find_nvdisasm(architecture=read_cubin(cubin).architecture)
+    """All functions of a cubin, with source lines where it has them, and with encodings if they are Volta's or later."""
+    architecture = read_cubin(cubin).architecture
+    tool = tool or find_nvdisasm(architecture=architecture)
+    encodings = ["-hex"] if int(architecture.removeprefix("sm_")) >= 70 else []
     with _as_file(cubin) as path:
-        text = _run(tool, ["-c", "-hex", "-gi", str(path)], str(path))
+        text = _run(tool, ["-c", *encodings, "-gi", str(path)], str(path))
     return parse_listing(text, str(path))
 
 

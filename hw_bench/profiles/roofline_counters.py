@@ -1,0 +1,251 @@
+"""Reading a kernel's work counter by counter: which names will do for each quantity, in which order, and what is flagged."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hw_bench.descriptions import Gpu
+from hw_bench.profiles.kernel_work import PRECISIONS, Floats, add_flag, object_array
+from hw_bench.profiles.pivot import Choice, Pivot
+
+SECTOR_BYTES: Final = 32
+PASS_BYTES: Final = 128
+"""What shared memory delivers in one pass: 32 banks of 4 bytes (CUDA C++ Programming Guide, chapter Compute Capabilities)."""
+
+_INST, _CYCLE, _BYTE, _SECOND = ("inst",), ("cycle",), ("byte",), ("second",)
+_PASSES, _ANY = ("", "wavefront", "inst"), ("", "byte", "sector")
+_LETTERS: Final = {"fp16": "h", "fp32": "f", "fp64": "d"}
+_NVPROF_LETTERS: Final = {"fp16": "hp", "fp32": "sp", "fp64": "dp"}
+
+TENSOR_FLOPS_PER_INSTRUCTION: Final = {"7.0": 512, "7.5": 2048, "8.0": 4096, "8.6": 4096, "8.9": 4096}
+"""FLOPs of one half-precision tensor instruction of a warp. 7.0: Yang et al. 2020, section II (HMMA.884 in four steps);
+7.5: HMMA.1688, 8.x: HMMA.16816, by the shapes of ``mma`` in the PTX ISA. A TF32 instruction does half as much."""
+
+
+class CounterReader:
+    """Reads one quantity after the other and collects the flags, shape (launches,)."""
+
+    def __init__(self, pivot: Pivot, gpu: Gpu | None) -> None:
+        self.pivot = pivot
+        self.gpu = gpu
+        self.flags: NDArray[np.object_] = object_array([()] * len(pivot))
+
+    def flag(self, which: NDArray[np.bool_], note: str) -> None:
+        self.flags = add_flag(self.flags, which, note)
+
+    def choose(self, *sources: tuple[str, Floats], plain: int = 1) -> Floats:
+        """The first source that has the number; all but the first ``plain`` are flagged."""
+        choice = Choice(self.pivot, *sources)
+        for i in range(plain, len(sources)):
+            self.flag(choice.source == i, choice.labels[i])
+        return choice.value
+
+    def first(self, names: tuple[str, ...], units: tuple[str, ...]) -> Floats:
+        return Choice(self.pivot, *((n, self.pivot.get(n, units)) for n in names)).value
+
+    def time(self) -> tuple[Floats, Floats, Floats]:
+        """(seconds, cycles, clock in Hz)."""
+        get = self.pivot.get
+        stems = (
+            "sm__cycles_elapsed.max",
+            "sm__cycles_elapsed.avg",
+            "smsp__cycles_elapsed.avg",
+            "gpc__cycles_elapsed.max",
+        )
+        cycles = self.first((*stems, "Elapsed Cycles"), _CYCLE)
+        rates = tuple(
+            f"{s}.avg.per_second"
+            for s in ("sm__cycles_elapsed", "smsp__cycles_elapsed", "gpc__cycles_elapsed")
+        )
+        said = self.first((*rates, "SM Frequency"), ("cycle/second",))
+        rated = np.full(
+            len(self.pivot), np.nan if self.gpu is None else float(self.gpu.number("clock.sm_hz"))
+        )
+        name = "" if self.gpu is None else self.gpu.name
+        seconds = self.choose(
+            ("", get("gpu__time_duration.sum", _SECOND)),
+            ("", get("gpu__time_duration.avg", _SECOND)),
+            ("", get("Duration", _SECOND)),
+            ("time from cycles and the clock while it ran", cycles / np.where(said > 0, said, np.nan)),
+            ("time from the column Time, in seconds", get("Time", ("", "second"))),
+            (f"time from cycles at the clock of {name}'s description", cycles / rated),
+            plain=3,
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            clock = np.where(np.isnan(said), cycles / seconds, said)
+        clock = np.where(np.isfinite(clock) & (clock > 0), clock, np.nan)
+        return seconds, np.where(cycles > 0, cycles, np.nan), clock
+
+    def operations(self, operation: str, cycles: Floats) -> Floats:
+        """Thread operations by precision, (launches, 3); NaN where not counted."""
+        get = self.pivot.get
+        columns = []
+        for precision in PRECISIONS:
+            stem = f"sass_thread_inst_executed_op_{_LETTERS[precision]}{operation}_pred_on.sum"
+            value = self.choose(
+                ("", get(f"smsp__{stem}", _INST)),
+                ("", get(f"sm__{stem}", _INST)),
+                ("", get(f"flop_count_{_NVPROF_LETTERS[precision]}_{operation}", ("flop", "inst", ""))),
+                (
+                    "operations from their rate a cycle",
+                    get(f"smsp__{stem}.per_cycle_elapsed", ("inst/cycle",)) * cycles,
+                ),
+                plain=3,
+            )
+            columns.append(value)
+        found = np.stack(columns, axis=1)
+        known = ~np.isnan(found)
+        for i, precision in enumerate(PRECISIONS):
+            self.flag(known.any(axis=1) & ~known[:, i], f"{precision} operations were not counted")
+        return found
+
+    def tensor(self) -> Floats:
+        """FLOPs of tensor cores; NaN where there are some that nobody can tell."""
+        names = tuple(
+            f"{u}__inst_executed_pipe_tensor{o}.sum" for o in ("", "_op_hmma") for u in ("sm", "smsp")
+        )
+        instructions = self.first(names, _INST)
+        device = self.pivot.profile.device.compute_capability
+        capability = self.gpu.compute_capability if self.gpu is not None else device
+        each = TENSOR_FLOPS_PER_INSTRUCTION.get(capability or "", np.nan)
+        some = instructions > 0
+        if np.isnan(each):
+            self.flag(
+                some, f"tensor operations cannot be told from instructions at compute capability {capability}"
+            )
+        else:
+            self.flag(some, f"tensor operations taken as {each:g} FLOPs an instruction (half precision)")
+        return np.where(some, instructions * each, np.where(np.isnan(instructions), 0.0, instructions))
+
+    def traffic(self, seconds: Floats) -> tuple[Floats, Floats, Floats]:
+        """Bytes that traverse L1, L2 and DRAM; NaN and a flag where a level was not counted."""
+        get = self.pivot.get
+
+        def total(*names: str) -> Floats:
+            counted = [get(n, ("transaction", "sector", "")) for n in names]
+            return np.asarray(np.sum(counted, axis=0) * SECTOR_BYTES)
+
+        lsu = [
+            f"l1tex__t_sectors_pipe_lsu_mem_{m}_op_{o}.sum" for m in ("global", "local") for o in ("ld", "st")
+        ]
+        old_l1 = (
+            "gld_transactions",
+            "gst_transactions",
+            "local_load_transactions",
+            "local_store_transactions",
+        )
+        per_second = ("byte/second",)
+        l1 = self.choose(
+            ("", get("l1tex__t_bytes.sum", _BYTE)),
+            ("", get("l1tex__t_sectors.sum", ("sector",)) * SECTOR_BYTES),
+            ("L1 bytes from the sectors of loads and stores", total(*lsu)),
+            ("L1 bytes from nvprof's transactions", total(*old_l1)),
+            ("L1 bytes from their rate", get("l1tex__t_bytes.sum.per_second", per_second) * seconds),
+            plain=2,
+        )
+        l2 = self.choose(
+            ("", get("lts__t_bytes.sum", _BYTE)),
+            ("", get("lts__t_sectors.sum", ("sector",)) * SECTOR_BYTES),
+            ("L2 bytes from nvprof's transactions", total("l2_read_transactions", "l2_write_transactions")),
+            ("L2 bytes from their rate", get("lts__t_bytes.sum.per_second", per_second) * seconds),
+            plain=2,
+        )
+        read_write = get("dram__bytes_read.sum", _BYTE) + get("dram__bytes_write.sum", _BYTE)
+        dram = self.choose(
+            ("", get("dram__bytes.sum", _BYTE)),
+            ("", read_write),
+            ("", get("dram_read_bytes", _BYTE) + get("dram_write_bytes", _BYTE)),
+            (
+                "DRAM bytes from nvprof's transactions",
+                total("dram_read_transactions", "dram_write_transactions"),
+            ),
+            ("DRAM bytes from their rate", get("dram__bytes.sum.per_second", per_second) * seconds),
+            plain=3,
+        )
+        for name, values in (("L1", l1), ("L2", l2), ("DRAM", dram)):
+            self.flag(np.isnan(values), f"no bytes at {name}: the level is left out")
+        return l1, l2, dram
+
+    def stored(self) -> Floats:
+        """Bytes of the sectors that global stores write."""
+        sectors = self.pivot.get("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", ("sector",))
+        old = self.pivot.get("gst_transactions", ("transaction", ""))
+        return Choice(self.pivot, ("", sectors), ("", old)).value * SECTOR_BYTES
+
+    def shared(self) -> tuple[Floats, Floats]:
+        """(wavefronts, ideal wavefronts) of shared memory; 0 where nothing was counted.
+
+        The sum over kinds of access goes first: ``..._mem_shared.sum`` also counts a pass for each warp of kernels that use
+        no shared memory.
+        """
+        get = self.pivot.get
+        stem = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
+        kinds = np.sum([get(f"{stem}_op_{o}.sum", _PASSES) for o in ("ld", "st", "atom")], axis=0)
+        loads, stores = (get(f"shared_{o}_transactions", ("transaction",)) for o in ("load", "store"))
+        wavefronts = self.choose(
+            ("", kinds),
+            ("", get(f"{stem}.sum", _PASSES)),
+            ("", loads + stores),
+            ("", self.pivot.nothing()),
+            plain=4,
+        )
+        conflicts = get("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum", _PASSES)
+        ideal = Choice(
+            self.pivot,
+            ("", get("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_ideal.sum", _PASSES)),
+            ("", np.maximum(wavefronts - conflicts, 0.0)),
+            ("", wavefronts),
+        ).value
+        wavefronts = np.where(np.isnan(wavefronts), 0.0, wavefronts)
+        return wavefronts, np.minimum(np.where(np.isnan(ideal), 0.0, ideal), wavefronts)
+
+    def shared_bytes(self, ideal: Floats) -> Floats:
+        """Bytes that threads accessed in shared memory; where not counted, those of full passes."""
+        counted = self.pivot.get("smsp__sass_data_bytes_mem_shared.sum", _BYTE)
+        return Choice(self.pivot, ("", counted), ("", ideal * PASS_BYTES)).value
+
+    def instructions(self) -> tuple[Floats, Floats]:
+        """(warp-instructions, their active threads)."""
+        get = self.pivot.get
+        warp = self.first(("smsp__inst_executed.sum", "sm__inst_executed.sum", "inst_executed"), _INST)
+        ratio = get("smsp__thread_inst_executed_per_inst_executed.ratio", ("", "thread", "inst", "ratio"))
+        threads = Choice(
+            self.pivot,
+            ("", self.first(("smsp__thread_inst_executed.sum", "sm__thread_inst_executed.sum"), _INST)),
+            ("", get("thread_inst_executed", _INST)),
+            ("", warp * ratio),
+        ).value
+        return warp, threads
+
+    def launch(self) -> dict[str, Floats]:
+        """The launch's grid, block, registers and shared memory."""
+        count, registers = ("", "block", "thread"), ("register/thread", "")
+        size = ("byte/block", "byte", "")
+        get = self.pivot.get
+        static = self.first(("launch__shared_mem_per_block_static", "Static Shared Memory Per Block"), size)
+        dynamic = self.first(
+            ("launch__shared_mem_per_block_dynamic", "Dynamic Shared Memory Per Block"), size
+        )
+        parts = static + dynamic
+        whole = get("launch__shared_mem_per_block", size)
+        return {
+            "blocks": self.first(("launch__grid_size", "Grid Size"), count),
+            "threads_per_block": self.first(("launch__block_size", "Block Size"), count),
+            "registers_per_thread": self.first(
+                ("launch__registers_per_thread", "Registers Per Thread"), registers
+            ),
+            "shared_bytes_per_block": np.where(np.isnan(parts), whole, parts),
+        }
+
+    def dram_peak(self, dram: Floats, seconds: Floats) -> Floats:
+        """The rated bandwidth that the profile's own percentage implies, where the percentage is at least 20 (rounded to 0.01)."""
+        names = tuple(
+            f"{n}.pct_of_peak_sustained_elapsed"
+            for n in ("dram__bytes.sum", "dram__throughput.avg", "gpu__dram_throughput.avg")
+        )
+        percent = self.first(names, ("%",))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(percent >= 20, dram / seconds / (percent / 100), np.nan)

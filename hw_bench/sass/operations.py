@@ -1,0 +1,106 @@
+"""Which machine instructions are floating-point operations, as the profiler counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Final, Literal
+
+from hw_bench.sass.instruction import Instruction
+
+Precision = Literal["fp16", "fp32", "fp64"]
+PRECISIONS: Final[tuple[Precision, ...]] = ("fp16", "fp32", "fp64")
+
+_LETTER: Final[dict[Precision, str]] = {"fp16": "h", "fp32": "f", "fp64": "d"}
+_PACKED_HALF: Final = {"HADD2": "hadd", "HMUL2": "hmul", "HFMA2": "hfma"}
+_TENSOR: Final = ("HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "OMMA", "HGMMA", "IGMMA", "QGMMA", "BGMMA")
+
+
+@dataclass(frozen=True)
+class OperationCounts:
+    """Executed instructions by kind, a lane; the fields are named as Nsight Compute names the operations.
+
+    Static counts are whole numbers, weighted ones need not be. The packed single-precision forms of Blackwell count twice.
+    ``special`` counts ``MUFU`` (reciprocals, roots, logarithms, ...), which no profiler counts as floating-point operations,
+    and ``tensor`` the instructions of the tensor cores.
+    """
+
+    fadd: float = 0
+    fmul: float = 0
+    ffma: float = 0
+    dadd: float = 0
+    dmul: float = 0
+    dfma: float = 0
+    hadd: float = 0
+    hmul: float = 0
+    hfma: float = 0
+    special: float = 0
+    tensor: float = 0
+
+    def __add__(self, other: OperationCounts) -> OperationCounts:
+        return OperationCounts(*(a + b for a, b in zip(self.values, other.values, strict=True)))
+
+    def __mul__(self, times: float) -> OperationCounts:
+        return OperationCounts(*(times * value for value in self.values))
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        return tuple(getattr(self, f.name) for f in fields(self))
+
+    def flops(self, precision: Precision) -> float:
+        """Floating-point operations a lane; a fused multiply-add is two, and a packed half instruction counts as one lane."""
+        letter = _LETTER[precision]
+        adds, muls, fmas = (getattr(self, f"{letter}{kind}") for kind in ("add", "mul", "fma"))
+        return float(adds + muls + 2 * fmas)
+
+    def difference(self, other: OperationCounts) -> str:
+        """In words what ``other`` has more or fewer: ``2 ffma more, 1 fmul fewer``; empty where they agree."""
+        told = []
+        for f in fields(self):
+            more = getattr(other, f.name) - getattr(self, f.name)
+            if more:
+                told.append(f"{abs(more):g} {f.name} {'more' if more > 0 else 'fewer'}")
+        return ", ".join(told)
+
+
+def moves_a_constant(instruction: Instruction) -> bool:
+    """Whether a packed half multiply-add only loads a constant (``HFMA2.MMA R5, -RZ, RZ, 0, 1``), as compilers for
+    ``sm_75`` and up write it to spare the integer pipe."""
+    if instruction.opcode != "HFMA2" or len(instruction.operands) < 3:
+        return False
+    return all(o.text.lstrip("-").split(".")[0] == "RZ" for o in instruction.operands[1:3])
+
+
+def kind_of(instruction: Instruction) -> tuple[str, int] | None:
+    """The field of `OperationCounts` that an instruction counts in, and how often; None for all others."""
+    opcode = instruction.opcode.removesuffix("_32I").removesuffix("32I")
+    if instruction.never_executed:
+        return None
+    if opcode in _PACKED_HALF:
+        return None if moves_a_constant(instruction) else (_PACKED_HALF[opcode], 1)
+    if opcode in ("FADD2", "FMUL2", "FFMA2"):
+        return opcode[:-1].lower(), 2
+    if opcode in ("FADD", "FMUL", "FFMA", "DADD", "DMUL", "DFMA"):
+        return opcode.lower(), 1
+    if opcode == "MUFU":
+        return "special", 1
+    if opcode.startswith(_TENSOR):
+        return "tensor", 1
+    return None
+
+
+def count_operations(instructions: Iterable[Instruction]) -> OperationCounts:
+    """Each instruction once; those that can never execute not at all."""
+    counts: dict[str, int] = {}
+    for instruction in instructions:
+        kind = kind_of(instruction)
+        if kind is not None:
+            counts[kind[0]] = counts.get(kind[0], 0) + kind[1]
+    return OperationCounts(**counts)
+
+
+def special_function(instruction: Instruction) -> str | None:
+    """``RCP``, ``RSQ``, ``LG2``, ... of a ``MUFU``; ``RCP64H`` and its like are the double-precision seeds."""
+    if instruction.opcode != "MUFU" or instruction.never_executed:
+        return None
+    return instruction.modifiers[0] if instruction.modifiers else "MUFU"
