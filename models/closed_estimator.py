@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
 
 from hw_bench.errors import SmlabError
+from models.population_mixture import SAME, Mixture
 from models.service_table import ServiceTable
 
 Floats = NDArray[np.float64]
@@ -60,6 +60,7 @@ def estimate_closed(
     e: ArrayLike,
     cas_share: ArrayLike,
     table: ServiceTable,
+    peak_warps: ArrayLike | None = None,
 ) -> ClosedEstimate:
     """Estimate utilization and queue length of many kernels at once.
 
@@ -70,13 +71,16 @@ def estimate_closed(
         e: lanes serialised per job, 1 to the table's most.
         cas_share: the share of compare-and-swap among the jobs, 0 to 1.
         table: service times, best of form ``looped``.
+        peak_warps: the most warps resident at a time, at most what ``table`` has; where it exceeds ``warps``, they ran out towards
+            the end (`models.population_mixture`). NaN or less than ``warps``: taken as ``warps``.
 
     Raises:
         SmlabError: a value outside its range, naming the argument and the first kernel that has it.
     """
     given = [np.asarray(x, dtype=np.float64) for x in (jobs, elapsed_cycles, warps, e, cas_share)]
+    given.append(given[2] if peak_warps is None else np.asarray(peak_warps, dtype=np.float64))
     shape = np.broadcast_shapes(*(x.shape for x in given), (1,))
-    count, elapsed, population, lanes, share = (np.broadcast_to(x, shape).ravel() for x in given)
+    count, elapsed, population, lanes, share, peak = (np.broadcast_to(x, shape).ravel() for x in given)
     _check("jobs", count, count >= 0, "0 or more")
     _check("elapsed_cycles", elapsed, elapsed > 0, "above 0")
     _check(
@@ -84,11 +88,16 @@ def estimate_closed(
     )
     _check("e", lanes, (lanes >= 1) & (lanes <= table.e_max), f"1 to {table.e_max}")
     _check("cas_share", share, (share >= 0) & (share <= 1), "0 to 1")
-    parts = [
-        _solve(count[i], elapsed[i], population[i], service_by_load(table, population[i], lanes[i], share[i]))
-        for i in (slice(k, k + CHUNK) for k in range(0, len(count), CHUNK))
-    ]
-    return ClosedEstimate(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    peak = np.fmax(peak, population)
+    _check("peak_warps", peak, peak <= np.ceil(table.n_max), f"at most {table.n_max}")
+    # Kernels whose warps run out cost several times as much: they are solved apart.
+    order = np.argsort(peak > population * (1 + SAME), kind="stable")
+    parts = []
+    for chosen in np.array_split(order, max(1, -(-len(order) // CHUNK))):
+        service = service_by_load(table, peak[chosen], lanes[chosen], share[chosen])
+        parts.append(_solve(count[chosen], elapsed[chosen], population[chosen], peak[chosen], service))
+    back = np.argsort(order)
+    return ClosedEstimate(*(np.concatenate(column)[back] for column in zip(*parts, strict=True)))
 
 
 def service_by_load(table: ServiceTable, warps: Floats, e: Floats, cas_share: Floats) -> Floats:
@@ -105,56 +114,29 @@ def _check(name: str, values: Floats, good: NDArray[np.bool_], expected: str) ->
         raise SmlabError.at(f"{name} of kernel {first}", "out of range", float(values[first]), expected)
 
 
-class _Populations:
-    """W warps as a mixture of the whole populations below and above, and the network's answers for a think time."""
-
-    def __init__(self, warps: Floats, service: Floats) -> None:
-        self.service = service
-        self.loads = np.arange(service.shape[1] + 1, dtype=np.float64)
-        log_service = np.concatenate([np.zeros((len(warps), 1)), np.cumsum(np.log(service), axis=1)], axis=1)
-        below = np.floor(warps)
-        self.members: list[tuple[Floats, Floats, Floats]] = []
-        for population, weight in ((below, 1 - (warps - below)), (np.ceil(warps), warps - below)):
-            thinking = population[:, None] - self.loads
-            fixed = np.where(thinking >= 0, log_service - gammaln(np.maximum(thinking, 0) + 1), -np.inf)
-            self.members.append((weight, np.maximum(thinking, 0), fixed))
-
-    def answers(self, think: Floats) -> tuple[Floats, Floats, Floats]:
-        """Throughput, probability that the server is busy, and mean number at it: p(j) ~ Z^(N-j) / (N-j)! prod S(i)."""
-        throughput, busy, queue = (np.zeros(len(think)) for _ in range(3))
-        with np.errstate(divide="ignore"):
-            log_think = np.log(think)[:, None]
-        for weight, thinking, fixed in self.members:
-            # Z = 0 leaves only the state in which nobody thinks: 0 * log 0 counts as 0.
-            powers = np.zeros_like(fixed)
-            np.multiply(thinking, log_think, out=powers, where=thinking > 0)
-            log_p = fixed + powers
-            p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
-            p /= p.sum(axis=1, keepdims=True)
-            throughput += weight * (p[:, 1:] / self.service).sum(axis=1)
-            busy += weight * p[:, 1:].sum(axis=1)
-            queue += weight * (p @ self.loads)
-        return throughput, busy, queue
-
-
-def _solve(jobs: Floats, elapsed: Floats, warps: Floats, service: Floats) -> tuple[Floats, ...]:
-    network = _Populations(warps, service)
+def _solve(jobs: Floats, elapsed: Floats, warps: Floats, peak: Floats, service: Floats) -> tuple[Floats, ...]:
+    network = Mixture(warps, peak, service)
     counted = jobs / elapsed
-    most = network.answers(np.zeros(len(jobs)))[0]
+    full = network.saturated()
+    most = full[0]
     idle, saturated = counted <= NO_JOBS, counted >= most
     searched = ~idle & ~saturated
     target = np.where(searched, counted, most / 2)
 
     def excess(think: Floats) -> Floats:
         """W / X(Z) - W / X: by the response-time law it is Z + R(Z) - W / X, which grows with Z at a slope near 1."""
-        found: Floats = warps / network.answers(think)[0] - warps / target
-        return found
+        return warps / network.answers(think)[0] - warps / target
 
-    think = np.where(searched, _root(excess, np.zeros(len(jobs)), warps / target), 0.0)
-    _, busy, queue = network.answers(think)
-    busy, queue = np.where(idle, 0.0, busy), np.where(idle, 0.0, queue)
+    think = _root(excess, np.zeros(len(jobs)), warps / target, warps / most - warps / target)
+    answers = network.answers(think)
+    think = np.where(searched, think, 0.0)
+    busy, queue = (
+        np.where(idle, 0.0, np.where(searched, found, at_full))
+        for found, at_full in zip(answers[1:], full[1:], strict=True)
+    )
     think = np.where(idle, np.inf, think)
-    inside = np.arange(1, service.shape[1] + 1) <= np.ceil(warps)[:, None]
+    busy = np.minimum(busy, 1.0)  # weights add up to 1 but for rounding
+    inside = np.arange(1, service.shape[1] + 1) <= np.ceil(peak)[:, None]
     least = np.where(inside, service, np.inf).min(axis=1)
     greatest = np.where(inside, service, -np.inf).max(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -170,9 +152,12 @@ def _solve(jobs: Floats, elapsed: Floats, warps: Floats, service: Floats) -> tup
     )
 
 
-def _root(function: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
-    """The zero of an increasing function in [low, high], elementwise: false position with Illinois' halving."""
-    f_low, f_high = function(low), function(high)
+def _root(function: Callable[[Floats], Floats], low: Floats, high: Floats, f_low: Floats) -> Floats:
+    """The zero of an increasing function in [low, high], elementwise: false position with Illinois' halving.
+
+    ``f_low`` is the function at ``low``, where it may not be able to tell it.
+    """
+    f_high = function(high)
     replaced = np.zeros(len(low))  # the end that was replaced last: +1 high, -1 low
     x = high
     for _ in range(MOST_STEPS):

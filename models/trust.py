@@ -10,9 +10,12 @@ it serves every GPU with a service table:
 - an estimate's *residual*: (truth - estimate) / (ceiling - floor). Its quantiles, in bins of what counters see, give the
   interval: split-conformal prediction with the local scale ceiling - floor (J. Lei, M. G'Sell, A. Rinaldo, R. Tibshirani,
   L. Wasserman, "Distribution-free predictive inference for regression", JASA 113, 2018, Section 5.2).
-- the families of the campaign are pooled with equal weight. What that is worth for kernels of other families is judged, not
-  assumed: ``left_out`` says how many of a family's 90 % intervals hold when that family is left out, and `smlab validate` counts
-  them on families that the map has never seen.
+- the families of the campaign are pooled with equal weight, and a kernel of a new family is less like them than they are like
+  themselves. So the quantiles for a level are taken further out, until intervals made without a family hold that level's
+  share of its kernels, on the mean over the families (families, not kernels, being what is drawn at random: R. Dunn,
+  L. Wasserman, A. Ramdas, "Distribution-free prediction sets for two-layer hierarchical models", JASA 118, 2023).
+  ``left_out`` says how many of each family's 90 % intervals then hold, and `smlab validate` counts them on families that the
+  map has never seen.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ from models.service_table import ServiceTable
 
 Floats = NDArray[np.float64]
 
-VERSION: Final = 1
+VERSION: Final = 2
 PATH: Final = Path(__file__).with_name("trust_map.json")
 MAKE: Final = "python -m validation.campaign --out models/trust_map.json"
 
@@ -96,18 +99,23 @@ def estimate_all(
     cas_share: ArrayLike,
     looped: ServiceTable,
     batch: ServiceTable | None = None,
+    peak_warps: ArrayLike | None = None,
 ) -> Estimates:
     """All estimators on the same counters, arrays (kernels,) as for `estimate_closed`; those on ``batch`` if it is given.
 
     Kernels with no jobs or no warps are not meant to come here: `SmlabError`.
     """
-    given = (np.asarray(x, dtype=np.float64).ravel() for x in (jobs, active_cycles, warps, e, cas_share))
-    jobs, active, warps, e, share = np.broadcast_arrays(*given)
-    closed = estimate_closed(jobs, active, warps, e, share, looped)
+    peak_warps = warps if peak_warps is None else peak_warps
+    given = (
+        np.asarray(x, dtype=np.float64).ravel()
+        for x in (jobs, active_cycles, warps, e, cas_share, peak_warps)
+    )
+    jobs, active, warps, e, share, peak = np.broadcast_arrays(*given)
+    closed = estimate_closed(jobs, active, warps, e, share, looped, peak)
     utilization = {CLOSED: closed.utilization}
     if batch is not None:
         utilization[OCCUPANCY] = jobs * batch.service_cycles(warps, e, warps * share) / active
-        utilization[CLOSED_BATCH] = estimate_closed(jobs, active, warps, e, share, batch).utilization
+        utilization[CLOSED_BATCH] = estimate_closed(jobs, active, warps, e, share, batch, peak).utilization
     full = float(looped.n_max)
     at_full, alone = looped.service_cycles(full, e, full * share), looped.service_cycles(1.0, e, share)
     throughput = jobs / active
@@ -129,6 +137,9 @@ def estimate_all(
 
 BINNED: Final = ("saturation", "demand", "warps")
 """The features that the map tells kernels apart by."""
+
+LEVELS: Final = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
+"""Levels at which `Quantiles.pooled` is known, as far as the map reaches; 0 is 0, and between them it is interpolated."""
 
 RANGED: Final = ("warps", "jobs", "jobs_per_warp", "spread", "demand", "saturation")
 """The features in which a kernel must be within the campaign's range."""
@@ -157,11 +168,18 @@ class Interval:
 class Quantiles:
     """Residuals of one estimator: ``quantiles[bin][k]`` at ``probabilities[k]`` of the map.
 
+    ``pooled[i]`` is the level to take of the pooled families for level `LEVELS` [i] on a new one; it ends where the map does.
     ``left_out``: by family, the percentage of its kernels that a 90 % interval of the other families covers.
     """
 
     quantiles: tuple[tuple[float, ...], ...]
+    pooled: tuple[float, ...]
     left_out: dict[str, float]
+
+    def pooled_level(self, level: float) -> float:
+        """The level to take of the pooled families."""
+        known = LEVELS[: len(self.pooled)]
+        return float(np.interp(level, (0.0, *known), (0.0, *self.pooled)))
 
 
 @dataclass(frozen=True)
@@ -208,21 +226,26 @@ class TrustMap:
         """
         if estimator not in self.estimators:
             raise SmlabError.at("estimator", "not in the trust map", estimator, ", ".join(self.estimators))
-        most = 1 - 2 * self.probabilities[0]
+        quantiles = self.estimators[estimator]
+        most = LEVELS[len(quantiles.pooled) - 1]
         if not 0 < level <= most + 1e-9:
             raise SmlabError.at("level", "not in the trust map", level, f"above 0, at most {most:g}")
+        low, high = self.pooled_interval(estimates, quantiles.pooled_level(level), estimator)
+        outside = self.outside(estimates.features)
+        beyond = np.array([bool(names) for names in outside], dtype=bool)
+        low = np.where(beyond, estimates.features.floor, low)
+        high = np.where(beyond, estimates.features.ceiling, high)
+        return Interval(level, np.minimum(low, high), np.maximum(low, high), outside)
+
+    def pooled_interval(self, estimates: Estimates, level: float, estimator: str) -> tuple[Floats, Floats]:
+        """Low and high of an interval that holds ``level`` of the map's own families together."""
         table = np.array(self.estimators[estimator].quantiles)
         bins = self.bins(estimates.features)
         ends = []
         for probability in ((1 - level) / 2, (1 + level) / 2):
             by_bin = np.array([np.interp(probability, self.probabilities, row) for row in table])
             ends.append(estimates.utilization[estimator] + by_bin[bins] * estimates.features.scale)
-        low, high = np.clip(ends[0], 0, 1), np.clip(ends[1], 0, 1)
-        outside = self.outside(estimates.features)
-        beyond = np.array([bool(names) for names in outside], dtype=bool)
-        low = np.where(beyond, estimates.features.floor, low)
-        high = np.where(beyond, estimates.features.ceiling, high)
-        return Interval(level, np.minimum(low, high), np.maximum(low, high), outside)
+        return np.clip(ends[0], 0, 1), np.clip(ends[1], 0, 1)
 
     def write(self, path: Path) -> None:
         """Write the map as JSON, numbers rounded to what they are known to."""
@@ -245,7 +268,9 @@ class TrustMap:
                 ranges={k: (v[0], v[1]) for k, v in document["ranges"].items()},
                 probabilities=tuple(document["probabilities"]),
                 estimators={
-                    name: Quantiles(tuple(tuple(row) for row in q["quantiles"]), q["left_out"])
+                    name: Quantiles(
+                        tuple(tuple(row) for row in q["quantiles"]), tuple(q["pooled"]), q["left_out"]
+                    )
                     for name, q in document["estimators"].items()
                 },
             )

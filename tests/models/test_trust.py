@@ -106,7 +106,7 @@ def test_what_lies_outside_the_map_is_flagged_and_not_guessed() -> None:
 @pytest.mark.parametrize(
     ("level", "estimator", "message"),
     [
-        (0.999, CLOSED, "level: not in the trust map .got 0.999; expected above 0, at most 0.99"),
+        (0.999, CLOSED, "level: not in the trust map .got 0.999; expected above 0, at most 0.95"),
         (0.0, CLOSED, "level: not in the trust map"),
         (0.9, "guess", "estimator: not in the trust map .got 'guess'; expected occupancy"),
     ],

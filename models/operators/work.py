@@ -1,0 +1,81 @@
+"""Bytes and floating-point operations of an operator, from its shape and from how its kernel goes over the data.
+
+No counter is needed: an element-wise kernel touches each operand once, a product of matrices does 2 m n k operations, and
+layer norm and softmax are known from PyTorch's source (2.1, ``aten/src/ATen/native/cuda``): ``vectorized_layer_norm_kernel``
+reads a row for its moments and once more to normalise it; ``cunn_SoftMaxForward`` reads a row for its maximum, for its sum and
+for the result; ``softmax_warp_forward`` keeps the row in registers, later versions' ``cunn_SoftMaxForwardSmem`` in shared memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hw_bench.datasets.operator_times import OPERATORS, OperatorTimes
+from hw_bench.errors import SmlabError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorWork:
+    """The work of operators; all arrays of shape ``(rows,)``.
+
+    ``flops`` are operations that the roof of FP32 bounds (0 for operators that only move data); ``once_bytes`` are read or
+    written at least once, ``again_bytes`` are read again later by the same block, after the rest of its row. ``row_bytes`` is
+    what a block reads between two touches, ``passes`` how often it goes over it, reads and writes together. ``stream_kind`` is the
+    number of operands, by which streams of unlike shares of reads are told apart. ``blocks`` and
+    ``threads_per_block`` are of the launch on the GPU that was measured, 0 where unknown.
+    """
+
+    operator: NDArray[np.object_]
+    flops: Floats
+    once_bytes: Floats
+    again_bytes: Floats
+    row_bytes: Floats
+    passes: Floats
+    stream_kind: NDArray[np.int64]
+    blocks: NDArray[np.int64]
+    threads_per_block: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.flops)
+
+    def take(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> OperatorWork:
+        """The rows that ``which`` selects, by a mask or by their numbers."""
+        return OperatorWork(**{f.name: getattr(self, f.name)[which] for f in fields(self)})
+
+
+def operator_work(times: OperatorTimes) -> OperatorWork:
+    """The work of each row of ``times``; `SmlabError` for an operator that is not in `OPERATORS`."""
+    unknown = [name for name in times.operator if name not in OPERATORS]
+    if unknown:
+        raise SmlabError.at(
+            str(times.path), "operator whose work is not known", unknown[0], ", ".join(OPERATORS)
+        )
+    batch, m, n, k, tensors, size = (
+        np.asarray(x, dtype=np.float64)
+        for x in (times.batch, times.m, times.n, times.k, times.tensors, times.element_bytes)
+    )
+    product = np.isin(times.operator, ["linear", "bmm"])
+    norm = times.operator == "layernorm"
+    kept = np.array(["softmax_warp" in k or "ForwardSmem" in k for k in times.kernel], dtype=bool)
+    softmax = (times.operator == "softmax") & ~kept
+    matrices = batch * (m * k + k * n + m * n) * size
+    row = n * size
+    once = np.where(product, matrices, tensors * m * row)
+    rereads = np.where(norm, 1.0, np.where(softmax, 2.0, 0.0))
+    rows_of_a_block = np.where(times.blocks > 0, m / np.maximum(times.blocks, 1), 1.0)
+    return OperatorWork(
+        operator=times.operator,
+        flops=np.where(product, 2.0 * batch * m * n * k, 0.0),
+        once_bytes=once,
+        again_bytes=rereads * m * row,
+        row_bytes=np.where(product, 0.0, rows_of_a_block * row),
+        passes=2.0 + rereads,
+        stream_kind=times.tensors,
+        blocks=times.blocks,
+        threads_per_block=times.threads_per_block,
+    )

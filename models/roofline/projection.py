@@ -1,0 +1,217 @@
+"""A kernel's time on another GPU, as an interval (Eq. 9 and 10), and what the published method leaves out, each switchable.
+
+Eq. 9 takes the share of its roofline that a kernel reached on the source, for each level of memory, and gives it the same share of
+its roofline on the target. Since a roofline of operations F and time T is F / T, the time on the target is ``t_source x T_target /
+T_source``, which has a meaning with no floating-point operation as well. The levels' times are the interval.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hw_bench.descriptions import Gpu
+from hw_bench.errors import SmlabError
+from hw_bench.profiles.kernel_work import add_flag, object_array
+from models.roofline.cache import target_dram_bytes
+from models.roofline.ceilings import LOW_EFFICIENCY, RESOURCES, Ceilings, ceilings
+from models.roofline.grid import GridShare
+from models.roofline.maxima import Maxima, Which, maxima_of
+from models.roofline.work import LEVELS, Floats, KernelWork
+
+
+@dataclass(frozen=True)
+class Switches:
+    """What is taken into account.
+
+    ``maxima``: published (``sustained``) or rated (``spec``) ones. ``parallelism``: what the grid can use of each GPU.
+    ``cache``: L2's capacity, where the working set is known. ``launch_overhead``: a part of the time that no ceiling scales.
+    ``issue``: the rate of instructions. `PAPER` has none of them.
+
+    ``latency``, off by default: in kernels that are far from every ceiling, the time that no ceiling explains scales with latency
+    and rounds of blocks rather than with the ceiling. With ``parallelism`` on, it gained nothing on simulated kernels.
+
+    ``overhead_s`` is the launch overhead of both GPUs; without it, that of the descriptions, or 0 where they have none.
+    """
+
+    maxima: Which = "sustained"
+    parallelism: bool = True
+    cache: bool = True
+    launch_overhead: bool = True
+    issue: bool = True
+    latency: bool = False
+    overhead_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.overhead_s is not None and not 0 <= self.overhead_s < 1:
+            raise SmlabError.at("launch overhead", "an absurd time", self.overhead_s, "0 to 1 s")
+
+
+PAPER = Switches(parallelism=False, cache=False, launch_overhead=False, issue=False, latency=False)
+"""Van Lanker et al. as published."""
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """Times on the target in seconds, one row a kernel that can be projected; arrays (kernels,), ``level_s`` (kernels, 3).
+
+    ``level_s`` is by level (L1, L2, DRAM), NaN at one that was not counted; ``low_s`` and ``high_s`` are its ends, ``mid_s`` the
+    middle between them. ``limiter`` is the resource that takes longest on the target. ``index`` is the row in the work that
+    was given; ``skipped`` are (row, reason) of the others.
+    """
+
+    kernel: NDArray[np.object_]
+    launch: NDArray[np.int64]
+    source_s: Floats
+    level_s: Floats
+    low_s: Floats
+    mid_s: Floats
+    high_s: Floats
+    limiter: NDArray[np.object_]
+    flags: NDArray[np.object_]
+    index: NDArray[np.int64]
+    skipped: tuple[tuple[int, str], ...]
+
+    def __len__(self) -> int:
+        return len(self.kernel)
+
+
+def project(
+    work: KernelWork,
+    source: Gpu,
+    target: Gpu,
+    switches: Switches | None = None,
+    *,
+    target_work: KernelWork | None = None,
+    source_maxima: Maxima | None = None,
+    target_maxima: Maxima | None = None,
+) -> Projection:
+    """The times of the kernels of ``work``, measured on ``source``, on ``target``.
+
+    ``target_work`` is what the kernels do there, where it is known to differ (from machine code: `models.roofline_from_sass`); its
+    times do not matter. Maxima may be given where they are not the descriptions'.
+    """
+    on = switches or Switches()
+    there = work if target_work is None else target_work
+    if len(there) != len(work):
+        raise SmlabError.at(
+            "target_work", "other kernels than the source's", len(there), f"{len(work)} kernels"
+        )
+    flags = there.flags.copy()
+    if on.cache:
+        dram = target_dram_bytes(there, source, target)
+        flags = add_flag(
+            flags, _differ(dram, there.dram_bytes), f"DRAM traffic as L2 of {target.name} holds it"
+        )
+        there = replace(there, dram_bytes=dram)
+    here = ceilings(
+        work,
+        source,
+        source_maxima or maxima_of(source, on.maxima),
+        issue=on.issue,
+        parallelism=on.parallelism,
+    )
+    far = ceilings(
+        there,
+        target,
+        target_maxima or maxima_of(target, on.maxima),
+        issue=on.issue,
+        parallelism=on.parallelism,
+        seen=here.seen,
+    )
+    before, after = _with_compute(here), _with_compute(far)
+    usable = (before > 0) & (after > 0)
+    overhead = [overhead_s(gpu, on) for gpu in (source, target)]
+    share = np.minimum(1.0, work.seconds / overhead[0]) if overhead[0] else np.ones(len(work))
+    measured = (work.seconds - overhead[0] * share)[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        level_s = measured * (after / before)
+    if on.latency:
+        slower = _latency_ratio(here, far, source, target)[:, None]
+        far_off = np.nanmax(before, axis=1, initial=0.0) < LOW_EFFICIENCY * measured[:, 0]
+        apart = (measured > before) & (far_off & here.grid.known)[:, None]
+        level_s = np.where(apart, after + (measured - before) * slower, level_s)
+    level_s = np.where(usable, level_s + (overhead[1] * share)[:, None], np.nan)
+
+    fits = far.grid.fits & here.grid.fits
+    tensor = np.nan_to_num(np.maximum(work.tensor_flops, there.tensor_flops)) > 0
+    runs = ~tensor | all(c.maxima.tensor_flops_per_s > 0 for c in (here, far))
+    projected = usable.any(axis=1) & fits & runs
+    skipped = [(i, _reason(here, far, i, bool(runs[i]))) for i in np.flatnonzero(~projected).tolist()]
+    if on.parallelism:
+        flags = add_flag(flags, ~here.grid.known, "grid and block are not known: no parallelism ceiling")
+    flags = add_flag(
+        flags,
+        here.efficiency < LOW_EFFICIENCY,
+        f"below {LOW_EFFICIENCY:.0%} of every ceiling of {source.name}: latency, or too little parallelism",
+    )
+    flags = add_flag(flags, here.exceeds, f"faster than the ceilings of {source.name} allow")
+    index = np.flatnonzero(projected)
+    chosen = level_s[index]
+    low, high = np.nanmin(chosen, axis=1, initial=np.inf), np.nanmax(chosen, axis=1, initial=-np.inf)
+    return Projection(
+        kernel=work.kernel[index],
+        launch=work.launch[index],
+        source_s=work.seconds[index],
+        level_s=chosen,
+        low_s=low,
+        mid_s=(low + high) / 2,
+        high_s=high,
+        limiter=far.limiter[index],
+        flags=object_array(flags[index]),
+        index=index,
+        skipped=tuple(skipped),
+    )
+
+
+def _differ(a: Floats, b: Floats) -> NDArray[np.bool_]:
+    return np.asarray(~np.isnan(a) & ~np.isnan(b) & (a != b))
+
+
+def _with_compute(c: Ceilings) -> Floats:
+    """Times by level; where no level was counted, the compute ceiling stands alone (at the first level)."""
+    times = c.level_s.copy()
+    none = np.isnan(times).all(axis=1)
+    times[none, 0] = c.compute_s[none]
+    return times
+
+
+def overhead_s(gpu: Gpu, switches: Switches) -> float:
+    """What a kernel with nothing to do takes on ``gpu``; 0 where nobody says, or where it is not to count."""
+    if not switches.launch_overhead:
+        return 0.0
+    if switches.overhead_s is not None:
+        return switches.overhead_s
+    key = "launch.overhead_s"
+    return float(gpu.number(key)) if gpu.has(key) else 0.0
+
+
+def _latency_ratio(here: Ceilings, far: Ceilings, source: Gpu, target: Gpu) -> Floats:
+    """How much longer what is neither operations nor transfers takes: latency, and the rounds in which blocks come."""
+    names = {"l1": "l1.latency_cycles", "l2": "l2.latency_cycles", "dram": "dram.latency_cycles"}
+    names |= {"shared": "shared.load_latency_cycles", "fp16": "pipe.fp16.latency_cycles"}
+    names |= {"fp64": "pipe.fp64.latency_cycles"}
+    each = {}
+    for resource in RESOURCES:
+        key = names.get(resource, "pipe.fp32.latency_cycles")
+        each[resource] = (target.number(key) / target.number("clock.sm_hz")) / (
+            source.number(key) / source.number("clock.sm_hz")
+        )
+    rounds = np.maximum(far.grid.waves, 1.0) / np.maximum(here.grid.waves, 1.0)
+    return np.array([each[name] for name in here.limiter]) * rounds
+
+
+def _reason(here: Ceilings, far: Ceilings, i: int, runs: bool) -> str:
+    if not runs:
+        lacking = [c.maxima.gpu.name for c in (here, far) if c.maxima.tensor_flops_per_s == 0]
+        return f"tensor operations, and {' and '.join(lacking)} has no tensor cores"
+    grids: tuple[tuple[GridShare, Maxima], ...] = ((here.grid, here.maxima), (far.grid, far.maxima))
+    for grid, maxima in grids:
+        if not grid.fits[i]:
+            return f"a block of it does not fit on an SM of {maxima.gpu.name}"
+    return "neither operations nor traffic that a ceiling applies to"
+
+
+assert LEVELS == ("l1", "l2", "dram")

@@ -1,0 +1,118 @@
+"""Kernels that were faster than a ceiling, with what the profile itself says of why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from models.roofline.ceilings import RESOURCES, TOLERANCE, Ceilings
+from models.roofline.maxima import Maxima
+from models.roofline.work import LEVELS
+
+UNEXPLAINED: Final = "not explained: a wrong counter, or a wrong constant of the GPU"
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A kernel that took ``seconds`` where ``ceiling`` allows no less than ``least_s``."""
+
+    index: int
+    kernel: str
+    launch: int
+    ceiling: str
+    seconds: float
+    least_s: float
+    reason: str
+
+
+def bound_violations(found: Ceilings, rated: Maxima | None = None) -> list[Violation]:
+    """Kernels faster than a bound (each resource alone), one entry for the worst resource of each.
+
+    ``rated`` are the maxima that nothing should exceed; with it, a kernel that only exceeds what a benchmark reached is
+    told apart from one that exceeds the rating.
+    """
+    violations = []
+    for i in np.flatnonzero(found.exceeds).tolist():
+        resource = str(found.limiter[i])
+        least = float(found.bound_s[i])
+        violations.append(_violation(found, i, resource, least, _reason(found, i, resource, rated)))
+    return violations
+
+
+def ceiling_violations(found: Ceilings) -> list[Violation]:
+    """Kernels faster than a roofline with the paper's ceilings allows (Eq. 1, 3 and 6 to 8), though not than any bound."""
+    worst = np.nanmax(np.where(np.isnan(found.level_s), -np.inf, found.level_s), axis=1)
+    worst = np.maximum(worst, found.compute_s)
+    broken = (worst > found.work.seconds * (1 + TOLERANCE)) & ~found.exceeds
+    violations = []
+    for i in np.flatnonzero(broken).tolist():
+        if found.compute_s[i] >= worst[i]:
+            name, reason = (
+                "compute",
+                (
+                    "floating-point instructions had more active threads than the mean of all instructions (Eq. 3)"
+                ),
+            )
+            if found.grid.of("issue")[i] < 1:
+                reason = (
+                    "blocks of unequal length, or more under way in a warp than the parallelism ceiling takes"
+                )
+        else:
+            name = LEVELS[int(np.nanargmax(found.level_s[i]))]
+            reason = "transfers at several levels overlapped (Eq. 6 to 8 add up their times)"
+            if found.work.l2_bytes[i] > (1 + TOLERANCE) * found.work.l1_bytes[i]:
+                reason = (
+                    "counter definition: L2 counted more bytes than passed L1, fills and write-backs among them, and Eq. 6 "
+                    "takes what did not come from DRAM for hits"
+                )
+        violations.append(_violation(found, i, name, float(worst[i]), reason))
+    return violations
+
+
+def _violation(found: Ceilings, i: int, ceiling: str, least_s: float, reason: str) -> Violation:
+    work = found.work
+    return Violation(
+        i, str(work.kernel[i]), int(work.launch[i]), ceiling, float(work.seconds[i]), least_s, reason
+    )
+
+
+def _reason(found: Ceilings, i: int, resource: str, rated: Maxima | None) -> str:
+    work, gpu = found.work, found.maxima.gpu
+    implied = float(work.dram_peak_bytes_per_s[i])
+    if resource == "dram" and implied > (1 + TOLERANCE) * float(gpu.number("dram.bandwidth_bytes_per_s")):
+        return (
+            f"another card: the profile's own percentage of peak implies a DRAM of at least {implied / 1e9:,.0f} GB/s, and "
+            f"{gpu.name} has {float(gpu.number('dram.bandwidth_bytes_per_s')) / 1e9:,.0f}"
+        )
+    clock = float(work.clock_hz[i])
+    if resource not in ("l2", "dram") and clock > found.maxima.clock_hz * (1 + TOLERANCE):
+        return f"clock: it ran at {clock / 1e6:,.0f} MHz, the ceiling is for {found.maxima.clock_hz / 1e6:,.0f} MHz"
+    if rated is not None and found.maxima.which == "sustained":
+        least = _least(rated, found, i, resource)
+        if least <= float(work.seconds[i]) * (1 + TOLERANCE):
+            return (
+                f"faster than the benchmark behind the sustained {resource} maximum, not than the rated peak"
+            )
+    if resource == "l2":
+        return (
+            "counter definition: lts__t_bytes counts write-backs and fills, which do not pass the port to the SMs "
+            "where the bandwidth was measured"
+        )
+    if resource == "tensor":
+        return "counter definition: operations of a tensor instruction are taken as of half precision, dense"
+    return UNEXPLAINED
+
+
+def _least(rated: Maxima, found: Ceilings, i: int, resource: str) -> float:
+    """The least time by a resource at the rated maxima: the bound, scaled by the two maxima."""
+    top = found.maxima
+    now = float(found.bounds_s[i, RESOURCES.index(resource)])
+    if resource in LEVELS:
+        level = LEVELS.index(resource)
+        return now * float(top.bandwidth[level] / rated.bandwidth[level])
+    if resource in RESOURCES[:3]:
+        precision = RESOURCES.index(resource)
+        return now * float(top.fma_flops_per_s[precision] / rated.fma_flops_per_s[precision])
+    return now
