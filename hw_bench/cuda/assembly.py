@@ -15,6 +15,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
+from hw_bench.cuda.language import cuda
 from hw_bench.cuda.toolkit import SIMULATED, has_compiler
 
 _LETTERS: Final = {
@@ -257,3 +258,34 @@ load_shared: Any = _load_shared()
 
 store_shared: Any = _store_shared()
 """``(array, address, value)``: store a 32-bit word, every time."""
+
+
+def _reduce_add() -> Any:
+    if SIMULATED:
+
+        @cuda.jit(device=True)
+        def simulated(array: Any, index: Any, value: Any) -> None:
+            cuda.atomic.add(array, index, value)
+
+        return simulated
+    word, wide = ir.IntType(32), ir.IntType(64)
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, values[0])
+        place = builder.gep(array.data, [builder.zext(values[1], wide)])
+        pointer = builder.ptrtoint(place, wide)
+        shape = ir.FunctionType(ir.VoidType(), [wide, word])
+        builder.asm(shape, "red.global.add.u32 [$0], $1;", "l,r,~{memory}", [pointer, values[2]], True)
+        return context.get_dummy_value()
+
+    def add(typing: Any, array: Any, index: Any, value: Any) -> Any:
+        return types.void(array, types.uint32, types.int32), generate
+
+    return _intrinsic(add)
+
+
+reduce_add: Any = _reduce_add()
+"""``(array, index, value)``: add to a 32-bit word of global memory, by the instruction without a result.
+
+Numba's own addition stays the one with a result, which nobody looks at, where the C++ compiler takes this one.
+"""

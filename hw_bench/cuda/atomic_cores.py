@@ -137,3 +137,23 @@ def independent_core(operate: Any, used: bool) -> Any:
             return start, clock_after(words[word])
 
     return core
+
+
+def burst_core(operate: Any) -> Any:
+    """Operations without a result, one after the other, until the last is issued; gives start and the end of the issue.
+
+    Nothing is waited for: as long as the unit's queue has room this takes as long as issuing does, and then each operation
+    waits for an entry to become free.
+    """
+
+    @cuda.jit(**INLINED)
+    def core(words: Any, word: Any, one: Any, zero: Any, iterations: Any) -> Any:
+        left = iterations
+        start = clock()
+        while left > 0:
+            rolled()
+            operate(words, word, one, zero)
+            left = count_down(left, int32(1))
+        return start, clock()
+
+    return core

@@ -1,8 +1,8 @@
-"""The points that `shared-atomics` measures, the launch that measures them, and what its counters must come to."""
+"""The launch that measures the points of `shared-atomics` and `shared-banks`, and what their counters must come to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from hw_bench.cuda.language import cuda
 from hw_bench.cuda.launch import ready
 from hw_bench.cuda.pairing import ABANDONED, DESK_COLUMNS, QUEUE_COLUMNS
+from hw_bench.cuda.points import LANES, MAX_WARPS, Point
 from hw_bench.cuda.shared_atomics import (
     FIRST_START,
     LAST_FINISH,
     LAST_START,
-    MAX_WARPS,
     POINT_COLUMNS,
     SAMPLE_COLUMNS,
     WORDS,
@@ -24,78 +24,7 @@ from hw_bench.cuda.spec import KernelSpec
 from hw_bench.cuda.toolkit import SIMULATED
 from hw_bench.errors import SmlabError
 
-LANES = 32
-BANKS = 32
 _DESKS = 1024
-_INACTIVE = -1
-
-
-@dataclass(frozen=True)
-class Pattern:
-    """``lanes`` active lanes, ``same_word`` of them on each word, ``same_bank`` distinct words on each bank used."""
-
-    lanes: int
-    same_word: int = 1
-    same_bank: int = 1
-
-    def words(self) -> NDArray[np.int32]:
-        """The word of each lane, shape ``(32,)``; -1 for a lane that is not active.
-
-        Raises:
-            SmlabError: for what cannot be laid out.
-        """
-        if not 1 <= self.lanes <= LANES:
-            raise SmlabError.at("pattern: lanes", "out of range", self.lanes, f"1 to {LANES}")
-        if self.same_word < 1 or self.lanes % self.same_word:
-            raise SmlabError.at(
-                "pattern: same_word",
-                "does not divide the active lanes",
-                self.same_word,
-                f"a divisor of {self.lanes}",
-            )
-        count = self.lanes // self.same_word
-        if self.same_bank < 1 or count % self.same_bank:
-            raise SmlabError.at(
-                "pattern: same_bank",
-                f"does not divide the {count} words",
-                self.same_bank,
-                f"a divisor of {count}",
-            )
-        word = np.arange(self.lanes, dtype=np.int32) // self.same_word
-        lanes = np.full(LANES, _INACTIVE, dtype=np.int32)
-        lanes[: self.lanes] = word % self.same_bank * BANKS + word // self.same_bank
-        return lanes
-
-
-def every_pattern() -> list[Pattern]:
-    """All patterns that can be laid out."""
-    return [
-        Pattern(lanes, same_word, same_bank)
-        for lanes in range(1, LANES + 1)
-        for same_word in range(1, lanes + 1)
-        if lanes % same_word == 0
-        for same_bank in range(1, lanes // same_word + 1)
-        if lanes // same_word % same_bank == 0
-    ]
-
-
-@dataclass(frozen=True)
-class Point:
-    """``warps`` warps on one SM, ``cas_warps`` of which do compare-and-swap, on the words of ``pattern``.
-
-    ``warp_stride_words`` lies between the words of one warp and those of the next; 0 puts all warps on the same words.
-    """
-
-    warps: int
-    pattern: Pattern
-    cas_warps: int = 0
-    warp_stride_words: int = 0
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.warps <= 2 * MAX_WARPS:
-            raise SmlabError.at("point: warps", "out of range", self.warps, f"1 to {2 * MAX_WARPS}")
-        if not 0 <= self.cas_warps <= self.warps:
-            raise SmlabError.at("point: cas_warps", "out of range", self.cas_warps, f"0 to {self.warps}")
 
 
 @dataclass(frozen=True)
@@ -222,14 +151,3 @@ def wrong_sums(operation: str, times: AtomicTimes, iterations: int) -> list[str]
                     f"{times.points[at]}: block {block} counted {times.sums[at, block]}, not {expected}"
                 )
     return wrong
-
-
-def paper_points(warps: Iterable[int], lanes: Iterable[int], cas_steps: int | None = None) -> list[Point]:
-    """T(n, e, c) as the paper has it: e lanes on one word, c from 0 to n in all or in ``cas_steps`` equal steps."""
-    points: list[Point] = []
-    for n in warps:
-        shares = (
-            range(n + 1) if cas_steps is None else sorted({n * i // cas_steps for i in range(cas_steps + 1)})
-        )
-        points.extend(Point(n, Pattern(e, e), c) for e in lanes for c in shares)
-    return points

@@ -101,7 +101,12 @@ def check(spec: KernelSpec, compiled: Compiled) -> ContractResult:
         regions = timed_regions(flow)
     except SmlabError as error:
         faults.append(str(error))
-    open_ones = list(expected)
+    open_ones = [timed for timed in expected if timed.part != "kernel"]
+    for timed in expected:
+        if timed.part == "kernel":
+            code = _reachable(flow)
+            found.append(_summary(code, timed.counts))
+            faults.extend(_miscounted(code, timed))
     for region in regions:
         found.append(_describe(flow, region, {name for timed in expected for name in timed.counts}))
         trials = [(timed, _faults(flow, region, timed)) for timed in open_ones]
@@ -142,6 +147,22 @@ def _faults(flow: ControlFlow, region: Region, timed: Timed) -> list[str]:
     if body is None:
         return [f"{len(region.loops(flow))} loops between the clock reads where one was expected"]
     executed = [i for i in body if not i.never_executed]
+    faults = _miscounted(executed, timed)
+    if timed.waits_for and not _waited_for(region, timed.waits_for):
+        faults.append(f"the second clock read does not wait for {timed.waits_for}")
+    if timed.apart and not _apart(executed, timed.apart):
+        faults.append(f"the {timed.apart} wait for each other's results")
+    return faults
+
+
+def _reachable(flow: ControlFlow) -> list[Instruction]:
+    """What the kernel may execute, by address."""
+    code = [i for block in flow.reachable for i in flow.blocks[block].instructions]
+    return sorted((i for i in code if not i.never_executed), key=lambda i: i.address)
+
+
+def _miscounted(executed: Sequence[Instruction], timed: Timed) -> list[str]:
+    """Where the instructions are not as many as they must be."""
     faults = []
     counted: set[int] = set()
     for name, count in timed.counts.items():
@@ -155,10 +176,6 @@ def _faults(flow: ControlFlow, region: Region, timed: Timed) -> list[str]:
     others = [i for i in rest if i.opcode not in _WATCHED]
     if len(others) > timed.others:
         faults.append(f"{len(others)} other instructions where up to {timed.others} expected")
-    if timed.waits_for and not _waited_for(region, timed.waits_for):
-        faults.append(f"the second clock read does not wait for {timed.waits_for}")
-    if timed.apart and not _apart(executed, timed.apart):
-        faults.append(f"the {timed.apart} wait for each other's results")
     return faults
 
 
@@ -179,18 +196,18 @@ def _apart(body: Sequence[Instruction], name: str) -> bool:
 
 def _describe(flow: ControlFlow, region: Region, wanted: Iterable[str]) -> str:
     """A region's instructions in short: wanted and watched ones by name, the others as one number; loops in brackets."""
-
-    def summary(code: Iterable[Instruction]) -> str:
-        code = [i for i in code if not i.never_executed]
-        names = [i.mnemonic for i in code if i.opcode in _WATCHED or any(map(i.is_a, wanted))]
-        parts = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]
-        others = len(code) - len(names)
-        return ", ".join([*parts, *([f"{others} other"] if others else [])]) or "nothing"
-
     loops = region.loops(flow)
     inside = {i.address for loop in loops for i in flow.loop_instructions(loop)}
-    outside = summary(i for i in region.instructions if i.address not in inside)
-    return outside + "".join(f" [loop: {summary(flow.loop_instructions(loop))}]" for loop in loops)
+    outside = _summary((i for i in region.instructions if i.address not in inside), wanted)
+    return outside + "".join(f" [loop: {_summary(flow.loop_instructions(loop), wanted)}]" for loop in loops)
+
+
+def _summary(code: Iterable[Instruction], wanted: Iterable[str]) -> str:
+    code = [i for i in code if not i.never_executed]
+    names = [i.mnemonic for i in code if i.opcode in _WATCHED or any(map(i.is_a, wanted))]
+    parts = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]
+    others = len(code) - len(names)
+    return ", ".join([*parts, *([f"{others} other"] if others else [])]) or "nothing"
 
 
 def _wanted(timed: Timed) -> str:

@@ -7,8 +7,11 @@ when its name is in the JSON; a run that is resumed in the same folder skips it.
 from __future__ import annotations
 
 import csv
+import gzip
+import io
 import json
 import time
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -103,6 +106,27 @@ class DataSet:
                 self._samples = {key: archive[key] for key in archive.files}
 
 
+def find_table(folder: Path, name: str) -> Path | None:
+    """A benchmark's table in a folder: ``NAME.csv``, or ``NAME.csv.gz`` as it may be kept; None where there is neither."""
+    for path in (folder / f"{name}.csv", folder / f"{name}.csv.gz"):
+        if path.is_file():
+            return path
+    return None
+
+
+def table_bytes(path: Path) -> bytes:
+    """The text of a table as it was written, unpacked where it is kept packed.
+
+    Raises:
+        SmlabError: for a file that cannot be read.
+    """
+    try:
+        content = path.read_bytes()
+        return gzip.decompress(content) if path.suffix == ".gz" else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise SmlabError(f"{path}: cannot be read: {error}") from error
+
+
 def read_table(path: Path) -> dict[str, NDArray[Any]]:
     """A data set's columns by header, numbers where all values are numbers.
 
@@ -110,10 +134,9 @@ def read_table(path: Path) -> dict[str, NDArray[Any]]:
         SmlabError: naming the row that has too few or too many values.
     """
     try:
-        with path.open(newline="") as file:
-            lines = list(csv.reader(file))
-    except OSError as error:
-        raise SmlabError(f"{path}: cannot be read: {error}") from error
+        lines = list(csv.reader(io.StringIO(table_bytes(path).decode())))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise SmlabError(f"{path}: is not a table: {error}") from error
     if not lines:
         raise SmlabError.at(str(path), "is empty", expected="a header and rows")
     for number, line in enumerate(lines[1:], start=2):

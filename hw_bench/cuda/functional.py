@@ -12,31 +12,52 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from typing import Final
 
 from hw_bench.cuda import registry
 from hw_bench.cuda.spec import KernelSpec
+from hw_bench.cuda.toolkit import SIMULATED
 from hw_bench.errors import SmlabError
+
+_WARP_WIDE: Final = "the simulator has no warp-wide instructions"
 
 
 @dataclass(frozen=True)
 class FunctionalResult:
-    """Whether one kernel computes what it should; ``message`` says what it did instead, or is empty."""
+    """Whether one kernel computes what it should; ``message`` says what it did instead, or is empty.
+
+    ``not_done`` says why a kernel was not run (``ok`` is then true), or is empty.
+    """
 
     benchmark: str
     kernel: str
     ok: bool
     message: str
+    not_done: str = ""
 
 
 def check_kernels() -> Iterator[FunctionalResult]:
     """Run every kernel of every benchmark on a small input, with whatever Numba runs kernels on in this process."""
     for benchmark in registry.BENCHMARKS:
         for spec in benchmark.kernels():
+            if not_done := _not_done(spec):
+                yield FunctionalResult(spec.benchmark, spec.name, True, "", not_done)
+                continue
             try:
                 wrong = _wrong(spec)
             except SmlabError as error:
                 wrong = str(error)
             yield FunctionalResult(spec.benchmark, spec.name, not wrong, wrong)
+
+
+def _not_done(spec: KernelSpec) -> str:
+    """Why a kernel cannot be run here, or nothing."""
+    if SIMULATED:
+        return _WARP_WIDE if spec.warp_wide else ""
+    from hw_bench.cuda.language import cuda
+
+    major, minor = cuda.get_current_device().compute_capability
+    return "" if 10 * major + minor >= spec.minimum else f"it needs sm_{spec.minimum}"
 
 
 def simulate(timeout_s: float = 300.0) -> list[FunctionalResult]:
@@ -80,11 +101,14 @@ def _wrong(spec: KernelSpec) -> str:
         return runners.arithmetic(spec, links=32, repetitions=2).wrong
     if spec.benchmark == "ceilings":
         return _wrong_ceiling(spec)
+    if spec.benchmark == "portability":
+        return _wrong_portability(spec)
     raise SmlabError.at("functional check", "there is none for this benchmark", spec.benchmark)
 
 
 def _wrong_points(spec: KernelSpec) -> str:
-    from hw_bench.cuda.atomic_points import Pattern, Point, measure, wrong_sums
+    from hw_bench.cuda.atomic_points import measure, wrong_sums
+    from hw_bench.cuda.points import Pattern, Point
 
     operation, form = spec.name.split("/")
     swaps = spec.benchmark == "shared-atomics" and not operation.startswith("float")
@@ -111,6 +135,14 @@ def _wrong_ceiling(spec: KernelSpec) -> str:
             spec, blocks=2, threads=SHARED_THREADS, slice_length=SHARED_SLICE, passes=2
         ).wrong
     return runners.memory(spec, blocks=2, threads=THREADS, slice_length=2 * SLICE, passes=2).wrong
+
+
+def _wrong_portability(spec: KernelSpec) -> str:
+    from hw_bench.cuda import portability_runs
+
+    sizes = {"global-atomic-add": 8, "global-atomic-cas": 8, "column-permutation": 384}
+    threads = 256 if spec.name.startswith("bank-conflicts") else 64
+    return portability_runs.run(spec, size=sizes.get(spec.name, 0), blocks=2, threads=threads).wrong
 
 
 def main() -> None:

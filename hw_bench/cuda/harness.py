@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hw_bench.cuda import registry, suite
+from hw_bench.cuda import plan, registry, suite
 from hw_bench.cuda.clocks import ClockReading, Clocks
 from hw_bench.cuda.compiler import examine
 from hw_bench.cuda.contract import check
@@ -20,7 +20,6 @@ from hw_bench.cuda.language import cuda
 from hw_bench.cuda.launch import running_cubin
 from hw_bench.cuda.toolkit import SIMULATED, package_versions, require_gpu
 from hw_bench.errors import SmlabError
-from hw_bench.sass import read_cubin
 
 _SLOW = 0.97
 """A launch counts as throttled when the SM clock behind it is below this share of the highest seen."""
@@ -53,13 +52,13 @@ class _Throttle:
         return bool(reading.slowdowns) or reading.sm_mhz < _SLOW * self._highest
 
 
-def this_gpu() -> suite.Gpu:
+def this_gpu() -> plan.Gpu:
     """The current GPU; under Numba's simulator, one of a single SM."""
     if SIMULATED:
-        return suite.Gpu("simulated", "0.0", 1, 32, 4096)
+        return plan.Gpu("simulated", "0.0", 1, 32, 4096)
     device = cuda.get_current_device()
     name = device.name
-    return suite.Gpu(
+    return plan.Gpu(
         name=name.decode() if isinstance(name, bytes) else str(name),
         compute_capability="{}.{}".format(*device.compute_capability),
         sms=int(device.MULTIPROCESSOR_COUNT),
@@ -72,21 +71,20 @@ def measure(
     out: Path,
     *,
     profile: str = "full",
-    benchmarks: Sequence[str] = suite.BENCHMARKS,
+    benchmarks: Sequence[str] = plan.BENCHMARKS,
     resume: bool = False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Outcome:
-    """Run benchmarks and write a data set of each into ``out``. Ctrl-C ends the run and keeps what was measured.
+    """Run ``benchmarks`` and write a data set of each into ``out``. Ctrl-C ends the run and keeps what was measured.
 
     Raises:
         SmlabError: when there is no GPU, saying what is missing; for an unknown profile or benchmark.
     """
-    if profile not in suite.PROFILES:
-        raise SmlabError.at("profile", "unknown", profile, "one of " + ", ".join(suite.PROFILES))
+    chosen = plan.profile(profile)
     for name in benchmarks:
-        if name not in suite.COLUMNS:
+        if name not in plan.COLUMNS:
             raise SmlabError.at(
-                "benchmark", "the suite does not run it", name, "one of " + ", ".join(suite.COLUMNS)
+                "benchmark", "the suite does not run it", name, "one of " + ", ".join(plan.COLUMNS)
             )
     if not SIMULATED:
         require_gpu()
@@ -98,12 +96,12 @@ def measure(
     interrupted = False
     for name in benchmarks:
         about = _about(gpu, clocks, profile)
-        data = DataSet(out, name, suite.COLUMNS[name], about, resume)
+        data = DataSet(out, name, plan.COLUMNS[name], about, resume)
         before = clocks.read()
         rows[name] = 0
         faults: list[str] = []
         try:
-            for batch in suite.run(name, suite.PROFILES[profile], gpu, data.done, throttle):
+            for batch in suite.run(name, chosen, gpu, data.done, throttle):
                 data.add(
                     batch.name, batch.rows, batch.samples, {**batch.about, "wrong_results": len(batch.wrong)}
                 )
@@ -132,7 +130,7 @@ def measure(
     return Outcome(rows, wrong, broken, interrupted)
 
 
-def _about(gpu: suite.Gpu, clocks: Clocks, profile: str) -> dict[str, Any]:
+def _about(gpu: plan.Gpu, clocks: Clocks, profile: str) -> dict[str, Any]:
     return {
         "profile": profile,
         "gpu": gpu.name,
@@ -170,8 +168,9 @@ def _codes(name: str) -> dict[str, dict[str, Any]]:
             continue
         code: dict[str, Any] = {}
         try:
-            code["sha256"] = next(iter(read_cubin(cubin).functions)).sha256
-            result = check(spec, examine(spec, cubin))
+            compiled = examine(spec, cubin)
+            code["sha256"] = compiled.code_sha256
+            result = check(spec, compiled)
             code["keeps_contract"] = result.ok
             if not result.ok:
                 code["fault"] = result.message

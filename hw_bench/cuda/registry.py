@@ -34,6 +34,7 @@ BENCHMARKS: Final = (
     Benchmark("shared-banks", "shared_banks", "loads and stores under bank conflicts and broadcast"),
     Benchmark("histogram", "histogram", "the image histogram of Dong & Pai, in four variants"),
     Benchmark("ceilings", "ceilings", "arithmetic and memory rates at best"),
+    Benchmark("portability", "portability", "Coyne's kernels that gained least from V100 to A100"),
 )
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from hw_bench.cuda import suite
+from hw_bench.cuda import plan
 from hw_bench.cuda.harness import measure
 from hw_bench.errors import SmlabError
 
@@ -20,8 +20,8 @@ from hw_bench.errors import SmlabError
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="run_on_device", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for the data sets")
-    parser.add_argument("--profile", choices=sorted(suite.PROFILES), default="full")
-    parser.add_argument("--benchmarks", nargs="+", default=list(suite.BENCHMARKS), metavar="NAME")
+    parser.add_argument("--profile", choices=sorted(plan.PROFILES), default="full")
+    parser.add_argument("--benchmarks", nargs="+", default=list(plan.BENCHMARKS), metavar="NAME")
     parser.add_argument("--resume", action="store_true", help="go on with the data sets in the folder")
     options = parser.parse_args(arguments)
     began = time.monotonic()

@@ -61,7 +61,7 @@ def once(seconds: list[float]) -> bool:
     return True
 
 
-def _launches(launch: Callable[[], None], enough: Enough) -> tuple[float, ...]:
+def launches(launch: Callable[[], None], enough: Enough) -> tuple[float, ...]:
     """Launch until it is enough."""
     seconds: list[float] = []
     while not seconds or not enough(seconds):
@@ -150,7 +150,7 @@ def arithmetic(spec: KernelSpec, *, links: int, repetitions: int) -> WarpTimes:
     expected = x
     for _ in range(links * repetitions):
         expected = link.simulated(expected, a, b)
-    wrong = _compare(reached.copy_to_host(), expected, link.exact)
+    wrong = compare(reached.copy_to_host(), expected, link.exact)
     return WarpTimes(times[:, 0], times[:, 1], (), _NOWHERE, wrong)
 
 
@@ -164,12 +164,12 @@ def mix(spec: KernelSpec, *, blocks: int, threads: int, operations: int, enough:
     results = cuda.to_device(np.zeros(blocks * threads, dtype=number))
     numbers = cuda.to_device(np.array([a, b, x], dtype=number))
     kernel = ready(spec)[blocks, threads]
-    seconds = _launches(lambda: kernel(numbers, operations, samples, places, results), enough)
+    seconds = launches(lambda: kernel(numbers, operations, samples, places, results), enough)
     times = samples.copy_to_host()
     expected = x
     for _ in range(operations // 16):
         expected = second.simulated(first.simulated(expected, a, b), a, b)
-    wrong = _compare(results.copy_to_host(), number(8) * expected, exact=False)
+    wrong = compare(results.copy_to_host(), number(8) * expected, exact=False)
     return WarpTimes(times[:, 0], times[:, 1], seconds, places.copy_to_host(), wrong)
 
 
@@ -179,21 +179,21 @@ def memory(
     """Going over memory: each block ``passes`` times over a slice of ``slice_length`` elements."""
     what = spec.name.split("-")[1]
     size = blocks * slice_length
-    host_b, host_c = np.arange(size, dtype=np.float32) % 8, np.arange(size, dtype=np.float32) % 5
+    host_b, host_c = (_repeating(period, size) for period in (8, 5))
     a, b, c = (cuda.to_device(array) for array in (np.zeros(size, dtype=np.float32), host_b, host_c))
     samples = cuda.to_device(np.zeros((blocks * threads // 32, 2), dtype=np.int64))
     places = cuda.to_device(np.zeros(blocks, dtype=np.int32))
     scale = cuda.to_device(np.array([3.0], dtype=np.float32))
     kernel = ready(spec)[blocks, threads]
-    seconds = _launches(lambda: kernel(a, b, c, scale, slice_length, passes, samples, places), enough)
+    seconds = launches(lambda: kernel(a, b, c, scale, slice_length, passes, samples, places), enough)
     times, result = samples.copy_to_host(), a.copy_to_host()
     if what == "read":
         sums = host_b.reshape(blocks, slice_length // threads, threads).sum(axis=1) * passes
-        wrong = _compare(result.reshape(blocks, slice_length)[:, :threads], sums, exact=True)
+        wrong = compare(result.reshape(blocks, slice_length)[:, :threads], sums, exact=True)
     elif what == "triad":
-        wrong = _compare(result, host_b + np.float32(3) * host_c, exact=True)
+        wrong = compare(result, host_b + np.float32(3) * host_c, exact=True)
     else:
-        wrong = _compare(result, np.float32(3), exact=True)
+        wrong = compare(result, np.float32(3), exact=True)
     return WarpTimes(times[:, 0], times[:, 1], seconds, places.copy_to_host(), wrong)
 
 
@@ -206,10 +206,10 @@ def histogram(
     places = cuda.to_device(np.zeros(blocks, dtype=np.int32))
     pixels = cuda.to_device(image.reshape(-1))
     kernel = ready(spec)[blocks, threads]
-    seconds = _launches(lambda: kernel(pixels, len(image), counts, samples, places), enough)
+    seconds = launches(lambda: kernel(pixels, len(image), counts, samples, places), enough)
     times = samples.copy_to_host()
     expected = [np.bincount(image[:, c], minlength=COUNTERS // CHANNELS) for c in range(CHANNELS)]
-    wrong = _compare(counts.copy_to_host(), np.concatenate(expected) * len(seconds), exact=True)
+    wrong = compare(counts.copy_to_host(), np.concatenate(expected) * len(seconds), exact=True)
     return WarpTimes(times[:, 0], times[:, 1], seconds, places.copy_to_host(), wrong)
 
 
@@ -222,6 +222,12 @@ def image(kind: str, pixels: int, seed: int = 0) -> NDArray[np.uint8]:
     raise SmlabError.at("image", "unknown kind", kind, "solid or uniform")
 
 
+def _repeating(period: int, size: int) -> NDArray[np.float32]:
+    """0, 1, ... up to the period, over and over; copied in large pieces, which is much faster than a remainder."""
+    piece = np.arange(period * 8192, dtype=np.float32) % period
+    return np.tile(piece, -(-size // len(piece)))[:size]
+
+
 def _numbers(number: Any) -> tuple[Any, Any, Any]:
     """Constants and a beginning that keep a chain of any length within range."""
     if number is np.int32:
@@ -229,7 +235,7 @@ def _numbers(number: Any) -> tuple[Any, Any, Any]:
     return number(0.75), number(0.25), number(0.5)
 
 
-def _compare(found: Any, expected: Any, exact: bool) -> str:
+def compare(found: Any, expected: Any, exact: bool) -> str:
     found, expected = np.asarray(found), np.broadcast_to(np.asarray(expected), np.shape(found))
     good = found == expected if exact else np.isclose(found, expected, rtol=1e-3, atol=1e-6)
     if good.all():

@@ -7,7 +7,8 @@ blocks share an SM and its points; that they do is read from ``%smid``, and a bl
 
 Times are of the SM's clock: first start, last start and last finish over all warps of a block. In the ``batch`` form,
 each warp does one operation. In the ``dependent`` form, each operation needs the result of the warp's last one
-(through one logical instruction); in the ``independent`` form, up to four of a warp are under way.
+(through one logical instruction); in the ``independent`` form, up to four of a warp are under way. The ``burst`` form ends when
+its last operation is issued, which tells how many the unit's queue takes.
 An operation without a result is followed by one load of its word, so that the finish is the load's. The operation ``none``
 times the frame around the operations.
 """
@@ -23,6 +24,7 @@ from hw_bench.cuda.atomic_cores import (
     add,
     add_one,
     batch_core,
+    burst_core,
     compare_and_swap,
     dependent_core,
     exchange,
@@ -34,13 +36,12 @@ from hw_bench.cuda.atomic_cores import (
 from hw_bench.cuda.device import settle, sm_id
 from hw_bench.cuda.language import cuda, float32, int32, int64, uint32
 from hw_bench.cuda.pairing import END, meet, next_point, take_seat
+from hw_bench.cuda.points import MAX_WARPS
 from hw_bench.cuda.spec import Count, KernelSpec, Timed, exactly, up_to
 
 BENCHMARK: Final = "shared-atomics"
 WORDS: Final = 1024
 """Words of shared memory of a block that patterns may touch."""
-MAX_WARPS: Final = 32
-"""Warps of a block."""
 WARPS, CAS_WARPS, PATTERN, WARP_STRIDE = range(4)
 """Columns of a point: n, c, row of the patterns, words between the patterns of one warp and the next."""
 POINT_COLUMNS: Final = 4
@@ -48,7 +49,7 @@ FIRST_START, LAST_START, LAST_FINISH = range(3)
 """Columns of a sample, in cycles of the SM's clock."""
 SAMPLE_COLUMNS: Final = 3
 
-FORMS: Final = ("batch", "dependent", "independent")
+FORMS: Final = ("batch", "dependent", "independent", "burst")
 
 
 def point_kernel(core: Any, number: Any, cas_core: Any = None) -> Callable[..., None]:
@@ -186,7 +187,7 @@ def _timed(name: str, instruction: str, form: str, used: bool) -> Callable[[int]
             others = 2 + counting
             waits_for = instruction if used else "LDS"
             return Timed(name, "between", counts | closing, others, waits_for or None)
-        body = IN_FLIGHT if form == "independent" and used else BODY
+        body = 1 if form == "burst" else IN_FLIGHT if form == "independent" and used else BODY
         counts = {instruction: exactly(body)} if instruction else {}
         # Counter, comparison, branch and a constant; a logical instruction for each link of a chain, and in a chain
         # of compare-and-swaps the old value beside the new one.
@@ -272,6 +273,8 @@ def _specs() -> tuple[KernelSpec, ...]:
         specs.append(_spec(operation, "batch", *batch, _expect(instruction, "batch", False)))
         stream = independent_core(operate, False), independent_core(compare_and_swap, False)
         specs.append(_spec(operation, "independent", *stream, _expect(instruction, "independent", False)))
+    burst = burst_core(add), burst_core(compare_and_swap)
+    specs.append(_spec("add", "burst", *burst, _expect(_always("ATOMS.ADD"), "burst", False)))
     core = batch_core(add, True)
     specs.append(_spec("float-add", "batch", core, None, _expect_float("batch"), "float32"))
     core = dependent_core(add, link_float)

@@ -14,7 +14,8 @@ from hw_bench.cuda.atomic_cores import BODY, IN_FLIGHT
 from hw_bench.cuda.device import clock, clock_after, count_down, rolled, settle
 from hw_bench.cuda.language import cuda, int32
 from hw_bench.cuda.pairing import INLINED
-from hw_bench.cuda.shared_atomics import MAX_WARPS, loop_extras, point_kernel, point_signature
+from hw_bench.cuda.points import MAX_WARPS
+from hw_bench.cuda.shared_atomics import loop_extras, point_kernel, point_signature
 from hw_bench.cuda.spec import KernelSpec, Timed, exactly
 
 BENCHMARK: Final = "shared-banks"

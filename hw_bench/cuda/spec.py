@@ -41,7 +41,8 @@ def up_to(times: int) -> Count:
 class Timed:
     """What lies between a timed region's two clock reads.
 
-    ``part`` says what is counted: all ``between`` the reads, or the body of the one ``loop`` between them. ``counts`` maps a
+    ``part`` says what is counted: all ``between`` the reads, the body of the one ``loop`` between them, or, where the time is that
+    of the whole launch and the kernel reads no clock, the whole ``kernel``. ``counts`` maps a
     mnemonic, or its beginning (``ATOMS`` names ``ATOMS.ADD``), to how often it must be there. Memory, warp-wide,
     synchronising and calling instructions that are not in ``counts`` must not be there at all; of all others together at most
     ``others``. ``waits_for``, if given, is the instruction whose results the second clock read must come after.
@@ -50,7 +51,7 @@ class Timed:
     """
 
     name: str
-    part: Literal["between", "loop"]
+    part: Literal["between", "loop", "kernel"]
     counts: Mapping[str, Count]
     others: int
     waits_for: str | None = None
@@ -62,7 +63,8 @@ class KernelSpec:
     """One kernel of a benchmark: its Python function, its signature for Numba, and what it must become.
 
     ``expect`` gives the timed regions for the number of an architecture (70 to 90). ``launch_bounds`` are the threads of a
-    block and the blocks that must fit on an SM together.
+    block and the blocks that must fit on an SM together. ``warp_wide`` kernels exchange values between lanes, which Numba's CPU
+    simulator cannot.
     """
 
     benchmark: str
@@ -72,6 +74,7 @@ class KernelSpec:
     expect: Callable[[int], tuple[Timed, ...]]
     launch_bounds: tuple[int, int] | None = None
     minimum: int = 70
+    warp_wide: bool = False
 
     def supports(self, architecture: str) -> bool:
         return number(architecture) >= self.minimum

@@ -7,7 +7,8 @@ pytest.importorskip(
 )
 
 from hw_bench.cuda import functional, registry
-from hw_bench.cuda.atomic_points import Pattern, Point, every_pattern, expected_sums, paper_points
+from hw_bench.cuda.atomic_points import expected_sums
+from hw_bench.cuda.points import Pattern, Point, every_pattern, paper_points
 from hw_bench.errors import SmlabError
 from sim.patterns import Grouped
 
@@ -18,6 +19,7 @@ def test_all_kernels_compute_what_they_should() -> None:
     assert {(r.benchmark, r.kernel) for r in results} == {
         (s.benchmark, s.name) for s in registry.all_kernels()
     }
+    assert [r.kernel for r in results if r.not_done] == ["butterfly", "warp-reduce", "neighbour-shuffle"]
 
 
 @pytest.mark.parametrize("pattern", [p for p in every_pattern() if p.lanes in {1, 6, 24, 32}], ids=str)

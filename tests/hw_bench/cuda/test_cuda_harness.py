@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hw_bench.cuda import steadiness, toolkit
+from hw_bench.cuda import plan, steadiness, toolkit
 from hw_bench.cuda.dataset import DataSet, read_table
+from hw_bench.cuda.measuring.batch import Watch, padded
 from hw_bench.cuda.steadiness import Stopping, noise, steady_from
 from hw_bench.errors import SmlabError
 
@@ -58,6 +59,68 @@ def test_the_suite_runs_end_to_end_in_the_simulator_and_resumes(tmp_path: Path) 
     assert lost in lines[0]
     again = read_table(tmp_path / "latency.csv")
     assert list(again["kernel"]) == list(table["kernel"])
+
+
+def test_every_other_benchmark_gives_its_columns(tmp_path: Path) -> None:
+    pytest.importorskip("numba.cuda", reason="the suite was not simulated: this Numba has no CUDA target")
+    names = ("shared-banks", "histogram", "portability")
+    done = run("--out", str(tmp_path), "--profile", "smoke", "--benchmarks", *names, simulated=True)
+    assert done.returncode == 0, done.stderr
+    for name in names:
+        table = read_table(tmp_path / f"{name}.csv")
+        note = json.loads((tmp_path / f"{name}.json").read_text())
+        assert tuple(table) == plan.COLUMNS[name]
+        assert note["wrong_results"] == []
+        assert len(table[plan.COLUMNS[name][0]]) == sum(batch["rows"] for batch in note["batches"].values())
+        with np.load(tmp_path / f"{name}.samples.npz") as samples:
+            assert {key.rsplit("/", 1)[0] for key in samples.files} == set(note["batches"])
+    kernels = set(read_table(tmp_path / "portability.csv")["kernel"])
+    assert "column-permutation" in kernels
+    assert "butterfly" not in kernels  # warp-wide: not simulated
+
+
+def test_the_plan_is_what_the_papers_did() -> None:
+    full = plan.profile("full")
+    grids = plan.portability_sizes("butterfly", full)
+    assert [g[1] for g in grids] == [8, 16, 32, 64, 96, 128, 160, 192, 224, 256, 288, 512, 1024]
+    assert {g[2] for g in grids} == {1024}
+    assert {g[2] for g in plan.portability_sizes("bank-conflicts/8", full)} == {256}
+    assert {g[1:] for g in plan.portability_sizes("column-permutation", full)} == {(2, 256)}
+    levels = {g[0] for g in plan.portability_sizes("global-atomic-cas", full)}
+    assert levels == {2**k for k in range(15)}
+    gpu = plan.Gpu("g", "8.0", 108, 64, 2**20)
+    images = list(plan.images(full, gpu))
+    assert {i.pixels for i in images} == {2**k for k in range(5, 23)}
+    assert {i.threads for i in images} == {32, 64, 128, 256, 512, 1024}
+    assert all(i.blocks <= 108 * min(32, 2048 // i.threads) for i in images)
+    assert all(i.blocks * i.threads >= min(i.pixels, 108 * 1024) for i in images)
+    points = plan.atomic_points("add-result/batch", full, 48)
+    assert max(p.warps for p in points) == 48
+    assert len(points) == len(set(points))
+    with pytest.raises(SmlabError, match="profile: unknown .got 'huge'"):
+        plan.profile("huge")
+
+
+def test_series_of_different_lengths_are_kept_side_by_side() -> None:
+    rows = padded([(1.0, 2.0), (3.0,)])
+    assert rows.shape == (2, 2)
+    assert np.isnan(rows[1, 1])
+    assert rows[0].tolist() == [1.0, 2.0]
+
+
+def test_a_watch_keeps_throttled_launches_and_the_beginning_apart() -> None:
+    slow = iter([False] * 5 + [True] + [False] * 30)
+    watch = Watch(60.0, lambda: next(slow), least=20)
+    seconds: list[float] = []
+    for at in range(36):
+        seconds.append(9.0 if at == 5 else 2.0 if at < 4 else 1.0 + 1e-6 * at)
+        if watch.enough(seconds):
+            break
+    start, initial, steady = watch.parts(tuple(seconds))
+    assert watch.verdict == "quiet"
+    assert sum(watch.slow) == 1
+    assert (start, initial) == (4, [2.0] * 4)
+    assert max(steady) < 1.1
 
 
 def test_without_a_gpu_it_says_what_is_missing(tmp_path: Path) -> None:

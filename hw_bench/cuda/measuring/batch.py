@@ -1,0 +1,62 @@
+"""What measuring gives: one batch of rows at a time, and when a series of launches has been enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hw_bench.cuda.steadiness import Stopping, Verdict, steady_from
+
+Throttled = Callable[[], bool]
+"""Asked after each launch whose seconds count: whether the GPU was held back in it."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One launch's rows: ``samples`` are arrays with a row for each row of the table, measurements in order."""
+
+    name: str
+    rows: list[dict[str, Any]]
+    samples: dict[str, NDArray[Any]]
+    about: dict[str, Any]
+    wrong: list[str]
+
+
+class Watch:
+    """Decides when a series of launches is enough, and keeps apart those in which the GPU was held back."""
+
+    def __init__(self, limit_s: float, throttled: Throttled, least: int = 10) -> None:
+        self._stopping = Stopping(least=least if limit_s else 1, limit_s=limit_s)
+        self._throttled = throttled
+        self.slow: list[bool] = []
+        self.verdict: Verdict = "noisy"
+
+    def enough(self, seconds: list[float]) -> bool:
+        self.slow.append(self._throttled())
+        good = [second for second, slow in zip(seconds, self.slow, strict=True) if not slow]
+        found = self._stopping.verdict(good)
+        self.verdict = found or self.verdict
+        return found is not None
+
+    def steady(self, seconds: tuple[float, ...]) -> tuple[int, list[float]]:
+        """Where the steady part begins among the samples kept, and those samples; all, where every one was slow."""
+        start, _, steady = self.parts(seconds)
+        return start, steady
+
+    def parts(self, seconds: tuple[float, ...]) -> tuple[int, list[float], list[float]]:
+        """As `steady`, with the initial part in between (empty where none stands out)."""
+        good = [second for second, slow in zip(seconds, self.slow, strict=True) if not slow] or list(seconds)
+        start = int(steady_from(good)[0])
+        return start, good[:start], good[start:]
+
+
+def padded(series: list[tuple[float, ...]]) -> NDArray[np.float64]:
+    """Series of different lengths as rows, NaN behind the shorter ones."""
+    rows = np.full((len(series), max(map(len, series))), np.nan)
+    for row, values in zip(rows, series, strict=True):
+        row[: len(values)] = values
+    return rows

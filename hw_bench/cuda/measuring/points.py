@@ -1,0 +1,75 @@
+"""Measuring `shared-atomics` and `shared-banks`: many points in one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from hw_bench.cuda import atomic_points, plan, registry
+from hw_bench.cuda.measuring.batch import Batch
+from hw_bench.cuda.plan import ATOMIC_COLUMNS, Gpu, Profile
+from hw_bench.cuda.points import MAX_WARPS, Point
+from hw_bench.cuda.spec import KernelSpec
+from hw_bench.cuda.steadiness import noise, steady_from
+
+
+def measure(benchmark: str, profile: Profile, gpu: Gpu, done: frozenset[str]) -> Iterator[Batch]:
+    """One batch for each kernel, number of iterations and number of blocks on an SM."""
+    for spec in registry.benchmark(benchmark).kernels():
+        points = (
+            plan.bank_points(profile, gpu.max_warps)
+            if benchmark == "shared-banks"
+            else plan.atomic_points(spec.name, profile, gpu.max_warps)
+        )
+        for iterations in plan.loop_counts(spec.name.split("/")[1], profile):
+            for blocks in (1, 2):
+                name = f"{spec.name}/{iterations}/{blocks}"
+                here = [p for p in points if (p.warps > MAX_WARPS) == (blocks == 2)]
+                if here and name not in done:
+                    yield _batch(name, spec, here, profile, gpu, iterations, blocks)
+
+
+def _batch(
+    name: str, spec: KernelSpec, points: list[Point], profile: Profile, gpu: Gpu, iterations: int, blocks: int
+) -> Batch:
+    operation, form = spec.name.split("/")
+    times = atomic_points.measure(
+        spec,
+        points,
+        repetitions=profile.repetitions,
+        iterations=iterations,
+        blocks=blocks,
+        sms=gpu.sms,
+        block_warps=gpu.block_warps if blocks == 2 else MAX_WARPS,
+    )
+    kept = np.flatnonzero(times.measured)
+    cycles, issue = times.cycles[kept], times.issue_cycles[kept]
+    starts = steady_from(cycles) if len(kept) else np.zeros(0, dtype=np.int64)
+    rows = []
+    for row, (at, start) in enumerate(zip(kept, starts, strict=True)):
+        point, steady = points[at], cycles[row, start:]
+        rows.append(
+            dict(
+                zip(
+                    ATOMIC_COLUMNS,
+                    (
+                        operation, form, point.warps, point.cas_warps, point.pattern.lanes, point.pattern.same_word,
+                        point.pattern.same_bank, iterations, blocks, int(times.sms[at, 0]), cycles.shape[1], int(start),
+                        int(steady.min()), float(np.median(steady)), int(steady.max()), round(noise(steady), 6),
+                        float(np.median(issue[row, start:])),
+                    ),
+                    strict=True,
+                )
+            )
+        )  # fmt: skip
+    about = {
+        "points": len(points),
+        "not_measured": len(points) - len(kept),
+        "sms_without_partner": times.abandoned_sms,
+        "sms_used": len(np.unique(times.sms[kept])),
+    }
+    wrong = atomic_points.wrong_sums(operation, times, iterations)
+    return Batch(
+        name, rows, {"cycles": cycles.astype(np.uint32), "issue": issue.astype(np.uint32)}, about, wrong
+    )
