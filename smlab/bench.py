@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from hw_bench.cuda.registry import BENCHMARKS
@@ -49,24 +50,80 @@ def check_machine_code(
             r.architecture
         )
     for (benchmark, kernel, found), where in alike.items():
-        table.add_row(benchmark, kernel, " ".join(where), found)
+        table.add_row(benchmark, kernel, " ".join(where), escape(found))
     out.print(table)
     err.print(f"{len(results) - len(broken)} of {len(results)} kernels hold their contract")
     return not broken
 
 
-def run_benchmarks(folder: Path, profile: str, benchmarks: Sequence[str], resume: bool) -> int:
+def run_benchmarks(folder: Path, profile: str, benchmarks: Sequence[str], resume: bool, as_json: bool) -> int:
     """``smlab bench run``; the exit status of the run."""
-    from hw_bench.cuda import run_on_device, suite
+    from hw_bench.cuda import plan
+    from hw_bench.cuda.toolkit import require_gpu
 
-    if profile not in suite.PROFILES:
-        raise SmlabError.at("--profile", "unknown", profile, "one of " + ", ".join(sorted(suite.PROFILES)))
     for name in benchmarks:
-        if name not in suite.BENCHMARKS:
-            raise SmlabError.at(
-                "benchmark", "cannot be run yet", name, "one of " + ", ".join(suite.BENCHMARKS)
-            )
-    chosen = ["--benchmarks", *benchmarks] if benchmarks else []
-    return run_on_device.main(
-        ["--out", str(folder), "--profile", profile, *chosen, *(["--resume"] if resume else [])]
+        if name not in plan.BENCHMARKS:
+            raise SmlabError.at("benchmark", "unknown", name, "one of " + ", ".join(plan.BENCHMARKS))
+    plan.profile(profile)
+    require_gpu()
+    from hw_bench.cuda.harness import measure
+
+    outcome = measure(
+        folder,
+        profile=profile,
+        benchmarks=tuple(benchmarks) or plan.BENCHMARKS,
+        resume=resume,
+        progress=lambda line: err.print(escape(line)),
     )
+    wrong = outcome.wrong + outcome.broken
+    if as_json:
+        document = {
+            "ok": not wrong and not outcome.interrupted,
+            "out": str(folder),
+            **dataclasses.asdict(outcome),
+        }
+        print_json(document)
+    else:
+        for name, count in outcome.rows.items():
+            out.print(f"{name}: {count} rows in {folder / name}.csv")
+        for line in wrong[:20]:
+            out.print(escape(f"WRONG {line}"))
+    if outcome.interrupted:
+        err.print("interrupted; --resume goes on")
+        return 130
+    return 1 if wrong else 0
+
+
+def show_plan(profile: str, as_json: bool) -> None:
+    """``smlab bench plan``."""
+    from hw_bench.cuda import plan
+    from hw_bench.cuda.estimate import estimate
+
+    rows = estimate(plan.profile(profile))
+    if as_json:
+        print_json({"profile": profile, "benchmarks": [dataclasses.asdict(row) for row in rows]})
+        return
+    table = Table("benchmark", "kernels", "launches", "rows", "about", box=box.SIMPLE, pad_edge=False)
+    for row in rows:
+        table.add_row(
+            row.benchmark, str(row.kernels), f"{row.launches:,}", f"{row.rows:,}", f"{row.seconds:.0f} s"
+        )
+    total = sum(row.seconds for row in rows)
+    table.add_row("all", "", "", "", f"{total:.0f} s")
+    out.print(table)
+
+
+def profile_benchmarks(path: Path, benchmarks: Sequence[str], as_json: bool) -> None:
+    """``smlab bench profile``."""
+    from hw_bench.cuda.profiling import profile
+
+    done = profile(path, tuple(benchmarks) or ("histogram",))
+    if as_json:
+        print_json(dataclasses.asdict(done))
+        return
+    out.print(
+        escape(
+            f"{done.launches} launches in {done.profile}; {done.data_set} says which is which, in the same order"
+        )
+    )
+    err.print(escape(f"next: smlab utilization {done.profile}"))

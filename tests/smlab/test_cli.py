@@ -263,7 +263,7 @@ def test_the_benchmarks_are_listed_and_say_what_they_need(capsys: pytest.Capture
     if importlib.util.find_spec("numba_cuda") is None:
         for command in (["sass"], ["run", "--quick"]):
             assert "pip install 'smlab[cuda12]'" in refusal(capsys, "bench", *command)
-    assert "cannot be run yet (got 'bogus'" in refusal(capsys, "bench", "run", "bogus")
+    assert "unknown (got 'bogus'" in refusal(capsys, "bench", "run", "bogus")
 
 
 def test_the_front_door_exports_what_it_says() -> None:

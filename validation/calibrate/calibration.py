@@ -1,0 +1,234 @@
+"""The loop from a data set to a judged description: read, split, fit, simulate, compare, write."""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hw_bench.descriptions import Gpu, load_gpu
+from hw_bench.errors import SmlabError
+from validation.calibrate import judge
+from validation.calibrate.cases import Cases, Floats, Skipped
+from validation.calibrate.dataset import MeasuredSet, read_set
+from validation.calibrate.description import write_description
+from validation.calibrate.fit import (
+    Fit,
+    Fitted,
+    NotFitted,
+    Parameter,
+    atomic_parameters,
+    fit,
+    shared_parameters,
+    split,
+)
+from validation.calibrate.judge import Errors, Residual
+from validation.calibrate.predict import MEASURING, Predictor
+
+SHARE = 0.05
+"""Share of the cases to fit."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What came of a calibration.
+
+    ``fitted`` and ``not_fitted`` are the constants of atomic unit and shared-memory pipe. ``errors`` and ``residuals`` are of
+    judged cases only. ``scatter_percent`` is the relative scatter of the fitted cases around the simulator.
+    """
+
+    data: str
+    simulated_data: bool
+    fitted: tuple[Fitted, ...]
+    not_fitted: tuple[NotFitted, ...]
+    skipped: tuple[Skipped, ...]
+    points_fitted: int
+    points_judged: int
+    seed: int
+    scatter_percent: float
+    errors: tuple[Errors, ...]
+    residuals: tuple[Residual, ...]
+    description: Gpu | None
+
+    def mape(self, group: str, predictor: str = "calibrated") -> float:
+        """MAPE of one predictor on one group of judged cases; NaN where the data set has none of it."""
+        for e in self.errors:
+            if (e.group, e.predictor) == (group, predictor):
+                return e.table.mape
+        return math.nan
+
+    @property
+    def follows(self) -> bool:
+        """Whether the mechanism follows the data: both judged errors within what is asked."""
+        add, everything = self.mape("fetch-and-add, n <= 32"), self.mape("atomic unit, all")
+        return add <= judge.FOLLOWS_ADD and everything <= judge.FOLLOWS_ALL
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """One unit's cases, which of them were fitted, the fit, and all predictors' times."""
+
+    cases: Cases
+    chosen: NDArray[np.bool_]
+    fit: Fit
+    predictions: dict[str, Floats]
+
+
+def calibrate(
+    folder: Path,
+    base: str,
+    *,
+    out: Path | None = None,
+    cases_out: Path | None = None,
+    share: float = SHARE,
+    seed: int = 0,
+) -> Calibration:
+    """Calibrate the description ``base`` to the data set in ``folder``; write the result to ``out`` and all cases to ``cases_out``.
+
+    Raises:
+        SmlabError: a data set that cannot be read, or one of a GPU of another compute capability than the description's.
+    """
+    if out is not None and (out.suffix != ".toml" or out.resolve() == Path(base).resolve()):
+        raise SmlabError.at(
+            str(out), "cannot be the calibrated description", expected="a .toml file of its own"
+        )
+    data, gpu = read_set(folder), load_gpu(base)
+    parts, skipped = _parts(data, gpu, share, seed, None)
+    found, predictions = _judged(data, parts, skipped, seed)
+    if cases_out is not None:
+        _write_cases(cases_out, parts, predictions)
+    if out is None:
+        return found
+    same_card = not data.simulated and data.about.get("sms") == gpu.integer("gpu.sms")
+    title = f"{gpu.title}, calibrated" + (" to SIMULATED data (a dry run)" if data.simulated else "")
+    description = write_description(
+        out, base, gpu, title=title, source=_source(found, data), same_card=same_card, fitted=found.fitted
+    )
+    return replace(found, description=description)
+
+
+def calibrate_set(
+    data: MeasuredSet,
+    base: str,
+    *,
+    share: float = SHARE,
+    seed: int = 0,
+    truth: dict[str, float] | None = None,
+) -> Calibration:
+    """As `calibrate`, of a data set that has been read; writes nothing. ``truth``, if known, is judged beside the calibration."""
+    parts, skipped = _parts(data, load_gpu(base), share, seed, truth)
+    return _judged(data, parts, skipped, seed)[0]
+
+
+def _parts(
+    data: MeasuredSet, gpu: Gpu, share: float, seed: int, truth: dict[str, float] | None
+) -> tuple[list[_Part], list[Skipped]]:
+    """Both units calibrated; the shared-memory pipe where the data set has it."""
+    capability = data.about.get("compute_capability")
+    if capability != gpu.compute_capability:
+        raise SmlabError.at(
+            f"{data.folder}: compute_capability",
+            f"is not that of {gpu.name}",
+            capability,
+            gpu.compute_capability,
+        )
+    parts = [_calibrated(gpu, data.atomics, atomic_parameters(gpu), share, seed, truth)]
+    skipped = list(data.skipped)
+    if len(data.shared) > len(shared_parameters(gpu)):
+        parts.append(_calibrated(gpu, data.shared, shared_parameters(gpu), share, seed, truth))
+    elif len(data.shared):
+        skipped.append(Skipped("shared-memory pipe", len(data.shared), "too few rows to fit"))
+    return parts, skipped
+
+
+def _judged(
+    data: MeasuredSet, parts: list[_Part], skipped: list[Skipped], seed: int
+) -> tuple[Calibration, dict[str, Floats]]:
+    cases = Cases.join([p.cases for p in parts])
+    chosen = np.concatenate([p.chosen for p in parts])
+    predictions = {
+        name: np.concatenate([p.predictions[name] for p in parts]) for name in parts[0].predictions
+    }
+    # Each unit has its own frame, from the same rows: the first one's is told.
+    told = [(p, p is parts[0]) for p in parts]
+    found = Calibration(
+        data=data.name(),
+        simulated_data=data.simulated,
+        fitted=tuple(f for p, first in told for f in p.fit.fitted if first or f.name not in MEASURING),
+        not_fitted=tuple(
+            n for p, first in told for n in p.fit.not_fitted if first or n.name not in MEASURING
+        ),
+        skipped=tuple(skipped),
+        points_fitted=int(chosen.sum()),
+        points_judged=int((~chosen).sum()),
+        seed=seed,
+        scatter_percent=100 * parts[0].fit.scatter,
+        errors=tuple(judge.errors(cases, ~chosen, predictions)),
+        residuals=tuple(judge.residuals(cases, ~chosen, predictions["calibrated"])),
+        description=None,
+    )
+    return found, predictions
+
+
+def _calibrated(
+    gpu: Gpu,
+    cases: Cases,
+    parameters: list[Parameter],
+    share: float,
+    seed: int,
+    truth: dict[str, float] | None,
+) -> _Part:
+    chosen = split(cases, share, seed)
+    found = fit(gpu, cases.select(chosen), parameters)
+    predictor = Predictor(gpu, cases)
+    # The description says nothing of the measurement itself: that part is the fit's.
+    before = {
+        p.name: found.values[p.name] if p.name in MEASURING else float(gpu.number(p.name)) for p in parameters
+    }
+    predictions = {
+        "calibrated": predictor.cycles(found.values),
+        "before": predictor.cycles(before),
+        **judge.baselines(cases, chosen),
+        **({"truth": predictor.cycles(truth)} if truth else {}),
+    }
+    return _Part(cases, chosen, found, predictions)
+
+
+def _source(found: Calibration, data: MeasuredSet) -> str:
+    about = data.about
+    versions = ", ".join(
+        f"{label} {about[name]}"
+        for name, label in (("driver", "driver"), ("cuda_runtime", "CUDA"))
+        if about.get(name)
+    )
+    judged = next(
+        (e for e in found.errors if e.predictor == "calibrated" and e.group == "atomic unit, all"), None
+    )
+    error = f"MAPE {judged.table.mape:.2f} %" if judged else "no judged cases"
+    return (
+        f"smlab bench calibrate: data set {data.folder.name} ({data.name()}{'; ' + versions if versions else ''}; sha256 "
+        f"{data.digest[:16]}); fitted to {found.points_fitted} of its times (seed {found.seed}), judged on the other "
+        f"{found.points_judged}: {error}; intervals hold all fitted values together at 95 %"
+    )
+
+
+def _write_cases(path: Path, parts: list[_Part], predictions: dict[str, Floats]) -> None:
+    cases, chosen = Cases.join([p.cases for p in parts]), np.concatenate([p.chosen for p in parts])
+    columns = {
+        "operation": cases.operation, "form": cases.form, "warps": cases.warps, "cas_warps": cases.cas_warps,
+        "lanes": cases.lanes, "same_word": cases.same_word, "same_bank": cases.same_bank,
+        "iterations": cases.iterations, "use": np.where(chosen, "fit", "judge"), "measured_cycles": cases.cycles,
+        **{f"{name.replace(' ', '_')}_cycles": np.round(times, 4) for name, times in predictions.items()},
+    }  # fmt: skip
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    except OSError as error:
+        raise SmlabError(f"{path}: cannot be written: {error}") from error

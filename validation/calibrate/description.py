@@ -1,0 +1,60 @@
+"""Writing a calibrated GPU description: the base's constants, with those that were fitted, and where they come from."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from hw_bench.descriptions import Gpu, list_gpus, load_gpu
+from hw_bench.errors import SmlabError
+from hw_bench.schema import KEYS_BY_NAME
+from validation.calibrate.fit import Fitted
+
+
+def write_description(
+    path: Path, base: str, gpu: Gpu, *, title: str, source: str, same_card: bool, fitted: Sequence[Fitted]
+) -> Gpu:
+    """Write ``path`` as an extension of ``base`` (a name, or a description's path) and read it back.
+
+    ``same_card`` keeps what the base says of its own card; otherwise that is only assumed of this one.
+
+    Raises:
+        SmlabError: a path that cannot be written, or values that a description cannot have.
+    """
+    known = [f for f in fitted if f.name in KEYS_BY_NAME]
+    parent = base if base in list_gpus() or base in gpu.aliases else os.path.relpath(base, path.parent)
+    lines = [
+        f"title = {json.dumps(title)}",
+        f"extends = {json.dumps(parent)}",
+        *(["same_card = true"] if same_card else []),
+        "",
+        "[sources]",
+        f"data-set = {json.dumps(source)}",
+    ]
+    groups: dict[str, list[str]] = {}
+    for f in known:
+        group, _, name = f.name.rpartition(".")
+        groups.setdefault(group, []).append(f"{name} = {_record(f)}")
+    for group, records in groups.items():
+        lines += ["", f"[{group}]", *records]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(lines) + "\n")
+    except OSError as error:
+        raise SmlabError(f"{path}: cannot be written: {error}") from error
+    return load_gpu(path)
+
+
+def _record(f: Fitted) -> str:
+    key = KEYS_BY_NAME[f.name]
+    digits = 0 if key.type is int else 4
+    minimum = key.minimum if key.minimum is not None else float("-inf")
+    value, low, high = (round(max(x, minimum), digits) for x in (f.value, f.low, f.high))
+    if key.type is int:
+        value, low, high = int(value), int(low), int(high)
+    return (
+        f'{{ value = {value}, unit = "{key.unit}", kind = "calibrated", source = "data-set", '
+        f"low = {min(low, value)}, high = {max(high, value)} }}"
+    )

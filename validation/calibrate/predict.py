@@ -1,0 +1,254 @@
+"""Simulated times of cases, as a function of the constants that a calibration fits.
+
+All times come from the compiled simulator's table (`sim.compiled.table`), with three closed forms that follow from
+``sim/SEMANTICS.md``, Section 6, and are tested against single simulations:
+
+- a stream that nobody waits for keeps the server busy, so a round takes the sum of its intervals;
+- a burst of k operations behind a queue of q entries issues its last one after k - q intervals, once k is well above q;
+- the shared-memory pipe is a unit of the same kind as the atomic unit, with interval = passes x interval of a pass.
+
+An operation's time depends on its pattern through its passes alone. While fitting, times between whole latencies (the simulator
+rounds them) are interpolated, so that a derivative exists. Times that a clock around one operation tells contain the *frame*.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hw_bench.descriptions import Gpu
+from sim.compiled.table import batch_cycles, looped_cycles
+from sim.machine import AtomicTiming, Machine, machine_from, to_ticks
+from validation.calibrate.cases import Cases, Floats, Ints
+
+CLOSING: Final = "closing_cycles"
+"""Of an operation without a result: from the end of its service to the value of the load behind it. Not of a description."""
+FRAME: Final = "frame_cycles"
+"""What reading the clock takes, around nothing."""
+LINK: Final = "link_cycles"
+"""The logical instruction between an operation and the next in the looped form."""
+MEASURING: Final = (CLOSING, FRAME, LINK)
+"""Constants of the measurement, fitted with the others and not of a description."""
+QUEUE: Final = "atomic.queue_entries"
+SHARED_PASS: Final = "shared.interval_cycles_per_pass"
+SHARED_LATENCY: Final = "shared.load_latency_cycles"
+BASE, PASS, LATENCY = "base_interval_cycles", "pass_interval_cycles", "latency_cycles"
+
+_LATE: Final = 100_000
+"""A latency by which one kind of operation is sure to be the last, in cycles."""
+
+Values = Mapping[str, float]
+
+
+def key(op: str, part: str) -> str:
+    return f"atomic.{op}.{part}"
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Cases that one call of the simulator's table gives: their places, and the names of what their times depend on."""
+
+    at: Ints
+    depends: frozenset[str]
+    run: Callable[[Values, bool], Floats]
+
+
+class Predictor:
+    """Simulated times of ``cases`` on ``gpu`` with some constants replaced."""
+
+    def __init__(self, gpu: Gpu, cases: Cases) -> None:
+        self._machine = machine_from(gpu)
+        self.cases = cases
+        self.groups = self._groups()
+
+    def cycles(self, values: Values, *, smooth: bool = False) -> Floats:
+        """Times in cycles, shape ``(cases,)``; ``smooth`` interpolates between whole latencies."""
+        times = np.empty(len(self.cases))
+        for group in self.groups:
+            times[group.at] = group.run(values, smooth)
+        return times
+
+    def derivatives(self, values: Values, steps: Values, least: Values) -> Floats:
+        """Differences of the logarithm of the times, shape ``(cases, steps)``, in the order of ``steps``.
+
+        Central ones, except where a step down would go below the ``least`` value of a constant.
+        """
+        found = np.zeros((len(self.cases), len(steps)))
+        for column, (name, step) in enumerate(steps.items()):
+            below = max(values[name] - step, least[name])
+            up, down = {**values, name: values[name] + step}, {**values, name: below}
+            for group in self.groups:
+                if name in group.depends:
+                    ratio = np.log(group.run(up, True)) - np.log(group.run(down, True))
+                    found[group.at, column] = ratio / (values[name] + step - below)
+        return found
+
+    def _groups(self) -> list[Group]:
+        """As few as can be: a call of the table costs more than its points do."""
+        cases, groups = self.cases, []
+        unit = np.where(np.isin(cases.operation, ("load", "store")), "shared", "add")
+        counting = cases.operation == "popc-inc"
+        unit = np.where(counting, np.where(cases.cas_warps > 0, "popc_inc+cas", "popc_inc"), unit)
+        names = np.char.add(np.char.add(unit, "/"), cases.form)
+        for name in np.unique(names):
+            at = np.flatnonzero(names == name)
+            operation, form = str(name).split("/")
+            groups.append(self._group(operation, form, cases.select(at), at))
+        return groups
+
+    def _group(self, unit: str, form: str, cases: Cases, at: Ints) -> Group:
+        if form == "frame":
+            return Group(at, frozenset({FRAME, LINK}), lambda v, smooth: _framed(cases, v))
+        if unit == "shared":
+            depends = {SHARED_PASS} if form == "stream" else {SHARED_LATENCY}
+            depends |= {"batch": {SHARED_PASS, FRAME}, "looped": {SHARED_PASS, LINK}}.get(form, set())
+            return Group(at, frozenset(depends), self._shared(form, cases))
+        op = unit.removesuffix("+cas")
+        used = [op, "cas"] if cases.cas_warps.any() else [op]
+        depends = {key(o, part) for o in used for part in (BASE, PASS)}
+        if form == "burst":
+            return Group(at, frozenset(depends | {QUEUE, FRAME}), lambda v, smooth: _burst(cases, op, v))
+        if form == "stream":
+            return Group(at, frozenset(depends), lambda v, smooth: _stream(cases, op, v))
+        closes = np.isin(cases.operation, ("add", "popc-inc"))
+        depends |= {CLOSING} if closes.any() else set()
+        depends |= {key(o, LATENCY) for o in used} if not closes.all() else set()
+        depends.add(FRAME if form == "batch" else LINK)
+        run = self._batch(cases, op, used, closes) if form == "batch" else self._looped(cases, op, used)
+        return Group(at, frozenset(depends), run)
+
+    def _batch(
+        self, cases: Cases, op: str, used: list[str], closes: NDArray[np.bool_]
+    ) -> Callable[[Values, bool], Floats]:
+        # Counting merges the lanes on a word: alone, it is simulated as an addition of as many passes.
+        alone = op == "popc_inc" and "cas" not in used
+        place = {op: "add"} if alone else {}
+        lanes = cases.passes if op == "add" or alone else cases.cas_passes
+
+        @lru_cache(maxsize=4)
+        def ends(*timings: tuple[float, float]) -> dict[str, Floats]:
+            """When the last service of each kind ends. All are issued at once, so latencies change nothing of the order."""
+            found = {}
+            for last in used:
+                late = {o: _LATE if o == last else 1 for o in used}
+                machine = self._with(used, timings, late, place)
+                times = batch_cycles(machine, _named(op, place), cases.warps, lanes, cases.cas_warps)
+                found[last] = np.asarray(times, dtype=np.float64) - _LATE
+            return found
+
+        def run(values: Values, smooth: bool) -> Floats:
+            found = ends(*((values[key(o, BASE)], values[key(o, PASS)]) for o in used))
+            last = []
+            for o in used:
+                # Without a result, what is seen is the load behind it.
+                latency = np.where(closes, values[CLOSING], values.get(key(o, LATENCY), 0.0))
+                last.append(found[o] + (latency if smooth else np.maximum(1, np.floor(latency + 0.5))))
+            times: Floats = values[FRAME] + np.maximum.reduce(last)
+            return times
+
+        return run
+
+    def _looped(self, cases: Cases, op: str, used: list[str]) -> Callable[[Values, bool], Floats]:
+        def run(values: Values, smooth: bool) -> Floats:
+            timings = tuple((values[key(o, BASE)], values[key(o, PASS)]) for o in used)
+
+            def simulated(whole: Mapping[str, int]) -> Floats:
+                machine = self._with(used, timings, whole, {})
+                return looped_cycles(machine, _named(op, {}), cases.warps, cases.cas_passes, cases.cas_warps)
+
+            # In a closed loop, what a warp does between two operations is a delay like the latency.
+            think = {o: values[key(o, LATENCY)] + values[LINK] for o in used}
+            return _interpolated(think, simulated, smooth)
+
+        return run
+
+    def _with(
+        self,
+        used: list[str],
+        timings: tuple[tuple[float, float], ...],
+        latencies: Mapping[str, int],
+        place: Mapping[str, str],
+    ) -> Machine:
+        """The machine with other timings of some operations; ``place`` puts one in another's place."""
+        atomics = dict(self._machine.atomics)
+        for op, (base, each) in zip(used, timings, strict=True):
+            atomics[place.get(op, op)] = AtomicTiming(to_ticks(base), to_ticks(each), latencies[op])
+        return replace(self._machine, atomics=atomics)
+
+    def _shared(self, form: str, cases: Cases) -> Callable[[Values, bool], Floats]:
+        queue = self._machine.shared_queue_entries
+
+        def run(values: Values, smooth: bool) -> Floats:
+            each, latency = values[SHARED_PASS], values[SHARED_LATENCY]
+            if form == "chain":
+                return np.full(len(cases), latency if smooth else _whole(latency))
+            if form == "stream":
+                return np.asarray(cases.warps * cases.passes * each)
+
+            def simulated(whole: Mapping[str, int]) -> Floats:
+                atomics = {**self._machine.atomics, "add": AtomicTiming(0, to_ticks(each), whole["load"])}
+                machine = replace(self._machine, atomics=atomics, atomic_queue_entries=queue)
+                table = batch_cycles if form == "batch" else looped_cycles
+                times = table(machine, "add", cases.warps, cases.passes, cases.cas_warps)
+                return np.asarray(times, dtype=np.float64)
+
+            think = values[LINK] if form == "looped" else 0.0
+            # The description's latency contains the one pass of a load without conflict, in whole cycles.
+            after = max(1.0, latency - math.ceil(each) + think)
+            times = _interpolated({"load": after}, simulated, smooth)
+            return times + values[FRAME] if form == "batch" else times
+
+        return run
+
+
+def _named(op: str, place: Mapping[str, str]) -> str:
+    return place.get(op, op).replace("_", "-")
+
+
+def _whole(latency: float) -> int:
+    return max(1, math.floor(latency + 0.5))
+
+
+def _interpolated(
+    latencies: Values, simulated: Callable[[Mapping[str, int]], Floats], smooth: bool
+) -> Floats:
+    """Between whole latencies, linear in each; or at the nearest ones, as the simulator rounds."""
+    if not smooth:
+        return simulated({op: _whole(value) for op, value in latencies.items()})
+    below = {op: max(1, math.floor(value)) for op, value in latencies.items()}
+    base = simulated(below)
+    times = base.copy()
+    for op, value in latencies.items():
+        part = value - below[op]
+        if part > 1e-9:
+            times += part * (simulated({**below, op: below[op] + 1}) - base)
+    return times
+
+
+def _interval(values: Values, op: str, passes: Ints) -> Floats:
+    interval: Floats = values[key(op, BASE)] + passes * values[key(op, PASS)]
+    return interval
+
+
+def _stream(cases: Cases, op: str, values: Values) -> Floats:
+    times: Floats = (cases.warps - cases.cas_warps) * _interval(values, op, cases.passes)
+    if cases.cas_warps.any():
+        times = times + cases.cas_warps * _interval(values, "cas", cases.cas_passes)
+    return times
+
+
+def _burst(cases: Cases, op: str, values: Values) -> Floats:
+    """The last issue; at least a cycle for each operation, which issuing takes."""
+    jobs = cases.warps * cases.iterations
+    waiting: Floats = (jobs - values[QUEUE]) * _interval(values, op, cases.passes)
+    return np.asarray(values[FRAME] + np.maximum(waiting, jobs))
+
+
+def _framed(cases: Cases, values: Values) -> Floats:
+    return np.asarray(values[FRAME] + cases.iterations * values[LINK], dtype=np.float64)

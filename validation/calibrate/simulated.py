@@ -1,0 +1,142 @@
+"""A data set of a machine that is known: simulated times in the suite's format, with noise. For tests and dry runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from hw_bench.cuda import plan
+from hw_bench.cuda.dataset import DataSet
+from hw_bench.cuda.plan import Profile
+from hw_bench.cuda.points import MAX_WARPS, Point
+from hw_bench.descriptions import Gpu
+from validation.calibrate.cases import Cases, Floats
+from validation.calibrate.fit import atomic_parameters, shared_parameters
+from validation.calibrate.predict import BASE, CLOSING, FRAME, LINK, MEASURING, Predictor, key
+
+FRAME_CYCLES: Final = 12.0
+"""Assumed: what reading the clock around an operation takes; a fit must not depend on it."""
+ATOMIC_KERNELS: Final = (
+    "none/batch",
+    "none/dependent",
+    "add-result/batch",
+    "add-result/dependent",
+    "max/batch",
+    "exchange/dependent",
+    "add/batch",
+    "add/independent",
+    "popc-inc/batch",
+    "popc-inc/independent",
+    "add/burst",
+)
+BANK_KERNELS: Final = ("load/batch", "load/dependent", "store/independent")
+_FORMS: Final = {"batch": "batch", "dependent": "looped", "independent": "stream", "burst": "burst"}
+
+
+def write_simulated(
+    folder: Path, gpu: Gpu, *, profile: Profile | None = None, noise: float = 0.03, seed: int = 0
+) -> dict[str, float]:
+    """Write what the suite would measure on the simulated ``gpu`` into ``folder``; gives the true constants.
+
+    Every time is multiplied by log-normal noise of relative width ``noise`` and rounded to whole cycles. Rows that the simulator
+    has no time for (float addition, four operations of a warp under way) are not written.
+    """
+    profile = profile or plan.profile("quick")
+    parameters = (*atomic_parameters(gpu), *shared_parameters(gpu))
+    truth = {p.name: float(gpu.number(p.name)) for p in parameters if p.name not in MEASURING}
+    truth |= {
+        CLOSING: float(gpu.number("shared.load_latency_cycles")),
+        FRAME: FRAME_CYCLES,
+        LINK: float(gpu.number("pipe.int32.latency_cycles")),
+    }
+    rng = np.random.default_rng(np.random.SeedSequence(seed))
+    about = {
+        "profile": profile.name,
+        "gpu": f"simulated {gpu.name}",
+        "compute_capability": gpu.compute_capability,
+        "sms": gpu.integer("gpu.sms"),
+        "simulated_truth": truth,
+        "noise": noise,
+        "seed": seed,
+    }
+    most = gpu.integer("sm.max_warps")
+    kernels = {k: plan.atomic_points(k, profile, most) for k in ATOMIC_KERNELS}
+    _write(folder, "shared-atomics", about, kernels, gpu, truth, profile, noise, rng)
+    banks = {k: plan.bank_points(profile, most) for k in BANK_KERNELS}
+    _write(folder, "shared-banks", about, banks, gpu, truth, profile, noise, rng)
+    latency = DataSet(folder, "latency", plan.LATENCY_COLUMNS, about, resume=False)
+    links = float(gpu.number("shared.load_latency_cycles")) * _noisy(rng, noise, 4)
+    rows = [("shared", 4096, 128, profile.links, 1, 0, c, c, c, 0.0) for c in np.round(links, 4).tolist()]
+    latency.add("shared", [dict(zip(plan.LATENCY_COLUMNS, row, strict=True)) for row in rows], {}, {})
+    latency.close(complete=True)
+    return truth
+
+
+def _noisy(rng: np.random.Generator, noise: float, count: int) -> Floats:
+    return np.exp(noise * rng.standard_normal(count))
+
+
+def _write(
+    folder: Path,
+    name: str,
+    about: dict[str, Any],
+    kernels: dict[str, list[Point]],
+    gpu: Gpu,
+    truth: dict[str, float],
+    profile: Profile,
+    noise: float,
+    rng: np.random.Generator,
+) -> None:
+    data = DataSet(folder, name, plan.ATOMIC_COLUMNS, about, resume=False)
+    for kernel, points in kernels.items():
+        operation, form = kernel.split("/")
+        for iterations in plan.loop_counts(form, profile):
+            if operation == "none":
+                each = np.full(len(points), truth[LINK] if form == "dependent" else truth[FRAME])
+            else:
+                # Before Ampere the assembler makes an addition of it.
+                counted = operation == "popc-inc" and not gpu.has(key("popc_inc", BASE))
+                cases = _cases("add" if counted else operation, form, points, iterations)
+                each = Predictor(gpu, cases).cycles(truth)
+            if form in {"dependent", "independent"}:
+                each = FRAME_CYCLES + iterations * each
+            times = np.maximum(1, np.rint(each * _noisy(rng, noise, len(points))))
+            data.add(f"{kernel}/{iterations}", _rows(operation, form, points, iterations, times), {}, {})
+    data.close(complete=True)
+
+
+def _cases(operation: str, form: str, points: Sequence[Point], iterations: int) -> Cases:
+    columns = np.array(
+        [
+            (p.warps, p.cas_warps, p.pattern.lanes, p.pattern.same_word, p.pattern.same_bank, iterations)
+            for p in points
+        ]
+    ).T
+    return Cases.build([operation] * len(points), _FORMS[form], columns, np.ones(len(points)), 1.0)
+
+
+def _rows(
+    operation: str, form: str, points: Sequence[Point], iterations: int, times: Floats
+) -> Iterable[dict[str, Any]]:
+    for point, time in zip(points, times.tolist(), strict=True):
+        pattern = point.pattern
+        values = (
+            operation, form, point.warps, point.cas_warps, pattern.lanes, pattern.same_word, pattern.same_bank, iterations,
+            2 if point.warps > MAX_WARPS else 1, 0, 1, 0, int(time), float(time), int(time), 0.0, 0.0,
+        )  # fmt: skip
+        yield dict(zip(plan.ATOMIC_COLUMNS, values, strict=True))
+
+
+def is_measured(folder: Path) -> bool:
+    """Whether a folder holds a data set that did not come from here."""
+    note = folder / "shared-atomics.json"
+    if not note.is_file():
+        return False
+    try:
+        return "simulated_truth" not in json.loads(note.read_text())
+    except (OSError, ValueError):
+        return True
