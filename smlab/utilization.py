@@ -67,7 +67,10 @@ def gpu_of(profile: Profile) -> tuple[Gpu, str]:
     if not fitting:
         expected = "--gpu with a description's path, or one of " + ", ".join(list_gpus())
         raise SmlabError.at(profile.path, "no description of this GPU", str(device), expected)
-    best = min(fitting, key=lambda pair: pair[0])[1]
+    # Among equals, the one of which most is known.
+    best = min(
+        fitting, key=lambda pair: (pair[0], sum(c.kind == "assumed" for c in pair[1].constants.values()))
+    )[1]
     others = [gpu.name for _, gpu in fitting if gpu is not best]
     return (
         best,

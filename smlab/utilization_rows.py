@@ -90,7 +90,8 @@ def estimate_rows(
         e = np.where(busy, passes / q.jobs, np.nan)
         share = np.where(busy, q.cas_jobs / q.jobs, 0.0)
     e_used, warps_used = np.clip(e, 1, table.e_max), np.minimum(q.mean_active_warps, table.n_max)
-    given = np.stack([q.jobs / q.sms, q.active_cycles, warps_used, e_used, share])[:, busy]
+    peak = np.minimum(np.fmax(q.peak_warps, warps_used), table.n_max)
+    given = np.stack([q.jobs / q.sms, q.active_cycles, warps_used, e_used, share, peak])[:, busy]
     found = _estimates(tables, given)
     interval = trust.interval(found, LEVEL, CLOSED if tables.looped else CLOSED_BATCH)
     merges = tuple(int(x) for x in gpu.compute_capability.split(".")) >= (8, 0)
@@ -153,13 +154,13 @@ def estimate_rows(
 
 
 def _estimates(tables: Tables, given: Floats) -> Estimates:
-    """All estimators that the tables allow; ``given`` (5, kernels): jobs, active cycles, warps, e, share of CAS."""
-    jobs, active, warps, e, share = given
+    """All estimators that the tables allow; ``given`` (6, kernels): jobs, active cycles, warps, e, share of CAS, peak warps."""
+    jobs, active, warps, e, share, peak = given
     if tables.looped is not None:
-        return estimate_all(jobs, active, warps, e, share, tables.looped, tables.batch)
+        return estimate_all(jobs, active, warps, e, share, tables.looped, tables.batch, peak)
     assert tables.batch is not None
     # Only a batch table: the closed network has to do with it, and is then the estimator of that name.
-    found = estimate_all(jobs, active, warps, e, share, tables.batch, tables.batch)
+    found = estimate_all(jobs, active, warps, e, share, tables.batch, tables.batch, peak)
     return Estimates(
         {n: u for n, u in found.utilization.items() if n != CLOSED}, found.features, found.closed
     )

@@ -222,6 +222,7 @@ def quantities(count: int, **changes: object) -> AtomicQuantities:
         "elapsed_cycles": np.full(count, 1e6),
         "active_cycles": np.full(count, 9e5),
         "mean_active_warps": rng.uniform(1, 64, count),
+        "peak_warps": np.where(rng.random(count) < 0.5, np.nan, 64.0),
         "derivation": np.full(count, "", dtype=object),
         "row": np.arange(count),
     }

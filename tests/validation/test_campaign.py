@@ -1,5 +1,6 @@
 """The campaign: kernels are drawn as promised, counters and truth agree with the readers, and intervals cover."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +18,12 @@ from sim.machine import machine_from
 from sim.reference import Record
 from validation.campaign import FAMILIES, FIT, HELD_OUT, CampaignTable, check, run_campaign
 from validation.campaign import __main__ as command
-from validation.campaign.fit import EDGES, fit, holds, truth
+from validation.campaign.closed import INDEPENDENT, run_closed_systems
+from validation.campaign.fit import EDGES, estimate_campaign, fit, holds, truth
 from validation.campaign.judge import ALL, MIDDLE, as_text, by_family, judge, verdict_rows
 from validation.campaign.simulate import draw_kernel, fair_share, observe
 from validation.campaign.tables import Tables, tables_of
+from validation.campaign.twins import KINDS, draw_twins, least_error_points
 from validation.checks import Plan
 from validation.report import Report
 
@@ -81,6 +84,7 @@ def test_rows_are_what_the_readers_make_of_the_simulators_counters(family: str, 
         ("cas_jobs", "cas_jobs"),
         ("active_cycles", "active_cycles"),
         ("warps", "mean_active_warps"),
+        ("peak_warps", "peak_warps"),
     ):
         expected = [row[name] for row in rows]
         np.testing.assert_allclose(getattr(quantities, theirs), expected, rtol=1e-12)
@@ -160,6 +164,8 @@ def test_shipped_intervals_cover_families_they_were_not_fitted_to(tables: Tables
 
 def test_the_check_fills_the_report(tables: Tables, monkeypatch) -> None:
     monkeypatch.setattr(check, "QUICK_COUNT", 2)
+    monkeypatch.setattr(check, "QUICK_CLOSED", 20)
+    monkeypatch.setattr(check, "QUICK_TWINS", 2)
     monkeypatch.setattr(check, "tables", lambda gpu: tables)
     plan = Plan(gpu=GPU, quick=True, seed=0, processes=1)
     results = {task.name: task.function(*task.arguments) for task in check.tasks(plan)}
@@ -169,6 +175,7 @@ def test_the_check_fills_the_report(tables: Tables, monkeypatch) -> None:
     assert {c["name"] for c in document["checks"]} == {
         "campaign-never-above-100",
         "campaign-coverage",
+        "campaign-independent-warps",
     }
     assert [row["family"] for row in document["tables"]["campaign-families"]] == [*HELD_OUT, ALL]
     assert set(page.drawings()) == {"campaign-estimates", "campaign-errors-by-family"}
@@ -182,3 +189,31 @@ def test_the_command_makes_a_map(tables: Tables, monkeypatch, tmp_path: Path, ca
     made = TrustMap.read(path)
     assert made.about["kernels"] == 2 * len(FIT)
     assert "22 kernels" in capsys.readouterr().err
+
+
+def test_twins_have_equal_counters_and_unequal_truth() -> None:
+    twins = draw_twins(GPU, 6, seed=1)
+    shape = (-1, len(KINDS))
+    for column, tolerance in (("jobs", 0), ("elapsed_cycles", 0.02), ("peak_warps", 0), ("wavefronts", 0)):
+        values = getattr(twins.table, column).reshape(shape)
+        np.testing.assert_allclose(values, np.repeat(values[:, :1], len(KINDS), axis=1), rtol=tolerance)
+    assert len(twins.truth()) + twins.left_out == 6
+    # Atomics that come one by one keep the unit busy for longer than those that come together, always.
+    assert (twins.truth()[:, 0] > twins.truth()[:, 1:].max(axis=1)).all()
+    assert (least_error_points(twins.truth()) > 0.7).all()
+
+
+def test_the_least_error_is_that_of_the_median() -> None:
+    truth = np.array([[0.2, 0.5, 0.9], [0.3, 0.3, 0.3]])
+    answers = np.linspace(0, 1, 1001)
+    for row, least in zip(truth, least_error_points(truth), strict=True):
+        errors = 100 * np.abs(row[:, None] - answers).mean(axis=0)
+        assert least == pytest.approx(errors.min(), abs=0.1)
+
+
+def test_the_closed_network_holds_where_warps_are_independent(tables: Tables) -> None:
+    found = run_closed_systems(GPU, INDEPENDENT, 60, seed=9)
+    off = 100 * np.abs(estimate_campaign(found, tables).utilization[CLOSED] - truth(found))
+    assert off.mean() < 1.2  # `smlab validate` asks 0.7 of 2,000
+    without = estimate_campaign(replace(found, peak_warps=found.warps), tables).utilization[CLOSED]
+    assert off.mean() < 100 * np.abs(without - truth(found)).mean()  # knowing that warps run out helps

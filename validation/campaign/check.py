@@ -5,7 +5,9 @@ from __future__ import annotations
 from hw_bench.descriptions import Gpu
 from models.trust import CLOSED, CLOSED_BATCH, ESTIMATORS, MAKE, OCCUPANCY, shipped_map
 from models.verdict import GAIN
+from validation.campaign.closed import INDEPENDENT, LOCKSTEP, run_closed_systems
 from validation.campaign.families import HELD_OUT
+from validation.campaign.fit import estimate_campaign, truth
 from validation.campaign.judge import (
     MIDDLE,
     PREDICTORS,
@@ -18,14 +20,20 @@ from validation.campaign.judge import (
 )
 from validation.campaign.simulate import PART, CampaignTable, campaign_parts, run_part
 from validation.campaign.tables import Tables, simulate_tables
+from validation.campaign.twins import KINDS, Twins, draw_twins, least_error_points
 from validation.checks import Plan, Results, Task
-from validation.metrics import error_table
+from validation.metrics import PointErrors, error_table, points_table
 from validation.report import Column, Report
 from validation.report.document import Section
 from validation.report.figures import error_by_regime, estimate_against_truth
 
 COUNT, QUICK_COUNT = 160, 20
 """Kernels of each family: 2,240 in all, or 280."""
+
+CLOSED_SYSTEMS, QUICK_CLOSED = 2000, 300
+"""Closed systems of independent warps; half as many in lockstep."""
+TWINS, QUICK_TWINS = 120, 24
+"""Triples of kernels that no counter tells apart."""
 
 TARGET_MEAN, TARGET_P95 = 0.7, 3.0
 """Percentage points of utilization that were asked for, mean and 95th percentile."""
@@ -40,7 +48,15 @@ def tasks(plan: Plan) -> list[Task]:
     count = QUICK_COUNT if plan.quick else COUNT
     parts = campaign_parts(plan.gpu, list(HELD_OUT), count, _seed(plan))
     drawn = [Task(f"campaign-{i}", run_part, part) for i, part in enumerate(parts)]
-    return [Task("campaign-tables", tables, (plan.gpu,)), *drawn]
+    closed = QUICK_CLOSED if plan.quick else CLOSED_SYSTEMS
+    twins = QUICK_TWINS if plan.quick else TWINS
+    return [
+        Task("campaign-tables", tables, (plan.gpu,)),
+        Task(f"closed-{INDEPENDENT}", run_closed_systems, (plan.gpu, INDEPENDENT, closed, _seed(plan))),
+        Task(f"closed-{LOCKSTEP}", run_closed_systems, (plan.gpu, LOCKSTEP, closed // 2, _seed(plan))),
+        Task("twins", draw_twins, (plan.gpu, twins, _seed(plan))),
+        *drawn,
+    ]
 
 
 def tables(gpu: Gpu) -> Tables:
@@ -127,6 +143,8 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "intervals. Worst by far where warps put several atomics in at once or meet at barriers.",
     )
     _target(section, everything)
+    _closed_systems(page, section, results, plan)
+    _twins(page, section, results)
     _figures(section, judged)
     _more_tables(section, judged, plan)
 
@@ -161,6 +179,98 @@ def _target(section: Section, everything: FamilyRow) -> None:
             if met
             else "The aim is **not met**: what counters see does not settle it (validation/STORIES.md)."
         )
+    )
+
+
+def _closed_systems(page: Report, section: Section, results: Results, plan: Plan) -> None:
+    """The closed network where its assumption holds, and where it is wrong in a way that no counter shows."""
+    rows = []
+    errors: dict[str, dict[str, PointErrors]] = {}
+    for distribution in (INDEPENDENT, LOCKSTEP):
+        drawn: CampaignTable = results[f"closed-{distribution}"]
+        found = estimate_campaign(drawn, results["campaign-tables"]).utilization
+        exact = truth(drawn)
+        errors[distribution] = {e: points_table(found[e], exact, seed=plan.seed) for e in ESTIMATORS}
+        for name in ESTIMATORS:
+            error = errors[distribution][name]
+            rows.append(
+                [
+                    distribution,
+                    name,
+                    error.n,
+                    error.mean_points,
+                    error.p95_points,
+                    error.worst_points,
+                    error.bias_points,
+                    error.above_100,
+                ]
+            )
+    best = errors[INDEPENDENT][CLOSED]
+    # With few systems the percentile is uncertain: a quick run leaves room for that.
+    room = 1.4 if plan.quick else 1.0
+    page.check(
+        "campaign-independent-warps",
+        best.mean_points <= room * TARGET_MEAN
+        and best.p95_points <= room * TARGET_P95
+        and best.above_100 == 0,
+        f"closed systems of independent warps: mean error {best.mean_points:.2f} points, 95th percentile "
+        f"{best.p95_points:.1f}, never above 100 % ({best.n:,} kernels)",
+        "campaign",
+    )
+    section.table(
+        "campaign-closed-systems",
+        [
+            Column("think time"),
+            Column("estimator"),
+            Column("kernels", digits=0),
+            Column("mean error", "points", "modelled", 2, key="mean_points"),
+            Column("95th percentile", "points", "modelled", 1, key="p95_points"),
+            Column("worst", "points", "modelled", 1, key="worst_points"),
+            Column("bias", "points", "modelled", 2, key="bias_points"),
+            Column("above 100 %", "cases", digits=0, key="above_100"),
+        ],
+        rows,
+        "Closed systems: each warp thinks, does one atomic and waits for its result. With exponential times the closed network's "
+        "assumption holds; with fixed times warps fall into step, or keep out of each other's way.",
+    )
+
+
+def _twins(page: Report, section: Section, results: Results) -> None:
+    """What no estimator can do: kernels with equal counters and unequal utilization."""
+    twins: Twins = results["twins"]
+    exact = 100 * twins.truth()
+    found = estimate_campaign(twins.table, results["campaign-tables"]).utilization[CLOSED]
+    active = twins.table.active_cycles / twins.table.elapsed_cycles
+    estimated = 100 * (found * active).reshape(exact.shape)
+    least = least_error_points(twins.truth())
+    section.text(
+        f"**Why not.** {len(exact)} times three kernels with equal warps, atomics and jobs and, by the choice of their think time, "
+        f"equal elapsed cycles ({twins.left_out} more triples could not be made equal). One answer must serve all three; the best "
+        f"possible one is off by **{least.mean():.1f} points** on average. So no estimator that works from these counters can be "
+        f"right within {TARGET_MEAN} points on kernels like these, whatever it does."
+    )
+    section.table(
+        "campaign-twins",
+        [
+            Column("atomics come"),
+            Column("kernels", digits=0),
+            Column("exact", "% busy", "simulated", 1),
+            Column("closed network", "% busy", "modelled", 1, key="estimated"),
+            Column("mean error", "points", "modelled", 1, key="error"),
+            Column("jobs in the unit", "", "simulated", 2, key="n"),
+        ],
+        [
+            [
+                kind,
+                len(exact),
+                float(exact[:, i].mean()),
+                float(estimated[:, i].mean()),
+                float(abs(estimated - exact)[:, i].mean()),
+                float(twins.table.n.reshape(exact.shape)[:, i].mean()),
+            ]
+            for i, kind in enumerate(KINDS)
+        ],
+        "Means over the triples. The counters are equal, so the estimate is; the truth is not.",
     )
 
 

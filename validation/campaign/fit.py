@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.closed_estimator import ClosedEstimate
-from models.trust import ESTIMATORS, RANGED, Estimates, Features, Quantiles, TrustMap, estimate_all
+from models.trust import ESTIMATORS, LEVELS, RANGED, Estimates, Features, Quantiles, TrustMap, estimate_all
 from validation.campaign.simulate import CampaignTable
 from validation.campaign.tables import Tables
 
@@ -49,6 +49,10 @@ OPEN_ABOVE, OPEN_BELOW = ("jobs", "jobs_per_warp"), ("demand", "saturation")
 floor and ceiling meet."""
 ENDLESS = 1e18
 
+POOLED = np.arange(0.4, 0.9901, 0.01)
+"""Levels of the pooled families that are tried for those of a new one."""
+SLACK = 1e-9
+
 
 def estimate_campaign(table: CampaignTable, tables: Tables) -> Estimates:
     """All estimators on the counters of a campaign's rows."""
@@ -60,6 +64,7 @@ def estimate_campaign(table: CampaignTable, tables: Tables) -> Estimates:
         table.cas_jobs / table.jobs,
         tables.looped,
         tables.batch,
+        np.minimum(table.peak_warps, tables.looped.n_max),
     )
 
 
@@ -82,15 +87,34 @@ def fit(
     found: dict[str, Quantiles] = {}
     for name in ESTIMATORS:
         residual = (exact - estimates.utilization[name]) / features.scale
-        left_out = {}
+        without = {}
         for family in dict.fromkeys(families.tolist()):
             own = families == family
-            others = Quantiles(_quantiles(blank, features.take(~own), residual[~own]), {})
+            others = Quantiles(_quantiles(blank, features.take(~own), residual[~own]), (), {})
             judged = replace(blank, estimators={name: others})
-            held = holds(judged, part_of(estimates, own), exact[own], 0.9, name)
-            left_out[str(family)] = float(100 * held.mean())
-        found[name] = Quantiles(_quantiles(blank, features, residual), left_out)
+            without[str(family)] = _coverage(judged, part_of(estimates, own), exact[own], name)
+        pooled = _pooled_levels(np.mean(list(without.values()), axis=0))
+        reached = dict(zip(LEVELS, pooled, strict=False)).get(0.9, POOLED[-1])
+        left_out = {f: float(100 * np.interp(reached, POOLED, held)) for f, held in without.items()}
+        found[name] = Quantiles(_quantiles(blank, features, residual), pooled, left_out)
     return replace(blank, estimators=found)
+
+
+def _coverage(trust: TrustMap, estimates: Estimates, exact: Floats, estimator: str) -> Floats:
+    """The share of the kernels that pooled intervals of each of the `POOLED` levels hold."""
+    ends = (trust.pooled_interval(estimates, level, estimator) for level in POOLED)
+    return np.array([((low - SLACK <= exact) & (exact <= high + SLACK)).mean() for low, high in ends])
+
+
+def _pooled_levels(coverage: Floats) -> tuple[float, ...]:
+    """For each of `LEVELS` the pooled level whose ``coverage`` of families left out is that, as far as there is one."""
+    grown = np.maximum.accumulate(coverage)
+    found = []
+    for level in LEVELS:
+        if grown[-1] < level:
+            break
+        found.append(float(POOLED[int(np.argmax(grown >= level))]))
+    return tuple(found)
 
 
 def _range(name: str, values: Floats) -> tuple[float, float]:
@@ -120,8 +144,7 @@ def holds(
 ) -> NDArray[np.bool_]:
     """Whether each interval holds the exact value."""
     interval = trust.interval(estimates, level, estimator)
-    slack = 1e-9
-    held: NDArray[np.bool_] = (interval.low - slack <= exact) & (exact <= interval.high + slack)
+    held: NDArray[np.bool_] = (interval.low - SLACK <= exact) & (exact <= interval.high + SLACK)
     return held
 
 

@@ -38,7 +38,8 @@ class CampaignTable:
 
     ``family`` and ``kernel`` (its number in the campaign) say which, ``sm`` is the SM or `WHOLE_GPU`. What counters see, summed
     over the ``sms`` of the row: ``jobs``, ``cas_jobs``, ``wavefronts``, ``thread_operations``; as the mean over them:
-    ``elapsed_cycles``, ``active_cycles`` and ``warps`` (resident, over the active cycles). The truth, over the elapsed
+    ``elapsed_cycles``, ``active_cycles`` and ``warps`` (resident, over the active cycles); ``peak_warps`` is the most that were
+    resident on one of them, which the launch tells. The truth, over the elapsed
     cycles: ``utilization`` and ``n``. ``gain`` is how many times as fast the kernel would be if the atomic unit took half the
     time for everything (NaN in the rows of one SM): the truth about whether it is the bottleneck. ``waiting`` is the mean
     number of warps with the reasons short_scoreboard and mio_throttle, which a profiler can count and no estimator uses.
@@ -55,6 +56,7 @@ class CampaignTable:
     elapsed_cycles: Floats
     active_cycles: Floats
     warps: Floats
+    peak_warps: Floats
     utilization: Floats
     n: Floats
     gain: Floats
@@ -191,6 +193,7 @@ def _row(result: SimResult, sm: int, members: list[SmTruth]) -> dict[str, Any]:
         "elapsed_cycles": elapsed / len(members),
         "active_cycles": active / len(members),
         "warps": sum(s.resident_warp_cycles for s in members) / active,
+        "peak_warps": float(max(result.warps.most_resident(s.sm) for s in result.sms)),
         "utilization": sum(s.atomic_busy_cycles for s in members) / elapsed,
         "n": sum(s.atomic_job_cycles for s in members) / elapsed,
         "gain": np.nan,

@@ -23,6 +23,9 @@ from validation.metrics import error_table, points_table
 from validation.report import Column, Report
 from validation.report.figures import error_by_regime, estimate_against_truth
 
+BORROWED = ("table",)
+"""Results of other checks' tasks that this one reads."""
+
 WORKLOADS, QUICK_WORKLOADS, PARTS = 2000, 400, 4
 JOBS = 600
 """Atomic jobs of one workload, about."""
