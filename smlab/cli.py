@@ -11,7 +11,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from hw_bench.errors import SmlabError
-from smlab import cli_bench
+from smlab import cli_bench, cli_case, cli_claims, cli_roofline, cli_whatif
 from smlab.options import GpuOption, JsonOption, SetOption
 
 UsageError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
@@ -62,7 +62,9 @@ def gpus(
 
 @app.command()
 def simulate(
-    workload: Annotated[str, typer.Argument(help="A built-in workload (atomics) or a workload file (TOML).")],
+    workload: Annotated[
+        str, typer.Argument(help="A built-in workload (atomics, histogram) or a workload file (TOML).")
+    ],
     gpu: GpuOption = "v100",
     engine: Annotated[
         str, typer.Option(help="The simulator's engine: compiled, or simpy, the reference.")
@@ -153,7 +155,7 @@ def utilization(
     run_utilization(profiles or [], gpu, table, as_json, show_how, compare, plot)
 
 
-for _commands in (cli_bench,):
+for _commands in (cli_bench, cli_case, cli_claims, cli_roofline, cli_whatif):
     _commands.register(app)
 
 

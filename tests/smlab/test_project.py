@@ -1,0 +1,255 @@
+"""``smlab project``: the agreed keys, the truth and its mismatches, errors by part, machine code, pictures, refusals."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hw_bench.counters import WHOLE_GPU, CounterRow, CounterTable
+from hw_bench.descriptions import load_gpu
+from hw_bench.errors import SmlabError
+from smlab.cli import run
+from smlab.project_truth import match, read_truth
+
+V100, A100 = load_gpu("v100"), load_gpu("a100-40")
+OPERATIONS = tuple(
+    f"smsp__sass_thread_inst_executed_op_{t}{o}_pred_on.sum" for t in "hfd" for o in ("add", "mul", "fma")
+)
+STREAM = 846 / 1375
+"""What a streaming kernel's time on the V100 is multiplied by, by the published bandwidths."""
+FROM_TO = ("--from", "v100", "--to", "a100-40")
+QUIET = ("--overhead-us", "0")
+
+
+def profile(path: Path, *kernels: tuple[str, float]) -> Path:
+    """Streaming kernels (name, seconds) at 600 GB/s on the V100."""
+    rows = []
+    for launch, (name, seconds) in enumerate(kernels):
+        moved = 600e9 * seconds
+        values = {"dram__bytes.sum": moved, "lts__t_bytes.sum": moved, "l1tex__t_bytes.sum": moved}
+        rows += [CounterRow(name, launch, WHOLE_GPU, c, v, "byte") for c, v in values.items()]
+        rows += [CounterRow(name, launch, WHOLE_GPU, c, 1e3, "inst") for c in OPERATIONS]
+        rows.append(CounterRow(name, launch, WHOLE_GPU, "gpu__time_duration.sum", seconds, "second"))
+    CounterTable.from_rows(rows).write_csv(path)
+    return path
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Path:
+    return profile(tmp_path / "p.csv", ("void copy<float>(float *)", 1e-3), ("scale", 2e-3), ("scale", 4e-3))
+
+
+def truth(path: Path, *rows: tuple[object, ...], header: str = "kernel,seconds") -> Path:
+    with path.open("w", newline="") as file:
+        file.write(header + "\n")
+        csv.writer(file).writerows(rows)
+    return path
+
+
+def document(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    assert run(["project", *map(str, arguments), "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert run(["project", *map(str, arguments)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    said = [line for line in printed.err.splitlines() if line.startswith("smlab: ")]
+    assert len(said) == 1
+    return said[0]
+
+
+def test_the_document_has_the_agreed_keys(three: Path, capsys) -> None:
+    found = document(capsys, three, *FROM_TO)
+    assert (found["from"], found["to"], found["errors"]) == ("v100", "a100-40", None)
+    first = found["kernels"][0]
+    assert set(first) == {
+        *("kernel", "launch", "source_s", "low_s", "mid_s", "high_s", "limiter", "flags"),
+    }
+    assert first["source_s"] == 1e-3
+    assert first["low_s"] == pytest.approx(1e-3 * STREAM)
+    assert first["mid_s"] == pytest.approx(1e-3 * STREAM)
+    assert first["limiter"] == "dram"
+    assert found["skipped"] == found["unmatched"] == []
+    assert found["switches"]["parallelism"] is True
+
+
+def test_the_truth_gives_the_whole_error_table_with_baselines_and_parts(
+    three: Path, tmp_path, capsys
+) -> None:
+    times = truth(
+        tmp_path / "t.csv",
+        ("scale", 2e-3 * STREAM * 1.1),
+        ("void copy<float>(float *)", 1e-3 * STREAM),
+        ("scale", 4e-3 * STREAM / 1.1),
+    )
+    found = document(capsys, three, *FROM_TO, "--truth", times)
+    errors = found["errors"]
+    assert errors["n"] == 3
+    assert errors["mape"] == pytest.approx(100 * (0 + (1 - 1 / 1.1) + 0.1) / 3)
+    assert errors["bias"] == pytest.approx(1.0)
+    assert set(errors["baselines"]) == {
+        "peak ratio",
+        "bandwidth ratio",
+        "best constant (fitted to the truth)",
+    }
+    assert errors["baselines"]["bandwidth ratio"]["bias"] == pytest.approx(900 / 1555 / STREAM)
+    assert errors["baseline_mape"] == errors["baselines"]["peak ratio"]["mape"]
+    assert {"as published", "without parallelism", "without cache", "with spec maxima"} <= set(
+        errors["parts"]
+    )
+    actual = [k["actual_s"] for k in found["kernels"]]
+    assert actual == pytest.approx([1e-3 * STREAM, 2e-3 * STREAM * 1.1, 4e-3 * STREAM / 1.1])
+    assert run(["project", str(three), *FROM_TO, "--truth", str(times)]) == 0
+    assert "best constant" in capsys.readouterr().out
+
+
+def test_kernels_that_do_not_match_are_told(three: Path, tmp_path: Path, capsys) -> None:
+    times = truth(tmp_path / "t.csv", ("scale", 1e-3), ("other", 1e-3))
+    found = document(capsys, three, *FROM_TO, "--truth", times)
+    assert found["unmatched"] == [
+        {"kernel": "void copy<float>(float *) #0", "where": "profile"},
+        {"kernel": "scale #1", "where": "profile"},
+        {"kernel": "other #0", "where": "truth"},
+    ]
+    assert [k["actual_s"] for k in found["kernels"]] == [None, 1e-3, None]
+    assert found["errors"]["n"] == 1
+    nothing = truth(tmp_path / "n.csv", ("other", 1e-3))
+    assert "none of its kernels is in the profile" in refusal(capsys, three, *FROM_TO, "--truth", nothing)
+
+
+def test_a_profile_of_the_target_is_a_truth(three: Path, tmp_path: Path, capsys) -> None:
+    other = profile(
+        tmp_path / "a100.csv", ("scale", 1e-3), ("scale", 3e-3), ("void copy<float>(float *)", 5e-4)
+    )
+    found = document(capsys, three, *FROM_TO, "--truth", other)
+    assert [k["actual_s"] for k in found["kernels"]] == [5e-4, 1e-3, 3e-3]
+
+
+@pytest.mark.parametrize(
+    ("rows", "header", "said"),
+    [
+        ([("scale", -1.0)], "kernel,seconds", r"row 2: seconds: an impossible time \(got '-1.0'"),
+        ([("scale", "nan")], "kernel,seconds", "an impossible time"),
+        ([("scale", "fast")], "kernel,seconds", r"row 2: seconds: not a number \(got 'fast'"),
+        ([("", 1.0)], "kernel,seconds", "row 2: kernel: no name"),
+        ([], "kernel,seconds", "no kernel in it"),
+        ([("scale", 1.0, "x")], "kernel,seconds,launch", "row 2: launch: not a number"),
+    ],
+)
+def test_an_absurd_truth_is_refused(tmp_path: Path, rows: list, header: str, said: str) -> None:
+    with pytest.raises(SmlabError, match=said):
+        read_truth(truth(tmp_path / "t.csv", *rows, header=header), A100)
+
+
+def test_kernels_without_names_match_only_one_for_one(tmp_path: Path) -> None:
+    names, launches = np.array(["(unnamed)"] * 2, dtype=object), np.array([0, 1])
+    two = read_truth(truth(tmp_path / "two.csv", ("(unnamed)", 1.0), ("(unnamed)", 2.0)), A100)
+    assert match(two, names, launches).actual_s.tolist() == [1.0, 2.0]
+    with pytest.raises(SmlabError, match="does not name its kernels"):
+        match(read_truth(truth(tmp_path / "one.csv", ("(unnamed)", 1.0)), A100), names, launches)
+
+
+def test_the_paper_has_no_switch_on(three: Path, capsys) -> None:
+    found = document(capsys, three, *FROM_TO, "--paper")
+    on = {k for k, v in found["switches"].items() if v is True}
+    assert on == set()
+    assert found["kernels"][0]["mid_s"] == pytest.approx(1e-3 * STREAM)
+
+
+def test_launch_overhead_can_be_told(three: Path, capsys) -> None:
+    found = document(capsys, three, *FROM_TO, "--overhead-us", 100)
+    assert found["kernels"][0]["mid_s"] == pytest.approx(1e-4 + 9e-4 * STREAM)
+
+
+def test_a_working_set_changes_the_traffic(tmp_path: Path, capsys) -> None:
+    path = profile(tmp_path / "p.csv", ("reuse<1>(int)", 1e-3), ("stream", 1e-3))
+    given = path.read_text().replace("lts__t_bytes.sum,600000000.0", "lts__t_bytes.sum,1200000000.0")
+    path.write_text(given.replace("l1tex__t_bytes.sum,600000000.0", "l1tex__t_bytes.sum,1200000000.0"))
+    plain = document(capsys, path, *FROM_TO)["kernels"]
+    told = document(capsys, path, *FROM_TO, "--working-set", "reuse=20e6")["kernels"]
+    assert told[0]["mid_s"] < plain[0]["mid_s"]
+    assert "DRAM traffic as L2 of a100-40 holds it" in told[0]["flags"]
+    assert told[1] == plain[1]
+    for bad, said in (
+        ("reuse", "not a number of bytes"),
+        ("reuse=-1", "bytes above 0"),
+        ("other=5", "no such kernel in the profile"),
+    ):
+        assert said in refusal(capsys, path, *FROM_TO, "--working-set", bad)
+
+
+def test_machine_code_changes_the_operations(tmp_path: Path, capsys, repository: Path) -> None:
+    """A logarithm of the gamma function has 3 more ffma on sm_86; the same listing twice changes nothing."""
+    listings = repository / "tests" / "hw_bench" / "sass" / "listings"
+    path = profile(tmp_path / "p.csv", ("gamma32", 1e-3))
+    text = path.read_text()
+    ffma = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum,"
+    path.write_text(text.replace(ffma + "1000.0", ffma + "5e9").replace("600000000.0", "6000000.0"))
+    before, after = (
+        ("--cubin-from", listings / "gamma32.sm_70.sass"),
+        ("--cubin-to", listings / "gamma32.sm_86.sass"),
+    )
+    plain = document(capsys, path, "--from", "v100", "--to", "a6000")["kernels"][0]
+    told = document(capsys, path, "--from", "v100", "--to", "a6000", *before, *after)["kernels"][0]
+    assert plain["limiter"] == "fp32"
+    assert 1.01 < told["mid_s"] / plain["mid_s"] < 1.1
+    assert any(flag.startswith("operations from machine code: fp32 x 1.0") for flag in told["flags"])
+    same = document(capsys, path, "--from", "v100", "--to", "a6000", *before, "--cubin-to", before[1])
+    assert same["kernels"][0]["mid_s"] == plain["mid_s"]
+    assert "one goes with the other" in refusal(capsys, path, *FROM_TO, *before)
+
+
+def test_a_plot_is_written_with_its_data(three: Path, tmp_path: Path, capsys) -> None:
+    times = truth(tmp_path / "t.csv", ("scale", 1e-3))
+    document(capsys, three, *FROM_TO, "--truth", times, "--plot", tmp_path / "out.svg")
+    with Image.open(tmp_path / "out.png") as image:
+        assert min(image.size) > 300
+    assert (tmp_path / "out.svg").read_text().startswith("<?xml")
+    with (tmp_path / "out.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert [line["actual_s"] for line in lines] == ["", "0.001", ""]
+    assert float(lines[0]["mid_s"]) == pytest.approx(1e-3 * STREAM)
+    assert "would overwrite an input" in refusal(capsys, three, *FROM_TO, "--plot", tmp_path / "p.png")
+
+
+def test_mistakes_are_told_in_one_line(three: Path, tmp_path: Path, capsys) -> None:
+    cases: tuple[tuple[tuple[object, ...], str], ...] = (
+        ((three, "--to", "a100-40"), "--from: no GPU given"),
+        ((three, "--from", "v100"), "--to: no GPU given"),
+        ((three, "--from", "v100", "--to", "a1000"), "unknown GPU"),
+        ((*FROM_TO,), "no profile given"),
+        ((three, *FROM_TO, "--maxima", "best"), "expected one of sustained, spec"),
+        ((three, *FROM_TO, "--plot", tmp_path / "p.txt"), ".png, .svg or .pdf"),
+        ((three, *FROM_TO, "--truth", tmp_path / "none.csv"), "no such file"),
+        ((three, three, *FROM_TO, "--truth", three), "goes with one profile"),
+        ((three, *FROM_TO, "--dataset", "neusight:x"), "takes no profile"),
+        ((*FROM_TO, "--dataset", "nothing:x"), "nothing"),
+        ((three, *FROM_TO, "--overhead-us", "-1"), "--overhead-us"),
+        ((three, *FROM_TO, "--overhead-us", "nan"), "--overhead-us"),
+    )
+    for arguments, said in cases:
+        assert said in refusal(capsys, *arguments)
+
+
+def test_an_a100_table_is_projected_and_nothing_is_nan(shared_data: Path, tmp_path: Path, capsys) -> None:
+    """4,349 convolutions onto the A100 itself: each as it was; its own times as the truth: no error."""
+    path = shared_data / "ncu-a100" / "conv2d_actualpara-perf-distribution_pd_a100_tc.csv.gz"
+    with gzip.open(path, "rt") as file:
+        times = [(("(unnamed)"), r["Time"]) for r in csv.DictReader(file)]
+    found = document(
+        capsys, path, "--from", "a100-40", "--to", "a100-40", "--truth", truth(tmp_path / "t.csv", *times)
+    )
+    assert len(found["kernels"]) == 4349
+    assert found["errors"]["mape"] == pytest.approx(0.0, abs=1e-9)
+    assert all(math.isfinite(k["mid_s"]) and k["mid_s"] > 0 for k in found["kernels"])
