@@ -1,0 +1,141 @@
+"""``smlab whatif`` as people and scripts meet it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from smlab.cli import run
+
+STUDY = """
+title = "Which waits are long?"
+responses = ["wait"]
+
+[base]
+model = "mm1-run"
+set.customers = 50
+
+[factors]
+arrival_rate = [0.3, 0.8]
+
+[design]
+kind = "one-at-a-time"
+replications = 5
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "waits.toml"
+    path.write_text(STUDY)
+    return path
+
+
+@pytest.fixture
+def no_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing figures takes longer than these studies."""
+    monkeypatch.setattr("validation.whatif.run._effects", lambda *_: None)
+
+
+def document(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> dict[str, Any]:
+    assert run(["whatif", *arguments, "--jobs", "1", "--json"]) == status
+    parsed: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return parsed
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line on standard error of a command that must exit with 2 and print nothing else."""
+    assert run(["whatif", *arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    return printed.err
+
+
+def test_the_agreed_keys(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    found = document(capsys, str(study), "--out", str(out))
+    assert (found["points"], found["done"], found["failed"], found["ran"]) == (15, 15, 0, 15)
+    assert set(found["effects"]["responses"]) == {"wait"}
+    assert {path.name for path in out.iterdir()} >= {
+        "points.csv",
+        "points.parquet",
+        "points.sqlite",
+        "report.html",
+    }
+    again = document(capsys, str(study), "--out", str(out), "--resume")
+    assert (again["points"], again["ran"], again["effects"]) == (15, 0, found["effects"])
+
+
+def test_the_effects_are_shown(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["whatif", str(study), "--out", str(tmp_path / "out"), "--jobs", "1"]) == 0
+    printed = capsys.readouterr()
+    assert "Which waits are long?" in printed.out
+    assert "0.8 for 0.5" in printed.out
+    assert "15 points (3 cases, the base among them), 15 run now" in printed.out
+    assert "report.html" in printed.err
+
+
+@pytest.mark.usefixtures("no_analysis")
+def test_failed_points_make_the_status_1(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes = {
+        "arrival_rate = [0.3, 0.8]": "arrival_rate = { range = [0.3, 1.5] }\nservice_rate = [1, 2]",
+        '"one-at-a-time"': '"random"',
+        "replications = 5": "samples = 12",
+    }
+    text = STUDY
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    study.write_text(text.replace("service_rate = [1, 2]", ""))
+    assert "factors.arrival_rate: impossible at 1.5" in refusal(capsys, str(study))
+    study.write_text(text)  # but a server of rate 2 can do it
+    found = document(capsys, str(study), "--out", str(tmp_path / "out"), status=1)
+    assert 0 < found["failed"] < found["points"] == 13
+    assert found["done"] == 13
+    failure = found["failures"][0]
+    assert "no steady state" in failure["error"]
+    assert failure["settings"]["arrival_rate"] > failure["settings"]["service_rate"] == 1
+    assert run(["whatif", str(study), "--out", str(tmp_path / "out"), "--resume", "--jobs", "1"]) == 1
+    assert f"{found['failed']} points failed" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("no_analysis")
+def test_an_earlier_run_is_never_overwritten(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    document(capsys, str(study), "--out", str(out))
+    before = (out / "points.sqlite").read_bytes()
+    assert "holds an earlier run: go on with --resume" in refusal(capsys, str(study), "--out", str(out))
+    assert (out / "points.sqlite").read_bytes() == before
+
+
+@pytest.mark.usefixtures("no_analysis")
+def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "example.toml"
+    assert run(["whatif", str(path), "--example"]) == 0
+    assert f"smlab whatif {path}" in capsys.readouterr().err
+    assert run(["whatif", "--example"]) == 0
+    assert capsys.readouterr().out == path.read_text()
+    assert "is there already" in refusal(capsys, str(path), "--example")
+    found = document(capsys, str(path), "--out", str(tmp_path / "out"))
+    assert found["failed"] == 0
+    assert found["points"] > 50
+
+
+def test_refusals_are_one_line(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "STUDY" in refusal(capsys)
+    assert "cannot be read" in refusal(capsys, str(tmp_path / "none.toml"))
+    study.write_text("title = ")
+    assert "not valid TOML" in refusal(capsys, str(study))
+    study.write_text(STUDY.replace("arrival_rate", "arrival"))
+    assert "factors.arrival: mm1-run has no such key" in refusal(capsys, str(study))
+    study.write_text(STUDY)
+    assert "--jobs: has no meaning with --dask" in refusal(
+        capsys, str(study), "--jobs", "2", "--dask", "tcp://127.0.0.1:1"
+    )
+    (tmp_path / "file").write_text("")
+    assert "cannot be written" in refusal(capsys, str(study), "--out", str(tmp_path / "file"))
