@@ -1,0 +1,140 @@
+"""Dong & Pai's case study on a reduced grid: Figures 3 to 5, the estimators' errors, and what holds of the findings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hw_bench.descriptions import Gpu, load_gpu
+from validation.case.errors import errors, parts
+from validation.case.facts import Fact, facts, shape
+from validation.case.files import figures
+from validation.case.grid import Spec
+from validation.case.point import CasePoint, run_point, with_speedups
+from validation.checks import Plan, Results, Task
+from validation.metrics import PointErrors
+from validation.report import Column, Report
+
+GPUS = ("titan-v", "a6000")
+"""The paper's, whatever GPU the rest of the report is about."""
+PARTS, QUICK_PARTS = 12, 4
+
+THREADS = (32, 64, 256, 512, 1024)
+SIZES, LARGEST = (2**13, 2**16, 2**20), 2**22
+BETWEEN_SIZE = 2**18
+BETWEEN = ("solid-opaque", "solid-two", "solid-coloured", "gradient", "scene", "noise-8")
+
+
+def specs_of(quick: bool) -> dict[str, list[Spec]]:
+    """The reduced grid by GPU. The A6000 is there for POPC.INC against ADD; large sizes where findings are about them."""
+    papers, ops, original = ("solid", "uniform"), ("add", "popc-inc"), ("original",)
+    if quick:
+        two = (256, 1024)
+        titan = _crossed(("add",), papers, (2**13, 2**18), two)
+        titan += _crossed(("add",), ("solid",), (LARGEST,), two, original)
+        titan += _crossed(("add",), BETWEEN[:1], (2**16,), (1024,))
+        return {"titan-v": titan, "a6000": _crossed(ops, ("solid",), (LARGEST,), two, original)}
+    large = (256, 512, 1024)
+    titan = _crossed(("add",), papers, SIZES, THREADS)
+    titan += _crossed(("add",), papers, (LARGEST,), large, original)
+    titan += _crossed(("add",), BETWEEN, (BETWEEN_SIZE,), (256, 1024))
+    ampere = _crossed(ops, papers, (2**13, 2**17), THREADS)
+    return {"titan-v": titan, "a6000": [*ampere, *_crossed(ops, ("solid",), (LARGEST,), large, original)]}
+
+
+def _crossed(
+    ops: Sequence[str],
+    images: Sequence[str],
+    sizes: Sequence[int],
+    threads: Sequence[int],
+    variants: Sequence[str] = ("original", "reordered"),
+) -> list[Spec]:
+    return [
+        Spec(o, i, s, t, v) for o in ops for i in images for s in sizes for t in threads for v in variants
+    ]
+
+
+def run_specs(gpu: Gpu, specs: Sequence[Spec], seed: int) -> list[CasePoint]:
+    """Simulate some points, one after the other."""
+    return [run_point(gpu, spec, seed) for spec in specs]
+
+
+def tasks(plan: Plan) -> list[Task]:
+    found = []
+    for name, specs in specs_of(plan.quick).items():
+        # Dealt out by size, so that the parts take about the same time.
+        dealt = sorted(specs, key=lambda spec: (-spec.pixels, spec))
+        count = (QUICK_PARTS if plan.quick else PARTS) // len(GPUS)
+        gpu = load_gpu(name)
+        found += [
+            Task(f"case-{name}-{k}", run_specs, (gpu, dealt[k::count], plan.seed)) for k in range(count)
+        ]
+    return found
+
+
+def points_of(plan: Plan, results: Results) -> dict[str, list[CasePoint]]:
+    """The points by GPU, in the order of the grid, with speedups."""
+    by_gpu = {}
+    for name, specs in specs_of(plan.quick).items():
+        own = [p for task, part in results.items() if task.startswith(f"case-{name}-") for p in part]
+        of = {p.spec: p for p in own}
+        by_gpu[name] = with_speedups(of[spec] for spec in specs)
+    return by_gpu
+
+
+def report(page: Report, plan: Plan, results: Results) -> None:
+    by_gpu = points_of(plan, results)
+    found = facts(by_gpu)
+    must = shape(found)
+    short = [name for name, holds in must.items() if not holds]
+    partly = [name for name in must if found[name].verdict == "holds in part"]
+    titan = by_gpu["titan-v"]
+    rows = errors([p for points in by_gpu.values() for p in points if p.image in ("solid", "uniform")])
+    published, closed = (rows[name] for name in list(rows)[:3:2])
+    section = page.section(
+        "case",
+        "Dong & Pai's histogram, simulated",
+        f"Section 4 of the paper on {sum(map(len, by_gpu.values()))} points of its grid: Listings 1 and 2 with the addresses of "
+        "real image bytes, one block an SM, on simulated Titan V and RTX A6000. What the paper leaves open is assumed by name "
+        "(`sim/histogram.py`). **Nothing is fitted to it.** `smlab case histogram` runs the whole grid.",
+    )
+    in_part = f" ({', '.join(partly)} in part)" if partly else ""
+    held = (
+        f"{len(must)} findings that must show do{in_part}; over all points the paper's estimate is off by "
+        f"{published.mean_points:.1f} points, the closed network's by {closed.mean_points:.1f}"
+    )
+    fell_short = "does not show: " + ", ".join(short)
+    page.check("case-shape", bool(must) and not short, fell_short if short else held, "case")
+    for drawn in [*figures(titan), *(d for d in figures(by_gpu["a6000"]) if "popc" in d.name)]:
+        section.figure(f"case-{drawn.name}", drawn.figure, drawn.data, drawn.caption, drawn.alt)
+    section.heading("The estimators over the study")
+    listed: dict[str, PointErrors] = {}
+    for name, points in by_gpu.items():
+        for part, own in parts(points).items():
+            if part in ("the paper's images", "POPC.INC", "images between"):
+                listed |= {f"{estimator} ({name}, {part})": row for estimator, row in errors(own).items()}
+    section.point_errors(
+        "case-errors",
+        listed,
+        "Absolute errors in percentage points of the exact utilization. The trivial baseline is the middle of the bounds that "
+        "hold whatever the arrivals are like. Each warp leaves four atomics in flight, which all estimators take for one.",
+        kinds=dict.fromkeys(listed, "modelled"),
+    )
+    section.heading("What holds of the paper's findings")
+    section.table(
+        "case-facts",
+        [
+            Column("fact"),
+            Column("statement"),
+            Column("seen", kind="simulated"),
+            Column("expected"),
+            Column("verdict"),
+            Column("in the range", unit="% of points", key="share", digits=0),
+        ],
+        [_row(f) for f in found.values()],
+        "Judged in this run, on the reduced grid; `smlab case histogram` gives the figures behind each. Ranges are the paper's "
+        "words as numbers.",
+    )
+
+
+def _row(f: Fact) -> list[object]:
+    return [f.name, f.claim, f"{f.value:.4g} {f.unit}", f.expected, f.verdict, 100 * f.share]
