@@ -1,0 +1,115 @@
+"""The ledger of claims: what the source papers say, and whether it holds here. The quick ones; `smlab claims` judges all."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from validation.checks import Plan, Results, Task
+from validation.claims import Judged, Verdict, judge_all, load_ledger, tally
+from validation.claims.figures import blocks_on_each_sm
+from validation.claims.published import grid_names, grid_table
+from validation.claims.quantities.portability_tables import ratio_by_block_count
+from validation.report import Cell, Column, Report, Section
+
+LEAST = 45
+"""Claims that the ledger holds at the least."""
+
+
+def tasks(plan: Plan) -> list[Task]:
+    return [Task("claims", judge_quick, ())]
+
+
+def judge_quick() -> list[Judged]:
+    """The verdicts of the quick claims, in the order of the ledger."""
+    return judge_all(load_ledger(), quick=True)
+
+
+def report(page: Report, plan: Plan, results: Results) -> None:
+    judged: list[Judged] = results["claims"]
+    ledger = load_ledger()
+    left_out = [c for c in ledger.claims if not c.quick]
+    counts = Counter(j.verdict for j in judged)
+    overdue = [j.claim.id for j in judged if j.overdue]
+    section = page.section(
+        "claims",
+        "What the source papers claim",
+        f"{len(judged)} claims of our source papers, in our words, each with the number that would confirm it. The verdicts were "
+        "computed in this run, from the simulator, from measured data, or by arithmetic on published tables; none is typed by "
+        "hand. A claim that does not hold is a finding of this page, not a failure of the run. "
+        f"{len(left_out)} more take longer: `smlab claims` judges all.",
+    )
+    page.check(
+        "claims-judged",
+        len(ledger.claims) >= LEAST and not overdue,
+        f"{len(judged)} claims of the papers: {tally(judged)}"
+        + (f"; what these needed is here now: {', '.join(overdue)}" if overdue else ""),
+        "claims",
+    )
+    page.headline(
+        "Claims of the papers",
+        f"{counts[Verdict.HOLDS]} of {len(judged)} hold",
+        note=", ".join(f"{counts[v]} {v.of_many}" for v in Verdict if v is not Verdict.HOLDS),
+    )
+    section.table(
+        "claims-by-paper",
+        [
+            Column("paper"),
+            *(Column(str(v)) for v in Verdict),
+        ],
+        [
+            [paper, *(sum(j.claim.paper == paper and j.verdict is v for j in judged) for v in Verdict)]
+            for paper in ledger.papers
+        ],
+        "Verdicts by paper.",
+    )
+    _blocks(section)
+    for number, (paper, citation) in enumerate(ledger.papers.items()):
+        of_paper = [j for j in judged if j.claim.paper == paper]
+        if not of_paper:
+            continue
+        section.heading(paper)
+        section.table(
+            f"claims-{number}",
+            [
+                Column("verdict"),
+                Column("claim"),
+                Column("where"),
+                Column("confirmed by"),
+                Column("observed"),
+                Column("note"),
+            ],
+            [
+                [
+                    str(j.verdict),
+                    j.claim.claim,
+                    j.claim.source.removeprefix(f"{paper}, ") + f" ({j.claim.id})",
+                    j.expected or None,
+                    Cell(j.observed, j.evidence),
+                    j.claim.note or None,
+                ]
+                for j in of_paper
+            ],
+            citation,
+        )
+
+
+def _blocks(section: Section) -> None:
+    """Coyne's Tables 5.1 to 5.5 beside the rule of `coyne-more-sms`."""
+    tables = [grid_table(name) for name in grid_names()]
+    sizes = range(min(min(t.blocks) for t in tables), max(max(t.blocks) for t in tables) + 1)
+    rule = dict(zip(sizes, (100 * (ratio_by_block_count(sizes) - 1)).tolist(), strict=True))
+    section.figure(
+        "claims-blocks",
+        blocks_on_each_sm(tables, rule),
+        {
+            "table": [t.title for t in tables for _ in t.blocks],
+            "blocks": [b for t in tables for b in t.blocks],
+            "printed_steady_percent": [d for t in tables for d in t.steady],
+            "rule_percent": [rule[b] for t in tables for b in t.blocks],
+        },
+        "Steady differences of run time that Coyne prints (below 0: the A100 is faster), and what follows from the blocks on the "
+        "SM that has most, ceil(blocks / 108) / ceil(blocks / 80), with nothing fitted. Where the kernel is bound by what an SM "
+        "does, the points lie on the line; 4- and 8-way conflicts lie below it.",
+        "Eight small charts. In those of shuffles, 16- and 32-way conflicts and prefix sums the printed points follow the steps of "
+        "the line; with 4- and 8-way conflicts most points lie well below it.",
+    )
