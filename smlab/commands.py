@@ -210,4 +210,6 @@ def run_validation(
             table.add_row(marks[check["ok"]], check["name"], check["summary"])
         out.print(table)
     err.print(f"report: {page}")
+    if outcome.interrupted:
+        raise KeyboardInterrupt
     return bool(document["ok"])

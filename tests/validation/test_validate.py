@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from hw_bench.descriptions import load_gpu
 from sim.simulate import DEFAULT_ENGINE
 from smlab.cli import run
-from validation.checks import Plan, queue_model, shares
+from validation import validate as validating
+from validation.checks import Plan, Results, Task, queue_model, shares
 from validation.checks.laws import check_runs
+from validation.report import Report
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +74,30 @@ def test_the_report_says_of_each_number_where_it_comes_from(output: Path) -> Non
     page = (output / "report.html").read_text()
     for kind in ("simulated", "modelled", "published", "calibrated", "assumed", "spec"):
         assert kind in page
+
+
+def test_an_interrupt_keeps_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def counting(name: str, tasks: int) -> SimpleNamespace:
+        def report(page: Report, plan: Plan, results: Results) -> None:
+            page.check(f"{name}-done", results[f"{name}-0"] == 3, "counted")
+
+        made = [Task(f"{name}-{i}", len, ("abc",)) for i in range(tasks)]
+        return SimpleNamespace(__name__=name, tasks=lambda plan: made, report=report)
+
+    monkeypatch.setattr(validating, "CHECKS", (counting("short", 1), counting("long", 50)))
+
+    def stop(done: int, total: int) -> None:
+        if done >= 1:
+            raise KeyboardInterrupt
+
+    found = validating.validate(load_gpu("v100"), quick=True, processes=1, progress=stop)
+    assert found.interrupted
+    checks = {c["name"]: c for c in found.report.as_json()["checks"]}
+    assert checks["short-done"]["ok"] is True
+    assert checks["long"]["ok"] is None
+    assert "interrupted" in checks["long"]["summary"]
+    found.report.write(tmp_path)
+    assert (tmp_path / "report.html").exists()
 
 
 def test_parts_of_the_work_do_not_depend_on_the_processes() -> None:
