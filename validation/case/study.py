@@ -71,9 +71,9 @@ def _running(gpu: Gpu, specs: Sequence[Spec], seed: int, processes: int) -> Iter
     if processes == 1 or len(specs) <= 1:
         yield (run_point(gpu, spec, seed) for spec in specs)
         return
-    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_begin, initargs=(gpu,))
     try:
-        waiting = [pool.submit(run_point, gpu, spec, seed) for spec in specs]
+        waiting = [pool.submit(_point_here, spec, seed) for spec in specs]
         yield (future.result() for future in as_completed(waiting))
     except BaseException:
         for process in list((pool._processes or {}).values()):
@@ -83,9 +83,18 @@ def _running(gpu: Gpu, specs: Sequence[Spec], seed: int, processes: int) -> Iter
     pool.shutdown()
 
 
-def _ignore_interrupts() -> None:
-    """Ctrl-C goes to all processes of the terminal; the first one decides."""
+_here: list[Gpu] = []
+"""The GPU of this process: one object, so that its service tables are simulated once and not for every point."""
+
+
+def _begin(gpu: Gpu) -> None:
+    """What a process does first. Ctrl-C goes to all processes of the terminal; the first one decides."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _here[:] = [gpu]
+
+
+def _point_here(spec: Spec, seed: int) -> CasePoint:
+    return run_point(_here[0], spec, seed)
 
 
 class Store:
