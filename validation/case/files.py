@@ -72,7 +72,7 @@ def figures(points: Sequence[CasePoint]) -> list[Drawn]:
                 f"speedup-{gpu}",
                 speedup_figure(points),
                 _columns(moved, ("speedup", "cycles", "e_mean")),
-                f"Speedup by reordering on simulated {gpu} (after Figure 5). Grey band: 20 to 40 %, the paper's *near 30 %*.",
+                f"Speedup by reordering on simulated {gpu} (after Figure 5). Grey band: 20 to 40 %, the paper's near 30 %.",
                 "Grey solid images gain nothing, opaque grey ones near 30 %, coloured ones almost threefold, random ones lose.",
             )
         )
