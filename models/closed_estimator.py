@@ -22,6 +22,8 @@ from models.service_table import ServiceTable
 
 Floats = NDArray[np.float64]
 
+Search = Callable[[Floats, NDArray[np.intp]], Floats]
+
 CHUNK = 4096
 """Kernels that are solved at a time; the memory is about ten arrays of CHUNK by loads."""
 
@@ -123,9 +125,9 @@ def _solve(jobs: Floats, elapsed: Floats, warps: Floats, peak: Floats, service: 
     searched = ~idle & ~saturated
     target = np.where(searched, counted, most / 2)
 
-    def excess(think: Floats) -> Floats:
+    def excess(think: Floats, rows: NDArray[np.intp]) -> Floats:
         """W / X(Z) - W / X: by the response-time law it is Z + R(Z) - W / X, which grows with Z at a slope near 1."""
-        return warps / network.answers(think)[0] - warps / target
+        return warps[rows] / network.throughput(think, rows) - warps[rows] / target[rows]
 
     think = _root(excess, np.zeros(len(jobs)), warps / target, warps / most - warps / target)
     answers = network.answers(think)
@@ -152,25 +154,31 @@ def _solve(jobs: Floats, elapsed: Floats, warps: Floats, peak: Floats, service: 
     )
 
 
-def _root(function: Callable[[Floats], Floats], low: Floats, high: Floats, f_low: Floats) -> Floats:
+def _root(function: Search, low: Floats, high: Floats, f_low: Floats) -> Floats:
     """The zero of an increasing function in [low, high], elementwise: false position with Illinois' halving.
 
-    ``f_low`` is the function at ``low``, where it may not be able to tell it.
+    ``function`` takes values and the indices of the elements that they are for. ``f_low`` is it at ``low``, where it may not
+    be able to tell.
     """
-    f_high = function(high)
+    found = high.copy()
+    rows = np.arange(len(low))  # those that are still searched for
+    f_high = function(high, rows)
     replaced = np.zeros(len(low))  # the end that was replaced last: +1 high, -1 low
-    x = high
     for _ in range(MOST_STEPS):
         with np.errstate(divide="ignore", invalid="ignore"):
             x = high - f_high * (high - low) / (f_high - f_low)
         x = np.where(np.isfinite(x) & (x > low) & (x < high), x, (low + high) / 2)
-        f = function(x)
+        f = function(x, rows)
         above = f > 0
         # Where one end is replaced twice running, halving the other's value keeps the steps from creeping.
         f_low = np.where(above, np.where(replaced > 0, f_low / 2, f_low), f)
         f_high = np.where(above, f, np.where(replaced < 0, f_high / 2, f_high))
         low, high = np.where(above, low, x), np.where(above, x, high)
         replaced = np.where(above, 1.0, -1.0)
-        if (np.abs(f) <= TOLERANCE * (1 + x)).all():
+        found[rows] = x
+        left = np.abs(f) > TOLERANCE * (1 + x)
+        if not left.any():
             break
-    return x
+        rows, replaced = rows[left], replaced[left]
+        low, high, f_low, f_high = low[left], high[left], f_low[left], f_high[left]
+    return found

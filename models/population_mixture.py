@@ -65,26 +65,41 @@ class Mixture:
         )
 
     def answers(self, think: Floats) -> tuple[Floats, Floats, Floats]:
-        """As `saturated`, for think times ``(kernels,)`` above 0.
+        """As `saturated`, for think times ``(kernels,)`` above 0."""
+        idle, busy, rate, queue = self._sums(think, self.populations, self.service, with_queue=True)
+        shares = self.weights / (idle + busy)
+        return (shares * rate).sum(axis=1), (shares * busy).sum(axis=1), (shares * queue).sum(axis=1)
+
+    def throughput(self, think: Floats, rows: NDArray[np.intp]) -> Floats:
+        """The throughput alone, of the kernels ``rows``, for their think times ``(rows,)`` above 0."""
+        idle, busy, rate, _ = self._sums(think, self.populations[rows], self.service[rows], with_queue=False)
+        found: Floats = (self.weights[rows] / (idle + busy) * rate).sum(axis=1)
+        return found
+
+    def _sums(
+        self, think: Floats, populations: Floats, service: Floats, *, with_queue: bool
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        """Of states j: the idle one, and the sums over the busy ones of p, p / S and j p (if asked), all unnormalised.
 
         The states' probabilities follow from one another: p(j) = p(j - 1) (N - j + 1) S(j) / Z.
         """
         inverse = (1 / think)[:, None]
-        state = np.ones_like(self.weights)
+        state = np.ones_like(populations)
         idle = state.copy()
         busy, rate, queue = np.zeros_like(state), np.zeros_like(state), np.zeros_like(state)
-        thinking = self.populations.copy()
-        for j in range(1, self.service.shape[1] + 1):
-            here = self.service[:, j - 1 : j]
+        sums = (state, idle, busy, rate, queue) if with_queue else (state, idle, busy, rate)
+        thinking = populations.copy()
+        for j in range(1, service.shape[1] + 1):
+            here = service[:, j - 1 : j]
             state *= thinking
             state *= here * inverse
             busy += state
-            rate += state / here
-            queue += j * state
+            rate += state * (1 / here)
+            if with_queue:
+                queue += j * state
             np.maximum(thinking - 1, 0, out=thinking)
             if j % RESCALED_EVERY == 0:
                 down = 1 / np.maximum(busy, 1)
-                for sums in (state, idle, busy, rate, queue):
-                    sums *= down
-        shares = self.weights / (idle + busy)
-        return (shares * rate).sum(axis=1), (shares * busy).sum(axis=1), (shares * queue).sum(axis=1)
+                for total in sums:
+                    total *= down
+        return idle, busy, rate, queue
