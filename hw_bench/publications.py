@@ -6,14 +6,14 @@ is converted here, so that every point comes with an interval in its own unit.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from hw_bench.errors import SmlabError
+from hw_bench.toml_files import read_toml
 
 ATOMICS_FILE: Final = Path(__file__).parent / "published" / "jia_vansandt_gtc2021.toml"
 
@@ -70,17 +70,7 @@ class _File(BaseModel):
 
 def load_published_atomics(path: Path = ATOMICS_FILE) -> list[PublishedSeries]:
     """The published series on shared-memory atomics; `SmlabError` naming file and key of what is wrong."""
-    try:
-        with path.open("rb") as file:
-            content = _File.model_validate(tomllib.load(file))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SmlabError(f"{path}: cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise SmlabError(f"{path}: is not valid TOML: {error}") from error
-    except ValidationError as error:
-        problem = error.errors()[0]
-        key = ".".join(str(part) for part in problem["loc"])
-        raise SmlabError.at(f"{path}: {key}", problem["msg"], problem["input"]) from error
+    content = read_toml(path, _File)
     return [_with_interval(f"{path}: series.{i}", content, series) for i, series in enumerate(content.series)]
 
 

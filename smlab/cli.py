@@ -12,7 +12,7 @@ import typer
 
 from hw_bench.errors import SmlabError
 from smlab import cli_bench, cli_case, cli_claims, cli_roofline, cli_whatif
-from smlab.options import GpuOption, JsonOption, SetOption
+from smlab.options import GpuOption, HowOption, JsonOption, ProfileGpuOption, ProfilesArgument, SetOption
 
 UsageError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
 """Every mistake in the options; typer exports this base class only through its subclasses."""
@@ -129,18 +129,12 @@ def validate(
 
 @app.command()
 def utilization(
-    profiles: Annotated[
-        list[Path] | None, typer.Argument(metavar="PROFILE...", help="Output of ncu, nvprof or smlab.")
-    ] = None,
-    gpu: Annotated[
-        str | None, typer.Option("--gpu", help="The GPU, where the profile does not tell.")
-    ] = None,
+    profiles: ProfilesArgument = None,
+    gpu: ProfileGpuOption = None,
     table: Annotated[
         Path | None, typer.Option("--table", help="A service table to use instead of simulating one.")
     ] = None,
-    show_how: Annotated[
-        bool, typer.Option("--how", help="Which counters to collect, and with which command.")
-    ] = False,
+    show_how: HowOption = False,
     compare: Annotated[
         bool, typer.Option("--compare", help="Two profiles: did the bottleneck move?")
     ] = False,

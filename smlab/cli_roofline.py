@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from smlab.options import JsonOption
+from smlab.options import HowOption, JsonOption, ProfileGpuOption, ProfilesArgument
 
 MaximaOption = Annotated[
     str, typer.Option("--maxima", help="sustained (published measurements) or spec (rated peaks).")
@@ -26,12 +26,8 @@ ParallelismOption = Annotated[
 
 
 def roofline(
-    profiles: Annotated[
-        list[Path] | None, typer.Argument(metavar="PROFILE...", help="Output of ncu, nvprof or smlab.")
-    ] = None,
-    gpu: Annotated[
-        str | None, typer.Option("--gpu", help="The GPU, where the profile does not tell.")
-    ] = None,
+    profiles: ProfilesArgument = None,
+    gpu: ProfileGpuOption = None,
     maxima: MaximaOption = "sustained",
     parallelism: ParallelismOption = True,
     issue: IssueOption = True,
@@ -41,9 +37,7 @@ def roofline(
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw the roofline (.png, .svg, .pdf; data beside it).")
     ] = None,
-    show_how: Annotated[
-        bool, typer.Option("--how", help="Which counters to collect, and with which command.")
-    ] = False,
+    show_how: HowOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Each kernel under the roofs of its GPU and under ceilings of its own; what limits it."""
@@ -64,9 +58,7 @@ def roofline(
 
 
 def project(
-    profiles: Annotated[
-        list[Path] | None, typer.Argument(metavar="PROFILE...", help="Output of ncu, nvprof or smlab.")
-    ] = None,
+    profiles: ProfilesArgument = None,
     source: Annotated[str | None, typer.Option("--from", help="The GPU that was profiled.")] = None,
     target: Annotated[str | None, typer.Option("--to", help="The GPU to project to.")] = None,
     truth: Annotated[

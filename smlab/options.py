@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,3 +17,10 @@ SetOption = Annotated[
         "--set", metavar="KEY=VALUE", help="Set a key of the workload, or gpu.KEY of the GPU; repeatable."
     ),
 ]
+ProfilesArgument = Annotated[
+    list[Path] | None, typer.Argument(metavar="PROFILE...", help="Output of ncu, nvprof or smlab.")
+]
+ProfileGpuOption = Annotated[
+    str | None, typer.Option("--gpu", help="The GPU, where the profile does not tell.")
+]
+HowOption = Annotated[bool, typer.Option("--how", help="Which counters to collect, and with which command.")]

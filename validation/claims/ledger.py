@@ -17,14 +17,14 @@ There is no key for a verdict.
 from __future__ import annotations
 
 import math
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from hw_bench.errors import SmlabError
+from hw_bench.toml_files import read_toml
 from validation.claims.capabilities import find_capability
 from validation.claims.registry import Evidence, Quantity, find_quantity
 
@@ -154,17 +154,7 @@ class _File(BaseModel):
 
 def load_ledger(path: Path = LEDGER_FILE) -> Ledger:
     """All claims, checked; `SmlabError` naming the file, the claim and the key of what is wrong."""
-    try:
-        with path.open("rb") as file:
-            content = _File.model_validate(tomllib.load(file))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SmlabError(f"{path}: cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise SmlabError(f"{path}: is not valid TOML: {error}") from error
-    except ValidationError as error:
-        problem = error.errors()[0]
-        key = ".".join(str(part) for part in problem["loc"])
-        raise SmlabError.at(f"{path}: {key}", problem["msg"], problem["input"]) from error
+    content = read_toml(path, _File)
     claims: dict[str, Claim] = {}
     for raw in content.claim:
         where = f"{path.name}: claim {raw.id}"

@@ -102,7 +102,7 @@ def answer(by_file: Mapping[str, Points]) -> Answer:
     busy = 100 * frame[frame[PIPES] == 1]["utilization"].mean()
     shown = {f.name: f.words() for f in findings}
     text = (
-        "A second pipe that works on the same banks at the same time makes the solid image's histogram "
+        "A second pipe with banks of its own makes the solid image's histogram "
         f"{shown['two-solid']} as fast. It is less than twofold since the unit was busy {busy:.0f} % of the time, and what "
         "remains is launch, merge and memory. But lanes on one bank pass one by one, whoever asks. A second pipe that must "
         "share the banks can at most hide what an atomic needs beyond its passes, and that gives "
