@@ -194,7 +194,13 @@ def test_the_command_makes_a_map(tables: Tables, monkeypatch, tmp_path: Path, ca
 def test_twins_have_equal_counters_and_unequal_truth() -> None:
     twins = draw_twins(GPU, 6, seed=1)
     shape = (-1, len(KINDS))
-    for column, tolerance in (("jobs", 0), ("elapsed_cycles", 0.02), ("peak_warps", 0), ("wavefronts", 0)):
+    for column, tolerance in (
+        ("jobs", 0),
+        ("elapsed_cycles", 0.02),
+        ("peak_warps", 0),
+        ("warps", 0.02),
+        ("wavefronts", 0),
+    ):
         values = getattr(twins.table, column).reshape(shape)
         np.testing.assert_allclose(values, np.repeat(values[:, :1], len(KINDS), axis=1), rtol=tolerance)
     assert len(twins.truth()) + twins.left_out == 6

@@ -115,7 +115,7 @@ def _run(machine: Machine, kind: str, warps: int, lanes: int, seed: int, think: 
 
 
 def _kernel(kind: str, warps: int, lanes: int, think: float) -> Kernel:
-    """One block of ``warps`` warps; ``think`` cycles for each atomic."""
+    """One block of ``warps`` warps; ``think`` cycles for each atomic. A barrier keeps all warps resident to the end."""
     rounds = BURST * max(1, round(JOBS / (BURST * warps)))
 
     def thought(mean: float, distribution: str, after: str) -> Instruction:
@@ -147,5 +147,9 @@ def _kernel(kind: str, warps: int, lanes: int, think: float) -> Kernel:
             atomic("result", True),
         )
     return Kernel(
-        kind, (Program(kind, (Loop(rounds, body),)),), ((0,) * warps,), 1, shared_bytes_per_block=128
+        kind,
+        (Program(kind, (Loop(rounds, body), Instruction("barrier"))),),
+        ((0,) * warps,),
+        1,
+        shared_bytes_per_block=128,
     )
