@@ -42,6 +42,23 @@ replications = 4
 seed = 7
 """
 
+LONG = """
+title = "long enough to be killed"
+responses = ["wait", "response_time"]
+
+[base]
+model = "mm1-run"
+set.customers = 80_000
+
+[factors]
+arrival_rate = { range = [0.2, 0.8], levels = 14 }
+service_rate = { range = [1, 2], levels = 10 }
+
+[design]
+kind = "grid"
+replications = 2
+"""
+
 Make = Callable[..., Study]
 """A study from one of the texts with replacements ``(old, new)``, each of which must apply."""
 
@@ -51,6 +68,12 @@ def changed(text: str, changes: tuple[tuple[str, str], ...]) -> str:
         assert old in text, old
         text = text.replace(old, new, 1)
     return text
+
+
+@pytest.fixture(scope="session")
+def long_text() -> str:
+    """A study that is long enough to be interrupted: 2 (14 x 10 + 1) points."""
+    return LONG
 
 
 @pytest.fixture

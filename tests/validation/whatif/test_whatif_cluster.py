@@ -22,22 +22,6 @@ distributed = pytest.importorskip(
 )
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ties processes to the test by prctl")
 
-STUDY = """
-title = "on a cluster"
-responses = ["wait", "response_time"]
-
-[base]
-model = "mm1-run"
-set.customers = 80_000
-
-[factors]
-arrival_rate = { range = [0.2, 0.8], levels = 14 }
-service_rate = { range = [1, 2], levels = 10 }
-
-[design]
-kind = "grid"
-replications = 2
-"""
 POINTS = 2 * (14 * 10 + 1)
 PR_SET_PDEATHSIG = 1
 
@@ -104,9 +88,9 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Study:
+def study(tmp_path: Path, long_text: str) -> Study:
     path = tmp_path / "study.toml"
-    path.write_text(STUDY)
+    path.write_text(long_text)
     return read_study(path)
 
 

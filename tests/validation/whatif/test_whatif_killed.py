@@ -14,23 +14,8 @@ import pytest
 from validation.whatif.run import run_whatif
 from validation.whatif.study import read_study
 
-STUDY = """
-title = "long enough to be killed"
-responses = ["wait", "response_time"]
-
-[base]
-model = "mm1-run"
-set.customers = 80_000
-
-[factors]
-arrival_rate = { range = [0.2, 0.8], levels = 14 }
-service_rate = { range = [1, 2], levels = 10 }
-
-[design]
-kind = "grid"
-replications = 2
-"""
 POINTS = 2 * (14 * 10 + 1)
+"""Of the long study."""
 
 PROGRAM = """
 import sys
@@ -48,11 +33,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at proces
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory, long_text: str) -> tuple[Path, bytes]:
     """The study file, and the table of points of a run that nobody disturbs."""
     folder = tmp_path_factory.mktemp("whole")
     path = folder / "study.toml"
-    path.write_text(STUDY)
+    path.write_text(long_text)
     outcome = run_whatif(read_study(path), folder / "out", jobs=1, effects=False)
     assert outcome.ran == POINTS
     return path, (folder / "out" / "points.csv").read_bytes()
