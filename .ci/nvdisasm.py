@@ -1,6 +1,8 @@
-"""Put NVIDIA's disassembler into the environment of this Python: it is one file of a wheel that is otherwise not needed.
+"""Put NVIDIA's disassembler into the environment of this Python: it is one file of a wheel that is otherwise
+not needed.
 
-The last release of nvdisasm that knows Volta comes in triton 3.3.1 (nvdisasm 12.8); its own wheels begin with 13, which do not.
+The last release of nvdisasm that knows Volta comes in triton 3.3.1 (nvdisasm 12.8); its own wheels begin with
+13, which do not.
 """
 
 import subprocess

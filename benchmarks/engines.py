@@ -1,9 +1,9 @@
 """How fast the engines are, side by side in one run: ``python -m benchmarks.engines``.
 
-Each figure is the best of three runs (of the SimPy engine, one) on one thread, both engines on the same kernel but for the
-80-SM mix, of which SimPy runs two of 500 rounds.
-The last section is the compiled engine's profile: what a warp-instruction costs with each recording, and in kernels that add one
-mechanism at a time (a sampling profiler sees one inlined function), beside the bare traffic of an instruction's records.
+Each figure is the best of three runs (of the SimPy engine, one) on one thread, both engines on the same
+kernel but for the 80-SM mix, of which SimPy runs two of 500 rounds. The last section is the compiled engine's
+profile: what a warp-instruction costs with each recording, and in kernels that add one mechanism at a time (a
+sampling profiler sees one inlined function), beside the bare traffic of an instruction's records.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from functools import partial
 
 import numpy as np
 from numba import njit
-
-from hw_bench.descriptions import load_gpu
-from sim import Instruction, Kernel, Loop, Program, Record, atomics, compiled, reference
-from sim.compiled.table import batch_cycles, looped_cycles
-from sim.lowering import LoweredKernel, lower
-from sim.machine import machine_from
-from sim.patterns import Affine
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.sim import Instruction, Kernel, Loop, Program, Record, atomics, compiled, reference
+from smlab.sim.compiled.table import batch_cycles, looped_cycles
+from smlab.sim.lowering import LoweredKernel, lower
+from smlab.sim.machine import machine_from
+from smlab.sim.patterns import Affine
 
 REPEATS = 3
 MACHINE = machine_from(load_gpu("v100"))
@@ -69,7 +68,8 @@ def mix(iterations: int, sms: int = 1) -> LoweredKernel:
 
 
 def image(warp_iterations: int = 131_072, sms: int = 80) -> LoweredKernel:
-    """A 4-megapixel image's worth of work: each warp-iteration has 4 loads, 20 arithmetic instructions, 4 atomics."""
+    """A 4-megapixel image's worth of work: each warp-iteration has 4 loads, 20 arithmetic instructions, 4
+    atomics."""
     each = 16
     loads = tuple(
         Instruction("global-load", name=f"x{n}", memory=Affine(4, 128 * each * 4, 512, 128 * n))
@@ -96,13 +96,15 @@ def compare(make: Callable[[int], LoweredKernel], long: int, short: int) -> Spee
 
 
 def one_thing_at_a_time(count: int = 64_000) -> dict[str, LoweredKernel]:
-    """Kernels of ``count`` warp-instructions, each of which asks one mechanism more of the engine than one before it."""
+    """Kernels of ``count`` warp-instructions, each of which asks one mechanism more of the engine than one
+    before it."""
 
     def kernel(instruction: Instruction, warps: int = 32) -> LoweredKernel:
         program = Program("p", (Loop(count // warps, (instruction,)),))
         return lower(Kernel("k", (program,), ((0,) * warps,), 1, 4096), roomy)
 
-    # A pipe and queues that are never in the way, so that waiting for them comes in only where it is meant to.
+    # A pipe and queues that are never in the way, so that waiting for them comes in only where it is meant
+    # to.
     pipes = {name: dataclasses.replace(pipe, interval_cycles=1) for name, pipe in MACHINE.pipes.items()}
     roomy = dataclasses.replace(MACHINE, pipes=pipes)
     add = Instruction("int32", name="x")
@@ -124,7 +126,8 @@ def one_thing_at_a_time(count: int = 64_000) -> dict[str, LoweredKernel]:
 
 @njit(nogil=True)
 def _moves(steps: int, state: np.ndarray) -> int:
-    """One record of 128 bytes read and written a step, and a ring of 16: the traffic that an issue cannot do without."""
+    """One record of 128 bytes read and written a step, and a ring of 16: the traffic that an issue cannot
+    do without."""
     total = 0
     for n in range(steps):
         row = state[(n * 7) & 31]

@@ -1,7 +1,8 @@
 """Speeds with pytest-benchmark: ``make bench``.
 
-Each group holds one piece of work done by both engines, so the figures in brackets are ratios within one run. Runs are kept
-under ``.benchmarks/`` and the next run compares with the last. Not part of the tests: a busy machine is not a failure.
+Each group holds one piece of work done by both engines, so the figures in brackets are ratios within one run.
+Runs are kept under ``.benchmarks/`` and the next run compares with the last. Not part of the tests: a busy
+machine is not a failure.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from functools import partial
 
 import numpy as np
 import pytest
+from smlab.sim import Record, compiled, reference
+from smlab.sim.compiled.table import batch_cycles, looped_cycles
+from smlab.sim.lowering import LoweredKernel
 
 from benchmarks.engines import MACHINE, atomics_kernel, image, mix
-from sim import Record, compiled, reference
-from sim.compiled.table import batch_cycles, looped_cycles
-from sim.lowering import LoweredKernel
 
 ENGINES = {"compiled": partial(compiled.run, threads=1), "simpy": reference.run}
 

@@ -1,4 +1,5 @@
-"""Speed of what-if studies: points a second, and what a point costs beside its simulation (``make bench``)."""
+"""Speed of what-if studies: points a second, and what a point costs beside its simulation (``make
+bench``)."""
 
 from __future__ import annotations
 
@@ -7,10 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from validation.whatif.outcome import Outcome
-from validation.whatif.run import run_whatif
-from validation.whatif.study import read_study
+from smlab.validation.experiments.design.study import read_study
+from smlab.validation.experiments.run.outcome import Outcome
+from smlab.validation.experiments.run.running import run_whatif
 
 STUDY = """
 title = "ten thousand small kernels"

@@ -1,20 +1,20 @@
 """Closed-form models of the GPU: operational laws, closed networks, the shared-memory atomic unit."""
 
-from models.atomic_queue import (
+from smlab.models.atomic_queue import (
     AtomicCounters,
     UtilizationEstimate,
     estimate_utilization,
     read_atomic_counters,
 )
-from models.closed_estimator import ClosedEstimate, estimate_closed
-from models.closed_network import (
+from smlab.models.closed_estimator import ClosedEstimate, estimate_closed
+from smlab.models.closed_network import (
     NetworkSolution,
     RepairmanSolution,
     Station,
     solve,
     solve_machine_repairman,
 )
-from models.operational import (
+from smlab.models.operational import (
     Bottleneck,
     Bounds,
     Observation,
@@ -29,7 +29,7 @@ from models.operational import (
     response_time_law,
     utilization_law,
 )
-from models.service_table import ServiceTable
+from smlab.models.service_table import ServiceTable
 
 __all__ = [
     "AtomicCounters",

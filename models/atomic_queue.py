@@ -11,10 +11,9 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.counters import WHOLE_GPU, CounterTable
-from hw_bench.errors import SmlabError
-from models.service_table import ServiceTable
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterTable
+from smlab.models.service_table import ServiceTable
 
 Floats = NDArray[np.float64]
 

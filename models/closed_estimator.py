@@ -1,11 +1,13 @@
-"""Utilization of the atomic unit from a closed network: solve for the think time that explains the counted throughput.
+"""Utilization of the atomic unit from a closed network: solve for the think time that explains the counted
+throughput.
 
-The SM is a closed network of W warps that alternate between thinking (everything else) and one load-dependent server, the
-atomic unit. Throughput X = jobs / elapsed cycles and W are counted; the think time Z is not, so it is solved for: Z is where
-exact load-dependent mean value analysis gives the counted X. The queue length n and the utilization follow, and utilization
-cannot pass 100 %. The station's service times S(n) should be flow-equivalent ones, those of the *looped* table (Norton's
-theorem for queuing networks: K. M. Chandy, U. Herzog, L. Woo, "Parametric Analysis of Queuing Networks", IBM J. Res. Dev.
-19(1), 1975); a batch table holds the filling and draining of the pipeline as well.
+The SM is a closed network of W warps that alternate between thinking (everything else) and one load-dependent
+server, the atomic unit. Throughput X = jobs / elapsed cycles and W are counted; the think time Z is not, so
+it is solved for: Z is where exact load-dependent mean value analysis gives the counted X. The queue length n
+and the utilization follow, and utilization cannot pass 100 %. The station's service times S(n) should be
+flow-equivalent ones, those of the *looped* table (Norton's theorem for queuing networks: K. M. Chandy, U.
+Herzog, L. Woo, "Parametric Analysis of Queuing Networks", IBM J. Res. Dev. 19(1), 1975); a batch table holds
+the filling and draining of the pipeline as well.
 """
 
 from __future__ import annotations
@@ -15,10 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from hw_bench.errors import SmlabError
-from models.population_mixture import SAME, Mixture
-from models.service_table import ServiceTable
+from smlab.hw_bench.errors import SmlabError
+from smlab.models.population_mixture import SAME, Mixture
+from smlab.models.service_table import ServiceTable
 
 Floats = NDArray[np.float64]
 
@@ -38,12 +39,13 @@ MOST_STEPS = 100
 class ClosedEstimate:
     """What the closed network says of each kernel (or SM); all arrays of shape ``(kernels,)``.
 
-    ``utilization`` 0 .. 1 and ``n``, the mean number of jobs in the unit over the elapsed time; ``think_cycles`` Z;
-    ``service_cycles``, busy time per job; ``saturation``, the counted throughput over the most that the server gives to W
-    warps that never think. At 1 and above no think time explains the throughput: the unit is taken as always busy with all
-    warps in it (Z = 0), and a saturation clearly above 1 says that the table's unit is slower than the real one.
-    ``low`` and ``high`` are bounds that hold whatever the arrivals are like: the busy time lies between jobs times the
-    least and jobs times the greatest S(n) for n up to W.
+    ``utilization`` 0 .. 1 and ``n``, the mean number of jobs in the unit over the elapsed time;
+    ``think_cycles`` Z; ``service_cycles``, busy time per job; ``saturation``, the counted throughput over the
+    most that the server gives to W warps that never think. At 1 and above no think time explains the
+    throughput: the unit is taken as always busy with all warps in it (Z = 0), and a saturation clearly above
+    1 says that the table's unit is slower than the real one. ``low`` and ``high`` are bounds that hold
+    whatever the arrivals are like: the busy time lies between jobs times the least and jobs times the
+    greatest S(n) for n up to W.
     """
 
     utilization: Floats
@@ -66,15 +68,13 @@ def estimate_closed(
 ) -> ClosedEstimate:
     """Estimate utilization and queue length of many kernels at once.
 
-    Args: all arrays of shape ``(kernels,)`` or broadcastable to it.
-        jobs: atomic warp-instructions on the SM, 0 or more.
-        elapsed_cycles: cycles in which they were executed, above 0.
-        warps: mean number of resident warps in that time, W; need not be whole (a mixture of the two populations next to it).
-        e: lanes serialised per job, 1 to the table's most.
-        cas_share: the share of compare-and-swap among the jobs, 0 to 1.
-        table: service times, best of form ``looped``.
-        peak_warps: the most warps resident at a time, at most what ``table`` has; where it exceeds ``warps``, they ran out towards
-            the end (`models.population_mixture`). NaN or less than ``warps``: taken as ``warps``.
+    Args: all arrays of shape ``(kernels,)`` or broadcastable to it. jobs: atomic warp-instructions on the SM,
+        0 or more. elapsed_cycles: cycles in which they were executed, above 0. warps: mean number of resident
+        warps in that time, W; need not be whole (a mixture of the two populations next to it). e: lanes
+        serialised per job, 1 to the table's most. cas_share: the share of compare-and-swap among the jobs, 0
+        to 1. table: service times, best of form ``looped``. peak_warps: the most warps resident at a time, at
+        most what ``table`` has; where it exceeds ``warps``, they ran out towards
+            the end (`smlab.models.population_mixture`). NaN or less than ``warps``: taken as ``warps``.
 
     Raises:
         SmlabError: a value outside its range, naming the argument and the first kernel that has it.
@@ -103,7 +103,8 @@ def estimate_closed(
 
 
 def service_by_load(table: ServiceTable, warps: Floats, e: Floats, cas_share: Floats) -> Floats:
-    """S(n) for n = 1, 2, ... up to the largest population, shape ``(kernels, loads)``, with c = n times the share."""
+    """S(n) for n = 1, 2, ... up to the largest population, shape ``(kernels, loads)``, with c = n times
+    the share."""
     loads = np.arange(1, int(np.ceil(warps.max())) + 1, dtype=np.float64)
     n = np.broadcast_to(loads, (len(warps), len(loads)))
     return table.service_cycles(n, np.broadcast_to(e[:, None], n.shape), n * cas_share[:, None])
@@ -126,7 +127,8 @@ def _solve(jobs: Floats, elapsed: Floats, warps: Floats, peak: Floats, service: 
     target = np.where(searched, counted, most / 2)
 
     def excess(think: Floats, rows: NDArray[np.intp]) -> Floats:
-        """W / X(Z) - W / X: by the response-time law it is Z + R(Z) - W / X, which grows with Z at a slope near 1."""
+        """W / X(Z) - W / X: by the response-time law it is Z + R(Z) - W / X, which grows with Z at a slope
+        near 1."""
         return warps[rows] / network.throughput(think, rows) - warps[rows] / target[rows]
 
     think = _root(excess, np.zeros(len(jobs)), warps / target, warps / most - warps / target)
@@ -157,8 +159,8 @@ def _solve(jobs: Floats, elapsed: Floats, warps: Floats, peak: Floats, service: 
 def _root(function: Search, low: Floats, high: Floats, f_low: Floats) -> Floats:
     """The zero of an increasing function in [low, high], elementwise: false position with Illinois' halving.
 
-    ``function`` takes values and the indices of the elements that they are for. ``f_low`` is it at ``low``, where it may not
-    be able to tell.
+    ``function`` takes values and the indices of the elements that they are for. ``f_low`` is it at ``low``,
+    where it may not be able to tell.
     """
     found = high.copy()
     rows = np.arange(len(low))  # those that are still searched for

@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from numbers import Integral
 
-from hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import SmlabError
 
 Number = int | float | Fraction
 """What the laws accept: exact (int, Fraction) or float; NumPy scalars count as their Python kinds."""

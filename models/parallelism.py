@@ -1,12 +1,14 @@
-"""How much of a GPU a grid can use: residency, waves, the tail, SMs left idle, and grids too small to hide latency.
+"""How much of a GPU a grid can use: residency, waves, the tail, SMs left idle, and grids too small to hide
+latency.
 
-A roofline takes it that the whole GPU works all the time. A grid of few blocks leaves SMs idle, the last wave of a grid that
-is not a whole number of waves leaves some idle for a while, and few resident warps cannot keep a pipe or the memory busy
-(Little's law). Here the three are one factor, `Parallelism.fraction`, the throughput that the grid can reach over the
-throughput of the GPU with every SM full all the time; what it takes away, a *parallelism ceiling*, multiplies a roof.
+A roofline takes it that the whole GPU works all the time. A grid of few blocks leaves SMs idle, the last wave
+of a grid that is not a whole number of waves leaves some idle for a while, and few resident warps cannot keep
+a pipe or the memory busy (Little's law). Here the three are one factor, `Parallelism.fraction`, the
+throughput that the grid can reach over the throughput of the GPU with every SM full all the time; what it
+takes away, a *parallelism ceiling*, multiplies a roof.
 
-Residency follows the rules of the CUDA occupancy calculator (NVIDIA, ``cuda_occupancy.h`` of the CUDA toolkit: functions
-``cudaOccMaxBlocksPerSM...Limit``).
+Residency follows the rules of the CUDA occupancy calculator (NVIDIA, ``cuda_occupancy.h`` of the CUDA
+toolkit: functions ``cudaOccMaxBlocksPerSM...Limit``).
 """
 
 from __future__ import annotations
@@ -16,9 +18,8 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from hw_bench.descriptions import Gpu
-from hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -28,9 +29,10 @@ Ints = NDArray[np.int64]
 class Parallelism:
     """What of the GPU each grid can use; all arrays of one shape.
 
-    ``fraction`` is the reachable throughput over that of the GPU with all its SMs full, above 0 and at most 1. ``waves`` is
-    the number of blocks over those resident at once on the whole GPU. ``resident_warps`` are those of one SM in a full wave
-    (fewer where the grid is smaller), and ``busy_sms`` the share of the SMs that have a block at the start.
+    ``fraction`` is the reachable throughput over that of the GPU with all its SMs full, above 0 and at most
+    1. ``waves`` is the number of blocks over those resident at once on the whole GPU. ``resident_warps`` are
+    those of one SM in a full wave (fewer where the grid is smaller), and ``busy_sms`` the share of the SMs
+    that have a block at the start.
     """
 
     fraction: Floats
@@ -47,10 +49,11 @@ def resident_blocks(
 ) -> Ints:
     """Blocks that one SM holds at once: the least that warps, blocks, registers and shared memory allow.
 
-    All arguments are broadcast against each other. Registers are given to a warp in units of `sm.register_unit_per_warp`,
-    out of the quarter of the register file that belongs to its scheduler; shared memory to a block in units of
-    `sm.shared_unit_bytes`, what the system takes of each block included. 0 registers or bytes: no limit from them (but the
-    system's share counts). The result is 0 for a block that this GPU cannot run.
+    All arguments are broadcast against each other. Registers are given to a warp in units of
+    `sm.register_unit_per_warp`, out of the quarter of the register file that belongs to its scheduler; shared
+    memory to a block in units of `sm.shared_unit_bytes`, what the system takes of each block included. 0
+    registers or bytes: no limit from them (but the system's share counts). The result is 0 for a block that
+    this GPU cannot run.
 
     Raises:
         SmlabError: a value that no block can have (a number that is not whole or is negative, no thread).
@@ -96,17 +99,17 @@ def parallelism(
 ) -> Parallelism:
     """The share of the GPU's throughput that each grid can use.
 
-    An SM with r resident warps works at ``min(1, r / saturating_warps)`` of its throughput. The grid is executed as
-    floor(waves) full waves and one last wave whose blocks are spread over the SMs; the SM with the most blocks ends last.
-    Where the resource is of the whole GPU (``shared_by="gpu"``: L2, device memory) only the number of warps counts, not
-    where they are: idle SMs cost nothing while the others have enough warps. Blocks of one duration that start together are
-    the pessimistic case; where durations vary, waves overlap and less is lost.
+    An SM with r resident warps works at ``min(1, r / saturating_warps)`` of its throughput. The grid is
+    executed as floor(waves) full waves and one last wave whose blocks are spread over the SMs; the SM with
+    the most blocks ends last. Where the resource is of the whole GPU (``shared_by="gpu"``: L2, device memory)
+    only the number of warps counts, not where they are: idle SMs cost nothing while the others have enough
+    warps. Blocks of one duration that start together are the pessimistic case; where durations vary, waves
+    overlap and less is lost.
 
-    Args: arrays broadcast against each other.
-        blocks: blocks of the grid, at least 1.
-        threads_per_block: threads of a block, at least 1.
-        resident: blocks that one SM holds at once, at least 1 (`resident_blocks`).
-        saturating_warps: warps an SM needs to reach its throughput; without it `compute_saturating_warps` of no
+    Args: arrays broadcast against each other. blocks: blocks of the grid, at least 1. threads_per_block:
+        threads of a block, at least 1. resident: blocks that one SM holds at once, at least 1
+        (`resident_blocks`). saturating_warps: warps an SM needs to reach its throughput; without it
+        `compute_saturating_warps` of no
             independent instructions.
         shared_by: who shares the resource that limits the kernel, the warps of one SM or of the whole GPU.
         idle_sms: count SMs that never get a block (grids of fewer blocks than SMs).
@@ -127,7 +130,8 @@ def parallelism(
     sms = gpu.integer("gpu.sms")
 
     def speed(blocks_on_an_sm: Floats) -> Floats:
-        """Share of its throughput that an SM (or its part of a shared resource) reaches with so many blocks."""
+        """Share of its throughput that an SM (or its part of a shared resource) reaches with so many
+        blocks."""
         if not latency:
             return np.ones_like(blocks_on_an_sm)
         return np.minimum(1.0, blocks_on_an_sm * warps / needed)
@@ -160,9 +164,11 @@ def warps_of(gpu: Gpu, threads: ArrayLike) -> Ints:
 
 
 def compute_saturating_warps(gpu: Gpu, pipe: str = "fp32", independent: ArrayLike = 1) -> Floats:
-    """Warps that an SM needs to keep a pipe busy: latency over interval, a pipe for each scheduler or one (Little's law).
+    """Warps that an SM needs to keep a pipe busy: latency over interval, a pipe for each scheduler or one
+    (Little's law).
 
-    ``independent`` is how many instructions of one warp can be under way at once (instruction-level parallelism), above 0.
+    ``independent`` is how many instructions of one warp can be under way at once (instruction-level
+    parallelism), above 0.
     """
     many = np.asarray(independent, dtype=np.float64)
     _refuse("independent", many, np.isfinite(many) & (many > 0), "a number above 0")
@@ -176,8 +182,8 @@ def memory_saturating_warps(
 ) -> Floats:
     """Warps an SM needs so that all SMs together keep L2 or the device memory busy (Little's law).
 
-    ``bytes_under_way`` is what one warp has asked for at a time: 128 for one 4-byte load of each lane. The latency is that
-    of an idle memory, so the figure is the least.
+    ``bytes_under_way`` is what one warp has asked for at a time: 128 for one 4-byte load of each lane. The
+    latency is that of an idle memory, so the figure is the least.
     """
     asked = np.asarray(bytes_under_way, dtype=np.float64)
     _refuse("bytes_under_way", asked, np.isfinite(asked) & (asked > 0), "a number of bytes above 0")

@@ -1,8 +1,9 @@
 """A closed network whose population changes while it is observed: all warps for a time, then fewer and fewer.
 
-Counters give the mean number of resident warps, W, and the launch gives the most that were resident at a time. Where they differ,
-warps ran out: towards the end of a kernel they finish one after another. The network is then a mixture of populations, and since
-utilization is not linear in the population, the mean alone overrates it.
+Counters give the mean number of resident warps, W, and the launch gives the most that were resident at a
+time. Where they differ, warps ran out: towards the end of a kernel they finish one after another. The network
+is then a mixture of populations, and since utilization is not linear in the population, the mean alone
+overrates it.
 """
 
 from __future__ import annotations
@@ -22,14 +23,17 @@ SAME = 1e-3
 """Peak and mean closer than this (relatively) are one population."""
 
 RESCALED_EVERY = 4
-"""Steps after which the sums are brought back below 1; in so many they grow by (warps S / Z)^4 at most, far from overflow."""
+"""Steps after which the sums are brought back below 1; in so many they grow by (warps S / Z)^4 at most,
+far from overflow."""
 
 
 def members_of(warps: Floats, peak: Floats) -> tuple[Floats, Floats]:
-    """Populations and their weights, ``(kernels, members)`` each, whole numbers whose weighted mean is ``warps``.
+    """Populations and their weights, ``(kernels, members)`` each, whole numbers whose weighted mean is
+    ``warps``.
 
-    A share 2 W / peak - 1 of the time all ``peak`` warps are there; in the rest they fall evenly to none. Where the mean is
-    below half the peak, they fall evenly from twice the mean. A number that is not whole is a mixture of its neighbours.
+    A share 2 W / peak - 1 of the time all ``peak`` warps are there; in the rest they fall evenly to none.
+    Where the mean is below half the peak, they fall evenly from twice the mean. A number that is not whole is
+    a mixture of its neighbours.
     """
     most = np.minimum(np.maximum(peak, warps), 2 * warps)
     most = np.where(most <= warps * (1 + SAME), warps, most)
@@ -42,7 +46,8 @@ def members_of(warps: Floats, peak: Floats) -> tuple[Floats, Floats]:
 
 
 class Mixture:
-    """The machine-repairman networks of several populations with one load-dependent server, and their weighted answers.
+    """The machine-repairman networks of several populations with one load-dependent server, and their
+    weighted answers.
 
     ``service`` is S(j), the time between completions with j jobs in the server, ``(kernels, loads)``.
     """
@@ -79,7 +84,8 @@ class Mixture:
     def _sums(
         self, think: Floats, populations: Floats, service: Floats, *, with_queue: bool
     ) -> tuple[Floats, Floats, Floats, Floats]:
-        """Of states j: the idle one, and the sums over the busy ones of p, p / S and j p (if asked), all unnormalised.
+        """Of states j: the idle one, and the sums over the busy ones of p, p / S and j p (if asked), all
+        unnormalised.
 
         The states' probabilities follow from one another: p(j) = p(j - 1) (N - j + 1) S(j) / Z.
         """

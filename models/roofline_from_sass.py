@@ -1,9 +1,11 @@
-"""What a kernel executes on another GPU, from its machine code for both (Van Lanker et al. 2024, Section 4.2).
+"""What a kernel executes on another GPU, from its machine code for both (Van Lanker et al. 2024, Section
+4.2).
 
-The counters say how many floating-point operations the source GPU executed. The machine code of both says by how much a pass
-through each loop differs. How often a loop is executed, the code does not say: where the two differ in some loops and not in
-others, the ratio depends on it, so it is given as an interval over `LOOP_EXECUTIONS` (assumed), and over whether rare slow paths
-are taken. Where every loop has the same operations, the ratio is exactly 1, whatever is executed how often.
+The counters say how many floating-point operations the source GPU executed. The machine code of both says by
+how much a pass through each loop differs. How often a loop is executed, the code does not say: where the two
+differ in some loops and not in others, the ratio depends on it, so it is given as an interval over
+`LOOP_EXECUTIONS` (assumed), and over whether rare slow paths are taken. Where every loop has the same
+operations, the ratio is exactly 1, whatever is executed how often.
 """
 
 from __future__ import annotations
@@ -13,9 +15,8 @@ from itertools import product
 from typing import Final
 
 import numpy as np
-
-from hw_bench.profiles.kernel_work import PRECISIONS, KernelWork
-from hw_bench.sass import CodeComparison, CodeComparisons, Precision
+from smlab.hw_bench.profiles.kernel_work import PRECISIONS, KernelWork
+from smlab.hw_bench.sass import CodeComparison, CodeComparisons, Precision
 
 LOOP_EXECUTIONS: Final = (1.0, 10.0, 100.0, 1000.0)
 TYPICAL_EXECUTIONS: Final = 100.0
@@ -27,7 +28,8 @@ _OPERATIONS: Final = ("add", "mul", "fma")
 
 @dataclass(frozen=True)
 class OperationRatio:
-    """Floating-point operations on the target over those on the source: of typical executions, and the interval.
+    """Floating-point operations on the target over those on the source: of typical executions, and the
+    interval.
 
     None where only the target's code has operations of this precision.
     """
@@ -64,11 +66,13 @@ def operation_ratios(code: CodeComparison) -> tuple[OperationRatio, ...]:
 
 
 def target_work(work: KernelWork, code: CodeComparisons) -> KernelWork:
-    """The same kernels with the operations that they execute on the target; for `models.roofline.project`.
+    """The same kernels with the operations that they execute on the target; for
+    `smlab.models.roofline.project`.
 
-    ``add``, ``mul`` and ``fma`` change, each kind by its own ratio (a kind that only the target's code has, in proportion to all
-    operations of its precision). Each kernel that changes, and each that is not in both files, gets a flag. The number of
-    instructions and the memory traffic stay: spills and the like are not compared.
+    ``add``, ``mul`` and ``fma`` change, each kind by its own ratio (a kind that only the target's code has,
+    in proportion to all operations of its precision). Each kernel that changes, and each that is not in both
+    files, gets a flag. The number of instructions and the memory traffic stay: spills and the like are not
+    compared.
     """
     counts = {name: getattr(work, name).copy() for name in _OPERATIONS}
     flagged = work

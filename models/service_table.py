@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
-
-from hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import SmlabError
 
 Floats = NDArray[np.float64]
 

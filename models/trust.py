@@ -1,21 +1,23 @@
-"""How far an estimate of the atomic unit's utilization can be trusted: intervals learnt where the truth is known.
+"""How far an estimate of the atomic unit's utilization can be trusted: intervals learnt where the truth is
+known.
 
-The trust map (``models/trust_map.json``) comes from a campaign of simulated kernels whose exact utilization is known; made anew
-by ``python -m validation.campaign --out models/trust_map.json``. What it holds is in numbers without a unit of their own, so that
-it serves every GPU with a service table:
+The trust map (``models/trust_map.json``) comes from a campaign of simulated kernels whose exact utilization
+is known; made anew by ``python -m smlab.validation.trust --out models/trust_map.json``. What it holds is in
+numbers without a unit of their own, so that it serves every GPU with a service table:
 
-- *floor* and *ceiling*: the counted throughput X times the least and the most time that the unit can be busy with a job,
-  S at full load and S(1). They follow from the counters and the table alone. How the arrivals are strewn decides where
-  between them the truth lies, and no counter shows that.
-- an estimate's *residual*: (truth - estimate) / (ceiling - floor). Its quantiles, in bins of what counters see, give the
-  interval: split-conformal prediction with the local scale ceiling - floor (J. Lei, M. G'Sell, A. Rinaldo, R. Tibshirani,
-  L. Wasserman, "Distribution-free predictive inference for regression", JASA 113, 2018, Section 5.2).
-- the families of the campaign are pooled with equal weight, and a kernel of a new family is less like them than they are like
-  themselves. So the quantiles for a level are taken further out, until intervals made without a family hold that level's
-  share of its kernels, on the mean over the families (families, not kernels, being what is drawn at random: R. Dunn,
-  L. Wasserman, A. Ramdas, "Distribution-free prediction sets for two-layer hierarchical models", JASA 118, 2023).
-  ``left_out`` says how many of each family's 90 % intervals then hold, and `smlab validate` counts them on families that the
-  map has never seen.
+- *floor* and *ceiling*: the counted throughput X times the least and the most time that the unit can be busy
+  with a job, S at full load and S(1). They follow from the counters and the table alone. How the arrivals are
+  strewn decides where between them the truth lies, and no counter shows that.
+- an estimate's *residual*: (truth - estimate) / (ceiling - floor). Its quantiles, in bins of what counters
+  see, give the interval: split-conformal prediction with the local scale ceiling - floor (J. Lei, M. G'Sell,
+  A. Rinaldo, R. Tibshirani, L. Wasserman, "Distribution-free predictive inference for regression", JASA 113,
+  2018, Section 5.2).
+- the families of the campaign are pooled with equal weight, and a kernel of a new family is less like them
+  than they are like themselves. So the quantiles for a level are taken further out, until intervals made
+  without a family hold that level's share of its kernels, on the mean over the families (families, not
+  kernels, being what is drawn at random: R. Dunn, L. Wasserman, A. Ramdas, "Distribution-free prediction sets
+  for two-layer hierarchical models", JASA 118, 2023). ``left_out`` says how many of each family's 90 %
+  intervals then hold, and `smlab validate` counts them on families that the map has never seen.
 """
 
 from __future__ import annotations
@@ -29,33 +31,35 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from hw_bench.errors import SmlabError
-from models.closed_estimator import ClosedEstimate, estimate_closed
-from models.service_table import ServiceTable
+from smlab.hw_bench.errors import SmlabError
+from smlab.models.closed_estimator import ClosedEstimate, estimate_closed
+from smlab.models.service_table import ServiceTable
 
 Floats = NDArray[np.float64]
 
 VERSION: Final = 2
 PATH: Final = Path(__file__).with_name("trust_map.json")
-MAKE: Final = "python -m validation.campaign --out models/trust_map.json"
+MAKE: Final = "python -m smlab.validation.trust --out models/trust_map.json"
 
 OCCUPANCY, CLOSED_BATCH, CLOSED = "occupancy", "closed, batch table", "closed, looped table"
 ESTIMATORS: Final = (OCCUPANCY, CLOSED_BATCH, CLOSED)
 
 OUTSIDE: Final = "outside the trust map"
 LEAST_SCALE: Final = 0.02
-"""The scale of residuals where floor and ceiling meet: the table interpolates, and jobs of one kernel differ."""
+"""The scale of residuals where floor and ceiling meet: the table interpolates, and jobs of one kernel
+differ."""
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """What the counters and the looped table say of each kernel before any queue is modelled; all arrays (kernels,).
+    """What the counters and the looped table say of each kernel before any queue is modelled; all arrays
+    (kernels,).
 
-    ``jobs`` an SM, ``warps`` resident on average over the active cycles, ``jobs_per_warp``; ``e`` lanes serialised per job;
-    ``cas_share`` of the jobs; ``throughput`` jobs per active cycle; ``saturation``: that over the most that ``warps`` which
-    wait for every result can draw from the unit; ``demand`` throughput times S(1), the utilization if no two jobs ever met;
-    ``floor`` and ``ceiling`` of the utilization over the active cycles (0 .. 1); ``spread`` S(1) over S at full load.
+    ``jobs`` an SM, ``warps`` resident on average over the active cycles, ``jobs_per_warp``; ``e`` lanes
+    serialised per job; ``cas_share`` of the jobs; ``throughput`` jobs per active cycle; ``saturation``: that
+    over the most that ``warps`` which wait for every result can draw from the unit; ``demand`` throughput
+    times S(1), the utilization if no two jobs ever met; ``floor`` and ``ceiling`` of the utilization over the
+    active cycles (0 .. 1); ``spread`` S(1) over S at full load.
     """
 
     jobs: Floats
@@ -81,9 +85,11 @@ class Features:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Utilization of each kernel over its active cycles, by estimator, with `Features` and the closed network's answer.
+    """Utilization of each kernel over its active cycles, by estimator, with `Features` and the closed
+    network's answer.
 
-    ``utilization`` maps each of `ESTIMATORS` to an array (kernels,); only the occupancy estimator can exceed 1.
+    ``utilization`` maps each of `ESTIMATORS` to an array (kernels,); only the occupancy estimator can exceed
+    1.
     """
 
     utilization: dict[str, Floats]
@@ -101,7 +107,8 @@ def estimate_all(
     batch: ServiceTable | None = None,
     peak_warps: ArrayLike | None = None,
 ) -> Estimates:
-    """All estimators on the same counters, arrays (kernels,) as for `estimate_closed`; those on ``batch`` if it is given.
+    """All estimators on the same counters, arrays (kernels,) as for `estimate_closed`; those on ``batch`` if
+    it is given.
 
     Kernels with no jobs or no warps are not meant to come here: `SmlabError`.
     """
@@ -139,7 +146,8 @@ BINNED: Final = ("saturation", "demand", "warps")
 """The features that the map tells kernels apart by."""
 
 LEVELS: Final = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
-"""Levels at which `Quantiles.pooled` is known, as far as the map reaches; 0 is 0, and between them it is interpolated."""
+"""Levels at which `Quantiles.pooled` is known, as far as the map reaches; 0 is 0, and between them it is
+interpolated."""
 
 RANGED: Final = ("warps", "jobs", "jobs_per_warp", "spread", "demand", "saturation")
 """The features in which a kernel must be within the campaign's range."""
@@ -147,10 +155,11 @@ RANGED: Final = ("warps", "jobs", "jobs_per_warp", "spread", "demand", "saturati
 
 @dataclass(frozen=True)
 class Interval:
-    """Intervals of many kernels at one level, over the active cycles; ``low`` and ``high`` (kernels,), 0 .. 1.
+    """Intervals of many kernels at one level, over the active cycles; ``low`` and ``high`` (kernels,), 0 ..
+    1.
 
-    ``outside`` names for each kernel the features in which it leaves the campaign's range, or is empty. There the interval is no
-    guess: it is floor to ceiling, which hold whatever the arrivals are like.
+    ``outside`` names for each kernel the features in which it leaves the campaign's range, or is empty. There
+    the interval is no guess: it is floor to ceiling, which hold whatever the arrivals are like.
     """
 
     level: float
@@ -168,8 +177,9 @@ class Interval:
 class Quantiles:
     """Residuals of one estimator: ``quantiles[bin][k]`` at ``probabilities[k]`` of the map.
 
-    ``pooled[i]`` is the level to take of the pooled families for level `LEVELS` [i] on a new one; it ends where the map does.
-    ``left_out``: by family, the percentage of its kernels that a 90 % interval of the other families covers.
+    ``pooled[i]`` is the level to take of the pooled families for level `LEVELS` [i] on a new one; it ends
+    where the map does. ``left_out``: by family, the percentage of its kernels that a 90 % interval of the
+    other families covers.
     """
 
     quantiles: tuple[tuple[float, ...], ...]
@@ -184,7 +194,8 @@ class Quantiles:
 
 @dataclass(frozen=True)
 class TrustMap:
-    """The map: ``edges`` of the bins by feature (of `BINNED`), ``ranges`` by feature (of `RANGED`), residuals by estimator.
+    """The map: ``edges`` of the bins by feature (of `BINNED`), ``ranges`` by feature (of `RANGED`), residuals
+    by estimator.
 
     ``about`` tells how it was made: the command, GPUs, families, kernels, seed.
     """
@@ -255,7 +266,8 @@ class TrustMap:
 
     @classmethod
     def read(cls, path: Path = PATH) -> TrustMap:
-        """Read what `write` wrote; `SmlabError` naming the file and the command that makes it on anything else."""
+        """Read what `write` wrote; `SmlabError` naming the file and the command that makes it on anything
+        else."""
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             if document["version"] != VERSION:

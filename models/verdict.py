@@ -1,10 +1,12 @@
-"""Is the shared-memory atomic unit the bottleneck? The answer in words that a CUDA programmer uses, and what to try.
+"""Is the shared-memory atomic unit the bottleneck? The answer in words that a CUDA programmer uses, and what
+to try.
 
-The question is what a kernel would gain from a faster unit, and utilization alone does not tell: a unit can hold a job nearly
-all the time (its pipeline is long) and still take three times as many. What tells, on simulated kernels that were run again with a
-unit twice as fast, is the *saturation* (throughput over the most that the warps can draw from the unit) and the share of the
-warps' time that they spend in the unit, n / warps. The thresholds below part those that gained 10 % from those that did not;
-how often they are right on kernels of other families is in the report of ``smlab validate``.
+The question is what a kernel would gain from a faster unit, and utilization alone does not tell: a unit can
+hold a job nearly all the time (its pipeline is long) and still take three times as many. What tells, on
+simulated kernels that were run again with a unit twice as fast, is the *saturation* (throughput over the most
+that the warps can draw from the unit) and the share of the warps' time that they spend in the unit, n /
+warps. The thresholds below part those that gained 10 % from those that did not; how often they are right on
+kernels of other families is in the report of ``smlab validate``.
 """
 
 from __future__ import annotations
@@ -13,8 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-
-from models.trust import Estimates, Interval
+from smlab.models.trust import Estimates, Interval
 
 Answer = Literal["bottleneck", "not the bottleneck", "cannot tell"]
 BOTTLENECK: Final = "bottleneck"
@@ -30,7 +31,8 @@ CROWDED: Final = 0.7
 WAITING, BRIEF = 0.3, 0.1
 """Share of the warps' time in the unit from which on it holds them back, and below which it does not."""
 IDLE: Final = 0.5
-"""Utilization below which, with certainty, the unit does not hold a kernel back that spends little time in it."""
+"""Utilization below which, with certainty, the unit does not hold a kernel back that spends little time in
+it."""
 
 GAIN: Final = 1.1
 """What counts as a bottleneck where the truth is known: so many times as fast with a unit twice as fast."""
@@ -46,7 +48,8 @@ class Verdict:
 
 
 def verdicts(estimates: Estimates, interval: Interval, *, merges_increments: bool = False) -> list[Verdict]:
-    """The verdict on each kernel; ``merges_increments`` says that the GPU has ``ATOMS.POPC.INC`` (compute capability 8.0 on)."""
+    """The verdict on each kernel; ``merges_increments`` says that the GPU has ``ATOMS.POPC.INC`` (compute
+    capability 8.0 on)."""
     f = estimates.features
     inside = np.minimum(1.0, estimates.closed.n / f.warps)
     columns = (f.saturation, inside, interval.low, interval.high, f.floor, f.e, f.cas_share, f.warps)
@@ -73,7 +76,8 @@ def _verdict(
             reason = f"the atomic unit can hardly take more: {load} ({busy})"
         else:
             reason = (
-                f"the warps wait for their atomics: {100 * inside:.0f} % of their time is in the unit ({busy}), "
+                f"the warps wait for their atomics: {100 * inside:.0f} % of their time is in the unit "
+                f"({busy}), "
                 "and there are too few warps to hide that"
             )
         return Verdict(BOTTLENECK, reason, _advice(floor, e, cas_share, merges))
@@ -86,12 +90,14 @@ def _verdict(
         return Verdict(NOT, f"the unit has room to spare: {load} ({busy}); {spent}")
     if saturation >= SLACK:
         reason = (
-            f"{load} ({busy}): enough to queue when all warps come at once, as after __syncthreads(), and not when they come "
+            f"{load} ({busy}): enough to queue when all warps come at once, as after __syncthreads(), and "
+            f"not when they come "
             "one by one; the counters cannot tell which"
         )
     else:
         reason = (
-            f"{100 * inside:.0f} % of the warps' time is in the unit ({busy}), though it takes {load}: whether that is hidden "
+            f"{100 * inside:.0f} % of the warps' time is in the unit ({busy}), though it takes {load}: "
+            f"whether that is hidden "
             "depends on what else the warps have to do"
         )
     return Verdict(
@@ -115,16 +121,19 @@ def _advice(floor: float, e: float, cas_share: float, merges: bool) -> tuple[str
         found.append("more warps per SM: fewer registers or less shared memory per block")
     if e > 2:
         found.append(
-            f"privatise: several copies of the counters per block, so that fewer of the {e:.0f} lanes that wait for each "
+            f"privatise: several copies of the counters per block, so that fewer of the {e:.0f} lanes that "
+            f"wait for each "
             "other meet on one word or bank; add the copies up at the end"
         )
         found.append("reorder the input, so that neighbouring lanes go to different words")
         found.append(
-            "aggregate in the warp: lanes on one word find each other (__match_any_sync, __ballot_sync) and one adds for all"
+            "aggregate in the warp: lanes on one word find each other (__match_any_sync, __ballot_sync) and "
+            "one adds for all"
         )
         if merges:
             found.append(
-                "where it adds 1 and the result is unused, write atomicAdd(&x, 1): ATOMS.POPC.INC merges lanes on one word"
+                "where it adds 1 and the result is unused, write atomicAdd(&x, 1): ATOMS.POPC.INC merges "
+                "lanes on one word"
             )
     elif floor >= CROWDED:
         found.append("fewer atomics: add up in registers over several items before each one")

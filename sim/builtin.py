@@ -1,13 +1,14 @@
-"""Built-in workloads: `atomics`, the microbenchmark of the shared-memory atomic unit; `sim.histogram` has the other."""
+"""Built-in workloads: `atomics`, the microbenchmark of the shared-memory atomic unit;
+`smlab.sim.histogram` has the other."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hw_bench.errors import SmlabError
-from sim.histogram import histogram
-from sim.patterns import Grouped
-from sim.workload import NO_WARP, Instruction, Kernel, Loop, Program
+from smlab.hw_bench.errors import SmlabError
+from smlab.sim.histogram import histogram
+from smlab.sim.patterns import Grouped
+from smlab.sim.workload import NO_WARP, Instruction, Kernel, Loop, Program
 
 OPERATIONS = {"add": "atomic-add", "cas": "atomic-cas", "popc-inc": "atomic-popc-inc"}
 
@@ -24,13 +25,15 @@ def atomics(
     iterations: int = 1,
     returns: bool = False,
 ) -> Kernel:
-    """``warps`` warps in each of ``blocks`` blocks on one SM, each doing ``iterations`` shared-memory atomics.
+    """``warps`` warps in each of ``blocks`` blocks on one SM, each doing ``iterations`` shared-memory
+    atomics.
 
-    ``cas_warps`` of all the warps do compare-and-swap instead of ``op``, the first ones of the grid. ``lanes`` lanes are
-    active, ``same_word`` of them on each word, ``same_bank`` distinct words on each bank. ``iterations=1`` is the
-    all-at-once microbenchmark of Dong & Pai, Section 3.2; with more, the atomics of one warp follow each other as fast as
-    the queue takes them, or, with ``returns``, each waits for the result of the one before (the looped microbenchmark: the
-    number of jobs circulating is the number of warps).
+    ``cas_warps`` of all the warps do compare-and-swap instead of ``op``, the first ones of the grid.
+    ``lanes`` lanes are active, ``same_word`` of them on each word, ``same_bank`` distinct words on each bank.
+    ``iterations=1`` is the all-at-once microbenchmark of Dong & Pai, Section 3.2; with more, the atomics of
+    one warp follow each other as fast as the queue takes them, or, with ``returns``, each waits for the
+    result of the one before (the looped microbenchmark: the number of jobs circulating is the number of
+    warps).
 
     Raises:
         SmlabError: for what cannot be laid out, naming the key.
@@ -71,10 +74,12 @@ def atomics(
 def simultaneous_atomics(
     jobs: int, op: str, lanes_on_word: int, cas_jobs: int = 0, iterations: int = 1
 ) -> Kernel:
-    """The microbenchmark behind T(n, e, c): n = ``jobs`` warps, e = ``lanes_on_word`` active lanes on one word.
+    """The microbenchmark behind T(n, e, c): n = ``jobs`` warps, e = ``lanes_on_word`` active lanes on one
+    word.
 
-    More than 32 warps come as two blocks, as they must on hardware; an odd number leaves one place empty. With more than
-    one iteration, each warp waits for its result before the next atomic, so that n jobs circulate.
+    More than 32 warps come as two blocks, as they must on hardware; an odd number leaves one place empty.
+    With more than one iteration, each warp waits for its result before the next atomic, so that n jobs
+    circulate.
     """
     blocks = 1 if jobs <= 32 else 2
     warps = -(-jobs // blocks)
@@ -94,4 +99,5 @@ def simultaneous_atomics(
 
 
 BUILT_IN: Mapping[str, object] = {"atomics": atomics, "histogram": histogram}
-"""Functions of keyword arguments that give a kernel. One with a parameter ``gpu`` is given the description as well."""
+"""Functions of keyword arguments that give a kernel. One with a parameter ``gpu`` is given the description
+as well."""

@@ -1,4 +1,5 @@
-"""Traces that open in Perfetto (or chrome://tracing): the Trace Event Format, one microsecond standing for one cycle."""
+"""Traces that open in Perfetto (or chrome://tracing): the Trace Event Format, one microsecond standing for
+one cycle."""
 
 from __future__ import annotations
 
@@ -7,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from sim.instructions import CLASS_NAMES, Reason, Unit
-from sim.result import JobTrace, SimResult
+from smlab.sim.instructions import CLASS_NAMES, Reason, Unit
+from smlab.sim.result import JobTrace, SimResult
 
 UNIT_NAMES = {Unit.SHARED: "shared-memory pipe", Unit.ATOMIC: "atomic unit", Unit.GLOBAL: "global memory"}
 _UNIT_TRACK = 10_000  # thread ids of the units, above those of the warps
@@ -18,8 +18,8 @@ _UNIT_TRACK = 10_000  # thread ids of the units, above those of the warps
 def trace_events(result: SimResult) -> list[dict[str, Any]]:
     """Complete events for warp states and jobs, and a counter for n, the atomic jobs in the unit.
 
-    Each SM is a process; its warps' slots are threads, and each unit has a track with its server's jobs. Arguments of a
-    job give its warp and its issue and completion.
+    Each SM is a process; its warps' slots are threads, and each unit has a track with its server's jobs.
+    Arguments of a job give its warp and its issue and completion.
     """
     events: list[dict[str, Any]] = []
     for sm in result.sms:

@@ -6,9 +6,8 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-
-from sim.instructions import CLASS_NAMES, Reason
-from sim.result import SimResult
+from smlab.sim.instructions import CLASS_NAMES, Reason
+from smlab.sim.result import SimResult
 
 NEIGHBOURS = 3
 """Rows shown on each side of the first difference."""
@@ -26,8 +25,8 @@ _VALUES = ("cycles", "warp_instructions", "kernel", "gpu", "policy", "seed", "ma
 
 
 def first_difference(a: SimResult, b: SimResult) -> str | None:
-    """The first event that differs, with its neighbourhood in both results; None where everything but the time spent and
-    the engine's name is equal.
+    """The first event that differs, with its neighbourhood in both results; None where everything but the
+    time spent and the engine's name is equal.
 
     Traces come before totals, and of the traces the one whose first difference is earliest in simulated time.
     """

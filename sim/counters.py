@@ -1,24 +1,25 @@
 """A simulation's counters, in the form and under the names that the profilers use.
 
 Per SM, as nvprof gives them (Dong & Pai, Table 1): ``shared_atom`` (fetch-and-op jobs), ``shared_atom_cas``,
-``active_cycles``, ``active_warps`` (warp-cycles), ``achieved_occupancy``. For the whole GPU, as Nsight Compute gives them:
-executed atomic warp-instructions, their wavefronts (passes over the banks) and thread operations; and what a roofline
-needs: floating-point operations by kind, bytes at each level of memory, wavefronts of shared memory, time and launch.
+``active_cycles``, ``active_warps`` (warp-cycles), ``achieved_occupancy``. For the whole GPU, as Nsight
+Compute gives them: executed atomic warp-instructions, their wavefronts (passes over the banks) and thread
+operations; and what a roofline needs: floating-point operations by kind, bytes at each level of memory,
+wavefronts of shared memory, time and launch.
 
-The *whole GPU* is the SMs that were simulated. All counts are exact. ``l1tex__t_bytes`` counts the sectors that global loads
-and stores asked L1 for, ``lts__t_bytes`` those that reached L2, ``dram__bytes`` those moved to and from DRAM while the kernel
-ran, evictions included; what DRAM has still to write when the kernel ends does not count, nor do dirty lines that L2 holds
-then. Half-precision instructions
-work on two numbers a lane and count twice.
+The *whole GPU* is the SMs that were simulated. All counts are exact. ``l1tex__t_bytes`` counts the sectors
+that global loads and stores asked L1 for, ``lts__t_bytes`` those that reached L2, ``dram__bytes`` those moved
+to and from DRAM while the kernel ran, evictions included; what DRAM has still to write when the kernel ends
+does not count, nor do dirty lines that L2 holds then. Half-precision instructions work on two numbers a lane
+and count twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hw_bench.counters import WHOLE_GPU, CounterRow, CounterTable
-from sim.instructions import CLASSES, Unit
-from sim.result import SimResult
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
+from smlab.sim.instructions import CLASSES, Unit
+from smlab.sim.result import SimResult
 
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum"
 THREAD_OPERATIONS = "smsp__thread_inst_executed_op_shared_atom.sum"
@@ -30,8 +31,8 @@ _PIPE_COUNTERS = {"fp32": "fma", "fp64": "fp64", "fp16": "fp16", "int32": "alu",
 def counter_table(result: SimResult, launch: int = 0) -> CounterTable:
     """The counters of one simulated kernel.
 
-    ``active_cycles`` are those with a warp resident on the SM; ``achieved_occupancy`` is the mean number of resident warps
-    over them, divided by the most that an SM can hold.
+    ``active_cycles`` are those with a warp resident on the SM; ``achieved_occupancy`` is the mean number of
+    resident warps over them, divided by the most that an SM can hold.
     """
     rows: list[CounterRow] = []
 
@@ -61,7 +62,8 @@ def counter_table(result: SimResult, launch: int = 0) -> CounterTable:
     add(WHOLE_GPU, "sm__cycles_active.avg", active / len(result.sms), "cycle")
     warp_cycles = sum(s.resident_warp_cycles for s in result.sms)
     add(WHOLE_GPU, "sm__warps_active.avg.per_cycle_active", warp_cycles / active if active else 0.0, "warp")
-    # Nsight Compute's is what the launch allows; here, what came to be resident, which a small grid makes less.
+    # Nsight Compute's is what the launch allows; here, what came to be resident, which a small grid makes
+    # less.
     peak = max(result.warps.most_resident(s.sm) for s in result.sms)
     add(WHOLE_GPU, "sm__maximum_warps_avg_per_active_cycle", peak, "warp")
     for counter, value, unit in _roofline_counters(result):

@@ -1,22 +1,27 @@
-"""Built-in workload `histogram`: the image histogram of Dong & Pai, Section 4, with the addresses of real image bytes.
+"""Built-in workload `histogram`: the image histogram of Dong & Pai, Section 4, with the addresses of real
+image bytes.
 
-Source: R. Dong and S. Pai, "Modeling Utilization to Identify Shared-memory Atomic Bottlenecks", Listings 1 and 2, Figure 2.
-An image is a row of pixels of four bytes (R, G, B, A). Each block counts its pixels in shared memory, 256 bins a channel, and
-adds its counts to the global histogram. A thread takes pixel i, i + nt, i + 2 nt, ... of the image, nt being the threads of
-the grid, and does one atomic for each channel of it: in the order R, G, B, A (Listing 1, ``original``), or beginning with
-channel (thread mod 4) (Listing 2, ``reordered``).
+Source: R. Dong and S. Pai, "Modeling Utilization to Identify Shared-memory Atomic Bottlenecks", Listings 1
+and 2, Figure 2. An image is a row of pixels of four bytes (R, G, B, A). Each block counts its pixels in
+shared memory, 256 bins a channel, and adds its counts to the global histogram. A thread takes pixel i, i +
+nt, i + 2 nt, ... of the image, nt being the threads of the grid, and does one atomic for each channel of it:
+in the order R, G, B, A (Listing 1, ``original``), or beginning with channel (thread mod 4) (Listing 2,
+``reordered``).
 
 What the paper leaves open is assumed here, each by name:
 
-- *grid*: ``blocks_per_sm`` blocks for each SM, 1 by default, and no more than the image has pixels for. The paper says that n
-  depends on the block size and calls 1,024 threads a low number that cannot hide latency: both fit one block an SM.
-- *code*: the instructions of `sim.histogram_code`, from compiling the listings; ``channels`` is ``constant`` where the compiler
-  knows that there are four, ``variable`` where it does not.
-- *dummy read*: from compute capability 8.0, ``add`` uses each atomic's result (the paper: "a dummy read on the result"); before,
-  it does not.
-- *cache*: ``warm`` L2 has seen the image just before the launch (by the copy to the GPU, or by the profiler's pass before),
-  ``cold`` nothing. The paper explains its drop near 2^20 pixels by misses that become many there, so smaller images hit.
-- *solid*: all pixels are (128, 128, 128, 128), so the four bins are on one bank (256 is a multiple of the 32 banks).
+- *grid*: ``blocks_per_sm`` blocks for each SM, 1 by default, and no more than the image has pixels for. The
+  paper says that n depends on the block size and calls 1,024 threads a low number that cannot hide latency:
+  both fit one block an SM.
+- *code*: the instructions of `smlab.sim.histogram_code`, from compiling the listings; ``channels`` is
+  ``constant`` where the compiler knows that there are four, ``variable`` where it does not.
+- *dummy read*: from compute capability 8.0, ``add`` uses each atomic's result (the paper: "a dummy read on
+  the result"); before, it does not.
+- *cache*: ``warm`` L2 has seen the image just before the launch (by the copy to the GPU, or by the profiler's
+  pass before), ``cold`` nothing. The paper explains its drop near 2^20 pixels by misses that become many
+  there, so smaller images hit.
+- *solid*: all pixels are (128, 128, 128, 128), so the four bins are on one bank (256 is a multiple of the 32
+  banks).
 """
 
 from __future__ import annotations
@@ -26,13 +31,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import SeedSequence, default_rng
 from numpy.typing import NDArray
-
-from hw_bench.descriptions import Gpu
-from hw_bench.errors import SmlabError
-from sim.histogram_code import CHANNELS, PixelCode, merge_code, start_code
-from sim.machine import machine_from
-from sim.patterns import Affine, RecordedBytes, RecordedWords
-from sim.workload import Instruction, Kernel, Loop, Program, blocks_per_sm
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.sim.histogram_code import CHANNELS, PixelCode, merge_code, start_code
+from smlab.sim.machine import machine_from
+from smlab.sim.patterns import Affine, RecordedBytes, RecordedWords
+from smlab.sim.workload import Instruction, Kernel, Loop, Program, blocks_per_sm
 
 BINS = 256
 COUNTERS = CHANNELS * BINS
@@ -75,11 +79,13 @@ def histogram(
     cache: str = "warm",
     channels: str = "constant",
 ) -> Kernel:
-    """The histogram of a ``solid`` or ``uniform`` image of ``pixels`` pixels, by blocks of ``threads`` threads on ``gpu``.
+    """The histogram of a ``solid`` or ``uniform`` image of ``pixels`` pixels, by blocks of ``threads``
+    threads on ``gpu``.
 
-    ``op`` is ``add`` or ``popc-inc``; ``sms`` says how many of the GPU's SMs to simulate (``all``, or a number, for which
-    L2 and DRAM should be scaled by `share_of`); ``blocks_per_sm`` is the grid's blocks for each SM of the GPU, 0 for as many
-    as fit; ``cache`` is ``warm`` or ``cold``, ``channels`` ``constant`` or ``variable``.
+    ``op`` is ``add`` or ``popc-inc``; ``sms`` says how many of the GPU's SMs to simulate (``all``, or a
+    number, for which L2 and DRAM should be scaled by `share_of`); ``blocks_per_sm`` is the grid's blocks for
+    each SM of the GPU, 0 for as many as fit; ``cache`` is ``warm`` or ``cold``, ``channels`` ``constant`` or
+    ``variable``.
 
     Raises:
         SmlabError: for a value that cannot be, naming the key.
@@ -114,10 +120,11 @@ def histogram_of_image(
     cache: str = "warm",
     channels: str = "constant",
 ) -> Kernel:
-    """The kernel that counts ``image``, bytes of shape ``(pixels, 4)``; the other arguments as in `histogram`.
+    """The kernel that counts ``image``, bytes of shape ``(pixels, 4)``; the other arguments as in
+    `histogram`.
 
-    Only the blocks of the simulated SMs are in it: of k of the GPU's N SMs, the first k / N of the grid, which do what they
-    would do in the whole launch.
+    Only the blocks of the simulated SMs are in it: of k of the GPU's N SMs, the first k / N of the grid,
+    which do what they would do in the whole launch.
     """
     _check(image, threads, variant, op, cache, channels)
     simulated, whole = _sms(gpu, sms), gpu.integer("gpu.sms")
@@ -161,7 +168,8 @@ def histogram_of_image(
 
 
 def share_of(gpu: Gpu, sms: int | str) -> Gpu:
-    """``gpu`` with the part of L2's and DRAM's bandwidth that falls to ``sms`` of its SMs when all of them run."""
+    """``gpu`` with the part of L2's and DRAM's bandwidth that falls to ``sms`` of its SMs when all of them
+    run."""
     simulated, whole = _sms(gpu, sms), gpu.integer("gpu.sms")
     if simulated == whole:
         return gpu
@@ -172,10 +180,11 @@ def share_of(gpu: Gpu, sms: int | str) -> Gpu:
 
 
 def recorded_words(image: Bytes, stride: int, warps: int, variant: str) -> list[NDArray[np.int16]]:
-    """Which counter each lane adds to, for each of the four atomics: tables ``(warps, groups of a warp, 32)``.
+    """Which counter each lane adds to, for each of the four atomics: tables ``(warps, groups of a warp,
+    32)``.
 
-    Group g of 32 pixels belongs to warp g mod ``stride``; the tables hold the first ``warps`` warps. Lanes beyond the image's
-    end are 0 and never active.
+    Group g of 32 pixels belongs to warp g mod ``stride``; the tables hold the first ``warps`` warps. Lanes
+    beyond the image's end are 0 and never active.
     """
     groups = -(-len(image) // LANES)
     rounds = -(-groups // stride)
@@ -197,7 +206,8 @@ def recorded_words(image: Bytes, stride: int, warps: int, variant: str) -> list[
 
 
 def counts_of(kernel: Kernel) -> NDArray[np.int64]:
-    """The histogram that a kernel's atomics count, shape ``(1024,)``: what the addresses add up to, lane by lane."""
+    """The histogram that a kernel's atomics count, shape ``(1024,)``: what the addresses add up to, lane
+    by lane."""
     counts = np.zeros(COUNTERS, dtype=np.int64)
     flat = [role for row in kernel.roles for role in row]
     for index, program in enumerate(kernel.programs):

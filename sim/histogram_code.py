@@ -1,20 +1,24 @@
-"""The machine code of the histogram kernels, as the workload `sim.histogram` runs it.
+"""The machine code of the histogram kernels, as the workload `smlab.sim.histogram` runs it.
 
-The paper gives source (Listings 1 and 2), not machine code. These instructions are what NVIDIA's compiler (NVRTC 12.9) makes of
-the listings with four channels and the omitted parts written in the obvious way: as many of each kind, with their
-dependences, in nearly their order. (Assumed: that the authors' compiler, CUDA 12.3, did the same.) By kind: ``imad`` runs on the
-FP32 pipe, as all of IMAD does since Volta, ``int32`` on the integer pipe, ``control`` stands for branches, YIELD and
-instructions that are predicated off, which take an issue slot and do nothing.
+The paper gives source (Listings 1 and 2), not machine code. These instructions are what NVIDIA's compiler
+(NVRTC 12.9) makes of the listings with four channels and the omitted parts written in the obvious way: as
+many of each kind, with their dependences, in nearly their order. (Assumed: that the authors' compiler, CUDA
+12.3, did the same.) By kind: ``imad`` runs on the FP32 pipe, as all of IMAD does since Volta, ``int32`` on
+the integer pipe, ``control`` stands for branches, YIELD and instructions that are predicated off, which take
+an issue slot and do nothing.
 
-A pixel's loop is, for (sm_70 original, reordered; sm_86 original, reordered): the address, 2 imad; 4 byte loads; independent of the
-pixel (the next index, comparisons of channel numbers) 2 + 2, 3 + 17; 2 + 1, 2 + 17 (imad + int32); for each channel 1, 6; 1, 6
-imad from its byte to the atomic's address (reordered: four selections, an addition, a shift); 4 atomics; at the end 3
-int32 + 5 control on sm_70 (where a loop ends in a vote), 2 control on sm_86. The dummy read on sm_86 adds 1 imad, and for each
-atomic a comparison of its result and a store that is predicated off.
+A pixel's loop is, for (sm_70 original, reordered; sm_86 original, reordered): the address, 2 imad; 4 byte
+loads; independent of the pixel (the next index, comparisons of channel numbers) 2 + 2, 3 + 17; 2 + 1, 2 + 17
+(imad + int32); for each channel 1, 6; 1, 6 imad from its byte to the atomic's address (reordered: four
+selections, an addition, a shift); 4 atomics; at the end 3 int32 + 5 control on sm_70 (where a loop ends in a
+vote), 2 control on sm_86. The dummy read on sm_86 adds 1 imad, and for each atomic a comparison of its result
+and a store that is predicated off.
 
-The listings say ``channels`` and ``chans``, which may have been variables. Then the compiler keeps the bytes in local memory,
-and Listing 2 divides: on sm_70 77 instructions a pixel for the original and 135 for the reordered kernel, instead of 26 and
-62. The ``variable`` code is that (on sm_86 with that architecture's loop end); an access to local memory is a shared-memory
+The listings say ``channels`` and ``chans``, which may have been variables. Then the compiler keeps the bytes
+in local memory, and Listing 2 divides: on sm_70 77 instructions a pixel for the original and 135 for the
+reordered kernel, instead of 26 and
+62. The ``variable`` code is that (on sm_86 with that architecture's loop end); an access to local memory is a
+    shared-memory
 access of four passes here, which has about an L1 hit's latency.
 """
 
@@ -23,14 +27,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sim.patterns import Affine, RecordedBytes, RecordedWords, Strided
-from sim.workload import Instruction, Loop
+from smlab.sim.patterns import Affine, RecordedBytes, RecordedWords, Strided
+from smlab.sim.workload import Instruction, Loop
 
 Body = tuple[Instruction, ...]
 
 CHANNELS = 4
 FOUR_LINES = Strided(stride=CHANNELS)
-"""Four words a lane: as many passes as the L1 cache needs for the four lines that local memory spreads them over."""
+"""Four words a lane: as many passes as the L1 cache needs for the four lines that local memory spreads
+them over."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,8 @@ def _several(op: str, count: int, after: tuple[str, ...] = ()) -> Body:
 
 
 def start_code(rounds: int, reordered: bool, volta: bool) -> tuple[Instruction | Loop, ...]:
-    """From the launch to the pixels: indices, the block's counters set to zero in ``rounds`` rounds, the barrier."""
+    """From the launch to the pixels: indices, the block's counters set to zero in ``rounds`` rounds, the
+    barrier."""
     init = (
         Instruction("imad", name="init place"),
         Instruction("int32", name="init next", after=("init next",)),
@@ -75,9 +81,11 @@ def start_code(rounds: int, reordered: bool, volta: bool) -> tuple[Instruction |
 
 @dataclass(frozen=True)
 class PixelCode:
-    """One pixel a lane: four byte loads at ``image``, four atomics at ``counters``; names begin with ``prefix``.
+    """One pixel a lane: four byte loads at ``image``, four atomics at ``counters``; names begin with
+    ``prefix``.
 
-    ``variable`` says that the number of channels is not known to the compiler, ``reads`` that the atomics' results are used.
+    ``variable`` says that the number of channels is not known to the compiler, ``reads`` that the atomics'
+    results are used.
     """
 
     prefix: str
@@ -131,8 +139,8 @@ class PixelCode:
         return self._op("imad", "advance", "advance"), self._op("int32", "test", "advance")
 
     def _in_registers(self, cost: LoopCost) -> Body:
-        """Listing 1: a channel's place needs its own byte. Listing 2: any of the four, selected one after the other; the
-        compiler interleaves the channels."""
+        """Listing 1: a channel's place needs its own byte. Listing 2: any of the four, selected one after the
+        other; the compiler interleaves the channels."""
         code = [*self._address(), *self._loads()]
         code += _several("int32", cost.free_int32 - 1)
         code += _several("imad", cost.free_imad - 1 + self.reads)
@@ -147,7 +155,8 @@ class PixelCode:
         return tuple(code)
 
     def _by_way_of_memory(self) -> Body:
-        """With a variable number of channels the bytes are stored to local memory and loaded again (see the module's text)."""
+        """With a variable number of channels the bytes are stored to local memory and loaded again (see
+        the module's text)."""
         code = [*_several("imad", 8), *_several("int32", 9), *_several("control", 5), *self._address()]
         code += [*self._loads(), *_several("int32", 5), *_several("imad", 3), *self._index()]
         code.append(Instruction("shared-store", after=self._bytes(), shared=FOUR_LINES))

@@ -1,7 +1,8 @@
 """The instruction classes that a warp program can use, and the stall reasons that they cause.
 
-This is the one file to read before adding an instruction class. An arithmetic class that runs on an existing pipe is one
-line in `CLASSES`; one with a pipe of its own also needs the constants ``pipe.<name>.*`` in the GPU descriptions.
+This is the one file to read before adding an instruction class. An arithmetic class that runs on an existing
+pipe is one line in `CLASSES`; one with a pipe of its own also needs the constants ``pipe.<name>.*`` in the
+GPU descriptions.
 """
 
 from __future__ import annotations
@@ -50,12 +51,13 @@ class Unit(IntEnum):
 class InstructionClass:
     """One class of warp-instructions.
 
-    ``pipe`` names the constants ``pipe.<pipe>.*`` of the GPU description (unit PIPE only). ``operation`` tells the
-    operations of one unit apart: ``add``, ``cas``, ``popc_inc`` for the atomic unit; ``load``, ``store`` for memory, and
-    ``reduce`` (an atomic on global memory whose result nobody reads) for global memory.
-    ``result_reason`` is what a warp waits with while it needs this instruction's result; ``full_reason`` is what it waits
-    with while the unit cannot take the instruction. ``arithmetic`` is the floating-point operation that a profiler counts
-    it as, by the name in Nsight Compute's counters (``ffma``, ``dadd``, ...).
+    ``pipe`` names the constants ``pipe.<pipe>.*`` of the GPU description (unit PIPE only). ``operation``
+    tells the operations of one unit apart: ``add``, ``cas``, ``popc_inc`` for the atomic unit; ``load``,
+    ``store`` for memory, and ``reduce`` (an atomic on global memory whose result nobody reads) for global
+    memory. ``result_reason`` is what a warp waits with while it needs this instruction's result;
+    ``full_reason`` is what it waits with while the unit cannot take the instruction. ``arithmetic`` is the
+    floating-point operation that a profiler counts it as, by the name in Nsight Compute's counters (``ffma``,
+    ``dadd``, ...).
     """
 
     name: str
@@ -77,7 +79,8 @@ def _pipe(name: str, result_reason: Reason = Reason.WAIT) -> InstructionClass:
 
 
 def _floating(name: str, arithmetic: str) -> InstructionClass:
-    """``fp32`` is the fused multiply-add; ``fp32-add`` and ``fp32-mul`` take the same pipe for half its work."""
+    """``fp32`` is the fused multiply-add; ``fp32-add`` and ``fp32-mul`` take the same pipe for half its
+    work."""
     pipe = name.split("-")[0]
     reasons = Reason.WAIT, Reason.MATH_PIPE_THROTTLE
     return InstructionClass(name, Unit.PIPE, *reasons, pipe=pipe, arithmetic=arithmetic)

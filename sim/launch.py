@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-
-from sim.instructions import CLASS_NAMES
-from sim.lowering import LoweredKernel
-from sim.result import Launch
-from sim.workload import blocks_per_sm
+from smlab.sim.instructions import CLASS_NAMES
+from smlab.sim.lowering import LoweredKernel
+from smlab.sim.result import Launch
+from smlab.sim.workload import blocks_per_sm
 
 
 def launch_of(lowered: LoweredKernel) -> Launch:

@@ -1,8 +1,10 @@
-"""Turn a kernel into what the engines execute: flat code, resolved dependences, costs in ticks, random numbers drawn.
+"""Turn a kernel into what the engines execute: flat code, resolved dependences, costs in ticks, random
+numbers drawn.
 
-Both engines read the same lowered kernel, so the arithmetic of addresses and all randomness are settled here, once. Each
-random instruction of each warp has a stream of its own, spawned from the seed by (warp, instruction): two variants of a
-study that share a warp's instruction see the same numbers for it, whatever else differs.
+Both engines read the same lowered kernel, so the arithmetic of addresses and all randomness are settled here,
+once. Each random instruction of each warp has a stream of its own, spawned from the seed by (warp,
+instruction): two variants of a study that share a warp's instruction see the same numbers for it, whatever
+else differs.
 """
 
 from __future__ import annotations
@@ -11,12 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.errors import SmlabError
-from sim.instructions import InstructionClass, Unit
-from sim.machine import TICKS_PER_CYCLE, Machine
-from sim.patterns import Affine, RandomBytes, RandomWords, RecordedBytes, RecordedWords, passes
-from sim.workload import Duration, Instruction, Kernel, Loop, Program, check_fits
+from smlab.hw_bench.errors import SmlabError
+from smlab.sim.instructions import InstructionClass, Unit
+from smlab.sim.machine import TICKS_PER_CYCLE, Machine
+from smlab.sim.patterns import Affine, RandomBytes, RandomWords, RecordedBytes, RecordedWords, passes
+from smlab.sim.workload import Duration, Instruction, Kernel, Loop, Program, check_fits
 
 MAX_DRAWS = 2**27
 """Random numbers that one kernel may need; more are refused rather than exhausting the memory."""
@@ -38,7 +39,8 @@ class LoopBegin:
 
 @dataclass(frozen=True)
 class LoopEnd:
-    """End of a loop's body: go back to ``start`` (the first item of the body) until the counter is used up."""
+    """End of a loop's body: go back to ``start`` (the first item of the body) until the counter is used
+    up."""
 
     start: int
 
@@ -47,10 +49,10 @@ class LoopEnd:
 class Operation:
     """One static instruction, lowered.
 
-    ``slot`` numbers the instructions of its program; ``after`` holds slots. ``passes`` and ``work`` are constants, or
-    arrays of shape ``(warps of the grid, executions)`` where executions differ. ``work`` is the occupancy of a queued
-    unit in ticks or the time of a ``think`` in cycles. ``addresses`` holds random or recorded byte addresses
-    ``(warps, executions, lanes)``; affine ones stay in ``affine``.
+    ``slot`` numbers the instructions of its program; ``after`` holds slots. ``passes`` and ``work`` are
+    constants, or arrays of shape ``(warps of the grid, executions)`` where executions differ. ``work`` is the
+    occupancy of a queued unit in ticks or the time of a ``think`` in cycles. ``addresses`` holds random or
+    recorded byte addresses ``(warps, executions, lanes)``; affine ones stay in ``affine``.
     """
 
     slot: int
@@ -121,7 +123,8 @@ def _warps_with_role(kernel: Kernel, index: int) -> int:
 
 @dataclass(frozen=True)
 class _Context:
-    """What lowering an instruction needs to know beyond the instruction: where it stands and who executes it."""
+    """What lowering an instruction needs to know beyond the instruction: where it stands and who executes
+    it."""
 
     kernel: Kernel
     machine: Machine
@@ -213,7 +216,8 @@ def _lower_instruction(
 def _bank_passes(
     context: _Context, instruction: Instruction, slot: int, times: int
 ) -> int | NDArray[np.int64]:
-    """Passes over the banks, one number or ``(warps, executions)``; refuses words outside the block's memory."""
+    """Passes over the banks, one number or ``(warps, executions)``; refuses words outside the block's
+    memory."""
     pattern, banks, operation = instruction.shared, context.machine.banks, instruction.cls.operation
     result: int | NDArray[np.int64]
     if isinstance(pattern, RecordedWords):
@@ -247,7 +251,8 @@ def _bank_passes(
 def _recorded_passes(
     context: _Context, pattern: RecordedWords, instruction: Instruction, times: int
 ) -> tuple[int | NDArray[np.int64], int]:
-    """The passes of recorded words, one number where they are all alike, and the last word that they touch."""
+    """The passes of recorded words, one number where they are all alike, and the last word that they
+    touch."""
     where, operation, banks = context.where(instruction), instruction.cls.operation, context.machine.banks
     warps = np.array(context.warps, dtype=np.int64)
     result = np.ones((context.all_warps, times), dtype=np.int64)
@@ -270,7 +275,8 @@ def _recorded_passes(
 def _durations(
     context: _Context, duration: Duration, slot: int, times: int, units_per_cycle: int
 ) -> int | NDArray[np.int64]:
-    """A time in units of ``1/units_per_cycle`` cycles, at least one cycle; drawn for each execution where random."""
+    """A time in units of ``1/units_per_cycle`` cycles, at least one cycle; drawn for each execution where
+    random."""
     if duration.distribution == "fixed":
         return max(units_per_cycle, round(duration.mean_cycles * units_per_cycle))
     result = np.full((context.all_warps, times), units_per_cycle, dtype=np.int64)

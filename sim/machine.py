@@ -1,7 +1,7 @@
 """A GPU description turned into the whole numbers that the engines compute with.
 
-Fractions of a cycle (an initiation interval of 3.43 cycles, 0.018 cycles of L2 bandwidth a sector) are kept in *ticks*,
-2**20 to the cycle, so that both engines do the same integer arithmetic.
+Fractions of a cycle (an initiation interval of 3.43 cycles, 0.018 cycles of L2 bandwidth a sector) are kept
+in *ticks*, 2**20 to the cycle, so that both engines do the same integer arithmetic.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from hw_bench.descriptions import Gpu
-from hw_bench.errors import SmlabError
-from sim.instructions import ATOMIC_OPERATIONS, PIPES
-from sim.policies import POLICIES
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.sim.instructions import ATOMIC_OPERATIONS, PIPES
+from smlab.sim.policies import POLICIES
 
 TICK_BITS = 20
 TICKS_PER_CYCLE = 1 << TICK_BITS
@@ -31,7 +31,8 @@ def ceil_cycles(ticks: int) -> int:
 
 @dataclass(frozen=True)
 class PipeTiming:
-    """One arithmetic pipe: a warp-instruction every ``interval_cycles``, its result ``latency_cycles`` after issue."""
+    """One arithmetic pipe: a warp-instruction every ``interval_cycles``, its result ``latency_cycles``
+    after issue."""
 
     interval_cycles: int
     latency_cycles: int
@@ -60,7 +61,8 @@ class CacheShape:
 
 @dataclass(frozen=True)
 class Machine:
-    """Everything about a GPU that the engines use, as integers. Cycles are SM cycles; ``_ticks`` are 2**-20 cycles."""
+    """Everything about a GPU that the engines use, as integers. Cycles are SM cycles; ``_ticks`` are
+    2**-20 cycles."""
 
     name: str
     sms: int
@@ -110,12 +112,14 @@ class Machine:
 
     @cached_property
     def l1_hit_tail_cycles(self) -> int:
-        """From the end of a one-line L1 access to its data, so that an unloaded hit takes ``l1_latency_cycles``."""
+        """From the end of a one-line L1 access to its data, so that an unloaded hit takes
+        ``l1_latency_cycles``."""
         return max(1, self.l1_latency_cycles - ceil_cycles(self.l1_line_ticks))
 
     @cached_property
     def l2_return_cycles(self) -> int:
-        """From a sector's service in L2 to its data at the SM; an unloaded hit takes ``l2_latency_cycles`` in all."""
+        """From a sector's service in L2 to its data at the SM; an unloaded hit takes ``l2_latency_cycles``
+        in all."""
         way_down = sum(
             ceil_cycles(t) for t in (self.l1_line_ticks, self.port_sector_ticks, self.l2_sector_ticks)
         )
@@ -129,7 +133,8 @@ class Machine:
         return max(1, self.dram_latency_cycles - self.l2_return_cycles - way_down - served)
 
     def dram_sectors_left(self, free_ticks: int, cycle: int) -> int:
-        """Sectors that the DRAM server, which will be free at ``free_ticks``, has not moved yet at ``cycle``."""
+        """Sectors that the DRAM server, which will be free at ``free_ticks``, has not moved yet at
+        ``cycle``."""
         return max(0, -(-(free_ticks - (cycle << TICK_BITS)) // self.dram_sector_ticks))
 
     def atomic(self, operation: str) -> AtomicTiming:

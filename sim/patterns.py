@@ -1,4 +1,5 @@
-"""Which addresses the lanes of a warp-instruction touch, and what that costs: passes over the banks, sectors of lines.
+"""Which addresses the lanes of a warp-instruction touch, and what that costs: passes over the banks, sectors
+of lines.
 
 Shared-memory patterns give word indices (one word = one bank width), global ones byte addresses.
 """
@@ -9,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import SmlabError
 
 Words = NDArray[np.int64]
 
@@ -30,7 +30,8 @@ class Strided:
 
 @dataclass(frozen=True)
 class Grouped:
-    """The layout of the atomics microbenchmark: ``same_word`` lanes on each word, ``same_bank`` words on each bank."""
+    """The layout of the atomics microbenchmark: ``same_word`` lanes on each word, ``same_bank`` words on
+    each bank."""
 
     same_word: int
     same_bank: int = 1
@@ -90,8 +91,8 @@ class RandomWords:
 class RecordedWords:
     """Real addresses: the word of each lane in each execution by each warp, written out.
 
-    ``table`` has shape ``(warps of the grid, executions, lanes)``, of any integer type. Rows and lanes beyond what a warp
-    executes are not looked at.
+    ``table`` has shape ``(warps of the grid, executions, lanes)``, of any integer type. Rows and lanes beyond
+    what a warp executes are not looked at.
     """
 
     table: NDArray[np.integer]
@@ -131,7 +132,8 @@ class Affine:
 
 @dataclass(frozen=True)
 class RandomBytes:
-    """Each lane of each execution touches one of the 4-byte elements of a buffer, uniformly and independently."""
+    """Each lane of each execution touches one of the 4-byte elements of a buffer, uniformly and
+    independently."""
 
     buffer_bytes: int
     base_bytes: int = 0
@@ -145,7 +147,8 @@ class RandomBytes:
 
 @dataclass(frozen=True, eq=False)
 class RecordedBytes:
-    """Real addresses in global memory: byte addresses of shape ``(warps of the grid, executions, lanes)``, written out."""
+    """Real addresses in global memory: byte addresses of shape ``(warps of the grid, executions, lanes)``,
+    written out."""
 
     table: NDArray[np.int64]
 
@@ -160,7 +163,8 @@ class RecordedBytes:
             )
 
     def addresses(self, warps: int, executions: int, lanes: int, where: str) -> NDArray[np.int64]:
-        """Byte addresses of shape ``(warps, executions, lanes)``; `SmlabError` where the table is too small."""
+        """Byte addresses of shape ``(warps, executions, lanes)``; `SmlabError` where the table is too
+        small."""
         needed = (warps, executions, lanes)
         if any(have < need for have, need in zip(self.table.shape, needed, strict=True)):
             raise SmlabError.at(
@@ -183,8 +187,8 @@ def lanes_on_fullest_bank(words: Words, banks: int) -> NDArray[np.int64]:
 def words_on_fullest_bank(words: Words, banks: int) -> NDArray[np.int64]:
     """The largest number of distinct words asked of one bank; ``words`` has shape ``(..., lanes)``.
 
-    It is the number of passes of a load or store (equal words are broadcast) and of ``ATOMS.POPC.INC`` (lanes on one word
-    are merged into one).
+    It is the number of passes of a load or store (equal words are broadcast) and of ``ATOMS.POPC.INC`` (lanes
+    on one word are merged into one).
     """
     ordered = np.sort(words, axis=-1)
     first = np.ones(ordered.shape, dtype=bool)

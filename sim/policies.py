@@ -1,11 +1,12 @@
 """Warp scheduler policies: which of the eligible warps issues.
 
-This is the one file to read before adding a policy: write a function and put it into `POLICIES`. A policy sees the
-eligible warps of one scheduler in the order of their slots, and the warp that this scheduler issued last.
+This is the one file to read before adding a policy: write a function and put it into `POLICIES`. A policy
+sees the eligible warps of one scheduler in the order of their slots, and the warp that this scheduler issued
+last.
 
 That is all for the SimPy engine (``--engine simpy``). For the compiled one, give the policy a code in
-`sim.compiled.layout.POLICY_CODES` and a branch in `sim.compiled.issue.choose`; the comparison of the engines checks that both
-mean the same.
+`smlab.sim.compiled.layout.POLICY_CODES` and a branch in `smlab.sim.compiled.issue.choose`; the comparison of
+the engines checks that both mean the same.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Protocol
 
 
 class Candidate(Protocol):
-    """What a policy may look at: ``age`` counts launches (smaller is older), ``slot`` is the warp's place on the SM."""
+    """What a policy may look at: ``age`` counts launches (smaller is older), ``slot`` is the warp's place
+    on the SM."""
 
     age: int
     slot: int

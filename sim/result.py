@@ -7,24 +7,25 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from sim.instructions import CLASS_NAMES, CLASSES, Reason, Unit
+from smlab.sim.instructions import CLASS_NAMES, CLASSES, Reason, Unit
 
 Ints = NDArray[np.int64]
 
 
 def _columns(rows: Sequence[tuple[int, ...]], width: int, order_by: tuple[int, ...]) -> Ints:
-    """Rows of whole numbers as columns, ``(width, rows)``, sorted by the columns ``order_by``, the first one first."""
+    """Rows of whole numbers as columns, ``(width, rows)``, sorted by the columns ``order_by``, the first
+    one first."""
     table = np.array(rows, dtype=np.int64).reshape(-1, width)
     return np.ascontiguousarray(table[np.lexsort(tuple(table[:, k] for k in reversed(order_by)))].T)
 
 
 @dataclass(frozen=True)
 class JobTrace:
-    """Jobs of the queued units, one element a job, in the order of issue on each SM; arrays of shape ``(jobs,)``.
+    """Jobs of the queued units, one element a job, in the order of issue on each SM; arrays of shape
+    ``(jobs,)``.
 
-    ``op`` indexes `CLASS_NAMES`, ``unit`` is a `Unit`. The four moments are cycles: issued, service started, service ended
-    (queue entry free), completed (result or acknowledgement back).
+    ``op`` indexes `CLASS_NAMES`, ``unit`` is a `Unit`. The four moments are cycles: issued, service started,
+    service ended (queue entry free), completed (result or acknowledgement back).
     """
 
     sm: Ints
@@ -67,7 +68,8 @@ class JobTrace:
 
 @dataclass(frozen=True)
 class IssueTrace:
-    """Every issued warp-instruction, in the order of (cycle, SM, scheduler); arrays of shape ``(issues,)``."""
+    """Every issued warp-instruction, in the order of (cycle, SM, scheduler); arrays of shape
+    ``(issues,)``."""
 
     cycle: Ints
     sm: Ints
@@ -82,7 +84,8 @@ class IssueTrace:
 
 @dataclass(frozen=True)
 class SpanTrace:
-    """What each warp did when: ``reason`` (a `Reason`) from ``begin`` to ``end``; arrays of shape ``(spans,)``."""
+    """What each warp did when: ``reason`` (a `Reason`) from ``begin`` to ``end``; arrays of shape
+    ``(spans,)``."""
 
     sm: Ints
     warp: Ints
@@ -97,7 +100,8 @@ class SpanTrace:
 
 @dataclass(frozen=True)
 class WarpTable:
-    """Every warp that ran, by its index in the grid; arrays of shape ``(warps,)``, ``stall_cycles (warps, reasons)``.
+    """Every warp that ran, by its index in the grid; arrays of shape ``(warps,)``, ``stall_cycles (warps,
+    reasons)``.
 
     A warp is resident from ``launch`` until ``finish``; ``slot`` is its place on the SM.
     """
@@ -129,7 +133,8 @@ class WarpTable:
 
 @dataclass(frozen=True)
 class BlockTable:
-    """Every block: its SM and its residency from ``launch`` until ``retire``; arrays of shape ``(blocks,)``."""
+    """Every block: its SM and its residency from ``launch`` until ``retire``; arrays of shape
+    ``(blocks,)``."""
 
     block: Ints
     sm: Ints
@@ -143,13 +148,15 @@ class BlockTable:
 
 @dataclass(frozen=True)
 class SmTruth:
-    """What the engine counted on one SM while it ran. Areas are in job-cycles (or warp-cycles), all whole numbers.
+    """What the engine counted on one SM while it ran. Areas are in job-cycles (or warp-cycles), all whole
+    numbers.
 
     ``atomic_job_cycles`` is the area under n(t), the number of atomic jobs between issue and completion;
-    ``atomic_busy_cycles`` the time with n > 0; ``atomic_occupied_cycles`` the time in which the server held a job.
-    ``active_cycles`` is the time with at least one resident warp. ``thread_operations`` counts active lanes of atomics,
-    ``atomic_passes`` their passes over the banks; ``shared_load_passes`` and ``shared_store_passes`` those of shared loads
-    and stores. ``l1_store_sectors`` are the sectors that stores sent on to L2.
+    ``atomic_busy_cycles`` the time with n > 0; ``atomic_occupied_cycles`` the time in which the server held a
+    job. ``active_cycles`` is the time with at least one resident warp. ``thread_operations`` counts active
+    lanes of atomics, ``atomic_passes`` their passes over the banks; ``shared_load_passes`` and
+    ``shared_store_passes`` those of shared loads and stores. ``l1_store_sectors`` are the sectors that stores
+    sent on to L2.
     """
 
     sm: int
@@ -177,8 +184,8 @@ class SmTruth:
 class MemoryTruth:
     """Sector counts of the levels that all SMs share.
 
-    ``dram_sectors`` were asked of DRAM; ``dram_sectors_left`` of them it had not moved yet when the kernel ended, since
-    stores do not wait for the lines that they evict.
+    ``dram_sectors`` were asked of DRAM; ``dram_sectors_left`` of them it had not moved yet when the kernel
+    ended, since stores do not wait for the lines that they evict.
     """
 
     l2_sector_hits: int
@@ -211,9 +218,10 @@ class Launch:
 class AtomicSummary:
     """The atomic unit over all simulated SMs; averages are over the kernel's ``cycles`` on each of them.
 
-    ``n_mean`` is the time average of n (by area), ``n_busy_mean`` the same over busy time only; ``e_mean`` the passes a
-    job (lanes that one bank serialises), ``lanes_mean`` the active lanes a job; ``c_mean`` the time average of the
-    compare-and-swap jobs among n; ``service_cycles`` is busy time per completion (S of the operational laws).
+    ``n_mean`` is the time average of n (by area), ``n_busy_mean`` the same over busy time only; ``e_mean``
+    the passes a job (lanes that one bank serialises), ``lanes_mean`` the active lanes a job; ``c_mean`` the
+    time average of the compare-and-swap jobs among n; ``service_cycles`` is busy time per completion (S of
+    the operational laws).
     """
 
     jobs: int
@@ -232,8 +240,8 @@ class AtomicSummary:
 class SimResult:
     """One simulated kernel. ``cycles`` runs from its launch to the retirement of its last block.
 
-    ``issues`` and ``spans`` are None unless everything was recorded; ``jobs`` holds the atomic jobs, or all jobs of queued
-    units when everything was recorded, or is None when only totals were kept.
+    ``issues`` and ``spans`` are None unless everything was recorded; ``jobs`` holds the atomic jobs, or all
+    jobs of queued units when everything was recorded, or is None when only totals were kept.
     """
 
     kernel: str

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hw_bench.descriptions import Gpu
-from hw_bench.errors import SmlabError
-from sim import reference
-from sim.lowering import LoweredKernel, lower
-from sim.machine import machine_from
-from sim.reference import Progress, Record
-from sim.result import SimResult
-from sim.workload import Kernel
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.sim import reference
+from smlab.sim.lowering import LoweredKernel, lower
+from smlab.sim.machine import machine_from
+from smlab.sim.reference import Progress, Record
+from smlab.sim.result import SimResult
+from smlab.sim.workload import Kernel
 
 Engine = Callable[[LoweredKernel, Record, int | None, Progress | None], SimResult]
 
@@ -23,7 +23,7 @@ def _compiled(
     progress: Progress | None = None,
 ) -> SimResult:
     # Numba takes a while to import, and much of smlab does without it.
-    from sim.compiled import run
+    from smlab.sim.compiled import run
 
     return run(lowered, keep, max_cycles, progress)
 
@@ -46,11 +46,10 @@ def simulate(
     """Simulate ``kernel`` on ``gpu`` from launch to end.
 
     Args:
-        engine: ``compiled`` (the default) or ``simpy``, the readable reference; their results are equal, event for event.
-        policy: warp scheduler policy, instead of the description's.
-        seed: root of all random streams; equal seeds give equal results.
-        keep: how much to record, from totals to every change of a warp's state.
-        max_cycles: give up (with an error) when the kernel runs longer.
+        engine: ``compiled`` (the default) or ``simpy``, the readable reference; their results are equal,
+        event for event. policy: warp scheduler policy, instead of the description's. seed: root of all random
+        streams; equal seeds give equal results. keep: how much to record, from totals to every change of a
+        warp's state. max_cycles: give up (with an error) when the kernel runs longer.
 
     Raises:
         SmlabError: a kernel that the GPU cannot launch, an unknown engine or policy, ``max_cycles`` passed.

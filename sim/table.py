@@ -1,4 +1,5 @@
-"""Simulated service tables: T(n, e, c) of the atomic unit as the microbenchmarks of Dong & Pai would measure it."""
+"""Simulated service tables: T(n, e, c) of the atomic unit as the microbenchmarks of Dong & Pai would
+measure it."""
 
 from __future__ import annotations
 
@@ -7,15 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-
-from hw_bench.descriptions import Gpu
-from hw_bench.errors import SmlabError
-from sim.builtin import simultaneous_atomics
-from sim.instructions import Unit
-from sim.lowering import lower
-from sim.machine import Machine, machine_from
-from sim.reference import Record
-from sim.simulate import DEFAULT_ENGINE, ENGINES
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.sim.builtin import simultaneous_atomics
+from smlab.sim.instructions import Unit
+from smlab.sim.lowering import lower
+from smlab.sim.machine import Machine, machine_from
+from smlab.sim.reference import Record
+from smlab.sim.simulate import DEFAULT_ENGINE, ENGINES
 
 MAX_LANES = 32
 WARM_UP_ROUNDS, MEASURED_ROUNDS = 4, 8
@@ -29,7 +29,8 @@ FORMS = ("batch", "looped")
 def batch_cycles(
     machine: Machine, op: str, jobs: int, lanes: int, cas_jobs: int, engine: str = DEFAULT_ENGINE
 ) -> int:
-    """T(n, e, c): from the first issue to the last completion of n jobs that are all issued at once (Section 3.2)."""
+    """T(n, e, c): from the first issue to the last completion of n jobs that are all issued at once
+    (Section 3.2)."""
     result = ENGINES[engine](
         lower(simultaneous_atomics(jobs, op, lanes, cas_jobs), machine), Record.ATOMICS, None, None
     )
@@ -41,10 +42,11 @@ def batch_cycles(
 def looped_cycles(
     machine: Machine, op: str, jobs: int, lanes: int, cas_jobs: int, engine: str = DEFAULT_ENGINE
 ) -> float:
-    """n times the mean time between completions with n jobs circulating and no think time, in the steady state.
+    """n times the mean time between completions with n jobs circulating and no think time, in the steady
+    state.
 
-    It is the flow-equivalent counterpart of T: looped / n is the service time S(n) that a queuing network wants (Chandy,
-    Herzog & Woo 1975), free of the filling and draining that a batch contains.
+    It is the flow-equivalent counterpart of T: looped / n is the service time S(n) that a queuing network
+    wants (Chandy, Herzog & Woo 1975), free of the filling and draining that a batch contains.
     """
     rounds = WARM_UP_ROUNDS + MEASURED_ROUNDS
     kernel = simultaneous_atomics(jobs, op, lanes, cas_jobs, iterations=rounds + 1)
@@ -66,7 +68,8 @@ def service_table(
     engine: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> xr.DataArray:
-    """T over n, e and c: dims ``("n", "e", "c")``, values in cycles, NaN where c > n and where c was not asked for.
+    """T over n, e and c: dims ``("n", "e", "c")``, values in cycles, NaN where c > n and where c was not
+    asked for.
 
     By default n runs to the GPU's warps an SM, e to 32 and c from 0 to n. ``cas_jobs`` restricts c.
     """
@@ -97,9 +100,10 @@ def service_table(
 def _cycles(
     machine: Machine, op: str, form: str, engine: str, jobs: Ints, lanes: Ints, cas_jobs: Ints
 ) -> NDArray[np.float64]:
-    """T at points that are broadcast against each other: in bulk where the engine can, else one after the other."""
+    """T at points that are broadcast against each other: in bulk where the engine can, else one after the
+    other."""
     if engine == "compiled":
-        from sim.compiled import table as bulk
+        from smlab.sim.compiled import table as bulk
 
         in_bulk = bulk.batch_cycles if form == "batch" else bulk.looped_cycles
         return np.asarray(in_bulk(machine, op, jobs, lanes, cas_jobs), dtype=np.float64)

@@ -1,6 +1,7 @@
 """What runs on the simulated GPU: kernels of thread blocks, whose warps run programs of warp-instructions.
 
-Everything here is plain, frozen data, checked on construction. `sim.lowering` turns it into what the engines execute.
+Everything here is plain, frozen data, checked on construction. `smlab.sim.lowering` turns it into what the
+engines execute.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hw_bench.errors import SmlabError
-from sim.instructions import CLASSES, InstructionClass, Unit
-from sim.machine import Machine
-from sim.patterns import Affine, GlobalPattern, RandomBytes, RandomWords, SharedPattern, Strided
+from smlab.hw_bench.errors import SmlabError
+from smlab.sim.instructions import CLASSES, InstructionClass, Unit
+from smlab.sim.machine import Machine
+from smlab.sim.patterns import Affine, GlobalPattern, RandomBytes, RandomWords, SharedPattern, Strided
 
 NO_WARP = -1
 """In `Kernel.roles`: this place of the block is left empty."""
@@ -44,9 +45,9 @@ class Duration:
 class Instruction:
     """One static warp-instruction.
 
-    ``after`` names the earlier instructions whose results it needs. ``returns`` says whether an atomic's result is used
-    (the warp keeps a scoreboard for it) or only acknowledged. ``duration`` is the time of a ``think``, or replaces the
-    initiation interval of an atomic (for experiments with random service times).
+    ``after`` names the earlier instructions whose results it needs. ``returns`` says whether an atomic's
+    result is used (the warp keeps a scoreboard for it) or only acknowledged. ``duration`` is the time of a
+    ``think``, or replaces the initiation interval of an atomic (for experiments with random service times).
     """
 
     op: str
@@ -85,7 +86,8 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Loop:
-    """``body`` run ``count`` times; the loop itself costs nothing (write its arithmetic out where it matters)."""
+    """``body`` run ``count`` times; the loop itself costs nothing (write its arithmetic out where it
+    matters)."""
 
     count: int
     body: tuple[Instruction | Loop, ...]
@@ -140,9 +142,9 @@ class Program:
 class Kernel:
     """A grid of ``blocks`` thread blocks.
 
-    ``roles`` has one row for all blocks, or one row a block; a row gives for each warp of the block the index of its
-    program (`NO_WARP` leaves the place empty). ``sms`` is the number of SMs that share the grid. ``in_l2`` is a range of
-    global memory, first byte and size, that L2 has seen just before the launch.
+    ``roles`` has one row for all blocks, or one row a block; a row gives for each warp of the block the index
+    of its program (`NO_WARP` leaves the place empty). ``sms`` is the number of SMs that share the grid.
+    ``in_l2`` is a range of global memory, first byte and size, that L2 has seen just before the launch.
     """
 
     name: str

@@ -29,10 +29,9 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from hw_bench.errors import SmlabError
-from sim.instructions import CLASSES, Unit
-from sim.patterns import (
+from smlab.hw_bench.errors import SmlabError
+from smlab.sim.instructions import CLASSES, Unit
+from smlab.sim.patterns import (
     Affine,
     GlobalPattern,
     Grouped,
@@ -44,7 +43,7 @@ from sim.patterns import (
     SharedPattern,
     Strided,
 )
-from sim.workload import NO_WARP, Duration, Instruction, Kernel, Loop, Program
+from smlab.sim.workload import NO_WARP, Duration, Instruction, Kernel, Loop, Program
 
 _Model = TypeVar("_Model", bound=BaseModel)
 

@@ -2,11 +2,11 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from hw_bench.counters import CounterTable
-from hw_bench.descriptions import Gpu, list_gpus, load_gpu
-from hw_bench.errors import SmlabError
-from models import ServiceTable, estimate_utilization, read_atomic_counters
-from sim import (
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
+from smlab.hw_bench.profiles.counter_table import CounterTable
+from smlab.models import ServiceTable, estimate_utilization, read_atomic_counters
+from smlab.sim import (
     Duration,
     Instruction,
     Kernel,
@@ -19,7 +19,7 @@ from sim import (
     read_workload,
     simulate,
 )
-from sim.table import service_table
+from smlab.sim.table import service_table
 
 try:
     __version__ = version("smlab")

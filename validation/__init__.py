@@ -1,1 +1,2 @@
-"""TODO"""
+"""Comparing models, simulations and measurements of the same thing, and telling how far each can be
+trusted."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Final
 
-from hw_bench.cuda.spec import KernelSpec
-from hw_bench.errors import SmlabError
+from smlab.hw_bench.cuda.kernels.spec import KernelSpec
+from smlab.hw_bench.errors import SmlabError
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Benchmark:
     doc: str
 
     def load(self) -> ModuleType:
-        return importlib.import_module(f"hw_bench.cuda.{self.module}")
+        return importlib.import_module(f"smlab.hw_bench.cuda.kernels.{self.module}")
 
     def kernels(self) -> tuple[KernelSpec, ...]:
         kernels: tuple[KernelSpec, ...] = self.load().KERNELS

@@ -1,7 +1,9 @@
-"""Measure the suite on the GPU at hand, in one call: ``python -m hw_bench.cuda.run_on_device --out DIR``.
+"""Measure the suite on the GPU at hand, in one call: ``python -m smlab.hw_bench.cuda.run_on_device --out
+DIR``.
 
-Exit status: 0 when all was measured and all results were right, 1 when something was wrong or the machine code broke its contract,
-2 when it cannot run, 130 when interrupted (what was measured is kept, and ``--resume`` goes on).
+Exit status: 0 when all was measured and all results were right, 1 when something was wrong or the machine
+code broke its contract, 2 when it cannot run, 130 when interrupted (what was measured is kept, and
+``--resume`` goes on).
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from hw_bench.cuda import plan
-from hw_bench.cuda.harness import measure
-from hw_bench.errors import SmlabError
+from smlab.hw_bench.cuda.measuring import plan
+from smlab.hw_bench.cuda.measuring.harness import measure
+from smlab.hw_bench.errors import SmlabError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

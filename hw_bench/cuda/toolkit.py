@@ -7,7 +7,7 @@ import importlib.util
 import os
 from typing import Final
 
-from hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import SmlabError
 
 INSTALL: Final = "pip install 'smlab[cuda12]'"
 
@@ -48,7 +48,8 @@ def require_gpu() -> None:
 
     if not cuda.is_available():
         raise SmlabError(
-            "no CUDA GPU can be used here: running the benchmarks needs an NVIDIA GPU (compute capability 7.0 "
+            "no CUDA GPU can be used here: running the benchmarks needs an NVIDIA GPU (compute capability "
+            "7.0 "
             "or later) and its driver; `smlab bench sass` checks the machine code without one"
         )
 

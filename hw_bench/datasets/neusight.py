@@ -1,8 +1,9 @@
 """Reader of NeuSight's operator latencies: CSV files, one a family of operators, with a row a shape and GPU.
 
-S. Lee, A. Phanishayee and D. Mahajan, "Forecasting GPU Performance for Deep Learning Training and Inference", ASPLOS 2025;
-github.com/sitar-lab/NeuSight, scripts/asplos. FP32 in PyTorch 2.1, TF32 off (its default for products of matrices), so none
-of the times is of the tensor cores. A latency is the mean of the 5 fastest of 25 runs timed by events, the launch included.
+S. Lee, A. Phanishayee and D. Mahajan, "Forecasting GPU Performance for Deep Learning Training and Inference",
+ASPLOS 2025; github.com/sitar-lab/NeuSight, scripts/asplos. FP32 in PyTorch 2.1, TF32 off (its default for
+products of matrices), so none of the times is of the tensor cores. A latency is the mean of the 5 fastest of
+25 runs timed by events, the launch included.
 """
 
 from __future__ import annotations
@@ -16,9 +17,8 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-
-from hw_bench.datasets.operator_times import OperatorTimes
-from hw_bench.errors import SmlabError
+from smlab.hw_bench.datasets.operator_times import OperatorTimes
+from smlab.hw_bench.errors import SmlabError
 
 DEVICES: Final = {
     "Tesla P100-PCIE-16GB": "p100",
@@ -41,10 +41,11 @@ _LAUNCH: Final = ("Grid x", "Grid y", "Grid z", "Block x", "Block y", "Block z")
 
 
 def read_neusight(folder: Path) -> OperatorTimes:
-    """All CSV files (``.csv``, ``.csv.gz``) of the folder; `SmlabError` naming file, line and column of what is wrong.
+    """All CSV files (``.csv``, ``.csv.gz``) of the folder; `SmlabError` naming file, line and column of what
+    is wrong.
 
-    Rows of a device without description, of an operator whose work is not known or without a latency are listed in ``skipped``,
-    one entry a file and reason. A row without a launch has 0 for it.
+    Rows of a device without description, of an operator whose work is not known or without a latency are
+    listed in ``skipped``, one entry a file and reason. A row without a launch has 0 for it.
     """
     if not folder.is_dir():
         raise SmlabError.at(str(folder), "no such folder", expected="the folder with NeuSight's CSV files")
@@ -111,7 +112,8 @@ def _read_file(path: Path, skipped: list[tuple[str, str]]) -> pd.DataFrame:
 
 
 def _tensors(family: str, variant: str, kernel: str) -> int:
-    """Operands of the full shape: as PyTorch's kernel is declared (``Array<char*, 3>``), else by the operator."""
+    """Operands of the full shape: as PyTorch's kernel is declared (``Array<char*, 3>``), else by the
+    operator."""
     if family != "elementwise":
         return _TENSORS[family]
     declared = re.search(r"Array<char\*, (\d+)>", kernel)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
-from hw_bench.counters import COLUMNS
-from hw_bench.errors import SmlabError
-from hw_bench.profiles.source import split_cells
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.profiles.counter_table import COLUMNS
+from smlab.hw_bench.profiles.source import split_cells
 
 Kind = Literal["ncu-long", "ncu-wide", "nvprof-summary", "nvprof-trace", "counter-table"]
 
@@ -68,7 +68,8 @@ def _classify(cells: tuple[str, ...]) -> str | None:
 
 
 def find_header(path: str, data: bytes) -> tuple[Kind, int, int]:
-    """(kind, offset, line) of the first table's header; `SmlabError` where there is none, or one of no use."""
+    """(kind, offset, line) of the first table's header; `SmlabError` where there is none, or one of no
+    use."""
     hint = None
     start, row = 0, 1
     while start < len(data):

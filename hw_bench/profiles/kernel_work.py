@@ -1,4 +1,5 @@
-"""What a roofline needs to know of a kernel: its operations, its traffic at each level of memory, its time, its launch."""
+"""What a roofline needs to know of a kernel: its operations, its traffic at each level of memory, its
+time, its launch."""
 
 from __future__ import annotations
 
@@ -8,8 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import SmlabError
 
 Floats = NDArray[np.float64]
 
@@ -30,22 +30,26 @@ _OTHERS: Final = (
 
 @dataclass(frozen=True, eq=False)
 class KernelWork:
-    """One element a launch; arrays of shape (kernels,) unless said otherwise, NaN where a number is not known.
+    """One element a launch; arrays of shape (kernels,) unless said otherwise, NaN where a number is not
+    known.
 
-    Operations: ``add``, ``mul`` and ``fma`` are thread operations by precision, shape (kernels, 3) in the order of `PRECISIONS`;
-    a packed half2 instruction counts twice, an ``fma`` once (it is two FLOPs). ``tensor_flops`` are FLOPs of tensor cores.
+    Operations: ``add``, ``mul`` and ``fma`` are thread operations by precision, shape (kernels, 3) in the
+    order of `PRECISIONS`; a packed half2 instruction counts twice, an ``fma`` once (it is two FLOPs).
+    ``tensor_flops`` are FLOPs of tensor cores.
 
-    Traffic in bytes that *traverse* a level (hits and misses): ``l1_bytes`` (global and local memory), ``l2_bytes``,
-    ``dram_bytes``. Shared memory: ``shared_wavefronts`` are its passes, bank conflicts included, ``shared_ideal_wavefronts``
-    those without, ``shared_bytes`` what the threads accessed.
+    Traffic in bytes that *traverse* a level (hits and misses): ``l1_bytes`` (global and local memory),
+    ``l2_bytes``, ``dram_bytes``. Shared memory: ``shared_wavefronts`` are its passes, bank conflicts
+    included, ``shared_ideal_wavefronts`` those without, ``shared_bytes`` what the threads accessed.
 
-    ``instructions`` are warp-instructions, ``thread_instructions`` the sum of their active threads. The launch: ``blocks``,
-    ``threads_per_block``, ``registers_per_thread``, ``shared_bytes_per_block``. ``seconds`` is the measured time, ``cycles`` the
-    same in SM cycles, ``clock_hz`` the SM clock while it ran. ``working_set_bytes`` is the memory in use at a time that a
-    kernel comes back to, where somebody knows; ``stored_bytes`` what its global stores write. ``dram_peak_bytes_per_s`` is the
-    rating of the memory that the profile's own percentage implies, or more.
+    ``instructions`` are warp-instructions, ``thread_instructions`` the sum of their active threads. The
+    launch: ``blocks``, ``threads_per_block``, ``registers_per_thread``, ``shared_bytes_per_block``.
+    ``seconds`` is the measured time, ``cycles`` the same in SM cycles, ``clock_hz`` the SM clock while it
+    ran. ``working_set_bytes`` is the memory in use at a time that a kernel comes back to, where somebody
+    knows; ``stored_bytes`` what its global stores write. ``dram_peak_bytes_per_s`` is the rating of the
+    memory that the profile's own percentage implies, or more.
 
-    ``flags`` holds for each kernel the notes on how its numbers were come by; ``row`` is the file's row, 0 where there is none.
+    ``flags`` holds for each kernel the notes on how its numbers were come by; ``row`` is the file's row, 0
+    where there is none.
     """
 
     kernel: NDArray[np.object_]
@@ -79,8 +83,9 @@ class KernelWork:
     def of(cls, kernel: Sequence[str], seconds: ArrayLike, **given: Any) -> KernelWork:
         """From what is known: every other array may be left out, or be a number for all kernels.
 
-        ``fp32_fma=...`` and its like set one column of ``add``, ``mul`` or ``fma``; operations that are not given are 0,
-        all else is NaN. `SmlabError` for an unknown name, a wrong length or an impossible number.
+        ``fp32_fma=...`` and its like set one column of ``add``, ``mul`` or ``fma``; operations that are not
+        given are 0, all else is NaN. `SmlabError` for an unknown name, a wrong length or an impossible
+        number.
         """
         names = np.empty(len(kernel), dtype=object)
         names[:] = list(kernel)
@@ -137,7 +142,8 @@ class KernelWork:
         return replace(self, flags=add_flag(self.flags, which, note))
 
     def check(self) -> None:
-        """`SmlabError` for the first number that cannot be: a time not above 0, anything negative or infinite."""
+        """`SmlabError` for the first number that cannot be: a time not above 0, anything negative or
+        infinite."""
         for name in (*_OPERATIONS, *_OTHERS):
             values = getattr(self, name)
             wanted = (len(self), len(PRECISIONS)) if name in _OPERATIONS else (len(self),)

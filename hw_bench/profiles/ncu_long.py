@@ -7,14 +7,13 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.counters import WHOLE_GPU
-from hw_bench.errors import SmlabError
-from hw_bench.profiles.part import Part, drop_repeats, group_key, objects, skipped_texts
-from hw_bench.profiles.profile import UNNAMED, Device, Skipped, at_row, short, text_array
-from hw_bench.profiles.records import Column, column_numbers, split
-from hw_bench.profiles.source import Segment
-from hw_bench.profiles.units import scale, scale_of_name
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
+from smlab.hw_bench.profiles.part import Part, drop_repeats, group_key, objects, skipped_texts
+from smlab.hw_bench.profiles.profile import UNNAMED, Device, Skipped, at_row, short, text_array
+from smlab.hw_bench.profiles.records import Column, column_numbers, split
+from smlab.hw_bench.profiles.source import Segment
+from smlab.hw_bench.profiles.units import scale, scale_of_name
 
 ID, KERNEL, METRIC, UNIT, VALUE = "ID", "Kernel Name", "Metric Name", "Metric Unit", "Metric Value"
 _READ: Final = frozenset((ID, KERNEL, METRIC, UNIT, VALUE, "Device", "CC", "Rule Name", "Rule Type"))
@@ -155,7 +154,8 @@ def _launches(
     good: NDArray[np.intp],
     notes: list[str],
 ) -> NDArray[np.int64]:
-    """The launch of each good record: its ID, unless an ID stands for several launches; then they are numbered anew."""
+    """The launch of each good record: its ID, unless an ID stands for several launches; then they are
+    numbered anew."""
     launch = ids[good]
     codes = [columns[place[n]].codes[good] for n in LAUNCH_COLUMNS if n in place]
     varying = [c for c in codes if len(c) and (c != c[0]).any()]
@@ -166,7 +166,8 @@ def _launches(
     if len(first) == dense.max() + 1:
         return launch
     notes.append(
-        "an ID stands for several launches (of several runs or GPUs): launches are numbered anew, in their order"
+        "an ID stands for several launches (of several runs or GPUs): launches are numbered anew, in their "
+        "order"
     )
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first, kind="stable")] = np.arange(len(first))

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from hw_bench.counters import WHOLE_GPU
-from hw_bench.errors import SmlabError
-from hw_bench.profiles.part import Part, drop_repeats
-from hw_bench.profiles.profile import UNNAMED, Skipped, short
-from hw_bench.profiles.units import scale
-from hw_bench.profiles.wide import attributes
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
+from smlab.hw_bench.profiles.part import Part, drop_repeats
+from smlab.hw_bench.profiles.profile import UNNAMED, Skipped, short
+from smlab.hw_bench.profiles.units import scale
+from smlab.hw_bench.profiles.wide import attributes
 
 _MISSING = "pip install 'smlab[ncu]' (NVIDIA's ncu-report), or CSV of it: ncu --import FILE --page raw --csv"
 

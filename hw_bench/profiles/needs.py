@@ -2,9 +2,11 @@
 
 Names and what stands in for them, by tool and architecture:
 
-- Nsight Compute, sm_70 to sm_90: jobs are ``smsp__inst_executed_op_shared_atom.sum``; on sm_89, where a sibling of that
-  counter read 2.65 times what the ``sass`` one did, ``sm__sass_inst_executed_op_shared_atom.sum``.
-- nvprof, up to sm_72: it alone gives each SM by itself. It has no counter of the passes, so that e comes from active lanes.
+- Nsight Compute, sm_70 to sm_90: jobs are ``smsp__inst_executed_op_shared_atom.sum``; on sm_89, where a
+  sibling of that counter read 2.65 times what the ``sass`` one did,
+  ``sm__sass_inst_executed_op_shared_atom.sum``.
+- nvprof, up to sm_72: it alone gives each SM by itself. It has no counter of the passes, so that e comes from
+  active lanes.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from hw_bench.descriptions import Gpu
-from hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
 
 JOBS: Final = "smsp__inst_executed_op_shared_atom.sum"
 JOBS_SASS: Final = (
@@ -38,7 +40,8 @@ BLOCK: Final = "launch__block_size"
 
 @dataclass(frozen=True)
 class Need:
-    """One counter to collect: the quantity it gives, its unit, what it counts, and what will do in its place."""
+    """One counter to collect: the quantity it gives, its unit, what it counts, and what will do in its
+    place."""
 
     quantity: str
     counter: str
@@ -138,7 +141,8 @@ _NVPROF: Final = (
         "thread_operations",
         "thread_inst_executed",
         "inst",
-        "lanes of all the kernel's instructions; divided by inst_executed they are taken for those of its atomics",
+        "lanes of all the kernel's instructions; divided by inst_executed they are taken for those of its "
+        "atomics",
     ),
     Need("thread_operations", "inst_executed", "inst", "all the kernel's warp-instructions"),
 )

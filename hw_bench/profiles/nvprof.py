@@ -1,25 +1,27 @@
-"""nvprof's ``--csv`` summaries of events and metrics: a row for each counter of each kernel, over its invocations.
+"""nvprof's ``--csv`` summaries of events and metrics: a row for each counter of each kernel, over its
+invocations.
 
-With ``--aggregate-mode off`` a counter is given for each of its instances, ``active_cycles (3)``, which for the counters of
-the SMs are the SMs. nvprof numbers instances; that it numbers SMs as ``%smid`` does is not documented.
+With ``--aggregate-mode off`` a counter is given for each of its instances, ``active_cycles (3)``, which for
+the counters of the SMs are the SMs. nvprof numbers instances; that it numbers SMs as ``%smid`` does is not
+documented.
 """
 
 from __future__ import annotations
 
 import numpy as np
-
-from hw_bench.counters import WHOLE_GPU
-from hw_bench.errors import SmlabError
-from hw_bench.profiles.ncu_long import device_of
-from hw_bench.profiles.part import Part, drop_repeats, skipped_texts, text_array
-from hw_bench.profiles.profile import UNNAMED, Skipped, at_row, short
-from hw_bench.profiles.records import column_numbers, split
-from hw_bench.profiles.source import Segment
-from hw_bench.profiles.wide import INSTANCE, nvprof_value
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
+from smlab.hw_bench.profiles.ncu_long import device_of
+from smlab.hw_bench.profiles.part import Part, drop_repeats, skipped_texts, text_array
+from smlab.hw_bench.profiles.profile import UNNAMED, Skipped, at_row, short
+from smlab.hw_bench.profiles.records import column_numbers, split
+from smlab.hw_bench.profiles.source import Segment
+from smlab.hw_bench.profiles.wide import INSTANCE, nvprof_value
 
 
 def read_nvprof_summary(path: str, segment: Segment, cut: bool) -> Part:
-    """The table of one segment: the mean over the invocations, as launch 0 of its kernel (or the GPU's rank in the file).
+    """The table of one segment: the mean over the invocations, as launch 0 of its kernel (or the GPU's rank
+    in the file).
 
     ``cut`` tells that the file does not end with a line end.
     """

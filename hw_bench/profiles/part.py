@@ -7,11 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.counters import CounterTable
-from hw_bench.errors import SmlabError
-from hw_bench.profiles.profile import Device, Skipped, at_row, short, text_array
-from hw_bench.profiles.records import Column
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.profiles.counter_table import CounterTable
+from smlab.hw_bench.profiles.profile import Device, Skipped, at_row, short, text_array
+from smlab.hw_bench.profiles.records import Column
 
 _ARRAYS: Final = ("kernel", "launch", "sm", "counter", "value", "unit", "row")
 
@@ -84,8 +83,9 @@ def group_key(*codes: NDArray[np.integer]) -> NDArray[np.int64]:
 def drop_repeats(path: str, part: Part) -> None:
     """Take out rows that repeat a counter of the same launch and SM.
 
-    An equal value is listed as skipped. For a different one, `SmlabError`; but the labels of ncu's sections (with no ``__``)
-    may mean different things in different sections, so there the first is kept and the others are listed.
+    An equal value is listed as skipped. For a different one, `SmlabError`; but the labels of ncu's sections
+    (with no ``__``) may mean different things in different sections, so there the first is kept and the
+    others are listed.
     """
     if not len(part.value):
         return
@@ -101,7 +101,10 @@ def drop_repeats(path: str, part: Part) -> None:
     for this, that in zip(repeats[differ].tolist(), firsts[differ].tolist(), strict=True):
         name = str(part.counter[this])
         if "__" in name or part.sm[this] >= 0 or part.unit[this] != part.unit[that]:
-            what = f"counter {name!r} of launch {part.launch[this]} is given twice, with another value in row {part.row[that]}"
+            what = (
+                f"counter {name!r} of launch {part.launch[this]} is given twice, with another value in "
+                f"row {part.row[that]}"
+            )
             place = at_row(path, int(part.row[this]) or None)
             raise SmlabError.at(place, what, float(part.value[this]), f"{float(part.value[that])!r} again")
         value = f"{float(part.value[this])!r}; {float(part.value[that])!r} is kept"

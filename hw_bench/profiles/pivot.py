@@ -6,11 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.counters import WHOLE_GPU
-from hw_bench.errors import SmlabError
-from hw_bench.profiles.part import codes_of, group_key
-from hw_bench.profiles.profile import UNKNOWN_UNIT, Profile
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
+from smlab.hw_bench.profiles.part import codes_of, group_key
+from smlab.hw_bench.profiles.profile import UNKNOWN_UNIT, Profile
 
 Floats = NDArray[np.float64]
 
@@ -115,7 +114,8 @@ class Pivot:
 
 
 class Choice:
-    """A quantity (entities,), each from the first of several sources that has it; ``source`` indexes ``labels``."""
+    """A quantity (entities,), each from the first of several sources that has it; ``source`` indexes
+    ``labels``."""
 
     def __init__(self, pivot: Pivot, *sources: tuple[str, Floats]) -> None:
         self.labels = [label for label, _ in sources]

@@ -9,10 +9,9 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.counters import CounterTable
-from hw_bench.descriptions import Gpu
-from hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles.counter_table import CounterTable
 
 UNNAMED: Final = "(unnamed)"
 """The kernel in tables that do not name it."""
@@ -36,7 +35,8 @@ class Device:
 
 @dataclass(frozen=True)
 class Skipped:
-    """Something in the file that is not in the table: what, why, in how many rows, and the first row (1 = first line)."""
+    """Something in the file that is not in the table: what, why, in how many rows, and the first row (1 =
+    first line)."""
 
     what: str
     reason: str
@@ -48,10 +48,11 @@ class Skipped:
 class Profile:
     """A profiler's output, read.
 
-    ``format`` is ``ncu-long``, ``ncu-wide``, ``ncu-rep``, ``nvprof-summary``, ``nvprof-trace`` or ``counter-table``; ``tool``
-    is ``ncu``, ``nvprof`` or ``smlab``. ``rows`` (len(table),) is the line of the file that each row of ``table`` comes
-    from, 0 where there are no lines; a record that holds line breaks counts as one. Values are in base units (byte, second,
-    cycle, inst, ...), ``""`` where the profiler gives none. ``notes`` says how the file was understood.
+    ``format`` is ``ncu-long``, ``ncu-wide``, ``ncu-rep``, ``nvprof-summary``, ``nvprof-trace`` or
+    ``counter-table``; ``tool`` is ``ncu``, ``nvprof`` or ``smlab``. ``rows`` (len(table),) is the line of the
+    file that each row of ``table`` comes from, 0 where there are no lines; a record that holds line breaks
+    counts as one. Values are in base units (byte, second, cycle, inst, ...), ``""`` where the profiler gives
+    none. ``notes`` says how the file was understood.
     """
 
     path: str

@@ -1,4 +1,5 @@
-"""From a profile to what the estimators of the atomic unit's utilization need, with how each number was come by."""
+"""From a profile to what the estimators of the atomic unit's utilization need, with how each number was
+come by."""
 
 from __future__ import annotations
 
@@ -6,13 +7,12 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.counters import WHOLE_GPU
-from hw_bench.descriptions import Gpu
-from hw_bench.errors import SmlabError
-from hw_bench.profiles import needs
-from hw_bench.profiles.pivot import Choice, Floats, Pivot, launch_groups
-from hw_bench.profiles.profile import Profile
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles import needs
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
+from smlab.hw_bench.profiles.pivot import Choice, Floats, Pivot, launch_groups
+from smlab.hw_bench.profiles.profile import Profile
 
 NO_ATOMICS = "no shared-memory atomics"
 
@@ -36,14 +36,16 @@ class SkippedKernel:
 
 @dataclass(frozen=True, eq=False)
 class AtomicQuantities:
-    """One row for each launch, or for each SM of a launch where the profile tells them apart; all arrays (rows,).
+    """One row for each launch, or for each SM of a launch where the profile tells them apart; all arrays
+    (rows,).
 
-    ``sm`` is the SM's index or `WHOLE_GPU`, and ``sms`` the SMs that the row adds up: 1, or all of the GPU. Summed over them:
-    ``jobs`` and ``cas_jobs`` (warp-instructions), ``wavefronts`` (passes over the banks), ``thread_operations``; the last two
-    are NaN where unknown, never both. For each SM (the mean): ``elapsed_cycles`` from the kernel's start to its end,
-    ``active_cycles`` with at least one warp, ``mean_active_warps`` over the active cycles; ``peak_warps``, the most that an SM
-    has at a time, NaN where unknown. ``derivation`` says in words where each quantity comes from; ``row`` is the file's row
-    of the launch.
+    ``sm`` is the SM's index or `WHOLE_GPU`, and ``sms`` the SMs that the row adds up: 1, or all of the GPU.
+    Summed over them: ``jobs`` and ``cas_jobs`` (warp-instructions), ``wavefronts`` (passes over the banks),
+    ``thread_operations``; the last two are NaN where unknown, never both. For each SM (the mean):
+    ``elapsed_cycles`` from the kernel's start to its end, ``active_cycles`` with at least one warp,
+    ``mean_active_warps`` over the active cycles; ``peak_warps``, the most that an SM has at a time, NaN where
+    unknown. ``derivation`` says in words where each quantity comes from; ``row`` is the file's row of the
+    launch.
     """
 
     kernel: NDArray[np.object_]
@@ -67,10 +69,11 @@ class AtomicQuantities:
 
 
 def atomic_quantities(profile: Profile, gpu: Gpu | None = None) -> AtomicQuantities:
-    """The quantities of every launch in ``profile``; ``gpu`` tells its SMs and warps where the profile does not.
+    """The quantities of every launch in ``profile``; ``gpu`` tells its SMs and warps where the profile does
+    not.
 
-    Launches with no shared atomics are listed under ``skipped``; so are those that lack a counter which others have.
-    `SmlabError` if no launch has all that is needed, and for values that cannot be.
+    Launches with no shared atomics are listed under ``skipped``; so are those that lack a counter which
+    others have. `SmlabError` if no launch has all that is needed, and for values that cannot be.
     """
     table = profile.table
     if not len(table):
@@ -188,7 +191,8 @@ def _whole(pivot: Pivot, gpu: Gpu | None) -> Found:
 
 
 def _each_sm(pivot: Pivot, totals: Pivot, gpu: Gpu | None) -> Found:
-    """Of launches whose jobs are counted on each SM; ``totals`` holds the rows of the whole GPU of the same launches."""
+    """Of launches whose jobs are counted on each SM; ``totals`` holds the rows of the whole GPU of the
+    same launches."""
     get = pivot.get
     room = _machine(pivot, gpu, "sm.max_warps", ())
     fao, cas = get("shared_atom", _INST), get("shared_atom_cas", _INST)
@@ -248,7 +252,8 @@ def _each_sm(pivot: Pivot, totals: Pivot, gpu: Gpu | None) -> Found:
 
 
 def _peak(pivot: Pivot, sms: Floats, room: Floats) -> Choice:
-    """The most warps of an SM at a time: what the launch allows, or what the grid has for each SM if that is less."""
+    """The most warps of an SM at a time: what the launch allows, or what the grid has for each SM if that
+    is less."""
     get = pivot.get
     allowed = Choice(
         pivot,
@@ -284,7 +289,8 @@ _ROOM = "warps that an SM can hold"
 
 
 def _machine(pivot: Pivot, gpu: Gpu | None, key: str, counters: tuple[str, ...]) -> Floats:
-    """A constant of the GPU (entities,): as the profile tells it (it may be a part of one), else of ``gpu``, else NaN."""
+    """A constant of the GPU (entities,): as the profile tells it (it may be a part of one), else of
+    ``gpu``, else NaN."""
     values = Choice(pivot, *((n, pivot.get(n, ("", "SM", "warp"))) for n in counters)).value
     return np.where(values > 0, values, float(gpu.number(key)) if gpu is not None else np.nan)
 
@@ -292,7 +298,8 @@ def _machine(pivot: Pivot, gpu: Gpu | None, key: str, counters: tuple[str, ...])
 def _checked(
     pivot: Pivot, choices: dict[str, Choice], sms: Floats, gpu: Gpu | None, without: NDArray[np.bool_]
 ) -> Found:
-    """The rows that have all that is needed; the other launches, with the reason; and the messages of what is missing."""
+    """The rows that have all that is needed; the other launches, with the reason; and the messages of what
+    is missing."""
     lacking = {name: choices[name].missing for name in _REQUIRED}
     lacking["e"] = choices["wavefronts"].missing & choices["thread_operations"].missing
     lacking["SMs"] = np.isnan(sms)
@@ -337,7 +344,10 @@ def _checked(
 
 def _missing(profile: Profile, gpu: Gpu | None, place: str, quantity: str, *, per_sm: bool) -> str:
     if quantity == "SMs":
-        return f"{place}: the profile does not tell how many SMs the GPU has (expected --gpu, such as --gpu a100-40)"
+        return (
+            f"{place}: the profile does not tell how many SMs the GPU has (expected --gpu, such as --gpu "
+            f"a100-40)"
+        )
     capability = gpu.compute_capability if gpu else profile.device.compute_capability or "7.0"
     nvprof = profile.tool == "nvprof" and needs.capability_number(capability) <= 72
     ncu = needs.how_for(capability if needs.capability_number(capability) >= 70 else "7.0")

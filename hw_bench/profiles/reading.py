@@ -6,24 +6,25 @@ import itertools
 from pathlib import Path
 
 import numpy as np
-
-from hw_bench.counters import CounterTable
-from hw_bench.descriptions import Gpu
-from hw_bench.errors import SmlabError
-from hw_bench.profiles.detect import Kind, find_header
-from hw_bench.profiles.ncu_long import read_ncu_long
-from hw_bench.profiles.ncu_rep import read_ncu_rep
-from hw_bench.profiles.nvprof import read_nvprof_summary
-from hw_bench.profiles.part import Part, drop_repeats, joined
-from hw_bench.profiles.profile import Profile, Skipped, check_gpu, one_kind, short
-from hw_bench.profiles.source import NCU_REPORT, Segment, load, segments
-from hw_bench.profiles.wide import read_wide
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles.counter_table import CounterTable
+from smlab.hw_bench.profiles.detect import Kind, find_header
+from smlab.hw_bench.profiles.ncu_long import read_ncu_long
+from smlab.hw_bench.profiles.ncu_rep import read_ncu_rep
+from smlab.hw_bench.profiles.nvprof import read_nvprof_summary
+from smlab.hw_bench.profiles.part import Part, drop_repeats, joined
+from smlab.hw_bench.profiles.profile import Profile, Skipped, check_gpu, one_kind, short
+from smlab.hw_bench.profiles.source import NCU_REPORT, Segment, load, segments
+from smlab.hw_bench.profiles.wide import read_wide
 
 
 def read_profile(path: str | Path, *, gpu: Gpu | None = None) -> Profile:
-    """The profile in the file at ``path``: CSV of ncu or nvprof, plain or gzip, a ``.ncu-rep``, or a counter table of smlab.
+    """The profile in the file at ``path``: CSV of ncu or nvprof, plain or gzip, a ``.ncu-rep``, or a counter
+    table of smlab.
 
-    With ``gpu``, a profile of another GPU is refused. `SmlabError` for whatever cannot be read, with file and row.
+    With ``gpu``, a profile of another GPU is refused. `SmlabError` for whatever cannot be read, with file and
+    row.
     """
     path = Path(path)
     data = load(path)

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.errors import SmlabError
-from hw_bench.profiles.profile import at_row
-from hw_bench.profiles.source import Segment
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.profiles.profile import at_row
+from smlab.hw_bench.profiles.source import Segment
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,8 @@ class Column:
 def split(path: str, segment: Segment, plain: Collection[int] = ()) -> list[Column]:
     """The columns below the header; those in ``plain`` hold mostly different texts.
 
-    A record with too few cells is filled with empty ones; `SmlabError` with the row for one with too many, for a quote
-    that is not closed, and for text that is not UTF-8.
+    A record with too few cells is filled with empty ones; `SmlabError` with the row for one with too many,
+    for a quote that is not closed, and for text that is not UTF-8.
     """
     import pandas as pd
 
@@ -132,7 +131,8 @@ def _fast(text: str) -> float:
 
 
 def column_numbers(path: str, segment: Segment, column: Column, first: int = 0) -> NDArray[np.float64]:
-    """The column's numbers by record from ``first`` on, NaN where there is none; `SmlabError` for a decimal comma."""
+    """The column's numbers by record from ``first`` on, NaN where there is none; `SmlabError` for a
+    decimal comma."""
     try:
         values = numbers(column.texts)
     except CommaDecimalError as error:

@@ -1,4 +1,5 @@
-"""Reading a kernel's work counter by counter: which names will do for each quantity, in which order, and what is flagged."""
+"""Reading a kernel's work counter by counter: which names will do for each quantity, in which order, and
+what is flagged."""
 
 from __future__ import annotations
 
@@ -6,14 +7,14 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.descriptions import Gpu
-from hw_bench.profiles.kernel_work import PRECISIONS, Floats, add_flag, object_array
-from hw_bench.profiles.pivot import Choice, Pivot
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles.kernel_work import PRECISIONS, Floats, add_flag, object_array
+from smlab.hw_bench.profiles.pivot import Choice, Pivot
 
 SECTOR_BYTES: Final = 32
 PASS_BYTES: Final = 128
-"""What shared memory delivers in one pass: 32 banks of 4 bytes (CUDA C++ Programming Guide, chapter Compute Capabilities)."""
+"""What shared memory delivers in one pass: 32 banks of 4 bytes (CUDA C++ Programming Guide, chapter
+Compute Capabilities)."""
 
 _INST, _CYCLE, _BYTE, _SECOND = ("inst",), ("cycle",), ("byte",), ("second",)
 _PASSES, _ANY = ("", "wavefront", "inst"), ("", "byte", "sector")
@@ -21,8 +22,9 @@ _LETTERS: Final = {"fp16": "h", "fp32": "f", "fp64": "d"}
 _NVPROF_LETTERS: Final = {"fp16": "hp", "fp32": "sp", "fp64": "dp"}
 
 TENSOR_FLOPS_PER_INSTRUCTION: Final = {"7.0": 512, "7.5": 2048, "8.0": 4096, "8.6": 4096, "8.9": 4096}
-"""FLOPs of one half-precision tensor instruction of a warp. 7.0: Yang et al. 2020, section II (HMMA.884 in four steps);
-7.5: HMMA.1688, 8.x: HMMA.16816, by the shapes of ``mma`` in the PTX ISA. A TF32 instruction does half as much."""
+"""FLOPs of one half-precision tensor instruction of a warp. 7.0: Yang et al. 2020, section II (HMMA.884 in
+four steps); 7.5: HMMA.1688, 8.x: HMMA.16816, by the shapes of ``mma`` in the PTX ISA. A TF32 instruction does
+half as much."""
 
 
 class CounterReader:
@@ -178,8 +180,8 @@ class CounterReader:
     def shared(self) -> tuple[Floats, Floats]:
         """(wavefronts, ideal wavefronts) of shared memory; 0 where nothing was counted.
 
-        The sum over kinds of access goes first: ``..._mem_shared.sum`` also counts a pass for each warp of kernels that use
-        no shared memory.
+        The sum over kinds of access goes first: ``..._mem_shared.sum`` also counts a pass for each warp of
+        kernels that use no shared memory.
         """
         get = self.pivot.get
         stem = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
@@ -241,7 +243,8 @@ class CounterReader:
         }
 
     def dram_peak(self, dram: Floats, seconds: Floats) -> Floats:
-        """The rated bandwidth that the profile's own percentage implies, where the percentage is at least 20 (rounded to 0.01)."""
+        """The rated bandwidth that the profile's own percentage implies, where the percentage is at least
+        20 (rounded to 0.01)."""
         names = tuple(
             f"{n}.pct_of_peak_sustained_elapsed"
             for n in ("dram__bytes.sum", "dram__throughput.avg", "gpu__dram_throughput.avg")

@@ -1,8 +1,10 @@
-"""From a profile to what a roofline needs, with fallbacks between the names of the counters and a flag for each.
+"""From a profile to what a roofline needs, with fallbacks between the names of the counters and a flag for
+each.
 
-Names are those of Nsight Compute, of nvprof, of NERSC's roofline scripts (``Time``, Yang et al. 2020), and of the simulator, which
-writes Nsight Compute's. The level of a counter follows Nsight Compute's hierarchical roofline: ``l1tex__t_bytes``,
-``lts__t_bytes``, ``dram__bytes``; FLOPs are its ``sass_thread_inst_executed_op_*_pred_on``.
+Names are those of Nsight Compute, of nvprof, of NERSC's roofline scripts (``Time``, Yang et al. 2020), and of
+the simulator, which writes Nsight Compute's. The level of a counter follows Nsight Compute's hierarchical
+roofline: ``l1tex__t_bytes``, ``lts__t_bytes``, ``dram__bytes``; FLOPs are its
+``sass_thread_inst_executed_op_*_pred_on``.
 """
 
 from __future__ import annotations
@@ -11,15 +13,14 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-
-from hw_bench.counters import WHOLE_GPU
-from hw_bench.descriptions import Gpu
-from hw_bench.errors import SmlabError
-from hw_bench.profiles.kernel_work import KernelWork
-from hw_bench.profiles.pivot import Pivot, launch_groups
-from hw_bench.profiles.profile import Profile
-from hw_bench.profiles.quantities import SkippedKernel
-from hw_bench.profiles.roofline_counters import CounterReader
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
+from smlab.hw_bench.profiles.kernel_work import KernelWork
+from smlab.hw_bench.profiles.pivot import Pivot, launch_groups
+from smlab.hw_bench.profiles.profile import Profile
+from smlab.hw_bench.profiles.quantities import SkippedKernel
+from smlab.hw_bench.profiles.roofline_counters import CounterReader
 
 NEEDED: Final = (
     "gpu__time_duration.sum,sm__cycles_elapsed.avg,sm__cycles_elapsed.avg.per_second,dram__bytes.sum,lts__t_bytes.sum,"
@@ -46,9 +47,9 @@ class RooflineQuantities:
 def roofline_quantities(profile: Profile, gpu: Gpu | None = None) -> RooflineQuantities:
     """The work of every launch in ``profile``.
 
-    ``gpu`` gives the clock where the profile holds cycles only (the simulator's table), and the compute capability that
-    tells a tensor instruction's FLOPs. A launch with no time, or with neither traffic nor operations, is skipped.
-    `SmlabError` if none is left, and for counters with impossible values or units.
+    ``gpu`` gives the clock where the profile holds cycles only (the simulator's table), and the compute
+    capability that tells a tensor instruction's FLOPs. A launch with no time, or with neither traffic nor
+    operations, is skipped. `SmlabError` if none is left, and for counters with impossible values or units.
     """
     table = profile.table
     if not len(table):

@@ -12,8 +12,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import SmlabError
 
 _BINARIES: Final = (
     (
@@ -35,7 +34,8 @@ class Segment:
     """A table inside a file: the header's cells, and its text from the header's line on.
 
     ``start`` is where the header lies in ``data``; ``header_row`` is its line in the file (1 = first).
-    ``dropped`` (sorted) counts, for each line taken out of the body, the body's lines that are left before it.
+    ``dropped`` (sorted) counts, for each line taken out of the body, the body's lines that are left before
+    it.
     """
 
     cells: tuple[str, ...]
@@ -113,7 +113,8 @@ def _line(data: bytes, start: int) -> tuple[bytes, int]:
 
 
 def segments(data: bytes, start: int, header_row: int) -> tuple[list[Segment], list[tuple[int, str]]]:
-    """The tables from the header at ``start`` on, and the profiler's messages (``==...``) between their rows, as (row, text).
+    """The tables from the header at ``start`` on, and the profiler's messages (``==...``) between their rows,
+    as (row, text).
 
     A new table starts at each line whose first cell is that of the first header.
     """

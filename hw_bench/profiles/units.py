@@ -1,9 +1,10 @@
 """Units as profilers write them, brought to base units; and the unit that a counter's name implies.
 
-Base units are those of Nsight Compute's ``--print-units base`` (byte, inst, cycle, sector, request, warp, thread, block,
-register, %), except that times are in seconds and rates a second. Nsight Compute counts in thousands (its Kbyte is 1000
-bytes: 8.192 Kbyte for 8192 in one report and its CSV); nvprof in 1024 (inferred: a published
-trace sets 1.003906 KB in 1.888 us and calls it 0.507097 GB/s, which is whole bytes and right with 1024 only).
+Base units are those of Nsight Compute's ``--print-units base`` (byte, inst, cycle, sector, request, warp,
+thread, block, register, %), except that times are in seconds and rates a second. Nsight Compute counts in
+thousands (its Kbyte is 1000 bytes: 8.192 Kbyte for 8192 in one report and its CSV); nvprof in 1024 (inferred:
+a published trace sets 1.003906 KB in 1.888 us and calls it 0.507097 GB/s, which is whole bytes and right with
+1024 only).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import functools
 import re
 from typing import Final
 
-from hw_bench.profiles.profile import UNKNOWN_UNIT
+from smlab.hw_bench.profiles.profile import UNKNOWN_UNIT
 
 _TIMES: Final = {"n": 10**9, "u": 10**6, "m": 10**3, "": 1}
 _THOUSANDS: Final = {"": 1, "K": 10**3, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -43,7 +44,8 @@ def _part(unit: str) -> Scale:
 
 @functools.cache
 def scale(unit: str) -> Scale:
-    """How to bring a value of Nsight Compute's ``unit`` to its base unit: (multiply by, divide by, base unit).
+    """How to bring a value of Nsight Compute's ``unit`` to its base unit: (multiply by, divide by, base
+    unit).
 
     An unknown unit is a base unit: (1, 1, unit).
     """
@@ -113,7 +115,8 @@ _LAUNCH_NAMES: Final[tuple[tuple[str, str], ...]] = (
 def unit_of_name(counter: str) -> str:
     """The base unit that a counter's name implies; `UNKNOWN_UNIT` where it implies none.
 
-    >>> unit_of_name("sm__cycles_elapsed.avg.per_second"), unit_of_name("dram__bytes.sum"), unit_of_name("shared_atom")
+    >>> unit_of_name("sm__cycles_elapsed.avg.per_second"), unit_of_name("dram__bytes.sum"),
+    unit_of_name("shared_atom")
     ('cycle/second', 'byte', 'inst')
     """
     if "__" not in counter:
@@ -151,6 +154,7 @@ def unit_of_name(counter: str) -> str:
 
 
 def scale_of_name(counter: str) -> Scale:
-    """As `scale`, for a table with no units: what ``--print-units base`` prints, where times are in nanoseconds."""
+    """As `scale`, for a table with no units: what ``--print-units base`` prints, where times are in
+    nanoseconds."""
     unit = unit_of_name(counter)
     return (1, 10**9, unit) if unit == "second" else (1, 1, unit)

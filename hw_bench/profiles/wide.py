@@ -1,4 +1,5 @@
-"""Tables with a row for each launch: Nsight Compute's ``--page raw --csv``, tables made of it, and nvprof's GPU trace."""
+"""Tables with a row for each launch: Nsight Compute's ``--page raw --csv``, tables made of it, and
+nvprof's GPU trace."""
 
 from __future__ import annotations
 
@@ -7,22 +8,23 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.counters import WHOLE_GPU
-from hw_bench.errors import SmlabError
-from hw_bench.profiles.ncu_long import device_of
-from hw_bench.profiles.part import Part, drop_repeats, skipped_texts
-from hw_bench.profiles.profile import UNKNOWN_UNIT, UNNAMED, Device, Skipped, at_row, short, text_array
-from hw_bench.profiles.records import Column, CommaDecimalError, column_numbers, number, split
-from hw_bench.profiles.source import Segment
-from hw_bench.profiles.units import Scale, nvprof_scale, scale, scale_of_name, unit_of_name
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
+from smlab.hw_bench.profiles.ncu_long import device_of
+from smlab.hw_bench.profiles.part import Part, drop_repeats, skipped_texts
+from smlab.hw_bench.profiles.profile import UNKNOWN_UNIT, UNNAMED, Device, Skipped, at_row, short, text_array
+from smlab.hw_bench.profiles.records import Column, CommaDecimalError, column_numbers, number, split
+from smlab.hw_bench.profiles.source import Segment
+from smlab.hw_bench.profiles.units import Scale, nvprof_scale, scale, scale_of_name, unit_of_name
 
 _NCU_LABELS: Final = frozenset(
-    ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream", "Block Size",
+    ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream",
+    "Block Size",
      "Grid Size", "Device", "CC", "Section Name", "Invocations", "Rule Name", "Rule Type", "Rule Description")
 )  # fmt: skip
 _NVPROF_LABELS: Final = frozenset(
-    ("Device", "Context", "Stream", "Kernel", "Name", "Correlation_ID", "SrcMemType", "DstMemType", "Src Dev", "Src Ctx",
+    ("Device", "Context", "Stream", "Kernel", "Name", "Correlation_ID", "SrcMemType", "DstMemType",
+    "Src Dev", "Src Ctx",
      "Dst Dev", "Dst Ctx")
 )  # fmt: skip
 _USED: Final = frozenset(("ID", "Kernel Name", "Device", "CC", "Kernel", "Name"))
@@ -122,7 +124,8 @@ def read_wide(path: str, segment: Segment, cut: bool, *, nvprof: bool) -> Part:
 
 
 def _index_column(cells: tuple[str, ...], labels: set[int]) -> int | None:
-    """The first column where it is a table's index: made by pandas, which calls it by nothing or by its own names."""
+    """The first column where it is a table's index: made by pandas, which calls it by nothing or by its
+    own names."""
     first = cells[0].strip()
     unnamed = first in ("", "Metric Name", "index") or first.startswith("Unnamed:")
     return 0 if unnamed and 0 not in labels else None
@@ -152,7 +155,8 @@ def _refuse_cut(
     kept: NDArray[np.intp],
     cut: bool,
 ) -> None:
-    """`SmlabError` where the last row ends before the others do, or before the header does and with no line end."""
+    """`SmlabError` where the last row ends before the others do, or before the header does and with no
+    line end."""
     last = int(kept[-1])
     if columns[-1][last]:
         return
@@ -172,7 +176,8 @@ def _launches(
     kept: NDArray[np.intp],
     notes: list[str],
 ) -> NDArray[np.int64]:
-    """The launches' numbers: the column ID or the table's index; in the file's order where there is none or one repeats."""
+    """The launches' numbers: the column ID or the table's index; in the file's order where there is none
+    or one repeats."""
     where = place.get("ID", index)
     if where is not None:
         texts = [columns[where][r].strip().replace(",", "") for r in kept.tolist()]
@@ -198,7 +203,8 @@ def _column(
     said: str | None,
     nvprof: bool,
 ) -> tuple[NDArray[np.float64], NDArray[np.object_]]:
-    """Values (launches,) in base units, and their units (launches,); ``said`` is the unit that the unit row tells."""
+    """Values (launches,) in base units, and their units (launches,); ``said`` is the unit that the unit
+    row tells."""
     values = column_numbers(path, segment, column)[kept]
     if nvprof:
         stem = INSTANCE.fullmatch(name)
@@ -213,7 +219,8 @@ def _column(
 
 
 def _nvprof_scales(column: Column, name: str, said: str | None) -> tuple[list[Scale], list[float]]:
-    """For each text of the column: its scale, and its number where a unit or a level is written with it, else NaN."""
+    """For each text of the column: its scale, and its number where a unit or a level is written with it,
+    else NaN."""
     scales, values = [], []
     for text in column.texts:
         scale_, value = nvprof_value(name, text, said)
@@ -223,7 +230,8 @@ def _nvprof_scales(column: Column, name: str, said: str | None) -> tuple[list[Sc
 
 
 def nvprof_value(name: str, text: str, said: str | None = None) -> tuple[Scale, float]:
-    """The scale of a value of nvprof, and the value where it has a unit (``1.5GB/s``) or is a level (``Low (2)``)."""
+    """The scale of a value of nvprof, and the value where it has a unit (``1.5GB/s``) or is a level (``Low
+    (2)``)."""
     unit = _WITH_UNIT.fullmatch(text.strip())
     if unit and _has_number(unit[1]):
         return nvprof_scale(unit[2]), number(unit[1])
@@ -236,7 +244,8 @@ def nvprof_value(name: str, text: str, said: str | None = None) -> tuple[Scale, 
 
 
 def _devices(columns: list[Column], place: dict[str, int], kept: NDArray[np.intp]) -> set[Device]:
-    """The devices of the columns ``Device`` and ``CC``, or of the device attributes that ncu's raw page can hold."""
+    """The devices of the columns ``Device`` and ``CC``, or of the device attributes that ncu's raw page
+    can hold."""
 
     def texts(*names: str) -> list[tuple[str, ...]]:
         there = [columns[place[n]] if n in place else None for n in names]

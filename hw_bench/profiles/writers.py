@@ -1,6 +1,8 @@
-"""A counter table written as the profilers write theirs, so that it can be read back, by us or by another tool.
+"""A counter table written as the profilers write theirs, so that it can be read back, by us or by another
+tool.
 
-Values are written in full (ncu prints two decimals) and in base units. What a format cannot hold is refused, never left out.
+Values are written in full (ncu prints two decimals) and in base units. What a format cannot hold is refused,
+never left out.
 """
 
 from __future__ import annotations
@@ -11,21 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from hw_bench.counters import WHOLE_GPU, CounterTable
-from hw_bench.descriptions import Gpu
-from hw_bench.errors import SmlabError
-from hw_bench.profiles.profile import UNNAMED, short
-from hw_bench.profiles.units import scale, unit_of_name
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterTable
+from smlab.hw_bench.profiles.profile import UNNAMED, short
+from smlab.hw_bench.profiles.units import scale, unit_of_name
 
 _LAUNCH = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream")
 _GPU = ("Device", "CC")
 
 
 def write_ncu_long(table: CounterTable, path: Path, *, gpu: Gpu | None = None) -> None:
-    """Write ``table`` as ``ncu --csv --print-units base`` would; with ``gpu``, with the columns ``Device`` and ``CC``.
+    """Write ``table`` as ``ncu --csv --print-units base`` would; with ``gpu``, with the columns ``Device``
+    and ``CC``.
 
-    `SmlabError` for rows of one SM, launches of several kernels, counters given twice, and units that are no base units.
+    `SmlabError` for rows of one SM, launches of several kernels, counters given twice, and units that are no
+    base units.
     """
     _check(table, path, "ncu's CSV", whole_gpu=True)
     _check_units(table, path, "ncu's CSV", lambda counter, unit: scale(unit) == (1, 1, unit))
@@ -45,10 +48,11 @@ def write_ncu_long(table: CounterTable, path: Path, *, gpu: Gpu | None = None) -
 
 
 def write_ncu_wide(table: CounterTable, path: Path, *, gpu: Gpu | None = None) -> None:
-    """Write ``table`` as ``ncu --page raw --csv --print-units base`` would: a column for each counter, a row for each launch.
+    """Write ``table`` as ``ncu --page raw --csv --print-units base`` would: a column for each counter, a row
+    for each launch.
 
-    `SmlabError` as for `write_ncu_long`, and for a counter in several units. The rows of a table read back are ordered by
-    launch, and within one by the counters' first appearance.
+    `SmlabError` as for `write_ncu_long`, and for a counter in several units. The rows of a table read back
+    are ordered by launch, and within one by the counters' first appearance.
     """
     _check(table, path, "ncu's raw page", whole_gpu=True)
     _check_units(table, path, "ncu's raw page", lambda counter, unit: scale(unit) == (1, 1, unit))
@@ -75,11 +79,11 @@ def write_ncu_wide(table: CounterTable, path: Path, *, gpu: Gpu | None = None) -
 
 
 def write_nvprof(table: CounterTable, path: Path, *, gpu: Gpu | None = None) -> None:
-    """Write ``table`` as ``nvprof --csv --print-gpu-trace --aggregate-mode off`` would: a row for each launch, a column for
-    each counter, ``counter (i)`` for SM i.
+    """Write ``table`` as ``nvprof --csv --print-gpu-trace --aggregate-mode off`` would: a row for each
+    launch, a column for each counter, ``counter (i)`` for SM i.
 
-    nvprof numbers no launches: they must be 0, 1, 2, ... in order. It writes no units: each must be the one that the counter's
-    name implies. `SmlabError` where that is not so.
+    nvprof numbers no launches: they must be 0, 1, 2, ... in order. It writes no units: each must be the one
+    that the counter's name implies. `SmlabError` where that is not so.
     """
     _check(table, path, "nvprof's CSV", whole_gpu=False)
     _check_units(table, path, "nvprof's CSV", lambda counter, unit: unit_of_name(counter) == unit)

@@ -1,13 +1,16 @@
-"""One kernel's machine code for two architectures: where its floating-point operations differ, and by how much.
+"""One kernel's machine code for two architectures: where its floating-point operations differ, and by how
+much.
 
-The intermediate code (PTX) of a kernel is the same for all GPUs, but each architecture has instruction sequences of its own
-for division, square root, logarithm and the like. Van Lanker et al. 2024 (Euro-Par, Section 4.2) therefore compare the basic
-blocks that contain such special functions to estimate the operational intensity on the target GPU. Here the counts of all
-blocks are compared, loop by loop, and the share of the special blocks is told apart.
+The intermediate code (PTX) of a kernel is the same for all GPUs, but each architecture has instruction
+sequences of its own for division, square root, logarithm and the like. Van Lanker et al. 2024 (Euro-Par,
+Section 4.2) therefore compare the basic blocks that contain such special functions to estimate the
+operational intensity on the target GPU. Here the counts of all blocks are compared, loop by loop, and the
+share of the special blocks is told apart.
 
-A *region* is what one loop holds outside the loops in it, or what the function holds outside of all loops. Each of its blocks
-counts once. A call that can be passed by (the slow paths of division and roots, for operands near the ends of the range) is
-*rare*: its operations count apart. What a loop's body is executed, the code does not tell; `CodeComparison.ratio` takes it.
+A *region* is what one loop holds outside the loops in it, or what the function holds outside of all loops.
+Each of its blocks counts once. A call that can be passed by (the slow paths of division and roots, for
+operands near the ends of the range) is *rare*: its operations count apart. What a loop's body is executed,
+the code does not tell; `CodeComparison.ratio` takes it.
 """
 
 from __future__ import annotations
@@ -17,13 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hw_bench.errors import SmlabError
-from hw_bench.sass.flow import BasicBlock, ControlFlow, Loop
-from hw_bench.sass.instruction import Function, Instruction
-from hw_bench.sass.listing import parse_listing
-from hw_bench.sass.names import mangled_name, plain_name, short_name
-from hw_bench.sass.operations import OperationCounts, Precision, count_operations, special_function
-from hw_bench.sass.tools import disassemble
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.sass.flow import BasicBlock, ControlFlow, Loop
+from smlab.hw_bench.sass.instruction import Function, Instruction
+from smlab.hw_bench.sass.listing import parse_listing
+from smlab.hw_bench.sass.names import mangled_name, plain_name, short_name
+from smlab.hw_bench.sass.operations import OperationCounts, Precision, count_operations, special_function
+from smlab.hw_bench.sass.tools import disassemble
 
 _CALLS: Final = ("CALL", "CAL", "JCAL")
 _OLD_FLOW: Final = frozenset({"SYNC", "BRK", "CONT", "PRET"})
@@ -35,8 +38,9 @@ _LARGEST_LISTING: Final = 1 << 28
 class Region:
     """A loop's own code, or the code outside of all loops (``depth`` 0); counts are static, each block once.
 
-    ``counts`` leaves out what rare calls execute (``rare``); ``in_special_blocks`` is the part of ``counts`` in blocks with
-    a special function or a call. ``functions`` are the special functions and the functions called, sorted.
+    ``counts`` leaves out what rare calls execute (``rare``); ``in_special_blocks`` is the part of ``counts``
+    in blocks with a special function or a call. ``functions`` are the special functions and the functions
+    called, sorted.
     """
 
     address: int
@@ -58,8 +62,8 @@ class Profiled:
     def total(
         self, loop_executions: float = 1.0, rare_share: float = 0.0, executions: Sequence[float] | None = None
     ) -> OperationCounts:
-        """Operations a thread: each loop body is executed ``loop_executions`` times as often as what is around it, or
-        each region as often as ``executions`` says; of rare calls a share is executed."""
+        """Operations a thread: each loop body is executed ``loop_executions`` times as often as what is
+        around it, or each region as often as ``executions`` says; of rare calls a share is executed."""
         total = _NOTHING
         for index, region in enumerate(self.regions):
             times = loop_executions**region.depth if executions is None else executions[index]
@@ -102,10 +106,11 @@ class CodeComparison:
         rare_share: float = 0.0,
         executions: Sequence[float] | None = None,
     ) -> float | None:
-        """Operations of the target over those of the source; 1 where neither has any, None where only the target has.
+        """Operations of the target over those of the source; 1 where neither has any, None where only the
+        target has.
 
-        ``executions`` gives how often each region of the source is executed (from traces or source counters); the target's
-        corresponding regions are taken to be executed as often, as Van Lanker et al. do.
+        ``executions`` gives how often each region of the source is executed (from traces or source counters);
+        the target's corresponding regions are taken to be executed as often, as Van Lanker et al. do.
         """
         if executions is not None and not (self.aligned and len(executions) == len(self.source.regions)):
             raise SmlabError.at(
@@ -145,7 +150,8 @@ class CodeComparison:
 
 @dataclass(frozen=True)
 class CodeComparisons:
-    """The kernels that two files have in common; ``unmatched`` names the others, with the file that has them."""
+    """The kernels that two files have in common; ``unmatched`` names the others, with the file that has
+    them."""
 
     comparisons: tuple[CodeComparison, ...]
     unmatched: tuple[str, ...]
@@ -166,7 +172,8 @@ def profile_code(function: Function) -> Profiled:
     """Count a function's operations region by region.
 
     Raises:
-        SmlabError: for code before Volta that uses its reconvergence stack, whose flow the listing does not show.
+        SmlabError: for code before Volta that uses its reconvergence stack, whose flow the listing does not
+        show.
     """
     old = next((i for i in function.instructions if i.opcode in _OLD_FLOW), None)
     if old is not None:
@@ -256,7 +263,8 @@ def _region(
 
 
 def _can_be_passed(flow: ControlFlow, loop: Loop | None, block: int) -> bool:
-    """Whether the loop can come round, or the function end, on a way that does not lead through this block."""
+    """Whether the loop can come round, or the function end, on a way that does not lead through this
+    block."""
     start = 0 if loop is None else loop.header
     inside = flow.reachable if loop is None else loop.blocks
     ends = {b for b in inside if not flow.blocks[b].successors} if loop is None else set(loop.latches)
@@ -272,7 +280,8 @@ def _can_be_passed(flow: ControlFlow, loop: Loop | None, block: int) -> bool:
 
 
 def _called(instruction: Instruction) -> str | None:
-    """The name of the function that an instruction calls, if it names one outside of this function's own code."""
+    """The name of the function that an instruction calls, if it names one outside of this function's own
+    code."""
     if instruction.opcode not in _CALLS or instruction.never_executed or not instruction.operands:
         return None
     label = instruction.operands[-1].label

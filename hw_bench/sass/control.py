@@ -14,10 +14,11 @@ NO_BARRIER: Final = 7
 class ControlCode:
     """The scheduling fields of one instruction, Volta (``sm_70``) to Hopper (``sm_90``).
 
-    ``stall_cycles`` is how long the scheduler waits before the warp's next instruction; ``yields`` hints that it may take
-    another warp meanwhile. An instruction of variable latency frees ``write_barrier`` (0 to 5) when its result is there and
-    ``read_barrier`` when its operands are read; ``wait_mask`` says which of the six barriers must be free before this
-    instruction issues, one bit each. ``reuse`` has a bit for each source operand that stays in the operand cache.
+    ``stall_cycles`` is how long the scheduler waits before the warp's next instruction; ``yields`` hints that
+    it may take another warp meanwhile. An instruction of variable latency frees ``write_barrier`` (0 to 5)
+    when its result is there and ``read_barrier`` when its operands are read; ``wait_mask`` says which of the
+    six barriers must be free before this instruction issues, one bit each. ``reuse`` has a bit for each
+    source operand that stays in the operand cache.
     """
 
     stall_cycles: int

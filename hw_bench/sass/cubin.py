@@ -1,4 +1,5 @@
-"""What a cubin holds, read with no tool: the architecture and the machine code of each kernel, with its digest."""
+"""What a cubin holds, read with no tool: the architecture and the machine code of each kernel, with its
+digest."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import SmlabError
 
 _MAGIC: Final = b"\x7fELF\x02\x01"
 _CUDA_MACHINE: Final = 190
@@ -19,7 +20,8 @@ _TEXT: Final = ".text."
 
 @dataclass(frozen=True)
 class CubinFunction:
-    """The machine code of one kernel. Its digest does not depend on names or line tables, as a file's would."""
+    """The machine code of one kernel. Its digest does not depend on names or line tables, as a file's
+    would."""
 
     name: str
     code: bytes

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from hw_bench.errors import SmlabError
-from hw_bench.sass.instruction import Function, Instruction
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.sass.instruction import Function, Instruction
 
 _BRANCHES: Final = frozenset({"BRA", "JMP"})
 _LOCAL_LABEL: Final = ".L_x_"
@@ -33,7 +33,8 @@ class BasicBlock:
 
 @dataclass(frozen=True)
 class Loop:
-    """A natural loop: ``header`` dominates all its ``blocks``; ``latches`` jump back to it. Indices of blocks.
+    """A natural loop: ``header`` dominates all its ``blocks``; ``latches`` jump back to it. Indices of
+    blocks.
 
     ``depth`` is 1 for an outermost loop; ``parent`` is the header of the loop around it.
     """
@@ -48,9 +49,10 @@ class Loop:
 class ControlFlow:
     """Basic blocks, dominators and loops of one function.
 
-    Blocks are numbered by address, block 0 being the entry. ``calls`` holds the calls of other functions, which are taken to
-    come back; a ``CALL`` of a place inside the function is a plain jump, and the assembler does make such. ``indirect`` holds
-    the jumps whose targets the listing does not give: past them the graph is incomplete.
+    Blocks are numbered by address, block 0 being the entry. ``calls`` holds the calls of other functions,
+    which are taken to come back; a ``CALL`` of a place inside the function is a plain jump, and the assembler
+    does make such. ``indirect`` holds the jumps whose targets the listing does not give: past them the graph
+    is incomplete.
     """
 
     def __init__(self, function: Function) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal
 
-from hw_bench.sass.control import ControlCode
+from smlab.hw_bench.sass.control import ControlCode
 
 OperandKind = Literal[
     "register", "predicate", "barrier", "special", "immediate", "constant", "memory", "label", "other"
@@ -28,7 +28,8 @@ _KINDS: Final[tuple[tuple[re.Pattern[str], OperandKind], ...]] = (
 
 @dataclass(frozen=True)
 class Predicate:
-    """The guard of an instruction: executed only by lanes where the predicate register holds (or, ``negated``, not)."""
+    """The guard of an instruction: executed only by lanes where the predicate register holds (or,
+    ``negated``, not)."""
 
     register: str
     negated: bool = False
@@ -98,8 +99,9 @@ class SourceLine:
 class Instruction:
     """One machine instruction.
 
-    ``opcode`` is the first part of the mnemonic, ``modifiers`` the others: ``ATOMS.POPC.INC.32`` is opcode ``ATOMS`` with
-    modifiers ``("POPC", "INC", "32")``. ``words`` are the two 64-bit words of its encoding, when they were printed.
+    ``opcode`` is the first part of the mnemonic, ``modifiers`` the others: ``ATOMS.POPC.INC.32`` is opcode
+    ``ATOMS`` with modifiers ``("POPC", "INC", "32")``. ``words`` are the two 64-bit words of its encoding,
+    when they were printed.
     """
 
     address: int
@@ -127,7 +129,8 @@ class Instruction:
         return self.predicate is not None and self.predicate.never
 
     def is_a(self, name: str) -> bool:
-        """Whether this is ``name`` or a form of it: ``ATOMS`` and ``ATOMS.ADD`` both name an ``ATOMS.ADD.U32``.
+        """Whether this is ``name`` or a form of it: ``ATOMS`` and ``ATOMS.ADD`` both name an
+        ``ATOMS.ADD.U32``.
 
         Parts are compared whole and in order, so ``ATOMS.CAS`` does not name an ``ATOMS.CAST.SPIN``.
         """
@@ -140,7 +143,8 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Function:
-    """The instructions of one code section, in order of address; ``labels`` maps each label to its address."""
+    """The instructions of one code section, in order of address; ``labels`` maps each label to its
+    address."""
 
     name: str
     architecture: str

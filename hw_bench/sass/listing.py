@@ -1,12 +1,13 @@
-"""Reading what ``nvdisasm -c`` prints, with or without ``-hex`` (encodings) and ``-g`` or ``-gi`` (source lines)."""
+"""Reading what ``nvdisasm -c`` prints, with or without ``-hex`` (encodings) and ``-g`` or ``-gi`` (source
+lines)."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-from hw_bench.errors import SmlabError
-from hw_bench.sass.instruction import Function, Instruction, Operand, Predicate, SourceLine
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.sass.instruction import Function, Instruction, Operand, Predicate, SourceLine
 
 _SECTION: Final = re.compile(r"\s*\.section\s+\.text\.([^\s,]+)")
 _OTHER_SECTION: Final = re.compile(r"\s*\.section\s")
@@ -26,14 +27,16 @@ _SOURCE: Final = re.compile(
 _ANNOTATION: Final = re.compile(r"\s+[&?](?:\{[^}]*\}|[^\s,{])+")
 """Newer disassemblers append scheduling notes (``&wr=0x0 &req={2,1} ?trans1``) to the operands."""
 _PAIR: Final = re.compile(r"^(\s*/\*[0-9a-f]{4,}\*/\s+)\{(.*)$|^(\s*/\*[0-9a-f]{4,}\*/\s+[^;]*?)\s*\}\s*$")
-"""Before Volta two instructions may issue together: ``{`` precedes the first, ``}`` stands for the second's semicolon."""
+"""Before Volta two instructions may issue together: ``{`` precedes the first, ``}`` stands for the
+second's semicolon."""
 
 
 def parse_listing(text: str, where: str = "listing") -> tuple[Function, ...]:
     """Read a listing into its functions, one for each code section.
 
     Raises:
-        SmlabError: naming the line, for an instruction whose encoding is cut off or addresses that do not ascend.
+        SmlabError: naming the line, for an instruction whose encoding is cut off or addresses that do not
+        ascend.
     """
     reader = _Reader(where)
     for number, line in enumerate(text.splitlines(), start=1):
@@ -63,7 +66,8 @@ def split_operands(text: str) -> tuple[Operand, ...]:
 
 
 class _Reader:
-    """Reads line by line: a section begins a function, a source line holds for all instructions until the next."""
+    """Reads line by line: a section begins a function, a source line holds for all instructions until the
+    next."""
 
     def __init__(self, where: str) -> None:
         self._where = where

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Final, Literal
 
-from hw_bench.sass.instruction import Instruction
+from smlab.hw_bench.sass.instruction import Instruction
 
 Precision = Literal["fp16", "fp32", "fp64"]
 PRECISIONS: Final[tuple[Precision, ...]] = ("fp16", "fp32", "fp64")
@@ -20,9 +20,9 @@ _TENSOR: Final = ("HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "OMMA", "HGMMA", "IGMM
 class OperationCounts:
     """Executed instructions by kind, a lane; the fields are named as Nsight Compute names the operations.
 
-    Static counts are whole numbers, weighted ones need not be. The packed single-precision forms of Blackwell count twice.
-    ``special`` counts ``MUFU`` (reciprocals, roots, logarithms, ...), which no profiler counts as floating-point operations,
-    and ``tensor`` the instructions of the tensor cores.
+    Static counts are whole numbers, weighted ones need not be. The packed single-precision forms of Blackwell
+    count twice. ``special`` counts ``MUFU`` (reciprocals, roots, logarithms, ...), which no profiler counts
+    as floating-point operations, and ``tensor`` the instructions of the tensor cores.
     """
 
     fadd: float = 0
@@ -48,13 +48,15 @@ class OperationCounts:
         return tuple(getattr(self, f.name) for f in fields(self))
 
     def flops(self, precision: Precision) -> float:
-        """Floating-point operations a lane; a fused multiply-add is two, and a packed half instruction counts as one lane."""
+        """Floating-point operations a lane; a fused multiply-add is two, and a packed half instruction
+        counts as one lane."""
         letter = _LETTER[precision]
         adds, muls, fmas = (getattr(self, f"{letter}{kind}") for kind in ("add", "mul", "fma"))
         return float(adds + muls + 2 * fmas)
 
     def difference(self, other: OperationCounts) -> str:
-        """In words what ``other`` has more or fewer: ``2 ffma more, 1 fmul fewer``; empty where they agree."""
+        """In words what ``other`` has more or fewer: ``2 ffma more, 1 fmul fewer``; empty where they
+        agree."""
         told = []
         for f in fields(self):
             more = getattr(other, f.name) - getattr(self, f.name)
@@ -64,8 +66,8 @@ class OperationCounts:
 
 
 def moves_a_constant(instruction: Instruction) -> bool:
-    """Whether a packed half multiply-add only loads a constant (``HFMA2.MMA R5, -RZ, RZ, 0, 1``), as compilers for
-    ``sm_75`` and up write it to spare the integer pipe."""
+    """Whether a packed half multiply-add only loads a constant (``HFMA2.MMA R5, -RZ, RZ, 0, 1``), as
+    compilers for ``sm_75`` and up write it to spare the integer pipe."""
     if instruction.opcode != "HFMA2" or len(instruction.operands) < 3:
         return False
     return all(o.text.lstrip("-").split(".")[0] == "RZ" for o in instruction.operands[1:3])
@@ -100,7 +102,8 @@ def count_operations(instructions: Iterable[Instruction]) -> OperationCounts:
 
 
 def special_function(instruction: Instruction) -> str | None:
-    """``RCP``, ``RSQ``, ``LG2``, ... of a ``MUFU``; ``RCP64H`` and its like are the double-precision seeds."""
+    """``RCP``, ``RSQ``, ``LG2``, ... of a ``MUFU``; ``RCP64H`` and its like are the double-precision
+    seeds."""
     if instruction.opcode != "MUFU" or instruction.never_executed:
         return None
     return instruction.modifiers[0] if instruction.modifiers else "MUFU"

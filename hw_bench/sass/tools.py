@@ -14,10 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from hw_bench.errors import SmlabError
-from hw_bench.sass.cubin import read_cubin
-from hw_bench.sass.instruction import Function
-from hw_bench.sass.listing import parse_listing
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.sass.cubin import read_cubin
+from smlab.hw_bench.sass.instruction import Function
+from smlab.hw_bench.sass.listing import parse_listing
 
 _TIMEOUT_S: Final = 120.0
 _WHEELS: Final = {
@@ -68,7 +68,8 @@ def find_nvdisasm(
 def assemble(
     ptx: str, architecture: str, tool: Tool | None = None, options: Sequence[str] = ()
 ) -> tuple[bytes, str]:
-    """Assemble PTX for one architecture; gives the cubin and what the assembler said (``-v``: registers, spills)."""
+    """Assemble PTX for one architecture; gives the cubin and what the assembler said (``-v``: registers,
+    spills)."""
     tool = tool or find_ptxas(architecture=architecture)
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
@@ -80,7 +81,8 @@ def assemble(
 
 
 def disassemble(cubin: bytes | Path, tool: Tool | None = None) -> tuple[Function, ...]:
-    """All functions of a cubin, with source lines where it has them, and with encodings if they are Volta's or later."""
+    """All functions of a cubin, with source lines where it has them, and with encodings if they are
+    Volta's or later."""
     architecture = read_cubin(cubin).architecture
     tool = tool or find_nvdisasm(architecture=architecture)
     encodings = ["-hex"] if int(architecture.removeprefix("sm_")) >= 70 else []
@@ -90,7 +92,8 @@ def disassemble(cubin: bytes | Path, tool: Tool | None = None) -> tuple[Function
 
 
 def flow_edges(cubin: bytes | Path, tool: Tool | None = None) -> dict[str, frozenset[tuple[int, int]]]:
-    """The edges between basic blocks as the disassembler itself sees them, by function: (last address, next address).
+    """The edges between basic blocks as the disassembler itself sees them, by function: (last address, next
+    address).
 
     From ``-bbcfg -poff``: an independent check of `ControlFlow`.
     """

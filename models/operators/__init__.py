@@ -1,8 +1,9 @@
-"""Operators of deep learning: their work from the shape, and their time on a GPU from their time on another."""
+"""Operators of deep learning: their work from the shape, and their time on a GPU from their time on
+another."""
 
-from models.operators.calibration import Calibration, calibrate
-from models.operators.projection import OperatorProjection, Switches, project_operators
-from models.operators.work import OperatorWork, operator_work
+from smlab.models.operators.calibration import Calibration, calibrate
+from smlab.models.operators.projection import OperatorProjection, Switches, project_operators
+from smlab.models.operators.work import OperatorWork, operator_work
 
 __all__ = [
     "Calibration",

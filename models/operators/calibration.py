@@ -1,4 +1,5 @@
-"""What the source GPU's own measurements tell, beside the rows one by one: what a launch costs, and its sustained maxima.
+"""What the source GPU's own measurements tell, beside the rows one by one: what a launch costs, and its
+sustained maxima.
 
 Van Lanker et al. 2024, section 4.1: the maxima of the source are measured, those of the target published.
 """
@@ -9,22 +10,23 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-
-from hw_bench.descriptions import Gpu
-from models.operators.work import Floats, OperatorWork
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.models.operators.work import Floats, OperatorWork
 
 BEST_QUANTILE: Final = 0.95
 """Of the measured rates: the best but for a few (a clock above its rating, a warm cache)."""
 
 LEAST_ROWS: Final = 8
 LEAST_RANGE: Final = 3.0
-"""Streams must be so many, and differ by so much in bytes, for the intercept of their line to mean something."""
+"""Streams must be so many, and differ by so much in bytes, for the intercept of their line to mean
+something."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Of the source GPU: ``launch_s``, in each measured time and not scaling with the GPU; what its memory sustains and what its
-    FP32 arithmetic does. None where no row tells. ``streams`` and ``products`` are the rows behind them.
+    """Of the source GPU: ``launch_s``, in each measured time and not scaling with the GPU; what its memory
+    sustains and what its FP32 arithmetic does. None where no row tells. ``streams`` and ``products`` are the
+    rows behind them.
     """
 
     launch_s: float
@@ -37,10 +39,10 @@ class Calibration:
 def calibrate(work: OperatorWork, seconds: Floats, gpu: Gpu) -> Calibration:
     """From rows measured on ``gpu``, the source; ``seconds`` of shape ``(rows,)``.
 
-    Streams are rows without arithmetic to speak of that read nothing again and do not fit L2. The launch's cost is the intercept
-    of their time against bytes: least squares of relative errors, with one slope for each number of operands. It is 0 where
-    there are fewer than 8 streams or sizes within a factor of 3, and at most half the shortest of all times. The maxima are
-    95 % quantiles of the rates without the launch.
+    Streams are rows without arithmetic to speak of that read nothing again and do not fit L2. The launch's
+    cost is the intercept of their time against bytes: least squares of relative errors, with one slope for
+    each number of operands. It is 0 where there are fewer than 8 streams or sizes within a factor of 3, and
+    at most half the shortest of all times. The maxima are 95 % quantiles of the rates without the launch.
     """
     stream = (work.flops == 0) & (work.again_bytes == 0) & (work.once_bytes > 2 * gpu.number("l2.bytes"))
     arithmetic = work.flops > 0

@@ -1,10 +1,10 @@
 """What of an operator's traffic reaches DRAM: which rows are still in a cache when they are read again.
 
-A block reads its row, then reads it again. In between, all resident blocks bring in theirs. The second reading hits for sure
-if all that the resident blocks move in all their passes fits the cache, and misses for sure if not even the rows to be read
-again fit. In between, how much of the other traffic lies between two touches is not known; its logarithm is taken as uniform
-between the two bounds, so that the share of misses is ``ln(p x) / ln(p)`` for rows that take the share x of the cache, and p
-passes. Nothing here is fitted.
+A block reads its row, then reads it again. In between, all resident blocks bring in theirs. The second
+reading hits for sure if all that the resident blocks move in all their passes fits the cache, and misses for
+sure if not even the rows to be read again fit. In between, how much of the other traffic lies between two
+touches is not known; its logarithm is taken as uniform between the two bounds, so that the share of misses is
+``ln(p x) / ln(p)`` for rows that take the share x of the cache, and p passes. Nothing here is fitted.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-
-from hw_bench.descriptions import Gpu
-from models.operators.work import Floats, OperatorWork
-from models.parallelism import resident_blocks
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.models.operators.work import Floats, OperatorWork
+from smlab.models.parallelism import resident_blocks
 
 
 @dataclass(frozen=True, eq=False)
 class Misses:
-    """Share of what is read again that comes from DRAM, 0 to 1: the estimate and the bounds around it; (rows,) each."""
+    """Share of what is read again that comes from DRAM, 0 to 1: the estimate and the bounds around it;
+    (rows,) each."""
 
     least: Floats
     share: Floats
@@ -31,7 +31,8 @@ class Misses:
 def miss_share(footprint_bytes: ArrayLike, capacity_bytes: float, passes: ArrayLike) -> Misses:
     """Misses among repeated reads: 0 where ``passes`` x footprint fits, 1 where the footprint alone does not.
 
-    All arguments broadcast; ``passes`` must be above 1 (a footprint that is touched once has no repeated reads).
+    All arguments broadcast; ``passes`` must be above 1 (a footprint that is touched once has no repeated
+    reads).
     """
     p = np.asarray(passes, dtype=np.float64)
     x = np.asarray(footprint_bytes, dtype=np.float64) / capacity_bytes
@@ -40,7 +41,8 @@ def miss_share(footprint_bytes: ArrayLike, capacity_bytes: float, passes: ArrayL
 
 
 def reread_misses(work: OperatorWork, gpu: Gpu) -> Misses:
-    """Which of ``work.again_bytes`` come from DRAM on ``gpu``: those that the SM's L1 and L2 both miss; (rows,).
+    """Which of ``work.again_bytes`` come from DRAM on ``gpu``: those that the SM's L1 and L2 both miss;
+    (rows,).
 
     Rows of unknown launch are taken as one block of 256 threads a row.
     """

@@ -1,24 +1,25 @@
 """A ceiling of sustained arithmetic from the board's power limit.
 
-Rated peaks are at the boost clock. A board of 70 W cannot keep thousands of multiply-adds a cycle going at it: the driver lowers
-the clock until the power limit is met. The rate is then power over energy per operation. The energy is taken from the source:
-its board, whose limit is dimensioned for its rated peak, sustained so many operations a second, so one takes about limit / rate
-(at most: the limit need not have been reached). On another chip it lies between the same and what its process or its maker's
-statement of efficiency makes of it (`power.operation_energy`); both ends are kept, and make an interval. No limit pushes a GPU
-below its base clock, which its maker guarantees.
+Rated peaks are at the boost clock. A board of 70 W cannot keep thousands of multiply-adds a cycle going at
+it: the driver lowers the clock until the power limit is met. The rate is then power over energy per
+operation. The energy is taken from the source: its board, whose limit is dimensioned for its rated peak,
+sustained so many operations a second, so one takes about limit / rate (at most: the limit need not have been
+reached). On another chip it lies between the same and what its process or its maker's statement of efficiency
+makes of it (`power.operation_energy`); both ends are kept, and make an interval. No limit pushes a GPU below
+its base clock, which its maker guarantees.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hw_bench.descriptions import Constant, Gpu
+from smlab.hw_bench.gpu.descriptions import Constant, Gpu
 
 
 @dataclass(frozen=True)
 class PowerCeiling:
-    """FP32 operations a second that a board can sustain: between ``low`` and ``high`` as the descriptions' values have it, between
-    ``least`` and ``most`` with their intervals. ``limited``: below the peak.
+    """FP32 operations a second that a board can sustain: between ``low`` and ``high`` as the descriptions'
+    values have it, between ``least`` and ``most`` with their intervals. ``limited``: below the peak.
     """
 
     least_flops_per_s: float
@@ -36,7 +37,8 @@ def no_ceiling(flops_per_s: float) -> PowerCeiling:
 def power_ceiling(
     source: Gpu, target: Gpu, source_flops_per_s: float, peak_flops_per_s: float
 ) -> PowerCeiling:
-    """The ceiling of ``target`` with its peak ``peak_flops_per_s``, given the rate that ``source`` was seen to sustain.
+    """The ceiling of ``target`` with its peak ``peak_flops_per_s``, given the rate that ``source`` was seen
+    to sustain.
 
     Where a description has no power limit or no figure for the energy, the peak.
     """

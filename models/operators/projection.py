@@ -1,17 +1,21 @@
 """An operator's time on a GPU that you don't have, from its time on one that you have, as an interval.
 
-Van Lanker et al. 2024, equation 9: what a kernel reaches of the roof on the source it is taken to reach on the target. The roof
-is here the largest of the times for DRAM, L2 and arithmetic; each mechanism that the equation leaves out is a switch:
+Van Lanker et al. 2024, equation 9: what a kernel reaches of the roof on the source it is taken to reach on
+the target. The roof is here the largest of the times for DRAM, L2 and arithmetic; each mechanism that the
+equation leaves out is a switch:
 
-- ``launch``: the launch's cost is in both times and does not scale (`models.operators.calibration`);
+- ``launch``: the launch's cost is in both times and does not scale (`smlab.models.operators.calibration`);
 - ``sustained``: bandwidths as published from benchmarks, not as rated;
-- ``cache``: rows read again come from DRAM only where the GPU's caches do not hold them (`models.operators.memory`);
-- ``power``: arithmetic is held to what the board's power allows (`models.operators.power`);
-- ``parallelism``: waves, tail and SMs left idle, for the grid of the source on both GPUs (`models.parallelism`).
+- ``cache``: rows read again come from DRAM only where the GPU's caches do not hold them
+  (`smlab.models.operators.memory`);
+- ``power``: arithmetic is held to what the board's power allows (`smlab.models.operators.power`);
+- ``parallelism``: waves, tail and SMs left idle, for the grid of the source on both GPUs
+  (`smlab.models.parallelism`).
 
-The prediction is the middle of two things that are not known: whether what a row falls short of its roof on the source is misses of
-its caches beyond those expected there or an inefficiency that goes along, and how much energy an operation takes on the target. The
-interval around it is what the bounds allow: of the caches (`Misses.least`, ``most``), of energy, and of the published bandwidths.
+The prediction is the middle of two things that are not known: whether what a row falls short of its roof on
+the source is misses of its caches beyond those expected there or an inefficiency that goes along, and how
+much energy an operation takes on the target. The interval around it is what the bounds allow: of the caches
+(`Misses.least`, ``most``), of energy, and of the published bandwidths.
 """
 
 from __future__ import annotations
@@ -21,14 +25,13 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.descriptions import Gpu
-from hw_bench.errors import SmlabError
-from models.operators.calibration import Calibration
-from models.operators.memory import Misses, reread_misses
-from models.operators.power import interval_of, no_ceiling, power_ceiling
-from models.operators.work import Floats, OperatorWork
-from models.parallelism import parallelism, resident_blocks
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.models.operators.calibration import Calibration
+from smlab.models.operators.memory import Misses, reread_misses
+from smlab.models.operators.power import interval_of, no_ceiling, power_ceiling
+from smlab.models.operators.work import Floats, OperatorWork
+from smlab.models.parallelism import parallelism, resident_blocks
 
 LIMITERS: Final = ("dram", "l2", "arithmetic", "power", "launch")
 
@@ -46,7 +49,8 @@ class Switches:
 
 @dataclass(frozen=True, eq=False)
 class OperatorProjection:
-    """Predicted times on the target, ``(rows,)`` each: ``mid_s`` is the prediction, between the bounds ``low_s`` and ``high_s``.
+    """Predicted times on the target, ``(rows,)`` each: ``mid_s`` is the prediction, between the bounds
+    ``low_s`` and ``high_s``.
 
     ``limiter`` names what sets the prediction, one of `LIMITERS`.
     """
@@ -65,7 +69,8 @@ def project_operators(
     calibration: Calibration,
     switches: Switches | None = None,
 ) -> OperatorProjection:
-    """Predict the time of each operator on ``target`` from ``seconds``, measured on ``source``; arrays ``(rows,)``.
+    """Predict the time of each operator on ``target`` from ``seconds``, measured on ``source``; arrays
+    ``(rows,)``.
 
     Raises:
         SmlabError: a time that is not above 0, or not longer than the launch alone.
@@ -111,7 +116,8 @@ def project_operators(
 
 @dataclass(frozen=True)
 class _Maxima:
-    """What bounds the two GPUs, with one choice of what is not known: bytes/s of DRAM, FLOP/s of the pipes, FLOP/s by power."""
+    """What bounds the two GPUs, with one choice of what is not known: bytes/s of DRAM, FLOP/s of the
+    pipes, FLOP/s by power."""
 
     source_bandwidth: float
     source_flops: float
@@ -122,7 +128,8 @@ class _Maxima:
 
 @dataclass(frozen=True)
 class _Choices:
-    """``low`` and ``high`` are the two ends that the prediction is the middle of, ``least`` and ``most`` the bounds."""
+    """``low`` and ``high`` are the two ends that the prediction is the middle of, ``least`` and ``most``
+    the bounds."""
 
     least: _Maxima
     low: _Maxima
@@ -135,7 +142,8 @@ def _maxima_of(source: Gpu, target: Gpu, calibration: Calibration, on: Switches)
     key = "dram.sustained_bandwidth_bytes_per_s" if on.sustained else "dram.bandwidth_bytes_per_s"
     here, there = interval_of(source[key]), interval_of(target[key])
     if on.sustained and calibration.best_bytes_per_s is not None:
-        # Measured here; published maxima of one card still differ by as much as they do from benchmark to benchmark.
+        # Measured here; published maxima of one card still differ by as much as they do from benchmark to
+        # benchmark.
         known = source[key].kind != "assumed"
         best = calibration.best_bytes_per_s
         low, value, high = here if known else (1.0, 1.0, 1.0)
@@ -158,7 +166,8 @@ def _maxima_of(source: Gpu, target: Gpu, calibration: Calibration, on: Switches)
 
 
 def _roof(work: OperatorWork, gpu: Gpu, bandwidth: float, flops_per_s: float, missed: Floats) -> Floats:
-    """Least times for DRAM, L2 and arithmetic, (3, rows), where the share ``missed`` of what is read again misses."""
+    """Least times for DRAM, L2 and arithmetic, (3, rows), where the share ``missed`` of what is read again
+    misses."""
     l2 = gpu.number("l2.bandwidth_bytes_per_s")
     from_dram = work.once_bytes + missed * work.again_bytes
     through_l2 = work.once_bytes + work.again_bytes
@@ -166,14 +175,16 @@ def _roof(work: OperatorWork, gpu: Gpu, bandwidth: float, flops_per_s: float, mi
 
 
 def _misses_seen(work: OperatorWork, spent: Floats, bandwidth: float) -> Floats:
-    """The most that can have missed: the share of what is read again that DRAM could have served in the time spent."""
+    """The most that can have missed: the share of what is read again that DRAM could have served in the
+    time spent."""
     beyond = spent * bandwidth - work.once_bytes
     share = np.divide(beyond, work.again_bytes, out=np.zeros(len(work)), where=work.again_bytes > 0)
     return np.clip(share, 0.0, 1.0)
 
 
 def _usable(work: OperatorWork, gpu: Gpu) -> Floats:
-    """Share of the GPU that the grid uses where the SMs' arithmetic decides; 1 for what DRAM decides or unknown launches."""
+    """Share of the GPU that the grid uses where the SMs' arithmetic decides; 1 for what DRAM decides or
+    unknown launches."""
     share = np.ones(len(work))
     use = (work.flops > 0) & (work.blocks > 0) & (work.threads_per_block > 0)
     if use.any():

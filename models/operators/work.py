@@ -1,9 +1,11 @@
-"""Bytes and floating-point operations of an operator, from its shape and from how its kernel goes over the data.
+"""Bytes and floating-point operations of an operator, from its shape and from how its kernel goes over the
+data.
 
-No counter is needed: an element-wise kernel touches each operand once, a product of matrices does 2 m n k operations, and
-layer norm and softmax are known from PyTorch's source (2.1, ``aten/src/ATen/native/cuda``): ``vectorized_layer_norm_kernel``
-reads a row for its moments and once more to normalise it; ``cunn_SoftMaxForward`` reads a row for its maximum, for its sum and
-for the result; ``softmax_warp_forward`` keeps the row in registers, later versions' ``cunn_SoftMaxForwardSmem`` in shared memory.
+No counter is needed: an element-wise kernel touches each operand once, a product of matrices does 2 m n k
+operations, and layer norm and softmax are known from PyTorch's source (2.1, ``aten/src/ATen/native/cuda``):
+``vectorized_layer_norm_kernel`` reads a row for its moments and once more to normalise it;
+``cunn_SoftMaxForward`` reads a row for its maximum, for its sum and for the result; ``softmax_warp_forward``
+keeps the row in registers, later versions' ``cunn_SoftMaxForwardSmem`` in shared memory.
 """
 
 from __future__ import annotations
@@ -12,9 +14,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.datasets.operator_times import OPERATORS, OperatorTimes
-from hw_bench.errors import SmlabError
+from smlab.hw_bench.datasets.operator_times import OPERATORS, OperatorTimes
+from smlab.hw_bench.errors import SmlabError
 
 Floats = NDArray[np.float64]
 
@@ -23,11 +24,12 @@ Floats = NDArray[np.float64]
 class OperatorWork:
     """The work of operators; all arrays of shape ``(rows,)``.
 
-    ``flops`` are operations that the roof of FP32 bounds (0 for operators that only move data); ``once_bytes`` are read or
-    written at least once, ``again_bytes`` are read again later by the same block, after the rest of its row. ``row_bytes`` is
-    what a block reads between two touches, ``passes`` how often it goes over it, reads and writes together. ``stream_kind`` is the
-    number of operands, by which streams of unlike shares of reads are told apart. ``blocks`` and
-    ``threads_per_block`` are of the launch on the GPU that was measured, 0 where unknown.
+    ``flops`` are operations that the roof of FP32 bounds (0 for operators that only move data);
+    ``once_bytes`` are read or written at least once, ``again_bytes`` are read again later by the same block,
+    after the rest of its row. ``row_bytes`` is what a block reads between two touches, ``passes`` how often
+    it goes over it, reads and writes together. ``stream_kind`` is the number of operands, by which streams of
+    unlike shares of reads are told apart. ``blocks`` and ``threads_per_block`` are of the launch on the GPU
+    that was measured, 0 where unknown.
     """
 
     operator: NDArray[np.object_]

@@ -1,13 +1,14 @@
 """The hierarchical roofline with ceilings of each kernel's own, and a kernel's time on another GPU.
 
-Van Lanker, Taboada, Brunet and Trahay, "Predicting GPU kernel's performance on upcoming architectures", Euro-Par 2024
-(Eq. 1 to 10), and beyond it: instruction roofline, parallelism ceiling, cache capacity, launch overhead, each switchable.
+Van Lanker, Taboada, Brunet and Trahay, "Predicting GPU kernel's performance on upcoming architectures",
+Euro-Par 2024 (Eq. 1 to 10), and beyond it: instruction roofline, parallelism ceiling, cache capacity, launch
+overhead, each switchable.
 """
 
-from models.roofline.ceilings import Ceilings, ceilings
-from models.roofline.maxima import Maxima, maxima_of
-from models.roofline.projection import Projection, Switches, project
-from models.roofline.work import KernelWork
+from smlab.models.roofline.ceilings import Ceilings, ceilings
+from smlab.models.roofline.maxima import Maxima, maxima_of
+from smlab.models.roofline.projection import Projection, Switches, project
+from smlab.models.roofline.work import KernelWork
 
 __all__ = [
     "Ceilings",

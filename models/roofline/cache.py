@@ -1,21 +1,21 @@
 """What a larger or smaller L2 does to a kernel's DRAM traffic, where its working set is known.
 
-Van Lanker et al. take the traffic as it is on the source GPU and miss LULESH by 20 %, since an A100's L2 holds what a V100's
-does not. Here:
+Van Lanker et al. take the traffic as it is on the source GPU and miss LULESH by 20 %, since an A100's L2
+holds what a V100's does not. Here:
 
 - the first touch of each byte (the working set) goes to DRAM anyway;
-- of the traffic that L2 could serve beyond it, the share that misses is ``max(0, 1 - C / W)`` for a cache of C bytes and a working
-  set of W that is touched without order (uniformly);
-- what was written and is still in L2 when the kernel ends has not gone to DRAM: at most C of it. That holds for a kernel by itself,
-  as a profiler replays it with caches flushed before. Between kernels that follow each other it cancels.
+- of the traffic that L2 could serve beyond it, the share that misses is ``max(0, 1 - C / W)`` for a cache of
+  C bytes and a working set of W that is touched without order (uniformly);
+- what was written and is still in L2 when the kernel ends has not gone to DRAM: at most C of it. That holds
+  for a kernel by itself, as a profiler replays it with caches flushed before. Between kernels that follow
+  each other it cancels.
 """
 
 from __future__ import annotations
 
 import numpy as np
-
-from hw_bench.descriptions import Gpu
-from models.roofline.work import Floats, KernelWork
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.models.roofline.work import Floats, KernelWork
 
 
 def miss_share(capacity_bytes: float, working_set_bytes: Floats) -> Floats:
@@ -24,7 +24,8 @@ def miss_share(capacity_bytes: float, working_set_bytes: Floats) -> Floats:
 
 
 def target_dram_bytes(work: KernelWork, source: Gpu, target: Gpu) -> Floats:
-    """DRAM bytes on ``target`` of kernels measured on ``source``, (kernels,); as measured where the working set is not known."""
+    """DRAM bytes on ``target`` of kernels measured on ``source``, (kernels,); as measured where the
+    working set is not known."""
     through_l2, dram, working_set = work.l2_bytes, work.dram_bytes, work.working_set_bytes
     known = ~np.isnan(through_l2) & ~np.isnan(dram) & (working_set > 0)
     w = np.where(known, working_set, 1.0)

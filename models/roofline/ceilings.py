@@ -1,10 +1,10 @@
 """The ceilings of each kernel on a GPU (Eq. 1 to 8), and the least time that it can take.
 
-Two things, told apart. The *ceilings* are Van Lanker et al.'s: what a kernel with this mix of instructions, these active
-threads and this mix of hits can be expected to reach if transfers at different levels do not overlap (Eq. 6 to 8) and its
-floating-point instructions have as many active threads as all its instructions (Eq. 3). Neither must be so: a kernel can be
-faster than these. The *bounds* take neither: each resource alone, for the work that must pass it. A kernel that is faster
-than a bound is a wrong number somewhere.
+Two things, told apart. The *ceilings* are Van Lanker et al.'s: what a kernel with this mix of instructions,
+these active threads and this mix of hits can be expected to reach if transfers at different levels do not
+overlap (Eq. 6 to 8) and its floating-point instructions have as many active threads as all its instructions
+(Eq. 3). Neither must be so: a kernel can be faster than these. The *bounds* take neither: each resource
+alone, for the work that must pass it. A kernel that is faster than a bound is a wrong number somewhere.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.descriptions import Gpu
-from models.roofline import equations as eq
-from models.roofline.grid import USES, Demand, GridShare, UnderWay, grid_share, under_way, whole_gpu
-from models.roofline.maxima import Maxima, Which, maxima_of
-from models.roofline.work import (
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.models.roofline import equations as eq
+from smlab.models.roofline.grid import USES, Demand, GridShare, UnderWay, grid_share, under_way, whole_gpu
+from smlab.models.roofline.maxima import Maxima, Which, maxima_of
+from smlab.models.roofline.work import (
     PRECISIONS,
     Floats,
     KernelWork,
@@ -37,22 +36,24 @@ RESOURCES: Final = ("fp16", "fp32", "fp64", "tensor", "issue", "shared", "l1", "
 PASS_BYTES: Final = 128.0
 
 LOW_EFFICIENCY: Final = 0.6
-"""Nsight Compute's rule "Speed of Light": below 60 % of every peak a kernel is latency-bound rather than throughput-bound."""
+"""Nsight Compute's rule "Speed of Light": below 60 % of every peak a kernel is latency-bound rather than
+throughput-bound."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ceilings:
     """One row a kernel; NaN where a quantity does not exist (no FLOPs, no bytes at the level).
 
-    ``flops``, ``achieved_flops_per_s``: (kernels,). ``intensity`` in FLOP/byte, ``bandwidth_ceilings`` in bytes/s (Eq. 6 to 8)
-    and ``rooflines`` in FLOP/s (Eq. 1 with both ceilings): (kernels, 3), for L1, L2, DRAM. ``mixed_peak`` (Eq. 2) and
-    ``peak_ceiling`` (Eq. 3) in FLOP/s, of all precisions together and of the whole GPU. ``compute_s`` is the time for the
-    operations at ``peak_ceiling`` (for the instructions, where there are no FLOPs), ``level_s`` (kernels, 3) the time that each
-    roofline gives. ``grid`` is what the launch can use of the GPU, with ``seen`` under way (None without parallelism).
+    ``flops``, ``achieved_flops_per_s``: (kernels,). ``intensity`` in FLOP/byte, ``bandwidth_ceilings`` in
+    bytes/s (Eq. 6 to 8) and ``rooflines`` in FLOP/s (Eq. 1 with both ceilings): (kernels, 3), for L1, L2,
+    DRAM. ``mixed_peak`` (Eq. 2) and ``peak_ceiling`` (Eq. 3) in FLOP/s, of all precisions together and of the
+    whole GPU. ``compute_s`` is the time for the operations at ``peak_ceiling`` (for the instructions, where
+    there are no FLOPs), ``level_s`` (kernels, 3) the time that each roofline gives. ``grid`` is what the
+    launch can use of the GPU, with ``seen`` under way (None without parallelism).
 
-    ``bounds_s`` (kernels, resources) is the least time by each of `RESOURCES`; ``bound_s`` their largest, ``limiter`` whose it
-    is, ``efficiency`` bound over measured time. ``exceeds`` marks kernels faster than their bound by more than 1 %
-    (`models.roofline.violations` says what may be wrong).
+    ``bounds_s`` (kernels, resources) is the least time by each of `RESOURCES`; ``bound_s`` their largest,
+    ``limiter`` whose it is, ``efficiency`` bound over measured time. ``exceeds`` marks kernels faster than
+    their bound by more than 1 % (`smlab.models.roofline.violations` says what may be wrong).
     """
 
     work: KernelWork
@@ -90,11 +91,12 @@ def ceilings(
 ) -> Ceilings:
     """The ceilings of every kernel of ``work`` on ``gpu``.
 
-    ``maxima`` are the published ones (``"sustained"``) or the rated ones (``"spec"``; nothing should be faster). ``at_clock``
-    scales the SM's rates to the clock at which each kernel ran, where that is known. ``issue`` counts the rate at which
-    instructions are issued among the ceilings (Ding and Williams 2022). ``parallelism`` counts what the grid can use of the GPU,
-    where the launch is known, with ``seen`` under way by each warp (without it, what ``work`` shows, as measured on ``gpu``). The
-    paper has neither. Of parallelism the bounds take only SMs that never get a block.
+    ``maxima`` are the published ones (``"sustained"``) or the rated ones (``"spec"``; nothing should be
+    faster). ``at_clock`` scales the SM's rates to the clock at which each kernel ran, where that is known.
+    ``issue`` counts the rate at which instructions are issued among the ceilings (Ding and Williams 2022).
+    ``parallelism`` counts what the grid can use of the GPU, where the launch is known, with ``seen`` under
+    way by each warp (without it, what ``work`` shows, as measured on ``gpu``). The paper has neither. Of
+    parallelism the bounds take only SMs that never get a block.
     """
     top = maxima if isinstance(maxima, Maxima) else maxima_of(gpu, maxima)
     clock = np.where(np.isnan(work.clock_hz) | (not at_clock), 1.0, work.clock_hz / top.clock_hz)

@@ -32,8 +32,8 @@ def mixed_peak(
 ) -> Floats:
     """Eq. 2: the peak FLOP/s of a mix of instructions.
 
-    ``fma``, ``add`` and ``mul`` are numbers of instructions. Since each kind of instruction takes as long as any other, the
-    mean of the two peaks weighted by instructions is exact. NaN with no operation at all.
+    ``fma``, ``add`` and ``mul`` are numbers of instructions. Since each kind of instruction takes as long as
+    any other, the mean of the two peaks weighted by instructions is exact. NaN with no operation at all.
     """
     n_fma, n_add, n_mul, p_fma, p_add_mul = _floats(fma, add, mul, peak_fma, peak_add_mul)
     all_ = n_fma + n_add + n_mul
@@ -60,8 +60,9 @@ def shared_seconds(
 ) -> Floats:
     """Eq. 5: the time in shared memory, which bank conflicts stretch: ``N / N_pc x N_pc^max / BW``.
 
-    ``bytes_per_cycle`` is what the kernel's accesses get in a cycle, 128 without conflict. ``N / N_pc`` are the passes, so with
-    passes counted, ``bytes_ = passes`` and ``bytes_per_cycle = 1`` give the same. 0 where there are no bytes.
+    ``bytes_per_cycle`` is what the kernel's accesses get in a cycle, 128 without conflict. ``N / N_pc`` are
+    the passes, so with passes counted, ``bytes_ = passes`` and ``bytes_per_cycle = 1`` give the same. 0 where
+    there are no bytes.
     """
     n, each, bw, most = _floats(bytes_, bytes_per_cycle, bandwidth, most_bytes_per_cycle)
     return np.asarray(np.where(n > 0, _ratio(n, each) * _ratio(most, bw), 0.0))
@@ -72,8 +73,9 @@ def bandwidth_ceilings(
 ) -> Floats:
     """Eq. 6, 7 and 8: the bandwidths at which a kernel's data pass L1, L2 and DRAM, shape (..., 3).
 
-    Weighted harmonic means of the levels' bandwidths. ``served_bytes`` and ``seconds`` of shape (..., 3) are what L1, L2 and DRAM
-    serve and the time for it (Eq. 4); shared memory counts at L1. NaN at a level that nothing passes.
+    Weighted harmonic means of the levels' bandwidths. ``served_bytes`` and ``seconds`` of shape (..., 3) are
+    what L1, L2 and DRAM serve and the time for it (Eq. 4); shared memory counts at L1. NaN at a level that
+    nothing passes.
 
     They take it that transfers of different levels do not overlap. Where they do, a kernel can be faster.
     """
@@ -85,12 +87,14 @@ def bandwidth_ceilings(
 
 
 def projected(perf_source: ArrayLike, roofline_source: ArrayLike, roofline_target: ArrayLike) -> Floats:
-    """Eq. 9: the performance on the target, the share of its roofline that the kernel reached on the source."""
+    """Eq. 9: the performance on the target, the share of its roofline that the kernel reached on the
+    source."""
     perf, source, target = _floats(perf_source, roofline_source, roofline_target)
     return _ratio(perf, source) * target
 
 
 def operational_intensity(flops: ArrayLike, traversing_bytes: ArrayLike) -> Floats:
-    """Eq. 10: FLOPs a byte that traverses the level; infinite where no byte does, NaN where there is neither."""
+    """Eq. 10: FLOPs a byte that traverses the level; infinite where no byte does, NaN where there is
+    neither."""
     operations, bytes_ = _floats(flops, traversing_bytes)
     return _ratio(operations, bytes_)

@@ -1,8 +1,10 @@
-"""The parallelism ceiling: what of each GPU a kernel's grid can use, from its launch and what it was seen to keep under way.
+"""The parallelism ceiling: what of each GPU a kernel's grid can use, from its launch and what it was seen to
+keep under way.
 
-`models.parallelism` tells how much of a GPU a grid can use, given how many warps keep a resource busy. That depends on how
-much one warp has under way at a time (Little's law: warps x under way = rate x latency), which no counter tells. Here it is at
-least one request or one instruction, and at least what the kernel must have had under way on the GPU where it was measured.
+`smlab.models.parallelism` tells how much of a GPU a grid can use, given how many warps keep a resource busy.
+That depends on how much one warp has under way at a time (Little's law: warps x under way = rate x latency),
+which no counter tells. Here it is at least one request or one instruction, and at least what the kernel must
+have had under way on the GPU where it was measured.
 """
 
 from __future__ import annotations
@@ -14,14 +16,13 @@ from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.descriptions import Gpu
-from models.parallelism import parallelism, resident_blocks
-from models.roofline.work import PRECISIONS, Floats, KernelWork, warp_operations
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.models.parallelism import parallelism, resident_blocks
+from smlab.models.roofline.work import PRECISIONS, Floats, KernelWork, warp_operations
 
 USES: Final = ("issue", "shared", "l1", "l2", "dram")
-"""What warps keep busy, in the order of the columns of `UnderWay` and `GridShare`: the schedulers with their pipes (in
-warp-instructions), the shared memory (in passes), and the levels of memory (in bytes)."""
+"""What warps keep busy, in the order of the columns of `UnderWay` and `GridShare`: the schedulers with their
+pipes (in warp-instructions), the shared memory (in passes), and the levels of memory (in bytes)."""
 
 _BY_ALL: Final = ("l2", "dram")
 _LATENCIES: Final = {
@@ -35,12 +36,14 @@ REQUEST_BYTES: Final = 128.0
 """One 4-byte load of each lane."""
 
 SATURATED: Final = 0.9
-"""Share of a resource's maximum from which on a kernel shows nothing of how much more it could have under way."""
+"""Share of a resource's maximum from which on a kernel shows nothing of how much more it could have under
+way."""
 
 ENOUGH: Final = 1e12
 
 MOST, ROUNDS = 1e6, 20
-"""Bounds of the search for how much more must have been under way: up to so many times, in so many halvings."""
+"""Bounds of the search for how much more must have been under way: up to so many times, in so many
+halvings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +55,11 @@ class UnderWay:
 
 @dataclass(frozen=True, eq=False)
 class GridShare:
-    """What of a GPU each grid can use, above 0 to 1; all (kernels,) but ``share``. 1 where the launch is not ``known``.
+    """What of a GPU each grid can use, above 0 to 1; all (kernels,) but ``share``. 1 where the launch is not
+    ``known``.
 
-    ``share`` (kernels, uses) is by `USES`. ``busy_sms`` are the SMs that have a block at all; ``waves`` the blocks over those
-    resident at once. ``fits`` is False for a block that the GPU cannot hold.
+    ``share`` (kernels, uses) is by `USES`. ``busy_sms`` are the SMs that have a block at all; ``waves`` the
+    blocks over those resident at once. ``fits`` is False for a block that the GPU cannot hold.
     """
 
     share: Floats
@@ -71,7 +75,8 @@ class GridShare:
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """What each kernel asks of each of `USES`, (kernels, uses): the amount, and the least time for it on the whole GPU."""
+    """What each kernel asks of each of `USES`, (kernels, uses): the amount, and the least time for it on
+    the whole GPU."""
 
     amount: Floats
     seconds: Floats
@@ -88,9 +93,10 @@ def under_way(
 ) -> UnderWay:
     """What a warp of each kernel must have had under way on ``gpu``, where ``work`` was measured.
 
-    Enough for the rate of each use by itself; and so much that all transfers one after the other (Eq. 6), which ``transfers`` gives
-    (kernels,) for what the grid can use, take no longer than the kernel did. Where a resource is `SATURATED`, more under way would
-    not have shown; then it is taken to be `ENOUGH`, as a roofline takes it of every kernel.
+    Enough for the rate of each use by itself; and so much that all transfers one after the other (Eq. 6),
+    which ``transfers`` gives (kernels,) for what the grid can use, take no longer than the kernel did. Where
+    a resource is `SATURATED`, more under way would not have shown; then it is taken to be `ENOUGH`, as a
+    roofline takes it of every kernel.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         passes = work.shared_wavefronts / work.shared_ideal_wavefronts
@@ -144,9 +150,11 @@ def grid_share(work: KernelWork, gpu: Gpu, demand: Demand, seen: UnderWay) -> Gr
 
 
 def mean_latency_cycles(work: KernelWork, gpu: Gpu) -> Floats:
-    """Cycles from an instruction's issue to that of one which depends on it, mean of each kernel's instructions, (kernels,).
+    """Cycles from an instruction's issue to that of one which depends on it, mean of each kernel's
+    instructions, (kernels,).
 
-    Floating-point instructions by their pipe (`models.roofline.work.warp_operations`), all others as integer ones.
+    Floating-point instructions by their pipe (`smlab.models.roofline.work.warp_operations`), all others as
+    integer ones.
     """
     counts = warp_operations(work)
     others = np.maximum(np.nan_to_num(work.instructions) - counts.sum(axis=1), 0.0)

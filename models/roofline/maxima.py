@@ -1,4 +1,5 @@
-"""What a GPU can do at most: operations by precision, bytes by level, instructions, each with its kind and source."""
+"""What a GPU can do at most: operations by precision, bytes by level, instructions, each with its kind and
+source."""
 
 from __future__ import annotations
 
@@ -7,10 +8,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, cast
 
 import numpy as np
-
-from hw_bench.descriptions import Gpu
-from hw_bench.errors import SmlabError
-from hw_bench.profiles.kernel_work import LEVELS, PRECISIONS, Floats
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles.kernel_work import LEVELS, PRECISIONS, Floats
 
 Which = Literal["sustained", "spec"]
 WHICH: Final = ("sustained", "spec")
@@ -18,10 +18,12 @@ WHICH: Final = ("sustained", "spec")
 
 @dataclass(frozen=True, eq=False)
 class Maxima:
-    """A GPU's maxima, ``which`` of them. FLOP/s of the scalar pipes, shape (3,), in the order of `PRECISIONS`.
+    """A GPU's maxima, ``which`` of them. FLOP/s of the scalar pipes, shape (3,), in the order of
+    `PRECISIONS`.
 
-    ``tensor_flops_per_s`` is 0 for a GPU without tensor cores. ``bandwidth`` in bytes/s is of shape (3,), in the order of
-    `LEVELS`. ``issue_per_s`` are warp-instructions. ``origin`` tells for each maximum its kind and source.
+    ``tensor_flops_per_s`` is 0 for a GPU without tensor cores. ``bandwidth`` in bytes/s is of shape (3,), in
+    the order of `LEVELS`. ``issue_per_s`` are warp-instructions. ``origin`` tells for each maximum its kind
+    and source.
     """
 
     gpu: Gpu
@@ -39,9 +41,10 @@ class Maxima:
 def maxima_of(gpu: Gpu, which: Which = "sustained") -> Maxima:
     """``sustained``: what benchmarks reached; ``spec``: what nothing can exceed, at the description's clock.
 
-    Sustained FLOP/s other than FP64's are not published for these GPUs: they are the rated ones times the share of the rated FP64
-    peak that was reached, as Van Lanker et al. (section 4.1) assume for GPUs that they cannot measure. A spec peak is the higher
-    of the maker's, which is rounded, and of the pipes' width times the clock.
+    Sustained FLOP/s other than FP64's are not published for these GPUs: they are the rated ones times the
+    share of the rated FP64 peak that was reached, as Van Lanker et al. (section 4.1) assume for GPUs that
+    they cannot measure. A spec peak is the higher of the maker's, which is rounded, and of the pipes' width
+    times the clock.
     """
     checked_maxima(which)
     number = gpu.number

@@ -1,8 +1,10 @@
-"""A kernel's time on another GPU, as an interval (Eq. 9 and 10), and what the published method leaves out, each switchable.
+"""A kernel's time on another GPU, as an interval (Eq. 9 and 10), and what the published method leaves out,
+each switchable.
 
-Eq. 9 takes the share of its roofline that a kernel reached on the source, for each level of memory, and gives it the same share of
-its roofline on the target. Since a roofline of operations F and time T is F / T, the time on the target is ``t_source x T_target /
-T_source``, which has a meaning with no floating-point operation as well. The levels' times are the interval.
+Eq. 9 takes the share of its roofline that a kernel reached on the source, for each level of memory, and gives
+it the same share of its roofline on the target. Since a roofline of operations F and time T is F / T, the
+time on the target is ``t_source x T_target / T_source``, which has a meaning with no floating-point operation
+as well. The levels' times are the interval.
 """
 
 from __future__ import annotations
@@ -11,29 +13,30 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.descriptions import Gpu
-from hw_bench.errors import SmlabError
-from hw_bench.profiles.kernel_work import add_flag, object_array
-from models.roofline.cache import target_dram_bytes
-from models.roofline.ceilings import LOW_EFFICIENCY, RESOURCES, Ceilings, ceilings
-from models.roofline.grid import GridShare
-from models.roofline.maxima import Maxima, Which, maxima_of
-from models.roofline.work import LEVELS, Floats, KernelWork
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles.kernel_work import add_flag, object_array
+from smlab.models.roofline.cache import target_dram_bytes
+from smlab.models.roofline.ceilings import LOW_EFFICIENCY, RESOURCES, Ceilings, ceilings
+from smlab.models.roofline.grid import GridShare
+from smlab.models.roofline.maxima import Maxima, Which, maxima_of
+from smlab.models.roofline.work import LEVELS, Floats, KernelWork
 
 
 @dataclass(frozen=True)
 class Switches:
     """What is taken into account.
 
-    ``maxima``: published (``sustained``) or rated (``spec``) ones. ``parallelism``: what the grid can use of each GPU.
-    ``cache``: L2's capacity, where the working set is known. ``launch_overhead``: a part of the time that no ceiling scales.
-    ``issue``: the rate of instructions. `PAPER` has none of them.
+    ``maxima``: published (``sustained``) or rated (``spec``) ones. ``parallelism``: what the grid can use of
+    each GPU. ``cache``: L2's capacity, where the working set is known. ``launch_overhead``: a part of the
+    time that no ceiling scales. ``issue``: the rate of instructions. `PAPER` has none of them.
 
-    ``latency``, off by default: in kernels that are far from every ceiling, the time that no ceiling explains scales with latency
-    and rounds of blocks rather than with the ceiling. With ``parallelism`` on, it gained nothing on simulated kernels.
+    ``latency``, off by default: in kernels that are far from every ceiling, the time that no ceiling explains
+    scales with latency and rounds of blocks rather than with the ceiling. With ``parallelism`` on, it gained
+    nothing on simulated kernels.
 
-    ``overhead_s`` is the launch overhead of both GPUs; without it, that of the descriptions, or 0 where they have none.
+    ``overhead_s`` is the launch overhead of both GPUs; without it, that of the descriptions, or 0 where they
+    have none.
     """
 
     maxima: Which = "sustained"
@@ -55,11 +58,12 @@ PAPER = Switches(parallelism=False, cache=False, launch_overhead=False, issue=Fa
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """Times on the target in seconds, one row a kernel that can be projected; arrays (kernels,), ``level_s`` (kernels, 3).
+    """Times on the target in seconds, one row a kernel that can be projected; arrays (kernels,), ``level_s``
+    (kernels, 3).
 
-    ``level_s`` is by level (L1, L2, DRAM), NaN at one that was not counted; ``low_s`` and ``high_s`` are its ends, ``mid_s`` the
-    middle between them. ``limiter`` is the resource that takes longest on the target. ``index`` is the row in the work that
-    was given; ``skipped`` are (row, reason) of the others.
+    ``level_s`` is by level (L1, L2, DRAM), NaN at one that was not counted; ``low_s`` and ``high_s`` are its
+    ends, ``mid_s`` the middle between them. ``limiter`` is the resource that takes longest on the target.
+    ``index`` is the row in the work that was given; ``skipped`` are (row, reason) of the others.
     """
 
     kernel: NDArray[np.object_]
@@ -90,8 +94,9 @@ def project(
 ) -> Projection:
     """The times of the kernels of ``work``, measured on ``source``, on ``target``.
 
-    ``target_work`` is what the kernels do there, where it is known to differ (from machine code: `models.roofline_from_sass`); its
-    times do not matter. Maxima may be given where they are not the descriptions'.
+    ``target_work`` is what the kernels do there, where it is known to differ (from machine code:
+    `smlab.models.roofline_from_sass`); its times do not matter. Maxima may be given where they are not the
+    descriptions'.
     """
     on = switches or Switches()
     there = work if target_work is None else target_work
@@ -189,7 +194,8 @@ def overhead_s(gpu: Gpu, switches: Switches) -> float:
 
 
 def _latency_ratio(here: Ceilings, far: Ceilings, source: Gpu, target: Gpu) -> Floats:
-    """How much longer what is neither operations nor transfers takes: latency, and the rounds in which blocks come."""
+    """How much longer what is neither operations nor transfers takes: latency, and the rounds in which
+    blocks come."""
     names = {"l1": "l1.latency_cycles", "l2": "l2.latency_cycles", "dram": "dram.latency_cycles"}
     names |= {"shared": "shared.load_latency_cycles", "fp16": "pipe.fp16.latency_cycles"}
     names |= {"fp64": "pipe.fp64.latency_cycles"}

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-
-from models.roofline.ceilings import RESOURCES, TOLERANCE, Ceilings
-from models.roofline.maxima import Maxima
-from models.roofline.work import LEVELS
+from smlab.models.roofline.ceilings import RESOURCES, TOLERANCE, Ceilings
+from smlab.models.roofline.maxima import Maxima
+from smlab.models.roofline.work import LEVELS
 
 UNEXPLAINED: Final = "not explained: a wrong counter, or a wrong constant of the GPU"
 
@@ -30,8 +29,8 @@ class Violation:
 def bound_violations(found: Ceilings, rated: Maxima | None = None) -> list[Violation]:
     """Kernels faster than a bound (each resource alone), one entry for the worst resource of each.
 
-    ``rated`` are the maxima that nothing should exceed; with it, a kernel that only exceeds what a benchmark reached is
-    told apart from one that exceeds the rating.
+    ``rated`` are the maxima that nothing should exceed; with it, a kernel that only exceeds what a benchmark
+    reached is told apart from one that exceeds the rating.
     """
     violations = []
     for i in np.flatnonzero(found.exceeds).tolist():
@@ -42,7 +41,8 @@ def bound_violations(found: Ceilings, rated: Maxima | None = None) -> list[Viola
 
 
 def ceiling_violations(found: Ceilings) -> list[Violation]:
-    """Kernels faster than a roofline with the paper's ceilings allows (Eq. 1, 3 and 6 to 8), though not than any bound."""
+    """Kernels faster than a roofline with the paper's ceilings allows (Eq. 1, 3 and 6 to 8), though not
+    than any bound."""
     worst = np.nanmax(np.where(np.isnan(found.level_s), -np.inf, found.level_s), axis=1)
     worst = np.maximum(worst, found.compute_s)
     broken = (worst > found.work.seconds * (1 + TOLERANCE)) & ~found.exceeds
@@ -52,7 +52,8 @@ def ceiling_violations(found: Ceilings) -> list[Violation]:
             name, reason = (
                 "compute",
                 (
-                    "floating-point instructions had more active threads than the mean of all instructions (Eq. 3)"
+                    "floating-point instructions had more active threads than the mean of all instructions "
+                    "(Eq. 3)"
                 ),
             )
             if found.grid.of("issue")[i] < 1:
@@ -64,7 +65,8 @@ def ceiling_violations(found: Ceilings) -> list[Violation]:
             reason = "transfers at several levels overlapped (Eq. 6 to 8 add up their times)"
             if found.work.l2_bytes[i] > (1 + TOLERANCE) * found.work.l1_bytes[i]:
                 reason = (
-                    "counter definition: L2 counted more bytes than passed L1, fills and write-backs among them, and Eq. 6 "
+                    "counter definition: L2 counted more bytes than passed L1, fills and write-backs among "
+                    "them, and Eq. 6 "
                     "takes what did not come from DRAM for hits"
                 )
         violations.append(_violation(found, i, name, float(worst[i]), reason))
@@ -83,12 +85,16 @@ def _reason(found: Ceilings, i: int, resource: str, rated: Maxima | None) -> str
     implied = float(work.dram_peak_bytes_per_s[i])
     if resource == "dram" and implied > (1 + TOLERANCE) * float(gpu.number("dram.bandwidth_bytes_per_s")):
         return (
-            f"another card: the profile's own percentage of peak implies a DRAM of at least {implied / 1e9:,.0f} GB/s, and "
+            f"another card: the profile's own percentage of peak implies a DRAM of at least "
+            f"{implied / 1e9:,.0f} GB/s, and "
             f"{gpu.name} has {float(gpu.number('dram.bandwidth_bytes_per_s')) / 1e9:,.0f}"
         )
     clock = float(work.clock_hz[i])
     if resource not in ("l2", "dram") and clock > found.maxima.clock_hz * (1 + TOLERANCE):
-        return f"clock: it ran at {clock / 1e6:,.0f} MHz, the ceiling is for {found.maxima.clock_hz / 1e6:,.0f} MHz"
+        return (
+            f"clock: it ran at {clock / 1e6:,.0f} MHz, the ceiling is for "
+            f"{found.maxima.clock_hz / 1e6:,.0f} MHz"
+        )
     if rated is not None and found.maxima.which == "sustained":
         least = _least(rated, found, i, resource)
         if least <= float(work.seconds[i]) * (1 + TOLERANCE):
@@ -97,7 +103,8 @@ def _reason(found: Ceilings, i: int, resource: str, rated: Maxima | None) -> str
             )
     if resource == "l2":
         return (
-            "counter definition: lts__t_bytes counts write-backs and fills, which do not pass the port to the SMs "
+            "counter definition: lts__t_bytes counts write-backs and fills, which do not pass the port to "
+            "the SMs "
             "where the bandwidth was measured"
         )
     if resource == "tensor":

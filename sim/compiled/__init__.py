@@ -1,10 +1,11 @@
-"""The compiled engine: the semantics of SEMANTICS.md in Numba, event for event what the reference does, and fast.
+"""The compiled engine: the semantics of SEMANTICS.md in Numba, event for event what the reference does, and
+fast.
 
-`layout` says how the state lies in memory, `issue` is the innermost loop, `warps` what happens to a warp between its
-issues, `memory` L1 to DRAM, `gpu` how SMs advance together; `prepare`, `engine` and `collect` are the Python around them,
-`table` computes service tables in bulk, `jit` holds what is to be known about Numba.
+`layout` says how the state lies in memory, `issue` is the innermost loop, `warps` what happens to a warp
+between its issues, `memory` L1 to DRAM, `gpu` how SMs advance together; `prepare`, `engine` and `collect` are
+the Python around them, `table` computes service tables in bulk, `jit` holds what is to be known about Numba.
 """
 
-from sim.compiled.engine import run
+from smlab.sim.compiled.engine import run
 
 __all__ = ["run"]

@@ -7,13 +7,21 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-
-from sim.compiled import layout
-from sim.compiled.prepare import Memory
-from sim.launch import launch_of
-from sim.lowering import LoweredKernel
-from sim.reference.record import Record
-from sim.result import BlockTable, IssueTrace, JobTrace, MemoryTruth, SimResult, SmTruth, SpanTrace, WarpTable
+from smlab.sim.compiled import layout
+from smlab.sim.compiled.prepare import Memory
+from smlab.sim.launch import launch_of
+from smlab.sim.lowering import LoweredKernel
+from smlab.sim.reference.record import Record
+from smlab.sim.result import (
+    BlockTable,
+    IssueTrace,
+    JobTrace,
+    MemoryTruth,
+    SimResult,
+    SmTruth,
+    SpanTrace,
+    WarpTable,
+)
 
 Table = NDArray[np.int64]
 
@@ -112,7 +120,8 @@ def _issues(table: Table) -> IssueTrace:
 
 
 def _spans(table: Table) -> SpanTrace:
-    """The spans by warp. Each warp's are in order already, so this is one stable sort, fast for small numbers."""
+    """The spans by warp. Each warp's are in order already, so this is one stable sort, fast for small
+    numbers."""
     warps = table[:, 1]
     few = len(warps) and int(warps.max()) < 1 << 16
     order = np.argsort(warps.astype(np.uint16) if few else warps, kind="stable")

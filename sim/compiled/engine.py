@@ -6,17 +6,16 @@ import itertools
 import time
 
 import numpy as np
-
-from hw_bench.errors import SmlabError
-from sim.compiled import layout
-from sim.compiled.collect import collect
-from sim.compiled.gpu import advance, begin
-from sim.compiled.prepare import Memory, make_rows, prepare
-from sim.compiled.threads import Stopped, in_threads, processors
-from sim.lowering import LoweredKernel
-from sim.reference.gpu import Progress
-from sim.reference.record import Record
-from sim.result import SimResult
+from smlab.hw_bench.errors import SmlabError
+from smlab.sim.compiled import layout
+from smlab.sim.compiled.collect import collect
+from smlab.sim.compiled.gpu import advance, begin
+from smlab.sim.compiled.prepare import Memory, make_rows, prepare
+from smlab.sim.compiled.threads import Stopped, in_threads, processors
+from smlab.sim.lowering import LoweredKernel
+from smlab.sim.reference.gpu import Progress
+from smlab.sim.reference.record import Record
+from smlab.sim.result import SimResult
 
 SLICE = 1 << 19
 """Steps (cycles of an SM in which something happens) between two returns to Python; well below a second."""
@@ -33,9 +32,10 @@ def run(
     *,
     threads: int | None = None,
 ) -> SimResult:
-    """Simulate a lowered kernel to its end; the result is that of `sim.reference.run`.
+    """Simulate a lowered kernel to its end; the result is that of `smlab.sim.reference.run`.
 
-    SMs that share nothing run on several ``threads`` (as many as there are processors), with the same result as on one.
+    SMs that share nothing run on several ``threads`` (as many as there are processors), with the same result
+    as on one.
     """
     begun = time.perf_counter()
     kernel = lowered.kernel
@@ -73,7 +73,8 @@ class Part:
         self.high = high
 
     def split(self, count: int) -> list[Part]:
-        """Hand out the blocks and divide the SMs, so that each part has its own counters and tables for records."""
+        """Hand out the blocks and divide the SMs, so that each part has its own counters and tables for
+        records."""
         while advance(self.memory.address, self.low, self.high, 0) == layout.CROWDED:
             grow(self.memory)
         bounds = [self.low + (self.high - self.low) * n // count for n in range(count + 1)]
@@ -88,7 +89,8 @@ class Part:
         return parts
 
     def run(self, progress: Progress | None = None, stopped: Stopped = lambda: False) -> None:
-        """Run to the end, or as far as it goes. Python gets its turn now and then, so that Ctrl-C is heard."""
+        """Run to the end, or as far as it goes. Python gets its turn now and then, so that Ctrl-C is
+        heard."""
         memory = self.memory
         while True:
             status = int(advance(memory.address, self.low, self.high, SLICE))

@@ -1,17 +1,17 @@
 """The whole GPU: which SM runs how far, who gets the next block, and when L2 serves.
 
-SMs run one after the other, each as far as nothing that another does can reach it. There are two such things. Blocks: while
-some wait, an SM stops when it retires one, and the SM that stopped first is served first. Global memory: a request that
-reaches L2 in cycle t is answered after t + the time of the way back, so all SMs may run through a window of that length
-before the requests that they sent in it are served, in the order of their arrival. The result is that of running all SMs
-cycle by cycle.
+SMs run one after the other, each as far as nothing that another does can reach it. There are two such things.
+Blocks: while some wait, an SM stops when it retires one, and the SM that stopped first is served first.
+Global memory: a request that reaches L2 in cycle t is answered after t + the time of the way back, so all SMs
+may run through a window of that length before the requests that they sent in it are served, in the order of
+their arrival. The result is that of running all SMs cycle by cycle.
 """
 
 from __future__ import annotations
 
-from sim.compiled.issue import issue_stage
-from sim.compiled.jit import access_at, entry, heap_at, helper, scheduler_at, sm_at, state_at
-from sim.compiled.layout import (
+from smlab.sim.compiled.issue import issue_stage
+from smlab.sim.compiled.jit import access_at, entry, heap_at, helper, scheduler_at, sm_at, state_at
+from smlab.sim.compiled.layout import (
     ALL,
     CROWDED,
     DONE,
@@ -24,8 +24,8 @@ from sim.compiled.layout import (
     State,
     Word,
 )
-from sim.compiled.memory import deliver, hold, serve_l1, serve_l2
-from sim.compiled.warps import launch, retire
+from smlab.sim.compiled.memory import deliver, hold, serve_l1, serve_l2
+from smlab.sim.compiled.warps import launch, retire
 
 
 @helper
@@ -65,7 +65,8 @@ def crowded(st: State) -> Word:
 
 @helper
 def run_sm(st: State, i: int, until: int) -> int:
-    """Run SM ``i`` up to the last cycle before ``until``, or to its next retirement while blocks wait for room."""
+    """Run SM ``i`` up to the last cycle before ``until``, or to its next retirement while blocks wait for
+    room."""
     sm = sm_at(st, i)
     while True:
         now = min(sm.next_look, sm.next_serve, sm.next_retire)
@@ -89,7 +90,8 @@ def run_sm(st: State, i: int, until: int) -> int:
 
 @helper
 def dispatch(st: State, low: int, high: int, now: int) -> int:
-    """Blocks retire on the SMs that stopped in this cycle; blocks that wait go to the one with the fewest, in order."""
+    """Blocks retire on the SMs that stopped in this cycle; blocks that wait go to the one with the fewest,
+    in order."""
     for i in range(low, high):
         if sm_at(st, i).stopped == now + 1 and sm_at(st, i).next_retire == now:
             retire(st, i, now)
@@ -111,7 +113,8 @@ def dispatch(st: State, low: int, high: int, now: int) -> int:
 
 @helper
 def turn_window(st: State, low: int, high: int) -> int:
-    """All SMs are through the window: serve the requests of this one, open the next where something happens."""
+    """All SMs are through the window: serve the requests of this one, open the next where something
+    happens."""
     while st.requests != 0 and access_at(st, heap_at(st, 0).value).when < st.window_end:
         if crowded(st):
             return CROWDED
@@ -134,7 +137,8 @@ def turn_window(st: State, low: int, high: int) -> int:
 
 @helper
 def run(st: State, low: int, high: int) -> int:
-    """Run the SMs from ``low`` up to ``high`` until they are done or there is a reason to go back to Python."""
+    """Run the SMs from ``low`` up to ``high`` until they are done or there is a reason to go back to
+    Python."""
     while True:
         until = min(st.window_end, st.limit + 1)
         stop = NEVER

@@ -5,7 +5,7 @@ This is the innermost loop of the simulator. It looks at groups of warps, never 
 
 from __future__ import annotations
 
-from sim.compiled.jit import (
+from smlab.sim.compiled.jit import (
     access_at,
     executions_at,
     group_at,
@@ -25,7 +25,7 @@ from sim.compiled.jit import (
     until_at,
     warp_at,
 )
-from sim.compiled.layout import (
+from smlab.sim.compiled.layout import (
     ALL,
     ATOMIC,
     ATOMICS,
@@ -44,8 +44,8 @@ from sim.compiled.layout import (
     State,
     Word,
 )
-from sim.compiled.memory import request
-from sim.compiled.warps import arrive, emit, leave, proceed, step, wake_up
+from smlab.sim.compiled.memory import request
+from smlab.sim.compiled.warps import arrive, emit, leave, proceed, step, wake_up
 
 TICK_BITS = 20
 FRACTION = (1 << TICK_BITS) - 1
@@ -122,7 +122,8 @@ def choose(st: State, i: int, s: int, eligible: int) -> Word:
 
 @helper
 def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> None:
-    """Scheduler ``s`` selects the warp at ``position``: settle how it waited, and send its instruction where it belongs."""
+    """Scheduler ``s`` selects the warp at ``position``: settle how it waited, and send its instruction
+    where it belongs."""
     sm = sm_at(st, i)
     k = i * st.schedulers + s
     w = i * st.max_warps + position * st.schedulers + s
@@ -172,7 +173,8 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
 
 @helper
 def value(st: State, w: int, row: int, constant: int, table: int, times: int, slot: int) -> Word:
-    """The passes, work or time of the coming execution of an instruction: constant, or read from its random table."""
+    """The passes, work or time of the coming execution of an instruction: constant, or read from its
+    random table."""
     if table == 0:
         return constant
     return read_at(table, row * times + executions_at(st, w * st.slots + slot).value)
@@ -205,7 +207,8 @@ def throttle(st: State, i: int, s: int, resource: int, reason: int, begin: int, 
 
 @helper
 def occupy(st: State, i: int, s: int, first: int, resource: int, reason: int, now: int, free: int) -> None:
-    """Scheduler ``s`` took what all share; those whose turn in this cycle is still to come find it taken already."""
+    """Scheduler ``s`` took what all share; those whose turn in this cycle is still to come find it taken
+    already."""
     count = st.schedulers
     passed = s - first if s >= first else s - first + count
     other = first
@@ -218,7 +221,8 @@ def occupy(st: State, i: int, s: int, first: int, resource: int, reason: int, no
 
 @helper
 def enqueue(st: State, i: int, s: int, first: int, w: int, now: int) -> None:
-    """Issue a job into its queue. Its service, and when the queue has room again, follow from the jobs before it."""
+    """Issue a job into its queue. Its service, and when the queue has room again, follow from the jobs
+    before it."""
     sm, warp = sm_at(st, i), warp_at(st, w)
     op = op_at(st, warp.pc)
     number = op.unit - FIRST_QUEUED

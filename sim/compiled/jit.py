@@ -1,8 +1,9 @@
-"""How this package uses Numba: two decorators, a few intrinsics, and a cache that knows all of the package's files.
+"""How this package uses Numba: two decorators, a few intrinsics, and a cache that knows all of the package's
+files.
 
-Only the functions that Python calls are cached (`entry`); what they call (`helper`) is compiled into them. Numba's cache
-compares an entry with the date of its own file alone, and would miss a change in a helper's file or in a constant; here
-it compares with the text of every file that the machine code depends on.
+Only the functions that Python calls are cached (`entry`); what they call (`helper`) is compiled into them.
+Numba's cache compares an entry with the date of its own file alone, and would miss a change in a helper's
+file or in a constant; here it compares with the text of every file that the machine code depends on.
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ from llvmlite import ir
 from numba import extending, njit, types
 from numba.core import cgutils
 from numba.np.numpy_support import from_dtype
-
-from sim.compiled.layout import STATE, TABLES
+from smlab.sim.compiled.layout import STATE, TABLES
 
 F = TypeVar("F", bound=Callable[..., Any])
 intrinsic: Any = extending.intrinsic  # the type checker takes their Python arguments for those of a call
@@ -27,7 +27,8 @@ _WORD = ir.IntType(64)
 
 
 def _stamp() -> str:
-    """A digest of all source that ends up in machine code: this package and the constants that it takes from `sim`."""
+    """A digest of all source that ends up in machine code: this package and the constants that it takes
+    from `sim`."""
     digest = hashlib.sha256()
     for file in (*sorted(_HERE.glob("*.py")), _HERE.parent / "instructions.py", _HERE.parent / "machine.py"):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
@@ -66,7 +67,8 @@ def lowest_bit(typing_context: Any, mask: Any) -> Any:
 
 @intrinsic
 def read_at(typing_context: Any, address: Any, index: Any) -> Any:
-    """Element ``index`` of the int64 array that begins at ``address``: random tables are read where lowering put them."""
+    """Element ``index`` of the int64 array that begins at ``address``: random tables are read where
+    lowering put them."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = builder.inttoptr(arguments[0], _WORD.as_pointer())
@@ -99,8 +101,8 @@ def clear(typing_context: Any, address: Any, size: Any) -> Any:
 
 
 def records(table: str) -> Any:
-    """A function (state, number) -> record that reaches into a table of `layout.TABLES`; a pointer, neither copied nor
-    counted."""
+    """A function (state, number) -> record that reaches into a table of `layout.TABLES`; a pointer, neither
+    copied nor counted."""
     record = TABLES[table]
     offset = STATE.fields[f"{table}_table"][1]  # type: ignore[index]
 

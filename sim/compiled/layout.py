@@ -1,14 +1,16 @@
-"""Where the compiled engine keeps its state: tables of records of int64, made once and never grown while it runs.
+"""Where the compiled engine keeps its state: tables of records of int64, made once and never grown while it
+runs.
 
-The records are what C would call structs, and one of them, the `STATE`, holds the addresses of all tables: compiled
-functions hand each other this one pointer instead of dozens of arrays. Records are reached by number: warp
-``sm * max_warps + slot``, scheduler ``sm * schedulers + index``, group ``scheduler * resources + resource``, queue
-``sm * 3 + number``, server ``sm * servers + number``: one for each queue, and behind those the atomic unit's further pipes.
+The records are what C would call structs, and one of them, the `STATE`, holds the addresses of all tables:
+compiled functions hand each other this one pointer instead of dozens of arrays. Records are reached by
+number: warp ``sm * max_warps + slot``, scheduler ``sm * schedulers + index``, group ``scheduler * resources +
+resource``, queue ``sm * 3 + number``, server ``sm * servers + number``: one for each queue, and behind those
+the atomic unit's further pipes.
 
-A *resource* is what an instruction needs besides its operands: an arithmetic pipe, a place in a queue, or nothing. The
-warps of a scheduler that need nothing but the same resource form a *group*. All of a group are eligible in the same cycles,
-so nobody looks at its warps one by one: the group adds up the cycles in which its resource was not free (``throttled``),
-and a warp that leaves it takes the difference since it came.
+A *resource* is what an instruction needs besides its operands: an arithmetic pipe, a place in a queue, or
+nothing. The warps of a scheduler that need nothing but the same resource form a *group*. All of a group are
+eligible in the same cycles, so nobody looks at its warps one by one: the group adds up the cycles in which
+its resource was not free (``throttled``), and a warp that leaves it takes the difference since it came.
 """
 
 from __future__ import annotations
@@ -16,8 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
-from sim.instructions import Reason, Unit
+from smlab.sim.instructions import Reason, Unit
 
 State = Any
 Record = Any
@@ -72,7 +73,8 @@ def _record(fields: str) -> np.dtype[Any]:
 CELL = _record("value")
 
 _CONSTANTS = (
-    "sms schedulers policy max_warps launch_cycles barrier_cycles blocks places role_rows blocks_per_sm resources slots"
+    "sms schedulers policy max_warps launch_cycles barrier_cycles blocks places role_rows blocks_per_sm "
+    "resources slots"
     " held_base held_bytes"
     " depth keep limit shared_entries atomic_entries global_entries entries servers uses_memory"
     " line_bytes line_shift sector_bytes sector_shift line_sectors l1_line_ticks l1_tail port_ticks"
@@ -85,50 +87,57 @@ _PROGRESS = (
 _ROOM = "job_rows issue_rows span_rows accesses arena arena_bytes"
 
 OP = _record(
-    "kind slot unit resource wide reason lanes watched passes passes_at work work_at times interval latency cas store"
+    "kind slot unit resource wide reason lanes watched passes passes_at work work_at times interval latency "
+    "cas store"
     " cls after_begin after_end count start base warp_stride iteration_stride lane_stride addresses_at"
 )
-"""An item of code. ``watched`` says that a later instruction needs the result; ``..._at`` is the address of a random table
-with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to loops."""
+"""An item of code. ``watched`` says that a later instruction needs the result; ``..._at`` is the address of a
+random table with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to loops."""
 
 NEED = _record("slot reason")
 """A result that an instruction needs, and what a warp waits with for it."""
 
 SM = _record(
-    "next_look next_serve next_retire stopped first_scheduler resident_blocks launched_warps retiring jobs instructions"
-    " resident_area active_cycles active_since atomic_jobs cas_jobs atomic_area cas_area atomic_busy atomic_until"
+    "next_look next_serve next_retire stopped first_scheduler resident_blocks launched_warps retiring jobs "
+    "instructions"
+    " resident_area active_cycles active_since atomic_jobs cas_jobs atomic_area cas_area atomic_busy "
+    "atomic_until"
     " lanes passes atomic_occupied shared_occupied port_free serve_head serve_tail fill_head fill_tail"
     " load_passes store_passes store_sectors"
 )
 """``stopped`` is the cycle + 1 in which it waits for blocks to be handed out, or 0."""
 
 SCHEDULER = _record("next_look next_wake blocked residents shuffled last_position last_age unused")
-"""``blocked`` has a bit for each warp with a timer, ``next_wake`` the first of these; ``last_age`` is 0 before the first
-issue and the age plus 1 of the warp issued last afterwards; ``shuffled`` says that ages may not rise with the slots."""
+"""``blocked`` has a bit for each warp with a timer, ``next_wake`` the first of these; ``last_age`` is 0
+before the first issue and the age plus 1 of the warp issued last afterwards; ``shuffled`` says that ages may
+not rise with the slots."""
 
 GROUP = _record("mask free throttled unused")
 QUEUE = _record("place")
 SERVER = _record("end carry")
 WARP = _record(
-    "age block row pc depth state wake resource entered mark since launch last_completion unresolved waiting_since span"
+    "age block row pc depth state wake resource entered mark since launch last_completion unresolved "
+    "waiting_since span"
     " missed missed_sequence"
 )
-"""``block`` is its block's number + 1, or 0 in a free slot; ``entered`` and ``mark`` are when it joined its group and how
-long that had been throttled then; ``since`` and ``span`` where its recorded spans end and the number + 1 of the last one;
-``unresolved`` its jobs in flight whose completion is not known yet; ``waiting_since`` when the state that it is in began,
-unless that is READY; ``missed`` and ``missed_sequence`` the number + 1 and the sequence of its last load that went to L2."""
+"""``block`` is its block's number + 1, or 0 in a free slot; ``entered`` and ``mark`` are when it joined its
+group and how long that had been throttled then; ``since`` and ``span`` where its recorded spans end and the
+number + 1 of the last one; ``unresolved`` its jobs in flight whose completion is not known yet;
+``waiting_since`` when the state that it is in began, unless that is READY; ``missed`` and ``missed_sequence``
+the number + 1 and the sequence of its last load that went to L2."""
 
 BLOCK = _record("sm launch retire executing unfinished arrived last_exit unused")
 LOAD, STORE, REDUCE = 0, 1, 2
 ACCESS = _record("next warp op row sm sequence when rank store lines sectors due followers unused")
-"""A global access in flight; ``store`` is LOAD, STORE or REDUCE. ``when`` and ``rank`` order it in the heap that it is in.
-``due`` is when it will complete once L2 has served it, or 0; ``followers`` begins the list of those that wait for it, as
-numbers + 1. ``sequence`` is -1 in a free record."""
+"""A global access in flight; ``store`` is LOAD, STORE or REDUCE. ``when`` and ``rank`` order it in the heap
+that it is in. ``due`` is when it will complete once L2 has served it, or 0; ``followers`` begins the list of
+those that wait for it, as numbers + 1. ``sequence`` is -1 in a free record."""
 
 CACHE = _record("first_line first_set first_bucket sets ways buckets hits misses")
 CACHE_SET = _record("oldest newest used")
 LINE = _record("tag valid dirty chain older newer")
-"""Caches 0, 1, ... are the SMs' L1s, the last is L2. Lines and heads of lists are given as number + 1 in the whole table."""
+"""Caches 0, 1, ... are the SMs' L1s, the last is L2. Lines and heads of lists are given as number + 1 in
+the whole table."""
 
 POINT = _record("jobs code cas blocks places blocks_per_sm begin end")
 """A point of a service table: what is run, and between which two cycles it is timed."""
@@ -148,7 +157,7 @@ TABLES: dict[str, np.dtype[Any]] = {
     "group": GROUP,
     "queue": QUEUE,
     "server": SERVER,
-    "ring": CELL,  # the latest ends of service in each queue, as many as it has entries, in order from its place on
+    "ring": CELL,  # the latest ends of service in each queue, one an entry, in order from its place on
     "warp": WARP,
     "block": BLOCK,
     "retiring": CELL,  # blocks that are finished or know when they will be, a few for each SM
@@ -174,7 +183,7 @@ TABLES: dict[str, np.dtype[Any]] = {
 """The kinds of records, by the name of their table."""
 
 STATE = _record(f"{_CONSTANTS} {_PROGRESS} {_ROOM} " + " ".join(f"{name}_table" for name in TABLES))
-"""The root of a run's state: constants of machine and kernel, what there is once, and the address of each table. ``limit``
-is the last cycle that may be simulated; ``steps_left`` counts down to the next return to Python; the fields named after
-kinds of rows say how many there is room for, ``..._kept`` how many there are; ``arena`` is the address of the tables that
-begin as zeros."""
+"""The root of a run's state: constants of machine and kernel, what there is once, and the address of each
+table. ``limit`` is the last cycle that may be simulated; ``steps_left`` counts down to the next return to
+Python; the fields named after kinds of rows say how many there is room for, ``..._kept`` how many there are;
+``arena`` is the address of the tables that begin as zeros."""

@@ -5,7 +5,7 @@ L1 and L2 are hash tables of lines with a list by use for each set, since a set 
 
 from __future__ import annotations
 
-from sim.compiled.jit import (
+from smlab.sim.compiled.jit import (
     access_at,
     bucket_at,
     cache_at,
@@ -21,8 +21,8 @@ from sim.compiled.jit import (
     sm_at,
     warp_at,
 )
-from sim.compiled.layout import LOAD, MAX_LANES, NEVER, STORE, Record, State, Word
-from sim.compiled.warps import resolve
+from smlab.sim.compiled.layout import LOAD, MAX_LANES, NEVER, STORE, Record, State, Word
+from smlab.sim.compiled.warps import resolve
 
 TICK_BITS = 20
 SPREAD = 0x61C8864680B583EB  # an odd number with its bits well mixed, to hash line addresses
@@ -91,7 +91,8 @@ def set_of(cache: Record, tag: int) -> Word:
 
 @helper
 def find(st: State, c: int, tag: int) -> Word:
-    """The number + 1 of a line of cache ``c``, which becomes its set's most recently used one; 0 if it is not there."""
+    """The number + 1 of a line of cache ``c``, which becomes its set's most recently used one; 0 if it is
+    not there."""
     cache = cache_at(st, c)
     at = bucket_at(st, bucket_of(cache, tag)).value
     while at != 0 and line_at(st, at - 1).tag != tag:
@@ -142,7 +143,8 @@ def unchain(st: State, bucket: int, at: int) -> None:
 
 @helper
 def make(st: State, c: int, tag: int) -> tuple[int, int]:
-    """The number + 1 of a new, empty line of cache ``c``, and the dirty sectors of the line that had to go for it."""
+    """The number + 1 of a new, empty line of cache ``c``, and the dirty sectors of the line that had to go
+    for it."""
     cache = cache_at(st, c)
     number = set_of(cache, tag)
     lines = cache_set_at(st, number)
@@ -168,7 +170,8 @@ def make(st: State, c: int, tag: int) -> tuple[int, int]:
 
 @helper
 def request(st: State, i: int, w: int) -> Word:
-    """Take an access of warp ``w``: find the distinct sectors, in ascending order, and lines that its lanes touch."""
+    """Take an access of warp ``w``: find the distinct sectors, in ascending order, and lines that its
+    lanes touch."""
     warp = warp_at(st, w)
     op = op_at(st, warp.pc)
     index = st.free_access - 1
@@ -231,7 +234,8 @@ def release(st: State, index: int) -> None:
 
 @helper
 def serve_l1(st: State, i: int, now: int) -> None:
-    """The load/store unit of SM ``i`` is done with its oldest access: look its sectors up, send the missed ones on."""
+    """The load/store unit of SM ``i`` is done with its oldest access: look its sectors up, send the missed
+    ones on."""
     sm, cache = sm_at(st, i), cache_at(st, i)
     fill_l1(st, i, now)
     index = sm.serve_head - 1
@@ -269,7 +273,8 @@ def serve_l1(st: State, i: int, now: int) -> None:
 
 @helper
 def follow(st: State, i: int, index: int) -> Word:
-    """Whether all that a load misses is on its way for the same warp's last load before: then it waits for that one."""
+    """Whether all that a load misses is on its way for the same warp's last load before: then it waits for
+    that one."""
     access = access_at(st, index)
     warp = warp_at(st, access.warp)
     at = warp.missed - 1
@@ -296,7 +301,8 @@ def follow(st: State, i: int, index: int) -> Word:
 
 @helper
 def fill_l1(st: State, i: int, now: int) -> None:
-    """What came back to SM ``i`` up to now becomes valid in its L1; nobody looks between, so it is done when one does."""
+    """What came back to SM ``i`` up to now becomes valid in its L1; nobody looks between, so it is done
+    when one does."""
     sm = sm_at(st, i)
     while sm.fill_head != 0 and access_at(st, sm.fill_head - 1).when <= now:
         index = sm.fill_head - 1

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.errors import SmlabError
-from sim.compiled import layout
-from sim.instructions import Unit
-from sim.lowering import LoopBegin, LoopEnd, LoweredKernel, LoweredProgram, Operation
-from sim.machine import TICKS_PER_CYCLE, Machine, ceil_cycles
-from sim.workload import blocks_per_sm
+from smlab.hw_bench.errors import SmlabError
+from smlab.sim.compiled import layout
+from smlab.sim.instructions import Unit
+from smlab.sim.lowering import LoopBegin, LoopEnd, LoweredKernel, LoweredProgram, Operation
+from smlab.sim.machine import TICKS_PER_CYCLE, Machine, ceil_cycles
+from smlab.sim.workload import blocks_per_sm
 
 MAX_WARPS_OF_SCHEDULER = 64
 FIRST_ROWS = 4096
@@ -118,7 +117,8 @@ class Code:
         if timing.interval_ticks(1) < TICKS_PER_CYCLE and np.min(operation.work) < TICKS_PER_CYCLE:
             raise SmlabError.at(
                 self.machine.name,
-                f"atomic.{operation.cls.operation}'s interval is too short for a unit that serves one at a time",
+                f"atomic.{operation.cls.operation}'s interval is too short for a unit that serves one at a "
+                f"time",
                 timing.interval_ticks(1) / TICKS_PER_CYCLE,
                 "at least 1 cycle with one pass",
             )
@@ -188,7 +188,8 @@ def prepare(lowered: LoweredKernel, keep: int, limit: int) -> Memory:
 
 
 def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep: int, limit: int) -> Memory:
-    """The state for a run of ``code`` (of the lowered kernel or of many like it) by warps with these ``roles``."""
+    """The state for a run of ``code`` (of the lowered kernel or of many like it) by warps with these
+    ``roles``."""
     machine, kernel = lowered.machine, lowered.kernel
     resident = min(blocks_per_sm(kernel, machine), -(-kernel.blocks // kernel.sms))
     # The lowest free slots are taken first, so no others than these are ever in use.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from sim.compiled.gpu import run, start
-from sim.compiled.jit import clear, entry, helper, job_row_at, point_at, role_at, state_at
-from sim.compiled.layout import DONE, NEVER, Record, State
+from smlab.sim.compiled.gpu import run, start
+from smlab.sim.compiled.jit import clear, entry, helper, job_row_at, point_at, role_at, state_at
+from smlab.sim.compiled.layout import DONE, NEVER, Record, State
 
 
 @helper
 def arrange(st: State, point: Record) -> None:
-    """Lay the point's warps out: the first ``cas`` of them run the second of its two programs, the others the first."""
+    """Lay the point's warps out: the first ``cas`` of them run the second of its two programs, the others
+    the first."""
     clear(st.arena, st.arena_bytes)
     st.blocks, st.places, st.role_rows = point.blocks, point.places, point.blocks
     st.blocks_per_sm = point.blocks_per_sm
@@ -24,7 +25,8 @@ def arrange(st: State, point: Record) -> None:
 
 @helper
 def sort_completions(st: State) -> None:
-    """Sort the completions among the recorded jobs. They are nearly in order, so insertion takes linear time."""
+    """Sort the completions among the recorded jobs. They are nearly in order, so insertion takes linear
+    time."""
     for n in range(1, st.jobs_kept):
         completion = job_row_at(st, n).completion
         at = n
@@ -38,8 +40,8 @@ def sort_completions(st: State) -> None:
 def sweep(address: int, low: int, high: int, skipped: int, timed: int) -> int:
     """Run the points from ``low`` up to ``high``.
 
-    A point is timed from the end of ``skipped`` rounds of completions (from the first issue, if 0) to the end of ``timed``
-    rounds more.
+    A point is timed from the end of ``skipped`` rounds of completions (from the first issue, if 0) to the end
+    of ``timed`` rounds more.
     """
     st = state_at(address)
     for p in range(low, high):

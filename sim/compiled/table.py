@@ -1,7 +1,7 @@
 """Service tables in bulk: T(n, e, c) for arrays of points, inside one compiled loop.
 
-Each point is a simulation of its own, by the same core that runs kernels. Only what surrounds a run is saved: the code for
-all e is put together once, and a point is a row of roles.
+Each point is a simulation of its own, by the same core that runs kernels. Only what surrounds a run is saved:
+the code for all e is put together once, and a point is a row of roles.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ import itertools
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from hw_bench.errors import SmlabError
-from sim.builtin import simultaneous_atomics
-from sim.compiled import layout
-from sim.compiled.prepare import Code, Memory, assemble
-from sim.compiled.sweep import sweep
-from sim.compiled.threads import Stopped, in_threads, processors
-from sim.lowering import LoweredKernel, lower
-from sim.machine import Machine
-from sim.table import MEASURED_ROUNDS, WARM_UP_ROUNDS
-from sim.workload import blocks_per_sm
+from smlab.hw_bench.errors import SmlabError
+from smlab.sim.builtin import simultaneous_atomics
+from smlab.sim.compiled import layout
+from smlab.sim.compiled.prepare import Code, Memory, assemble
+from smlab.sim.compiled.sweep import sweep
+from smlab.sim.compiled.threads import Stopped, in_threads, processors
+from smlab.sim.lowering import LoweredKernel, lower
+from smlab.sim.machine import Machine
+from smlab.sim.table import MEASURED_ROUNDS, WARM_UP_ROUNDS
+from smlab.sim.workload import blocks_per_sm
 
 CHUNK = 2048
 """Points in one call of the compiled loop: well below a second, so that Ctrl-C is heard."""
@@ -37,7 +36,7 @@ def batch_cycles(
     *,
     threads: int | None = None,
 ) -> Ints:
-    """`sim.table.batch_cycles` for arrays of points, which are broadcast against each other."""
+    """`smlab.sim.table.batch_cycles` for arrays of points, which are broadcast against each other."""
     return _cycles(machine, op, (jobs, lanes, cas_jobs), 0, 1, threads)
 
 
@@ -50,7 +49,7 @@ def looped_cycles(
     *,
     threads: int | None = None,
 ) -> NDArray[np.float64]:
-    """`sim.table.looped_cycles` for arrays of points, which are broadcast against each other."""
+    """`smlab.sim.table.looped_cycles` for arrays of points, which are broadcast against each other."""
     cycles = _cycles(machine, op, (jobs, lanes, cas_jobs), WARM_UP_ROUNDS, MEASURED_ROUNDS, threads)
     return cycles / MEASURED_ROUNDS
 

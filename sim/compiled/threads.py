@@ -1,4 +1,5 @@
-"""Running parts of a job on several threads, with an end to all of them when one fails or Ctrl-C is pressed."""
+"""Running parts of a job on several threads, with an end to all of them when one fails or Ctrl-C is
+pressed."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def processors() -> int:
 
 
 def in_threads(work: Callable[[Part, Stopped], Result], parts: Sequence[Part], threads: int) -> list[Result]:
-    """``work(part, stopped)`` for each part, at most ``threads`` at a time; results in the order of the parts."""
+    """``work(part, stopped)`` for each part, at most ``threads`` at a time; results in the order of the
+    parts."""
     stop = threading.Event()
     if threads == 1 or len(parts) == 1:
         return [work(part, stop.is_set) for part in parts]

@@ -1,13 +1,14 @@
 """What becomes of a warp between two of its issues, worked out as soon as it is known.
 
-Nearly everything is known at issue: fixed latencies, and also when a job of a first-come-first-served unit will be done. So
-a warp needs no events of its own. Its waiting time is charged at once, reason by reason, and it sets a timer for the cycle
-in which it wants to issue again. Only global loads come back at times that are not known in advance (`resolve`).
+Nearly everything is known at issue: fixed latencies, and also when a job of a first-come-first-served unit
+will be done. So a warp needs no events of its own. Its waiting time is charged at once, reason by reason, and
+it sets a timer for the cycle in which it wants to issue again. Only global loads come back at times that are
+not known in advance (`resolve`).
 """
 
 from __future__ import annotations
 
-from sim.compiled.jit import (
+from smlab.sim.compiled.jit import (
     block_at,
     counter_at,
     entry_at,
@@ -29,7 +30,7 @@ from sim.compiled.jit import (
     warp_at,
     warp_row_at,
 )
-from sim.compiled.layout import (
+from smlab.sim.compiled.layout import (
     ALL,
     AT_BARRIER,
     AT_THE_BARRIER,
@@ -54,7 +55,8 @@ from sim.compiled.layout import (
 
 @helper
 def emit(st: State, i: int, w: int, reason: int, begin: int, end: int) -> None:
-    """Write down what warp ``w`` does from ``begin``, where its last span ended; one with the same reason grows instead."""
+    """Write down what warp ``w`` does from ``begin``, where its last span ended; one with the same reason
+    grows instead."""
     if end <= begin:
         return
     warp = warp_at(st, w)
@@ -95,10 +97,11 @@ def join(st: State, i: int, w: int, k: int, bit: int, cycle: int) -> None:
 
 @helper
 def place(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
-    """Warp ``w`` has all operands at ``cycle``: it joins its group, now if that is as good as then, else by a timer.
+    """Warp ``w`` has all operands at ``cycle``: it joins its group, now if that is as good as then, else by a
+    timer.
 
-    Now is as good up to ``horizon``, the first cycle in which its scheduler acts again, and while the resource is not free:
-    until then nobody can take it, so the group's books do not change.
+    Now is as good up to ``horizon``, the first cycle in which its scheduler acts again, and while the
+    resource is not free: until then nobody can take it, so the group's books do not change.
     """
     warp = warp_at(st, w)
     slot = w - i * st.max_warps
@@ -139,10 +142,11 @@ def wake_up(st: State, i: int, k: int, now: int) -> None:
 
 @helper
 def proceed(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
-    """From ``cycle`` on, warp ``w`` wants to issue its next instruction: charge what it waits for and place it.
+    """From ``cycle`` on, warp ``w`` wants to issue its next instruction: charge what it waits for and place
+    it.
 
-    Of several results the longest expected comes first: global memory, then shared memory, atomics and special functions,
-    then arithmetic.
+    Of several results the longest expected comes first: global memory, then shared memory, atomics and
+    special functions, then arithmetic.
     """
     warp = warp_at(st, w)
     op = op_at(st, warp.pc)
@@ -175,7 +179,8 @@ def proceed(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
 
 @helper
 def step(st: State, w: int) -> Word:
-    """Go past the instruction just issued, through loop marks, which take no time; False at the program's end."""
+    """Go past the instruction just issued, through loop marks, which take no time; False at the program's
+    end."""
     warp = warp_at(st, w)
     counters = w * st.depth
     pc = warp.pc + 1
@@ -199,7 +204,8 @@ def step(st: State, w: int) -> Word:
 
 @helper
 def finish(st: State, i: int, w: int, exit_cycle: int) -> None:
-    """Warp ``w`` exits (or has exited) at ``exit_cycle``; it is gone when its jobs are, if that is known already."""
+    """Warp ``w`` exits (or has exited) at ``exit_cycle``; it is gone when its jobs are, if that is known
+    already."""
     warp, sm = warp_at(st, w), sm_at(st, i)
     if warp.unresolved != 0:
         warp.state = EXITING
@@ -221,7 +227,8 @@ def finish(st: State, i: int, w: int, exit_cycle: int) -> None:
 
 @helper
 def leave(st: State, i: int, w: int, now: int) -> None:
-    """Warp ``w`` issued its last instruction now, so it exits in the next cycle; that can complete a barrier."""
+    """Warp ``w`` issued its last instruction now, so it exits in the next cycle; that can complete a
+    barrier."""
     b = warp_at(st, w).block - 1
     block_at(st, b).executing -= 1
     block_at(st, b).last_exit = now + 1
@@ -243,8 +250,8 @@ def arrive(st: State, i: int, w: int, now: int) -> None:
 def open_if_complete(st: State, i: int, b: int, now: int) -> None:
     """Open the block's barrier if all warps that will not have exited wait; their way on follows at once.
 
-    A warp that issued its last instruction in this very cycle is still there until the next: it holds the barrier for a
-    cycle.
+    A warp that issued its last instruction in this very cycle is still there until the next: it holds the
+    barrier for a cycle.
     """
     block = block_at(st, b)
     if block.arrived == 0 or block.arrived != block.executing:

@@ -1,19 +1,29 @@
 """The reference engine: the semantics of SEMANTICS.md in SimPy, written to be read.
 
-`gpu` holds the dispatcher, `sm` an SM and its issue stage, `scheduler` the warp schedulers, `units` and `memory` what
-instructions are issued to, `warp` what is resident, `clock` the phases of a cycle, `record` what is written down.
+`gpu` holds the dispatcher, `sm` an SM and its issue stage, `scheduler` the warp schedulers, `units` and
+`memory` what instructions are issued to, `warp` what is resident, `clock` the phases of a cycle, `record`
+what is written down.
 """
 
 from __future__ import annotations
 
 import time
 
-from sim.instructions import Unit
-from sim.launch import launch_of
-from sim.lowering import LoweredKernel
-from sim.reference.gpu import Progress, SimulatedGpu
-from sim.reference.record import Record
-from sim.result import BlockTable, IssueTrace, JobTrace, MemoryTruth, SimResult, SmTruth, SpanTrace, WarpTable
+from smlab.sim.instructions import Unit
+from smlab.sim.launch import launch_of
+from smlab.sim.lowering import LoweredKernel
+from smlab.sim.reference.gpu import Progress, SimulatedGpu
+from smlab.sim.reference.record import Record
+from smlab.sim.result import (
+    BlockTable,
+    IssueTrace,
+    JobTrace,
+    MemoryTruth,
+    SimResult,
+    SmTruth,
+    SpanTrace,
+    WarpTable,
+)
 
 __all__ = ["Progress", "Record", "run"]
 

@@ -1,8 +1,8 @@
 """Simulated time: whole cycles, and within a cycle the phases in their fixed order.
 
-SimPy orders events by (time, priority, sequence). Its own urgent and normal priorities are 0 and 1; the phases lie above
-them, so what SimPy does on the side (a process starting, a store handing over an item) happens at once, before the next
-event of the cycle.
+SimPy orders events by (time, priority, sequence). Its own urgent and normal priorities are 0 and 1; the
+phases lie above them, so what SimPy does on the side (a process starting, a store handing over an item)
+happens at once, before the next event of the cycle.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class Phase(IntEnum):
 
 
 def _priority(phase: Phase, sm: int, sequence: int) -> int:
-    """The place of an event within its cycle: phase, then SM, then sequence; all of SimPy's own come before."""
+    """The place of an event within its cycle: phase, then SM, then sequence; all of SimPy's own come
+    before."""
     return (phase << 80) | (sm << 60) | sequence
 
 

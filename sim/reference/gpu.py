@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hw_bench.errors import SmlabError
-from sim.lowering import LoweredKernel
-from sim.reference.clock import Clock, Phase
-from sim.reference.memory import MemorySystem
-from sim.reference.record import Record, Recorder
-from sim.reference.sm import StreamingMultiprocessor
-from sim.reference.warp import Block
+from smlab.hw_bench.errors import SmlabError
+from smlab.sim.lowering import LoweredKernel
+from smlab.sim.reference.clock import Clock, Phase
+from smlab.sim.reference.memory import MemorySystem
+from smlab.sim.reference.record import Record, Recorder
+from smlab.sim.reference.sm import StreamingMultiprocessor
+from smlab.sim.reference.warp import Block
 
 Progress = Callable[[int, int], None]
 """Told, now and then, how many blocks have retired and how many there are."""
@@ -37,7 +37,8 @@ class SimulatedGpu:
         self.clock.call(0, Phase.DISPATCH, self._dispatch)
 
     def run(self, max_cycles: int | None = None) -> None:
-        """Run to the end of the kernel; `SmlabError` when ``max_cycles`` pass first or when nothing can happen any more."""
+        """Run to the end of the kernel; `SmlabError` when ``max_cycles`` pass first or when nothing can
+        happen any more."""
         env = self.clock.env
         if max_cycles is None:
             env.run()
@@ -59,7 +60,8 @@ class SimulatedGpu:
     def _dispatch(self) -> None:
         """Retire the blocks that finished in this cycle, then hand out blocks while an SM has room.
 
-        The next block goes to the SM with the fewest resident blocks; among equals, to the one with the lowest index.
+        The next block goes to the SM with the fewest resident blocks; among equals, to the one with the
+        lowest index.
         """
         now = self.clock.now
         for sm, block in self._retiring:

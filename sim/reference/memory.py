@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sim.instructions import Unit
-from sim.machine import TICK_BITS, CacheShape, Machine, ceil_cycles
-from sim.reference.clock import Clock, Phase
-from sim.reference.units import FifoUnit
-from sim.reference.warp import Job
+from smlab.sim.instructions import Unit
+from smlab.sim.machine import TICK_BITS, CacheShape, Machine, ceil_cycles
+from smlab.sim.reference.clock import Clock, Phase
+from smlab.sim.reference.units import FifoUnit
+from smlab.sim.reference.warp import Job
 
 if TYPE_CHECKING:
-    from sim.reference.sm import StreamingMultiprocessor
+    from smlab.sim.reference.sm import StreamingMultiprocessor
 
 
 class Line:
@@ -27,7 +27,8 @@ class Line:
 
 
 class Cache:
-    """Set-associative, sectored, least recently used out first. Sets are filled in the order of use, oldest first."""
+    """Set-associative, sectored, least recently used out first. Sets are filled in the order of use,
+    oldest first."""
 
     def __init__(self, shape: CacheShape, sectors_per_line: int) -> None:
         self.shape = shape
@@ -59,8 +60,8 @@ class Cache:
 class MemorySystem:
     """L2 and DRAM. A request's sectors are served one after the other; times are in ticks.
 
-    L2 and DRAM are servers that take work in the order in which requests reach L2, so their times follow from the end of
-    the work before (start = max(arrival, free)).
+    L2 and DRAM are servers that take work in the order in which requests reach L2, so their times follow from
+    the end of the work before (start = max(arrival, free)).
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -79,7 +80,8 @@ class MemorySystem:
             line.valid = (1 << m.sectors_per_line) - 1
 
     def serve(self, sectors: list[int], operation: str, now: int) -> int:
-        """Serve a request that reaches L2 in cycle ``now``; the cycle when the last of its sectors is ready there."""
+        """Serve a request that reaches L2 in cycle ``now``; the cycle when the last of its sectors is
+        ready there."""
         m = self.machine
         last = 0
         for sector in sectors:
@@ -115,10 +117,12 @@ class MemorySystem:
 
 
 class LoadStoreUnit(FifoUnit):
-    """Global loads and stores of one SM: one L1 line after another, then misses and stores go through the port to L2.
+    """Global loads and stores of one SM: one L1 line after another, then misses and stores go through the
+    port to L2.
 
-    Stores write through and do not allocate in L1. A missed sector is valid in L1 when it has come back; a load that asks
-    for it before that goes to L2 as well, unless all that it misses is on its way for the same warp's last load before.
+    Stores write through and do not allocate in L1. A missed sector is valid in L1 when it has come back; a
+    load that asks for it before that goes to L2 as well, unless all that it misses is on its way for the same
+    warp's last load before.
     """
 
     unit = Unit.GLOBAL

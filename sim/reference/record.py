@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from sim.instructions import Unit
-from sim.lowering import Operation
-from sim.reference.warp import Block, Job, Warp
+from smlab.sim.instructions import Unit
+from smlab.sim.lowering import Operation
+from smlab.sim.reference.warp import Block, Job, Warp
 
 
 class Record(IntEnum):
@@ -41,7 +41,7 @@ class Meter:
 
 
 class Recorder:
-    """Collects rows; `sim.result` turns them into arrays."""
+    """Collects rows; `smlab.sim.result` turns them into arrays."""
 
     def __init__(self, keep: Record) -> None:
         self.keep = keep

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from sim.instructions import Reason, Unit
-from sim.policies import POLICIES
-from sim.reference.warp import Warp
+from smlab.sim.instructions import Reason, Unit
+from smlab.sim.policies import POLICIES
+from smlab.sim.reference.warp import Warp
 
 if TYPE_CHECKING:
-    from sim.reference.sm import StreamingMultiprocessor
+    from smlab.sim.reference.sm import StreamingMultiprocessor
 
 NEVER = 1 << 62
 UNKNOWN = 0
@@ -19,8 +19,8 @@ UNKNOWN = 0
 class Scheduler:
     """One of the schedulers of an SM; it issues at most one warp-instruction a cycle.
 
-    It looks only in cycles in which something may have changed for one of its warps (`next_look`); in between, every warp
-    keeps the reason of the last look.
+    It looks only in cycles in which something may have changed for one of its warps (`next_look`); in
+    between, every warp keeps the reason of the last look.
     """
 
     def __init__(self, sm: StreamingMultiprocessor, index: int) -> None:
@@ -88,5 +88,6 @@ class Scheduler:
         return None
 
     def pipes_of(self, pipe: str) -> dict[str, int]:
-        """Where the moment at which this pipe is free is kept: with the scheduler, or with the SM if they share it."""
+        """Where the moment at which this pipe is free is kept: with the scheduler, or with the SM if they
+        share it."""
         return self.sm.pipe_free if self.sm.machine.pipes[pipe].per_sm else self.pipe_free

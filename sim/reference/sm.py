@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sim.instructions import QUEUED_UNITS, Reason, Unit
-from sim.lowering import LoweredKernel, Operation
-from sim.reference.clock import Clock, Phase
-from sim.reference.memory import LoadStoreUnit, MemorySystem
-from sim.reference.record import Meter, Recorder
-from sim.reference.scheduler import Scheduler
-from sim.reference.units import AtomicUnit, FifoUnit, SharedMemoryPipe
-from sim.reference.warp import Block, Job, Warp
-from sim.workload import NO_WARP, blocks_per_sm
+from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
+from smlab.sim.lowering import LoweredKernel, Operation
+from smlab.sim.reference.clock import Clock, Phase
+from smlab.sim.reference.memory import LoadStoreUnit, MemorySystem
+from smlab.sim.reference.record import Meter, Recorder
+from smlab.sim.reference.scheduler import Scheduler
+from smlab.sim.reference.units import AtomicUnit, FifoUnit, SharedMemoryPipe
+from smlab.sim.reference.warp import Block, Job, Warp
+from smlab.sim.workload import NO_WARP, blocks_per_sm
 
 
 class StreamingMultiprocessor:

@@ -1,7 +1,7 @@
 """The queued units of an SM: a bounded queue, one server, and a pipeline behind it.
 
-Each unit is a SimPy process that takes jobs in the order of their issue. How long a job occupies the server is the unit's
-business (`FifoUnit.occupancy`), and so is what happens to it afterwards (`FifoUnit.served`).
+Each unit is a SimPy process that takes jobs in the order of their issue. How long a job occupies the server
+is the unit's business (`FifoUnit.occupancy`), and so is what happens to it afterwards (`FifoUnit.served`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 import simpy
 from simpy.events import Event
-
-from sim.instructions import Unit
-from sim.machine import TICK_BITS, TICKS_PER_CYCLE, Machine, ceil_cycles
-from sim.reference.clock import Clock, Phase
-from sim.reference.warp import Job
+from smlab.sim.instructions import Unit
+from smlab.sim.machine import TICK_BITS, TICKS_PER_CYCLE, Machine, ceil_cycles
+from smlab.sim.reference.clock import Clock, Phase
+from smlab.sim.reference.warp import Job
 
 if TYPE_CHECKING:
-    from sim.reference.sm import StreamingMultiprocessor
+    from smlab.sim.reference.sm import StreamingMultiprocessor
 
 
 class WholeCycles:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-
-from sim.instructions import Reason
-from sim.lowering import LoopBegin, LoweredProgram, Operation
+from smlab.sim.instructions import Reason
+from smlab.sim.lowering import LoopBegin, LoweredProgram, Operation
 
 
 class Job:
-    """One warp-instruction in a queued unit (shared memory, atomic unit, global memory), with its four moments.
+    """One warp-instruction in a queued unit (shared memory, atomic unit, global memory), with its four
+    moments.
 
-    ``issue`` <= ``start`` < ``end`` < ``completion``, in cycles: issued into the queue, service begun, service ended (its
-    queue entry is free again), result or acknowledgement back.
+    ``issue`` <= ``start`` < ``end`` < ``completion``, in cycles: issued into the queue, service begun,
+    service ended (its queue entry is free again), result or acknowledgement back.
     """
 
     __slots__ = (
@@ -155,10 +155,11 @@ class Warp:
         return [base + lane * affine.lane_stride_bytes for lane in range(operation.lanes)]
 
     def dependence(self, now: int) -> tuple[Reason, int] | None:
-        """What the next instruction still waits for: the reason, and the cycle when it ends if that is known (else 0).
+        """What the next instruction still waits for: the reason, and the cycle when it ends if that is known
+        (else 0).
 
-        A result that is on its way outranks a fixed latency, and global memory outranks the rest: the reason is the one
-        expected to hold longest.
+        A result that is on its way outranks a fixed latency, and global memory outranks the rest: the reason
+        is the one expected to hold longest.
         """
         assert self.next is not None
         on_its_way: Reason | None = None
@@ -175,7 +176,8 @@ class Warp:
         return (fixed, until) if until else None
 
     def charge(self, now: int, reason: Reason) -> None:
-        """Book the cycles since the last change to the reason held so far; from ``now`` on, ``reason`` holds."""
+        """Book the cycles since the last change to the reason held so far; from ``now`` on, ``reason``
+        holds."""
         self.stall_cycles[self.reason] += now - self.since
         self.reason = reason
         self.since = now

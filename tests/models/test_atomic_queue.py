@@ -9,16 +9,15 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
-
-from hw_bench.counters import WHOLE_GPU, CounterRow, CounterTable
-from hw_bench.errors import SmlabError
-from models.atomic_queue import (
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
+from smlab.models.atomic_queue import (
     AtomicCounters,
     UtilizationEstimate,
     estimate_utilization,
     read_atomic_counters,
 )
-from models.service_table import ServiceTable
+from smlab.models.service_table import ServiceTable
 
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum"
 LANES = "smsp__thread_inst_executed_op_shared_atom.sum"

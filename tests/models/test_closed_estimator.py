@@ -5,9 +5,8 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
-
-from hw_bench.errors import SmlabError
-from models import ServiceTable, estimate_closed, solve_machine_repairman
+from smlab.hw_bench.errors import SmlabError
+from smlab.models import ServiceTable, estimate_closed, solve_machine_repairman
 
 
 def table(

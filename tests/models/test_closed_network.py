@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from hw_bench.errors import SmlabError
-from models.closed_network import Station, solve, solve_machine_repairman
-from models.operational import asymptotic_bounds, balanced_job_bounds
+from smlab.hw_bench.errors import SmlabError
+from smlab.models.closed_network import Station, solve, solve_machine_repairman
+from smlab.models.operational import asymptotic_bounds, balanced_job_bounds
 
 cycles = st.integers(1, 400).map(lambda k: k / 4)  # exact in binary, so that fractions can check it
 rates = st.integers(1, 40).map(lambda k: k / 8)

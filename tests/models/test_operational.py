@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from hw_bench.errors import SmlabError
-from models.operational import (
+from smlab.hw_bench.errors import SmlabError
+from smlab.models.operational import (
     Observation,
     asymptotic_bounds,
     balanced_job_bounds,

@@ -1,4 +1,5 @@
-"""Operators on another GPU: work from the shape, misses, power and equation 9 on worked numbers; and what must always hold."""
+"""Operators on another GPU: work from the shape, misses, power and equation 9 on worked numbers; and what
+must always hold."""
 
 from __future__ import annotations
 
@@ -10,11 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from hw_bench.datasets import OperatorTimes
-from hw_bench.descriptions import Gpu, list_gpus, load_gpu
-from hw_bench.errors import SmlabError
-from models.operators import (
+from smlab.hw_bench.datasets import OperatorTimes
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
+from smlab.models.operators import (
     Calibration,
     OperatorProjection,
     Switches,
@@ -22,8 +22,8 @@ from models.operators import (
     operator_work,
     project_operators,
 )
-from models.operators.memory import l1_cache_bytes, miss_share, reread_misses
-from models.operators.power import power_ceiling
+from smlab.models.operators.memory import l1_cache_bytes, miss_share, reread_misses
+from smlab.models.operators.power import power_ceiling
 
 V100, A100, T4, P100, A6000 = (load_gpu(name) for name in ("v100", "a100-40", "t4", "p100", "a6000"))
 NOTHING_MEASURED = Calibration(0.0, None, None, 0, 0)
@@ -33,7 +33,8 @@ WARP_SOFTMAX = "void softmax_warp_forward<float, 10>"
 
 
 def rows(*given: dict[str, Any]) -> OperatorTimes:
-    """Rows of a set; what is not given is an element-wise operator with two operands, one block of 128 threads a row."""
+    """Rows of a set; what is not given is an element-wise operator with two operands, one block of 128
+    threads a row."""
 
     def column(name: str, default: Any, dtype: Any) -> Any:
         values = np.empty(len(given), dtype=dtype)
@@ -119,7 +120,8 @@ def test_a_larger_cache_never_misses_more(x: float, capacity: float, passes: flo
 
 
 def test_rows_of_resident_blocks_decide_what_a_cache_holds() -> None:
-    """Layer norm, 128 threads: 16 blocks an SM on an A100. Rows of 2,048 values: 128 KiB an SM, 13.5 MiB on 108 SMs."""
+    """Layer norm, 128 threads: 16 blocks an SM on an A100. Rows of 2,048 values: 128 KiB an SM, 13.5 MiB
+    on 108 SMs."""
     work = operator_work(rows({"operator": "layernorm", "m": 10**6, "n": 2048}))
     assert l1_cache_bytes(A100) == 192 * 1024
     of_l1, of_l2 = 128 / 192, 13.5 / 40
@@ -145,7 +147,8 @@ def test_power_holds_a_board_of_70_w_down() -> None:
 
 
 def test_power_never_goes_below_the_base_clock() -> None:
-    """A V100 seen at a tenth of its peak would leave a T4 0.39 TFLOP/s; its base clock guarantees 585 / 1,590 of 8.1."""
+    """A V100 seen at a tenth of its peak would leave a T4 0.39 TFLOP/s; its base clock guarantees 585 /
+    1,590 of 8.1."""
     got = power_ceiling(V100, T4, 1.4e12, 8.1e12)
     assert got.low_flops_per_s == pytest.approx(8.1e12 * 585 / 1590)
 
@@ -158,7 +161,8 @@ def test_no_ceiling_without_figures() -> None:
 
 
 def test_power_follows_the_energy_that_is_stated_for_pascal() -> None:
-    """From a P100 at 9.3 TFLOP/s and 250 W: a Volta-class operation takes two thirds of its energy, or as much."""
+    """From a P100 at 9.3 TFLOP/s and 250 W: a Volta-class operation takes two thirds of its energy, or as
+    much."""
     got = power_ceiling(P100, T4, 9.3e12, 8.1e12)
     assert got.low_flops_per_s == pytest.approx(max(70 / (250 / 9.3e12), 8.1e12 * 585 / 1590))
     assert got.high_flops_per_s == pytest.approx(70 / (250 / 9.3e12 / 1.5))
@@ -229,7 +233,8 @@ def test_each_mechanism_on_worked_numbers() -> None:
 
 
 def test_rows_that_a_larger_cache_holds_gain_more_than_bandwidth() -> None:
-    """Layer norm at the V100's full bandwidth with each row read twice; an A100 reads it once: 3 passes become 2."""
+    """Layer norm at the V100's full bandwidth with each row read twice; an A100 reads it once: 3 passes
+    become 2."""
     m, n = 2**16, 1024 * 2
     moved = 3 * 4.0 * m * n
     times = rows({"operator": "layernorm", "m": m, "n": n, "seconds": moved / 846e9})
@@ -240,7 +245,8 @@ def test_rows_that_a_larger_cache_holds_gain_more_than_bandwidth() -> None:
 
 
 def test_waves_follow_the_sms() -> None:
-    """160 blocks are two on each of the V100's 80 SMs; on the A100's 108 SMs two on some: 216 places for 160 blocks."""
+    """160 blocks are two on each of the V100's 80 SMs; on the A100's 108 SMs two on some: 216 places for
+    160 blocks."""
     times = rows(linear(4096, 4096, 4096, blocks=160, threads_per_block=256))
     plain = project(times, A100, ALL_OFF).mid_s
     waves = project(times, A100, replace(ALL_OFF, parallelism=True)).mid_s

@@ -1,4 +1,5 @@
-"""Residency against NVIDIA's occupancy rules on worked numbers; the parallelism ceiling on worked grids, and its properties."""
+"""Residency against NVIDIA's occupancy rules on worked numbers; the parallelism ceiling on worked grids,
+and its properties."""
 
 from __future__ import annotations
 
@@ -6,10 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from hw_bench.descriptions import Gpu, load_gpu
-from hw_bench.errors import SmlabError
-from models.parallelism import (
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.models.parallelism import (
     compute_saturating_warps,
     memory_saturating_warps,
     parallelism,

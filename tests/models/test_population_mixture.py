@@ -1,12 +1,12 @@
-"""Networks whose population changes: the mixture has the counted mean, and agrees with the exact network without draining."""
+"""Networks whose population changes: the mixture has the counted mean, and agrees with the exact network
+without draining."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from models import solve_machine_repairman
-from models.population_mixture import Mixture, members_of
+from smlab.models import solve_machine_repairman
+from smlab.models.population_mixture import Mixture, members_of
 
 SERVICE = 3.0 + 25.0 / np.arange(1, 65)
 
@@ -41,7 +41,8 @@ def test_a_think_time_near_zero_is_the_saturated_network(think: float) -> None:
 
 
 def test_a_population_that_runs_out_is_the_average_over_its_levels() -> None:
-    """Against the exact networks of 32, 31, ... 1 warps, each for as long as the next, and the full one for a while."""
+    """Against the exact networks of 32, 31, ... 1 warps, each for as long as the next, and the full one
+    for a while."""
     think, peak, full = 400.0, 32, 0.6
     levels = (np.arange(1000) + 0.5) / 1000 * peak
     exact = np.zeros(2)

@@ -1,16 +1,16 @@
-"""Ceilings of kernels on a GPU: worked by hand, in their limits, and against the bounds that nothing can beat."""
+"""Ceilings of kernels on a GPU: worked by hand, in their limits, and against the bounds that nothing can
+beat."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from hw_bench.descriptions import load_gpu
-from hw_bench.errors import SmlabError
-from models.roofline import KernelWork, ceilings, maxima_of
-from models.roofline.ceilings import RESOURCES
-from models.roofline.violations import UNEXPLAINED, bound_violations, ceiling_violations
-from models.roofline.work import active_lanes, flops, intensity, served_bytes
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.models.roofline import KernelWork, ceilings, maxima_of
+from smlab.models.roofline.ceilings import RESOURCES
+from smlab.models.roofline.violations import UNEXPLAINED, bound_violations, ceiling_violations
+from smlab.models.roofline.work import active_lanes, flops, intensity, served_bytes
 
 V100, A100 = load_gpu("v100"), load_gpu("a100-40")
 
@@ -219,7 +219,8 @@ def test_twice_the_work_takes_twice_as_long(w: KernelWork, factor: float) -> Non
 def test_many_kernels_are_as_one_after_the_other() -> None:
     rng = np.random.default_rng(1)
     many = KernelWork.of([f"k{i}" for i in range(50)], 1.0, **{
-        n: 10 ** rng.uniform(6, 11, 50) for n in ("fp32_fma", "fp64_add", "l1_bytes", "l2_bytes", "dram_bytes")
+        n: 10 ** rng.uniform(6, 11, 50) for n in ("fp32_fma", "fp64_add", "l1_bytes", "l2_bytes",
+        "dram_bytes")
     }, blocks=rng.integers(1, 5000, 50), threads_per_block=256)  # fmt: skip
     together = ceilings(many, V100)
     for i in range(len(many)):

@@ -1,11 +1,11 @@
-"""Eq. 1 to 10 of Van Lanker et al. 2024 on numbers worked by hand, V100's from their Table 1 (GFLOP/s and GB/s)."""
+"""Eq. 1 to 10 of Van Lanker et al. 2024 on numbers worked by hand, V100's from their Table 1 (GFLOP/s and
+GB/s)."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from models.roofline import equations as eq
+from smlab.models.roofline import equations as eq
 
 PERF, DRAM, L2, L1 = 6890.0, 846.0, 2460.0, 13963.0
 rates = st.floats(1.0, 1e6)
@@ -61,7 +61,8 @@ def test_eq_5_by_passes_is_eq_5_by_bytes(bytes_: float, each: float, bandwidth: 
 
 
 def test_eq_6_to_8_are_harmonic_means() -> None:
-    """Hits of 100, 200 and 300 GB at 10, 5 and 1 TB/s: 10, 40 and 300 s/1000, and 128 GB of shared memory in 20."""
+    """Hits of 100, 200 and 300 GB at 10, 5 and 1 TB/s: 10, 40 and 300 s/1000, and 128 GB of shared memory
+    in 20."""
     served, seconds = np.array([100.0, 200.0, 300.0]), np.array([0.01, 0.04, 0.3])
     found = eq.bandwidth_ceilings(served, seconds, 128.0, 0.02)
     assert found == pytest.approx([728 / 0.37, 500 / 0.34, 1000.0])

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from hw_bench.descriptions import load_gpu
-from hw_bench.profiles.kernel_work import KernelWork
-from hw_bench.sass import (
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.profiles.kernel_work import KernelWork
+from smlab.hw_bench.sass import (
     CodeComparisons,
     Function,
     Instruction,
@@ -16,8 +15,8 @@ from hw_bench.sass import (
     compare_code,
     compare_files,
 )
-from models.roofline import Switches, project
-from models.roofline_from_sass import LOOP_EXECUTIONS, operation_ratio, operation_ratios, target_work
+from smlab.models.roofline import Switches, project
+from smlab.models.roofline_from_sass import LOOP_EXECUTIONS, operation_ratio, operation_ratios, target_work
 
 LISTINGS = Path(__file__).parents[1] / "hw_bench" / "sass" / "listings"
 
@@ -56,7 +55,8 @@ def test_equal_operations_leave_the_work_as_it_is() -> None:
 
 
 def test_each_kind_of_operation_changes_by_its_own_ratio() -> None:
-    """All in the loop: twice the multiply-adds, no multiplications any more, an addition for each old multiply-add."""
+    """All in the loop: twice the multiply-adds, no multiplications any more, an addition for each old
+    multiply-add."""
     pair = kernel(["FFMA", "FMUL"], [], "sm_70"), kernel(["FFMA", "FFMA", "FADD"], [], "sm_80")
     after = target_work(work(fp32_fma=1e9, fp32_mul=1e9), comparisons(*pair))
     fp32 = 1
@@ -98,7 +98,8 @@ def test_a_kernel_without_code_is_told() -> None:
 
 
 def test_more_operations_take_a_compute_bound_kernel_longer_and_a_memory_bound_one_not() -> None:
-    """On one GPU, so that the target differs in its code only: 3 % more operations are 3 % more time, or none."""
+    """On one GPU, so that the target differs in its code only: 3 % more operations are 3 % more time, or
+    none."""
     gpu = load_gpu("v100")
     on = Switches(maxima="spec", parallelism=False, launch_overhead=False, latency=False, issue=False)
     code = compare_files(LISTINGS / "gamma32.sm_70.sass", LISTINGS / "gamma32.sm_86.sass")

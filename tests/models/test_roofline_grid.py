@@ -1,13 +1,13 @@
-"""The parallelism ceiling of a kernel: Little's law by hand, what a measurement shows, and what it cannot show."""
+"""The parallelism ceiling of a kernel: Little's law by hand, what a measurement shows, and what it cannot
+show."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from hw_bench.descriptions import load_gpu
-from models.roofline import KernelWork, ceilings
-from models.roofline.grid import ENOUGH, USES, mean_latency_cycles
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.models.roofline import KernelWork, ceilings
+from smlab.models.roofline.grid import ENOUGH, USES, mean_latency_cycles
 
 V100 = load_gpu("v100")
 
@@ -36,7 +36,8 @@ def per_warp(w: KernelWork, use: str) -> float:
 
 
 def test_few_warps_cannot_keep_the_memory_busy() -> None:
-    """One warp an SM with 128 bytes under way; 846 GB/s for 375 cycles are 22.45 such warps on each of 80 SMs."""
+    """One warp an SM with 128 bytes under way; 846 GB/s for 375 cycles are 22.45 such warps on each of 80
+    SMs."""
     needed = 846e9 / 80 / 1.38e9 * 375 / 128
     assert needed == pytest.approx(22.45, abs=0.01)
     slow = stream(1000.0)
@@ -102,7 +103,8 @@ def test_latency_is_that_of_the_mix() -> None:
 def test_the_ceilings_of_memory_allow_what_was_measured(
     blocks: int, threads: int, dram: float, l2: float, l1: float, slower: float
 ) -> None:
-    """Where all transfers, one after the other at full bandwidth, fit the time, they do with the grid's share as well.
+    """Where all transfers, one after the other at full bandwidth, fit the time, they do with the grid's share
+    as well.
 
     The grid is as many blocks on each SM: idle SMs and a tail take from L1 what no concurrency can give back.
     """

@@ -1,4 +1,5 @@
-"""Eq. 9 and 10 as times, and what goes beyond them: worked numbers, identities, and what more bandwidth may not do."""
+"""Eq. 9 and 10 as times, and what goes beyond them: worked numbers, identities, and what more bandwidth
+may not do."""
 
 from dataclasses import replace
 
@@ -6,12 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from hw_bench.descriptions import Gpu, load_gpu
-from hw_bench.errors import SmlabError
-from models.roofline import KernelWork, Switches, ceilings, maxima_of, project
-from models.roofline.cache import miss_share, target_dram_bytes
-from models.roofline.projection import PAPER
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.models.roofline import KernelWork, Switches, ceilings, maxima_of, project
+from smlab.models.roofline.cache import miss_share, target_dram_bytes
+from smlab.models.roofline.projection import PAPER
 
 V100, A100 = load_gpu("v100"), load_gpu("a100-40")
 PRECISIONS, OPS = ("fp16", "fp32", "fp64"), ("add", "mul", "fma")
@@ -94,7 +94,7 @@ def test_a_kernel_between_two_levels_has_an_interval() -> None:
 
 def test_eq_9_in_times_is_eq_9_in_rates() -> None:
     """Performance over roofline on the source, times the target's roofline, as the paper has it."""
-    from models.roofline.equations import projected
+    from smlab.models.roofline.equations import projected
 
     w = stream(fp64_fma=1e12, instructions=1e11, thread_instructions=2e12)
     here, there = (ceilings(w, gpu, issue=False, parallelism=False) for gpu in (V100, A100))
@@ -250,7 +250,8 @@ def test_a_cache_that_holds_the_working_set_leaves_the_first_touch() -> None:
 
 
 def test_what_is_written_and_still_in_l2_is_not_in_memory() -> None:
-    """A kernel that writes 30 MB once: 6 MiB of it stay in the V100's L2 when it ends, all of it in the A100's."""
+    """A kernel that writes 30 MB once: 6 MiB of it stay in the V100's L2 when it ends, all of it in the
+    A100's."""
     w = KernelWork.of(
         ["k"], 1.0, l2_bytes=60e6, dram_bytes=60e6 - 6291456, working_set_bytes=60e6, stored_bytes=30e6
     )
@@ -270,7 +271,8 @@ def test_an_unknown_working_set_changes_nothing() -> None:
 
 
 def test_other_work_on_the_target() -> None:
-    """Twice the operations there: twice the time of what would be, and the flags of the target's work are kept."""
+    """Twice the operations there: twice the time of what would be, and the flags of the target's work are
+    kept."""
     w = KernelWork.of(["k"], 1.0, l1_bytes=1.0, l2_bytes=1.0, dram_bytes=1.0, fp64_fma=3e12)
     more = w.with_values(fma=2 * w.fma).flagged(np.array([True]), "from machine code")
     found = project(w, V100, A100, PAPER, target_work=more)

@@ -11,9 +11,8 @@ import xarray as xr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-
-from hw_bench.errors import SmlabError
-from models.service_table import ServiceTable
+from smlab.hw_bench.errors import SmlabError
+from smlab.models.service_table import ServiceTable
 
 N_MAX, E_MAX = 6, 4
 ATTRS = {"gpu": "Titan V", "op": "add", "form": "batch", "kind": "simulated"}

@@ -8,10 +8,9 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
-
-from hw_bench.errors import SmlabError
-from models import ServiceTable, estimate_closed
-from models.trust import (
+from smlab.hw_bench.errors import SmlabError
+from smlab.models import ServiceTable, estimate_closed
+from smlab.models.trust import (
     CLOSED,
     CLOSED_BATCH,
     ESTIMATORS,
@@ -22,7 +21,7 @@ from models.trust import (
     estimate_all,
     shipped_map,
 )
-from models.verdict import BOTTLENECK, CANNOT_TELL, NOT, verdicts
+from smlab.models.verdict import BOTTLENECK, CANNOT_TELL, NOT, verdicts
 
 LATENCY, BASE, PER_LANE = 24.0, 3.4, 1.0
 

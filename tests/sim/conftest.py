@@ -9,5 +9,5 @@ import pytest
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The engine that `simulate` uses when none is named, in turn."""
     name: str = request.param
-    monkeypatch.setattr(sys.modules["sim.simulate"], "DEFAULT_ENGINE", name)
+    monkeypatch.setattr(sys.modules["smlab.sim.simulate"], "DEFAULT_ENGINE", name)
     return name

@@ -1,4 +1,5 @@
-"""An atomic unit with several pipes: the rule by hand, the two engines, the laws, and what one pipe leaves unchanged."""
+"""An atomic unit with several pipes: the rule by hand, the two engines, the laws, and what one pipe leaves
+unchanged."""
 
 import dataclasses
 
@@ -6,22 +7,33 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from hw_bench.descriptions import load_gpu
-from hw_bench.errors import SmlabError
-from sim import Duration, Instruction, Kernel, Loop, Program, Record, atomics, compiled, reference, simulate
-from sim.compare import first_difference
-from sim.lowering import lower
-from sim.machine import TICKS_PER_CYCLE, AtomicTiming, Machine, machine_from
-from sim.table import service_table
-from validation.laws import Run, violations
-from validation.strategies import kernels, machines
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.sim import (
+    Duration,
+    Instruction,
+    Kernel,
+    Loop,
+    Program,
+    Record,
+    atomics,
+    compiled,
+    reference,
+    simulate,
+)
+from smlab.sim.compare import first_difference
+from smlab.sim.lowering import lower
+from smlab.sim.machine import TICKS_PER_CYCLE, AtomicTiming, Machine, machine_from
+from smlab.sim.table import service_table
+from smlab.validation.laws.identities import Run, violations
+from smlab.validation.laws.strategies import kernels, machines
 
 ENGINES = {"simpy": reference.run, "compiled": compiled.run}
 
 
 def plain_machine(pipes: int, entries: int = 16) -> Machine:
-    """One scheduler; an add keeps a pipe for 10 cycles and a compare-and-swap for 4, and both complete 20 later."""
+    """One scheduler; an add keeps a pipe for 10 cycles and a compare-and-swap for 4, and both complete 20
+    later."""
     timing = {
         "add": AtomicTiming(10 * TICKS_PER_CYCLE, 0, 20),
         "cas": AtomicTiming(4 * TICKS_PER_CYCLE, 0, 20),
@@ -38,7 +50,8 @@ def plain_machine(pipes: int, entries: int = 16) -> Machine:
 
 @pytest.mark.parametrize("engine", sorted(ENGINES))
 def test_jobs_go_to_the_pipe_that_is_free_first(engine: str) -> None:
-    # Issued in cycles 0 to 3: two adds fill both pipes until 10 and 11, two compare-and-swaps follow, each on its own.
+    # Issued in cycles 0 to 3: two adds fill both pipes until 10 and 11, two compare-and-swaps follow, each on
+    # its own.
     one = Instruction("atomic-add", lanes=1, returns=False)
     program = Program("p", (one, one, *[dataclasses.replace(one, op="atomic-cas")] * 3))
     kernel = Kernel("k", (program,), ((0,),), shared_bytes_per_block=128)
@@ -50,7 +63,8 @@ def test_jobs_go_to_the_pipe_that_is_free_first(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", sorted(ENGINES))
 def test_an_entry_is_free_when_a_later_job_ends_first(engine: str) -> None:
-    # The queue has two entries. The add holds one until 10; the compare-and-swaps go past it through the other.
+    # The queue has two entries. The add holds one until 10; the compare-and-swaps go past it through the
+    # other.
     add = Instruction("atomic-add", lanes=1, returns=False)
     cas = Instruction("atomic-cas", lanes=1, returns=False)
     kernel = Kernel("k", (Program("p", (add, cas, cas, cas)),), ((0,),), shared_bytes_per_block=128)
@@ -95,7 +109,8 @@ def test_a_description_without_the_key_has_one_pipe() -> None:
 
 
 def test_two_pipes_are_a_saturated_queue_with_two_servers() -> None:
-    """Exponential times, all warps always there: the throughput of a closed M/M/k is k / S exactly while none idles."""
+    """Exponential times, all warps always there: the throughput of a closed M/M/k is k / S exactly while
+    none idles."""
     service = Duration(50, "exponential")
     body = (Loop(400, (Instruction("atomic-add", lanes=1, returns=False, duration=service),)),)
     kernel = Kernel("k", (Program("p", body),), ((0,) * 16,), shared_bytes_per_block=128)

@@ -1,4 +1,5 @@
-"""What the compiled engine promises beyond equal events: threads, slices, growing tables, messages, tables in bulk."""
+"""What the compiled engine promises beyond equal events: threads, slices, growing tables, messages, tables
+in bulk."""
 
 import _thread
 import dataclasses
@@ -9,18 +10,28 @@ import time
 
 import numpy as np
 import pytest
-
-from hw_bench.descriptions import load_gpu
-from hw_bench.errors import SmlabError
-from sim import Instruction, Kernel, Loop, Program, Record, atomics, compiled, reference, simulate, table
-from sim.compare import first_difference
-from sim.compiled import engine, prepare
-from sim.compiled.table import batch_cycles, looped_cycles
-from sim.lowering import LoweredKernel, lower
-from sim.machine import Machine, machine_from
-from sim.patterns import RandomBytes, RandomWords
-from sim.policies import POLICIES
-from sim.result import SimResult
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.sim import (
+    Instruction,
+    Kernel,
+    Loop,
+    Program,
+    Record,
+    atomics,
+    compiled,
+    reference,
+    simulate,
+    table,
+)
+from smlab.sim.compare import first_difference
+from smlab.sim.compiled import engine, prepare
+from smlab.sim.compiled.table import batch_cycles, looped_cycles
+from smlab.sim.lowering import LoweredKernel, lower
+from smlab.sim.machine import Machine, machine_from
+from smlab.sim.patterns import RandomBytes, RandomWords
+from smlab.sim.policies import POLICIES
+from smlab.sim.result import SimResult
 
 
 @pytest.fixture(scope="module")
@@ -213,8 +224,9 @@ def test_bulk_tables_refuse_points_that_are_none(machine: Machine) -> None:
 def test_another_process_loads_what_is_compiled_already(machine: Machine) -> None:
     compiled.run(mix(machine, iterations=1))
     program = (
-        "from sim import atomics, compiled; from sim.lowering import lower; from sim.machine import machine_from;"
-        "from hw_bench.descriptions import load_gpu; from sim.compiled.gpu import advance;"
+        "from smlab.sim import atomics, compiled; from smlab.sim.lowering import lower; from "
+        "smlab.sim.machine import machine_from;"
+        "from smlab.hw_bench.gpu.descriptions import load_gpu; from smlab.sim.compiled.gpu import advance;"
         "compiled.run(lower(atomics(), machine_from(load_gpu('v100'))));"
         "print(sum(advance.stats.cache_hits.values()), sum(advance.stats.cache_misses.values()))"
     )

@@ -5,16 +5,15 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from hw_bench.counters import WHOLE_GPU
-from hw_bench.descriptions import load_gpu
-from sim import ENGINES, Instruction, Kernel, Loop, Program, Record, counter_table, simulate
-from sim.instructions import CLASS_NAMES, CLASSES, Unit
-from sim.lowering import lower
-from sim.machine import Machine
-from sim.patterns import Affine, Strided
-from sim.result import SimResult
-from validation.strategies import kernels, machines
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
+from smlab.sim import ENGINES, Instruction, Kernel, Loop, Program, Record, counter_table, simulate
+from smlab.sim.instructions import CLASS_NAMES, CLASSES, Unit
+from smlab.sim.lowering import lower
+from smlab.sim.machine import Machine
+from smlab.sim.patterns import Affine, Strided
+from smlab.sim.result import SimResult
+from smlab.validation.laws.strategies import kernels, machines
 
 ENGINE_NAMES = sorted(ENGINES)
 
@@ -96,8 +95,8 @@ def test_counts_are_those_of_the_events(machine: Machine, drawn: Kernel, engine:
     stores = shared.op == CLASSES["shared-store"].code
     assert sum(s.shared_store_passes for s in result.sms) == shared.passes[stores].sum()
     assert sum(s.shared_load_passes for s in result.sms) == shared.passes[~stores].sum()
-    # Each sector that L1 has not, or that is stored, is looked up in L2, but for loads that wait for their own warp's last one:
-    # those complete with it (SEMANTICS 7.5).
+    # Each sector that L1 has not, or that is stored, is looked up in L2, but for loads that wait for their
+    # own warp's last one: those complete with it (SEMANTICS 7.5).
     sent = sum(s.l1_sector_misses + s.l1_store_sectors for s in result.sms)
     not_sent = sent - result.memory.l2_sector_hits - result.memory.l2_sector_misses
     memory = result.jobs.of_unit(Unit.GLOBAL)

@@ -5,16 +5,15 @@ import dataclasses
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from hw_bench.descriptions import load_gpu
-from sim import Duration, Instruction, Kernel, Loop, Program, Record, compiled, reference
-from sim.compare import first_difference
-from sim.instructions import Unit
-from sim.lowering import LoweredKernel, lower
-from sim.machine import TICKS_PER_CYCLE, CacheShape, Machine, machine_from
-from sim.patterns import Affine, RandomBytes, RandomWords
-from sim.workload import NO_WARP
-from validation.strategies import kernels, machines
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record, compiled, reference
+from smlab.sim.compare import first_difference
+from smlab.sim.instructions import Unit
+from smlab.sim.lowering import LoweredKernel, lower
+from smlab.sim.machine import TICKS_PER_CYCLE, CacheShape, Machine, machine_from
+from smlab.sim.patterns import Affine, RandomBytes, RandomWords
+from smlab.sim.workload import NO_WARP
+from smlab.validation.laws.strategies import kernels, machines
 
 
 def assert_engines_agree(lowered: LoweredKernel) -> None:
@@ -35,7 +34,8 @@ def thinned(result, keep: Record):
 
 @st.composite
 def unusual_machines(draw: st.DrawFn) -> Machine:
-    """Machines further from any real one, above all in what global memory does: latencies down to nothing, any speed."""
+    """Machines further from any real one, above all in what global memory does: latencies down to nothing,
+    any speed."""
     short = st.integers(1, 40)
     ticks = st.integers(1, 4 * TICKS_PER_CYCLE)
     shapes = st.builds(CacheShape, sets=st.integers(1, 5), ways=st.integers(1, 5))

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from hw_bench.descriptions import Gpu, load_gpu
-from hw_bench.errors import SmlabError
-from sim import Record, compiled, reference, simulate
-from sim.compare import first_difference
-from sim.histogram import (
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.sim import Record, compiled, reference, simulate
+from smlab.sim.compare import first_difference
+from smlab.sim.histogram import (
     BINS,
     CHANNELS,
     counts_of,
@@ -22,9 +21,9 @@ from sim.histogram import (
     solid_image,
     uniform_image,
 )
-from sim.lowering import lower
-from sim.machine import machine_from
-from sim.patterns import lanes_on_fullest_bank
+from smlab.sim.lowering import lower
+from smlab.sim.machine import machine_from
+from smlab.sim.patterns import lanes_on_fullest_bank
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from hw_bench.counters import WHOLE_GPU, CounterTable
-from hw_bench.descriptions import load_gpu
-from sim import Record, SimResult, atomics, counter_table, read_workload, simulate
-from sim.chrome_trace import trace_events, write_chrome_trace
-from sim.instructions import Unit
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterTable
+from smlab.sim import Record, SimResult, atomics, counter_table, read_workload, simulate
+from smlab.sim.chrome_trace import trace_events, write_chrome_trace
+from smlab.sim.instructions import Unit
 
 
 @pytest.fixture
@@ -80,7 +79,7 @@ def test_the_counter_of_n_ends_at_zero_and_has_the_area_of_the_truth(result: Sim
 
 @pytest.mark.usefixtures("engine")
 def test_a_summary_of_a_kernel_without_atomics_is_zero() -> None:
-    from sim import Instruction, Kernel, Program
+    from smlab.sim import Instruction, Kernel, Program
 
     result = simulate(Kernel("k", (Program("p", (Instruction("fp32"),)),), ((0,),)), load_gpu("v100"))
     assert result.atomic.jobs == 0

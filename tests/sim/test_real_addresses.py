@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from hw_bench.descriptions import Gpu, load_gpu
-from hw_bench.errors import SmlabError
-from sim import Instruction, Kernel, Loop, Program, Record, SimResult, compiled, reference, simulate
-from sim.compare import first_difference
-from sim.lowering import lower
-from sim.machine import Machine
-from sim.patterns import Affine, RecordedBytes, RecordedWords, passes
-from sim.workload_file import parse_workload
-from validation.strategies import machines
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.sim import Instruction, Kernel, Loop, Program, Record, SimResult, compiled, reference, simulate
+from smlab.sim.compare import first_difference
+from smlab.sim.lowering import lower
+from smlab.sim.machine import Machine
+from smlab.sim.patterns import Affine, RecordedBytes, RecordedWords, passes
+from smlab.sim.workload_file import parse_workload
+from smlab.validation.laws.strategies import machines
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +147,8 @@ def test_a_workload_file_can_hold_real_addresses() -> None:
 
 @st.composite
 def recorded_kernels(draw: st.DrawFn) -> Kernel:
-    """Kernels with recorded addresses in few sectors, so that loads meet on their way, reductions and warm lines."""
+    """Kernels with recorded addresses in few sectors, so that loads meet on their way, reductions and warm
+    lines."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     blocks, places, times = draw(st.integers(1, 6)), draw(st.integers(1, 4)), draw(st.integers(1, 8))
     warps, spread = blocks * places, draw(st.sampled_from([64, 512, 4096, 1 << 16]))

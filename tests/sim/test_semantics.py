@@ -1,18 +1,18 @@
-"""The rules of sim/SEMANTICS.md, one small kernel at a time; expected cycles are worked out by hand in each test."""
+"""The rules of sim/SEMANTICS.md, one small kernel at a time; expected cycles are worked out by hand in
+each test."""
 
 import dataclasses
 
 import numpy as np
 import pytest
-
-from hw_bench.descriptions import Gpu, load_gpu
-from hw_bench.errors import SmlabError
-from sim import Duration, Instruction, Kernel, Loop, Program, Record, SimResult, atomics, simulate
-from sim.lowering import lower
-from sim.machine import CacheShape, machine_from
-from sim.patterns import Affine, RandomBytes, RandomWords, Strided
-from sim.simulate import ENGINES
-from sim.workload import NO_WARP
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record, SimResult, atomics, simulate
+from smlab.sim.lowering import lower
+from smlab.sim.machine import CacheShape, machine_from
+from smlab.sim.patterns import Affine, RandomBytes, RandomWords, Strided
+from smlab.sim.simulate import ENGINES
+from smlab.sim.workload import NO_WARP
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -62,7 +62,8 @@ def fp32(*after: str, name: str = "") -> Instruction:
 
 def test_a_chain_of_dependent_arithmetic_advances_by_its_latency(gpu: Gpu) -> None:
     result = run(gpu, fp32(name="a"), Loop(3, (fp32("a", name="b"), fp32("b", name="c"))))
-    # a at 10; b needs a: 14; c needs b: 18; from then on b needs only a, so b follows c at the pipe's interval.
+    # a at 10; b needs a: 14; c needs b: 18; from then on b needs only a, so b follows c at the pipe's
+    # interval.
     assert issues(result) == [10, 14, 18, 20, 24, 26, 30]
     assert result.cycles == 31
     assert result.stalls["wait"] == 3 + 3 + 3 + 3
@@ -228,7 +229,8 @@ def test_an_exit_completes_a_barrier(gpu: Gpu) -> None:
     leaves = Program("leaves", (Instruction("think", name="t", duration=Duration(30)), fp32("t")))
     waits = Program("waits", (Instruction("barrier"),))
     result = simulate(Kernel("k", (leaves, waits), ((0, 1),)), gpu, keep=Record.ALL)
-    # The first warp issues its last instruction at 40 and exits at 41; the barrier opens at 48, which ends the kernel.
+    # The first warp issues its last instruction at 40 and exits at 41; the barrier opens at 48, which ends
+    # the kernel.
     assert result.cycles == 48
 
 
@@ -264,7 +266,8 @@ def test_the_policies_choose_as_they_say(gpu: Gpu) -> None:
 def test_blocks_wait_until_an_sm_has_room(gpu: Gpu) -> None:
     think = Instruction("think", name="t", duration=Duration(100))
     result = run(gpu, think, fp32("t"), warps=32, blocks=5)
-    # 64 warps an SM: two blocks at a time, each 10 + 100 + 8 issue cycles (8 warps a scheduler) at the longest.
+    # 64 warps an SM: two blocks at a time, each 10 + 100 + 8 issue cycles (8 warps a scheduler) at the
+    # longest.
     assert result.blocks.launch[:2].tolist() == [0, 0]
     assert result.blocks.launch[2] == result.blocks.retire[:2].min()
     assert result.blocks.launch[4] == np.sort(result.blocks.retire)[2]
@@ -306,7 +309,8 @@ def test_random_patterns_have_streams_of_their_own(gpu: Gpu) -> None:
 
 
 def test_random_bytes_into_256_bins_serialise_as_counted_elsewhere(gpu: Gpu) -> None:
-    """Random bytes into 256 bins: 3.53 lanes on the fullest of 32 banks on average (worked out independently)."""
+    """Random bytes into 256 bins: 3.53 lanes on the fullest of 32 banks on average (worked out
+    independently)."""
     result = run(
         gpu, Loop(400, (Instruction("atomic-add", shared=RandomWords(256), returns=False),)), warps=8
     )

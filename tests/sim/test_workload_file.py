@@ -3,12 +3,11 @@
 from pathlib import Path
 
 import pytest
-
-from hw_bench.descriptions import load_gpu
-from hw_bench.errors import SmlabError
-from sim import Duration, Instruction, Loop, read_workload, simulate
-from sim.patterns import Affine, Grouped, RandomWords
-from sim.workload import NO_WARP
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.sim import Duration, Instruction, Loop, read_workload, simulate
+from smlab.sim.patterns import Affine, Grouped, RandomWords
+from smlab.sim.workload import NO_WARP
 
 GOOD = """
 name = "demo"
@@ -21,13 +20,19 @@ warps = [0, 2]
 body = [
     { op = "think", name = "t", cycles = 20, distribution = "exponential" },
     { loop = 3, body = [
-        { op = "global-load", name = "x", after = ["t"], address = { pattern = "affine", warp_stride_bytes = 4096 } },
-        { loop = 2, body = [{ op = "atomic-add", after = ["x"], address = { pattern = "random", words = 256 } }] },
+        { op = "global-load", name = "x", after = ["t"],
+          address = { pattern = "affine", warp_stride_bytes = 4096 } },
+        { loop = 2, body = [
+            { op = "atomic-add", after = ["x"], address = { pattern = "random", words = 256 } },
+        ] },
     ] },
 ]
 [[program]]
 warps = [3]
-body = [{ op = "atomic-cas", lanes = 8, returns = false, address = { pattern = "grouped", same_word = 4, same_bank = 2 } }]
+body = [
+    { op = "atomic-cas", lanes = 8, returns = false,
+      address = { pattern = "grouped", same_word = 4, same_bank = 2 } },
+]
 """
 
 

@@ -1,4 +1,5 @@
-"""``smlab bench``: planning, running without a GPU, profiling with a stand-in for ncu, and the loop of calibration."""
+"""``smlab bench``: planning, running without a GPU, profiling with a stand-in for ncu, and the loop of
+calibration."""
 
 import importlib.util
 import json
@@ -9,13 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
+from smlab.hw_bench.cuda.measuring import plan, profiling
+from smlab.hw_bench.cuda.measuring.profiling import command_line
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.profiles.needs import how_for
 
-from hw_bench.cuda import plan, profiling
-from hw_bench.cuda.profiling import command_line
-from hw_bench.descriptions import load_gpu
-from hw_bench.errors import SmlabError
-from hw_bench.profiles.needs import how_for
-from smlab.cli import run
+from smlab.cli.main import run
 
 FAKE_NCU = """#!{python}
 import csv, sys
@@ -86,7 +87,7 @@ def test_profiling_without_ncu_says_so(
 
 def _fake_ncu(folder: Path, monkeypatch: pytest.MonkeyPatch, forbidden: bool = False) -> None:
     pytest.importorskip("numba.cuda", reason="not profiled: this Numba has no CUDA target")
-    from hw_bench.cuda import harness
+    from smlab.hw_bench.cuda.measuring import harness
 
     script = folder / "ncu"
     columns = list(plan.IMAGE_COLUMNS)
@@ -158,9 +159,10 @@ def test_the_loop_measures_first_where_it_can(
 ) -> None:
     """With a stand-in for the GPU: what it measures is calibrated, unless its results were wrong."""
     pytest.importorskip("numba.cuda", reason="not measured: this Numba has no CUDA target")
-    from hw_bench.cuda import harness, toolkit
-    from validation.calibrate.recovery import SMALL
-    from validation.calibrate.simulated import write_simulated
+    from smlab.hw_bench.cuda import toolkit
+    from smlab.hw_bench.cuda.measuring import harness
+    from smlab.validation.calibrate.recovery import SMALL
+    from smlab.validation.calibrate.simulated import write_simulated
 
     def measure(out: Path, **options: object) -> harness.Outcome:
         assert options["benchmarks"] == ("shared-atomics", "latency", "shared-banks")
@@ -203,7 +205,7 @@ def test_loops_are_shown_in_the_table_of_machine_code(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is in brackets must not be taken for markup."""
-    from hw_bench.cuda import contract
+    from smlab.hw_bench.cuda.contract import check as contract
 
     found = "2 other [loop: 8 ATOMS.ADD]"
     result = contract.ContractResult("b", "k", "sm_80", True, found, "", "", 8, "", "")

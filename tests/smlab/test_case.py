@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import smlab.case
-from smlab.cli import run
+import smlab.commands.case.run
+from smlab.cli.main import run
 
 
 @pytest.fixture(autouse=True)
 def few_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(smlab.case, "REDUCED_SIZES", (64, 512))
+    monkeypatch.setattr(smlab.commands.case.run, "REDUCED_SIZES", (64, 512))
 
 
 def test_the_case_prints_its_points_and_writes_its_files(
@@ -66,7 +66,7 @@ def test_what_cannot_be_is_refused_in_one_line(
 def test_ctrl_c_keeps_what_was_done(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from validation.case import study
+    from smlab.validation.papers.histogram import study
 
     real, left = study.run_point, [3]
 

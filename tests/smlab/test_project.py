@@ -1,4 +1,5 @@
-"""``smlab project``: the agreed keys, the truth and its mismatches, errors by part, machine code, pictures, refusals."""
+"""``smlab project``: the agreed keys, the truth and its mismatches, errors by part, machine code,
+pictures, refusals."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
 
-from hw_bench.counters import WHOLE_GPU, CounterRow, CounterTable
-from hw_bench.descriptions import load_gpu
-from hw_bench.errors import SmlabError
-from smlab.cli import run
-from smlab.project_truth import match, read_truth
+from smlab.cli.main import run
+from smlab.commands.project.truth import match, read_truth
 
 V100, A100 = load_gpu("v100"), load_gpu("a100-40")
 OPERATIONS = tuple(

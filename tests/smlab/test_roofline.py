@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 from PIL import Image
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
 
-from hw_bench.counters import WHOLE_GPU, CounterRow, CounterTable
-from smlab.cli import run
-from smlab.roofline import answer
-from smlab.roofline_plot import roofline_figure
-from smlab.roofline_rows import NO_FLOPS, NO_OPERATIONS, short_name
+from smlab.cli.main import run
+from smlab.commands.roofline.plot import roofline_figure
+from smlab.commands.roofline.rows import NO_FLOPS, NO_OPERATIONS, short_name
+from smlab.commands.roofline.run import answer
 
 KEYS = {
     "kernel",
@@ -115,7 +115,8 @@ def test_the_document_has_the_agreed_keys(tmp_path: Path, capsys) -> None:
 
 
 def test_kernels_without_floating_point_or_bytes_are_told(tmp_path: Path, capsys) -> None:
-    """An integer kernel has an instruction roofline; a missing level and no operations at all have flags, never NaN."""
+    """An integer kernel has an instruction roofline; a missing level and no operations at all have flags,
+    never NaN."""
     bare = {k: v for k, v in counters().items() if k.startswith(("gpu", "dram"))}
     path = profile(
         tmp_path / "p.csv",

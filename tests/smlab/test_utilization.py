@@ -1,4 +1,5 @@
-"""``smlab utilization``: the agreed keys, round trips through every profiler's format, comparing, plotting, refusals."""
+"""``smlab utilization``: the agreed keys, round trips through every profiler's format, comparing,
+plotting, refusals."""
 
 import json
 import time
@@ -7,21 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.random import SeedSequence
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.profiles import AtomicQuantities, write_ncu_long, write_ncu_wide, write_nvprof
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
+from smlab.models.verdict import BOTTLENECK, NOT
+from smlab.sim.compiled import run
+from smlab.sim.counters import counter_table
+from smlab.sim.lowering import lower
+from smlab.sim.machine import machine_from
+from smlab.sim.reference import Record
+from smlab.validation.service_tables import Tables, simulate_tables
+from smlab.validation.trust.simulate import draw_kernel
 
-from hw_bench.counters import WHOLE_GPU, CounterRow, CounterTable
-from hw_bench.descriptions import load_gpu
-from hw_bench.errors import SmlabError
-from hw_bench.profiles import AtomicQuantities, write_ncu_long, write_ncu_wide, write_nvprof
-from models.verdict import BOTTLENECK, NOT
-from sim.compiled import run
-from sim.counters import counter_table
-from sim.lowering import lower
-from sim.machine import machine_from
-from sim.reference import Record
-from smlab.utilization import answer, run_utilization, tables_for
-from smlab.utilization_rows import E_FROM_LANES, estimate_rows
-from validation.campaign.simulate import draw_kernel
-from validation.campaign.tables import Tables, simulate_tables
+from smlab.commands.utilization.rows import E_FROM_LANES, estimate_rows
+from smlab.commands.utilization.run import answer, run_utilization, tables_for
 
 GPU = load_gpu("v100")
 
@@ -39,7 +40,9 @@ def simulated() -> Tables:
 @pytest.fixture(autouse=True)
 def no_waiting(simulated: Tables, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("validation.campaign.tables.simulate_tables", lambda gpu, progress=None: simulated)
+    monkeypatch.setattr(
+        "smlab.validation.service_tables.simulate_tables", lambda gpu, progress=None: simulated
+    )
 
 
 def counters(*families: str) -> CounterTable:
@@ -83,7 +86,8 @@ def test_the_document_has_the_agreed_keys_and_adds_up(tmp_path: Path, capsys) ->
 
 
 def test_counters_survive_every_format(tmp_path: Path, capsys) -> None:
-    """The simulator's own table, ncu long and wide, and nvprof give identical tables and identical estimates."""
+    """The simulator's own table, ncu long and wide, and nvprof give identical tables and identical
+    estimates."""
     table = whole(counters("exponential", "histogram", "producers", "hash-insert"))
     own = tmp_path / "own.csv"
     table.write_csv(own)

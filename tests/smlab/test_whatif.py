@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from smlab.cli import run
+from smlab.cli.main import run
 
 STUDY = """
 title = "Which waits are long?"
@@ -35,7 +35,7 @@ def study(tmp_path: Path) -> Path:
 @pytest.fixture
 def no_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing figures takes longer than these studies."""
-    monkeypatch.setattr("validation.whatif.run._effects", lambda *_: None)
+    monkeypatch.setattr("smlab.validation.experiments.run.running._effects", lambda *_: None)
 
 
 def document(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> dict[str, Any]:

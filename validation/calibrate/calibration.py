@@ -9,14 +9,13 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.descriptions import Gpu, load_gpu
-from hw_bench.errors import SmlabError
-from validation.calibrate import judge
-from validation.calibrate.cases import Cases, Floats, Skipped
-from validation.calibrate.dataset import MeasuredSet, read_set
-from validation.calibrate.description import write_description
-from validation.calibrate.fit import (
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.validation.calibrate import judge
+from smlab.validation.calibrate.cases import Cases, Floats, Skipped
+from smlab.validation.calibrate.dataset import MeasuredSet, read_set
+from smlab.validation.calibrate.description import write_description
+from smlab.validation.calibrate.fit import (
     Fit,
     Fitted,
     NotFitted,
@@ -26,8 +25,8 @@ from validation.calibrate.fit import (
     shared_parameters,
     split,
 )
-from validation.calibrate.judge import Errors, Residual
-from validation.calibrate.predict import MEASURING, Predictor
+from smlab.validation.calibrate.judge import Errors, Residual
+from smlab.validation.calibrate.predict import MEASURING, Predictor
 
 SHARE = 0.05
 """Share of the cases to fit."""
@@ -37,8 +36,9 @@ SHARE = 0.05
 class Calibration:
     """What came of a calibration.
 
-    ``fitted`` and ``not_fitted`` are the constants of atomic unit and shared-memory pipe. ``errors`` and ``residuals`` are of
-    judged cases only. ``scatter_percent`` is the relative scatter of the fitted cases around the simulator.
+    ``fitted`` and ``not_fitted`` are the constants of atomic unit and shared-memory pipe. ``errors`` and
+    ``residuals`` are of judged cases only. ``scatter_percent`` is the relative scatter of the fitted cases
+    around the simulator.
     """
 
     data: str
@@ -87,10 +87,12 @@ def calibrate(
     share: float = SHARE,
     seed: int = 0,
 ) -> Calibration:
-    """Calibrate the description ``base`` to the data set in ``folder``; write the result to ``out`` and all cases to ``cases_out``.
+    """Calibrate the description ``base`` to the data set in ``folder``; write the result to ``out`` and all
+    cases to ``cases_out``.
 
     Raises:
-        SmlabError: a data set that cannot be read, or one of a GPU of another compute capability than the description's.
+        SmlabError: a data set that cannot be read, or one of a GPU of another compute capability than the
+        description's.
     """
     if out is not None and (out.suffix != ".toml" or out.resolve() == Path(base).resolve()):
         raise SmlabError.at(
@@ -119,7 +121,8 @@ def calibrate_set(
     seed: int = 0,
     truth: dict[str, float] | None = None,
 ) -> Calibration:
-    """As `calibrate`, of a data set that has been read; writes nothing. ``truth``, if known, is judged beside the calibration."""
+    """As `calibrate`, of a data set that has been read; writes nothing. ``truth``, if known, is judged
+    beside the calibration."""
     parts, skipped = _parts(data, load_gpu(base), share, seed, truth)
     return _judged(data, parts, skipped, seed)[0]
 
@@ -210,8 +213,10 @@ def _source(found: Calibration, data: MeasuredSet) -> str:
     )
     error = f"MAPE {judged.table.mape:.2f} %" if judged else "no judged cases"
     return (
-        f"smlab bench calibrate: data set {data.folder.name} ({data.name()}{'; ' + versions if versions else ''}; sha256 "
-        f"{data.digest[:16]}); fitted to {found.points_fitted} of its times (seed {found.seed}), judged on the other "
+        f"smlab bench calibrate: data set {data.folder.name} "
+        f"({data.name()}{'; ' + versions if versions else ''}; sha256 "
+        f"{data.digest[:16]}); fitted to {found.points_fitted} of its times (seed {found.seed}), judged on "
+        f"the other "
         f"{found.points_judged}: {error}; intervals hold all fitted values together at 95 %"
     )
 
@@ -221,7 +226,8 @@ def _write_cases(path: Path, parts: list[_Part], predictions: dict[str, Floats])
     columns = {
         "operation": cases.operation, "form": cases.form, "warps": cases.warps, "cas_warps": cases.cas_warps,
         "lanes": cases.lanes, "same_word": cases.same_word, "same_bank": cases.same_bank,
-        "iterations": cases.iterations, "use": np.where(chosen, "fit", "judge"), "measured_cycles": cases.cycles,
+        "iterations": cases.iterations, "use": np.where(chosen, "fit", "judge"),
+        "measured_cycles": cases.cycles,
         **{f"{name.replace(' ', '_')}_cycles": np.round(times, 4) for name, times in predictions.items()},
     }  # fmt: skip
     try:

@@ -1,4 +1,5 @@
-"""What a calibration compares: one measured time of the atomic unit or of the shared-memory pipe, and what it was measured on."""
+"""What a calibration compares: one measured time of the atomic unit or of the shared-memory pipe, and what
+it was measured on."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ FORMS: Final = ("batch", "looped", "stream", "burst", "chain", "frame")
 - ``stream``: a round of n operations that nobody waits for;
 - ``burst``: until the last of n times ``iterations`` operations without a result is issued;
 - ``chain``: from one load to the next one that needs its result, one lane of one warp;
-- ``frame``: the clock around nothing, or around ``iterations`` links of a chain without operations. Always fitted, never judged.
+- ``frame``: the clock around nothing, or around ``iterations`` links of a chain without operations. Always
+  fitted, never judged.
 """
 
 WHERE: Final = ("warps", "cas_warps", "lanes", "same_word", "same_bank", "iterations")
@@ -31,9 +33,9 @@ Floats = NDArray[np.float64]
 class Cases:
     """Cases as columns, each of shape ``(cases,)``.
 
-    ``passes`` are those of the operation over the banks, ``cas_passes`` those of a compare-and-swap on the same words.
-    ``weight`` makes errors of the logarithm of ``cycles`` equal among the forms: a difference of two times is less certain than
-    a time.
+    ``passes`` are those of the operation over the banks, ``cas_passes`` those of a compare-and-swap on the
+    same words. ``weight`` makes errors of the logarithm of ``cycles`` equal among the forms: a difference of
+    two times is less certain than a time.
     """
 
     operation: NDArray[np.str_]
@@ -72,7 +74,8 @@ class Cases:
 
     @staticmethod
     def build(operation: Sequence[str], form: str, where: Ints, cycles: Floats, weight: float) -> Cases:
-        """Cases of one form. ``where`` has the rows of `WHERE`: warps, cas_warps, lanes, same_word, same_bank, iterations."""
+        """Cases of one form. ``where`` has the rows of `WHERE`: warps, cas_warps, lanes, same_word,
+        same_bank, iterations."""
         count = len(cycles)
         columns = dict(zip(WHERE, where.astype(np.int64), strict=True))
         return Cases(

@@ -1,4 +1,5 @@
-"""Reading what the suite measured (`hw_bench.cuda`) into cases, everything that is left out listed with its reason."""
+"""Reading what the suite measured (`smlab.hw_bench.cuda`) into cases, everything that is left out listed
+with its reason."""
 
 from __future__ import annotations
 
@@ -11,16 +12,16 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.cuda.dataset import find_table, read_table, table_bytes
-from hw_bench.cuda.plan import ATOMIC_COLUMNS, LATENCY_COLUMNS
-from hw_bench.errors import SmlabError
-from validation.calibrate.cases import WHERE, Cases, Skipped
+from smlab.hw_bench.cuda.measuring.dataset import find_table, read_table, table_bytes
+from smlab.hw_bench.cuda.measuring.plan import ATOMIC_COLUMNS, LATENCY_COLUMNS
+from smlab.hw_bench.errors import SmlabError
+from smlab.validation.calibrate.cases import WHERE, Cases, Skipped
 
 _WITH_RESULT: Final = ("add-result", "max", "exchange")
 _WITHOUT: Final = ("add", "popc-inc")
 _REASONS: Final = {
-    "float-add": "a loop of loads and compare-and-swaps, each lane in turn: the simulator has no such instruction",
+    "float-add": "a loop of loads and compare-and-swaps, each lane in turn: the simulator has no such "
+    "instruction",
     "independent": "four operations of a warp under way at a time: not a form of the simulator's table",
     "store/batch": "a store and the load behind it: the simulator's stores give no result to wait for",
     "none": "the frame of several warps: how far apart they start, which the simulator does not take over",
@@ -58,7 +59,8 @@ def read_set(folder: Path) -> MeasuredSet:
     """Read ``shared-atomics``, and ``shared-banks`` and ``latency`` where they are there.
 
     Raises:
-        SmlabError: a folder without ``shared-atomics.csv`` and its JSON, or a row that cannot be; file and row are named.
+        SmlabError: a folder without ``shared-atomics.csv`` and its JSON, or a row that cannot be; file and
+        row are named.
     """
     about = _about(folder / "shared-atomics.json")
     path = find_table(folder, "shared-atomics")
@@ -148,7 +150,8 @@ def _cases(table: Table, where: str, rows: NDArray[np.bool_], form: str, cycles:
 def _differences(
     table: Table, where: str, rows: NDArray[np.bool_], form: str, skipped: list[Skipped]
 ) -> list[Cases]:
-    """Cycles of one round, from the same loops run with two numbers of iterations: free of beginning and end."""
+    """Cycles of one round, from the same loops run with two numbers of iterations: free of beginning and
+    end."""
     if not rows.any():
         return []
     counts = np.unique(table["iterations"][rows])

@@ -1,4 +1,5 @@
-"""Writing a calibrated GPU description: the base's constants, with those that were fitted, and where they come from."""
+"""Writing a calibrated GPU description: the base's constants, with those that were fitted, and where they
+come from."""
 
 from __future__ import annotations
 
@@ -7,10 +8,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from hw_bench.descriptions import Gpu, list_gpus, load_gpu
-from hw_bench.errors import SmlabError
-from hw_bench.schema import KEYS_BY_NAME
-from validation.calibrate.fit import Fitted
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
+from smlab.hw_bench.gpu.schema import KEYS_BY_NAME
+from smlab.validation.calibrate.fit import Fitted
 
 
 def write_description(

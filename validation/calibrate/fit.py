@@ -1,4 +1,5 @@
-"""Finding the constants: least squares of log ratios on a small part of the cases, with simultaneous intervals."""
+"""Finding the constants: least squares of log ratios on a small part of the cases, with simultaneous
+intervals."""
 
 from __future__ import annotations
 
@@ -10,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 from scipy.optimize import least_squares
-
-from hw_bench.descriptions import Gpu
-from hw_bench.errors import SmlabError
-from validation.calibrate import predict
-from validation.calibrate.cases import Cases, Floats
-from validation.calibrate.predict import (
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.validation.calibrate import predict
+from smlab.validation.calibrate.cases import Cases, Floats
+from smlab.validation.calibrate.predict import (
     BASE,
     CLOSING,
     FRAME,
@@ -33,10 +33,12 @@ MOST_FITTED: Final = 2000
 FEWEST_OF_A_KIND: Final = 5
 """Cases fitted of each kind (operation, form, no, some or all compare-and-swap), where there are as many."""
 _WHOLE: Final = (QUEUE, predict.SHARED_PASS)
-"""Constants that are whole numbers: the entries of a queue; and, where the data allow it, the cycles of a pass over the banks."""
+"""Constants that are whole numbers: the entries of a queue; and, where the data allow it, the cycles of a
+pass over the banks."""
 _NEAR: Final = 0.03
 _UNKNOWN: Final = 0.5
-"""A constant whose standard error is above this share of it (or of 2 cycles, if that is more) is not known from the data."""
+"""A constant whose standard error is above this share of it (or of 2 cycles, if that is more) is not known
+from the data."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ class NotFitted:
 
 @dataclass(frozen=True)
 class Fit:
-    """What least squares found. ``scatter`` is the standard deviation of the weighted log residuals of the fitted cases."""
+    """What least squares found. ``scatter`` is the standard deviation of the weighted log residuals of the
+    fitted cases."""
 
     fitted: tuple[Fitted, ...]
     not_fitted: tuple[NotFitted, ...]
@@ -185,7 +188,8 @@ def fit(gpu: Gpu, cases: Cases, parameters: Sequence[Parameter]) -> Fit:
 
 
 def _fitted(gpu: Gpu, p: Parameter, value: float, error: float, wide: float) -> Fitted:
-    """A constant with its interval of ``wide`` standard errors to either side, whole where it must be or may well be."""
+    """A constant with its interval of ``wide`` standard errors to either side, whole where it must be or
+    may well be."""
     low, high = max(p.low, value - wide * error), min(p.high, value + wide * error)
     whole = float(max(1, round(value)))
     if p.name == QUEUE:
@@ -218,7 +222,8 @@ def _solve(
     last: list[Floats] = []
 
     def jacobian(x: Floats) -> Floats:
-        # Times are nearly linear in the constants: derivatives taken near by will do, and are what costs time.
+        # Times are nearly linear in the constants: derivatives taken near by will do, and are what costs
+        # time.
         if not last or np.abs(x - last[0]).max() > _NEAR * np.maximum(1, np.abs(x)).max():
             derivatives = predictor.derivatives(values(x), steps, least)
             last[:] = [x.copy(), derivatives * cases.weight[:, None] * scale]
@@ -239,7 +244,8 @@ def _solve(
     scatter = float(np.sqrt(2 * found.cost / (len(cases) - len(free))))
     last.clear()
     jac = jacobian(found.x) / scale
-    # What only a sum of constants tells (a base and a pass of always one pass) shows as a singular value of 0: no error is finite.
+    # What only a sum of constants tells (a base and a pass of always one pass) shows as a singular value of
+    # 0: no error is finite.
     _, singular, axes = np.linalg.svd(jac, full_matrices=False)
     singular = np.maximum(singular, 1e-9 * singular.max())
     errors = scatter * np.sqrt(((axes / singular[:, None]) ** 2).sum(axis=0))

@@ -1,8 +1,10 @@
-"""How good a calibration is: errors on the cases that were not fitted, trivial baselines beside, residuals where they lie.
+"""How good a calibration is: errors on the cases that were not fitted, trivial baselines beside, residuals
+where they lie.
 
-The baselines are the best of their kind, fitted to the same cases as the simulator and to each form apart: a constant service
-time S, a line in e (which needs no simulator, and is all that there is to it where nothing is mixed), and the rule of trace-driven
-simulators, which charge the *distinct words* on a bank and so see no contention for one word.
+The baselines are the best of their kind, fitted to the same cases as the simulator and to each form apart: a
+constant service time S, a line in e (which needs no simulator, and is all that there is to it where nothing
+is mixed), and the rule of trace-driven simulators, which charge the *distinct words* on a bank and so see no
+contention for one word.
 """
 
 from __future__ import annotations
@@ -13,14 +15,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares, nnls
-
-from validation.calibrate.cases import Cases, Floats
-from validation.metrics import ErrorTable, error_table
+from smlab.validation.calibrate.cases import Cases, Floats
+from smlab.validation.method.metrics import ErrorTable, error_table
 
 BASELINES: Final = ("constant S", "line in e", "distinct words")
 FOLLOWS_ADD: Final = 5.0
 FOLLOWS_ALL: Final = 10.0
-"""MAPE, in per cent, up to which the mechanism counts as following: fetch-and-add all at once with n <= 32, and everything."""
+"""MAPE, in per cent, up to which the mechanism counts as following: fetch-and-add all at once with n <=
+32, and everything."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ class Errors:
 
 @dataclass(frozen=True)
 class Residual:
-    """Judged cases of the atomic unit alike in one axis: simulated over measured, as geometric mean and spread."""
+    """Judged cases of the atomic unit alike in one axis: simulated over measured, as geometric mean and
+    spread."""
 
     axis: str
     where: str
@@ -45,9 +48,11 @@ class Residual:
 
 
 def baselines(cases: Cases, fitted: NDArray[np.bool_]) -> dict[str, Floats]:
-    """Each baseline's times of all ``cases``, its constants from the ``fitted`` ones: of each kind of operation and form its own.
+    """Each baseline's times of all ``cases``, its constants from the ``fitted`` ones: of each kind of
+    operation and form its own.
 
-    ``constant S``: n S. ``line in e``: L + n (a + b e). ``distinct words``: L + n (a + b w), w words on a bank.
+    ``constant S``: n S. ``line in e``: L + n (a + b e). ``distinct words``: L + n (a + b w), w words on a
+    bank.
     """
     jobs = _jobs(cases)
     words = np.where(np.isin(cases.operation, ("load", "store")), cases.passes, cases.same_bank)
@@ -108,7 +113,8 @@ def groups(cases: Cases) -> dict[str, NDArray[np.bool_]]:
 def errors(
     cases: Cases, judged: NDArray[np.bool_], predictions: dict[str, Floats], only: str | None = None
 ) -> list[Errors]:
-    """Error tables of each predictor on the judged cases of each group, the constant S being the baseline of each."""
+    """Error tables of each predictor on the judged cases of each group, the constant S being the baseline
+    of each."""
     found = []
     for name, members in groups(cases).items():
         at = np.flatnonzero(members & judged)

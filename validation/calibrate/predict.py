@@ -1,14 +1,17 @@
 """Simulated times of cases, as a function of the constants that a calibration fits.
 
-All times come from the compiled simulator's table (`sim.compiled.table`), with three closed forms that follow from
-``sim/SEMANTICS.md``, Section 6, and are tested against single simulations:
+All times come from the compiled simulator's table (`smlab.sim.compiled.table`), with three closed forms that
+follow from ``sim/SEMANTICS.md``, Section 6, and are tested against single simulations:
 
 - a stream that nobody waits for keeps the server busy, so a round takes the sum of its intervals;
-- a burst of k operations behind a queue of q entries issues its last one after k - q intervals, once k is well above q;
-- the shared-memory pipe is a unit of the same kind as the atomic unit, with interval = passes x interval of a pass.
+- a burst of k operations behind a queue of q entries issues its last one after k - q intervals, once k is
+  well above q;
+- the shared-memory pipe is a unit of the same kind as the atomic unit, with interval = passes x interval of a
+  pass.
 
-An operation's time depends on its pattern through its passes alone. While fitting, times between whole latencies (the simulator
-rounds them) are interpolated, so that a derivative exists. Times that a clock around one operation tells contain the *frame*.
+An operation's time depends on its pattern through its passes alone. While fitting, times between whole
+latencies (the simulator rounds them) are interpolated, so that a derivative exists. Times that a clock around
+one operation tells contain the *frame*.
 """
 
 from __future__ import annotations
@@ -21,14 +24,14 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.descriptions import Gpu
-from sim.compiled.table import batch_cycles, looped_cycles
-from sim.machine import AtomicTiming, Machine, machine_from, to_ticks
-from validation.calibrate.cases import Cases, Floats, Ints
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.sim.compiled.table import batch_cycles, looped_cycles
+from smlab.sim.machine import AtomicTiming, Machine, machine_from, to_ticks
+from smlab.validation.calibrate.cases import Cases, Floats, Ints
 
 CLOSING: Final = "closing_cycles"
-"""Of an operation without a result: from the end of its service to the value of the load behind it. Not of a description."""
+"""Of an operation without a result: from the end of its service to the value of the load behind it. Not of
+a description."""
 FRAME: Final = "frame_cycles"
 """What reading the clock takes, around nothing."""
 LINK: Final = "link_cycles"
@@ -52,7 +55,8 @@ def key(op: str, part: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Cases that one call of the simulator's table gives: their places, and the names of what their times depend on."""
+    """Cases that one call of the simulator's table gives: their places, and the names of what their times
+    depend on."""
 
     at: Ints
     depends: frozenset[str]
@@ -133,7 +137,8 @@ class Predictor:
 
         @lru_cache(maxsize=4)
         def ends(*timings: tuple[float, float]) -> dict[str, Floats]:
-            """When the last service of each kind ends. All are issued at once, so latencies change nothing of the order."""
+            """When the last service of each kind ends. All are issued at once, so latencies change nothing
+            of the order."""
             found = {}
             for last in used:
                 late = {o: _LATE if o == last else 1 for o in used}

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-
-from hw_bench.cuda import plan
-from hw_bench.cuda.plan import Profile
-from hw_bench.descriptions import Gpu
-from validation.calibrate.calibration import calibrate_set
-from validation.calibrate.dataset import read_set
-from validation.calibrate.predict import MEASURING
-from validation.calibrate.simulated import write_simulated
+from smlab.hw_bench.cuda.measuring import plan
+from smlab.hw_bench.cuda.measuring.plan import Profile
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.validation.calibrate.calibration import calibrate_set
+from smlab.validation.calibrate.dataset import read_set
+from smlab.validation.calibrate.predict import MEASURING
+from smlab.validation.calibrate.simulated import write_simulated
 
 ALL: Final = "atomic unit, all"
 
@@ -37,8 +36,9 @@ SMALL: Final = replace(
 class Recovery:
     """What came of the trials.
 
-    ``together`` counts trials in which all true constants were in their intervals, ``by_constant`` those in which one was.
-    ``mape`` and ``noise_mape`` are means over the trials of the judged MAPE of the calibrated and of the true constants.
+    ``together`` counts trials in which all true constants were in their intervals, ``by_constant`` those in
+    which one was. ``mape`` and ``noise_mape`` are means over the trials of the judged MAPE of the calibrated
+    and of the true constants.
     """
 
     trials: int
@@ -64,7 +64,8 @@ def recover(
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Recovery:
-    """Calibrate the description ``start`` to simulated data of ``truth``, ``trials`` times with other noise and another split."""
+    """Calibrate the description ``start`` to simulated data of ``truth``, ``trials`` times with other
+    noise and another split."""
     together, held = 0, dict[str, int]()
     mapes, noises = [], []
     for trial in range(trials):

@@ -1,4 +1,5 @@
-"""A data set of a machine that is known: simulated times in the suite's format, with noise. For tests and dry runs."""
+"""A data set of a machine that is known: simulated times in the suite's format, with noise. For tests and
+dry runs."""
 
 from __future__ import annotations
 
@@ -8,15 +9,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-
-from hw_bench.cuda import plan
-from hw_bench.cuda.dataset import DataSet
-from hw_bench.cuda.plan import Profile
-from hw_bench.cuda.points import MAX_WARPS, Point
-from hw_bench.descriptions import Gpu
-from validation.calibrate.cases import Cases, Floats
-from validation.calibrate.fit import atomic_parameters, shared_parameters
-from validation.calibrate.predict import BASE, CLOSING, FRAME, LINK, MEASURING, Predictor, key
+from smlab.hw_bench.cuda.kernels.points import MAX_WARPS, Point
+from smlab.hw_bench.cuda.measuring import plan
+from smlab.hw_bench.cuda.measuring.dataset import DataSet
+from smlab.hw_bench.cuda.measuring.plan import Profile
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.validation.calibrate.cases import Cases, Floats
+from smlab.validation.calibrate.fit import atomic_parameters, shared_parameters
+from smlab.validation.calibrate.predict import BASE, CLOSING, FRAME, LINK, MEASURING, Predictor, key
 
 FRAME_CYCLES: Final = 12.0
 """Assumed: what reading the clock around an operation takes; a fit must not depend on it."""
@@ -42,8 +42,8 @@ def write_simulated(
 ) -> dict[str, float]:
     """Write what the suite would measure on the simulated ``gpu`` into ``folder``; gives the true constants.
 
-    Every time is multiplied by log-normal noise of relative width ``noise`` and rounded to whole cycles. Rows that the simulator
-    has no time for (float addition, four operations of a warp under way) are not written.
+    Every time is multiplied by log-normal noise of relative width ``noise`` and rounded to whole cycles. Rows
+    that the simulator has no time for (float addition, four operations of a warp under way) are not written.
     """
     profile = profile or plan.profile("quick")
     parameters = (*atomic_parameters(gpu), *shared_parameters(gpu))
@@ -125,7 +125,8 @@ def _rows(
     for point, time in zip(points, times.tolist(), strict=True):
         pattern = point.pattern
         values = (
-            operation, form, point.warps, point.cas_warps, pattern.lanes, pattern.same_word, pattern.same_bank, iterations,
+            operation, form, point.warps, point.cas_warps, pattern.lanes, pattern.same_word,
+            pattern.same_bank, iterations,
             2 if point.warps > MAX_WARPS else 1, 0, 1, 0, int(time), float(time), int(time), 0.0, 0.0,
         )  # fmt: skip
         yield dict(zip(plan.ATOMIC_COLUMNS, values, strict=True))

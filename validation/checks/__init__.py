@@ -1,7 +1,7 @@
 """The cross-checks of ``smlab validate``, a module each.
 
-Every module has ``tasks(plan)``, the work that may run side by side in other processes, and ``report(page, plan, results)``,
-which turns the results (by task name) into checks, tables and figures of the report.
+Every module has ``tasks(plan)``, the work that may run side by side in other processes, and ``report(page,
+plan, results)``, which turns the results (by task name) into checks, tables and figures of the report.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hw_bench.descriptions import Gpu
-from sim.simulate import DEFAULT_ENGINE
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.sim.simulate import DEFAULT_ENGINE
 
 
 @dataclass(frozen=True)

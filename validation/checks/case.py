@@ -1,18 +1,19 @@
-"""Dong & Pai's case study on a reduced grid: Figures 3 to 5, the estimators' errors, and what holds of the findings."""
+"""Dong & Pai's case study on a reduced grid: Figures 3 to 5, the estimators' errors, and what holds of the
+findings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hw_bench.descriptions import Gpu, load_gpu
-from validation.case.errors import errors, parts
-from validation.case.facts import Fact, facts, shape
-from validation.case.files import figures
-from validation.case.grid import Spec
-from validation.case.point import CasePoint, run_point, with_speedups
-from validation.checks import Plan, Results, Task
-from validation.metrics import PointErrors
-from validation.report import Column, Report
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.validation.checks import Plan, Results, Task
+from smlab.validation.method.metrics import PointErrors
+from smlab.validation.papers.histogram.errors import errors, parts
+from smlab.validation.papers.histogram.facts import Fact, facts, shape
+from smlab.validation.papers.histogram.files import figures
+from smlab.validation.papers.histogram.grid import Spec
+from smlab.validation.papers.histogram.point import CasePoint, run_point, with_speedups
+from smlab.validation.report import Column, Report
 
 GPUS = ("titan-v", "a6000")
 """The paper's, whatever GPU the rest of the report is about."""
@@ -25,7 +26,8 @@ BETWEEN = ("solid-opaque", "solid-two", "solid-coloured", "gradient", "scene", "
 
 
 def specs_of(quick: bool) -> dict[str, list[Spec]]:
-    """The reduced grid by GPU. The A6000 is there for POPC.INC against ADD; large sizes where findings are about them."""
+    """The reduced grid by GPU. The A6000 is there for POPC.INC against ADD; large sizes where findings are
+    about them."""
     papers, ops, original = ("solid", "uniform"), ("add", "popc-inc"), ("original",)
     if quick:
         two = (256, 1024)
@@ -93,8 +95,10 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     section = page.section(
         "case",
         "Dong & Pai's histogram, simulated",
-        f"Section 4 of the paper on {sum(map(len, by_gpu.values()))} points of its grid: Listings 1 and 2 with the addresses of "
-        "real image bytes, one block an SM, on simulated Titan V and RTX A6000. What the paper leaves open is assumed by name "
+        f"Section 4 of the paper on {sum(map(len, by_gpu.values()))} points of its grid: Listings 1 and 2 "
+        f"with the addresses of "
+        "real image bytes, one block an SM, on simulated Titan V and RTX A6000. What the paper leaves open "
+        "is assumed by name "
         "(`sim/histogram.py`). **Nothing is fitted to it.** `smlab case histogram` runs the whole grid.",
     )
     in_part = f" ({', '.join(partly)} in part)" if partly else ""
@@ -115,8 +119,10 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     section.point_errors(
         "case-errors",
         listed,
-        "Absolute errors in percentage points of the exact utilization. The trivial baseline is the middle of the bounds that "
-        "hold whatever the arrivals are like. Each warp leaves four atomics in flight, which all estimators take for one.",
+        "Absolute errors in percentage points of the exact utilization. The trivial baseline is the middle "
+        "of the bounds that "
+        "hold whatever the arrivals are like. Each warp leaves four atomics in flight, which all estimators "
+        "take for one.",
         kinds=dict.fromkeys(listed, "modelled"),
     )
     section.heading("What holds of the paper's findings")
@@ -131,7 +137,8 @@ def report(page: Report, plan: Plan, results: Results) -> None:
             Column("in the range", unit="% of points", key="share", digits=0),
         ],
         [_row(f) for f in found.values()],
-        "Judged in this run, on the reduced grid; `smlab case histogram` gives the figures behind each. Ranges are the paper's "
+        "Judged in this run, on the reduced grid; `smlab case histogram` gives the figures behind each. "
+        "Ranges are the paper's "
         "words as numbers.",
     )
 

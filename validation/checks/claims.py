@@ -1,15 +1,16 @@
-"""The ledger of claims: what the source papers say, and whether it holds here. The quick ones; `smlab claims` judges all."""
+"""The ledger of claims: what the source papers say, and whether it holds here. The quick ones; `smlab
+claims` judges all."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from validation.checks import Plan, Results, Task
-from validation.claims import Judged, Verdict, judge_all, load_ledger, tally
-from validation.claims.figures import blocks_on_each_sm
-from validation.claims.published import grid_names, grid_table
-from validation.claims.quantities.portability_tables import ratio_by_block_count
-from validation.report import Cell, Column, Report, Section
+from smlab.validation.checks import Plan, Results, Task
+from smlab.validation.papers.claims import Judged, Verdict, judge_all, load_ledger, tally
+from smlab.validation.papers.claims.figures import blocks_on_each_sm
+from smlab.validation.papers.claims.published import grid_names, grid_table
+from smlab.validation.papers.claims.quantities.portability_tables import ratio_by_block_count
+from smlab.validation.report import Cell, Column, Report, Section
 
 LEAST = 45
 """Claims that the ledger holds at the least."""
@@ -33,8 +34,10 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     section = page.section(
         "claims",
         "What the source papers claim",
-        f"{len(judged)} claims of our source papers, in our words, each with the number that would confirm it. The verdicts were "
-        "computed in this run, from the simulator, from measured data, or by arithmetic on published tables; none is typed by "
+        f"{len(judged)} claims of our source papers, in our words, each with the number that would confirm "
+        f"it. The verdicts were "
+        "computed in this run, from the simulator, from measured data, or by arithmetic on published "
+        "tables; none is typed by "
         "hand. A claim that does not hold is a finding of this page, not a failure of the run. "
         f"{len(left_out)} more take longer: `smlab claims` judges all.",
     )
@@ -107,9 +110,12 @@ def _blocks(section: Section) -> None:
             "printed_steady_percent": [d for t in tables for d in t.steady],
             "rule_percent": [rule[b] for t in tables for b in t.blocks],
         },
-        "Steady differences of run time that Coyne prints (below 0: the A100 is faster), and what follows from the blocks on the "
-        "SM that has most, ceil(blocks / 108) / ceil(blocks / 80), with nothing fitted. Where the kernel is bound by what an SM "
+        "Steady differences of run time that Coyne prints (below 0: the A100 is faster), and what follows "
+        "from the blocks on the "
+        "SM that has most, ceil(blocks / 108) / ceil(blocks / 80), with nothing fitted. Where the kernel is "
+        "bound by what an SM "
         "does, the points lie on the line; 4- and 8-way conflicts lie below it.",
-        "Eight small charts. In those of shuffles, 16- and 32-way conflicts and prefix sums the printed points follow the steps of "
+        "Eight small charts. In those of shuffles, 16- and 32-way conflicts and prefix sums the printed "
+        "points follow the steps of "
         "the line; with 4- and 8-way conflicts most points lie well below it.",
     )

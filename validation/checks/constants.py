@@ -1,11 +1,12 @@
-"""The GPU description that the run used: every constant with its kind, so that nothing assumed passes as measured."""
+"""The GPU description that the run used: every constant with its kind, so that nothing assumed passes as
+measured."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from validation.checks import Plan, Results, Task
-from validation.report import Cell, Column, Report
+from smlab.validation.checks import Plan, Results, Task
+from smlab.validation.report import Cell, Column, Report
 
 
 def tasks(plan: Plan) -> list[Task]:

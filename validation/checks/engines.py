@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sim import compiled, reference
-from sim.compare import first_difference
-from sim.lowering import LoweredKernel
-from sim.reference import Record
-from validation.checks import Plan, Results, Task, shares
-from validation.report import Column, Report
-from validation.strategies import for_each_drawn, lowered_kernels
+from smlab.sim import compiled, reference
+from smlab.sim.compare import first_difference
+from smlab.sim.lowering import LoweredKernel
+from smlab.sim.reference import Record
+from smlab.validation.checks import Plan, Results, Task, shares
+from smlab.validation.laws.strategies import for_each_drawn, lowered_kernels
+from smlab.validation.report import Column, Report
 
 CASES, QUICK_CASES, PARTS = 10_000, 1_000, 8
 KEPT = 3
@@ -69,8 +69,10 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     section = page.section(
         "engines",
         "The compiled engine against the reference",
-        "The compiled engine that does the work must do what the readable reference says. Both run the same random kernels on "
-        "the same random machines with everything recorded: every issue, every job's four moments, every change of a warp's state, "
+        "The compiled engine that does the work must do what the readable reference says. Both run the same "
+        "random kernels on "
+        "the same random machines with everything recorded: every issue, every job's four moments, every "
+        "change of a warp's state, "
         "all counts. **Equal means equal**, event for event.",
     )
     page.check(

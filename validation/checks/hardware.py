@@ -1,4 +1,5 @@
-"""The simulated atomic unit against published hardware rates: fitted on the ends of the axis, judged in between."""
+"""The simulated atomic unit against published hardware rates: fitted on the ends of the axis, judged in
+between."""
 
 from __future__ import annotations
 
@@ -6,16 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.descriptions import load_gpu
-from hw_bench.publications import PublishedSeries, load_published_atomics
-from sim.machine import machine_from
-from sim.table import batch_cycles
-from validation.calibration import FIT_LANES, IntervalFit, fit_interval, steady_state_cycles
-from validation.checks import Plan, Results, Task
-from validation.metrics import error_table
-from validation.report import Cell, Column, Report, Section
-from validation.report.figures import HardwareSeries, hardware_comparison, sensitivity
+from smlab.hw_bench.datasets.publications import PublishedSeries, load_published_atomics
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.sim.machine import machine_from
+from smlab.sim.table import batch_cycles
+from smlab.validation.calibrate.published import FIT_LANES, IntervalFit, fit_interval, steady_state_cycles
+from smlab.validation.checks import Plan, Results, Task
+from smlab.validation.method.metrics import error_table
+from smlab.validation.report import Cell, Column, Report, Section
+from smlab.validation.report.figures import HardwareSeries, hardware_comparison, sensitivity
 
 MAPE_BOUND = 1.5
 LATENCIES = (4, 8, 16, 24, 36, 50, 75, 100)
@@ -25,7 +25,8 @@ CASES = ((1, 1), (8, 1), (8, 32), (32, 1), (64, 32))
 
 @dataclass(frozen=True)
 class SeriesResult:
-    """One published series and what the simulator gives for its points; ``fit`` is a calibration made in this run."""
+    """One published series and what the simulator gives for its points; ``fit`` is a calibration made in
+    this run."""
 
     series: PublishedSeries
     simulated: NDArray[np.float64]
@@ -44,8 +45,9 @@ def simulate_series(index: int, iterations: int) -> SeriesResult:
 class Hypotheses:
     """S(n, e) of V100 under what the published points leave open, by case of `CASES`.
 
-    ``by_latency`` has shape (latencies, cases); ``interval`` and ``drain`` are S under the two readings of the line's
-    intercept (see `report`), ``interval_points`` and ``drain_points`` what each gives for the published points.
+    ``by_latency`` has shape (latencies, cases); ``interval`` and ``drain`` are S under the two readings of
+    the line's intercept (see `report`), ``interval_points`` and ``drain_points`` what each gives for the
+    published points.
     """
 
     by_latency: NDArray[np.float64]
@@ -56,7 +58,8 @@ class Hypotheses:
 
 
 def explore_hypotheses() -> Hypotheses:
-    """S of the batch microbenchmark on V100 with other latencies, and with the intercept explained by draining."""
+    """S of the batch microbenchmark on V100 with other latencies, and with the intercept explained by
+    draining."""
     gpu = load_gpu("v100")
     base = gpu.number("atomic.add.base_interval_cycles")
     warps = 8
@@ -65,8 +68,8 @@ def explore_hypotheses() -> Hypotheses:
         machine = machine_from(gpu.with_values(values, source="assumed: a trial"))
         return np.array([batch_cycles(machine, "add", n, e, 0) / n for n, e in cases])
 
-    # The other reading: an operation occupies the unit for its passes only, and the intercept is the pipeline draining
-    # after each round of 8 jobs.
+    # The other reading: an operation occupies the unit for its passes only, and the intercept is the pipeline
+    # draining after each round of 8 jobs.
     drain = {
         "atomic.add.base_interval_cycles": 1.0 - min(1.0, gpu.number("atomic.add.pass_interval_cycles")),
         "atomic.add.latency_cycles": round(warps * base),
@@ -97,9 +100,12 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     section = page.section(
         "hardware",
         "Against published hardware measurements",
-        "Cycles per warp-instruction of shared-memory atomics, one block of 8 warps, looped, all 32 lanes active, N lanes on "
-        "each word. **Published** points were read off slides (see the source below the table), so each has an interval. The "
-        "simulator's two interval parameters are calibrated on N = 1 and N = 32 alone (for POPC.INC, one); **the other points "
+        "Cycles per warp-instruction of shared-memory atomics, one block of 8 warps, looped, all 32 lanes "
+        "active, N lanes on "
+        "each word. **Published** points were read off slides (see the source below the table), so each has "
+        "an interval. The "
+        "simulator's two interval parameters are calibrated on N = 1 and N = 32 alone (for POPC.INC, one); "
+        "**the other points "
         "judge**. The sets are disjoint.",
     )
     errors = {}
@@ -122,7 +128,8 @@ def report(page: Report, plan: Plan, results: Results) -> None:
             page.check(
                 f"hardware-{series.gpu}-{series.op}",
                 worst <= MAPE_BOUND and spread <= MAPE_BOUND,
-                f"{name} flat: simulated varies by {spread:.2f} %, worst point off by {worst:.2f} % (bound {MAPE_BOUND} %)",
+                f"{name} flat: simulated varies by {spread:.2f} %, worst point off by {worst:.2f} % (bound "
+                f"{MAPE_BOUND} %)",
                 "hardware",
             )
         else:
@@ -144,9 +151,12 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     section.error_tables(
         "hardware-errors",
         errors,
-        "Errors on the judged points (N = 2, 4, 8, 16). Baseline: the geometric mean of the two fitted points. The rule "
-        "'distinct words on a bank' is the one that Accel-Sim's published source applies to shared atomics; run on V100 it "
-        "gives 3.1 cycles at every N. With four judged points the interval of a MAPE is too narrow: take it as a rough one.",
+        "Errors on the judged points (N = 2, 4, 8, 16). Baseline: the geometric mean of the two fitted "
+        "points. The rule "
+        "'distinct words on a bank' is the one that Accel-Sim's published source applies to shared atomics; "
+        "run on V100 it "
+        "gives 3.1 cycles at every N. With four judged points the interval of a MAPE is too narrow: take it "
+        "as a rough one.",
         kinds=dict.fromkeys(errors, "simulated"),
     )
     section.table(
@@ -219,8 +229,10 @@ def _figure(section: Section, found: list[SeriesResult]) -> None:
             "high_cycles": [c for r in found for c in r.series.high],
             "simulated_cycles": [float(c) for r in found for c in r.simulated],
         },
-        "Published points with their reading uncertainty, and the simulator. Hollow points took part in the fit.",
-        "Cycles per warp-instruction rise along a line with the lanes on a word for ATOMS.ADD and stay flat for POPC.INC; the "
+        "Published points with their reading uncertainty, and the simulator. Hollow points took part in the "
+        "fit.",
+        "Cycles per warp-instruction rise along a line with the lanes on a word for ATOMS.ADD and stay flat "
+        "for POPC.INC; the "
         "simulated lines pass through the published points.",
     )
 
@@ -250,13 +262,15 @@ def _calibration(page: Report, section: Section, found: list[SeriesResult]) -> N
             Column("high", unit="cycles", digits=3),
         ],
         rows,
-        "The fit made again in this run, with the simulator in the loop, beside what the descriptions say. The intervals follow "
+        "The fit made again in this run, with the simulator in the loop, beside what the descriptions say. "
+        "The intervals follow "
         "from the reading uncertainty of the two points.",
     )
     page.check(
         "calibration-reproduced",
         worst < 0.02,
-        f"the descriptions' calibrated intervals and a fit made in this run differ by at most {worst:.4f} cycles (bound 0.02)",
+        f"the descriptions' calibrated intervals and a fit made in this run differ by at most {worst:.4f} "
+        f"cycles (bound 0.02)",
         "hardware",
     )
 
@@ -266,12 +280,17 @@ def _what_stays_open(section: Section, h: Hypotheses) -> None:
     adopted = load_gpu("v100").number("atomic.add.latency_cycles")
     section.heading("What these points cannot tell")
     section.text(
-        "All points are rates with 8 warps. A rate fixes the initiation interval but not the **pipeline latency**, so that "
-        "stays `assumed`. The figure shows how far the service time S of the all-at-once microbenchmark hangs on it: wholly "
+        "All points are rates with 8 warps. A rate fixes the initiation interval but not the **pipeline "
+        "latency**, so that "
+        "stays `assumed`. The figure shows how far the service time S of the all-at-once microbenchmark "
+        "hangs on it: wholly "
         "at n = 1, hardly at all at n = 64.\n\n"
-        "The line's intercept itself has two readings. Either each operation occupies the unit for 3.4 cycles beyond its "
-        "passes (adopted), or for its passes only, and the intercept is the pipeline draining after each round of 8 jobs "
-        "(8 x 3.4 = 27 cycles). Both give the published points at n = 8; they part at every other n. **One measurement with 32 "
+        "The line's intercept itself has two readings. Either each operation occupies the unit for 3.4 "
+        "cycles beyond its "
+        "passes (adopted), or for its passes only, and the intercept is the pipeline draining after each "
+        "round of 8 jobs "
+        "(8 x 3.4 = 27 cycles). Both give the published points at n = 8; they part at every other n. **One "
+        "measurement with 32 "
         "warps would decide.**"
     )
     section.figure(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from sim.policies import POLICIES
-from validation.checks import Plan, Results, Task, shares
-from validation.laws import LAWS, Run, violations
-from validation.report import Column, Report
-from validation.strategies import for_each_drawn, runs
+from smlab.sim.policies import POLICIES
+from smlab.validation.checks import Plan, Results, Task, shares
+from smlab.validation.laws.identities import LAWS, Run, violations
+from smlab.validation.laws.strategies import for_each_drawn, runs
+from smlab.validation.report import Column, Report
 
 RUNS, QUICK_RUNS, PARTS = 2000, 200, 8
 KEPT = 5
@@ -70,11 +70,15 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     section = page.section(
         "laws",
         "Operational laws, exactly",
-        f"{count:,} random workloads on random machines ({distinct:,} of them distinct; {instructions:,} warp-instructions, "
-        f"{sum(p.atomic_jobs for p in parts):,} atomic jobs), drawn by hypothesis. On a finished run each law is an identity, so "
-        "it is checked in whole numbers and fractions with **no tolerance**: one side is what the engine counted while it ran, the "
-        "other follows from the event trace by a path that shares no code with it. That a broken engine is caught is tested "
-        "in `tests/validation/test_laws.py`.",
+        f"{count:,} random workloads on random machines ({distinct:,} of them distinct; {instructions:,} "
+        f"warp-instructions, "
+        f"{sum(p.atomic_jobs for p in parts):,} atomic jobs), drawn by hypothesis. On a finished run each "
+        f"law is an identity, so "
+        "it is checked in whole numbers and fractions with **no tolerance**: one side is what the engine "
+        "counted while it ran, the "
+        "other follows from the event trace by a path that shares no code with it. That a broken engine is "
+        "caught is tested "
+        "in `tests/validation/laws/test_laws.py`.",
     )
     page.check(
         "laws",

@@ -1,16 +1,16 @@
-"""What Dong & Pai report of their measured table, asked of the simulated one (their Section 3.2 and Figure 1)."""
+"""What Dong & Pai report of their measured table, asked of the simulated one (their Section 3.2 and Figure
+1)."""
 
 from __future__ import annotations
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-
-from hw_bench.descriptions import Gpu
-from sim.table import service_table
-from validation.checks import Plan, Results, Task
-from validation.report import Column, Report
-from validation.report.figures import service_time_grid
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.sim.table import service_table
+from smlab.validation.checks import Plan, Results, Task
+from smlab.validation.report import Column, Report
+from smlab.validation.report.figures import service_time_grid
 
 ONE_BLOCK = 32
 SHOWN_N = (1, 8, 16, 32, 48, 64)
@@ -36,7 +36,8 @@ def largest_rise_with_n(t: NDArray[np.float64], n: NDArray[np.int64]) -> float:
 
 
 def largest_bend_in_c(t: NDArray[np.float64], n: NDArray[np.int64]) -> tuple[float, float]:
-    """How far T(n, e, c) is from the straight line between c = 0 and c = n: in cycles, and as a percentage of T.
+    """How far T(n, e, c) is from the straight line between c = 0 and c = n: in cycles, and as a percentage of
+    T.
 
     ``t`` has shape (n, e, c) with c = 0, 1, 2, ... and NaN where c > n.
     """
@@ -51,9 +52,12 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     section = page.section(
         "table",
         "The service table T(n, e, c)",
-        f"The simulated microbenchmark of Dong & Pai on `{plan.gpu.name}`: n warps issue one atomic each, all at once, e lanes of "
-        "each on one word, c of the n doing compare-and-swap; T is the time from the first issue to the last completion and "
-        "S = T / n. Nobody has published this table of any GPU as numbers; their Figure 1 is a picture of a few rows.",
+        f"The simulated microbenchmark of Dong & Pai on `{plan.gpu.name}`: n warps issue one atomic each, "
+        f"all at once, e lanes of "
+        "each on one word, c of the n doing compare-and-swap; T is the time from the first issue to the "
+        "last completion and "
+        "S = T / n. Nobody has published this table of any GPU as numbers; their Figure 1 is a picture of a "
+        "few rows.",
     )
     table: xr.DataArray = results["table"]
     n = table.n.values
@@ -68,7 +72,8 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     page.check(
         "fact-s-falls-with-n",
         rise <= 1 and falls,
-        f"S(2n) < S(n) for every n and e; from n to n + 1 it never rises by more than the rounding of T to whole cycles "
+        f"S(2n) < S(n) for every n and e; from n to n + 1 it never rises by more than the rounding of T to "
+        f"whole cycles "
         f"({rise:.2f} of it)",
         "table",
     )
@@ -83,7 +88,8 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     page.check(
         "fact-linear-in-c",
         bend_percent <= 5,
-        f"T(n, e, c) for n <= {ONE_BLOCK} is within {bend:.1f} cycles ({bend_percent:.1f} %) of a line in c (bound 5 %)",
+        f"T(n, e, c) for n <= {ONE_BLOCK} is within {bend:.1f} cycles ({bend_percent:.1f} %) of a line in c "
+        f"(bound 5 %)",
         "table",
     )
     spread = float(max(service.max(), (cas / n[:, None]).max()) / service.min())
@@ -121,7 +127,8 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         ),
         {"n": columns[0], "e": columns[1], "c": columns[2], "s_cycles": columns[3]},
         "The analogue of Dong & Pai's Figure 1, simulated: S over c, a row for each n, a column for each e.",
-        "Small multiples: the service time falls from row to row as n grows, rises from column to column as e grows, and rises "
+        "Small multiples: the service time falls from row to row as n grows, rises from column to column as "
+        "e grows, and rises "
         "linearly with the number of compare-and-swap jobs.",
     )
     section.table(
@@ -142,5 +149,6 @@ def report(page: Report, plan: Plan, results: Results) -> None:
                 "cannot be shown (STORIES.md)",
             ],
         ],
-        "Facts of the paper's measured table (Titan V), asked of the simulated one. What compare-and-swap costs is assumed here.",
+        "Facts of the paper's measured table (Titan V), asked of the simulated one. What compare-and-swap "
+        "costs is assumed here.",
     )

@@ -7,21 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
-
-from hw_bench.counters import CounterTable
-from hw_bench.descriptions import Gpu
-from models import ServiceTable, estimate_utilization, read_atomic_counters
-from sim.counters import counter_table
-from sim.lowering import lower
-from sim.machine import machine_from
-from sim.reference import Record
-from sim.simulate import ENGINES
-from sim.workload import Duration
-from validation.checks import Plan, Results, Task, shares
-from validation.closed_system import closed_kernel
-from validation.metrics import error_table, points_table
-from validation.report import Column, Report
-from validation.report.figures import error_by_regime, estimate_against_truth
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles.counter_table import CounterTable
+from smlab.models import ServiceTable, estimate_utilization, read_atomic_counters
+from smlab.sim.counters import counter_table
+from smlab.sim.lowering import lower
+from smlab.sim.machine import machine_from
+from smlab.sim.reference import Record
+from smlab.sim.simulate import ENGINES
+from smlab.sim.workload import Duration
+from smlab.validation.checks import Plan, Results, Task, shares
+from smlab.validation.laws.closed_system import closed_kernel
+from smlab.validation.method.metrics import error_table, points_table
+from smlab.validation.report import Column, Report
+from smlab.validation.report.figures import error_by_regime, estimate_against_truth
 
 BORROWED = ("table",)
 """Results of other checks' tasks that this one reads."""
@@ -49,7 +48,8 @@ class Workload:
 class Observed:
     """What a profiler would have seen of a workload (``counters``), and what only the simulator knows.
 
-    ``n_mean`` is the time average of the jobs in the unit over the kernel, ``n_busy_mean`` over the busy time only.
+    ``n_mean`` is the time average of the jobs in the unit over the kernel, ``n_busy_mean`` over the busy time
+    only.
     """
 
     workload: Workload
@@ -61,7 +61,8 @@ class Observed:
 
 
 def draw_workload(rng: Generator, max_warps: int) -> Workload:
-    """Warps and think time even over their orders of magnitude, lanes over 1 to 32; a third may compare and swap."""
+    """Warps and think time even over their orders of magnitude, lanes over 1 to 32; a third may compare
+    and swap."""
     warps = round(float(np.exp(rng.uniform(0, np.log(max_warps)))))
     return Workload(
         warps=warps,
@@ -139,18 +140,24 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     section = page.section(
         "queue-model",
         "Dong & Pai's estimate against the exact utilization",
-        f"{len(observed)} closed workloads on simulated `{plan.gpu.name}`: 1 to {observed[0].max_warps} warps that think (5 to "
-        "5,000 cycles, fixed or exponential) and do atomics of 1 to 32 lanes on one word, some of them compare-and-swap. The "
+        f"{len(observed)} closed workloads on simulated `{plan.gpu.name}`: 1 to {observed[0].max_warps} "
+        f"warps that think (5 to "
+        "5,000 cycles, fixed or exponential) and do atomics of 1 to 32 lanes on one word, some of them "
+        "compare-and-swap. The "
         "simulator writes the counters that "
-        "a profiler would give; the paper's Tables 1 and 2 turn them into a utilization, with the mean number of active warps "
-        "in place of the queue length n, which no counter shows. **In the simulation the truth is known exactly.**",
+        "a profiler would give; the paper's Tables 1 and 2 turn them into a utilization, with the mean "
+        "number of active warps "
+        "in place of the queue length n, which no counter shows. **In the simulation the truth is known "
+        "exactly.**",
     )
     n_errors = error_table(n_hat, n_busy, seed=plan.seed)
     page.check(
         "queue-model-reported",
         len(observed) >= 200,
-        f"utilization off by {paper.mean_points:.1f} points on average, {paper.p95_points:.0f} at the 95th percentile, over "
-        f"100 % on {over} of {len(observed)} workloads; n off by {n_errors.median_ape:.0f} % in the median and "
+        f"utilization off by {paper.mean_points:.1f} points on average, {paper.p95_points:.0f} at the 95th "
+        f"percentile, over "
+        f"100 % on {over} of {len(observed)} workloads; n off by {n_errors.median_ape:.0f} % in the median "
+        f"and "
         f"{n_errors.bias:.1f} times too large (geometric mean)",
         "queue-model",
     )
@@ -179,12 +186,14 @@ def report(page: Report, plan: Plan, results: Results) -> None:
             "distribution": [o.workload.distribution for o in observed],
         },
         "Each point is a workload: estimated over exact utilization of the atomic unit.",
-        "Estimates scatter around and above the diagonal, many beyond 100 %, where the exact utilization cannot go.",
+        "Estimates scatter around and above the diagonal, many beyond 100 %, where the exact utilization "
+        "cannot go.",
     )
     section.point_errors(
         "utilization-errors",
         errors,
-        "Absolute errors in percentage points of utilization. A relative error would reward estimates of idle units.",
+        "Absolute errors in percentage points of utilization. A relative error would reward estimates of "
+        "idle units.",
         kinds=dict.fromkeys(errors, "modelled"),
     )
     section.error_tables(
@@ -197,7 +206,8 @@ def report(page: Report, plan: Plan, results: Results) -> None:
                 n_hat, n_busy, baseline=np.full(len(n_mean), n_guess), seed=plan.seed
             ),
         },
-        "The queue length that the estimate takes, against the exact one: its average over the kernel, and over the busy time "
+        "The queue length that the estimate takes, against the exact one: its average over the kernel, and "
+        "over the busy time "
         "only. Baseline: the geometric mean of n over 60 other workloads.",
     )
     regimes = {
@@ -223,7 +233,8 @@ def report(page: Report, plan: Plan, results: Results) -> None:
             "absolute_error_points": (100 * np.abs(utilization - exact)).tolist(),
             "constant_error_points": (100 * np.abs(guess - exact)).tolist(),
         },
-        "Where the error comes from: the share of workloads within a given error, by how busy the unit really is.",
+        "Where the error comes from: the share of workloads within a given error, by how busy the unit "
+        "really is.",
         "The estimate is closest where the unit is idle and furthest off in between.",
     )
     section.table(
@@ -248,8 +259,10 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "Errors by how busy the unit really is.",
     )
     section.text(
-        "Two things pull in opposite directions. Where the unit is saturated, B = N T(n) / n charges every job the filling and "
-        "draining that a batch of n pays once, so the estimate **exceeds 100 %**. Where it is not, fewer jobs are in the unit "
+        "Two things pull in opposite directions. Where the unit is saturated, B = N T(n) / n charges every "
+        "job the filling and "
+        "draining that a batch of n pays once, so the estimate **exceeds 100 %**. Where it is not, fewer "
+        "jobs are in the unit "
         "than there are active warps, S(n) is read off at too large an n, and the estimate is too low. "
         "`validation/STORIES.md` has the story."
     )

@@ -1,4 +1,5 @@
-"""The roofline against simulated kernels: nothing may be faster than its bounds, and how far projections are off."""
+"""The roofline against simulated kernels: nothing may be faster than its bounds, and how far projections
+are off."""
 
 from __future__ import annotations
 
@@ -7,15 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.descriptions import Gpu, load_gpu
-from models.roofline.ceilings import RESOURCES
-from validation.checks import Plan, Results, Task, shares
-from validation.metrics import error_table
-from validation.report import Column, Report, Section
-from validation.roofline_judge.figures import predicted_over_actual, shares_of_ceilings
-from validation.roofline_judge.gpus import PART, part_of
-from validation.roofline_judge.judge import (
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.models.roofline.ceilings import RESOURCES
+from smlab.validation.checks import Plan, Results, Task, shares
+from smlab.validation.method.metrics import error_table
+from smlab.validation.projection.simulated.figures import predicted_over_actual, shares_of_ceilings
+from smlab.validation.projection.simulated.gpus import PART, part_of
+from smlab.validation.projection.simulated.judge import (
     EXACT,
     METHODS,
     ORACLE,
@@ -25,9 +24,10 @@ from validation.roofline_judge.judge import (
     judge_ceilings,
     judge_projection,
 )
-from validation.roofline_judge.kernels import REGIMES
-from validation.roofline_judge.published import published_table
-from validation.roofline_judge.simulate import Simulated, joined, simulate_kernels, simulate_probe
+from smlab.validation.projection.simulated.kernels import REGIMES
+from smlab.validation.projection.simulated.published import published_table
+from smlab.validation.projection.simulated.simulate import Simulated, joined, simulate_kernels, simulate_probe
+from smlab.validation.report import Column, Report, Section
 
 GPUS: Final = ("v100", "a100-40")
 KERNELS, QUICK_KERNELS, PARTS, QUICK_PARTS = 500, 80, 8, 2
@@ -44,7 +44,8 @@ _SHORT: Final = {
     "bandwidth ratio": "Bandwidth",
     "best constant": "Constant",
 }
-"""Column headings: Van Lanker et al. without and with the parallelism ceiling, ours without and with it, and so on."""
+"""Column headings: Van Lanker et al. without and with the parallelism ceiling, ours without and with it,
+and so on."""
 
 
 def tasks(plan: Plan) -> list[Task]:
@@ -74,10 +75,14 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     section = page.section(
         "roofline-judge",
         "The roofline, with the simulator as second judge",
-        f"{len(regimes)} simulated kernels of {len(REGIMES)} regimes, the same on simulated `{GPUS[0]}` and `{GPUS[1]}`. "
-        f"Of each GPU one part in {PART} is simulated: that many of its SMs, under L2 and memory of as much less bandwidth "
-        "and capacity. The counters go through the reader that reads Nsight Compute's. Here every count is exact and the "
-        "hardware's limits are known, so a kernel that is faster than a bound is a bug, of the model or of the simulator.",
+        f"{len(regimes)} simulated kernels of {len(REGIMES)} regimes, the same on simulated `{GPUS[0]}` and "
+        f"`{GPUS[1]}`. "
+        f"Of each GPU one part in {PART} is simulated: that many of its SMs, under L2 and memory of as much "
+        f"less bandwidth "
+        "and capacity. The counters go through the reader that reads Nsight Compute's. Here every count is "
+        "exact and the "
+        "hardware's limits are known, so a kernel that is faster than a bound is a bug, of the model or of "
+        "the simulator.",
     )
     _ceilings(page, section, seen, regimes, beaten)
     _known_violation(section, results["roofline-probe"], gpus)
@@ -98,7 +103,8 @@ def _ceilings(
         told = f"{len(violations)} of {2 * len(regimes)} runs are faster than a bound, the first {first}"
     else:
         told = (
-            f"none of {len(regimes)} simulated kernels on 2 GPUs is faster than its bounds (the closest reaches "
+            f"none of {len(regimes)} simulated kernels on 2 GPUs is faster than its bounds (the closest "
+            f"reaches "
             f"{closest:.2f} % of one)"
         )
     page.check(
@@ -121,13 +127,17 @@ def _ceilings(
             **{f"{b.gpu.name}_of_bound": b.of_bound.tolist() for b in beaten},
             **{f"{b.gpu.name}_of_published": b.beyond.tolist() for b in beaten},
         },
-        "Each point is a kernel: how much of its ceiling it reaches. No point of the left panel may lie beyond 100 %.",
-        "Left, all points lie at or below 100 per cent; right, many kernels limited by L1, L2 and DRAM lie beyond.",
+        "Each point is a kernel: how much of its ceiling it reaches. No point of the left panel may lie "
+        "beyond 100 %.",
+        "Left, all points lie at or below 100 per cent; right, many kernels limited by L1, L2 and DRAM lie "
+        "beyond.",
     )
     section.text(
-        "A **bound** takes one resource alone: the work that must pass it over the most that it can do. The **published ceilings** "
+        "A **bound** takes one resource alone: the work that must pass it over the most that it can do. The "
+        "**published ceilings** "
         "take more: that transfers of different levels never overlap (Eq. 6 to 8 add their times), and that "
-        "floating-point instructions have as many active threads as the kernel's instructions on average (Eq. 3). "
+        "floating-point instructions have as many active threads as the kernel's instructions on average "
+        "(Eq. 3). "
         "Neither must be so, and a kernel that overlaps its transfers is faster than its own ceiling."
     )
     rows: list[list[Any]] = []
@@ -158,7 +168,8 @@ def _ceilings(
             Column("by at most", "×", digits=2, key="beyond_published"),
         ],
         rows,
-        "What limits most kernels of each regime by their counters, how much of that bound they reach, and how many are "
+        "What limits most kernels of each regime by their counters, how much of that bound they reach, and "
+        "how many are "
         "faster than the published ceilings.",
     )
     if violations:
@@ -179,7 +190,8 @@ def _ceilings(
                 ]
                 for b, i in violations
             ],
-            f"Kernels faster than a bound by more than {100 * EXACT:.2f} %. A profiler's clock and counter definitions "
+            f"Kernels faster than a bound by more than {100 * EXACT:.2f} %. A profiler's clock and counter "
+            f"definitions "
             "cannot be the reason here: it is the model's bound or the simulator's count.",
         )
     section.table(
@@ -190,8 +202,10 @@ def _ceilings(
             for name in RESOURCES
             if any((b.limiter == name).any() for b in beaten)
         ],
-        "The share of kernels by the resource that bounds them closest. Integer, special-function and control pipes are no "
-        "resources of a roofline; a kernel that they limit shows as bound by its instructions, and reaches less of it.",
+        "The share of kernels by the resource that bounds them closest. Integer, special-function and "
+        "control pipes are no "
+        "resources of a roofline; a kernel that they limit shows as bound by its instructions, and reaches "
+        "less of it.",
     )
 
 
@@ -199,9 +213,12 @@ def _known_violation(section: Section, probe: Simulated, gpus: list[Gpu]) -> Non
     found = [judge_ceilings(work, gpu) for work, gpu in zip(probe.work, gpus, strict=True)]
     reached = " and ".join(f"{100 * float(b.of_bound[0]):.0f} % on {b.gpu.name}" for b in found)
     section.text(
-        "**One violation is known**, and outside of these regimes, none of which has shared atomics. The simulator takes it that "
-        "the atomic unit and the shared-memory pipe do not slow each other down (`sim/SEMANTICS.md`, 6.7), though both work on "
-        f"the same banks. A kernel of shared loads and shared atomics at once reaches {reached} of what the banks can do: here "
+        "**One violation is known**, and outside of these regimes, none of which has shared atomics. The "
+        "simulator takes it that "
+        "the atomic unit and the shared-memory pipe do not slow each other down (`sim/SEMANTICS.md`, 6.7), "
+        "though both work on "
+        f"the same banks. A kernel of shared loads and shared atomics at once reaches {reached} of what the "
+        f"banks can do: here "
         "the simulator is wrong, not the bound."
     )
 
@@ -222,8 +239,10 @@ def _projections(
         section.error_tables(
             f"roofline-errors-{d.source.name}-to-{d.target.name}",
             tables,
-            f"{d.name}: the middle of the projected interval against the simulated time. Nothing is fitted, but for the best "
-            "constant, which is fitted to these very cases. Baseline column: the ratio of the rated FP32 peaks.",
+            f"{d.name}: the middle of the projected interval against the simulated time. Nothing is fitted, "
+            f"but for the best "
+            "constant, which is fitted to these very cases. Baseline column: the ratio of the rated FP32 "
+            "peaks.",
             kinds=dict.fromkeys(tables, "modelled"),
         )
     everything = np.ones(len(regimes), dtype=bool)
@@ -248,8 +267,10 @@ def _projections(
             for d in directions
             for regime, chosen in ((r, regimes == r) for r in REGIMES)
         ],
-        "MAPE by regime: the published method without and with the parallelism ceiling, ours with it off and on, told the working "
-        "set, and told the target's counters. The last is no prediction: what is left there is not the traffic's.",
+        "MAPE by regime: the published method without and with the parallelism ceiling, ours with it off "
+        "and on, told the working "
+        "set, and told the target's counters. The last is no prediction: what is left there is not the "
+        "traffic's.",
     )
     section.figure(
         "roofline-projection",
@@ -269,14 +290,17 @@ def _projections(
             },
         },
         "Predicted over simulated time by regime; each point is a kernel, bars are medians.",
-        "As published, small grids and latency-bound kernels are off by a factor of about one and a half, in both directions.",
+        "As published, small grids and latency-bound kernels are off by a factor of about one and a half, "
+        "in both directions.",
     )
     section.table(
         "roofline-intervals",
         [Column("Direction"), *(Column(_SHORT[name], "%", digits=0, key=_key(name)) for name in names)],
         [[d.name, *(100 * d.inside(name) for name in names)] for d in directions],
-        "The share of kernels whose simulated time lies inside the projected interval (or within 1 % of it). The interval "
-        "spans the levels of memory, not what is uncertain: where one ceiling limits all levels it is a point.",
+        "The share of kernels whose simulated time lies inside the projected interval (or within 1 % of "
+        "it). The interval "
+        "spans the levels of memory, not what is uncertain: where one ceiling limits all levels it is a "
+        "point.",
     )
 
 

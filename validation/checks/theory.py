@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
-
-from hw_bench.errors import SmlabError
-from models import Station, solve, solve_machine_repairman
-from sim.workload import Duration
-from validation.checks import Plan, Results, Task, shares
-from validation.closed_system import (
+from smlab.hw_bench.errors import SmlabError
+from smlab.models import Station, solve, solve_machine_repairman
+from smlab.sim.workload import Duration
+from smlab.validation.checks import Plan, Results, Task, shares
+from smlab.validation.laws.closed_system import (
     LATENCY_CYCLES,
     closed_kernel,
     gaps_between_completions,
@@ -21,21 +20,22 @@ from validation.closed_system import (
     steady_window,
     theory_gpu,
 )
-from validation.report import Column, Report
-from validation.report.figures import mva_against_simulation
-from validation.statistics import Interval, batch_means, binomial_interval, mean_interval
+from smlab.validation.method.statistics import Interval, batch_means, binomial_interval, mean_interval
+from smlab.validation.report import Column, Report
+from smlab.validation.report.figures import mva_against_simulation
 
 POPULATIONS = (1, 2, 4, 8, 16, 32, 64)
 SERVICE, THINK = 100.0, 10_000.0
-"""The machine repairman with think time 100 and service time 1, in hundredths of it: simulated time is whole cycles."""
+"""The machine repairman with think time 100 and service time 1, in hundredths of it: simulated time is
+whole cycles."""
 
 KNOWN_THROUGHPUT = 0.624339
 """X of the machine repairman M/M/1//64 with think time 100 and service time 1, by its closed form."""
 
 QUANTITIES = ("throughput", "queue_length", "utilization")
 FALSE_ALARMS = 0.001
-"""How often a sound simulator may fail this check, over all its comparisons together. (With 5 % it would fail for one seed in
-twenty, and users would learn to ignore it.)"""
+"""How often a sound simulator may fail this check, over all its comparisons together. (With 5 % it would fail
+for one seed in twenty, and users would learn to ignore it.)"""
 
 TRIALS, COVERAGE_PARTS = 400, 4
 SMALL = {"warps": 4, "iterations": 400, "think": 60.0, "service": 20.0}
@@ -57,9 +57,10 @@ def replications(population: int, count: int, iterations: int, seed: int, engine
 def exact(population: int) -> tuple[float, float, float]:
     """Throughput, n and utilization of the simulated system by theory.
 
-    The pipeline's cycle is a delay beside the think time for the queue, but a job in it still counts in n and keeps the unit
-    busy. By Little's law it adds X to n. To the busy time it adds a cycle whenever a job leaves the server empty, which
-    happens at the rate p(1) / service (that somebody arrives within that cycle is of second order).
+    The pipeline's cycle is a delay beside the think time for the queue, but a job in it still counts in n and
+    keeps the unit busy. By Little's law it adds X to n. To the busy time it adds a cycle whenever a job
+    leaves the server empty, which happens at the rate p(1) / service (that somebody arrives within that cycle
+    is of second order).
     """
     solution = solve_machine_repairman(np.full(population, SERVICE), THINK + LATENCY_CYCLES, population)
     x, alone = float(solution.throughput), float(solution.marginal[1])
@@ -72,7 +73,8 @@ def exact(population: int) -> tuple[float, float, float]:
 
 @dataclass(frozen=True)
 class Covered:
-    """Trials of the interval procedure: how many intervals held the truth, how many series were refused as too short."""
+    """Trials of the interval procedure: how many intervals held the truth, how many series were refused as
+    too short."""
 
     held: int
     refused: int
@@ -88,7 +90,8 @@ def small_truth() -> float:
 
 
 def coverage_trials(count: int, seed: int, engine: str) -> Covered:
-    """Simulate the small closed system ``count`` times and ask each interval for 1 / X whether it holds the truth."""
+    """Simulate the small closed system ``count`` times and ask each interval for 1 / X whether it holds
+    the truth."""
     think, service = Duration(SMALL["think"], "exponential"), Duration(SMALL["service"], "exponential")
     iterations = int(SMALL["iterations"])
     kernel = closed_kernel(int(SMALL["warps"]), iterations, think, service)
@@ -122,8 +125,10 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     section = page.section(
         "theory",
         "Theory: solver, simulator and intervals",
-        "The machine repairman, N warps that think and then wait for the atomic unit, with exponential times, has an exact "
-        "solution. The solver is held to closed forms, the simulator to the solver, and the confidence intervals "
+        "The machine repairman, N warps that think and then wait for the atomic unit, with exponential "
+        "times, has an exact "
+        "solution. The solver is held to closed forms, the simulator to the solver, and the confidence "
+        "intervals "
         "to their coverage.",
     )
     repairman = float(solve_machine_repairman(np.ones(64), 100.0, 64).throughput)
@@ -132,7 +137,8 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     page.check(
         "mva-closed-form",
         off <= 1e-6,
-        f"machine repairman, 64 customers: X = {mva:.6f}, closed form {KNOWN_THROUGHPUT} (off by {off:.1e}, bound 1e-6)",
+        f"machine repairman, 64 customers: X = {mva:.6f}, closed form {KNOWN_THROUGHPUT} (off by {off:.1e}, "
+        f"bound 1e-6)",
         "theory",
     )
     worst = 0.0
@@ -159,9 +165,12 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "theory",
     )
     section.text(
-        f"Coverage was tested on a small closed system ({SMALL['warps']:.0f} warps, think {SMALL['think']:.0f}, service "
-        f"{SMALL['service']:.0f} cycles, {SMALL['iterations']:.0f} iterations): {held} of {trials - refused} intervals held the "
-        f"exact 1 / X, {observed:.1f} % (95 % interval of that share: {100 * share.low:.1f} to {100 * share.high:.1f} %)."
+        f"Coverage was tested on a small closed system ({SMALL['warps']:.0f} warps, think "
+        f"{SMALL['think']:.0f}, service "
+        f"{SMALL['service']:.0f} cycles, {SMALL['iterations']:.0f} iterations): {held} of "
+        f"{trials - refused} intervals held the "
+        f"exact 1 / X, {observed:.1f} % (95 % interval of that share: {100 * share.low:.1f} to "
+        f"{100 * share.high:.1f} %)."
     )
 
 
@@ -197,7 +206,8 @@ def _simulation_against_theory(page: Report, plan: Plan, results: Results) -> No
     page.check(
         "simulation-against-mva",
         inside == compared,
-        f"exact values inside the simulator's simultaneous {100 * (1 - FALSE_ALARMS):.1f} % intervals: {inside} of {compared}; "
+        f"exact values inside the simulator's simultaneous {100 * (1 - FALSE_ALARMS):.1f} % intervals: "
+        f"{inside} of {compared}; "
         f"inside the single 95 % ones: {inside_usual} "
         f"({len(results[f'theory-{POPULATIONS[0]}'])} runs a population)",
         "theory",
@@ -221,8 +231,10 @@ def _simulation_against_theory(page: Report, plan: Plan, results: Results) -> No
                 for i, what in enumerate(("exact", "simulated", "low", "high"))
             },
         },
-        f"N warps, exponential think time of {THINK:,.0f} and service time of {SERVICE:.0f} cycles: exact solution and simulation.",
-        "Throughput rises with the population and bends towards the server's capacity; simulated points lie on the exact line.",
+        f"N warps, exponential think time of {THINK:,.0f} and service time of {SERVICE:.0f} cycles: exact "
+        f"solution and simulation.",
+        "Throughput rises with the population and bends towards the server's capacity; simulated points lie "
+        "on the exact line.",
     )
     section.table(
         "theory",
@@ -239,6 +251,7 @@ def _simulation_against_theory(page: Report, plan: Plan, results: Results) -> No
         ],
         rows,
         f"95 % intervals, and intervals at {100 * level:.3f} % so that all {compared} hold together for "
-        f"{100 * (1 - FALSE_ALARMS):.1f} % of seeds. Throughput in jobs per cycle, queue length in jobs, utilization as a "
+        f"{100 * (1 - FALSE_ALARMS):.1f} % of seeds. Throughput in jobs per cycle, queue length in jobs, "
+        f"utilization as a "
         "fraction.",
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from validation.checks import Plan, Results, Task
-from validation.report import Report
-from validation.studies.book import CHAPTERS, Chapter
-from validation.studies.page import add_studies
-from validation.studies.points import Reduction, points_of
+from smlab.validation.checks import Plan, Results, Task
+from smlab.validation.experiments.studies.book import CHAPTERS, Chapter
+from smlab.validation.experiments.studies.page import add_studies
+from smlab.validation.experiments.studies.points import Reduction, points_of
+from smlab.validation.report import Report
 
 
 def tasks(plan: Plan) -> list[Task]:
@@ -25,8 +25,10 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     section = page.section(
         "whatif",
         "What if: five studies",
-        "Questions that only a simulator can be asked, answered by changing hardware and workload and running the same random "
-        "numbers through all variants. Each study is a file in `validation/studies/` that `smlab whatif` runs whole; this report "
+        "Questions that only a simulator can be asked, answered by changing hardware and workload and "
+        "running the same random "
+        "numbers through all variants. Each study is a file in `validation/experiments/studies/` that "
+        "`smlab whatif` runs whole; this report "
         "runs a reduced form of each, so its intervals are wider. The GPUs are the studies' own.",
     )
     frames = {(c.folder, file): results[f"whatif-{c.folder}-{file}"] for c in CHAPTERS for file in c.files}

@@ -1,4 +1,5 @@
-"""What a report says: headline numbers, checks and sections. How it looks is in `validation.report.page`."""
+"""What a report says: headline numbers, checks and sections. How it looks is in
+`smlab.validation.report.page`."""
 
 from __future__ import annotations
 
@@ -9,13 +10,12 @@ from typing import Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
-
-from hw_bench.errors import SmlabError
-from validation.metrics import ErrorTable, PointErrors
-from validation.report.files import Drawing, draw, write_report
-from validation.report.kinds import check_kind, check_name
-from validation.report.page import render
-from validation.report.tables import Cell, Column, Plain, Table, data_csv, finite, plain
+from smlab.hw_bench.errors import SmlabError
+from smlab.validation.method.metrics import ErrorTable, PointErrors
+from smlab.validation.report.files import Drawing, draw, write_report
+from smlab.validation.report.kinds import check_kind, check_name
+from smlab.validation.report.page import render
+from smlab.validation.report.tables import Cell, Column, Plain, Table, data_csv, finite, plain
 
 Status = Literal["passed", "fell short", "not done"]
 
@@ -206,7 +206,8 @@ class Report:
         self.headlines.append(Headline(label, str(value), check_kind(kind, f"headline {label!r}"), note))
 
     def check(self, name: str, ok: bool | None, summary: str, section: str | None = None) -> None:
-        """Add a verdict; ``ok`` is None for a check that was not done. ``section`` is where its details are."""
+        """Add a verdict; ``ok`` is None for a check that was not done. ``section`` is where its details
+        are."""
         self._claim("check", name)
         verdict = plain(ok, f"check {name!r}")
         if verdict is not None and not isinstance(verdict, bool):
@@ -233,7 +234,8 @@ class Report:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """What the command line prints: verdicts and tables as plain numbers, None for what is not defined."""
+        """What the command line prints: verdicts and tables as plain numbers, None for what is not
+        defined."""
         return {
             "ok": self.ok,
             "checks": [{"name": c.name, "ok": c.ok, "summary": c.summary} for c in self.checks],
@@ -244,7 +246,8 @@ class Report:
         }
 
     def metrics(self) -> dict[str, Any]:
-        """What metrics.json holds: `as_json` with provenance, key figures and the columns' units and kinds."""
+        """What metrics.json holds: `as_json` with provenance, key figures and the columns' units and
+        kinds."""
         return {
             **self.as_json(),
             "provenance": {key: finite(value) for key, value in self.provenance.items()},

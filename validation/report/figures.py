@@ -9,10 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator
 from numpy.typing import ArrayLike, NDArray
-
-from hw_bench.errors import SmlabError
-from validation.report.hardware_figure import HardwareSeries, hardware_comparison
-from validation.report.style import (
+from smlab.hw_bench.errors import SmlabError
+from smlab.validation.report.hardware_figure import HardwareSeries, hardware_comparison
+from smlab.validation.report.style import (
     FAINT,
     INK,
     SOFT,
@@ -143,8 +142,8 @@ def estimate_against_truth(
     """Estimates over the truth, shape ``(cases,)`` each, with y = x and a band of 10 % to either side.
 
     Both axes have one scale. Estimates above ``limit`` (100 % for a utilization, None for none) are ringed
-    and counted. Those beyond `TALLEST` times the greatest truth are drawn at the upper edge, and the axis says
-    how many they are and how high they reach.
+    and counted. Those beyond `TALLEST` times the greatest truth are drawn at the upper edge, and the axis
+    says how many they are and how high they reach.
     """
     t = floats(truth)
     columns = {name: columns_of(name, t, values)[1] for name, values in estimates.items()}

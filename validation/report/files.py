@@ -14,9 +14,8 @@ from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
-
-from hw_bench.errors import SmlabError
-from validation.report.style import STYLE
+from smlab.hw_bench.errors import SmlabError
+from smlab.validation.report.style import STYLE
 
 PNG_DPI = 160
 LARGEST_SVG = 600_000
@@ -91,7 +90,8 @@ def write_report(
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Write ``content`` to a file beside ``path`` and rename it, so that ``path`` is old or new, never half."""
+    """Write ``content`` to a file beside ``path`` and rename it, so that ``path`` is old or new, never
+    half."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         beside.write_bytes(content)

@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
-
-from hw_bench.errors import SmlabError
-from validation.report.style import (
+from smlab.hw_bench.errors import SmlabError
+from smlab.validation.report.style import (
     SOFT,
     columns_of,
     floats,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import SmlabError
 
 KINDS: dict[str, str] = {
     "simulated": "counted in a run of the simulator, where the truth is known exactly",

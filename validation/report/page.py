@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
-
-from validation.report.kinds import KINDS
-from validation.report.markup import inline, paragraphs
-from validation.report.tables import show
+from smlab.validation.report.kinds import KINDS
+from smlab.validation.report.markup import inline, paragraphs
+from smlab.validation.report.tables import show
 
 if TYPE_CHECKING:  # the report imports this module
-    from validation.report.document import Check, Report
+    from smlab.validation.report.document import Check, Report
 
 TEMPLATE = "report.html.j2"
 STYLE_SHEET = "report.css"
@@ -88,4 +87,4 @@ def _number(count: int) -> str:
 
 
 def _resource(name: str) -> str:
-    return resources.files("validation.report").joinpath(name).read_text(encoding="utf-8")
+    return resources.files("smlab.validation.report").joinpath(name).read_text(encoding="utf-8")

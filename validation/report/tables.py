@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-
-from hw_bench.errors import SmlabError
-from validation.report.kinds import check_kind
+from smlab.hw_bench.errors import SmlabError
+from smlab.validation.report.kinds import check_kind
 
 Align = Literal["left", "right"]
 Plain = str | int | float | bool | None

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.cuda.steadiness import Stopping, Verdict, steady_from
+from smlab.hw_bench.cuda.measuring.steadiness import Stopping, Verdict, steady_from
 
 Throttled = Callable[[], bool]
 """Asked after each launch whose seconds count: whether the GPU was held back in it."""
@@ -17,7 +16,8 @@ Throttled = Callable[[], bool]
 
 @dataclass(frozen=True)
 class Batch:
-    """One launch's rows: ``samples`` are arrays with a row for each row of the table, measurements in order."""
+    """One launch's rows: ``samples`` are arrays with a row for each row of the table, measurements in
+    order."""
 
     name: str
     rows: list[dict[str, Any]]
@@ -43,7 +43,8 @@ class Watch:
         return found is not None
 
     def steady(self, seconds: tuple[float, ...]) -> tuple[int, list[float]]:
-        """Where the steady part begins among the samples kept, and those samples; all, where every one was slow."""
+        """Where the steady part begins among the samples kept, and those samples; all, where every one was
+        slow."""
         start, _, steady = self.parts(seconds)
         return start, steady
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-
-from hw_bench.cuda import ceilings, registry, runners
-from hw_bench.cuda.measuring.batch import Batch, Throttled, Watch
-from hw_bench.cuda.plan import CEILING_COLUMNS, Gpu, Profile
-from hw_bench.cuda.steadiness import noise
+from smlab.hw_bench.cuda import registry
+from smlab.hw_bench.cuda.kernels import ceilings
+from smlab.hw_bench.cuda.measuring import runners
+from smlab.hw_bench.cuda.measuring.batch import Batch, Throttled, Watch
+from smlab.hw_bench.cuda.measuring.plan import CEILING_COLUMNS, Gpu, Profile
+from smlab.hw_bench.cuda.measuring.steadiness import noise
 
 
 def measure(profile: Profile, gpu: Gpu, done: frozenset[str], throttled: Throttled) -> Iterator[Batch]:
@@ -39,8 +40,10 @@ def measure(profile: Profile, gpu: Gpu, done: frozenset[str], throttled: Throttl
             spans = run.sm_cycles(threads // 32)
             shares = [np.count_nonzero(run.sms == sm) / blocks * work / span for sm, span in spans.items()]
             values = (
-                spec.name, level, blocks, threads, footprint, passes, len(run.seconds), sum(watch.slow), start, seconds,
-                round(noise(steady), 6), watch.verdict, unit, work / seconds, round(float(np.median(shares)), 4),
+                spec.name, level, blocks, threads, footprint, passes, len(run.seconds), sum(watch.slow),
+                start, seconds,
+                round(noise(steady), 6), watch.verdict, unit, work / seconds,
+                round(float(np.median(shares)), 4),
                 float(np.median(list(spans.values()))),
             )  # fmt: skip
             rows.append(dict(zip(CEILING_COLUMNS, values, strict=True)))
@@ -51,7 +54,8 @@ def measure(profile: Profile, gpu: Gpu, done: frozenset[str], throttled: Throttl
 
 
 def _runs(kernel: str, profile: Profile, gpu: Gpu) -> Iterator[tuple[str, int, int, int, int]]:
-    """Level, blocks, threads of a block, operations of a thread or elements of a block's slice, and passes."""
+    """Level, blocks, threads of a block, operations of a thread or elements of a block's slice, and
+    passes."""
     blocks = gpu.sms * max(1, gpu.max_warps * 32 // 1024)
     if kernel in ceilings.MIXES:
         yield "arithmetic", blocks, 32 if profile.name == "smoke" else 1024, profile.operations, 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-
-from hw_bench.cuda import plan, registry, runners
-from hw_bench.cuda.measuring.batch import Batch, Throttled, Watch, padded
-from hw_bench.cuda.plan import IMAGE_COLUMNS, Gpu, Profile
-from hw_bench.cuda.steadiness import noise
+from smlab.hw_bench.cuda import registry
+from smlab.hw_bench.cuda.measuring import plan, runners
+from smlab.hw_bench.cuda.measuring.batch import Batch, Throttled, Watch, padded
+from smlab.hw_bench.cuda.measuring.plan import IMAGE_COLUMNS, Gpu, Profile
+from smlab.hw_bench.cuda.measuring.steadiness import noise
 
 
 def measure(profile: Profile, gpu: Gpu, done: frozenset[str], throttled: Throttled) -> Iterator[Batch]:
@@ -34,7 +34,8 @@ def measure(profile: Profile, gpu: Gpu, done: frozenset[str], throttled: Throttl
                 start, steady = watch.steady(run.seconds)
                 cycles = float(np.median(list(run.sm_cycles(-(-point.threads // 32)).values())))
                 values = (
-                    spec.name, kind, point.pixels, point.threads, point.blocks, len(run.seconds), sum(watch.slow), start,
+                    spec.name, kind, point.pixels, point.threads, point.blocks, len(run.seconds),
+                    sum(watch.slow), start,
                     float(np.median(steady)), round(noise(steady), 6), watch.verdict, cycles,
                 )  # fmt: skip
                 rows.append(dict(zip(IMAGE_COLUMNS, values, strict=True)))

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from hw_bench.cuda import registry, runners
-from hw_bench.cuda.measuring.batch import Batch
-from hw_bench.cuda.plan import LATENCY_COLUMNS, Gpu, Profile
-from hw_bench.cuda.steadiness import noise, steady_from
+from smlab.hw_bench.cuda import registry
+from smlab.hw_bench.cuda.measuring import runners
+from smlab.hw_bench.cuda.measuring.batch import Batch
+from smlab.hw_bench.cuda.measuring.plan import LATENCY_COLUMNS, Gpu, Profile
+from smlab.hw_bench.cuda.measuring.steadiness import noise, steady_from
 
 
 def measure(profile: Profile, gpu: Gpu, done: frozenset[str]) -> Iterator[Batch]:
@@ -41,7 +41,8 @@ def measure(profile: Profile, gpu: Gpu, done: frozenset[str]) -> Iterator[Batch]
 
 
 def _footprints(kernel: str, profile: Profile, gpu: Gpu) -> list[tuple[int, int]]:
-    """Footprint and stride of each chain, in bytes: a line apart, and more where the chain would get too long."""
+    """Footprint and stride of each chain, in bytes: a line apart, and more where the chain would get too
+    long."""
     if kernel == "shared":
         return [(4096, 4), (4096, 128)]
     first, last = (2**11, 2**20) if kernel == "cached" else (2**16, 8 * gpu.l2_bytes)

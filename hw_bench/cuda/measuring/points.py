@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-
-from hw_bench.cuda import atomic_points, plan, registry
-from hw_bench.cuda.measuring.batch import Batch
-from hw_bench.cuda.plan import ATOMIC_COLUMNS, Gpu, Profile
-from hw_bench.cuda.points import MAX_WARPS, Point
-from hw_bench.cuda.spec import KernelSpec
-from hw_bench.cuda.steadiness import noise, steady_from
+from smlab.hw_bench.cuda import registry
+from smlab.hw_bench.cuda.kernels.points import MAX_WARPS, Point
+from smlab.hw_bench.cuda.kernels.spec import KernelSpec
+from smlab.hw_bench.cuda.measuring import atomic_points, plan
+from smlab.hw_bench.cuda.measuring.batch import Batch
+from smlab.hw_bench.cuda.measuring.plan import ATOMIC_COLUMNS, Gpu, Profile
+from smlab.hw_bench.cuda.measuring.steadiness import noise, steady_from
 
 
 def measure(benchmark: str, profile: Profile, gpu: Gpu, done: frozenset[str]) -> Iterator[Batch]:
@@ -54,9 +54,12 @@ def _batch(
                 zip(
                     ATOMIC_COLUMNS,
                     (
-                        operation, form, point.warps, point.cas_warps, point.pattern.lanes, point.pattern.same_word,
-                        point.pattern.same_bank, iterations, blocks, int(times.sms[at, 0]), cycles.shape[1], int(start),
-                        int(steady.min()), float(np.median(steady)), int(steady.max()), round(noise(steady), 6),
+                        operation, form, point.warps, point.cas_warps, point.pattern.lanes,
+                        point.pattern.same_word,
+                        point.pattern.same_bank, iterations, blocks, int(times.sms[at, 0]), cycles.shape[1],
+                        int(start),
+                        int(steady.min()), float(np.median(steady)), int(steady.max()), round(noise(steady),
+                        6),
                         float(np.median(issue[row, start:])),
                     ),
                     strict=True,

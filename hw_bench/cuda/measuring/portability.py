@@ -1,17 +1,18 @@
-"""Measuring `portability`: Coyne's kernels over his grids, the initial part of each series apart from the steady one."""
+"""Measuring `portability`: Coyne's kernels over his grids, the initial part of each series apart from the
+steady one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import numpy as np
-
-from hw_bench.cuda import plan, portability_runs, registry
-from hw_bench.cuda.measuring.batch import Batch, Throttled, Watch, padded
-from hw_bench.cuda.plan import PORTABILITY_COLUMNS, Gpu, Profile
-from hw_bench.cuda.spec import number
-from hw_bench.cuda.steadiness import noise
-from hw_bench.cuda.toolkit import SIMULATED
+from smlab.hw_bench.cuda import registry
+from smlab.hw_bench.cuda.kernels.spec import number
+from smlab.hw_bench.cuda.measuring import plan, portability_runs
+from smlab.hw_bench.cuda.measuring.batch import Batch, Throttled, Watch, padded
+from smlab.hw_bench.cuda.measuring.plan import PORTABILITY_COLUMNS, Gpu, Profile
+from smlab.hw_bench.cuda.measuring.steadiness import noise
+from smlab.hw_bench.cuda.toolkit import SIMULATED
 
 _LEAST = 100
 """Launches of a series at least: Coyne saw an initial part of some milliseconds."""
@@ -32,7 +33,8 @@ def measure(profile: Profile, gpu: Gpu, done: frozenset[str], throttled: Throttl
             start, initial, steady = watch.parts(run.seconds)
             values = (
                 spec.name, size, blocks, threads, len(run.seconds), sum(watch.slow), start,
-                float(np.median(initial or steady)), float(np.median(steady)), round(noise(steady), 6), watch.verdict,
+                float(np.median(initial or steady)), float(np.median(steady)), round(noise(steady), 6),
+                watch.verdict,
             )  # fmt: skip
             rows.append(dict(zip(PORTABILITY_COLUMNS, values, strict=True)))
             seconds.append(run.seconds)

@@ -1,4 +1,5 @@
-"""The machine-code contract: all kernels for all architectures with no GPU, and wrong kernels that it must catch."""
+"""The machine-code contract: all kernels for all architectures with no GPU, and wrong kernels that it must
+catch."""
 
 import subprocess
 import sys
@@ -9,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from hw_bench.cuda import registry, spec, toolkit
-from hw_bench.cuda.contract import ContractResult, check, check_all, default_cache
-from hw_bench.cuda.regions import timed_regions
-from hw_bench.cuda.spec import ARCHITECTURES, KernelSpec, Timed, exactly, number
-from hw_bench.errors import SmlabError
-from hw_bench.sass import ControlFlow, Function, Instruction, Operand, Predicate
+from smlab.hw_bench.cuda import registry, toolkit
+from smlab.hw_bench.cuda.contract.check import ContractResult, check, check_all, default_cache
+from smlab.hw_bench.cuda.contract.regions import timed_regions
+from smlab.hw_bench.cuda.kernels import spec
+from smlab.hw_bench.cuda.kernels.spec import ARCHITECTURES, KernelSpec, Timed, exactly, number
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.sass import ControlFlow, Function, Instruction, Operand, Predicate
 
 CLOCK = (Operand("R2"), Operand("SR_CLOCKLO"))
 
@@ -25,7 +26,7 @@ def compiler() -> Any:
     """The compiler module, where everything that it needs is installed."""
     if not toolkit.has_compiler():
         pytest.skip("machine code not checked: numba-cuda is not installed (the extra smlab[cuda12])")
-    from hw_bench.cuda import compiler
+    from smlab.hw_bench.cuda.contract import compiler
 
     try:
         for architecture in ARCHITECTURES:
@@ -68,8 +69,8 @@ def _planted(kernel: Callable[..., None], signature: str, instruction: str) -> K
 
 
 def _kernels() -> dict[str, KernelSpec]:
-    from hw_bench.cuda.device import clock, clock_after
-    from hw_bench.cuda.language import cuda, int32, uint32
+    from smlab.hw_bench.cuda.kernels.device import clock, clock_after
+    from smlab.hw_bench.cuda.kernels.language import cuda, int32, uint32
 
     def right(words: Any, values: Any, out: Any) -> None:
         shared = cuda.shared.array(32, int32)
@@ -149,9 +150,10 @@ def test_a_whole_kernel_is_counted_where_the_launch_is_timed(compiler: Any) -> N
 
 
 def test_shuffles_in_a_loop_would_be_calls_before_hopper(compiler: Any) -> None:
-    """Why the loops of the neighbour shuffle are written out: the linker calls a function for each shuffle in a loop."""
-    from hw_bench.cuda.assembly import three_operands
-    from hw_bench.cuda.language import cuda, int32, uint32
+    """Why the loops of the neighbour shuffle are written out: the linker calls a function for each shuffle
+    in a loop."""
+    from smlab.hw_bench.cuda.kernels.assembly import three_operands
+    from smlab.hw_bench.cuda.kernels.language import cuda, int32, uint32
 
     shuffle = three_operands("shfl.sync.bfly.b32 $0, $1, $2, 31, -1;", int32, None)  # type: ignore[arg-type]
 
@@ -217,8 +219,9 @@ def test_without_the_compiler_the_message_says_what_to_install(monkeypatch: pyte
 def test_the_package_is_importable_without_numba() -> None:
     code = (
         "import sys; sys.modules['numba'] = None; sys.modules['llvmlite'] = None\n"
-        "import hw_bench.sass, hw_bench.cuda.contract, hw_bench.cuda.registry, hw_bench.cuda.dataset\n"
-        "print(len(hw_bench.cuda.registry.BENCHMARKS))"
+        "import smlab.hw_bench.sass, smlab.hw_bench.cuda.contract.check, smlab.hw_bench.cuda.registry, "
+        "smlab.hw_bench.cuda.measuring.dataset\n"
+        "print(len(smlab.hw_bench.cuda.registry.BENCHMARKS))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -232,7 +235,8 @@ def _flow(*code: tuple[str, tuple[Operand, ...]]) -> ControlFlow:
 
 def test_a_region_lies_between_the_clock_reads_behind_a_barrier() -> None:
     flow = _flow(
-        ("CS2R.32", CLOCK), ("BAR.SYNC", ()), ("LOP3.LUT", ()), ("CS2R", CLOCK), ("ATOMS.ADD", ()), ("CS2R", CLOCK),
+        ("CS2R.32", CLOCK), ("BAR.SYNC", ()), ("LOP3.LUT", ()), ("CS2R", CLOCK), ("ATOMS.ADD", ()), ("CS2R",
+        CLOCK),
         ("STG.E.64", ()), ("BAR.SYNC", ()), ("CS2R", CLOCK), ("CS2R", CLOCK), ("EXIT", ()),
     )  # fmt: skip
     first, second = timed_regions(flow)

@@ -6,11 +6,12 @@ pytest.importorskip(
     "numba.cuda", reason="kernels not simulated: this Numba has no CUDA target (smlab[cuda12] has)"
 )
 
-from hw_bench.cuda import functional, registry
-from hw_bench.cuda.atomic_points import expected_sums
-from hw_bench.cuda.points import Pattern, Point, every_pattern, paper_points
-from hw_bench.errors import SmlabError
-from sim.patterns import Grouped
+from smlab.hw_bench.cuda import registry
+from smlab.hw_bench.cuda.contract import functional
+from smlab.hw_bench.cuda.kernels.points import Pattern, Point, every_pattern, paper_points
+from smlab.hw_bench.cuda.measuring.atomic_points import expected_sums
+from smlab.hw_bench.errors import SmlabError
+from smlab.sim.patterns import Grouped
 
 
 def test_all_kernels_compute_what_they_should() -> None:

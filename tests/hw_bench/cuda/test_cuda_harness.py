@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from hw_bench.cuda import plan, steadiness, toolkit
-from hw_bench.cuda.dataset import DataSet, read_table
-from hw_bench.cuda.measuring.batch import Watch, padded
-from hw_bench.cuda.steadiness import Stopping, noise, steady_from
-from hw_bench.errors import SmlabError
+from smlab.hw_bench.cuda import toolkit
+from smlab.hw_bench.cuda.measuring import plan, steadiness
+from smlab.hw_bench.cuda.measuring.batch import Watch, padded
+from smlab.hw_bench.cuda.measuring.dataset import DataSet, read_table
+from smlab.hw_bench.cuda.measuring.steadiness import Stopping, noise, steady_from
+from smlab.hw_bench.errors import SmlabError
 
 
 def run(*arguments: str, simulated: bool) -> subprocess.CompletedProcess[str]:
@@ -25,7 +25,7 @@ def run(*arguments: str, simulated: bool) -> subprocess.CompletedProcess[str]:
         "CUDA_VISIBLE_DEVICES": "",
     }
     return subprocess.run(
-        [sys.executable, "-m", "hw_bench.cuda.run_on_device", *arguments],
+        [sys.executable, "-m", "smlab.hw_bench.cuda.run_on_device", *arguments],
         capture_output=True,
         text=True,
         env=environment,

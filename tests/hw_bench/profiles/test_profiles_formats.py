@@ -6,11 +6,10 @@ import gzip
 from pathlib import Path
 
 import pytest
-
-from hw_bench.counters import WHOLE_GPU, CounterRow, CounterTable
-from hw_bench.descriptions import load_gpu
-from hw_bench.profiles import UNKNOWN_UNIT, UNNAMED, Device, Profile, read_profile
-from hw_bench.profiles.units import scale, unit_of_name
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.profiles import UNKNOWN_UNIT, UNNAMED, Device, Profile, read_profile
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
+from smlab.hw_bench.profiles.units import scale, unit_of_name
 
 LONG = """==PROF== Connected to process 42 (/home/someone/app)
 Reading 1,000 numbers

@@ -1,4 +1,5 @@
-"""Damaged files: whatever is done to a valid file, reading it gives a table or an `SmlabError` of one line."""
+"""Damaged files: whatever is done to a valid file, reading it gives a table or an `SmlabError` of one
+line."""
 
 from __future__ import annotations
 
@@ -8,17 +9,16 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from hw_bench.counters import WHOLE_GPU, CounterRow, CounterTable
-from hw_bench.descriptions import load_gpu
-from hw_bench.errors import SmlabError
-from hw_bench.profiles import (
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.profiles import (
     atomic_quantities,
     read_profile,
     write_ncu_long,
     write_ncu_wide,
     write_nvprof,
 )
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
 
 GPU = load_gpu("v100")
 
@@ -95,7 +95,8 @@ SPLICES = (
 
 @st.composite
 def mutations(draw: st.DrawFn, data: bytes) -> bytes:
-    """The data with one to three byte flips, splices, deletions, cuts, or a column or a line taken out or doubled."""
+    """The data with one to three byte flips, splices, deletions, cuts, or a column or a line taken out or
+    doubled."""
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, max(len(data) - 1, 0)))
         match draw(st.sampled_from(("flip", "splice", "delete", "cut", "column", "line", "double"))):

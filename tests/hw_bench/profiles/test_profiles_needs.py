@@ -6,12 +6,18 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from hw_bench.counters import WHOLE_GPU, CounterRow, CounterTable
-from hw_bench.descriptions import load_gpu
-from hw_bench.errors import SmlabError
-from hw_bench.profiles import AtomicQuantities, atomic_quantities, how, needs, read_profile, write_ncu_long
-from hw_bench.profiles.needs import how_for
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.profiles import (
+    AtomicQuantities,
+    atomic_quantities,
+    how,
+    needs,
+    read_profile,
+    write_ncu_long,
+)
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
+from smlab.hw_bench.profiles.needs import how_for
 
 A100, V100 = load_gpu("a100-40"), load_gpu("v100")
 
@@ -121,7 +127,10 @@ def test_each_sm_and_launches_with_nothing_to_estimate(tmp_path: Path) -> None:
             "thread_inst_executed",
         )
     )
-    text += "\nTesla V100 (0),1,7,f,10,2,100,1600,50,1600,0,0,0,0,0,0\nTesla V100 (0),1,7,g,0,0,100,1600,50,1600,0,0,50,100,1,32\n"
+    text += (
+        "\nTesla V100 (0),1,7,f,10,2,100,1600,50,1600,0,0,0,0,0,0\nTesla V100 "
+        "(0),1,7,g,0,0,100,1600,50,1600,0,0,50,100,1,32\n"
+    )
     text += "Tesla V100 (0),1,7,h,1,1,100,,50,1600,0,0,50,100,1,32\n"
     path = tmp_path / "x.csv"
     path.write_text(text)

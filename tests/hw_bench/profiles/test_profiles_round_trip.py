@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from hw_bench.counters import WHOLE_GPU, CounterRow, CounterTable
-from hw_bench.descriptions import load_gpu
-from hw_bench.errors import SmlabError
-from hw_bench.profiles import atomic_quantities, read_profile, write_ncu_long, write_ncu_wide, write_nvprof
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.profiles import (
+    atomic_quantities,
+    read_profile,
+    write_ncu_long,
+    write_ncu_wide,
+    write_nvprof,
+)
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
 
 GPU = load_gpu("v100")
 WRITERS = [write_ncu_long, write_ncu_wide, write_nvprof]

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from hw_bench.descriptions import load_gpu
-from hw_bench.errors import SmlabError
-from hw_bench.profiles import UNNAMED, atomic_quantities, read_profile
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.profiles import UNNAMED, atomic_quantities, read_profile
 
 A100 = load_gpu("a100-40")
 

@@ -1,4 +1,5 @@
-"""From counters to a kernel's work: every spelling gives the same, what is missing is flagged, what is absurd is refused."""
+"""From counters to a kernel's work: every spelling gives the same, what is missing is flagged, what is
+absurd is refused."""
 
 from __future__ import annotations
 
@@ -8,13 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from hw_bench.counters import WHOLE_GPU, CounterRow, CounterTable
-from hw_bench.descriptions import load_gpu
-from hw_bench.errors import SmlabError
-from hw_bench.profiles import Profile, read_profile, write_ncu_long, write_ncu_wide
-from hw_bench.profiles.kernel_work import KernelWork
-from hw_bench.profiles.roofline_quantities import NEEDED, RooflineQuantities, roofline_quantities
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.profiles import Profile, read_profile, write_ncu_long, write_ncu_wide
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
+from smlab.hw_bench.profiles.kernel_work import KernelWork
+from smlab.hw_bench.profiles.roofline_quantities import NEEDED, RooflineQuantities, roofline_quantities
 
 V100, A100 = load_gpu("v100"), load_gpu("a100-40")
 
@@ -195,7 +195,8 @@ def test_a_missing_level_is_nan_and_flagged() -> None:
 
 
 def test_shared_memory_by_kind_goes_before_the_sum_of_all() -> None:
-    """The sum counts a pass for each warp of kernels that use none (a published report: 4,194,304 and 0, 0, 0)."""
+    """The sum counts a pass for each warp of kernels that use none (a published report: 4,194,304 and 0,
+    0, 0)."""
     all_ = {"l1tex__data_pipe_lsu_wavefronts_mem_shared.sum": (4194304.0, "")}
     kinds = {k: (0.0, "") for k in BASE if k.startswith("l1tex__data")}
     assert quantities(BASE | all_ | kinds).work.shared_wavefronts[0] == 0
@@ -254,7 +255,8 @@ def test_what_is_to_be_collected_is_what_is_read() -> None:
 
 
 def test_the_tables_of_others_agree_with_their_own_columns(shared_data: Path) -> None:
-    """The A100 convolutions: the authors' FLOPs, and their intensity at each level, from the same counters."""
+    """The A100 convolutions: the authors' FLOPs, and their intensity at each level, from the same
+    counters."""
     path = shared_data / "ncu-a100" / "conv2d_actualpara-perf-distribution_pd_a100_tc.csv.gz"
     work = roofline_quantities(read_profile(path), A100).work
     with gzip.open(path, "rt") as file:
@@ -269,7 +271,8 @@ def test_the_tables_of_others_agree_with_their_own_columns(shared_data: Path) ->
 
 
 def test_the_raw_page_of_a_report(shared_data: Path) -> None:
-    """A vector addition of 2^27 doubles on an RTX 3060: its counts come from rates, its memory is 360 GB/s at most."""
+    """A vector addition of 2^27 doubles on an RTX 3060: its counts come from rates, its memory is 360 GB/s
+    at most."""
     work = roofline_quantities(read_profile(shared_data / "ncu-source-page" / "vector_add.csv")).work
     assert work.fma[0, 2] == pytest.approx(2 * 2**27, rel=1e-6)
     assert work.mul[0, 2] == pytest.approx(2**27, rel=1e-6)

@@ -4,9 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from hw_bench.errors import SmlabError
-from hw_bench.sass import (
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.sass import (
     CodeComparisons,
     Function,
     Instruction,
@@ -22,7 +21,7 @@ from hw_bench.sass import (
     parse_listing,
     read_code,
 )
-from hw_bench.sass.compare import profile_code
+from smlab.hw_bench.sass.compare import profile_code
 
 LISTINGS = Path(__file__).parent / "listings"
 
@@ -72,7 +71,8 @@ def test_what_counts_as_an_operation() -> None:
 
 
 def test_the_fast_path_of_division_and_root_and_the_rare_one_apart() -> None:
-    """By hand from the listing: the loop's own code, and the two slow paths that a normal operand passes by."""
+    """By hand from the listing: the loop's own code, and the two slow paths that a normal operand passes
+    by."""
     outside, loop = profile_code(function("special32", "sm_70")).regions
     assert outside.counts == OperationCounts()
     assert (loop.depth, loop.address) == (1, 0x70)
@@ -86,7 +86,8 @@ def test_the_fast_path_of_division_and_root_and_the_rare_one_apart() -> None:
 
 @pytest.mark.parametrize("architecture", ["sm_60", "sm_90"])
 def test_division_root_and_logarithm_are_the_same_operations_from_pascal_to_hopper(architecture: str) -> None:
-    """One release of the assembler gives them all the same floating-point operations, though not the same code."""
+    """One release of the assembler gives them all the same floating-point operations, though not the same
+    code."""
     comparison = compare_code(function("special32", "sm_70"), function("special32", architecture))
     assert comparison.same_operations
     assert comparison.differences() == ()

@@ -1,4 +1,5 @@
-"""Basic blocks, dominators and loops: against nvdisasm's own graph, and against their definitions on random graphs."""
+"""Basic blocks, dominators and loops: against nvdisasm's own graph, and against their definitions on
+random graphs."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -6,10 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from hw_bench.errors import SmlabError
-from hw_bench.sass import ControlFlow, Function, Instruction, Operand, Predicate, parse_listing
-from hw_bench.sass.tools import parse_flow_edges
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.sass import ControlFlow, Function, Instruction, Operand, Predicate, parse_listing
+from smlab.hw_bench.sass.tools import parse_flow_edges
 
 LISTINGS = Path(__file__).parent / "listings"
 

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
-
-from hw_bench.errors import SmlabError
-from hw_bench.sass import ControlCode, Function, Instruction, Operand, Predicate, parse_listing
-from hw_bench.sass.listing import split_operands
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.sass import ControlCode, Function, Instruction, Operand, Predicate, parse_listing
+from smlab.hw_bench.sass.listing import split_operands
 
 LISTINGS = Path(__file__).parent / "listings"
 ARCHITECTURES = ("sm_70", "sm_90")
@@ -78,7 +77,8 @@ def test_control_codes_agree_with_the_printed_reuse_flags(nested: Function) -> N
 
 
 def test_control_code_fields() -> None:
-    # Stall 13, no yield hint bit (so it yields), write barrier 2, no read barrier, waits for barriers 0 and 3, one reuse.
+    # Stall 13, no yield hint bit (so it yields), write barrier 2, no read barrier, waits for barriers 0 and
+    # 3, one reuse.
     code = 13 | 0 << 4 | 2 << 5 | 7 << 8 | 0b001001 << 11 | 1 << 17
     control = ControlCode.decode(code << 41)
     assert control == ControlCode(13, True, 2, None, 0b001001, 1)

@@ -5,9 +5,8 @@ import struct
 from pathlib import Path
 
 import pytest
-
-from hw_bench.errors import SmlabError
-from hw_bench.sass import (
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.sass import (
     ControlFlow,
     Tool,
     assemble,
@@ -17,7 +16,7 @@ from hw_bench.sass import (
     flow_edges,
     read_cubin,
 )
-from hw_bench.sass import tools as sass_tools
+from smlab.hw_bench.sass import tools as sass_tools
 
 PTX = """
 .version 7.0

@@ -1,0 +1,162 @@
+"""From a kernel's Python function to machine code for any architecture, with no GPU."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from smlab.hw_bench.cuda.kernels.spec import ARCHITECTURES, KernelSpec, number
+from smlab.hw_bench.cuda.toolkit import require_compiler
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.sass import Function, Tool, disassemble, find_nvdisasm, read_cubin
+
+_HELPERS: Final = "__cuda_"
+_REGISTERS: Final = re.compile(r"Used (\d+) registers")
+_SPILLS: Final = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Machine code of one kernel for one architecture.
+
+    ``code_sha256`` digests the instructions alone: two builds that agree in it run the same code.
+    ``local_bytes`` counts stack frame and spills.
+    """
+
+    architecture: str
+    ptx: str
+    cubin: bytes
+    function: Function
+    cubin_sha256: str
+    code_sha256: str
+    registers: int
+    local_bytes: int
+
+
+def compile_kernel(spec: KernelSpec, architecture: str, *, source_lines: bool = False) -> Compiled:
+    """Compile and disassemble one kernel, with ``source_lines`` in the listing if wanted (that takes longer).
+
+    Raises:
+        SmlabError: naming the package or program that is missing, or what the compiler said.
+    """
+    require_compiler()
+    nvdisasm = find_disassembler(architecture)
+    ptx = _ptx(spec, architecture, source_lines)
+    cubin, said = _link(ptx, architecture)
+    registers, local = _REGISTERS.search(said), _SPILLS.search(said)
+    return examine(
+        spec,
+        cubin,
+        nvdisasm,
+        ptx=ptx,
+        registers=int(registers[1]) if registers else 0,
+        local_bytes=sum(map(int, local.groups())) if local else 0,
+    )
+
+
+def examine(
+    spec: KernelSpec,
+    cubin: bytes,
+    nvdisasm: Tool | None = None,
+    *,
+    ptx: str = "",
+    registers: int = 0,
+    local_bytes: int = 0,
+) -> Compiled:
+    """Disassemble the machine code of one kernel, which may come from elsewhere (the binary that a GPU
+    runs)."""
+    where = f"{spec.benchmark} {spec.name}"
+    content = read_cubin(cubin, where)
+    # Shuffles leave a function of the linker's behind, for code that may have diverged; whether it is called,
+    # the contract sees.
+    functions = [f for f in disassemble(cubin, nvdisasm) if not f.name.startswith(_HELPERS)]
+    coded = [f for f in content.functions if not f.name.startswith(_HELPERS)]
+    if len(functions) != 1 or len(coded) != 1:
+        names = ", ".join(function.name for function in functions)
+        raise SmlabError.at(where, "must become one function", names)
+    return Compiled(
+        architecture=content.architecture,
+        ptx=ptx,
+        cubin=cubin,
+        function=functions[0],
+        cubin_sha256=content.sha256,
+        code_sha256=coded[0].sha256,
+        registers=registers,
+        local_bytes=local_bytes,
+    )
+
+
+def linker_release() -> tuple[int, int]:
+    """The release of nvJitLink, which assembles what Numba runs."""
+    from cuda.bindings import nvjitlink
+
+    major, minor = nvjitlink.version()
+    return int(major), int(minor)
+
+
+def find_disassembler(architecture: str) -> Tool:
+    """The nvdisasm for the code of one architecture, of the same major release as the assembler."""
+    return find_nvdisasm(architecture=architecture, major=linker_release()[0])
+
+
+def _link(ptx: str, architecture: str) -> tuple[bytes, str]:
+    """Assemble as Numba does for a GPU that is there, by nvJitLink: the same code to the last bit. And what
+    it said.
+
+    (ptxas makes other moves and stalls, since nvJitLink asks for relocatable code first.)
+    """
+    from cuda.core import Linker, LinkerOptions, ObjectCode
+
+    linker = Linker(
+        ObjectCode.from_ptx(ptx.encode()), options=LinkerOptions(arch=architecture, ptxas_options=["-v"])
+    )
+    try:
+        cubin = linker.link("cubin").code
+        said = linker.get_info_log()
+    except Exception as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        raise SmlabError(
+            f"nvJitLink cannot assemble for {architecture}: {lines[0] if lines else error}"
+        ) from error
+    finally:
+        linker.close()
+    return bytes(cubin), str(said)
+
+
+def _ptx(spec: KernelSpec, architecture: str, source_lines: bool) -> str:
+    try:
+        library = _library(spec.function, spec.signature, spec.launch_bounds, source_lines)
+        (ptx,) = library.get_asm_strs(cc=divmod(number(architecture), 10))
+    except Exception as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        raise SmlabError(
+            f"{spec.benchmark} {spec.name}: does not compile for {architecture}: "
+            f"{type(error).__name__}: {lines[0] if lines else ''}"
+        ) from error
+    return str(ptx)
+
+
+@lru_cache(maxsize=2)
+def _library(
+    function: Callable[..., None], signature: str, launch_bounds: tuple[int, int] | None, source_lines: bool
+) -> Any:
+    """A kernel's LLVM code, which is the same for all architectures, and by far the most of the work.
+
+    `numba.cuda.compile_ptx` does just this and then throws it away; hence the use of Numba's own function
+    behind it.
+    """
+    compiler = importlib.import_module("numba.cuda.compiler")
+    library, _ = compiler._compile_pyfunc_with_fixup(
+        function,
+        signature,
+        device=False,
+        abi="numba",
+        cc=divmod(number(ARCHITECTURES[0]), 10),
+        lineinfo=source_lines,
+        launch_bounds=launch_bounds,
+    )
+    return library

@@ -1,0 +1,1 @@
+"""The CUDA benchmarks' kernels, and the inline assembly that they are made of."""

@@ -1,0 +1,160 @@
+"""Data sets on disk: a CSV for each benchmark with units in its header, the samples in order, and a JSON
+about both.
+
+Rows are written batch by batch, samples and JSON every few seconds and at the end, so that a crash loses
+little. A batch is done when its name is in the JSON; a run that is resumed in the same folder skips it.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import time
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from smlab.hw_bench.errors import SmlabError
+
+VERSION = 1
+_FLUSH_S = 10.0
+
+
+class DataSet:
+    """One benchmark's results in a folder: ``NAME.csv``, ``NAME.json`` and ``NAME.samples.npz``."""
+
+    def __init__(
+        self, folder: Path, name: str, columns: Sequence[str], about: Mapping[str, Any], resume: bool
+    ) -> None:
+        self.table = folder / f"{name}.csv"
+        self.note = folder / f"{name}.json"
+        self.archive = folder / f"{name}.samples.npz"
+        self._columns = list(columns)
+        self._samples: dict[str, Any] = {}
+        self._flushed = time.monotonic()
+        self._about: dict[str, Any] = {"version": VERSION, "benchmark": name, **about, "batches": {}}
+        folder.mkdir(parents=True, exist_ok=True)
+        if resume and self.note.exists():
+            self._take_up()
+        else:
+            with self.table.open("w", newline="") as file:
+                csv.writer(file).writerow(self._columns)
+            self._flush()
+
+    @property
+    def done(self) -> frozenset[str]:
+        """Names of the batches that are complete."""
+        return frozenset(self._about["batches"])
+
+    def add(
+        self,
+        batch: str,
+        rows: Iterable[Mapping[str, Any]],
+        samples: Mapping[str, NDArray[np.generic]],
+        about: Mapping[str, Any],
+    ) -> None:
+        """Append one batch. ``samples`` are arrays whose rows follow the table's."""
+        with self.table.open("a", newline="") as file:
+            writer = csv.DictWriter(file, self._columns)
+            count = 0
+            for row in rows:
+                writer.writerow(row)
+                count += 1
+        for key, array in samples.items():
+            self._samples[f"{batch}/{key}"] = array
+        self._about["batches"][batch] = {"rows": count, **about}
+        if time.monotonic() - self._flushed > _FLUSH_S:
+            self._flush()
+
+    def close(self, **about: Any) -> None:
+        """Write what is left, and last words about the run."""
+        self._about.update(about)
+        self._flush()
+
+    def _flush(self) -> None:
+        """Samples first: what the JSON names as done is there."""
+        np.savez_compressed(self.archive, **self._samples)
+        partial = self.note.with_suffix(".partial")
+        partial.write_text(json.dumps(self._about, indent=1) + "\n")
+        partial.replace(self.note)
+        self._flushed = time.monotonic()
+
+    def _take_up(self) -> None:
+        """Go on with the run that this folder holds; rows that the JSON does not know are dropped."""
+        try:
+            before = json.loads(self.note.read_text())
+        except (OSError, ValueError) as error:
+            raise SmlabError(f"{self.note}: cannot be resumed: {error}") from error
+        for key in ("version", "benchmark", "gpu", "compute_capability"):
+            if before.get(key) != self._about.get(key):
+                raise SmlabError.at(
+                    f"{self.note}: {key}", "is of another run", before.get(key), repr(self._about.get(key))
+                )
+        self._about["batches"] = before.get("batches", {})
+        rows = sum(batch["rows"] for batch in self._about["batches"].values())
+        lines = self.table.read_text().splitlines(keepends=True)
+        if lines[0].strip().split(",") != self._columns or len(lines) < rows + 1:
+            raise SmlabError.at(str(self.table), "does not fit its JSON and cannot be resumed")
+        self.table.write_text("".join(lines[: rows + 1]))
+        if self.archive.exists():
+            with np.load(self.archive) as archive:
+                self._samples = {key: archive[key] for key in archive.files}
+
+
+def find_table(folder: Path, name: str) -> Path | None:
+    """A benchmark's table in a folder: ``NAME.csv``, or ``NAME.csv.gz`` as it may be kept; None where
+    there is neither."""
+    for path in (folder / f"{name}.csv", folder / f"{name}.csv.gz"):
+        if path.is_file():
+            return path
+    return None
+
+
+def table_bytes(path: Path) -> bytes:
+    """The text of a table as it was written, unpacked where it is kept packed.
+
+    Raises:
+        SmlabError: for a file that cannot be read.
+    """
+    try:
+        content = path.read_bytes()
+        return gzip.decompress(content) if path.suffix == ".gz" else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise SmlabError(f"{path}: cannot be read: {error}") from error
+
+
+def read_table(path: Path) -> dict[str, NDArray[Any]]:
+    """A data set's columns by header, numbers where all values are numbers.
+
+    Raises:
+        SmlabError: naming the row that has too few or too many values.
+    """
+    try:
+        lines = list(csv.reader(io.StringIO(table_bytes(path).decode())))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise SmlabError(f"{path}: is not a table: {error}") from error
+    if not lines:
+        raise SmlabError.at(str(path), "is empty", expected="a header and rows")
+    for number, line in enumerate(lines[1:], start=2):
+        if len(line) != len(lines[0]):
+            raise SmlabError.at(
+                f"{path}, row {number}", "wrong number of values", len(line), str(len(lines[0]))
+            )
+    columns = {}
+    for at, header in enumerate(lines[0]):
+        texts = [line[at] for line in lines[1:]]
+        column: NDArray[Any]
+        try:
+            column = np.array([int(text) for text in texts], dtype=np.int64)
+        except ValueError:
+            try:
+                column = np.array([float(text) for text in texts])
+            except ValueError:
+                column = np.array(texts, dtype=object)
+        columns[header] = column
+    return columns

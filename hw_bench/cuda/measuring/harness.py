@@ -1,0 +1,183 @@
+"""Running the suite on a GPU and keeping what it measures, with all that is needed to trust or to repeat
+it."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from smlab.hw_bench.cuda import registry
+from smlab.hw_bench.cuda.contract.check import check
+from smlab.hw_bench.cuda.contract.compiler import examine
+from smlab.hw_bench.cuda.kernels.language import cuda
+from smlab.hw_bench.cuda.measuring import plan, suite
+from smlab.hw_bench.cuda.measuring.clocks import ClockReading, Clocks
+from smlab.hw_bench.cuda.measuring.dataset import DataSet
+from smlab.hw_bench.cuda.measuring.launch import running_cubin
+from smlab.hw_bench.cuda.toolkit import SIMULATED, package_versions, require_gpu
+from smlab.hw_bench.errors import SmlabError
+
+_SLOW = 0.97
+"""A launch counts as throttled when the SM clock behind it is below this share of the highest seen."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to: rows by benchmark, wrong results, kernels whose machine code broke the contract."""
+
+    rows: dict[str, int]
+    wrong: list[str]
+    broken: list[str]
+    interrupted: bool
+
+
+class _Throttle:
+    """Remembers the highest clock seen, and tells when the GPU runs below it or says that it is held back."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        self._clocks = clocks
+        self._highest = 0
+        self.seen: list[ClockReading] = []
+
+    def __call__(self) -> bool:
+        reading = self._clocks.read()
+        if reading is None:
+            return False
+        self.seen.append(reading)
+        self._highest = max(self._highest, reading.sm_mhz)
+        return bool(reading.slowdowns) or reading.sm_mhz < _SLOW * self._highest
+
+
+def this_gpu() -> plan.Gpu:
+    """The current GPU; under Numba's simulator, one of a single SM."""
+    if SIMULATED:
+        return plan.Gpu("simulated", "0.0", 1, 32, 4096)
+    device = cuda.get_current_device()
+    name = device.name
+    return plan.Gpu(
+        name=name.decode() if isinstance(name, bytes) else str(name),
+        compute_capability="{}.{}".format(*device.compute_capability),
+        sms=int(device.MULTIPROCESSOR_COUNT),
+        max_warps=int(device.MAX_THREADS_PER_MULTIPROCESSOR) // 32,
+        l2_bytes=int(device.L2_CACHE_SIZE),
+    )
+
+
+def measure(
+    out: Path,
+    *,
+    profile: str = "full",
+    benchmarks: Sequence[str] = plan.BENCHMARKS,
+    resume: bool = False,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Outcome:
+    """Run ``benchmarks`` and write a data set of each into ``out``. Ctrl-C ends the run and keeps what was
+    measured.
+
+    Raises:
+        SmlabError: when there is no GPU, saying what is missing; for an unknown profile or benchmark.
+    """
+    chosen = plan.profile(profile)
+    for name in benchmarks:
+        if name not in plan.COLUMNS:
+            raise SmlabError.at(
+                "benchmark", "the suite does not run it", name, "one of " + ", ".join(plan.COLUMNS)
+            )
+    if not SIMULATED:
+        require_gpu()
+    gpu, clocks = this_gpu(), Clocks()
+    throttle = _Throttle(clocks)
+    rows: dict[str, int] = {}
+    wrong: list[str] = []
+    broken: list[str] = []
+    interrupted = False
+    for name in benchmarks:
+        about = _about(gpu, clocks, profile)
+        data = DataSet(out, name, plan.COLUMNS[name], about, resume)
+        before = clocks.read()
+        rows[name] = 0
+        faults: list[str] = []
+        try:
+            for batch in suite.run(name, chosen, gpu, data.done, throttle):
+                data.add(
+                    batch.name, batch.rows, batch.samples, {**batch.about, "wrong_results": len(batch.wrong)}
+                )
+                rows[name] += len(batch.rows)
+                faults.extend(f"{name} {batch.name}: {line}" for line in batch.wrong)
+                progress(f"{name} {batch.name}: {len(batch.rows)} rows")
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            codes = {} if interrupted else _codes(name)
+            data.close(
+                ended=datetime.now(UTC).isoformat(timespec="seconds"),
+                complete=not interrupted,
+                clocks_before=before and before.as_json(),
+                clocks_after=(after := clocks.read()) and after.as_json(),
+                clocks_during=_clock_range(throttle),
+                wrong_results=faults[:100],
+                machine_code=codes,
+            )
+        wrong.extend(faults)
+        broken.extend(
+            f"{name} {kernel}: {code['fault']}" for kernel, code in codes.items() if code.get("fault")
+        )
+        if interrupted:
+            break
+    return Outcome(rows, wrong, broken, interrupted)
+
+
+def _about(gpu: plan.Gpu, clocks: Clocks, profile: str) -> dict[str, Any]:
+    return {
+        "profile": profile,
+        "gpu": gpu.name,
+        "compute_capability": gpu.compute_capability,
+        "sms": gpu.sms,
+        "max_warps_per_sm": gpu.max_warps,
+        "l2_bytes": gpu.l2_bytes,
+        "driver": clocks.driver,
+        "cuda_runtime": None if SIMULATED else ".".join(map(str, cuda.runtime.get_version())),
+        "python": platform.python_version(),
+        "packages": package_versions(),
+        "began": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _clock_range(throttle: _Throttle) -> dict[str, Any] | None:
+    if not throttle.seen:
+        return None
+    mhz = [reading.sm_mhz for reading in throttle.seen]
+    return {
+        "readings": len(mhz),
+        "sm_mhz_min": min(mhz),
+        "sm_mhz_median": float(np.median(mhz)),
+        "sm_mhz_max": max(mhz),
+        "slowdowns": sorted({word for reading in throttle.seen for word in reading.slowdowns}),
+    }
+
+
+def _codes(name: str) -> dict[str, dict[str, Any]]:
+    """The digest of each kernel's running machine code, and whether it keeps the contract where nvdisasm
+    is at hand."""
+    codes: dict[str, dict[str, Any]] = {}
+    for spec in registry.benchmark(name).kernels():
+        cubin = running_cubin(spec)
+        if cubin is None:
+            continue
+        code: dict[str, Any] = {}
+        try:
+            compiled = examine(spec, cubin)
+            code["sha256"] = compiled.code_sha256
+            result = check(spec, compiled)
+            code["keeps_contract"] = result.ok
+            if not result.ok:
+                code["fault"] = result.message
+        except (SmlabError, StopIteration) as error:
+            code["not_checked"] = str(error)
+        codes[spec.name] = code
+    return codes

@@ -1,0 +1,296 @@
+"""What each profile measures: points, sizes and grids, and about how long that takes. Needs no Numba.
+
+A *profile* says how much; the functions here turn it into what each kernel is run on, for a GPU of given
+size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from smlab.hw_bench.cuda.kernels.points import MAX_WARPS, Pattern, Point, every_pattern, paper_points
+from smlab.hw_bench.errors import SmlabError
+
+BENCHMARKS: Final = ("shared-atomics", "latency", "ceilings", "shared-banks", "histogram", "portability")
+"""In the order in which they run: what calibration needs comes first."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What the suite must know of the GPU."""
+
+    name: str
+    compute_capability: str
+    sms: int
+    max_warps: int
+    l2_bytes: int
+
+    @property
+    def block_warps(self) -> int:
+        """Warps of each of two blocks that fill an SM."""
+        return min(MAX_WARPS, self.max_warps // 2)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How much to measure. ``warps`` are the n (those above the GPU's most are left out), ``lanes`` the e on
+    one word.
+
+    c goes from 0 to n in ``cas_steps`` steps (None: all values). Loops run once with each number of
+    ``iterations``, so that the difference is free of their beginning and end. ``bursts`` are the operations
+    that a warp issues without waiting. ``most_bytes`` bounds the chains of loads. Grids, sizes and contention
+    levels of `portability` are Coyne's in the full profile. A series of launches ends when it is quiet, or
+    after ``stopping_s`` seconds (``series_s`` where there are hundreds).
+    """
+
+    name: str
+    repetitions: int
+    warps: tuple[int, ...]
+    lanes: tuple[int, ...]
+    cas_steps: int | None
+    loop_lanes: tuple[int, ...]
+    iterations: tuple[int, ...]
+    bursts: tuple[int, ...]
+    pattern_warps: tuple[int, ...]
+    bank_warps: tuple[int, ...]
+    links: int
+    operations: int
+    most_bytes: int
+    pixels: tuple[int, ...]
+    image_threads: tuple[int, ...]
+    grids: tuple[int, ...]
+    contention: tuple[int, ...]
+    contention_grids: tuple[int, ...]
+    stopping_s: float
+    series_s: float
+
+
+_ALL: Final = tuple(range(1, 33))
+PROFILES: Final = {
+    "full": Profile(
+        name="full",
+        repetitions=8,
+        warps=tuple(range(1, 65)),
+        lanes=_ALL,
+        cas_steps=None,
+        loop_lanes=(1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32),
+        iterations=(64, 192),
+        bursts=(1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128),
+        pattern_warps=(1, 2, 4, 8, 16, 32, 64),
+        bank_warps=(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64),
+        links=4096,
+        operations=65536,
+        most_bytes=2**29,
+        pixels=tuple(2**k for k in range(5, 23)),
+        image_threads=(32, 64, 128, 256, 512, 1024),
+        grids=(8, 16, 32, 64, 96, 128, 160, 192, 224, 256, 288, 512, 1024),
+        contention=tuple(2**k for k in range(15)),
+        contention_grids=(8, 32, 128, 512, 2048, 8192),
+        stopping_s=2.0,
+        series_s=0.1,
+    ),
+    "quick": Profile(
+        name="quick",
+        repetitions=5,
+        warps=(1, 2, 4, 8, 16, 24, 32, 48, 64),
+        lanes=(1, 2, 4, 8, 16, 32),
+        cas_steps=4,
+        loop_lanes=(1, 2, 4, 8, 16, 32),
+        iterations=(64, 192),
+        bursts=(1, 2, 4, 8, 16, 32, 64, 128),
+        pattern_warps=(1, 8, 32),
+        bank_warps=(1, 4, 8, 32),
+        links=1024,
+        operations=16384,
+        most_bytes=2**27,
+        pixels=(2**5, 2**10, 2**14, 2**18, 2**22),
+        image_threads=(32, 256, 1024),
+        grids=(8, 160, 1024),
+        contention=(1, 32, 1024),
+        contention_grids=(32, 512),
+        stopping_s=0.3,
+        series_s=0.02,
+    ),
+    # Under a profiler, which launches each kernel again for every few counters: one launch a series, in the
+    # order of the rows.
+    "profiled": Profile(
+        name="profiled",
+        repetitions=2,
+        warps=(1, 8, 32),
+        lanes=(1, 4, 32),
+        cas_steps=1,
+        loop_lanes=(1, 32),
+        iterations=(64,),
+        bursts=(64,),
+        pattern_warps=(8,),
+        bank_warps=(8,),
+        links=256,
+        operations=4096,
+        most_bytes=2**20,
+        pixels=(2**8, 2**12, 2**16, 2**20, 2**22),
+        image_threads=(32, 128, 256, 512, 1024),
+        grids=(160,),
+        contention=(1, 32, 1024),
+        contention_grids=(512,),
+        stopping_s=0.0,
+        series_s=0.0,
+    ),
+    "smoke": Profile(
+        name="smoke",
+        repetitions=2,
+        warps=(1, 2),
+        lanes=(1, 4),
+        cas_steps=1,
+        loop_lanes=(2,),
+        iterations=(8, 16),
+        bursts=(2, 4),
+        pattern_warps=(1,),
+        bank_warps=(2,),
+        links=16,
+        operations=64,
+        most_bytes=2**12,
+        pixels=(96,),
+        image_threads=(64,),
+        grids=(2,),
+        contention=(1, 4),
+        contention_grids=(2,),
+        stopping_s=0.0,
+        series_s=0.0,
+    ),
+}
+
+
+def profile(name: str) -> Profile:
+    """The profile of this name; `SmlabError` listing them all when there is none."""
+    if name not in PROFILES:
+        raise SmlabError.at("profile", "unknown", name, "one of " + ", ".join(PROFILES))
+    return PROFILES[name]
+
+
+ATOMIC_COLUMNS: Final = (
+    "operation", "form", "warps", "cas_warps", "lanes", "same_word", "same_bank", "iterations", "blocks",
+    "sm",
+    "samples", "steady_from", "cycles_min", "cycles_median", "cycles_max", "relative_noise",
+    "issue_cycles_median",
+)  # fmt: skip
+LATENCY_COLUMNS: Final = (
+    "kernel", "footprint_bytes", "stride_bytes", "links", "samples", "steady_from", "cycles_per_link_min",
+    "cycles_per_link_median", "cycles_per_link_max", "relative_noise",
+)  # fmt: skip
+CEILING_COLUMNS: Final = (
+    "kernel", "level", "blocks", "threads", "footprint_bytes", "passes", "samples", "discarded",
+    "steady_from",
+    "seconds_median", "relative_noise", "verdict", "unit", "rate_per_s", "rate_per_cycle_and_sm",
+    "sm_cycles_median",
+)  # fmt: skip
+IMAGE_COLUMNS: Final = (
+    "kernel", "image", "pixels", "threads", "blocks", "samples", "discarded", "steady_from", "seconds_median",
+    "relative_noise", "verdict", "sm_cycles_median",
+)  # fmt: skip
+PORTABILITY_COLUMNS: Final = (
+    "kernel", "size", "blocks", "threads", "samples", "discarded", "steady_from", "initial_seconds_median",
+    "seconds_median", "relative_noise", "verdict",
+)  # fmt: skip
+COLUMNS: Final = {
+    "shared-atomics": ATOMIC_COLUMNS,
+    "latency": LATENCY_COLUMNS,
+    "ceilings": CEILING_COLUMNS,
+    "shared-banks": ATOMIC_COLUMNS,
+    "histogram": IMAGE_COLUMNS,
+    "portability": PORTABILITY_COLUMNS,
+}
+"""The columns of each data set."""
+
+
+def loop_counts(form: str, chosen: Profile) -> tuple[int, ...]:
+    """With which numbers of iterations a form of `shared-atomics` or `shared-banks` is launched."""
+    if form == "batch":
+        return (1,)
+    return chosen.bursts if form == "burst" else chosen.iterations
+
+
+def atomic_points(kernel: str, chosen: Profile, max_warps: int) -> list[Point]:
+    """The points that a kernel of `shared-atomics` is measured at, each once."""
+    operation, form = kernel.split("/")
+    warps = [n for n in chosen.warps if n <= max_warps]
+    if operation == "none":
+        return [Point(n, Pattern(1)) for n in warps]
+    if form == "burst":
+        lanes = {min(32, max(chosen.lanes)), min(16, max(chosen.lanes))}
+        few = [n for n in chosen.pattern_warps if n <= min(max_warps, 8)]
+        return [Point(n, Pattern(e, e)) for n in few for e in sorted(lanes)]
+    steps: int | None = 2
+    if operation == "add-result" and form == "batch":
+        steps = chosen.cas_steps
+    points = paper_points(warps, chosen.lanes if form == "batch" else chosen.loop_lanes, steps)
+    if operation.startswith("float"):
+        points = [point for point in points if point.cas_warps == 0]
+    if form == "batch" or operation in {"add-result", "add", "popc-inc"}:
+        points += [
+            Point(n, pattern)
+            for n in chosen.pattern_warps
+            if n <= max_warps
+            for pattern in _patterns(chosen, every_pattern())
+        ]
+    return list(dict.fromkeys(points))
+
+
+def bank_points(chosen: Profile, max_warps: int) -> list[Point]:
+    """The points that a kernel of `shared-banks` is measured at: conflicts of each degree, broadcast, and
+    fewer lanes."""
+    patterns = [p for p in every_pattern() if p.lanes in {1, 8, 32}]
+    points = [Point(n, p) for n in chosen.bank_warps if n <= max_warps for p in _patterns(chosen, patterns)]
+    return list(dict.fromkeys(points))
+
+
+def _patterns(chosen: Profile, full: Iterable[Pattern]) -> list[Pattern]:
+    if chosen.name == "full":
+        return list(full)
+    most = 8 if chosen.name == "smoke" else 32
+    conflicts = [Pattern(most, 1, k) for k in (1, 2, 4, 8, 16, 32) if k <= most]
+    return [*conflicts, Pattern(most, most // 2), Pattern(most, 2, 2)]
+
+
+@dataclass(frozen=True)
+class Image:
+    """One point of `histogram`: the image, and the grid that counts it."""
+
+    kind: str
+    pixels: int
+    threads: int
+    blocks: int
+
+
+def images(chosen: Profile, gpu: Gpu) -> Iterator[Image]:
+    """Images from 32 pixels to 4 megapixels, by as many blocks as pixels need and the GPU holds at a time."""
+    for kind in ("solid", "uniform"):
+        for pixels in chosen.pixels:
+            for threads in chosen.image_threads:
+                resident = gpu.sms * max(1, min(32, gpu.max_warps * 32 // threads))
+                yield Image(kind, pixels, threads, min(-(-pixels // threads), resident))
+
+
+SHARED_BANK_WAYS: Final = (1, 2, 4, 8, 16, 32)
+NEIGHBOUR_POINTS: Final = (2**10, 2**12, 2**14)
+"""Reference points that `knn` searches. Coyne's sizes are in a picture only, so these are ours."""
+PERMUTED: Final = (2**4, 2**8, 2**10, 2**12, 2**13, 2**14, 2**15, 2**16, 2**17)
+"""Elements of the permuted matrix, as Coyne's Table 5.6."""
+PERMUTE_GRID: Final = (2, 256)
+
+
+def portability_sizes(kernel: str, chosen: Profile) -> list[tuple[int, int, int]]:
+    """Size (elements or contention level; 0 where a kernel has none), blocks and threads of each series of
+    a kernel."""
+    small = chosen.name == "smoke"
+    if kernel.startswith("global-atomic"):
+        threads = 32 if small else 1024
+        return [(level, grid, threads) for level in chosen.contention for grid in chosen.contention_grids]
+    if kernel == "column-permutation":
+        grid = (2, 16) if small else PERMUTE_GRID
+        return [(size, *grid) for size in PERMUTED[: 2 if small else None]]
+    if kernel == "knn":
+        return [(64, 2, 32)] if small else [(size, size // 128, 128) for size in NEIGHBOUR_POINTS]
+    threads = 256 if kernel.startswith("bank-conflicts") else 64 if small else 1024
+    return [(0, grid, threads) for grid in chosen.grids]

@@ -1,0 +1,342 @@
+"""GPU descriptions: every constant with its unit, kind, source and uncertainty.
+
+A description is a TOML file. Its name is the file's stem; the shipped ones lie in ``hw_bench/gpu/boards``::
+
+    title = "..."
+    architecture = "volta"
+    compute_capability = "7.0"
+    extends = "v100"                    # optional: begin with another description's constants
+    same_card = true                    # optional, with extends: see below
+    without = ["peak.sustained_flops_per_s"]    # optional, with extends: constants not to inherit
+
+    [sources]
+    cuda-guide = "NVIDIA, ..."
+    assumed-queue = "assumed: ..."
+
+    [sm]
+    max_warps = { value = 64, unit = "warps", kind = "spec", source = "cuda-guide" }
+
+What was published of, measured on or calibrated to a card is not known of another one. So a constant that a
+description inherits with such a kind becomes ``assumed``, and its source says from where, unless the file
+declares ``same_card = true``. Which constants there are is told by `smlab.hw_bench.gpu.schema.KEYS`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import numbers
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.checks import check_constants
+from smlab.hw_bench.gpu.constants import Constant, check_value, parse_constant
+from smlab.hw_bench.gpu.schema import ARCHITECTURES, KEYS, KEYS_BY_NAME, KINDS, Key, is_group, nearest
+
+__all__ = ["Constant", "Gpu", "list_gpus", "load_gpu"]
+
+FOLDER: Final = Path(__file__).parent / "boards"
+
+_OF_ONE_CARD: Final = ("published", "measured", "calibrated")
+_TOP: Final = (
+    "title",
+    "architecture",
+    "compute_capability",
+    "aliases",
+    "extends",
+    "same_card",
+    "without",
+    "sources",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Gpu:
+    """A complete, checked description; compared and hashed by identity.
+
+    ``constants`` is in the order of `smlab.hw_bench.gpu.schema.KEYS`.
+    """
+
+    name: str
+    title: str
+    architecture: str
+    compute_capability: str
+    constants: Mapping[str, Constant]
+    aliases: tuple[str, ...] = ()
+
+    def __getitem__(self, key: str) -> Constant:
+        if key in self.constants:
+            return self.constants[key]
+        if key in KEYS_BY_NAME:
+            raise SmlabError(f"{self.name}: {key}: this GPU's description does not have it")
+        raise SmlabError.at(f"{self.name}: {key}", "unknown key", expected=_guess(key, KEYS_BY_NAME))
+
+    def has(self, key: str) -> bool:
+        """Whether the description has ``key``: False for an optional key that is not there."""
+        return key in self.constants
+
+    def number(self, key: str) -> float | int:
+        """The value of a key that holds a number."""
+        value = self[key].value
+        if isinstance(value, str):
+            raise SmlabError.at(f"{self.name}: {key}", "not a number", value)
+        return value
+
+    def integer(self, key: str) -> int:
+        """The value of a key that holds a whole number; `SmlabError` where it is not whole."""
+        value = self.number(key)
+        if value != int(value):
+            raise SmlabError.at(f"{self.name}: {key}", "not a whole number", value)
+        return int(value)
+
+    def text(self, key: str) -> str:
+        """The value of a key that holds a name, such as ``sm.scheduler_policy``."""
+        value = self[key].value
+        if not isinstance(value, str):
+            raise SmlabError.at(f"{self.name}: {key}", "not a name", value)
+        return value
+
+    def with_values(
+        self,
+        values: Mapping[str, int | float | str],
+        source: str,
+        kind: str = "assumed",
+        where: str | None = None,
+    ) -> Gpu:
+        """The same GPU with other values, all of them checked again; the new ones have no interval.
+
+        ``where`` is what messages name as the place of a bad value; without it, ``source``.
+        """
+        where = where or source
+        if kind not in KINDS:
+            raise SmlabError.at(f"{where}: kind", "unknown kind", kind, "one of " + ", ".join(KINDS))
+        constants = dict(self.constants)
+        for name, value in values.items():
+            key = KEYS_BY_NAME.get(name)
+            if key is None:
+                raise SmlabError.at(f"{where}: {name}", "unknown key", expected=_guess(name, KEYS_BY_NAME))
+            value = _plain(key, value)
+            check_value(f"{where}: {name}", key, value)
+            constants[name] = Constant(name, value, key.unit, kind, source)
+        check_constants(f"{where} ({self.name})", self.compute_capability, constants)
+        return replace(self, constants=_in_order(constants))
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A description being read: as `Gpu`, but not yet known to be complete."""
+
+    fields: dict[str, str]
+    aliases: tuple[str, ...]
+    sources: dict[str, str]
+    constants: dict[str, Constant]
+
+
+def list_gpus() -> list[str]:
+    """The names of the shipped descriptions, sorted."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def load_gpu(name: str | Path) -> Gpu:
+    """The GPU of that name or alias, or described by the TOML file at that path."""
+    path = _find(name, None)
+    if path.parent == FOLDER:
+        return _load_shipped(path)
+    return _load(path)
+
+
+@functools.cache
+def _load_shipped(path: Path) -> Gpu:
+    return _load(path)
+
+
+def _load(path: Path) -> Gpu:
+    draft = _read(path, ())
+    for field in ("title", "architecture", "compute_capability"):
+        if field not in draft.fields:
+            raise SmlabError(f"{path}: {field}: missing")
+    check_constants(str(path), draft.fields["compute_capability"], draft.constants)
+    return Gpu(
+        name=path.stem,
+        title=draft.fields["title"],
+        architecture=draft.fields["architecture"],
+        compute_capability=draft.fields["compute_capability"],
+        constants=_in_order(draft.constants),
+        aliases=draft.aliases,
+    )
+
+
+def _plain(key: Key, value: int | float | str) -> int | float | str:
+    """The value as Python's own number: what NumPy or a computation made of it, where that loses nothing."""
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)
+    if isinstance(value, float):
+        whole = key.type is int and math.isfinite(value) and value == int(value)
+        return int(value) if whole else float(value)
+    return value
+
+
+def _in_order(constants: Mapping[str, Constant]) -> dict[str, Constant]:
+    return {key.name: constants[key.name] for key in KEYS if key.name in constants}
+
+
+def _guess(name: str, known: Mapping[str, object] | list[str]) -> str | None:
+    guess = nearest(name, known)
+    return f"perhaps {guess}" if guess else None
+
+
+@functools.cache
+def _shipped_names() -> dict[str, Path]:
+    """Names and aliases of the shipped descriptions, ``{name: path}``."""
+    found = {}
+    for path in sorted(FOLDER.glob("*.toml")):
+        found[path.stem] = path
+        for alias in _parse(path).get("aliases", []):
+            found[alias] = path
+    return found
+
+
+def _find(name: str | Path, by: Path | None) -> Path:
+    """The file of a description; ``by`` is the file that extends it, where a relative path starts."""
+    text = str(name)
+    if isinstance(name, Path) or text.endswith(".toml") or "/" in text or os.sep in text:
+        path = Path(name) if by is None else by.parent / name
+        if path.is_file():
+            return path
+        what = "is not a file" if path.exists() else "there is no such file"
+        if by is None:
+            raise SmlabError(f"{path}: {what}")
+        raise SmlabError.at(f"{by}: extends", what, text)
+    if text in list_gpus():
+        return FOLDER / f"{text}.toml"
+    names = _shipped_names()
+    if text in names:
+        return names[text]
+    guess = nearest(text, names)
+    known = ", ".join(list_gpus())
+    hint = (f"perhaps {guess}; " if guess else "") + f"one of {known}, or the path of a .toml file"
+    where = "GPU" if by is None else f"{by}: extends"
+    raise SmlabError.at(where, "unknown GPU", text, hint)
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    """The file as TOML; the error of a malformed one tells the line."""
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SmlabError(f"{path}: cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SmlabError(f"{path}: is not valid TOML: {error}") from error
+
+
+def _read(path: Path, children: tuple[Path, ...]) -> _Draft:
+    """Read a description and, before it, what it extends; ``children`` are the files that led here."""
+    here = path.resolve()
+    if here in children:
+        chain = " -> ".join(p.stem for p in (*children, here))
+        raise SmlabError(f"{children[-1]}: extends: goes round in a circle ({chain})")
+    data = _parse(path)
+    fields, aliases, same_card, without = _read_top(path, data)
+    parent = _Draft({}, (), {}, {})
+    if "extends" in data:
+        name = data["extends"]
+        if not isinstance(name, str):
+            raise SmlabError.at(f"{path}: extends", "is not a string", name)
+        parent = _read(_find(name, path), (*children, here))
+        for key in without:
+            if key not in parent.constants:
+                raise SmlabError.at(
+                    f"{path}: without", f"{name} has no such key", key, _guess(key, KEYS_BY_NAME)
+                )
+        parent = replace(parent, constants=_inherit(name, parent.constants, same_card, without))
+    elif "same_card" in data or "without" in data:
+        given = "same_card" if "same_card" in data else "without"
+        raise SmlabError(f"{path}: {given}: has a meaning only with extends")
+    sources = {**parent.sources, **_read_sources(path, data.get("sources", {}))}
+    constants = dict(parent.constants)
+    _read_group(path, "", {k: v for k, v in data.items() if k not in _TOP}, sources, constants)
+    return _Draft({**parent.fields, **fields}, aliases, sources, constants)
+
+
+def _inherit(
+    parent: str, constants: Mapping[str, Constant], same_card: bool, without: tuple[str, ...]
+) -> dict[str, Constant]:
+    kept = {}
+    for name, constant in constants.items():
+        if name in without:
+            continue
+        if constant.kind in _OF_ONE_CARD and not same_card:
+            said = f"assumed: as on {parent}, where it is {constant.kind}: {constant.source}"
+            constant = replace(constant, kind="assumed", source=said)
+        kept[name] = constant
+    return kept
+
+
+def _read_top(
+    path: Path, data: Mapping[str, Any]
+) -> tuple[dict[str, str], tuple[str, ...], bool, tuple[str, ...]]:
+    """The plain fields at the top of a description: strings, aliases, same_card, without."""
+    fields = {}
+    for name in ("title", "architecture", "compute_capability"):
+        if name in data:
+            value = data[name]
+            if not isinstance(value, str) or not value.strip():
+                raise SmlabError.at(f"{path}: {name}", "is not a string with something in it", value)
+            fields[name] = value
+    architecture = fields.get("architecture")
+    if architecture is not None and architecture not in ARCHITECTURES:
+        expected = "one of " + ", ".join(ARCHITECTURES)
+        raise SmlabError.at(f"{path}: architecture", "unknown architecture", architecture, expected)
+    capability = fields.get("compute_capability")
+    if capability is not None:
+        parts = capability.split(".")
+        if len(parts) != 2 or not all(p.isascii() and p.isdigit() for p in parts):
+            raise SmlabError.at(
+                f"{path}: compute_capability", "is not a version", capability, "such as '7.0'"
+            )
+    lists = {}
+    for name in ("aliases", "without"):
+        value = data.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+            raise SmlabError.at(f"{path}: {name}", "is not a list of strings", value)
+        lists[name] = tuple(value)
+    same_card = data.get("same_card", False)
+    if not isinstance(same_card, bool):
+        raise SmlabError.at(f"{path}: same_card", "is neither true nor false", same_card)
+    return fields, lists["aliases"], same_card, lists["without"]
+
+
+def _read_sources(path: Path, table: object) -> dict[str, str]:
+    if not isinstance(table, dict):
+        raise SmlabError.at(
+            f"{path}: sources", "is not a table", table, 'lines such as cuda-guide = "NVIDIA, ..."'
+        )
+    for name, text in table.items():
+        if not isinstance(text, str) or not text.strip():
+            raise SmlabError.at(
+                f"{path}: sources.{name}", "is not a citation", text, "a string that says where from"
+            )
+    return table
+
+
+def _read_group(
+    path: Path, prefix: str, table: Mapping[str, Any], sources: Mapping[str, str], into: dict[str, Constant]
+) -> None:
+    """Put the constants below ``table`` into ``into``, by dotted name."""
+    for part, entry in table.items():
+        name = f"{prefix}{part}"
+        if name in KEYS_BY_NAME:
+            into[name] = parse_constant(str(path), KEYS_BY_NAME[name], entry, sources)
+        elif not is_group(name):
+            known = [*KEYS_BY_NAME, *(_TOP if not prefix else ())]
+            raise SmlabError.at(f"{path}: {name}", "unknown key", expected=_guess(name, known))
+        elif isinstance(entry, dict):
+            _read_group(path, f"{name}.", entry, sources, into)
+        else:
+            raise SmlabError.at(f"{path}: {name}", "is not a table", entry, f"a table [{name}]")

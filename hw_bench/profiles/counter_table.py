@@ -1,0 +1,129 @@
+"""The counter table: what a profiler reports about a kernel, and what the simulator reports about its own.
+
+One shape serves both, so that one reader and one model serve both. A row holds one counter of one kernel
+launch, either on one SM or for the whole GPU (``sm = WHOLE_GPU``).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from smlab.hw_bench.errors import SmlabError
+
+WHOLE_GPU = -1
+"""The value of ``sm`` in a row that speaks of the whole GPU."""
+
+COLUMNS = ("kernel", "launch", "sm", "counter", "value", "unit")
+
+
+@dataclass(frozen=True)
+class CounterRow:
+    """One counter of one kernel launch; ``sm`` is the SM's index or `WHOLE_GPU`."""
+
+    kernel: str
+    launch: int
+    sm: int
+    counter: str
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class CounterTable:
+    """Counters by column; all arrays are of shape ``(rows,)``.
+
+    ``kernel``, ``counter`` and ``unit`` hold strings; ``launch`` and ``sm`` integers; ``value`` float64.
+    """
+
+    kernel: NDArray[np.object_]
+    launch: NDArray[np.int64]
+    sm: NDArray[np.int64]
+    counter: NDArray[np.object_]
+    value: NDArray[np.float64]
+    unit: NDArray[np.object_]
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[CounterRow]) -> CounterTable:
+        rows = list(rows)
+        return cls(
+            kernel=np.array([r.kernel for r in rows], dtype=object),
+            launch=np.array([r.launch for r in rows], dtype=np.int64),
+            sm=np.array([r.sm for r in rows], dtype=np.int64),
+            counter=np.array([r.counter for r in rows], dtype=object),
+            value=np.array([r.value for r in rows], dtype=np.float64),
+            unit=np.array([r.unit for r in rows], dtype=object),
+        )
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def rows(self) -> Iterator[CounterRow]:
+        for k, launch, sm, c, v, u in zip(
+            self.kernel, self.launch, self.sm, self.counter, self.value, self.unit, strict=True
+        ):
+            yield CounterRow(str(k), int(launch), int(sm), str(c), float(v), str(u))
+
+    def values(self, counter: str, *, kernel: str | None = None, launch: int = 0) -> dict[int, float]:
+        """The counter's value for each SM that reports it, ``{sm: value}`` (`WHOLE_GPU` for the GPU's own
+        row)."""
+        chosen = (self.counter == counter) & (self.launch == launch)
+        if kernel is not None:
+            chosen &= self.kernel == kernel
+        return {int(s): float(v) for s, v in zip(self.sm[chosen], self.value[chosen], strict=True)}
+
+    def value_of(
+        self, counter: str, *, sm: int = WHOLE_GPU, kernel: str | None = None, launch: int = 0
+    ) -> float:
+        """One value; `SmlabError` naming the counter where the table does not have it."""
+        found = self.values(counter, kernel=kernel, launch=launch)
+        if sm not in found:
+            place = "the whole GPU" if sm == WHOLE_GPU else f"SM {sm}"
+            raise SmlabError(f"counter {counter!r} is missing for {place} (launch {launch})")
+        return found[sm]
+
+    def write_csv(self, path: Path) -> None:
+        """Write one row a counter; the SM column is empty for the whole GPU."""
+        with path.open("w", newline="") as f:
+            out = csv.writer(f)
+            out.writerow(COLUMNS)
+            for r in self.rows():
+                out.writerow(
+                    [r.kernel, r.launch, "" if r.sm == WHOLE_GPU else r.sm, r.counter, repr(r.value), r.unit]
+                )
+
+    @classmethod
+    def read_csv(cls, path: Path) -> CounterTable:
+        """Read what `write_csv` wrote; `SmlabError` with file and row on anything else."""
+        try:
+            with path.open(newline="") as f:
+                text = f.read()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SmlabError(f"{path}: cannot be read as a counter table: {error}") from error
+        return cls.from_text(str(path), text)
+
+    @classmethod
+    def from_text(cls, where: str, text: str) -> CounterTable:
+        """As `read_csv`, of text that has been read; ``where`` is what messages name as the file."""
+        try:
+            lines = list(csv.reader(io.StringIO(text, newline="")))
+        except csv.Error as error:
+            raise SmlabError(f"{where}: cannot be read as a counter table: {error}") from error
+        if not lines or tuple(lines[0]) != COLUMNS:
+            raise SmlabError.at(where, "not a counter table", lines[0] if lines else "", ",".join(COLUMNS))
+        rows = []
+        for number, line in enumerate(lines[1:], start=2):
+            try:
+                kernel, launch, sm, counter, value, unit = line
+                integers = int(launch), int(sm) if sm else WHOLE_GPU
+                if not all(-1 <= i < 2**63 for i in integers):
+                    raise ValueError("a launch or an SM out of range")  # noqa: TRY301
+                rows.append(CounterRow(kernel, *integers, counter, float(value), unit))
+            except ValueError as error:
+                raise SmlabError.at(f"{where}: row {number}", str(error), line, ",".join(COLUMNS)) from error
+        return cls.from_rows(rows)

@@ -1,0 +1,5 @@
+"""``python -m smlab.cli``."""
+
+from smlab.cli.main import main
+
+main()

@@ -1,0 +1,96 @@
+"""``WORKLOAD`` and ``--set KEY=VALUE`` of the command line: a built-in workload or a file, with some keys
+changed."""
+
+from __future__ import annotations
+
+import inspect
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.sim.builtin import BUILT_IN
+from smlab.sim.histogram import share_of
+from smlab.sim.workload import Kernel
+from smlab.sim.workload_file import load_toml, parse_workload
+
+GPU_PREFIX = "gpu."
+
+
+def workload_and_gpu(name: str, settings: Sequence[str], gpu: Gpu) -> tuple[Kernel, Gpu]:
+    """The kernel to run and the GPU to run it on, after all ``--set``; ``gpu.KEY=VALUE`` changes the GPU.
+
+    Raises:
+        SmlabError: an unknown workload, key or value, naming it.
+    """
+    given = dict(_split(s) for s in settings)
+    on_gpu = {k.removeprefix(GPU_PREFIX): _value(k, v) for k, v in given.items() if k.startswith(GPU_PREFIX)}
+    on_workload = {k: v for k, v in given.items() if not k.startswith(GPU_PREFIX)}
+    if on_gpu:
+        gpu = gpu.with_values(on_gpu, source="assumed: set on the command line", where="--set gpu")
+    if name in BUILT_IN:
+        build: Any = BUILT_IN[name]
+        arguments = _arguments(name, on_workload)
+        if "gpu" not in inspect.signature(build).parameters:
+            return build(**arguments), gpu
+        # Some of the SMs get their part of the bandwidth that all of them share.
+        return build(gpu, **arguments), share_of(gpu, arguments.get("sms", "all"))
+    path = Path(name)
+    if not path.exists():
+        raise SmlabError.at(
+            "WORKLOAD", "neither a built-in workload nor a file", name, "one of " + ", ".join(BUILT_IN)
+        )
+    return _from_file(path, on_workload), gpu
+
+
+def _split(setting: str) -> tuple[str, str]:
+    key, equals, value = setting.partition("=")
+    if not equals or not key:
+        raise SmlabError.at("--set", "not a setting", setting, "KEY=VALUE")
+    return key, value
+
+
+def _value(key: str, text: str) -> Any:
+    """A value as TOML would read it; bare words are strings."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        if text.replace("-", "").replace("_", "").isalnum():
+            return text
+        raise SmlabError.at(f"--set {key}", "not a value", text, "a number, true, false or a word") from None
+
+
+def _arguments(name: str, settings: dict[str, str]) -> dict[str, Any]:
+    """Keyword arguments of a built-in workload, each of the type that its signature says."""
+    build: Any = BUILT_IN[name]
+    parameters = dict(inspect.signature(build, eval_str=True).parameters)
+    parameters.pop("gpu", None)
+    arguments: dict[str, Any] = {}
+    for key, text in settings.items():
+        if key not in parameters:
+            raise SmlabError.at(
+                f"--set {key}", f"{name} has no such key", expected="one of " + ", ".join(parameters)
+            )
+        wanted = parameters[key].annotation
+        value = _value(key, text)
+        names = {bool: "true or false", str: "a word", int: "a whole number"}
+        right = [kind for kind in names if kind in (wanted, *get_args(wanted))] or [int]
+        if type(value) not in right:
+            expected = " or ".join(names[kind] for kind in right)
+            raise SmlabError.at(f"--set {key}", "wrong kind of value", text, expected)
+        arguments[key] = value
+    return arguments
+
+
+def _from_file(path: Path, settings: dict[str, str]) -> Kernel:
+    raw = load_toml(path)
+    for key, text in settings.items():
+        table, dot, entry = key.partition(".")
+        if table != "kernel" or not dot:
+            raise SmlabError.at(
+                f"--set {key}", "cannot be set in a workload file", expected="kernel.KEY or gpu.KEY"
+            )
+        raw.setdefault("kernel", {})[entry] = _value(key, text)
+    return parse_workload(raw, str(path), default_name=path.stem)

@@ -1,0 +1,1 @@
+"""``smlab bench``: the CUDA benchmarks."""

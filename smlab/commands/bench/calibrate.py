@@ -1,0 +1,142 @@
+"""``smlab bench calibrate``: measure (or simulate), fit, simulate and compare, in one command."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from smlab.cli.terminal import err, out, print_json
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+
+if TYPE_CHECKING:
+    from smlab.validation.calibrate import Calibration
+
+NEEDED = ("shared-atomics", "latency", "shared-banks")
+"""The benchmarks that calibration reads."""
+_HEADLINES = ("fetch-and-add, n <= 32", "with compare-and-swap, n <= 32", "atomic unit, all")
+
+
+@dataclasses.dataclass(frozen=True)
+class Loop:
+    """What ``smlab bench calibrate`` was asked for. At most one of ``measure`` and ``simulate`` makes the
+    data set first."""
+
+    folder: Path
+    gpu: str
+    out: Path
+    cases: Path | None = None
+    measure: bool = False
+    simulate: bool = False
+    profile: str = "full"
+    share: float = 0.05
+    seed: int = 0
+
+
+def run_loop(loop: Loop, as_json: bool) -> None:
+    """Make the data set where asked, calibrate, compare, and print."""
+    from smlab.validation.calibrate import calibrate
+
+    gpu = load_gpu(loop.gpu)
+    if loop.measure and loop.simulate:
+        raise SmlabError("bench calibrate: --measure and --simulate exclude each other")
+    if loop.measure:
+        _measure(loop)
+    elif loop.simulate:
+        from smlab.hw_bench.cuda.measuring import plan
+        from smlab.validation.calibrate.simulated import is_measured, write_simulated
+
+        if is_measured(loop.folder):
+            raise SmlabError.at(
+                str(loop.folder), "holds a measured data set, which --simulate would overwrite"
+            )
+        write_simulated(loop.folder, gpu, profile=plan.profile(loop.profile), seed=loop.seed)
+    found = calibrate(
+        loop.folder, loop.gpu, out=loop.out, cases_out=loop.cases, share=loop.share, seed=loop.seed
+    )
+    if as_json:
+        print_json(_document(found, loop))
+    else:
+        _show(found, loop)
+
+
+def _measure(loop: Loop) -> None:
+    from smlab.hw_bench.cuda.toolkit import require_gpu
+
+    require_gpu()
+    from smlab.hw_bench.cuda.measuring.harness import measure
+
+    outcome = measure(
+        loop.folder,
+        profile=loop.profile,
+        benchmarks=NEEDED,
+        resume=True,
+        progress=lambda line: err.print(escape(line)),
+    )
+    if outcome.interrupted:
+        raise KeyboardInterrupt
+    for line in (outcome.wrong + outcome.broken)[:1]:
+        raise SmlabError(f"{loop.folder}: the measurement cannot be trusted, nothing was calibrated: {line}")
+
+
+def _document(found: Calibration, loop: Loop) -> dict[str, Any]:
+    tables: dict[str, list[dict[str, Any]]] = {}
+    for e in found.errors:
+        tables.setdefault(e.group, []).append({"predictor": e.predictor, **e.table.as_row()})
+    return {
+        "data": found.data,
+        "simulated_data": found.simulated_data,
+        "gpu": loop.gpu,
+        "out": str(loop.out),
+        "points_fitted": found.points_fitted,
+        "points_judged": found.points_judged,
+        "seed": found.seed,
+        "scatter_percent": found.scatter_percent,
+        "follows": found.follows,
+        "mape": {group: found.mape(group) for group in _HEADLINES},
+        "fitted": [dataclasses.asdict(f) for f in found.fitted],
+        "not_fitted": [dataclasses.asdict(n) for n in found.not_fitted],
+        "skipped": [dataclasses.asdict(s) for s in found.skipped],
+        "errors": tables,
+        "residuals": [dataclasses.asdict(r) for r in found.residuals],
+    }
+
+
+def _show(found: Calibration, loop: Loop) -> None:
+    out.print(escape(f"{found.data}: {found.points_fitted} times fitted, {found.points_judged} judged"))
+    constants = Table("constant", "fitted", "95 %, all together", "before", box=box.SIMPLE, pad_edge=False)
+    for f in found.fitted:
+        before = "" if f.before is None else f"{f.before:.4g}"
+        constants.add_row(f.name, f"{f.value:.4g}", f"{f.low:.4g} to {f.high:.4g}", before)
+    for n in found.not_fitted:
+        constants.add_row(n.name, "not told", escape(n.reason), "")
+    out.print(constants)
+    predictors = list(dict.fromkeys(e.predictor for e in found.errors))
+    out.print("MAPE on the judged times, in %; from median on of the calibrated simulator")
+    columns = ("judged", "n", *predictors, "median", "worst", "bias", "tau", "in 10 %")
+    errors = Table(*columns, box=box.SIMPLE, pad_edge=False)
+    for group in dict.fromkeys(e.group for e in found.errors):
+        rows = {e.predictor: e.table for e in found.errors if e.group == group}
+        best = rows["calibrated"]
+        errors.add_row(
+            group, str(best.n), *(f"{rows[p].mape:.2f}" for p in predictors), f"{best.median_ape:.2f}",
+            f"{best.worst_ape:.1f}", f"{best.bias:.3f}", f"{best.kendall_tau:.3f}", f"{best.within_10:.0f}",
+            style="bold" if group in _HEADLINES else None,
+        )  # fmt: skip
+    out.print(errors)
+    if not found.follows:
+        out.print(
+            "The simulator does not follow these data. Its errors (simulated / measured) by where they lie:"
+        )
+        where = Table("axis", "at", "n", "bias", "spread", "MAPE", box=box.SIMPLE, pad_edge=False)
+        for r in found.residuals:
+            where.add_row(r.axis, r.where, str(r.n), f"{r.bias:.3f}", f"{r.spread:.3f}", f"{r.mape:.1f} %")
+        out.print(where)
+    for s in found.skipped:
+        err.print(escape(f"not compared: {s.what}, {s.rows} rows: {s.reason}"))
+    err.print(escape(f"wrote {loop.out}" + (f" and {loop.cases}" if loop.cases else "")))

@@ -1,0 +1,124 @@
+"""``smlab bench``: the command line of the CUDA benchmarks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from smlab.cli.options import JsonOption
+
+bench = typer.Typer(
+    help="The CUDA benchmarks: list them, check their machine code with no GPU, run and profile them on "
+    "one, calibrate to them."
+)
+
+
+@bench.command("list")
+def bench_list(as_json: JsonOption = False) -> None:
+    """List the benchmarks."""
+    from smlab.commands.bench.run import list_benchmarks
+
+    list_benchmarks(as_json)
+
+
+@bench.command("sass")
+def bench_sass(
+    architecture: Annotated[
+        list[str] | None, typer.Option(help="Such as sm_80; repeatable. All six by default.")
+    ] = None,
+    benchmark: Annotated[list[str] | None, typer.Option(help="Only this benchmark; repeatable.")] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Compile anew instead of reading the cache.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compile every benchmark, disassemble it, and check that it times what it says. Needs no GPU."""
+    from smlab.commands.bench.run import check_machine_code
+
+    if not check_machine_code(architecture or [], benchmark or [], fresh, as_json):
+        raise typer.Exit(1)
+
+
+QuickOption = Annotated[bool, typer.Option("--quick", help="Fewer points: under a minute on a current GPU.")]
+
+
+@bench.command("plan")
+def bench_plan(quick: QuickOption = False, as_json: JsonOption = False) -> None:
+    """Tell what a run would measure, and about how long that takes."""
+    from smlab.commands.bench.run import show_plan
+
+    show_plan("quick" if quick else "full", as_json)
+
+
+@bench.command("run")
+def bench_run(
+    benchmarks: Annotated[list[str] | None, typer.Argument(help="Which; all by default.")] = None,
+    quick: QuickOption = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the data sets in the folder.")] = False,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the data sets.")] = Path("results/bench"),
+    as_json: JsonOption = False,
+) -> None:
+    """Run benchmarks on the GPU at hand."""
+    from smlab.commands.bench.run import run_benchmarks
+
+    status = run_benchmarks(out, "quick" if quick else "full", benchmarks or [], resume, as_json)
+    raise typer.Exit(status)
+
+
+@bench.command("profile")
+def bench_profile(
+    benchmarks: Annotated[list[str] | None, typer.Argument(help="Which; histogram by default.")] = None,
+    out: Annotated[Path, typer.Option("--out", help="Where the profiler's CSV goes.")] = Path(
+        "results/bench-profile/profile.csv"
+    ),
+    as_json: JsonOption = False,
+) -> None:
+    """Run benchmarks under Nsight Compute (ncu), with the counters that `smlab utilization --how` names."""
+    from smlab.commands.bench.run import profile_benchmarks
+
+    profile_benchmarks(out, benchmarks or [], as_json)
+
+
+@bench.command("calibrate")
+def bench_calibrate(
+    data_set: Annotated[Path, typer.Argument(metavar="DATASET", help="Folder that `smlab bench run` wrote.")],
+    out: Annotated[Path, typer.Option("--out", help="The calibrated description, a .toml file.")],
+    gpu: Annotated[
+        str, typer.Option("--gpu", help="The description of the GPU that was measured: a name or a path.")
+    ],
+    measure: Annotated[
+        bool,
+        typer.Option("--measure", help="Measure first what is missing of the data set, on the GPU at hand."),
+    ] = False,
+    simulate: Annotated[
+        bool,
+        typer.Option(
+            "--simulate", help="Dry run: first write a simulated data set of the GPU, with 3 % noise."
+        ),
+    ] = False,
+    quick: QuickOption = False,
+    share: Annotated[
+        float, typer.Option(help="Share of the times to fit, 2,000 at most; the others judge.")
+    ] = 0.05,
+    seed: Annotated[int, typer.Option(help="Which times are fitted.")] = 0,
+    cases: Annotated[
+        Path | None, typer.Option("--cases", help="Write every time, measured and predicted, as CSV.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fit the simulator's atomic unit to a data set, and compare simulated and measured times that were not
+    fitted.
+
+    With --measure, the whole loop in one command: measure, calibrate, simulate, compare.
+    """
+    from smlab.commands.bench.calibrate import Loop, run_loop
+
+    profile = "quick" if quick else "full"
+    run_loop(Loop(data_set, gpu, out, cases, measure, simulate, profile, share, seed), as_json)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the front door."""
+    app.add_typer(bench, name="bench")

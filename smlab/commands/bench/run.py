@@ -1,0 +1,131 @@
+"""``smlab bench``: the CUDA benchmarks. Listing needs nothing, checking the machine code a compiler,
+running a GPU."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from smlab.cli.terminal import err, out, print_json, progress_bar
+from smlab.hw_bench.cuda.registry import BENCHMARKS
+from smlab.hw_bench.errors import SmlabError
+
+
+def list_benchmarks(as_json: bool) -> None:
+    """``smlab bench list``."""
+    if as_json:
+        print_json({"benchmarks": [{"name": b.name, "measures": b.doc} for b in BENCHMARKS]})
+        return
+    table = Table("name", "measures", box=box.SIMPLE, pad_edge=False)
+    for b in BENCHMARKS:
+        table.add_row(b.name, b.doc)
+    out.print(table)
+
+
+def check_machine_code(
+    architectures: Sequence[str], benchmarks: Sequence[str], fresh: bool, as_json: bool
+) -> bool:
+    """``smlab bench sass``; whether every kernel's machine code is what its benchmark declares."""
+    from smlab.hw_bench.cuda.contract import check as contract
+
+    with progress_bar("compiling and disassembling") as advance:
+        results = contract.check_all(
+            tuple(architectures) or contract.ARCHITECTURES,
+            tuple(benchmarks) or None,
+            cache=None if fresh else contract.default_cache(),
+            progress=advance,
+        )
+    broken = [r for r in results if not r.ok]
+    if as_json:
+        print_json({"ok": not broken, "kernels": [dataclasses.asdict(r) for r in results]})
+        return not broken
+    table = Table("benchmark", "kernel", "architectures", "timed region", box=box.SIMPLE, pad_edge=False)
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for r in results:
+        alike.setdefault((r.benchmark, r.kernel, r.found if r.ok else f"BROKEN: {r.message}"), []).append(
+            r.architecture
+        )
+    for (benchmark, kernel, found), where in alike.items():
+        table.add_row(benchmark, kernel, " ".join(where), escape(found))
+    out.print(table)
+    err.print(f"{len(results) - len(broken)} of {len(results)} kernels hold their contract")
+    return not broken
+
+
+def run_benchmarks(folder: Path, profile: str, benchmarks: Sequence[str], resume: bool, as_json: bool) -> int:
+    """``smlab bench run``; the exit status of the run."""
+    from smlab.hw_bench.cuda.measuring import plan
+    from smlab.hw_bench.cuda.toolkit import require_gpu
+
+    for name in benchmarks:
+        if name not in plan.BENCHMARKS:
+            raise SmlabError.at("benchmark", "unknown", name, "one of " + ", ".join(plan.BENCHMARKS))
+    plan.profile(profile)
+    require_gpu()
+    from smlab.hw_bench.cuda.measuring.harness import measure
+
+    outcome = measure(
+        folder,
+        profile=profile,
+        benchmarks=tuple(benchmarks) or plan.BENCHMARKS,
+        resume=resume,
+        progress=lambda line: err.print(escape(line)),
+    )
+    wrong = outcome.wrong + outcome.broken
+    if as_json:
+        document = {
+            "ok": not wrong and not outcome.interrupted,
+            "out": str(folder),
+            **dataclasses.asdict(outcome),
+        }
+        print_json(document)
+    else:
+        for name, count in outcome.rows.items():
+            out.print(f"{name}: {count} rows in {folder / name}.csv")
+        for line in wrong[:20]:
+            out.print(escape(f"WRONG {line}"))
+    if outcome.interrupted:
+        err.print("interrupted; --resume goes on")
+        return 130
+    return 1 if wrong else 0
+
+
+def show_plan(profile: str, as_json: bool) -> None:
+    """``smlab bench plan``."""
+    from smlab.hw_bench.cuda.measuring import plan
+    from smlab.hw_bench.cuda.measuring.estimate import estimate
+
+    rows = estimate(plan.profile(profile))
+    if as_json:
+        print_json({"profile": profile, "benchmarks": [dataclasses.asdict(row) for row in rows]})
+        return
+    table = Table("benchmark", "kernels", "launches", "rows", "about", box=box.SIMPLE, pad_edge=False)
+    for row in rows:
+        table.add_row(
+            row.benchmark, str(row.kernels), f"{row.launches:,}", f"{row.rows:,}", f"{row.seconds:.0f} s"
+        )
+    total = sum(row.seconds for row in rows)
+    table.add_row("all", "", "", "", f"{total:.0f} s")
+    out.print(table)
+
+
+def profile_benchmarks(path: Path, benchmarks: Sequence[str], as_json: bool) -> None:
+    """``smlab bench profile``."""
+    from smlab.hw_bench.cuda.measuring.profiling import profile
+
+    done = profile(path, tuple(benchmarks) or ("histogram",))
+    if as_json:
+        print_json(dataclasses.asdict(done))
+        return
+    out.print(
+        escape(
+            f"{done.launches} launches in {done.profile}; {done.data_set} says which is which, in the same "
+            f"order"
+        )
+    )
+    err.print(escape(f"next: smlab utilization {done.profile}"))

@@ -1,0 +1,1 @@
+"""``smlab case``: the case studies."""

@@ -1,0 +1,52 @@
+"""``smlab case``: the command line of the case studies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from smlab.cli.options import GpuOption, JsonOption
+
+case = typer.Typer(help="Case studies from papers, simulated: rerun and vary them.")
+
+
+@case.callback()
+def _root() -> None:
+    """Case studies from papers, simulated: rerun and vary them."""
+
+
+@case.command("histogram")
+def case_histogram(
+    gpu: GpuOption = "titan-v",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the results (results/case/histogram-GPU).")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the points in the folder.")] = False,
+    image: Annotated[
+        list[str] | None,
+        typer.Option("--image", help="Only this image: a name, or a .png or .npy file; repeatable."),
+    ] = None,
+    cache: Annotated[
+        str, typer.Option(help="Has L2 seen the image before the launch: warm or cold.")
+    ] = "warm",
+    blocks_per_sm: Annotated[int, typer.Option(min=0, help="Blocks for each SM; 0 fills it.")] = 1,
+    channels: Annotated[
+        str, typer.Option(help="Does the compiler know that there are four channels: constant or variable.")
+    ] = "constant",
+    quick: Annotated[bool, typer.Option("--quick", help="Four sizes only.")] = False,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes to use (all cores).")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Root of all random numbers.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Dong & Pai's histogram: utilization against image size, Figures 3 to 5, and what holds of their
+    findings."""
+    from smlab.commands.case.run import run_histogram
+
+    run_histogram(gpu, out, resume, image or [], cache, blocks_per_sm, channels, quick, jobs, seed, as_json)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the front door."""
+    app.add_typer(case, name="case")

@@ -1,0 +1,99 @@
+"""``smlab case histogram``: run the case study, write its results, say what holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from smlab.cli.terminal import err, out, print_json, progress_bar
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.sim.histogram import CACHES, CODES
+from smlab.validation.papers.histogram.errors import errors, parts
+from smlab.validation.papers.histogram.facts import Fact, facts
+from smlab.validation.papers.histogram.files import document, figures, write_case
+from smlab.validation.papers.histogram.grid import REDUCED_SIZES, SIZES, grid
+from smlab.validation.papers.histogram.images import check_name
+from smlab.validation.papers.histogram.study import POINTS, run_study
+
+if TYPE_CHECKING:
+    from smlab.validation.papers.histogram.point import CasePoint
+
+
+def run_histogram(
+    gpu_name: str,
+    folder: Path | None,
+    resume: bool,
+    images: Sequence[str],
+    cache: str,
+    blocks_per_sm: int,
+    channels: str,
+    quick: bool,
+    jobs: int | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """``smlab case histogram``."""
+    gpu = load_gpu(gpu_name)
+    for name in images:
+        check_name(name)
+    for option, value, known in (("--cache", cache, CACHES), ("--channels", channels, CODES)):
+        if value not in known:
+            raise SmlabError.at(option, "unknown", value, " or ".join(known))
+    folder = folder or Path("results/case") / f"histogram-{gpu.name}"
+    sizes = REDUCED_SIZES if quick else SIZES
+    settings = {"cache": cache, "blocks_per_sm": blocks_per_sm, "channels": channels}
+    specs = grid(gpu, sizes=sizes, images=list(images) or None, **settings)  # type: ignore[arg-type]
+    try:
+        with progress_bar(f"the histogram on {gpu.name}") as advance:
+            points = run_study(
+                gpu,
+                specs,
+                folder=folder,
+                resume=resume,
+                seed=seed,
+                processes=jobs or os.cpu_count() or 1,
+                progress=advance,
+            )
+    except KeyboardInterrupt:
+        err.print(f"what was done is in {folder / POINTS}; --resume goes on with it")
+        raise
+    found = facts({gpu.name: points})
+    whole = document(gpu.name, points, found, {**settings, "seed": seed, "sizes": list(sizes)})
+    write_case(folder, whole, points, figures(points))
+    if as_json:
+        print_json(whole)
+    else:
+        _print(gpu.title, points, found)
+    err.print(f"wrote {folder}: points.csv, facts.csv, case.json and figures")
+
+
+def _print(title: str, points: Sequence[CasePoint], found: dict[str, Fact]) -> None:
+    out.print(f"[bold]The histogram of Dong & Pai[/bold] on {escape(title)}, simulated: {len(points)} points")
+    listed = Table(box=box.SIMPLE, pad_edge=False)
+    for heading in ("estimator", "points", "n"):
+        listed.add_column(heading)
+    for heading in ("mean error", "95th", "worst", "bias", "over 100 %"):
+        listed.add_column(heading, justify="right", no_wrap=True)
+    for part, own in parts(points).items():
+        for name, row in errors(own).items():
+            values = (row.mean_points, row.p95_points, row.worst_points, row.bias_points)
+            listed.add_row(name, part, str(row.n), *(f"{v:.1f}" for v in values), str(row.above_100))
+    out.print(listed)
+    colour = {"holds": "green", "holds in part": "yellow", "does not hold": "red"}
+    judged = Table(box=box.SIMPLE, pad_edge=False)
+    judged.add_column("fact", no_wrap=True)
+    judged.add_column("the paper's statement, or the question")
+    for heading in ("seen", "expected"):
+        judged.add_column(heading, justify="right", no_wrap=True)
+    judged.add_column("verdict", no_wrap=True)
+    for f in found.values():
+        seen = f"{f.value:.3g} {f.unit}"
+        judged.add_row(f.name, escape(f.claim), seen, f.expected, f"[{colour[f.verdict]}]{f.verdict}[/]")
+    out.print(judged)

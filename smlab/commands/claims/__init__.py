@@ -1,0 +1,1 @@
+"""``smlab claims``: what the papers claim, judged by code."""

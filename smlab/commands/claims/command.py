@@ -1,0 +1,29 @@
+"""``smlab claims``: the command line of the ledger of claims."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from smlab.cli.options import JsonOption
+
+
+def claims(
+    quick: Annotated[bool, typer.Option("--quick", help="Only what is judged within seconds.")] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="ID", help="Only this claim, or all whose id begins so; repeatable."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """What the papers behind smlab claim, and whether it holds here: verdicts computed in this run."""
+    from smlab.commands.claims.run import run_claims
+
+    if not run_claims(quick, only or [], as_json):
+        raise typer.Exit(1)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the front door."""
+    app.command()(claims)

@@ -1,0 +1,1 @@
+"""``smlab project``: a kernel's time on another GPU, and how wrong such projections are."""

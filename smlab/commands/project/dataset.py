@@ -1,0 +1,169 @@
+"""``smlab project --dataset NAME:DIR --from G --to G``: operators measured by others, projected, and how
+wrong that is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from smlab.cli.terminal import err, out, print_json
+from smlab.hw_bench.datasets import read_dataset
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.models.operators import Switches
+from smlab.validation.projection.operators.judge import (
+    LEAST_S,
+    PAPER,
+    Judgement,
+    OperatorErrors,
+    judge_projection,
+)
+
+if TYPE_CHECKING:
+    from smlab.models.roofline.projection import Switches as ProfileSwitches
+
+
+def run_dataset_projection(
+    dataset: str,
+    source_name: str,
+    target_name: str,
+    switches: ProfileSwitches | None = None,
+    *,
+    plot: Path | None = None,
+    as_json: bool = False,
+) -> None:
+    """Read the set, project, judge and print; `SmlabError` for an unknown set or GPU, or a set without the
+    source."""
+    source, target = load_gpu(source_name), load_gpu(target_name)
+    chosen = operator_switches(switches)
+    judged = judge_projection(read_dataset(dataset), source, target, chosen)
+    for note in judged.notes:
+        err.print(f"{dataset}: {note}", markup=False)
+    if plot is not None:
+        from smlab.commands.project.dataset_plot import draw_judgement
+
+        for path in draw_judgement(judged, plot):
+            err.print(f"wrote {path}", markup=False)
+    if as_json:
+        print_json(_document(judged, dataset, chosen))
+        return
+    _print(judged, dataset)
+
+
+def operator_switches(switches: ProfileSwitches | None) -> Switches:
+    """The switches for operators that go with those for profiles: the same names, and ``--paper`` turns
+    power off too."""
+    if switches is None:
+        return Switches()
+    found = Switches(
+        launch=switches.launch_overhead,
+        sustained=switches.maxima == "sustained",
+        cache=switches.cache,
+        power=getattr(switches, "power", True),
+        parallelism=switches.parallelism,
+    )
+    published = not any(
+        (switches.launch_overhead, switches.cache, switches.parallelism, switches.issue, switches.latency)
+    )
+    return Switches(**{**PAPER.__dict__, "sustained": found.sustained}) if published else found
+
+
+def _document(judged: Judgement, dataset: str, chosen: Switches) -> dict[str, Any]:
+    c = judged.calibration
+    return {
+        "dataset": dataset,
+        "from": judged.source.name,
+        "to": judged.target.name,
+        "switches": dict(chosen.__dict__),
+        "calibration": {
+            "launch_s": c.launch_s,
+            "best_bytes_per_s": c.best_bytes_per_s,
+            "best_flops_per_s": c.best_flops_per_s,
+            "streams": c.streams,
+            "products": c.products,
+        },
+        "kernels": _rows(judged),
+        "skipped": [{"kernel": what, "reason": reason} for what, reason in judged.skipped],
+        "errors": {e.operator: _as_json(e) for e in judged.operators} or None,
+        "notes": list(judged.notes),
+    }
+
+
+def _rows(judged: Judgement) -> list[dict[str, Any]]:
+    rows, p = judged.source_rows, judged.projection
+    listed = []
+    for i, label in enumerate(rows.labels()):
+        row = {
+            "kernel": label,
+            "operator": rows.operator[i],
+            "source_s": rows.seconds[i],
+            "low_s": p.low_s[i],
+            "mid_s": p.mid_s[i],
+            "high_s": p.high_s[i],
+            "limiter": p.limiter[i],
+            "flags": [],
+        }
+        if judged.actual_s is not None:
+            row["actual_s"] = judged.actual_s[i]
+            if min(rows.seconds[i], judged.actual_s[i]) <= LEAST_S:
+                row["flags"].append(f"below {1e6 * LEAST_S:g} us, not judged")
+        listed.append(row)
+    return listed
+
+
+def _as_json(errors: OperatorErrors) -> dict[str, Any]:
+    return {
+        **errors.projected.as_row(),
+        "inside": errors.inside,
+        "baselines": {name: table.as_row() for name, table in errors.baselines},
+        "parts": {name: table.as_row() for name, table in errors.parts},
+        "halves": {name: table.as_row() for name, table in errors.halves},
+    }
+
+
+def _print(judged: Judgement, dataset: str) -> None:
+    rows, p = judged.source_rows, judged.projection
+    c = judged.calibration
+    out.print(
+        f"[bold]{escape(dataset)}[/bold]: {len(rows):,} operators from {escape(judged.source.title)} to "
+        f"{escape(judged.target.title)}"
+    )
+    best = [f"{1e-9 * c.best_bytes_per_s:,.0f} GB/s"] if c.best_bytes_per_s else []
+    best += [f"{1e-12 * c.best_flops_per_s:.2f} TFLOP/s"] if c.best_flops_per_s else []
+    out.print(f"on the source: {1e6 * c.launch_s:.1f} us a launch; sustained {' and '.join(best) or '-'}")
+    for e in judged.operators:
+        listed = Table(
+            e.operator,
+            "n",
+            "MAPE",
+            "95 % interval",
+            "median",
+            "worst",
+            "bias",
+            box=box.SIMPLE,
+            pad_edge=False,
+        )
+        tables = (("projection", e.projected), *e.halves, *e.baselines, *e.parts)
+        for i, (name, t) in enumerate(tables):
+            listed.add_row(
+                name if i == 0 or i > len(e.halves) else f"  shapes {name}",
+                f"{t.n:,}",
+                f"{t.mape:.1f} %",
+                "-" if np.isnan(t.mape_low) else f"{t.mape_low:.1f} to {t.mape_high:.1f}",
+                f"{t.median_ape:.1f} %",
+                f"{t.worst_ape:.1f} %",
+                f"{t.bias:.3f}",
+            )
+        out.print(listed)
+        out.print(f"actual time within the interval: {e.inside:.0f} % of the rows\n")
+    if judged.actual_s is None:
+        for operator in sorted(set(rows.operator)):
+            of = rows.operator == operator
+            ratio = np.median(rows.seconds[of] / p.mid_s[of])
+            out.print(f"{operator}: {int(of.sum()):,} shapes, {ratio:.2f}x as fast at the median")
+    for what, reason in judged.skipped:
+        out.print(f"skipped: {escape(reason)} ({escape(what)})")

@@ -1,0 +1,118 @@
+"""How wrong a projection is where the truth is known: beside trivial baselines, and with each part of the
+method off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles.kernel_work import Floats, KernelWork
+from smlab.models.roofline import Projection, Switches, project
+from smlab.models.roofline.projection import PAPER
+from smlab.validation.method.metrics import ErrorTable, error_table
+
+PARTS = ("parallelism", "cache", "launch_overhead", "issue", "latency")
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors of the middle of the interval; of baselines, and of the method with one part changed, by name.
+
+    ``inside`` is the share of kernels whose actual time lies in the interval, in percent. The best constant
+    is fitted to the truth that it is judged on: no method that does not know it can have it.
+    """
+
+    projected: ErrorTable
+    inside: float
+    baselines: tuple[tuple[str, ErrorTable], ...]
+    parts: tuple[tuple[str, ErrorTable], ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            **self.projected.as_row(),
+            "inside": self.inside,
+            "baselines": {name: table.as_row() for name, table in self.baselines},
+            "parts": {name: table.as_row() for name, table in self.parts},
+        }
+
+    def print(self, console: Console) -> None:
+        listed = Table(
+            "", "n", "MAPE", "95 % interval", "median", "worst", "bias", box=box.SIMPLE, pad_edge=False
+        )
+        for name, t in (("projection", self.projected), *self.baselines, *self.parts):
+            listed.add_row(
+                name,
+                f"{t.n:,}",
+                f"{t.mape:.1f} %",
+                "-" if np.isnan(t.mape_low) else f"{t.mape_low:.1f} to {t.mape_high:.1f}",
+                f"{t.median_ape:.1f} %",
+                f"{t.worst_ape:.1f} %",
+                f"{t.bias:.3f}",
+            )
+        console.print(listed)
+        console.print(f"actual time within the interval: {self.inside:.0f} % of the kernels")
+
+
+def peak_ratio(source: Gpu, target: Gpu) -> float:
+    """Time on the target over time on the source by FP32 peaks alone."""
+    key = "peak.fp32_flops_per_s"
+    return float(source.number(key)) / float(target.number(key))
+
+
+def bandwidth_ratio(source: Gpu, target: Gpu) -> float:
+    """Time on the target over time on the source by the rated DRAM bandwidths alone."""
+    key = "dram.bandwidth_bytes_per_s"
+    return float(source.number(key)) / float(target.number(key))
+
+
+def errors_of(
+    work: KernelWork,
+    source: Gpu,
+    target: Gpu,
+    switches: Switches,
+    found: Projection,
+    actual_s: Floats,
+    target_work: KernelWork | None = None,
+) -> Errors:
+    """The errors of the kernels of ``found`` whose ``actual_s`` is known."""
+    known = ~np.isnan(actual_s)
+    truth, before = actual_s[known], found.source_s[known]
+    constant = float(np.exp(np.mean(np.log(truth / before))))
+    baselines = {
+        "peak ratio": before * peak_ratio(source, target),
+        "bandwidth ratio": before * bandwidth_ratio(source, target),
+        "best constant (fitted to the truth)": before * constant,
+    }
+    index = found.index[known]
+    parts = {}
+    for name, changed in variants(switches):
+        other = project(work, source, target, changed, target_work=target_work)
+        place = {int(i): k for k, i in enumerate(other.index)}
+        if all(int(i) in place for i in index):
+            parts[name] = other.mid_s[[place[int(i)] for i in index]]
+    peak = baselines["peak ratio"]
+    return Errors(
+        error_table(found.mid_s[known], truth, baseline=peak),
+        float(100 * np.mean((truth >= found.low_s[known]) & (truth <= found.high_s[known]))),
+        tuple((name, error_table(p, truth)) for name, p in baselines.items()),
+        tuple((name, error_table(p, truth, baseline=peak)) for name, p in parts.items()),
+    )
+
+
+def variants(switches: Switches) -> list[tuple[str, Switches]]:
+    """The method as published, and as asked for with each part the other way."""
+    found = [("as published", replace(PAPER, maxima=switches.maxima))] if switches != PAPER else []
+    for part in PARTS:
+        is_on = getattr(switches, part)
+        changed: dict[str, Any] = {part: not is_on}
+        name = part.replace("_", " ")
+        found.append((f"{'without' if is_on else 'with'} {name}", replace(switches, **changed)))
+    other = "spec" if switches.maxima == "sustained" else "sustained"
+    found.append((f"with {other} maxima", replace(switches, maxima=other)))  # type: ignore[arg-type]
+    return found

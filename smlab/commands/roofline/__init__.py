@@ -1,0 +1,1 @@
+"""``smlab roofline``: kernels under their ceilings, level by level."""

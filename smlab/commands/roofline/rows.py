@@ -1,0 +1,116 @@
+"""The rows of ``smlab roofline``'s document, and what its tables and pictures share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from smlab.models.roofline import Ceilings, Maxima
+from smlab.models.roofline.ceilings import LOW_EFFICIENCY
+from smlab.models.roofline.violations import Violation
+from smlab.models.roofline.work import LEVELS, PRECISIONS
+
+NO_FLOPS = "no floating-point operations: instruction roofline"
+NO_OPERATIONS = "neither floating-point operations nor instructions were counted: bandwidth ceilings only"
+
+
+def kernel_rows(found: Ceilings, violations: Sequence[Violation] = ()) -> list[dict[str, Any]]:
+    """One row a kernel with the agreed keys; what does not exist is NaN (null in JSON), with a flag that
+    says why."""
+    work = found.work
+    reasons = {v.index: v for v in violations}
+    has_flops = np.nan_to_num(found.flops) > 0
+    has_instructions = np.nan_to_num(work.instructions) > 0
+    issue = found.maxima.issue_per_s * found.grid.of("issue")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        instruction_intensity = work.instructions[:, None] / work.level_bytes
+    rows = []
+    for i in range(len(found)):
+        flags = list(work.flags[i])
+        if not has_flops[i]:
+            flags.append(NO_FLOPS if has_instructions[i] else NO_OPERATIONS)
+        infinite = [level for level, x in zip(LEVELS, found.intensity[i], strict=True) if np.isinf(x)]
+        if infinite:
+            flags.append(f"no bytes at {', '.join(infinite)}: its intensity is infinite")
+        if found.efficiency[i] < LOW_EFFICIENCY:
+            flags.append(f"below {LOW_EFFICIENCY:.0%} of every ceiling: latency, or too little parallelism")
+        if i in reasons:
+            v = reasons[i]
+            flags.append(f"{v.seconds / v.least_s:.3f} of the least time by {v.ceiling}: {v.reason}")
+        rows.append(
+            {
+                "kernel": work.kernel[i],
+                "launch": work.launch[i],
+                "flops": found.flops[i],
+                "seconds": work.seconds[i],
+                "achieved_flops_per_s": found.achieved_flops_per_s[i],
+                "intensity": _by_level(found.intensity[i] if has_flops[i] else np.full(3, np.nan)),
+                "ceiling_flops_per_s": found.peak_ceiling[i] * found.grid.of("issue")[i],
+                "mixed_peak_flops_per_s": found.mixed_peak[i],
+                "bandwidth_ceilings": _by_level(found.bandwidth_ceilings[i]),
+                "rooflines_flops_per_s": _by_level(found.rooflines[i]),
+                "instructions": work.instructions[i],
+                "instructions_per_s": work.instructions[i] / work.seconds[i],
+                "ceiling_instructions_per_s": issue[i] if has_instructions[i] else np.nan,
+                "instruction_intensity": _by_level(instruction_intensity[i]),
+                "parallelism": found.grid.of("issue")[i] if found.grid.known[i] else np.nan,
+                "limiter": found.limiter[i],
+                "least_s": found.bound_s[i],
+                "share_of_limiter": found.efficiency[i],
+                "flags": flags,
+            }
+        )
+    return rows
+
+
+def _by_level(values: Any) -> dict[str, float]:
+    return {level: float(x) for level, x in zip(LEVELS, values, strict=True)}
+
+
+def limiter_shares(found: Sequence[Ceilings]) -> list[dict[str, Any]]:
+    """How many kernels, and how much of the time, each limiter has; the most frequent first."""
+    names = np.concatenate([f.limiter for f in found]).astype(str)
+    seconds = np.concatenate([f.work.seconds for f in found])
+    shares = []
+    for name in np.unique(names).tolist():
+        chosen = names == name
+        shares.append(
+            {
+                "limiter": name,
+                "kernels": int(chosen.sum()),
+                "share": float(chosen.mean()),
+                "time_share": float(seconds[chosen].sum() / seconds.sum()),
+            }
+        )
+    return sorted(shares, key=lambda s: -s["kernels"])
+
+
+def roofs(top: Maxima) -> dict[str, Any]:
+    """The GPU's maxima with their kinds and sources."""
+    values = {p: float(x) for p, x in zip(PRECISIONS, top.fma_flops_per_s, strict=True)}
+    values["tensor"] = top.tensor_flops_per_s
+    levels = {level: float(x) for level, x in zip(LEVELS, top.bandwidth, strict=True)}
+    levels["shared"] = top.shared_bytes_per_s
+    return {
+        "gpu": top.gpu.name,
+        "maxima": top.which,
+        "flops_per_s": values,
+        "bytes_per_s": levels,
+        "instructions_per_s": top.issue_per_s,
+        "origin": dict(top.origin),
+    }
+
+
+def short_name(kernel: str, length: int = 40) -> str:
+    """A kernel's name without return type, parameters and template arguments, at most ``length``
+    characters."""
+    name = kernel.strip()
+    name = re.sub(r"^(?:void|int|float|double|bool)\s+", "", name)
+    while "<" in name and re.search(r"<[^<>]*>", name):
+        name = re.sub(r"<[^<>]*>", "", name)
+    name = name.split("(", 1)[0].strip() if not name.startswith("(") else name
+    name = name.rsplit("::", 1)[-1] or kernel
+    return name if len(name) <= length else name[: length - 1] + "…"

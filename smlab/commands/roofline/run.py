@@ -1,0 +1,246 @@
+"""``smlab roofline PROFILE...``: each kernel under its ceilings, what limits it, and who is faster than a
+ceiling."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from smlab.cli.terminal import err, out, print_json
+from smlab.commands.roofline.rows import kernel_rows, limiter_shares, roofs, short_name
+from smlab.commands.utilization.run import gpu_of
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.hw_bench.profiles import Profile, read_profile
+from smlab.hw_bench.profiles.roofline_quantities import NEEDED, RooflineQuantities, roofline_quantities
+from smlab.models.roofline import Ceilings, ceilings, maxima_of
+from smlab.models.roofline.maxima import Which
+from smlab.models.roofline.violations import Violation, bound_violations, ceiling_violations
+
+PRINTED_ROWS = 40
+PRINTED_VIOLATIONS = 5
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a profile says: ceilings, kernels left out with the reason, kernels faster than a bound or than
+    a ceiling."""
+
+    profile: Path
+    gpu: Gpu
+    found: Ceilings
+    skipped: tuple[tuple[str, int, str], ...]
+    notes: tuple[str, ...]
+    violations: tuple[Violation, ...]
+    above_ceilings: tuple[Violation, ...]
+
+
+def quantities_of(path: Path, gpu_name: str | None) -> tuple[RooflineQuantities, Gpu, tuple[str, ...]]:
+    """The work in a profile, the GPU it is of (told, or found out), and notes on how the file was
+    understood."""
+    if gpu_name is None:
+        profile = read_profile(path)
+        gpu, note = gpu_of(profile)
+    else:
+        gpu, note = load_gpu(gpu_name), ""
+        profile = read_profile(path, gpu=gpu)
+    quantities = roofline_quantities(profile, gpu)
+    return quantities, gpu, (*filter(None, [note]), *quantities.notes, *_doubts(profile, quantities, gpu))
+
+
+def _doubts(profile: Profile, quantities: RooflineQuantities, gpu: Gpu) -> list[str]:
+    """What in the profile speaks against its being of ``gpu``, or of all of it."""
+    found = []
+    implied = quantities.work.dram_peak_bytes_per_s
+    rated = float(gpu.number("dram.bandwidth_bytes_per_s"))
+    if np.count_nonzero(~np.isnan(implied)):
+        least = float(np.nanpercentile(implied, 90))
+        if least > 1.02 * rated:
+            found.append(
+                f"its percentages of peak imply a memory of at least about {least / 1e9:,.0f} GB/s; "
+                f"{gpu.name} has "
+                f"{rated / 1e9:,.0f}: it is of another card"
+            )
+    sms = set(profile.table.values("device__attribute_multiprocessor_count").values())
+    if sms and min(sms) < gpu.integer("gpu.sms"):
+        found.append(
+            f"its counters are of {min(sms):.0f} SMs; the ceilings are of all {gpu.integer('gpu.sms')} of "
+            f"{gpu.name}"
+        )
+    return found
+
+
+def answer(
+    path: Path,
+    gpu_name: str | None = None,
+    *,
+    maxima: Which = "sustained",
+    parallelism: bool = True,
+    issue: bool = True,
+    at_clock: bool = False,
+) -> Answer:
+    """Read one profile and place all of it under the ceilings of its GPU."""
+    quantities, gpu, notes = quantities_of(path, gpu_name)
+    top = maxima_of(gpu, maxima)
+    found = ceilings(quantities.work, gpu, top, at_clock=at_clock, issue=issue, parallelism=parallelism)
+    return Answer(
+        path,
+        gpu,
+        found,
+        tuple((s.kernel, s.launch, s.reason) for s in quantities.skipped),
+        notes,
+        tuple(bound_violations(found, maxima_of(gpu, "spec"))),
+        tuple(ceiling_violations(found)),
+    )
+
+
+def run_roofline(
+    profiles: Sequence[Path],
+    gpu_name: str | None,
+    *,
+    maxima: Which = "sustained",
+    parallelism: bool = True,
+    issue: bool = True,
+    at_clock: bool = False,
+    plot: Path | None = None,
+    show_how: bool = False,
+    as_json: bool = False,
+) -> None:
+    """``smlab roofline PROFILE...``."""
+    if show_how:
+        return _show_how(as_json)
+    if not profiles:
+        raise SmlabError(
+            "PROFILE: no profile given (expected a profiler's output; --how tells how to collect it)"
+        )
+    if plot is not None:
+        from smlab.commands.roofline.files import check_plot
+
+        check_plot(plot, profiles)
+    answers = [
+        answer(path, gpu_name, maxima=maxima, parallelism=parallelism, issue=issue, at_clock=at_clock)
+        for path in profiles
+    ]
+    for a in answers:
+        for note in a.notes:
+            err.print(f"{a.profile}: {note}", markup=False)
+    if plot is not None:
+        from smlab.commands.roofline.plot import draw_roofline
+
+        one_gpu = {a.gpu.name for a in answers}
+        if len(one_gpu) > 1:
+            raise SmlabError.at("--plot", "profiles of several GPUs", ", ".join(sorted(one_gpu)), "one GPU")
+        for path in draw_roofline([a.found for a in answers], plot):
+            err.print(f"wrote {path}", markup=False)
+    if as_json:
+        print_json(_document(answers))
+        return None
+    for a in answers:
+        _print_answer(a)
+    return None
+
+
+def _document(answers: Sequence[Answer]) -> dict[str, Any]:
+    several = len(answers) > 1
+    document: dict[str, Any] = {"kernels": [], "skipped": [], "violations": []}
+    for a in answers:
+        name = {"profile": str(a.profile)} if several else {}
+        document["kernels"] += [{**row, **name} for row in kernel_rows(a.found, a.violations)]
+        document["skipped"] += [{"kernel": k, "launch": n, "reason": r, **name} for k, n, r in a.skipped]
+        document["violations"] += [{**_violation_row(v), **name} for v in a.violations]
+    above = Counter(v.reason for a in answers for v in a.above_ceilings)
+    document["above_ceilings"] = [{"reason": reason, "kernels": n} for reason, n in above.most_common()]
+    document["limiters"] = limiter_shares([a.found for a in answers])
+    document["roofs"] = [{"profile": str(a.profile), **roofs(a.found.maxima)} for a in answers]
+    return document
+
+
+def _violation_row(v: Violation) -> dict[str, Any]:
+    return {
+        "kernel": v.kernel,
+        "launch": v.launch,
+        "ceiling": v.ceiling,
+        "seconds": v.seconds,
+        "least_s": v.least_s,
+        "reason": v.reason,
+    }
+
+
+def _show_how(as_json: bool) -> None:
+    command = f"ncu --csv --page raw --print-units base --metrics {NEEDED} PROGRAM > profile.csv"
+    if as_json:
+        print_json({"tool": "ncu", "command": command, "counters": NEEDED.split(",")})
+        return
+    out.print("Collect with Nsight Compute (all kernels; -k NAME for one):", markup=False)
+    out.print(command, markup=False, soft_wrap=True)
+
+
+def _print_answer(a: Answer) -> None:
+    found, work = a.found, a.found.work
+    out.print(
+        f"[bold]{escape(str(a.profile))}[/bold] on {escape(a.gpu.title)}: {len(found):,} kernels under "
+        f"{found.maxima.which} maxima"
+    )
+    order = np.argsort(-work.seconds, kind="stable")[:PRINTED_ROWS]
+    if len(found) > PRINTED_ROWS:
+        out.print(f"the {PRINTED_ROWS} longest (--json gives all)")
+    listed = Table(box=box.SIMPLE, pad_edge=False)
+    listed.add_column("kernel", overflow="ellipsis", no_wrap=True, max_width=40)
+    for heading in (
+        *("launch", "time us", "GFLOP/s", "ceiling", "FLOP/B L1", "L2", "DRAM"),
+        *("BW ceiling GB/s L1", "L2", "DRAM"),
+    ):
+        listed.add_column(heading, justify="right", no_wrap=True)
+    listed.add_column("limiter", no_wrap=True)
+    listed.add_column("of it", justify="right", no_wrap=True)
+    for i in order.tolist():
+        listed.add_row(
+            escape(short_name(str(work.kernel[i]))),
+            str(work.launch[i]),
+            f"{1e6 * work.seconds[i]:,.1f}",
+            _number(found.achieved_flops_per_s[i] / 1e9),
+            _number(found.peak_ceiling[i] * found.grid.of("issue")[i] / 1e9),
+            *(_number(x) for x in found.intensity[i]),
+            *(_number(x / 1e9) for x in found.bandwidth_ceilings[i]),
+            str(found.limiter[i]),
+            f"{100 * found.efficiency[i]:.0f} %",
+        )
+    out.print(listed)
+    for share in limiter_shares([found]):
+        out.print(
+            f"limited by {share['limiter']}: {share['kernels']:,} kernels ({100 * share['share']:.1f} %), "
+            f"{100 * share['time_share']:.1f} % of the time"
+        )
+    for title, violations in (
+        ("faster than a bound", a.violations),
+        ("faster than the ceilings of Eq. 3 and 6 to 8, not than a bound", a.above_ceilings),
+    ):
+        for (ceiling, reason), count in Counter((v.ceiling, _group(v)) for v in violations).most_common(
+            PRINTED_VIOLATIONS
+        ):
+            out.print(f"[yellow]{title}[/yellow] ({count:,} kernels), {ceiling}: {escape(reason)}")
+    for flag, count in Counter(f for flags in work.flags for f in flags).most_common():
+        out.print(f"[yellow]note[/yellow]: {escape(flag)} ({count:,} kernels)")
+    for reason, count in Counter(reason for _, _, reason in a.skipped).most_common():
+        out.print(f"skipped {count:,} kernels: {escape(reason)}")
+
+
+def _group(v: Violation) -> str:
+    """The reason without the numbers of the single kernel, so that many kernels make one line."""
+    return v.reason.split(":")[0] if v.reason.startswith(("another card", "clock")) else v.reason
+
+
+def _number(x: float) -> str:
+    if np.isnan(x):
+        return "-"
+    if np.isinf(x):
+        return "inf"
+    return f"{x:,.0f}" if x >= 100 else f"{x:.3g}"

@@ -1,0 +1,1 @@
+"""``smlab utilization``: how busy the shared-memory atomic unit was, with interval and verdict."""

@@ -1,0 +1,249 @@
+"""Rows of ``smlab utilization``: every launch (and SM) of a profile with its estimate, interval, verdict
+and flags."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles import AtomicQuantities
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
+from smlab.models.service_table import ServiceTable
+from smlab.models.trust import CLOSED, CLOSED_BATCH, OCCUPANCY, Estimates, TrustMap, estimate_all, shipped_map
+from smlab.models.verdict import BOTTLENECK, CANNOT_TELL, NOT, Verdict, verdicts
+
+LEVEL = 0.9
+
+E_FROM_LANES = "e from active lanes: the profile counts no wavefronts"
+SHORT_OF_TABLE = "more warps than the table has jobs: cut off"
+BATCH_ONLY = "batch table: it holds the filling and draining of the pipeline, so the estimate is high"
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The service tables to estimate with: ``looped`` for the closed network, ``batch`` for the occupancy
+    estimator, or one."""
+
+    looped: ServiceTable | None
+    batch: ServiceTable | None
+
+    @property
+    def main(self) -> ServiceTable:
+        table = self.looped or self.batch
+        assert table is not None
+        return table
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """One launch, or one SM of it (``sm`` None: the whole GPU). ``jobs`` and ``cas_jobs`` are summed over its
+    SMs.
+
+    For each SM (the mean): resident ``warps``, jobs in the unit ``n`` and compare-and-swap jobs ``c`` over
+    the elapsed time, ``busy_cycles`` of ``elapsed_cycles``, ``service_cycles`` (busy time per job),
+    ``utilization`` by the closed network with its 90 % interval ``low`` to ``high``, and as published. ``e``:
+    lanes serialised per job.
+    """
+
+    kernel: str
+    launch: int
+    sm: int | None
+    jobs: float
+    cas_jobs: float
+    warps: float
+    n: float
+    e: float
+    c: float
+    service_cycles: float
+    busy_cycles: float
+    elapsed_cycles: float
+    utilization: float
+    low: float
+    high: float
+    utilization_occupancy: float
+    verdict: str
+    flags: tuple[str, ...]
+    why: Verdict = field(compare=False, repr=False)
+
+    def as_json(self) -> dict[str, Any]:
+        row = {k: v for k, v in asdict(self).items() if k != "why"}
+        return {**row, "flags": list(self.flags)}
+
+
+def estimate_rows(
+    quantities: AtomicQuantities, tables: Tables, gpu: Gpu, trust: TrustMap | None = None
+) -> list[KernelRow]:
+    """The estimates of all launches (and SMs) at once."""
+    trust = trust or shipped_map()
+    q = quantities
+    busy = q.jobs > 0
+    if not busy.any():
+        return []
+    table = tables.main
+    from_lanes = np.isnan(q.wavefronts)
+    passes = np.where(from_lanes, q.thread_operations, q.wavefronts)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        e = np.where(busy, passes / q.jobs, np.nan)
+        share = np.where(busy, q.cas_jobs / q.jobs, 0.0)
+    e_used, warps_used = np.clip(e, 1, table.e_max), np.minimum(q.mean_active_warps, table.n_max)
+    peak = np.minimum(np.fmax(q.peak_warps, warps_used), table.n_max)
+    given = np.stack([q.jobs / q.sms, q.active_cycles, warps_used, e_used, share, peak])[:, busy]
+    found = _estimates(tables, given)
+    interval = trust.interval(found, LEVEL, CLOSED if tables.looped else CLOSED_BATCH)
+    merges = tuple(int(x) for x in gpu.compute_capability.split(".")) >= (8, 0)
+    said = verdicts(found, interval, merges_increments=merges)
+
+    place = np.cumsum(busy) - 1
+    active = (q.active_cycles / np.where(q.elapsed_cycles > 0, q.elapsed_cycles, 1)).tolist()
+    main = found.utilization[CLOSED if tables.looped else CLOSED_BATCH].tolist()
+    published = found.utilization.get(OCCUPANCY, np.full(int(busy.sum()), np.nan)).tolist()
+    low, high, n_all = interval.low.tolist(), interval.high.tolist(), found.closed.n.tolist()
+    outside = interval.flags
+    saturation, floors = found.closed.saturation.tolist(), found.features.floor.tolist()
+    idle = Verdict(NOT, "no shared-memory atomics on this SM")
+    rows = []
+    columns = (q.kernel, q.launch, q.sm, q.sms, q.jobs, q.cas_jobs, q.mean_active_warps, q.elapsed_cycles)
+    for i, (kernel, launch, sm, sms, jobs, cas, warps, elapsed) in enumerate(
+        zip(*(c.tolist() for c in columns), strict=True)
+    ):
+        k = int(place[i])
+        if busy[i]:
+            u, n, why = main[k] * active[i], n_all[k] * active[i], said[k]
+            ends = (low[k] * active[i], high[k] * active[i], published[k] * active[i])
+            flags = list(outside[k])
+        else:
+            u, n, why, ends, flags = 0.0, 0.0, idle, (0.0, 0.0, 0.0), []
+        if busy[i] and from_lanes[i]:
+            flags.append(E_FROM_LANES)
+        if busy[i] and e[i] != e_used[i]:
+            flags.append(f"e = {e[i]:.2f} lies outside the table: {e_used[i]:g} is taken")
+        if warps > table.n_max:
+            flags.append(SHORT_OF_TABLE)
+        if tables.looped is None:
+            flags.append(BATCH_ONLY)
+        if busy[i] and saturation[k] > 1:
+            flags.append(_beyond(saturation[k], floors[k]))
+        rows.append(
+            KernelRow(
+                kernel=str(kernel),
+                launch=launch,
+                sm=None if sm == WHOLE_GPU else sm,
+                jobs=jobs,
+                cas_jobs=cas,
+                warps=warps,
+                n=n,
+                e=float(e[i]),
+                c=n * float(share[i]),
+                service_cycles=u * elapsed * sms / jobs if busy[i] else math.nan,
+                busy_cycles=u * elapsed,
+                elapsed_cycles=elapsed,
+                utilization=u,
+                low=ends[0],
+                high=ends[1],
+                utilization_occupancy=ends[2],
+                verdict=why.verdict,
+                flags=tuple(flags),
+                why=why,
+            )
+        )
+    return rows
+
+
+def _estimates(tables: Tables, given: Floats) -> Estimates:
+    """All estimators that the tables allow; ``given`` (6, kernels): jobs, active cycles, warps, e, share
+    of CAS, peak warps."""
+    jobs, active, warps, e, share, peak = given
+    if tables.looped is not None:
+        return estimate_all(jobs, active, warps, e, share, tables.looped, tables.batch, peak)
+    assert tables.batch is not None
+    # Only a batch table: the closed network has to do with it, and is then the estimator of that name.
+    found = estimate_all(jobs, active, warps, e, share, tables.batch, tables.batch, peak)
+    return Estimates(
+        {n: u for n, u in found.utilization.items() if n != CLOSED}, found.features, found.closed
+    )
+
+
+def _beyond(saturation: float, floor: float) -> str:
+    """What a throughput says that warps which wait for each result could not reach."""
+    if floor >= 1:
+        return (
+            f"throughput {100 * saturation:.0f} % of what the table's unit can do: the real one is "
+            f"faster than the table"
+        )
+    return "throughput beyond what waiting for each result allows: warps have several atomics in flight"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch with its SMs taken together, for comparing: means over SMs, and the verdict on the launch
+    as a whole."""
+
+    kernel: str
+    launch: int
+    utilization: float
+    low: float
+    high: float
+    elapsed_cycles: float
+    verdict: str
+
+
+def launches(rows: Iterable[KernelRow]) -> list[Launch]:
+    """The launches in order; one SM that is a bottleneck makes the launch one, and all must have room for
+    it to have room."""
+    groups: dict[tuple[str, int], list[KernelRow]] = {}
+    for row in rows:
+        groups.setdefault((row.kernel, row.launch), []).append(row)
+    found = []
+    for (kernel, launch), members in groups.items():
+        said = {row.verdict for row in members}
+        verdict = BOTTLENECK if BOTTLENECK in said else NOT if said == {NOT} else CANNOT_TELL
+        u, low, high = (
+            float(np.mean([getattr(r, n) for r in members])) for n in ("utilization", "low", "high")
+        )
+        found.append(
+            Launch(kernel, launch, u, low, high, max(row.elapsed_cycles for row in members), verdict)
+        )
+    return found
+
+
+def compare_rows(before: Iterable[KernelRow], after: Iterable[KernelRow]) -> list[dict[str, Any]]:
+    """Launches of the same kernel (the first with the first, and so on): did the bottleneck move?"""
+
+    def numbered(rows: Iterable[Launch]) -> dict[tuple[str, int], Launch]:
+        seen: dict[str, int] = {}
+        result = {}
+        for row in rows:
+            seen[row.kernel] = seen.get(row.kernel, -1) + 1
+            result[row.kernel, seen[row.kernel]] = row
+        return result
+
+    first, second = numbered(launches(before)), numbered(launches(after))
+    found = []
+    for key in dict.fromkeys([*first, *second]):
+        a, b = first.get(key), second.get(key)
+        if a is None or b is None:
+            moved = "only in the second profile" if a is None else "only in the first profile"
+        else:
+            moved = _moved(a, b)
+        found.append({"kernel": key[0], "before": a and asdict(a), "after": b and asdict(b), "moved": moved})
+    return found
+
+
+def _moved(a: Launch, b: Launch) -> str:
+    if CANNOT_TELL in (a.verdict, b.verdict):
+        apart = b.low > a.high or b.high < a.low
+        more = "busier" if b.utilization > a.utilization else "less busy"
+        return f"cannot tell; the unit is {more}" if apart else "cannot tell"
+    if a.verdict == b.verdict:
+        return "it did not move: " + (
+            "still the atomic unit" if a.verdict == BOTTLENECK else "it was never the atomic unit"
+        )
+    return "to the atomic unit" if b.verdict == BOTTLENECK else "away from the atomic unit"

@@ -1,0 +1,1 @@
+"""``smlab whatif``: studies over parameters of hardware and workload."""

@@ -1,0 +1,46 @@
+"""``smlab whatif``: the command line of studies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from smlab.cli.options import JsonOption
+
+
+def whatif(
+    study: Annotated[
+        Path | None, typer.Argument(help="The study file (TOML), or the folder of a study.toml.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the results (results/whatif/STUDY).")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Worker processes (all cores).")] = None,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run on the Dask cluster with this scheduler.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the points in the folder; none is run again.")
+    ] = False,
+    example: Annotated[
+        bool, typer.Option("--example", help="Write a study that runs: to STUDY, or print it.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a study over parameters of hardware and workload: what would happen if?"""
+    from smlab.commands.whatif.run import run_study, write_example
+
+    if example:
+        write_example(study)
+        return
+    if study is None:
+        raise typer.BadParameter("a study file is needed; --example shows one", param_hint="STUDY")
+    if not run_study(study, out, jobs, dask, resume, as_json):
+        raise typer.Exit(1)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the front door."""
+    app.command()(whatif)

@@ -1,0 +1,208 @@
+"""What ``smlab whatif`` does: run a study, show progress, print its effects."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from smlab.cli.terminal import err, out, print_json
+from smlab.hw_bench.errors import SmlabError
+
+if TYPE_CHECKING:
+    from smlab.validation.experiments.design.study import Study
+    from smlab.validation.experiments.effects.effects import Effects
+    from smlab.validation.experiments.run.outcome import Outcome
+    from smlab.validation.experiments.run.running import Progress as Told
+    from smlab.validation.method.statistics import Interval
+
+RESULTS = Path("results/whatif")
+MOST_ROWS, MOST_COLUMNS = 40, 4
+"""Effects and responses that the terminal shows; the report has all."""
+
+
+def write_example(path: Path | None) -> None:
+    """``smlab whatif --example``: write a study to a file that is not there yet, or print it."""
+    from smlab.validation.experiments.design.example import EXAMPLE
+
+    if path is None:
+        print(EXAMPLE, end="")
+        return
+    try:
+        with path.open("x", encoding="utf-8") as f:
+            f.write(EXAMPLE)
+    except FileExistsError:
+        raise SmlabError(f"{path}: is there already, and is left as it is") from None
+    except OSError as error:
+        raise SmlabError(f"{path}: cannot be written: {error.strerror}") from error
+    err.print(f"wrote {path}; run it with: smlab whatif {shlex.quote(str(path))}", soft_wrap=True)
+
+
+def run_study(
+    path: Path, folder: Path | None, jobs: int | None, dask: str | None, resume: bool, as_json: bool
+) -> bool:
+    """``smlab whatif STUDY``; whether every point has its responses."""
+    from smlab.validation.experiments.design.study import read_study
+    from smlab.validation.experiments.run.outcome import Interrupted
+    from smlab.validation.experiments.run.running import run_whatif
+
+    if jobs is not None and dask is not None:
+        raise SmlabError("--jobs: has no meaning with --dask, where the cluster says how many")
+    study = read_study(path)
+    folder = RESULTS / study.name if folder is None else folder
+    try:
+        with _progress(study.name) as told:
+            outcome = run_whatif(study, folder, jobs=jobs, dask=dask, resume=resume, progress=told)
+    except KeyboardInterrupt as stopped:
+        kept = f"{stopped.done:,} of {stopped.points:,}" if isinstance(stopped, Interrupted) else "all"
+        again = shlex.join(["smlab", "whatif", str(path), "--out", str(folder), "--resume"])
+        err.print(f"kept {kept} points; to go on: {again}", markup=False, soft_wrap=True)
+        raise
+    if as_json:
+        print_json(_document(study, outcome))
+    else:
+        _show(study, outcome)
+    return outcome.failed == 0
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Told | None]:
+    """A bar with rate and time left, where standard error is a terminal."""
+    if not err.is_terminal:
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, transient=True) as bars:
+        task = bars.add_task(what, total=None, rate="")
+        first: list[tuple[float, int]] = []
+
+        def told(done: int, total: int, ran: int) -> None:
+            # The rate is that of the workers once they are there.
+            if ran and not first:
+                first.append((time.monotonic(), ran))
+            since = time.monotonic() - first[0][0] if first else 0.0
+            rate = f"{(ran - first[0][1]) / since:,.0f} points/s" if since > 0 else ""
+            bars.update(task, completed=done, total=total, rate=rate)
+
+        yield told
+
+
+def _document(study: Study, outcome: Outcome) -> dict[str, Any]:
+    times = outcome.times
+    return {
+        "study": study.name,
+        "points": outcome.points,
+        "done": outcome.done,
+        "failed": outcome.failed,
+        "effects": outcome.effects.as_json() if outcome.effects is not None else None,
+        "ran": outcome.ran,
+        "cases": outcome.cases,
+        "rounds": outcome.rounds,
+        "loose": outcome.loose,
+        "failures": [
+            {"case": f.case, "replication": f.replication, "settings": f.settings, "error": f.error}
+            for f in outcome.failures
+        ],
+        "notes": list(outcome.notes),
+        "wall_s": times.wall_s,
+        "simulation_s": times.simulation_s,
+        "overhead_s_per_point": times.overhead_s_per_point(outcome.ran),
+        "out": str(outcome.folder),
+    }
+
+
+def _show(study: Study, outcome: Outcome) -> None:
+    out.print(study.title, style="bold", markup=False, soft_wrap=True)
+    times = outcome.times
+    before = outcome.points - outcome.ran
+    out.print(
+        f"{outcome.points:,} points ({outcome.cases:,} cases, the base among them), {outcome.ran:,} run now "
+        f"in "
+        f"{times.wall_s:.1f} s"
+        + (f", {before:,} not: stored before, or the same as another" if before else ""),
+        soft_wrap=True,
+    )
+    effects = outcome.effects
+    if effects is not None:
+        _show_effects(effects)
+    for note in (*outcome.notes, *(effects.notes if effects is not None else ())):
+        err.print(f"note: {note}", markup=False, soft_wrap=True)
+    if outcome.loose:
+        err.print(f"{outcome.loose:,} cases are not as tight as asked after stop.most_replications")
+    if outcome.failed:
+        err.print(f"{outcome.failed:,} points failed; the first ones:")
+        for f in outcome.failures[:5]:
+            settings = ", ".join(f"{key}={value}" for key, value in f.settings.items())
+            err.print(f"  case {f.case} ({settings}): {f.error}", markup=False, soft_wrap=True)
+    files = "points.csv, points.parquet" + (", report.html" if effects is not None else "")
+    err.print(f"wrote {outcome.folder}: {files}", markup=False, soft_wrap=True)
+
+
+def _show_effects(effects: Effects) -> None:
+    """The effects with their intervals: a column a response, a row a level of a factor, or a factor."""
+    shown = effects.responses[:MOST_COLUMNS]
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+
+    def add(response: str, heading: tuple[str, str], text: str) -> None:
+        rows.setdefault(heading, {})[response] = text
+
+    for response in shown:
+        name = response.response
+        for e in response.levels:
+            if e.against is not None:
+                heading = (e.factor, f"{_plain(e.level)} for {_plain(e.reference)}")
+                shares = name.startswith(("utilization", "error_", "stall."))
+                if shares or e.against.ratio is None:
+                    add(name, heading, _interval(e.against.difference, "+.4g"))
+                else:
+                    add(name, heading, "x " + _interval(e.against.ratio))
+        for s in response.sobol:
+            factor = " x ".join(s.factors)
+            add(name, (factor, "Sobol index"), _interval(s.index))
+            if s.total is not None:
+                add(name, (factor, "Sobol index, total"), _interval(s.total))
+        for r in response.ranks:
+            add(name, (r.factor, "rank coefficient"), _interval(r.coefficient, "+.3f"))
+    if not rows:
+        return
+    table = Table("factor", "effect", box=box.SIMPLE, pad_edge=False)
+    for response in shown:
+        table.add_column(response.response, justify="right")
+    for place, cells in list(rows.items())[:MOST_ROWS]:
+        table.add_row(*place, *(cells.get(response.response, "") for response in shown))
+    out.print(table)
+    left = [f"{len(rows) - MOST_ROWS} more effects"] if len(rows) > MOST_ROWS else []
+    left += [r.response for r in effects.responses[MOST_COLUMNS:]]
+    if left:
+        out.print("In the report as well: " + ", ".join(left), soft_wrap=True)
+
+
+def _interval(found: Interval, form: str = ".4g") -> str:
+    """The estimate and, where there is one, its interval."""
+    text = f"{found.estimate:{form}}"
+    return f"{text} ({found.low:{form}} to {found.high:{form}})" if found.low < found.high else text
+
+
+def _plain(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

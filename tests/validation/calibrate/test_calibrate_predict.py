@@ -1,0 +1,141 @@
+"""What a calibration simulates: the shortcuts of the predictor against single simulations."""
+
+import numpy as np
+import pytest
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.sim import Record, simulate
+from smlab.sim.builtin import atomics
+from smlab.sim.instructions import Unit
+from smlab.sim.patterns import Grouped
+from smlab.sim.workload import Instruction, Kernel, Loop, Program
+from smlab.validation.calibrate import predict
+from smlab.validation.calibrate.cases import Cases
+from smlab.validation.calibrate.predict import CLOSING, FRAME, LINK, Predictor
+
+GPU = load_gpu("a100-40").with_values(
+    {"atomic.queue_entries": 11, "shared.interval_cycles_per_pass": 1.5, "atomic.cas.latency_cycles": 40},
+    source="assumed: test",
+)
+VALUES = {
+    **{key: float(c.value) for key, c in GPU.constants.items() if not isinstance(c.value, str)},
+    CLOSING: 30.0,
+    FRAME: 0.0,
+    LINK: 0.0,
+}
+
+
+def case(
+    operation: str,
+    form: str,
+    warps: int = 1,
+    cas: int = 0,
+    lanes: int = 32,
+    same_word: int = 1,
+    same_bank: int = 1,
+    iterations: int = 1,
+) -> Cases:
+    where = np.array([[warps], [cas], [lanes], [same_word], [same_bank], [iterations]])
+    return Cases.build([operation], form, where, np.ones(1), 1.0)
+
+
+def predicted(cases: Cases, **changed: float) -> float:
+    return float(Predictor(GPU, cases).cycles({**VALUES, **changed})[0])
+
+
+@pytest.mark.parametrize("same_word, same_bank", [(32, 1), (1, 1), (4, 1), (1, 8), (2, 4)])  # noqa: PT006
+@pytest.mark.parametrize("warps", [1, 7, 33])
+def test_a_batch_depends_on_its_pattern_by_the_passes_alone(
+    warps: int, same_word: int, same_bank: int
+) -> None:
+    result = simulate(
+        atomics(warps=-(-warps // 2) if warps > 32 else warps, blocks=2 if warps > 32 else 1,
+        same_word=same_word,
+                same_bank=same_bank, returns=True, cas_warps=warps // 3),
+        GPU,
+    )  # fmt: skip
+    assert result.jobs is not None
+    simulated = result.jobs.completion.max() - result.jobs.issue.min()
+    warps = len(result.jobs.issue)
+    cases = case("add-result", "batch", warps, warps // 3 if warps < 34 else 11, 32, same_word, same_bank)
+    assert predicted(cases) == simulated
+
+
+@pytest.mark.parametrize("same_bank", [1, 4])
+def test_counting_merges_the_lanes_on_a_word(same_bank: int) -> None:
+    result = simulate(atomics(warps=5, op="popc-inc", same_word=4, same_bank=same_bank), GPU)
+    assert result.jobs is not None
+    served = result.jobs.end.max() - result.jobs.issue.min()
+    assert predicted(case("popc-inc", "batch", 5, 0, 32, 4, same_bank)) == served + VALUES[CLOSING]
+
+
+def shared_loads(warps: int, same_bank: int, iterations: int) -> Kernel:
+    again = ("load",) if iterations > 1 else ()
+    load = Instruction("shared-load", name="load", after=again, shared=Grouped(1, same_bank))
+    program = Program("loads", (load,) if iterations == 1 else (Loop(iterations, (load,)),))
+    return Kernel("loads", (program,), ((0,) * warps,), 1, 4096)
+
+
+@pytest.mark.parametrize("warps, same_bank", [(1, 1), (1, 8), (8, 2), (32, 32)])  # noqa: PT006
+def test_the_shared_memory_pipe_is_a_unit_of_the_same_kind(warps: int, same_bank: int) -> None:
+    result = simulate(shared_loads(warps, same_bank, 1), GPU, keep=Record.ALL)
+    assert result.jobs is not None
+    jobs = result.jobs.of_unit(Unit.SHARED)
+    simulated = jobs.completion.max() - jobs.issue.min()
+    assert predicted(case("load", "batch", warps, same_bank=same_bank)) == pytest.approx(simulated, abs=1)
+    rounds = [simulate(shared_loads(warps, same_bank, k), GPU, keep=Record.TOTALS).cycles for k in (40, 80)]
+    looped = predicted(case("load", "looped", warps, same_bank=same_bank))
+    assert looped == pytest.approx((rounds[1] - rounds[0]) / 40, rel=0.02)
+
+
+@pytest.mark.parametrize("warps, cas, same_word", [(1, 0, 1), (4, 0, 32), (8, 3, 8)])  # noqa: PT006
+def test_a_stream_keeps_the_server_busy(warps: int, cas: int, same_word: int) -> None:
+    times = [
+        simulate(
+            atomics(warps=warps, cas_warps=cas, same_word=same_word, iterations=k), GPU, keep=Record.TOTALS
+        ).cycles
+        for k in (64, 192)
+    ]
+    cases = case("add", "stream", warps, cas, 32, same_word)
+    assert predicted(cases) == pytest.approx((times[1] - times[0]) / 128, rel=0.005)
+
+
+@pytest.mark.parametrize("warps", [1, 4])
+@pytest.mark.parametrize("iterations", [16, 40])
+def test_a_burst_tells_the_queue(warps: int, iterations: int) -> None:
+    """The last operation is issued when all but a queueful of the earlier ones have been served."""
+    result = simulate(atomics(warps=warps, same_word=32, iterations=iterations), GPU)
+    assert result.jobs is not None
+    span = result.jobs.issue.max() - result.jobs.issue.min()
+    cases = case("add", "burst", warps, 0, 32, 32, 1, iterations)
+    assert predicted(cases) == pytest.approx(span, abs=3)
+    interval = VALUES["atomic.add.base_interval_cycles"] + 32 * VALUES["atomic.add.pass_interval_cycles"]
+    assert predicted(cases, **{predict.QUEUE: 12.0}) == pytest.approx(predicted(cases) - interval)
+
+
+def test_the_looped_form_has_the_link_as_a_delay() -> None:
+    """A logical instruction between an atomic and the next, simulated as one, against the delay that
+    stands for it."""
+    link = int(GPU.number("pipe.int32.latency_cycles"))
+    atomic = Instruction(
+        "atomic-add", name="atomic", after=("link",), lanes=8, shared=Grouped(8), returns=True
+    )
+    logical = Instruction("int32", name="link", after=("atomic",))
+    for warps in (1, 6, 20):
+        times = []
+        for iterations in (40, 80):
+            program = Program("chain", (Loop(iterations, (atomic, logical)),))
+            kernel = Kernel("chain", (program,), ((0,) * warps,), 1, 128)
+            times.append(simulate(kernel, GPU, keep=Record.TOTALS).cycles)
+        found = predicted(case("add-result", "looped", warps, 0, 8, 8), **{LINK: float(link)})
+        assert found == pytest.approx((times[1] - times[0]) / 40, rel=0.03)
+
+
+def test_between_whole_latencies_times_are_interpolated_while_fitting() -> None:
+    cases = Cases.join([case("add-result", "batch", 4, 1, 4, 4), case("add-result", "looped", 1, 0, 4, 4)])
+    predictor = Predictor(GPU, cases)
+    name, values = "atomic.add.latency_cycles", {**VALUES, "atomic.cas.latency_cycles": 90.0}
+    low, middle, high = (predictor.cycles({**values, name: x}, smooth=True) for x in (24.0, 24.25, 25.0))
+    assert middle[1] == pytest.approx(low[1] + (high[1] - low[1]) / 4)
+    assert (predictor.cycles({**values, name: 24.25}) == predictor.cycles({**values, name: 24.0})).all()
+    # Its result is the last here, so the addition's latency does not show.
+    assert low[0] == high[0]

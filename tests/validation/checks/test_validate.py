@@ -1,0 +1,140 @@
+"""The main job, as a user runs it."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.sim.simulate import DEFAULT_ENGINE
+from smlab.validation.checks import Plan, Results, Task, queue_model, shares
+from smlab.validation.checks import run as validating
+from smlab.validation.checks.laws import check_runs
+from smlab.validation.report import Report
+
+from smlab.cli.main import run
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("validate")
+    assert run(["validate", "--quick", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_it_writes_a_report_and_every_check_holds(output: Path) -> None:
+    metrics = json.loads((output / "metrics.json").read_text())
+    assert metrics["ok"] is True
+    checks = {c["name"]: c for c in metrics["checks"]}
+    assert {
+        "hardware-v100-add",
+        "hardware-a100-40-add",
+        "hardware-a100-40-popc-inc",
+        "calibration-reproduced",
+        "queue-model-reported",
+        "fact-s-falls-with-n",
+        "fact-s-rises-with-e",
+        "fact-linear-in-c",
+        "fact-tenfold-spread",
+        "mva-closed-form",
+        "mva-balanced",
+        "simulation-against-mva",
+        "interval-coverage",
+        "laws",
+    } <= set(checks)
+    assert all(c["ok"] for c in checks.values())
+    assert (output / "report.html").stat().st_size > 100_000
+    for figure in ("hardware", "hardware-sensitivity", "service-time", "utilization-estimates", "mva"):
+        assert (output / "figures" / f"{figure}.png").exists()
+        assert (output / "figures" / f"{figure}.svg").exists()
+        assert (output / "figures" / f"{figure}.csv").exists()
+
+
+def test_its_tables_have_the_agreed_error_columns(output: Path) -> None:
+    tables = json.loads((output / "metrics.json").read_text())["tables"]
+    agreed = {
+        "n",
+        "mape",
+        "median_ape",
+        "worst_ape",
+        "bias",
+        "spread",
+        "kendall_tau",
+        "within_5",
+        "within_10",
+        "within_25",
+    }
+    for row in (*tables["hardware-errors"], *tables["queue-length-errors"]):
+        assert agreed | {"mape_low", "mape_high", "baseline_mape"} <= set(row)
+    assert len(tables["constants"]) == len(load_gpu("v100").constants)
+
+
+def test_the_report_says_of_each_number_where_it_comes_from(output: Path) -> None:
+    page = (output / "report.html").read_text()
+    for kind in ("simulated", "modelled", "published", "calibrated", "assumed", "spec"):
+        assert kind in page
+
+
+def test_an_interrupt_keeps_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def counting(name: str, tasks: int) -> SimpleNamespace:
+        def report(page: Report, plan: Plan, results: Results) -> None:
+            page.check(f"{name}-done", results[f"{name}-0"] == 3, "counted")
+
+        made = [Task(f"{name}-{i}", len, ("abc",)) for i in range(tasks)]
+        return SimpleNamespace(__name__=name, tasks=lambda plan: made, report=report)
+
+    monkeypatch.setattr(validating, "CHECKS", (counting("short", 1), counting("long", 50)))
+
+    def stop(done: int, total: int) -> None:
+        if done >= 1:
+            raise KeyboardInterrupt
+
+    found = validating.validate(load_gpu("v100"), quick=True, processes=1, progress=stop)
+    assert found.interrupted
+    checks = {c["name"]: c for c in found.report.as_json()["checks"]}
+    assert checks["short-done"]["ok"] is True
+    assert checks["long"]["ok"] is None
+    assert "interrupted" in checks["long"]["summary"]
+    found.report.write(tmp_path)
+    assert (tmp_path / "report.html").exists()
+
+
+def test_parts_of_the_work_do_not_depend_on_the_processes() -> None:
+    gpu = load_gpu("v100")
+    first, second = (queue_model.observe(gpu, 5, 9, DEFAULT_ENGINE) for _ in range(2))
+    for a, b in zip(first, second, strict=True):
+        assert a.workload == b.workload
+        assert (a.utilization, a.n_mean) == (b.utilization, b.n_mean)
+        np.testing.assert_array_equal(a.counters.value, b.counters.value)
+    assert sum(shares(2000, 8)) == 2000
+    assert max(shares(10, 4)) - min(shares(10, 4)) <= 1
+
+
+def test_the_plan_asks_for_enough() -> None:
+    for quick in (True, False):
+        plan = Plan(load_gpu("v100"), quick, 0, 2)
+        workloads = sum(
+            task.arguments[1] for task in queue_model.tasks(plan) if task.name != "queue-baseline"
+        )
+        assert workloads >= 200
+
+
+def test_the_law_campaign_draws_what_it_is_asked_for_over_all_policies() -> None:
+    campaign = check_runs(40, 3, DEFAULT_ENGINE)
+    assert campaign.runs == 40
+    assert not campaign.broken
+    assert set(campaign.by_policy) == {"gto", "lrr", "oldest"}
+    assert campaign.atomic_jobs > 0
+
+
+def test_a_law_that_breaks_is_counted_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from smlab.sim.reference.warp import Warp
+
+    sound = Warp.charge
+    monkeypatch.setattr(
+        Warp, "charge", lambda self, now, reason: sound(self, now + (self.index == 0), reason)
+    )
+    campaign = check_runs(10, 3, "simpy")
+    assert campaign.broken["stall reasons add up to resident cycles"] > 0
+    assert campaign.told

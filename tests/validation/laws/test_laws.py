@@ -1,0 +1,155 @@
+"""The law checker: sound runs satisfy every law, and a broken engine is caught by at least one."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.sim import Instruction, Kernel, Loop, Program, Record, atomics, reference
+from smlab.sim.instructions import Reason, Unit
+from smlab.sim.lowering import lower
+from smlab.sim.machine import machine_from
+from smlab.sim.patterns import Grouped
+from smlab.sim.reference.record import Meter, Recorder
+from smlab.sim.reference.units import FifoUnit, WholeCycles
+from smlab.sim.reference.warp import Job, Warp
+from smlab.validation.laws.identities import LAWS, Run, area_by_sweep, busy_by_union, violations
+from smlab.validation.laws.strategies import runs
+
+
+@given(runs())
+def test_every_law_holds_on_drawn_runs(run: Run) -> None:
+    assert violations(run) == []
+
+
+def contended_run(keep: Record = Record.ALL) -> Run:
+    """Eight warps that keep the atomic unit busy, think, load, and meet at a barrier."""
+    body = (
+        Loop(
+            6,
+            (
+                Instruction("shared-load", name="x"),
+                Instruction("fp32", name="y", after=("x",)),
+                Instruction("atomic-add", name="a", after=("y",), lanes=8, shared=Grouped(8)),
+            ),
+        ),
+        Instruction("barrier"),
+        Loop(4, (Instruction("atomic-cas", shared=Grouped(32), returns=False),)),
+    )
+    kernel = Kernel("contended", (Program("p", body),), ((0,) * 8,), 2, shared_bytes_per_block=4096)
+    machine = machine_from(load_gpu("v100"))
+    return Run(reference.run(lower(kernel, machine), keep), kernel, machine)
+
+
+def test_a_sound_run_has_no_violations() -> None:
+    assert violations(contended_run()) == []
+
+
+def test_laws_ask_for_a_full_recording() -> None:
+    with pytest.raises(SmlabError, match="recorded everything"):
+        violations(contended_run(Record.ATOMICS))
+
+
+def break_meter_losing_a_completion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The 20th departure is not counted."""
+    sound, seen = Meter.change, [0]
+
+    def change(self: Meter, now: int, by: int) -> None:
+        seen[0] += by < 0
+        sound(self, now, 0 if by == -1 and seen[0] == 20 else by)
+
+    monkeypatch.setattr(Meter, "change", change)
+
+
+def break_trace_losing_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One completed job is not written to the trace."""
+    sound, seen = Recorder.job, [0]
+
+    def job(self: Recorder, job: Job, sm: int) -> None:
+        seen[0] += job.operation.cls.unit is Unit.ATOMIC
+        if seen[0] != 20 or job.operation.cls.unit is not Unit.ATOMIC:
+            sound(self, job, sm)
+
+    monkeypatch.setattr(Recorder, "job", job)
+
+
+def break_warp_counting_a_cycle_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One cycle of one warp is booked to its reason twice."""
+    sound, seen = Warp.charge, [0]
+
+    def charge(self: Warp, now: int, reason: Reason) -> None:
+        seen[0] += 1
+        if seen[0] == 30:
+            self.stall_cycles[self.reason] += 1
+        sound(self, now, reason)
+
+    monkeypatch.setattr(Warp, "charge", charge)
+
+
+def break_meter_counting_a_busy_cycle_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Busy time gains a cycle each hundred changes."""
+    sound, seen = Meter.change, [0]
+
+    def change(self: Meter, now: int, by: int) -> None:
+        seen[0] += 1
+        self.busy += seen[0] % 100 == 0
+        sound(self, now, by)
+
+    monkeypatch.setattr(Meter, "change", change)
+
+
+def break_job_with_negative_residence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One job is said to have completed before it was issued."""
+    sound, seen = FifoUnit.complete_after, [0]
+
+    def complete_after(self: FifoUnit, job: Job, cycles: int) -> None:
+        seen[0] += 1
+        if seen[0] == 20:
+            job.issue = job.end + cycles + 5
+        sound(self, job, cycles)
+
+    monkeypatch.setattr(FifoUnit, "complete_after", complete_after)
+
+
+def break_server_dropping_remainders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fractions of a cycle are thrown away instead of carried."""
+    monkeypatch.setattr(WholeCycles, "take", lambda self, ticks: ticks >> 20)
+
+
+def break_queue_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Schedulers issue into a full queue."""
+    monkeypatch.setattr(FifoUnit, "has_room", lambda self: True)
+
+
+FAULTS: dict[Callable[[pytest.MonkeyPatch], None], set[str]] = {
+    break_meter_losing_a_completion: {"flow balance", "Little's law by area"},
+    break_trace_losing_a_job: {"flow balance", "forced flow"},
+    break_warp_counting_a_cycle_twice: {"stall reasons add up to resident cycles"},
+    break_meter_counting_a_busy_cycle_twice: {"utilization law U = X S"},
+    break_job_with_negative_residence: {"moments in order"},
+    break_server_dropping_remainders: {"work done"},
+    break_queue_without_bound: {"bounded queues"},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.__name__)
+def test_a_broken_engine_is_caught(
+    fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault(monkeypatch)
+    caught = {v.law for v in violations(contended_run())}
+    assert FAULTS[fault] <= caught
+
+
+def test_the_faults_name_laws_that_exist() -> None:
+    assert set().union(*FAULTS.values()) <= set(LAWS)
+
+
+def test_busy_time_and_area_by_hand() -> None:
+    jobs = reference.run(
+        lower(atomics(warps=4, same_word=1), machine_from(load_gpu("v100"))), Record.ALL
+    ).jobs
+    assert jobs is not None
+    assert busy_by_union(jobs) == int(jobs.completion.max() - jobs.issue.min())
+    assert area_by_sweep(jobs.issue, jobs.completion) == int((jobs.completion - jobs.issue).sum())

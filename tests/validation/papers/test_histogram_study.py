@@ -1,0 +1,275 @@
+"""Running the case study: truth and estimates of a point, results kept and gone on with, what is judged."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.hw_bench.profiles import atomic_quantities, read_profile
+from smlab.sim import Record, simulate
+from smlab.sim.counters import counter_table
+from smlab.sim.histogram import histogram_of_image
+from smlab.validation.checks import Plan, case
+from smlab.validation.papers.histogram import study
+from smlab.validation.papers.histogram.errors import errors, parts
+from smlab.validation.papers.histogram.fact import Judge
+from smlab.validation.papers.histogram.facts import MUST_HOLD, facts, shape
+from smlab.validation.papers.histogram.files import document, figures, write_case
+from smlab.validation.papers.histogram.grid import SIZES, THREADS, Spec, grid
+from smlab.validation.papers.histogram.images import PAPERS, image
+from smlab.validation.papers.histogram.point import CasePoint, add_tables, observe, run_point, with_speedups
+from smlab.validation.papers.histogram.readings import on_random_bytes
+from smlab.validation.papers.histogram.study import POINTS, run_study
+from smlab.validation.report import Report
+
+from smlab.commands.utilization.rows import Tables, estimate_rows
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Gpu:
+    return load_gpu("a6000").with_values({"gpu.sms": 2}, source="test")
+
+
+def specs(pixels: tuple[int, ...] = (64, 900)) -> list[Spec]:
+    return [
+        Spec(op, name, size, threads, variant)
+        for op in ("add", "popc-inc")
+        for name in ("solid", "uniform")
+        for size in pixels
+        for threads in (32, 256)
+        for variant in ("original", "reordered")
+    ]
+
+
+@pytest.fixture(scope="module")
+def points(gpu: Gpu) -> list[CasePoint]:
+    return run_study(gpu, specs())
+
+
+def test_the_papers_grid_is_whole() -> None:
+    assert SIZES[0] == 32
+    assert SIZES[-1] == 4 * 2**20
+    for name, ops in (("titan-v", 1), ("a6000", 2)):
+        papers = [s for s in grid(load_gpu(name)) if s.image in PAPERS]
+        assert len(papers) == len(set(papers)) == len(SIZES) * len(THREADS) * 2 * 2 * ops
+
+
+def test_a_point_tells_the_truth_and_estimates_as_the_utilization_command_does(
+    gpu: Gpu, tmp_path: Path
+) -> None:
+    spec = Spec("add", "uniform", 900, 64, "original")
+    kernel = histogram_of_image(gpu, image("uniform", 900), threads=64)
+    result = simulate(kernel, gpu, keep=Record.ATOMICS)
+    point = observe(gpu, spec, result, add_tables(gpu))
+    busy = [s.atomic_busy_cycles for s in result.sms]
+    assert point.utilization == sum(busy) / (2 * result.cycles)
+    assert point.e_mean == result.jobs.passes.mean()
+    assert point.lanes_mean == result.jobs.lanes.mean()
+    counter_table(result).write_csv(tmp_path / "c.csv")
+    quantities = atomic_quantities(read_profile(tmp_path / "c.csv", gpu=gpu), gpu)
+    rows = estimate_rows(quantities, Tables(add_tables(gpu).looped, add_tables(gpu).batch), gpu)
+    time_of_all = 2 * result.cycles
+    closed = sum(r.utilization * r.elapsed_cycles for r in rows) / time_of_all
+    published = sum(r.utilization_occupancy * r.elapsed_cycles for r in rows) / time_of_all
+    assert point.utilization_closed == pytest.approx(closed, rel=1e-12)
+    assert point.utilization_occupancy == pytest.approx(published, rel=1e-12)
+
+
+def test_tables_without_compare_and_swap_are_a_slice_of_the_full_ones(gpu: Gpu) -> None:
+    from smlab.sim.table import service_table
+
+    few = service_table(gpu, form="looped", jobs=[1, 7], lanes=[1, 32])
+    own = add_tables(gpu).looped
+    assert np.array_equal(few.sel(c=0).values, own.data.sel(n=[1, 7], e=[1, 32], c=0).values)
+
+
+def test_e_is_counted_as_passes_and_as_lanes(points: list[CasePoint]) -> None:
+    of = {p.spec: p for p in points}
+    assert of[Spec("add", "solid", 64, 32, "original")].e_mean == 32
+    assert of[Spec("popc-inc", "solid", 64, 32, "original")].e_mean == 1
+    assert of[Spec("popc-inc", "solid", 64, 32, "reordered")].e_mean == 4  # four words on one bank
+    assert of[Spec("add", "solid", 64, 32, "original")].lanes_mean == 32
+    uneven = of[Spec("add", "uniform", 900, 32, "original")]
+    assert 900 / 32 < uneven.jobs / 4 < 900 / 32 + 1
+    assert uneven.lanes_mean == 4 * 900 / uneven.jobs
+
+
+def test_speedups_compare_with_the_original_of_the_same_launch(points: list[CasePoint]) -> None:
+    of = {p.spec: p for p in points}
+    for p in points:
+        original = of[dataclasses.replace(p.spec, variant="original")]
+        assert p.speedup == original.cycles / p.cycles
+    alone = [dataclasses.replace(p, speedup=float("nan")) for p in points if p.variant == "reordered"]
+    assert all(np.isnan(p.speedup) for p in with_speedups(alone))
+
+
+def test_an_interrupted_run_goes_on_to_the_same_results(
+    gpu: Gpu, points: list[CasePoint], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run_study(gpu, specs(), folder=tmp_path)
+    assert whole == points
+    lines = (tmp_path / POINTS).read_bytes().splitlines(keepends=True)
+    (tmp_path / POINTS).write_bytes(b"".join(lines[:6]) + lines[6][: len(lines[6]) // 2])
+    asked: list[Spec] = []
+
+    def counted(gpu: Gpu, spec: Spec, seed: int) -> CasePoint:
+        asked.append(spec)
+        return run_point(gpu, spec, seed)
+
+    monkeypatch.setattr(study, "run_point", counted)
+    assert run_study(gpu, specs(), folder=tmp_path, resume=True) == points
+    assert len(asked) == len(points) - 5  # a head and five points were whole
+    assert run_study(gpu, specs(), folder=tmp_path, resume=True) == points
+    assert len(asked) == len(points) - 5
+
+
+def test_results_of_something_else_are_not_gone_on_with(gpu: Gpu, tmp_path: Path) -> None:
+    few = specs((64,))[:2]
+    run_study(gpu, few, folder=tmp_path)
+    other = gpu.with_values({"atomic.add.latency_cycles": 25}, source="test")
+    with pytest.raises(SmlabError, match="another GPU description"):
+        run_study(other, few, folder=tmp_path, resume=True)
+    with pytest.raises(SmlabError, match="seed"):
+        run_study(gpu, few, folder=tmp_path, resume=True, seed=1)
+    (tmp_path / POINTS).write_text("{}\n[1]\n")
+    with pytest.raises(SmlabError, match="not points of this study"):
+        run_study(gpu, few, folder=tmp_path, resume=True)
+
+
+RUNNER = """
+import sys
+from pathlib import Path
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.validation.papers.histogram.grid import Spec
+from smlab.validation.papers.histogram.study import run_study
+gpu = load_gpu("titan-v").with_values({"gpu.sms": 2}, source="test")
+specs = [Spec("add", "uniform", 32 * (k + 1), 32, "original") for k in range(80)]
+run_study(gpu, specs, folder=Path(sys.argv[1]), resume="--resume" in sys.argv)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)])
+def test_a_killed_run_loses_nothing_that_was_done(
+    how: signal.Signals, tmp_path: Path, repository: Path
+) -> None:
+    command = [sys.executable, "-c", RUNNER, str(tmp_path / "killed")]
+    environment = {**os.environ, "PYTHONPATH": str(repository)}
+    process = subprocess.Popen(command, cwd=repository, env=environment, stderr=subprocess.DEVNULL)
+    file = tmp_path / "killed" / POINTS
+    deadline = time.monotonic() + 120
+    while not (file.exists() and file.read_bytes().count(b"\n") > 5):
+        assert process.poll() is None or file.exists()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(how)
+    process.wait()
+    before = file.read_bytes()
+    assert 5 < before.count(b"\n") <= 81
+    subprocess.run([*command, "--resume"], cwd=repository, env=environment, check=True)
+    after = file.read_bytes()
+    assert after.startswith(before[: before.rfind(b"\n") + 1])
+    assert after.count(b"\n") == 81
+    rows = [json.loads(line) for line in after.splitlines()[1:]]
+    assert len({row["pixels"] for row in rows}) == 80
+
+
+def test_facts_of_points(points: list[CasePoint]) -> None:
+    found = facts({"a6000": points})
+    assert found["a6000.exact-within-100"].verdict == "holds"
+    assert found["a6000.same-jobs"].verdict == "holds"
+    assert found["e-solid"].verdict == "holds"
+    assert found["e-random-lanes"].verdict == "does not hold"
+    assert "a6000.reorder-gain-solid-coloured" not in found  # no such points
+    everything = {name.split(".", 1)[-1] for name in facts({"a6000": points})}
+    assert set(MUST_HOLD) <= everything
+    assert facts({}).keys() == {name for name in found if "." not in name}
+
+
+def test_facts_turn_with_the_points(points: list[CasePoint]) -> None:
+    full = [dataclasses.replace(p, utilization=0.99 if p.image == "solid" else 0.5) for p in points]
+    assert facts({"g": full})["g.solid-saturates"].verdict == "holds"
+    assert facts({"g": full})["g.random-does-not-saturate"].verdict == "holds"
+    assert shape(facts({"g": full}))["g.solid-saturates"]
+    half = [dataclasses.replace(p, utilization=0.5) if p.variant == "reordered" else p for p in full]
+    assert facts({"g": half})["g.solid-saturates"].verdict == "holds in part"
+    assert facts({"g": half})["g.solid-saturates"].share == 0.5
+    assert not shape(facts({"g": half}))["g.solid-saturates"]
+    over = [dataclasses.replace(p, utilization_occupancy=1.2) for p in full]
+    assert facts({"g": over})["g.occupancy-over-100"].verdict == "holds"
+    under = [dataclasses.replace(p, utilization_occupancy=0.9) for p in full]
+    assert facts({"g": under})["g.occupancy-over-100"].verdict == "does not hold"
+    slower = [dataclasses.replace(p, speedup=0.9) for p in full]
+    assert facts({"g": slower})["g.reorder-slows-random"].verdict == "holds"
+    assert facts({"g": slower})["g.reorder-slows-popc"].verdict == "holds"
+
+
+def test_judging_is_by_the_share_of_points_in_the_range() -> None:
+    judge = Judge("x.")
+    for values, verdict in (([1, 2], "holds"), ([1, 9], "holds in part"), ([8, 9], "does not hold")):
+        judge.say("f", "c", "s", values, "u", 1, 2)
+        assert judge.found["x.f"].verdict == verdict
+    judge.say("g", "c", "s", [], "u", 1, 2)
+    assert "x.g" not in judge.found
+    judge.say("h", "c", "s", [float("nan")], "u", 1)
+    assert judge.found["x.h"].verdict == "does not hold"
+
+
+def test_the_readings_of_e_are_what_bytes_in_banks_give() -> None:
+    found = on_random_bytes()
+    assert found["lanes"] == 32
+    assert found["passes"] == pytest.approx(3.53, abs=0.03)
+    assert found["conflicts"] == found["passes"] - 1
+    assert 1 < found["one-word"] < found["words"] <= found["greater"] < found["passes"]
+
+
+def test_files_hold_what_was_run(gpu: Gpu, points: list[CasePoint], tmp_path: Path) -> None:
+    found = facts({gpu.name: points})
+    whole = document(gpu.name, points, found, {"seed": 0})
+    drawn = figures(points)
+    assert {d.name for d in drawn} == {"utilization-a6000-add", "utilization-a6000-popc-inc", "speedup-a6000"}
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        write_case(folder, whole, points, [d for d in figures(points) if "add" not in d.name])
+    names = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert [(tmp_path / "a" / n).read_bytes() for n in names] == [
+        (tmp_path / "b" / n).read_bytes() for n in names
+    ]
+    lines = (tmp_path / "a" / "points.csv").read_text().splitlines()
+    assert len(lines) == 1 + len(points)
+    read = json.loads((tmp_path / "a" / "case.json").read_text())
+    keys = (
+        "pixels threads image variant op cycles utilization utilization_occupancy utilization_closed "
+        "e_mean speedup"
+    )
+    assert set(keys.split()) <= read["points"][0].keys()
+    assert {"utilization-a6000-popc-inc.png", "speedup-a6000.svg", "speedup-a6000.csv"} <= set(names)
+
+
+def test_errors_are_those_of_the_points(points: list[CasePoint]) -> None:
+    exact = [dataclasses.replace(p, utilization_closed=p.utilization) for p in points]
+    assert errors(exact)["closed network"].mean_points == 0
+    assert sum(len(own) for name, own in parts(points).items() if name.startswith("exact")) == len(points)
+
+
+def test_the_section_of_the_report(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        case, "specs_of", lambda quick: {"titan-v": specs((900,))[:8], "a6000": specs((900,))}
+    )
+    monkeypatch.setattr(
+        case, "load_gpu", lambda name: load_gpu(name).with_values({"gpu.sms": 2}, source="test")
+    )
+    plan = Plan(gpu=gpu, quick=True, seed=0, processes=1)
+    results = {task.name: task.function(*task.arguments) for task in case.tasks(plan)}
+    page = Report("t")
+    case.report(page, plan, results)
+    assert [check.name for check in page.checks] == ["case-shape"]
+    assert page.checks[0].ok is False  # nothing saturates with 900 pixels
+    assert {"case-errors", "case-facts"} <= page.tables().keys()
+    assert "case-speedup-titan-v" in page.drawings()

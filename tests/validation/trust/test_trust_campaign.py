@@ -1,0 +1,226 @@
+"""The campaign: kernels are drawn as promised, counters and truth agree with the readers, and intervals
+cover."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.random import SeedSequence
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.profiles import atomic_quantities, read_profile
+from smlab.models import ServiceTable
+from smlab.models.trust import CLOSED, OCCUPANCY, TrustMap, estimate_all, shipped_map
+from smlab.sim.compiled import run
+from smlab.sim.counters import counter_table
+from smlab.sim.lowering import lower
+from smlab.sim.machine import machine_from
+from smlab.sim.reference import Record
+from smlab.validation.checks import Plan
+from smlab.validation.checks import trust as check
+from smlab.validation.report import Report
+from smlab.validation.service_tables import Tables, tables_of
+from smlab.validation.trust import FAMILIES, FIT, HELD_OUT, CampaignTable, run_campaign
+from smlab.validation.trust import __main__ as command
+from smlab.validation.trust.closed import INDEPENDENT, run_closed_systems
+from smlab.validation.trust.fit import EDGES, estimate_campaign, fit, holds, truth
+from smlab.validation.trust.judge import ALL, MIDDLE, as_text, by_family, judge, verdict_rows
+from smlab.validation.trust.simulate import draw_kernel, fair_share, observe
+from smlab.validation.trust.twins import KINDS, draw_twins, least_error_points
+
+GPU = load_gpu("v100")
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    return tables_of(GPU, folder=tmp_path_factory.mktemp("tables"))
+
+
+@pytest.fixture(scope="module")
+def drawn() -> CampaignTable:
+    return run_campaign(GPU, list(FAMILIES), 5, seed=3)
+
+
+def test_no_family_both_fits_and_judges() -> None:
+    assert not set(FIT) & set(HELD_OUT)
+    assert set(FIT) | set(HELD_OUT) == set(FAMILIES)
+    assert not set(FIT.values()) & set(HELD_OUT.values())
+
+
+def test_equal_seeds_give_equal_kernels_whatever_else_is_drawn(drawn: CampaignTable) -> None:
+    again = run_campaign(GPU, ["graph"], 5, seed=3)
+    same = drawn.take(drawn.family == "graph")
+    for name in CampaignTable.__dataclass_fields__:
+        np.testing.assert_array_equal(getattr(again, name), getattr(same, name))
+    other = run_campaign(GPU, ["graph"], 5, seed=4)
+    assert (other.elapsed_cycles != same.elapsed_cycles).all()
+
+
+def test_a_campaign_is_broad_and_its_truth_possible(drawn: CampaignTable, tables: Tables) -> None:
+    assert int(drawn.whole.sum()) == 5 * len(FAMILIES)
+    assert drawn.warps.min() < 4
+    assert drawn.warps.max() > 40
+    assert ((drawn.utilization >= 0) & (drawn.utilization <= 1)).all()
+    assert (drawn.cas_jobs <= drawn.jobs).all()
+    assert (drawn.gain[drawn.whole] > 0.9).all()
+    judged = judge(drawn, tables, shipped_map())
+    features, exact = judged.estimates.features, truth(judged.table)
+    # Jobs of one kernel differ in their passes, and the table knows only their mean.
+    assert (exact >= features.floor - 0.03).all()
+    assert (exact <= features.ceiling + 0.03).all()
+    assert max(judged.utilization[CLOSED]) <= 1
+
+
+@pytest.mark.parametrize("family", ["producers", "uneven-tail"])
+def test_rows_are_what_the_readers_make_of_the_simulators_counters(family: str, tmp_path: Path) -> None:
+    kernel, seed = draw_kernel(machine_from(GPU), family, SeedSequence(11))
+    result = run(lower(kernel, machine_from(fair_share(GPU, kernel.sms)), seed), Record.TOTALS)
+    rows = [r for r in observe(result) if len(result.sms) == 1 or r["sm"] >= 0]
+    path = tmp_path / "counters.csv"
+    counter_table(result).write_csv(path)
+    quantities = atomic_quantities(read_profile(path), GPU)
+    assert len(quantities) == len(rows)
+    for name, theirs in (
+        ("jobs", "jobs"),
+        ("cas_jobs", "cas_jobs"),
+        ("active_cycles", "active_cycles"),
+        ("warps", "mean_active_warps"),
+        ("peak_warps", "peak_warps"),
+    ):
+        expected = [row[name] for row in rows]
+        np.testing.assert_allclose(getattr(quantities, theirs), expected, rtol=1e-12)
+
+
+def test_tables_are_kept_by_description_and_bad_files_replaced(
+    tmp_path: Path, tables: Tables, monkeypatch
+) -> None:
+    calls = []
+
+    def simulated(gpu, progress=None):
+        calls.append(gpu.name)
+        return tables
+
+    monkeypatch.setattr("smlab.validation.service_tables.simulate_tables", simulated)
+    for _ in range(2):
+        kept = tables_of(GPU, folder=tmp_path)
+    assert calls == ["v100"]
+    np.testing.assert_array_equal(kept.looped.data.values, tables.looped.data.values)
+    tables_of(GPU.with_values({"atomic.add.latency_cycles": 30}, source="test"), folder=tmp_path)
+    assert len(calls) == 2
+    next(tmp_path.glob("*-looped.nc")).write_bytes(b"half a file")
+    tables_of(GPU, folder=tmp_path)
+    tables_of(GPU.with_values({"atomic.add.latency_cycles": 30}, source="test"), folder=tmp_path)
+    assert len(calls) == 3
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    assert tables_of(GPU, folder=blocked / "x") is tables
+
+
+def synthetic(count: int, seed: int, looped: ServiceTable, batch: ServiceTable):
+    """Kernels whose truth lies anywhere between floor and ceiling, independently of everything else."""
+    rng = np.random.default_rng(seed)
+    warps = np.exp(rng.uniform(0, np.log(64), count))
+    found = estimate_all(
+        np.exp(rng.uniform(5, 7.5, count)), 1e5, warps, rng.uniform(1, 32, count), 0.0, looped, batch
+    )
+    f = found.features
+    return found, f.floor + rng.beta(2, 2, count) * (f.ceiling - f.floor)
+
+
+def test_intervals_of_exchangeable_kernels_cover_what_they_claim(tables: Tables) -> None:
+    """Split-conformal intervals: coverage of fresh kernels within three standard errors of both samples."""
+    found, exact = synthetic(3000, 1, tables.looped, tables.batch)
+    families = np.array(["even", "odd"] * 1500, dtype=object)
+    trust = fit(families, found, exact, {"made_by": "a test"}, EDGES)
+    fresh, fresh_exact = synthetic(3000, 2, tables.looped, tables.batch)
+    for estimator in (CLOSED, OCCUPANCY):
+        for level in (0.5, 0.9):
+            covered = holds(trust, fresh, fresh_exact, level, estimator).mean()
+            assert covered == pytest.approx(level, abs=3 * np.sqrt(2 * level * (1 - level) / 3000) + 0.01)
+        for percent in trust.estimators[estimator].left_out.values():
+            assert percent == pytest.approx(90, abs=3)
+
+
+def test_judging_gives_a_row_a_family_and_counts_everything(drawn: CampaignTable, tables: Tables) -> None:
+    judged = judge(drawn, tables, shipped_map())
+    rows = by_family(judged)
+    assert [row.family for row in rows] == [*FAMILIES, ALL]
+    everything = rows[-1]
+    assert everything.errors[CLOSED].n == int(judged.table.whole.sum())
+    assert everything.errors[CLOSED].above_100 == 0
+    assert set(everything.errors) == {*shipped_map().estimators, MIDDLE}
+    assert sum(row.kernels for row in verdict_rows(judged)) == everything.errors[CLOSED].n
+    text = as_text(judged)
+    assert all(family in text for family in FAMILIES)
+
+
+def test_shipped_intervals_cover_families_they_were_not_fitted_to(tables: Tables) -> None:
+    held_out = run_campaign(GPU, list(HELD_OUT), 6, seed=77)
+    everything = by_family(judge(held_out, tables, shipped_map()))[-1]
+    assert (
+        75 <= everything.covered_percent[CLOSED] <= 99
+    )  # 84 kernels: a smoke test; `smlab validate` counts 2,240
+    assert everything.errors[OCCUPANCY].above_100 > 0
+
+
+def test_the_check_fills_the_report(tables: Tables, monkeypatch) -> None:
+    monkeypatch.setattr(check, "QUICK_COUNT", 2)
+    monkeypatch.setattr(check, "QUICK_CLOSED", 20)
+    monkeypatch.setattr(check, "QUICK_TWINS", 2)
+    monkeypatch.setattr(check, "tables", lambda gpu: tables)
+    plan = Plan(gpu=GPU, quick=True, seed=0, processes=1)
+    results = {task.name: task.function(*task.arguments) for task in check.tasks(plan)}
+    page = Report("test")
+    check.report(page, plan, results)
+    document = page.as_json()
+    assert {c["name"] for c in document["checks"]} == {
+        "campaign-never-above-100",
+        "campaign-coverage",
+        "campaign-independent-warps",
+    }
+    assert [row["family"] for row in document["tables"]["campaign-families"]] == [*HELD_OUT, ALL]
+    assert set(page.drawings()) == {"campaign-estimates", "campaign-errors-by-family"}
+
+
+def test_the_command_makes_a_map(tables: Tables, monkeypatch, tmp_path: Path, capsys) -> None:
+    monkeypatch.setattr(command, "GPUS", ("v100",))
+    monkeypatch.setattr(command, "tables_of", lambda gpu: tables)
+    path = tmp_path / "map.json"
+    assert command.main(["--out", str(path), "--count", "2", "--jobs", "1"]) == 0
+    made = TrustMap.read(path)
+    assert made.about["kernels"] == 2 * len(FIT)
+    assert "22 kernels" in capsys.readouterr().err
+
+
+def test_twins_have_equal_counters_and_unequal_truth() -> None:
+    twins = draw_twins(GPU, 6, seed=1)
+    shape = (-1, len(KINDS))
+    for column, tolerance in (
+        ("jobs", 0),
+        ("elapsed_cycles", 0.02),
+        ("peak_warps", 0),
+        ("warps", 0.02),
+        ("wavefronts", 0),
+    ):
+        values = getattr(twins.table, column).reshape(shape)
+        np.testing.assert_allclose(values, np.repeat(values[:, :1], len(KINDS), axis=1), rtol=tolerance)
+    assert len(twins.truth()) + twins.left_out == 6
+    # Atomics that come one by one keep the unit busy for longer than those that come together, always.
+    assert (twins.truth()[:, 0] > twins.truth()[:, 1:].max(axis=1)).all()
+    assert (least_error_points(twins.truth()) > 0.7).all()
+
+
+def test_the_least_error_is_that_of_the_median() -> None:
+    truth = np.array([[0.2, 0.5, 0.9], [0.3, 0.3, 0.3]])
+    answers = np.linspace(0, 1, 1001)
+    for row, least in zip(truth, least_error_points(truth), strict=True):
+        errors = 100 * np.abs(row[:, None] - answers).mean(axis=0)
+        assert least == pytest.approx(errors.min(), abs=0.1)
+
+
+def test_the_closed_network_holds_where_warps_are_independent(tables: Tables) -> None:
+    found = run_closed_systems(GPU, INDEPENDENT, 60, seed=9)
+    off = 100 * np.abs(estimate_campaign(found, tables).utilization[CLOSED] - truth(found))
+    assert off.mean() < 1.2  # `smlab validate` asks 0.7 of 2,000
+    without = estimate_campaign(replace(found, peak_warps=found.warps), tables).utilization[CLOSED]
+    assert off.mean() < 100 * np.abs(without - truth(found)).mean()  # knowing that warps run out helps

@@ -1,0 +1,127 @@
+"""``smlab validate``: run every cross-check, side by side where they allow it, and make the report."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from multiprocessing import get_context
+from types import ModuleType
+from typing import Any
+
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.validation.checks import (
+    Plan,
+    Task,
+    case,
+    claims,
+    constants,
+    engines,
+    hardware,
+    laws,
+    paper_facts,
+    queue_model,
+    roofline,
+    theory,
+    whatif,
+)
+from smlab.validation.checks import trust as campaign
+from smlab.validation.report import Report
+
+CHECKS: tuple[ModuleType, ...] = (
+    hardware,
+    queue_model,
+    campaign,
+    case,
+    roofline,
+    whatif,
+    paper_facts,
+    theory,
+    claims,
+    laws,
+    engines,
+    constants,
+)
+"""In the order of the report."""
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A validation: its report (not yet written) and how long the work took; ``interrupted`` if some
+    checks were not done."""
+
+    report: Report
+    wall_s: float
+    interrupted: bool = False
+
+
+def validate(
+    gpu: Gpu,
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    processes: int | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Run all cross-checks for ``gpu``; equal arguments give equal results, on any number of processes.
+
+    Ctrl-C ends the work; the checks whose work was done by then are in the report, and the others are listed
+    as not done.
+    """
+    began = time.perf_counter()
+    plan = Plan(gpu=gpu, quick=quick, seed=seed, processes=processes or os.cpu_count() or 1)
+    work = [(check, check.tasks(plan)) for check in CHECKS]
+    results: dict[str, Any] = {}
+    interrupted = False
+    try:
+        _run([task for _, tasks in work for task in tasks], results, plan.processes, progress)
+    except KeyboardInterrupt:
+        interrupted = True
+    page = Report(
+        "smlab: how far the models can be trusted",
+        f"Cross-checks on {gpu.title} ({gpu.name})" + (", quick profile" if quick else ""),
+        {"smlab": _version(), "GPU": gpu.name, "seed": seed, "profile": "quick" if quick else "full"},
+    )
+    for check, tasks in work:
+        needed = {*(task.name for task in tasks), *getattr(check, "BORROWED", ())}
+        if needed <= results.keys():
+            check.report(page, plan, results)
+        else:
+            name = check.__name__.rpartition(".")[2].replace("_", "-")
+            page.check(name, None, "not done: interrupted before its work was complete", None)
+    return Outcome(page, time.perf_counter() - began, interrupted)
+
+
+def _run(tasks: list[Task], found: dict[str, Any], processes: int, progress: Progress | None) -> None:
+    """Fill ``found`` with the results by task name. An error in a task ends the run with that error."""
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_leave_interrupts_to_the_parent)
+    try:
+        pending = {pool.submit(task.function, *task.arguments): task.name for task in tasks}
+        for done, future in enumerate(as_completed(pending), start=1):
+            found[pending[future]] = future.result()
+            if progress is not None:
+                progress(done, len(tasks))
+    except BaseException:
+        for process in list((pool._processes or {}).values()):
+            process.terminate()  # a task may have minutes to go; nobody wants its result any more
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    """A terminal's Ctrl-C reaches every process; the parent ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _version() -> str:
+    try:
+        return version("smlab")
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,1 +1,0 @@
-"""The quantities of the ledger, a module for each subject. Import through `validation.claims.registry.quantities`."""

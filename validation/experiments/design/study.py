@@ -1,0 +1,280 @@
+"""The study file: a question to the simulator, written in TOML, checked whole before anything runs.
+
+::
+
+    title = "What do latency and interval of the atomic unit cost?"
+    question = "..."                        # optional, for the report
+    responses = ["cycles", "utilization", "speedup"]
+    level = 0.95                            # of all intervals
+
+    [base]
+    gpu = "v100"                            # a name, or a description's path from this file
+    workload = "atomics"                    # built-in, or a workload file's path from this file
+    set.warps = 16                          # settings for all points, by key
+    set.gpu.atomic.queue_entries = 8
+
+    [factors]
+    warps = [4, 8, 16]                      # a key and its values
+    gpu.sm.scheduler_policy = ["gto", "lrr"]
+    gpu.atomic.add.latency_cycles = { range = [10, 100], levels = 4 }
+
+    [factors.interval]                      # a name of your own, and the keys that it scales
+    scale = ["gpu.atomic.add.base_interval_cycles", "gpu.atomic.add.pass_interval_cycles"]
+    values = [0.5, 1, 2]
+
+    [design]
+    kind = "grid"                           # grid, one-at-a-time, sobol or random
+    replications = 4
+    seed = 1
+
+*Keys.* ``gpu.KEY`` is a constant of the GPU (`smlab gpus NAME` lists them), ``gpu`` the GPU itself. Any other
+key is the workload's: an argument of a built-in one (``warps``), or the place of a value in a workload file,
+with numbers for lists (``kernel.blocks``, ``program.0.body.0.loop``). ``model = "ishigami"`` in place of
+``gpu`` and ``workload`` makes a study of a closed form; `smlab.validation.experiments.systems.formulas` has
+them. Keys may be quoted (``"gpu.sm.schedulers"``) or not.
+
+*Factors.* A factor sets the key that it is named after; ``keys = [...]`` sets several keys to one value;
+``scale = [...]`` multiplies what they are in the base. It goes over one of
+
+- ``[...]`` or ``values = [...]``: equally likely where it is drawn;
+- ``of = ["v100", "a100-40"]``: the values of the key on those GPUs;
+- ``range = [low, high]``, ``log_range = [low, high]``: uniform, or uniform in the logarithm; with ``levels =
+  5`` in a grid;
+- ``distribution``, one of ``"uniform"`` and ``"log-uniform"`` (``low``, ``high``), ``"triangular"`` (``low``,
+  ``mode``, ``high``), ``"normal"`` (``mean``, ``sd``) and ``"lognormal"`` (``median``, and ``spread``, its
+  geometric standard deviation). The last two may be cut off at ``low`` and ``high``.
+
+``base = VALUE`` gives it another value in the base than the GPU or the workload has.
+
+*Designs.* ``grid``: all combinations of levels. ``one-at-a-time``: each level of each factor, the others as
+in the base. ``sobol``: Saltelli's sample of ``samples`` (a power of two) times (factors + 2), or times (2
+factors + 2) with ``second_order = true``. ``random``: ``samples`` independent points. The base is case 0 of
+every design, run once and shared.
+
+*Replications.* Replication r has the same seed in all cases, so that differences from the base are paired;
+``common_random_numbers = false`` makes them independent. Where nothing is random, one replication is run.
+
+*Stopping.* With a table ``[stop]``, cases are replicated until their interval is as tight as asked::
+
+    [stop]
+    response = "cycles"
+    of = "ratio"                            # to the base (paired), or "difference", or the "mean" itself
+    half_width = 0.01                       # or relative_half_width = 0.01, of the estimate
+    most_replications = 100
+
+*Responses* of the simulator: ``cycles``, ``seconds`` (cycles over ``gpu.clock.sm_hz``), ``speedup`` (the
+base's seconds over them), ``warp_instructions``, ``instructions_per_cycle`` (an SM), ``resident_warps`` (mean
+over active cycles); of the atomic unit ``jobs``, ``utilization``, ``n_mean``, ``e_mean``, ``c_mean``,
+``service_cycles`` (see `smlab.sim.result.AtomicSummary`); ``utilization_occupancy`` and
+``utilization_closed``, the estimates from what a profiler counts, ``error_occupancy_points`` and
+``error_closed_points``, estimate less truth in percentage points; ``stall.REASON``, the share of resident
+warp cycles, and ``stalls`` for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Final
+
+from smlab.hw_bench.errors import SmlabError
+from smlab.sim.workload_file import load_toml
+from smlab.validation.experiments.design.design import Design, make_design
+from smlab.validation.experiments.design.factors import Factor, make_factor
+from smlab.validation.experiments.design.values import Value
+from smlab.validation.experiments.design.written import File, Stop, checked, factor_tables
+from smlab.validation.experiments.systems.base import SPEEDUP, asked_responses, make_system, value_on
+from smlab.validation.experiments.systems.systems import System
+
+STUDY_FILE: Final = "study.toml"
+
+RESERVED: Final = ("case", "replication", "seed", "error")
+"""Columns of the table of points that no factor may be called."""
+
+ENOUGH: Final = 10
+"""Replications for stopping to begin with; `smlab.validation.experiments.run.stopping` tells what fewer
+cost."""
+
+TRIED_CASES: Final = 64
+"""Other cases in which a level is tried that the base does not allow, before the study is refused."""
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """A checked study.
+
+    ``responses`` are what it asks for; ``system.responses`` what is stored of a point (``speedup`` is made of
+    ``seconds`` and the base's). ``random`` says whether anything in it depends on the seed; ``replications``
+    is 1 where nothing does.
+    """
+
+    name: str
+    where: str
+    title: str
+    question: str
+    system: System
+    factors: tuple[Factor, ...]
+    responses: tuple[str, ...]
+    level: float
+    kind: str
+    samples: int
+    second_order: bool
+    replications: int
+    seed: int
+    common_random_numbers: bool
+    stop: Stop | None
+    random: bool
+    notes: tuple[str, ...]
+
+    @cached_property
+    def design(self) -> Design:
+        """The cases, the base being number 0."""
+        return make_design(self.kind, self.factors, self.samples, self.second_order, self.seed)
+
+    def settings(self, values: tuple[Value, ...]) -> dict[str, Value]:
+        """What a case sets, by key, from the values of its factors."""
+        found: dict[str, Value] = {}
+        for factor, value in zip(self.factors, values, strict=True):
+            found.update(factor.settings(value))
+        return found
+
+
+def read_study(path: Path) -> Study:
+    """Read and check a study: a file, or the folder of one that is called ``study.toml``, which then gives it
+    its name.
+
+    `SmlabError` with the place on anything that is wrong or impossible.
+    """
+    if path.is_dir():
+        path = path / STUDY_FILE
+    name = path.resolve().parent.name if path.name == STUDY_FILE else path.stem
+    return parse_study(load_toml(path), str(path), path.parent, name)
+
+
+def parse_study(raw: Mapping[str, Any], where: str, folder: Path, name: str) -> Study:
+    """A study from its parsed file. ``where`` names the file in messages; paths in it start from
+    ``folder``."""
+    file = checked(File, dict(raw), where)
+    written = factor_tables(where, file.factors)
+    responses = asked_responses(where, file)
+    system = make_system(where, folder, file, responses, written)
+    factors = tuple(
+        make_factor(f"{where}: factors.{key}", key, factor, system.key, partial(value_on, folder))
+        for key, factor in written.items()
+    )
+    _check_names(where, factors, responses)
+    samples = _check_design(where, file, factors)
+    study = Study(
+        name=name,
+        where=where,
+        title=file.title,
+        question=file.question,
+        system=system,
+        factors=factors,
+        responses=responses,
+        level=float(file.level),
+        kind=file.design.kind,
+        samples=samples,
+        second_order=bool(file.design.second_order),
+        replications=file.design.replications,
+        seed=file.design.seed,
+        common_random_numbers=file.design.common_random_numbers,
+        stop=file.stop,
+        random=False,
+        notes=(),
+    )
+    return _tried(study)
+
+
+def _check_names(where: str, factors: tuple[Factor, ...], responses: tuple[str, ...]) -> None:
+    by_key: dict[str, str] = {}
+    for factor in factors:
+        if factor.name in (*RESERVED, *responses):
+            what = "a factor needs another name: the table of points has a column of this one"
+            raise SmlabError.at(
+                f"{where}: factors.{factor.name}", what, expected="keys = [...] with a name of your own"
+            )
+        for key in factor.keys:
+            if key.name in by_key:
+                what = f"is set by factor {by_key[key.name]} already"
+                raise SmlabError.at(f"{where}: factors.{factor.name}", what, key.name)
+            by_key[key.name] = factor.name
+
+
+def _check_design(where: str, file: File, factors: tuple[Factor, ...]) -> int:
+    """The number of samples, once everything that does not go together is refused."""
+    design, stop = file.design, file.stop
+    drawn = design.kind in ("sobol", "random")
+    if drawn and design.samples is None:
+        raise SmlabError.at(f"{where}: design.samples", "missing", expected=f"how many, for {design.kind}")
+    if not drawn and design.samples is not None:
+        raise SmlabError.at(f"{where}: design.samples", f"has no meaning for {design.kind}", design.samples)
+    if design.kind != "sobol" and design.second_order is not None:
+        raise SmlabError.at(
+            f"{where}: design.second_order", f"has no meaning for {design.kind}", design.second_order
+        )
+    samples = design.samples or 0
+    if design.kind == "sobol" and (samples & (samples - 1) or samples < 2):
+        raise SmlabError.at(f"{where}: design.samples", "not a power of two", samples, "such as 256")
+    if design.kind == "sobol":
+        for factor in factors:
+            if factor.distribution is None and len(factor.levels) < 2:
+                raise SmlabError.at(
+                    f"{where}: factors.{factor.name}", "has one value, so it explains no variance"
+                )
+    if stop is not None:
+        if (stop.half_width is None) == (stop.relative_half_width is None):
+            raise SmlabError.at(
+                f"{where}: stop", "needs half_width or relative_half_width", expected="one of them"
+            )
+        if stop.response == SPEEDUP:
+            expected = 'seconds, with of = "ratio"'
+            raise SmlabError.at(f"{where}: stop.response", "is itself a ratio to the base", SPEEDUP, expected)
+        if design.kind == "sobol":
+            what = "Sobol indices get tighter with more samples, not with more replications"
+            raise SmlabError.at(f"{where}: stop", what, expected="no table [stop], or another design")
+        if design.replications < 2 or design.replications > stop.most_replications:
+            expected = f"2 to stop.most_replications = {stop.most_replications}, to begin with"
+            raise SmlabError.at(
+                f"{where}: design.replications", "out of range", design.replications, expected
+            )
+    return samples
+
+
+def _tried(study: Study) -> Study:
+    """The study with what trying its levels tells: whether anything is random. `SmlabError` for a level
+    that cannot be."""
+    try:
+        random = study.system.check(study.settings(study.design.values(0)))
+    except SmlabError as error:
+        raise SmlabError(f"{study.where}: base: cannot run: {error}") from error
+    for i, factor in enumerate(study.factors):
+        for value in dict.fromkeys(factor.ends):
+            random |= _try_level(study, i, value)
+    notes, replications, stop = [], study.replications, study.stop
+    if not random and (replications > 1 or stop is not None):
+        notes.append("nothing in this study is random: one replication tells all")
+        replications, stop = 1, None
+    if stop is not None and replications < ENOUGH:
+        notes.append(
+            f"stopping begins with {replications} replications, so that intervals cover less than they say: "
+            f"begin with {ENOUGH} or more"
+        )
+    return replace(study, random=random, replications=replications, stop=stop, notes=tuple(notes))
+
+
+def _try_level(study: Study, place: int, value: Value) -> bool:
+    """Whether a level is random; refused if neither the base nor any other case that is tried can have it."""
+    factor = study.factors[place]
+    first: SmlabError | None = None
+    cases = range(0, study.design.size + 1, max(1, study.design.size // TRIED_CASES))
+    for case in cases if study.kind != "one-at-a-time" else [0]:
+        values = study.design.values(case)
+        try:
+            return study.system.check(study.settings((*values[:place], value, *values[place + 1 :])))
+        except SmlabError as error:
+            first = first or error
+    where = f"{study.where}: factors.{factor.name}"
+    raise SmlabError(f"{where}: impossible at {value!r}: {first}") from first

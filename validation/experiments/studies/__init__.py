@@ -1,0 +1,10 @@
+"""Five studies, each a question with its answer: a folder with the study files and a README, and here what
+answers it.
+
+``smlab whatif validation/experiments/studies/NAME/study.toml`` runs one by itself.
+`smlab.validation.checks.whatif` runs all of them, reduced, for the report of ``smlab validate``.
+"""
+
+from smlab.validation.experiments.studies.book import CHAPTERS, Answer, Chapter, Finding, Points, points_of
+
+__all__ = ["CHAPTERS", "Answer", "Chapter", "Finding", "Points", "points_of"]

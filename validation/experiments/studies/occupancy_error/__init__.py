@@ -1,0 +1,1 @@
+"""Study: how wrong the occupancy estimator is across Ampere-like SMs."""

@@ -1,0 +1,1 @@
+"""Study: which scheduler policy serves atomics best."""

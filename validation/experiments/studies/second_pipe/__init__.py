@@ -1,0 +1,1 @@
+"""Study: what a second atomic pipe buys."""

@@ -1,0 +1,1 @@
+"""Study: where S(n, e, c) comes from."""

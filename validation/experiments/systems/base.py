@@ -1,0 +1,127 @@
+"""From the base of a study file to the system under study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.hw_bench.gpu.schema import nearest
+from smlab.sim.builtin import BUILT_IN
+from smlab.validation.experiments.design.factors import Written
+from smlab.validation.experiments.design.values import Value
+from smlab.validation.experiments.design.written import File, flat
+from smlab.validation.experiments.systems.formulas import FORMULAS, Formula, responses_of
+from smlab.validation.experiments.systems.simulator import (
+    GPU,
+    PREFIX,
+    RESPONSES,
+    STALLS,
+    Simulator,
+    read_tables,
+)
+from smlab.validation.experiments.systems.systems import System
+
+SPEEDUP: Final = "speedup"
+
+
+def asked_responses(where: str, file: File) -> tuple[str, ...]:
+    """The responses asked for, each once, groups spelt out."""
+    if file.base.model is None:
+        known: tuple[str, ...] = (*RESPONSES, SPEEDUP)
+    elif file.base.model in FORMULAS:
+        known = responses_of(file.base.model)
+    else:
+        expected = "one of " + ", ".join(FORMULAS)
+        raise SmlabError.at(f"{where}: base.model", "unknown model", file.base.model, expected)
+    found: list[str] = []
+    for i, name in enumerate(file.responses):
+        group = STALLS if name == "stalls" and file.base.model is None else (name,)
+        for member in group:
+            if member not in known:
+                guess = nearest(member, known)
+                expected = f"perhaps {guess}" if guess else "one of " + ", ".join(known)
+                raise SmlabError.at(f"{where}: responses[{i}]", "unknown response", name, expected)
+            if member not in found:
+                found.append(member)
+    if file.stop is not None and file.stop.response not in found:
+        expected = "one of responses: " + ", ".join(found)
+        raise SmlabError.at(f"{where}: stop.response", "is not asked for", file.stop.response, expected)
+    return tuple(found)
+
+
+def make_system(
+    where: str, folder: Path, file: File, responses: tuple[str, ...], written: Mapping[str, Written]
+) -> System:
+    """The system that the base describes, with its fixed settings; `SmlabError` with the place on what is
+    not there."""
+    base = file.base
+    given = flat(base.set)
+    if base.model is not None:
+        for key, value in (("gpu", base.gpu), ("workload", base.workload)):
+            if value is not None:
+                raise SmlabError.at(f"{where}: base.{key}", "has no meaning with a model", value)
+        formula = Formula(base.model, (), responses)
+        fixed = _fixed(where, formula, given)
+        return Formula(base.model, tuple(sorted(fixed.items())), responses)
+    for key, value in (("gpu", base.gpu), ("workload", base.workload)):
+        if value is None:
+            raise SmlabError.at(f"{where}: base.{key}", "missing", expected="gpu and workload, or model")
+    assert base.gpu is not None
+    assert base.workload is not None
+
+    tables, workload = None, base.workload
+    if workload not in BUILT_IN:
+        path = folder / workload
+        if not path.exists():
+            expected = "one of " + ", ".join(BUILT_IN) + ", or a workload file's path from here"
+            raise SmlabError.at(f"{where}: base.workload", "no such workload", workload, expected)
+        tables, workload = read_tables(path), path.name
+    others = {}
+    for name, factor in written.items():
+        if name == GPU or factor.keys == [GPU]:
+            for i, other in enumerate(factor.values or []):
+                others[str(other)] = _gpu(f"{where}: factors.{name}.values[{i}]", folder, str(other))
+    stored = tuple(dict.fromkeys("seconds" if name == SPEEDUP else name for name in responses))
+    plain = Simulator(
+        gpu=_gpu(f"{where}: base.gpu", folder, base.gpu),
+        workload=workload,
+        tables=tables,
+        fixed={},
+        gpus=others,
+        responses=stored,
+        engine=base.engine,
+        max_cycles=base.max_cycles,
+    )
+    if GPU in given:
+        raise SmlabError.at(f"{where}: base.set.gpu", "the GPU stands in base.gpu", given[GPU])
+    return replace(plain, fixed=_fixed(where, plain, given))
+
+
+def value_on(folder: Path, where: str, gpu: str, key: str) -> Value:
+    """The value that a constant has on another GPU, by name or by its description's path from ``folder``."""
+    if not key.startswith(PREFIX):
+        raise SmlabError.at(where, "only a constant of a GPU has a value on another one", key, f"{PREFIX}KEY")
+    description = _gpu(where, folder, gpu)
+    try:
+        return description[key.removeprefix(PREFIX)].value
+    except SmlabError as error:
+        raise SmlabError(f"{where}: {error}") from error
+
+
+def _gpu(where: str, folder: Path, name: str) -> Gpu:
+    relative = name.endswith(".toml") and not Path(name).is_absolute()
+    try:
+        return load_gpu(folder / name if relative else name)
+    except SmlabError as error:
+        raise SmlabError(f"{where}: {error}") from error
+
+
+def _fixed(where: str, system: System, given: Mapping[str, Any]) -> dict[str, Value]:
+    place = f"{where}: base.set"
+    return {
+        key: system.key(f"{place}.{key}", key).value(f"{place}.{key}", value) for key, value in given.items()
+    }

@@ -1,0 +1,318 @@
+"""The operational laws and the engine's own rules, checked on a finished simulation in exact integer
+arithmetic.
+
+A law relates measured quantities of one finite run, so it is an identity: it holds exactly or something was
+counted wrong (Denning & Buzen 1978). Each law here sets what the engine counted while it ran against what
+follows from the trace by another path. There is no tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+from smlab.hw_bench.errors import SmlabError
+from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
+from smlab.sim.machine import TICK_BITS, Machine
+from smlab.sim.result import JobTrace, SimResult, SmTruth
+from smlab.sim.workload import NO_WARP, Kernel
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A law that did not hold: which, where, and the two sides."""
+
+    law: str
+    where: str
+    left: str
+    right: str
+
+    def __str__(self) -> str:
+        return f"{self.law} ({self.where}): {self.left} is not {self.right}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished simulation with everything recorded, and what it was a simulation of."""
+
+    result: SimResult
+    kernel: Kernel
+    machine: Machine
+
+    def jobs(self, unit: Unit, sm: int) -> JobTrace:
+        if self.result.jobs is None or self.result.issues is None:
+            raise SmlabError("laws need a simulation that recorded everything (Record.ALL)")
+        return self.result.jobs.of_unit(unit, sm)
+
+
+# Quantities from the trace, by paths that share nothing with the engine's running counts
+
+
+def busy_by_union(jobs: JobTrace) -> int:
+    """Time with at least one job between issue and completion: the length of the union of those intervals."""
+    if not len(jobs):
+        return 0
+    order = np.argsort(jobs.issue, kind="stable")
+    begin, end = jobs.issue[order], jobs.completion[order]
+    reached = np.maximum.accumulate(end)
+    new = np.concatenate([[True], begin[1:] > reached[:-1]])
+    starts = begin[new]
+    ends = np.concatenate([reached[:-1][new[1:]], reached[-1:]])
+    return int((ends - starts).sum())
+
+
+def level_steps(up: Ints, down: Ints) -> tuple[Ints, Ints]:
+    """A level that rises at the times ``up`` and falls at ``down``: its times of change, and its value
+    from each on."""
+    times, inverse = np.unique(np.concatenate([up, down]), return_inverse=True)
+    steps = np.concatenate([np.ones(len(up), dtype=np.int64), -np.ones(len(down), dtype=np.int64)])
+    change = np.zeros(len(times), dtype=np.int64)
+    np.add.at(change, inverse, steps)
+    return times, np.cumsum(change)
+
+
+def area_by_sweep(up: Ints, down: Ints) -> int:
+    """The area under such a level, summed change by change."""
+    times, level = level_steps(up, down)
+    return int((level[:-1] * np.diff(times)).sum()) if len(times) else 0
+
+
+def served_by(jobs: JobTrace, servers: int) -> tuple[Ints, Ints]:
+    """The server of each job of a unit, the one that is free first (the first such), and the end of that
+    server's job before."""
+    if servers == 1:
+        return np.zeros(len(jobs), dtype=np.int64), np.concatenate([[0], jobs.end])[: len(jobs)]
+    server, before = np.zeros(len(jobs), dtype=np.int64), np.zeros(len(jobs), dtype=np.int64)
+    free = [0] * servers
+    for i, end in enumerate(jobs.end.tolist()):
+        server[i] = free.index(min(free))
+        before[i], free[server[i]] = free[server[i]], end
+    return server, before
+
+
+# The laws: each yields (where, left, right) and holds where left equals right
+
+Sides = Iterator[tuple[str, object, object]]
+
+
+def utilization_law(run: Run) -> Sides:
+    """U = X S. U is busy time by union over T; X and S come from the engine's counts of completions and
+    busy time."""
+    cycles = run.result.cycles
+    for sm in run.result.sms:
+        u = Fraction(busy_by_union(run.jobs(Unit.ATOMIC, sm.sm)), cycles)
+        x = Fraction(sm.atomic_completions, cycles)
+        s = Fraction(sm.atomic_busy_cycles, sm.atomic_completions) if sm.atomic_completions else Fraction(0)
+        yield _sm(sm), u, x * s
+
+
+def little_by_area(run: Run) -> Sides:
+    """n = X R with n from the area under n(t) swept from the trace, and X R from the engine's area."""
+    for sm in run.result.sms:
+        jobs = run.jobs(Unit.ATOMIC, sm.sm)
+        yield _sm(sm), area_by_sweep(jobs.issue, jobs.completion), sm.atomic_job_cycles
+
+
+def little_by_sum(run: Run) -> Sides:
+    """n = X R with R from the sum of the jobs' residences, completion less issue, and n from the engine's
+    area."""
+    for sm in run.result.sms:
+        jobs = run.jobs(Unit.ATOMIC, sm.sm)
+        cycles, completions = run.result.cycles, sm.atomic_completions
+        response = (
+            Fraction(int((jobs.completion - jobs.issue).sum()), len(jobs)) if len(jobs) else Fraction(0)
+        )
+        yield _sm(sm), Fraction(sm.atomic_job_cycles, cycles), Fraction(completions, cycles) * response
+
+
+def flow_balance(run: Run) -> Sides:
+    """What arrived has completed: engine's arrivals, its completions and the trace agree, and n(t) ends at
+    0."""
+    for sm in run.result.sms:
+        jobs = run.jobs(Unit.ATOMIC, sm.sm)
+        yield _sm(sm), sm.atomic_arrivals, sm.atomic_completions
+        yield _sm(sm), len(jobs), sm.atomic_completions
+        _, level = level_steps(jobs.issue, jobs.completion)
+        yield f"{_sm(sm)}, least n(t)", min(level.min(initial=0), 0), 0
+        yield f"{_sm(sm)}, last n(t)", level[-1] if len(level) else 0, 0
+
+
+def forced_flow(run: Run) -> Sides:
+    """Each unit completes what the programs ask of it: completions = visits of a warp, summed over the
+    warps."""
+    result = run.result
+    assert result.jobs is not None
+    asked: dict[int, int] = {int(u): 0 for u in QUEUED_UNITS}
+    visits = [
+        {u: sum(times for i, times in p.instructions() if i.cls.unit == u) for u in asked}
+        for p in run.kernel.programs
+    ]
+    for block in range(run.kernel.blocks):
+        for place in range(run.kernel.warps_per_block):
+            role = run.kernel.role(block, place)
+            if role != NO_WARP:
+                for unit in asked:
+                    asked[unit] += visits[role][unit]
+    for unit, count in asked.items():
+        yield Unit(unit).name.lower(), int((result.jobs.unit == unit).sum()), count
+
+
+def warp_time(run: Run) -> Sides:
+    """The stall reasons of each warp add up to its resident cycles, and all warps' to the SMs' resident
+    warp-cycles."""
+    warps = run.result.warps
+    resident = warps.finish - warps.launch
+    counted = warps.stall_cycles.sum(axis=1)
+    for i in np.flatnonzero(counted != resident):
+        yield f"warp {warps.warp[i]}", int(counted[i]), int(resident[i])
+    for sm in run.result.sms:
+        here = warps.sm == sm.sm
+        yield _sm(sm), int(resident[here].sum()), sm.resident_warp_cycles
+        yield (
+            f"{_sm(sm)}, by sweep",
+            area_by_sweep(warps.launch[here], warps.finish[here]),
+            sm.resident_warp_cycles,
+        )
+
+
+def selected_is_issued(run: Run) -> Sides:
+    """A warp is selected once for each instruction of its program; the issue trace says the same."""
+    result, warps = run.result, run.result.warps
+    assert result.issues is not None
+    lengths = [p.length for p in run.kernel.programs]
+    per_block = run.kernel.warps_per_block
+    issued = np.bincount(result.issues.warp, minlength=int(warps.warp.max()) + 1)
+    for i, warp in enumerate(warps.warp.tolist()):
+        length = lengths[run.kernel.role(warp // per_block, warp % per_block)]
+        selected = int(warps.stall_cycles[i, Reason.SELECTED])
+        if not selected == length == issued[warp]:
+            yield f"warp {warp}", (selected, int(issued[warp])), (length, length)
+    yield "all warps", result.warp_instructions, len(result.issues.warp)
+
+
+def spans_tile_residence(run: Run) -> Sides:
+    """The recorded spans of a warp follow each other without gap or overlap from launch to finish."""
+    result = run.result
+    assert result.spans is not None
+    spans, warps = result.spans, result.warps
+    totals = np.zeros((int(warps.warp.max()) + 1, len(Reason)), dtype=np.int64)
+    np.add.at(totals, (spans.warp, spans.reason), spans.end - spans.begin)
+    for i in np.flatnonzero((totals[warps.warp] != warps.stall_cycles).any(axis=1)):
+        yield f"warp {warps.warp[i]}", totals[warps.warp[i]].tolist(), warps.stall_cycles[i].tolist()
+    same = spans.warp[1:] == spans.warp[:-1]
+    yield "gaps between spans", int((spans.begin[1:] != spans.end[:-1])[same].sum()), 0
+
+
+def moments_in_order(run: Run) -> Sides:
+    """issue <= start < end < completion for every job; no residence is zero or negative."""
+    assert run.result.jobs is not None
+    jobs = run.result.jobs
+    wrong = (jobs.start < jobs.issue) | (jobs.end <= jobs.start) | (jobs.completion <= jobs.end)
+    for i in np.flatnonzero(wrong)[:1]:
+        moments = tuple(int(m[i]) for m in (jobs.issue, jobs.start, jobs.end, jobs.completion))
+        yield f"job {jobs.sequence[i]} of SM {jobs.sm[i]}", moments, "in order"
+
+
+def first_come_first_served(run: Run) -> Sides:
+    """Work conservation and order: service k starts at max(issue k, its server's last end), for every
+    queued unit."""
+    for sm in run.result.sms:
+        for unit in QUEUED_UNITS:
+            jobs = run.jobs(unit, sm.sm)
+            _, before = served_by(jobs, run.machine.atomic_pipes if unit is Unit.ATOMIC else 1)
+            wrong = jobs.start != np.maximum(jobs.issue, before)
+            for i in np.flatnonzero(wrong)[:1]:
+                where = f"{_sm(sm)}, {unit.name.lower()} job {i}"
+                yield where, int(jobs.start[i]), max(int(jobs.issue[i]), int(before[i]))
+
+
+def bounded_queues(run: Run) -> Sides:
+    """No more jobs hold an entry (from issue to end of service) than the queue has."""
+    machine = run.machine
+    entries = {
+        Unit.SHARED: machine.shared_queue_entries,
+        Unit.ATOMIC: machine.atomic_queue_entries,
+        Unit.GLOBAL: machine.lsu_queue_entries,
+    }
+    for sm in run.result.sms:
+        for unit, most in entries.items():
+            jobs = run.jobs(unit, sm.sm)
+            _, level = level_steps(jobs.issue, jobs.end)
+            over = max(int(level.max(initial=0)) - most, 0)
+            yield f"{_sm(sm)}, entries of {unit.name.lower()} beyond {most}", over, 0
+
+
+def work_done(run: Run) -> Sides:
+    """An atomic server's occupied time is the whole part of its jobs' exact work (their intervals in
+    ticks)."""
+    timings = run.machine.atomics
+    if any(
+        i.duration is not None and i.cls.unit is Unit.ATOMIC
+        for p in run.kernel.programs
+        for i, _ in p.instructions()
+    ):
+        return
+    for sm in run.result.sms:
+        jobs = run.jobs(Unit.ATOMIC, sm.sm)
+        operation = [name.removeprefix("atomic-").replace("-", "_") for name in jobs.op_names]
+        ticks = [0] * run.machine.atomic_pipes
+        server, _ = served_by(jobs, len(ticks))
+        for op, count, k in zip(operation, jobs.passes.tolist(), server.tolist(), strict=True):
+            ticks[k] += timings[op].interval_ticks(count)
+        work = sum(t >> TICK_BITS for t in ticks)
+        yield f"{_sm(sm)}, trace", int((jobs.end - jobs.start).sum()), work
+        yield f"{_sm(sm)}, engine", sm.atomic_occupied_cycles, work
+
+
+def nothing_outlives_the_kernel(run: Run) -> Sides:
+    """The kernel ends with its last block, a block retires with its last warp, and no job is later than
+    its warp."""
+    result, warps = run.result, run.result.warps
+    assert result.jobs is not None
+    yield "end of the kernel", result.cycles, int(result.blocks.retire.max())
+    last = np.zeros(int(result.blocks.block.max()) + 1, dtype=np.int64)
+    np.maximum.at(last, warps.block, warps.finish)
+    yield (
+        "blocks that retire without their last warp",
+        int((last[result.blocks.block] != result.blocks.retire).sum()),
+        0,
+    )
+    finish = np.zeros(int(warps.warp.max()) + 1, dtype=np.int64)
+    finish[warps.warp] = warps.finish
+    yield "jobs after their warp", int((result.jobs.completion > finish[result.jobs.warp]).sum()), 0
+
+
+LAWS: dict[str, Callable[[Run], Sides]] = {
+    "utilization law U = X S": utilization_law,
+    "Little's law by area": little_by_area,
+    "Little's law by sum": little_by_sum,
+    "flow balance": flow_balance,
+    "forced flow": forced_flow,
+    "stall reasons add up to resident cycles": warp_time,
+    "selected cycles are issued instructions": selected_is_issued,
+    "spans tile the residence": spans_tile_residence,
+    "moments in order": moments_in_order,
+    "first come, first served, without idling": first_come_first_served,
+    "bounded queues": bounded_queues,
+    "work done": work_done,
+    "nothing outlives the kernel": nothing_outlives_the_kernel,
+}
+
+
+def violations(run: Run) -> list[Violation]:
+    """Every law that does not hold on this run (an empty list is what a sound engine gives)."""
+    return [
+        Violation(law, where, str(left), str(right))
+        for law, sides in LAWS.items()
+        for where, left, right in sides(run)
+        if left != right
+    ]
+
+
+def _sm(sm: SmTruth) -> str:
+    return f"SM {sm.sm}"

@@ -1,0 +1,129 @@
+"""Van Lanker et al.'s method on simulated kernels, whose times on both GPUs are known; and on one worked
+kernel.
+
+The kernels are those of `smlab.validation.projection.simulated`, fewer of them; both GPUs are quarters, with
+all ratios as they are.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.models.roofline import KernelWork, project
+from smlab.models.roofline.projection import PAPER
+from smlab.validation.method.metrics import mean_bootstrap
+from smlab.validation.method.statistics import binomial_interval
+from smlab.validation.papers.claims.registry import Observed, quantity
+from smlab.validation.projection.simulated import gpus, judge, simulate
+from smlab.validation.projection.simulated.kernels import REGIMES
+
+KERNELS = 20
+"""Of each regime."""
+SEED = 0
+SOURCE, TARGET = "v100", "a100-40"
+
+PUBLISHED = "as published"
+PARALLEL = "as published, with the parallelism ceiling"
+
+
+@dataclass(frozen=True)
+class _Run:
+    regimes: NDArray[np.str_]
+    source: judge.Beaten
+    projected: judge.Direction
+
+
+@functools.cache
+def _run() -> _Run:
+    both = [gpus.part_of(load_gpu(name)) for name in (SOURCE, TARGET)]
+    numbered = [(regime, i) for regime in REGIMES for i in range(KERNELS)]
+    done = simulate.simulate_kernels(both, numbered, SEED, "compiled")
+    return _Run(
+        np.array(done.regimes),
+        judge.judge_ceilings(done.work[0], both[0]),
+        judge.judge_projection(done.work[0], done.work[1], done.working_set_bytes, *both),
+    )
+
+
+def _chosen(regimes: list[str]) -> NDArray[np.bool_]:
+    unknown = [r for r in regimes if r not in REGIMES]
+    if unknown:
+        raise SmlabError.at("regime", "unknown", unknown[0], "one of " + ", ".join(REGIMES))
+    return np.isin(_run().regimes, regimes or list(REGIMES))
+
+
+def _errors(regimes: list[str], method: str) -> NDArray[np.float64]:
+    direction = _run().projected
+    if method not in direction.predicted:
+        raise SmlabError.at("method", "unknown", method, "one of " + ", ".join(direction.predicted))
+    chosen = _chosen(regimes)
+    truth = direction.truth_s[chosen]
+    ape: NDArray[np.float64] = 100 * np.abs(direction.predicted[method][chosen] / truth - 1)
+    return ape
+
+
+@quantity("projection.simulated_error", unit="%", evidence="simulated", quick=False)
+def simulated_error(regimes: list[str], method: str) -> Observed:
+    """Mean absolute percentage error of the projected times, V100 to A100, with its bootstrap interval; no
+    regimes: all."""
+    errors = _errors(regimes, method)
+    low, high = mean_bootstrap(errors)
+    return Observed(float(errors.mean()), low, high, f"{len(errors)} kernels, worst {errors.max():.0f} %")
+
+
+@quantity("projection.simulated_error_ratio", unit="times", evidence="simulated", quick=False)
+def simulated_error_ratio(regimes: list[str], others: list[str], method: str) -> Observed:
+    """The mean error over some regimes, over that over others."""
+    over, under = _errors(regimes, method).mean(), _errors(others, method).mean()
+    return Observed.exactly(over / under, f"{over:.1f} and {under:.1f} %")
+
+
+@quantity("projection.simulated_inside", unit="%", evidence="simulated", quick=False)
+def simulated_inside(regimes: list[str], method: str) -> Observed:
+    """The share of kernels whose time lies in the projected interval, with 1 % to either side."""
+    direction = _run().projected
+    chosen = _chosen(regimes)
+    low, truth, high = (
+        values[chosen] for values in (direction.low[method], direction.truth_s, direction.high[method])
+    )
+    inside = int(((low <= 1.01 * truth) & (truth <= 1.01 * high)).sum())
+    interval = binomial_interval(inside, len(truth))
+    return Observed(
+        100 * inside / len(truth),
+        100 * interval.low,
+        100 * interval.high,
+        f"{inside} of {len(truth)} kernels",
+    )
+
+
+@quantity("projection.simulated_beyond_ceilings", unit="kernels", evidence="simulated", quick=False)
+def simulated_beyond_ceilings(regimes: list[str]) -> Observed:
+    """How many kernels are faster than the published ceilings (Equations 3 and 6 to 8) allow, on the V100."""
+    chosen = _chosen(regimes)
+    beaten = _run().source
+    count = int(beaten.beats_published[chosen].sum())
+    furthest = 100 * (beaten.beyond[chosen].max() - 1)
+    return Observed.exactly(count, f"of {chosen.sum()}" + (f", by up to {furthest:.0f} %" if count else ""))
+
+
+@quantity("projection.streaming_interval_width", unit="times", evidence="published")
+def streaming_interval_width(source: str, target: str) -> Observed:
+    """Highest over lowest projected time of a kernel that streams from DRAM and reuses nothing (Equations
+    2 to 9)."""
+    streamed = 1e9
+    work = KernelWork.of(
+        ["stream"],
+        [2 * streamed / (load_gpu(source).number("dram.sustained_bandwidth_bytes_per_s"))],
+        fp64_fma=streamed / 16,
+        l1_bytes=streamed,
+        l2_bytes=streamed,
+        dram_bytes=streamed,
+    )
+    found = project(work, load_gpu(source), load_gpu(target), PAPER)
+    low, high = float(found.low_s[0]), float(found.high_s[0])
+    return Observed.exactly(high / low, f"{1e3 * low:.3f} to {1e3 * high:.3f} ms")

@@ -1,0 +1,53 @@
+"""Families of kernels, those that fit the intervals and those that judge them; no family is in both lists.
+
+A family is a function of a generator and a machine that draws one kernel. What all of them spread out: warps
+on the SM (1 to all), waves of blocks, atomics a kernel (150 to 10,000 an SM: short kernels are in), the load
+on the unit (2 % to three times what it can do), lanes and words (1 to 32 passes, fixed or random),
+compare-and-swap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from numpy.random import Generator
+from smlab.sim.machine import Machine
+from smlab.sim.workload import Kernel
+from smlab.validation.trust import fit_families, held_out_families
+
+Family = Callable[[Generator, Machine], Kernel]
+
+FIT: Mapping[str, Family] = {
+    "exponential": fit_families.exponential,
+    "narrow": fit_families.narrow,
+    "histogram": fit_families.histogram,
+    "work-queue": fit_families.work_queue,
+    "barrier-rounds": fit_families.barrier_rounds,
+    "phases": fit_families.phases,
+    "streaming": fit_families.streaming,
+    "producers": fit_families.producers,
+    "chains": fit_families.chains,
+    "uneven-blocks": fit_families.uneven_blocks,
+    "lockstep": fit_families.lockstep,
+}
+"""Families that fit corrections and intervals."""
+
+HELD_OUT: Mapping[str, Family] = {
+    "two-paces": held_out_families.two_paces,
+    "hash-insert": held_out_families.hash_insert,
+    "digit-count": held_out_families.digit_count,
+    "compaction": held_out_families.compaction,
+    "gridding": held_out_families.gridding,
+    "graph": held_out_families.graph,
+    "reduction": held_out_families.reduction,
+    "bursts-apart": held_out_families.bursts_apart,
+    "uneven-tail": held_out_families.uneven_tail,
+    "lockstep-arithmetic": held_out_families.lockstep_arithmetic,
+    "tally": held_out_families.tally,
+    "clustering": held_out_families.clustering,
+    "frontier": held_out_families.frontier,
+    "segments": held_out_families.segments,
+}
+"""Families that judge; nothing is ever fitted to them."""
+
+FAMILIES: Mapping[str, Family] = {**FIT, **HELD_OUT}

@@ -1,0 +1,159 @@
+"""Kernels that no counter tells apart and whose atomic units are busy for different shares of the time.
+
+Three kernels with equal warps, atomics, jobs and (by the choice of the think time) elapsed cycles; all that
+differs is when the atomics come. Whatever an estimator makes of the counters, it gives all three the same
+answer, so its mean error over them is at least that of their median: a bound for every estimator that works
+from these counters, known or unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.random import Generator, SeedSequence, default_rng
+from numpy.typing import NDArray
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.sim import compiled
+from smlab.sim.lowering import lower
+from smlab.sim.machine import Machine, machine_from
+from smlab.sim.patterns import Grouped
+from smlab.sim.reference import Record
+from smlab.sim.result import SimResult
+from smlab.sim.workload import Duration, Instruction, Kernel, Loop, Program
+from smlab.validation.trust.building import Body, log_uniform
+from smlab.validation.trust.simulate import CampaignTable, observe
+
+Floats = NDArray[np.float64]
+
+JOBS = 6000
+"""Atomics of one kernel, about: long, so that its start and end hardly count."""
+BURST = 4
+SAME = 0.01
+"""Twins' elapsed cycles agree to this share, or the triple is left out and counted."""
+MOST_STEPS = 24
+MOST_CYCLES = 100_000_000
+
+APART, BURSTS, TOGETHER = "apart", "in bursts", "together"
+KINDS = (APART, BURSTS, TOGETHER)
+"""Each by itself after an exponential time; four in a row with no result used; and all warps after a
+barrier and a fixed time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Twins:
+    """Triples of kernels: ``table`` has one row a kernel, of `KINDS` in turn (its family); ``left_out``
+    triples had no twin."""
+
+    table: CampaignTable
+    left_out: int
+
+    def truth(self) -> Floats:
+        """Exact utilization over the elapsed cycles, ``(triples, kinds)``."""
+        return self.table.utilization.reshape(-1, len(KINDS))
+
+
+def least_error_points(truth: Floats) -> Floats:
+    """The least mean absolute error of one answer for the twins of each row, in points; ``truth (triples,
+    kinds)``."""
+    found: Floats = 100 * np.abs(truth - np.median(truth, axis=1, keepdims=True)).mean(axis=1)
+    return found
+
+
+def draw_twins(gpu: Gpu, count: int, seed: int) -> Twins:
+    """Draw ``count`` triples; equal arguments give equal twins."""
+    machine = machine_from(gpu)
+    rows, left_out = [], 0
+    for number, stream in enumerate(SeedSequence(seed).spawn(count)):
+        results = _triple(default_rng(stream), machine, number)
+        if results is None:
+            left_out += 1
+            continue
+        for kind, result in zip(KINDS, results, strict=True):
+            rows += observe(result, kind, number)
+    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    columns["family"] = columns["family"].astype(object)
+    return Twins(CampaignTable(**columns), left_out)
+
+
+def _triple(rng: Generator, machine: Machine, seed: int) -> list[SimResult] | None:
+    """The three kernels' results, or None where two of them cannot be given the same time."""
+    warps = 4 * int(log_uniform(rng, 1, 8.99))
+    lanes = int(rng.integers(1, 33))
+    passes = machine.atomic("add")
+    interval = (passes.base_ticks + lanes * passes.pass_ticks) / 2**20
+    load = rng.uniform(0.1, 0.8)
+    think = max(4.0, warps * interval / load - interval - passes.latency_cycles)
+    wanted = _run(machine, APART, warps, lanes, seed, think)
+    found = [wanted]
+    for kind in (BURSTS, TOGETHER):
+        twin = _with_time(wanted.cycles, think, partial(_run, machine, kind, warps, lanes, seed))
+        if twin is None:
+            return None
+        found.append(twin)
+    return found
+
+
+def _with_time(wanted: int, start: float, run: Callable[[float], SimResult]) -> SimResult | None:
+    """The result of the think time, searched by bisection, that takes the ``wanted`` cycles."""
+    low, high = 1.0, 2.0 * start + 100
+    while (longest := run(high)).cycles < wanted:
+        low, high = high, 2 * high
+    result = longest
+    for _ in range(MOST_STEPS):
+        if abs(result.cycles / wanted - 1) <= SAME / 4:
+            break
+        middle = (low + high) / 2
+        result = run(middle)
+        low, high = (middle, high) if result.cycles < wanted else (low, middle)
+    return result if abs(result.cycles / wanted - 1) <= SAME else None
+
+
+def _run(machine: Machine, kind: str, warps: int, lanes: int, seed: int, think: float) -> SimResult:
+    return compiled.run(
+        lower(_kernel(kind, warps, lanes, think), machine, seed), Record.TOTALS, MOST_CYCLES, threads=1
+    )
+
+
+def _kernel(kind: str, warps: int, lanes: int, think: float) -> Kernel:
+    """One block of ``warps`` warps; ``think`` cycles for each atomic. A barrier keeps all warps resident
+    to the end."""
+    rounds = BURST * max(1, round(JOBS / (BURST * warps)))
+
+    def thought(mean: float, distribution: str, after: str) -> Instruction:
+        return Instruction(
+            "think", name="thought", after=(after,), duration=Duration(max(1.0, mean), distribution)
+        )
+
+    def atomic(name: str, returns: bool) -> Instruction:
+        return Instruction(
+            "atomic-add",
+            name=name,
+            after=("thought",),
+            lanes=lanes,
+            shared=Grouped(lanes),
+            returns=returns,
+        )
+
+    body: Body
+    if kind == APART:
+        body = (thought(think, "exponential", "result"), atomic("result", True))
+    elif kind == BURSTS:
+        rounds //= BURST
+        several = (atomic(f"result{i}", False) for i in range(BURST))
+        body = (thought(BURST * think, "exponential", "thought"), *several)
+    else:
+        body = (
+            thought(think, "fixed", "result"),
+            Instruction("barrier", after=("thought",)),
+            atomic("result", True),
+        )
+    return Kernel(
+        kind,
+        (Program(kind, (Loop(rounds, body), Instruction("barrier"))),),
+        ((0,) * warps,),
+        1,
+        shared_bytes_per_block=128,
+    )
