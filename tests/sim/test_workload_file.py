@@ -20,8 +20,7 @@ warps = [0, 2]
 body = [
     { op = "think", name = "t", cycles = 20, distribution = "exponential" },
     { loop = 3, body = [
-        { op = "global-load", name = "x", after = ["t"],
-          address = { pattern = "affine", warp_stride_bytes = 4096 } },
+        { op = "global-load", name = "x", after = ["t"], address = { pattern = "affine", warp_stride_bytes = 4096 } },
         { loop = 2, body = [
             { op = "atomic-add", after = ["x"], address = { pattern = "random", words = 256 } },
         ] },
@@ -29,10 +28,7 @@ body = [
 ]
 [[program]]
 warps = [3]
-body = [
-    { op = "atomic-cas", lanes = 8, returns = false,
-      address = { pattern = "grouped", same_word = 4, same_bank = 2 } },
-]
+body = [{ op = "atomic-cas", lanes = 8, returns = false, address = { pattern = "grouped", same_word = 4, same_bank = 2 } }]
 """
 
 
