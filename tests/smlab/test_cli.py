@@ -139,7 +139,7 @@ def test_a_table_with_holes_is_refused(capsys: pytest.CaptureFixture[str], tmp_p
 def test_an_impossible_gpu_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, repository: Path
 ) -> None:
-    shipped = (repository / "hw_bench" / "gpus" / "v100.toml").read_text()
+    shipped = (repository / "hw_bench" / "gpu" / "boards" / "v100.toml").read_text()
     path = tmp_path / "mine.toml"
     for key, good, bad in (
         ("gpu.sms", "sms = { value = 80", "sms = { value = 0"),
@@ -160,7 +160,7 @@ def test_an_impossible_gpu_is_refused(
 def test_a_gpu_with_an_unknown_key_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, repository: Path
 ) -> None:
-    shipped = (repository / "hw_bench" / "gpus" / "v100.toml").read_text()
+    shipped = (repository / "hw_bench" / "gpu" / "boards" / "v100.toml").read_text()
     path = tmp_path / "mine.toml"
     path.write_text(shipped.replace("max_warps =", "max_wraps =", 1))
     assert "sm.max_wraps: unknown key" in refusal(capsys, "gpus", str(path))

@@ -12,7 +12,7 @@ from smlab.validation.checks import Plan, whatif
 from smlab.validation.experiments.effects.paired import variance_reduction
 from smlab.validation.experiments.studies.book import CHAPTERS
 from smlab.validation.experiments.studies.page import add_studies
-from smlab.validation.experiments.studies.points import FOLDER, points_of, read
+from smlab.validation.experiments.studies.points import FOLDER, folder_of, points_of, read
 from smlab.validation.report import Report
 
 FILES = [(c.folder, file) for c in CHAPTERS for file in c.files]
@@ -56,11 +56,11 @@ def test_study_files_are_sound(folder: str, file: str) -> None:
 
 @pytest.mark.parametrize("folder", [c.folder for c in CHAPTERS])
 def test_readmes_have_question_method_and_answer_with_intervals(folder: str) -> None:
-    text = (FOLDER / folder / "README.md").read_text()
+    text = (folder_of(folder) / "README.md").read_text()
     for part in ("**Question.**", "**Method.**", "**Answer.**"):
         assert part in text
     assert re.search(r"\([-+]?\d+(\.\d+)? to [-+]?\d+(\.\d+)?\)", text)
-    assert f"]({folder})" in (FOLDER / "README.md").read_text()
+    assert f"]({folder_of(folder).name})" in (FOLDER / "README.md").read_text()
 
 
 def test_every_point_has_an_answer_and_the_report_has_each_study(page: Report) -> None:
@@ -152,7 +152,7 @@ def _cycles(common: bool) -> tuple[np.ndarray, np.ndarray]:
     from smlab.sim.simulate import simulate
     from smlab.sim.workload_file import load_toml, parse_workload
 
-    tables = load_toml(FOLDER / "newer-sm" / "kernel-gather.toml")
+    tables = load_toml(folder_of("newer-sm") / "kernel-gather.toml")
     tables["kernel"].update(blocks=4, sms=1)
     tables["program"][0]["body"][0]["loop"] = 40
     kernel = parse_workload(tables, "gather")

@@ -19,7 +19,7 @@ POINTS = 2 * (14 * 10 + 1)
 PROGRAM = """
 import sys
 from pathlib import Path
-from smlab.validation.experiments import run
+from smlab.validation.experiments.run import running as run
 from smlab.validation.experiments.design.study import read_study
 
 if __name__ == "__main__":

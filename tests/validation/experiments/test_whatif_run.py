@@ -169,7 +169,7 @@ def test_what_is_not_a_number_is_a_failure(
 ) -> None:
     changed: Mapping[str, Callable[..., dict[str, float]]] = {**FORMULAS, "nothing": nothing}
     for module in ("formulas", "base"):
-        monkeypatch.setattr(f"smlab.validation.experiments.{module}.FORMULAS", changed)
+        monkeypatch.setattr(f"smlab.validation.experiments.systems.{module}.FORMULAS", changed)
     study = queue(
         ('model = "mm1-run"\nset.customers = 200', 'model = "nothing"'),
         ('"wait", "response_time"', '"y"'),

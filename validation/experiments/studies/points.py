@@ -19,6 +19,11 @@ from smlab.validation.experiments.run.running import run_whatif
 FOLDER = Path(__file__).parent
 
 
+def folder_of(study: str) -> Path:
+    """The folder of a shipped study; a package, so its name has no hyphens."""
+    return FOLDER / study.replace("-", "_")
+
+
 @dataclass(frozen=True, eq=False)
 class Points:
     """A study that has run: its layout, its table of points without the base's row where the design is apart
@@ -48,7 +53,7 @@ class Reduction:
 
 def read(folder: str, file: str, reduction: Reduction | None = None) -> Study:
     """One of the shipped studies, whole or reduced."""
-    path = FOLDER / folder.replace("-", "_") / file
+    path = folder_of(folder) / file
     raw = load_toml(path)
     if reduction is not None:
         for key in ("samples", "replications"):
