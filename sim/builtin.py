@@ -12,6 +12,9 @@ from smlab.sim.workload import NO_WARP, Instruction, Kernel, Loop, Program
 
 OPERATIONS = {"add": "atomic-add", "cas": "atomic-cas", "popc-inc": "atomic-popc-inc"}
 
+WARM_UP_ROUNDS, MEASURED_ROUNDS = 4, 8
+"""Of looped microbenchmarks: rounds of n completions that are thrown away, and rounds that are timed."""
+
 
 def atomics(
     *,

@@ -10,7 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.sim.builtin import simultaneous_atomics
+from smlab.sim.builtin import MEASURED_ROUNDS, WARM_UP_ROUNDS, simultaneous_atomics
 from smlab.sim.instructions import Unit
 from smlab.sim.lowering import lower
 from smlab.sim.machine import Machine, machine_from
@@ -18,9 +18,6 @@ from smlab.sim.reference import Record
 from smlab.sim.simulate import DEFAULT_ENGINE, ENGINES
 
 MAX_LANES = 32
-WARM_UP_ROUNDS, MEASURED_ROUNDS = 4, 8
-"""Of the looped form: rounds of n completions that are thrown away, and rounds that are timed."""
-
 Ints = NDArray[np.int64]
 
 FORMS = ("batch", "looped")

@@ -42,7 +42,7 @@ def run(
     limit = layout.NEVER - 1 if max_cycles is None else max_cycles
     memory = prepare(lowered, int(keep), limit)
     begin(memory.address)
-    parts = [Part(memory, 0, kernel.sms)]
+    parts = [SmRange(memory, 0, kernel.sms)]
     if threads is None:
         threads = processors() if kernel.warp_instructions > FEW_INSTRUCTIONS else 1
     blocks_fit = kernel.blocks <= kernel.sms * memory["blocks_per_sm"]
@@ -64,7 +64,7 @@ def run(
     return collect(lowered, keep, [part.memory for part in parts], begun)
 
 
-class Part:
+class SmRange:
     """Some SMs of a run, which share nothing with the others."""
 
     def __init__(self, memory: Memory, low: int, high: int) -> None:
@@ -72,7 +72,7 @@ class Part:
         self.low = low
         self.high = high
 
-    def split(self, count: int) -> list[Part]:
+    def split(self, count: int) -> list[SmRange]:
         """Hand out the blocks and divide the SMs, so that each part has its own counters and tables for
         records."""
         while advance(self.memory.address, self.low, self.high, 0) == layout.CROWDED:
@@ -83,7 +83,7 @@ class Part:
             own = self.memory.copy()
             own["retired_blocks"] = 0
             make_rows(own)
-            parts.append(Part(own, low, high))
+            parts.append(SmRange(own, low, high))
         self.memory.tables["warp"]["span"] = 0  # the spans of the launch are in this part's table
         self.high = bounds[1]
         return parts

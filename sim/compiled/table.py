@@ -11,14 +11,13 @@ import itertools
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from smlab.hw_bench.errors import SmlabError
-from smlab.sim.builtin import simultaneous_atomics
+from smlab.sim.builtin import MEASURED_ROUNDS, WARM_UP_ROUNDS, simultaneous_atomics
 from smlab.sim.compiled import layout
 from smlab.sim.compiled.prepare import Code, Memory, assemble
 from smlab.sim.compiled.sweep import sweep
 from smlab.sim.compiled.threads import Stopped, in_threads, processors
 from smlab.sim.lowering import LoweredKernel, lower
 from smlab.sim.machine import Machine
-from smlab.sim.table import MEASURED_ROUNDS, WARM_UP_ROUNDS
 from smlab.sim.workload import blocks_per_sm
 
 CHUNK = 2048

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from smlab.sim.instructions import Unit
 from smlab.sim.machine import TICK_BITS, CacheShape, Machine, ceil_cycles
 from smlab.sim.reference.clock import Clock, Phase
-from smlab.sim.reference.units import FifoUnit
+from smlab.sim.reference.units import FifoUnit, UnitOwner
 from smlab.sim.reference.warp import Job
 
-if TYPE_CHECKING:
-    from smlab.sim.reference.sm import StreamingMultiprocessor
 
-
-class Line:
+class CacheLine:
     """A cache line: which of its sectors are valid, which are dirty, and when each is there."""
 
     __slots__ = ("dirty", "ready_ticks", "tag", "valid")
@@ -33,11 +28,11 @@ class Cache:
     def __init__(self, shape: CacheShape, sectors_per_line: int) -> None:
         self.shape = shape
         self.sectors_per_line = sectors_per_line
-        self.sets: dict[int, list[Line]] = {}
+        self.sets: dict[int, list[CacheLine]] = {}
         self.hits = 0
         self.misses = 0
 
-    def touch(self, line_address: int) -> tuple[Line | None, list[Line]]:
+    def touch(self, line_address: int) -> tuple[CacheLine | None, list[CacheLine]]:
         """The line if it is there, now most recently used, and its set."""
         lines = self.sets.setdefault(line_address % self.shape.sets, [])
         for position, line in enumerate(lines):
@@ -46,13 +41,13 @@ class Cache:
                 return line, lines
         return None, lines
 
-    def allocate(self, line_address: int) -> tuple[Line, Line | None]:
+    def allocate(self, line_address: int) -> tuple[CacheLine, CacheLine | None]:
         """The line, made if need be, and the line that had to go for it."""
         line, lines = self.touch(line_address)
         if line is not None:
             return line, None
         evicted = lines.pop(0) if len(lines) == self.shape.ways else None
-        line = Line(line_address, self.sectors_per_line)
+        line = CacheLine(line_address, self.sectors_per_line)
         lines.append(line)
         return line, evicted
 
@@ -127,9 +122,7 @@ class LoadStoreUnit(FifoUnit):
 
     unit = Unit.GLOBAL
 
-    def __init__(
-        self, clock: Clock, sm: StreamingMultiprocessor, machine: Machine, memory: MemorySystem
-    ) -> None:
+    def __init__(self, clock: Clock, sm: UnitOwner, machine: Machine, memory: MemorySystem) -> None:
         super().__init__(clock, sm, machine.lsu_queue_entries)
         self.machine = machine
         self.memory = memory

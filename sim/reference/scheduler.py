@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Mapping
+from typing import Protocol, cast
 
 from smlab.sim.instructions import Reason, Unit
+from smlab.sim.machine import Machine
 from smlab.sim.policies import POLICIES
+from smlab.sim.reference.units import FifoUnit
 from smlab.sim.reference.warp import Warp
-
-if TYPE_CHECKING:
-    from smlab.sim.reference.sm import StreamingMultiprocessor
 
 NEVER = 1 << 62
 UNKNOWN = 0
 """In place of a cycle: the wait ends with an event that wakes the scheduler, not at a time known now."""
+
+
+class IssueStage(Protocol):
+    """What a scheduler wants of its SM: the units it may issue to, and someone to send an instruction on."""
+
+    @property
+    def machine(self) -> Machine: ...
+
+    @property
+    def units(self) -> Mapping[Unit, FifoUnit]: ...
+
+    @property
+    def waiting_for_room(self) -> Mapping[Unit, set[int]]: ...
+
+    @property
+    def pipe_free(self) -> dict[str, int]: ...
+
+    def charge(self, warp: Warp, now: int, reason: Reason) -> None: ...
+
+    def issue(self, warp: Warp, scheduler: Scheduler, now: int) -> None: ...
+
+    def wake(self, scheduler: Scheduler, cycle: int) -> None: ...
 
 
 class Scheduler:
@@ -23,7 +45,7 @@ class Scheduler:
     between, every warp keeps the reason of the last look.
     """
 
-    def __init__(self, sm: StreamingMultiprocessor, index: int) -> None:
+    def __init__(self, sm: IssueStage, index: int) -> None:
         self.sm = sm
         self.index = index
         self.policy = POLICIES[sm.machine.policy]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Generator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import simpy
 from simpy.events import Event
@@ -17,8 +17,16 @@ from smlab.sim.machine import TICK_BITS, TICKS_PER_CYCLE, Machine, ceil_cycles
 from smlab.sim.reference.clock import Clock, Phase
 from smlab.sim.reference.warp import Job
 
-if TYPE_CHECKING:
-    from smlab.sim.reference.sm import StreamingMultiprocessor
+
+class UnitOwner(Protocol):
+    """What a queued unit wants of its SM: to be told when a queue entry is free and when a job is back."""
+
+    @property
+    def index(self) -> int: ...
+
+    def room_in(self, unit: Unit) -> None: ...
+
+    def completed(self, job: Job) -> None: ...
 
 
 class WholeCycles:
@@ -52,7 +60,7 @@ class FifoUnit:
 
     unit: Unit
 
-    def __init__(self, clock: Clock, sm: StreamingMultiprocessor, entries: int, servers: int = 1) -> None:
+    def __init__(self, clock: Clock, sm: UnitOwner, entries: int, servers: int = 1) -> None:
         self.clock = clock
         self.sm = sm
         self.free_entries = entries
@@ -109,7 +117,7 @@ class AtomicUnit(FifoUnit):
 
     unit = Unit.ATOMIC
 
-    def __init__(self, clock: Clock, sm: StreamingMultiprocessor, machine: Machine) -> None:
+    def __init__(self, clock: Clock, sm: UnitOwner, machine: Machine) -> None:
         super().__init__(clock, sm, machine.atomic_queue_entries, machine.atomic_pipes)
         self.latency_cycles = {op: t.latency_cycles for op, t in machine.atomics.items()}
 
@@ -125,7 +133,7 @@ class SharedMemoryPipe(FifoUnit):
 
     unit = Unit.SHARED
 
-    def __init__(self, clock: Clock, sm: StreamingMultiprocessor, machine: Machine) -> None:
+    def __init__(self, clock: Clock, sm: UnitOwner, machine: Machine) -> None:
         super().__init__(clock, sm, machine.shared_queue_entries)
         first_pass = ceil_cycles(machine.shared_pass_ticks)
         self.tail_cycles = {
