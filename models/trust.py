@@ -84,7 +84,7 @@ class Features:
 
 
 @dataclass(frozen=True, eq=False)
-class Estimates:
+class UtilizationEstimates:
     """Utilization of each kernel over its active cycles, by estimator, with `Features` and the closed
     network's answer.
 
@@ -106,7 +106,7 @@ def estimate_all(
     looped: ServiceTable,
     batch: ServiceTable | None = None,
     peak_warps: ArrayLike | None = None,
-) -> Estimates:
+) -> UtilizationEstimates:
     """All estimators on the same counters, arrays (kernels,) as for `estimate_closed`; those on ``batch`` if
     it is given.
 
@@ -139,7 +139,7 @@ def estimate_all(
         ceiling=np.minimum(1.0, throughput * alone),
         spread=alone / at_full,
     )
-    return Estimates(utilization, features, closed)
+    return UtilizationEstimates(utilization, features, closed)
 
 
 BINNED: Final = ("saturation", "demand", "warps")
@@ -154,7 +154,7 @@ RANGED: Final = ("warps", "jobs", "jobs_per_warp", "spread", "demand", "saturati
 
 
 @dataclass(frozen=True)
-class Interval:
+class UtilizationInterval:
     """Intervals of many kernels at one level, over the active cycles; ``low`` and ``high`` (kernels,), 0 ..
     1.
 
@@ -230,7 +230,9 @@ class TrustMap:
             for i in range(len(any_beyond))
         )
 
-    def interval(self, estimates: Estimates, level: float = 0.9, estimator: str = CLOSED) -> Interval:
+    def interval(
+        self, estimates: UtilizationEstimates, level: float = 0.9, estimator: str = CLOSED
+    ) -> UtilizationInterval:
         """The interval of each kernel's utilization at ``level``.
 
         `SmlabError` for a level that the map does not reach and for an estimator that it does not know.
@@ -246,9 +248,11 @@ class TrustMap:
         beyond = np.array([bool(names) for names in outside], dtype=bool)
         low = np.where(beyond, estimates.features.floor, low)
         high = np.where(beyond, estimates.features.ceiling, high)
-        return Interval(level, np.minimum(low, high), np.maximum(low, high), outside)
+        return UtilizationInterval(level, np.minimum(low, high), np.maximum(low, high), outside)
 
-    def pooled_interval(self, estimates: Estimates, level: float, estimator: str) -> tuple[Floats, Floats]:
+    def pooled_interval(
+        self, estimates: UtilizationEstimates, level: float, estimator: str
+    ) -> tuple[Floats, Floats]:
         """Low and high of an interval that holds ``level`` of the map's own families together."""
         table = np.array(self.estimators[estimator].quantiles)
         bins = self.bins(estimates.features)

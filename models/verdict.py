@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from smlab.models.trust import Estimates, Interval
+from smlab.models.trust import UtilizationEstimates, UtilizationInterval
 
 Answer = Literal["bottleneck", "not the bottleneck", "cannot tell"]
 BOTTLENECK: Final = "bottleneck"
@@ -47,7 +47,9 @@ class Verdict:
     advice: tuple[str, ...] = ()
 
 
-def verdicts(estimates: Estimates, interval: Interval, *, merges_increments: bool = False) -> list[Verdict]:
+def verdicts(
+    estimates: UtilizationEstimates, interval: UtilizationInterval, *, merges_increments: bool = False
+) -> list[Verdict]:
     """The verdict on each kernel; ``merges_increments`` says that the GPU has ``ATOMS.POPC.INC`` (compute
     capability 8.0 on)."""
     f = estimates.features

@@ -48,11 +48,11 @@ from smlab.sim.workload import NO_WARP, Duration, Instruction, Kernel, Loop, Pro
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-class _Strict(BaseModel):
+class _StrictTable(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class _Stride(_Strict):
+class _Stride(_StrictTable):
     pattern: Literal["stride"]
     stride_words: int = 1
     base_word: int = 0
@@ -61,7 +61,7 @@ class _Stride(_Strict):
         return Strided(self.stride_words, self.base_word)
 
 
-class _Broadcast(_Strict):
+class _Broadcast(_StrictTable):
     pattern: Literal["broadcast"]
     base_word: int = 0
 
@@ -69,7 +69,7 @@ class _Broadcast(_Strict):
         return Strided(0, self.base_word)
 
 
-class _Groups(_Strict):
+class _Groups(_StrictTable):
     pattern: Literal["grouped"]
     same_word: int
     same_bank: int = 1
@@ -78,7 +78,7 @@ class _Groups(_Strict):
         return Grouped(self.same_word, self.same_bank)
 
 
-class _Listed(_Strict):
+class _Listed(_StrictTable):
     pattern: Literal["listed"]
     words: list[int]
 
@@ -86,7 +86,7 @@ class _Listed(_Strict):
         return Listed(tuple(self.words))
 
 
-class _Random(_Strict):
+class _Random(_StrictTable):
     pattern: Literal["random"]
     words: Annotated[int, Field(ge=1)]
 
@@ -103,7 +103,7 @@ def _table(given: list[list[list[int]]]) -> NDArray[np.int64]:
     return np.array(given, dtype=np.int64)
 
 
-class _RecordedWords(_Strict):
+class _RecordedWords(_StrictTable):
     pattern: Literal["recorded"]
     words: list[list[list[Annotated[int, Field(ge=0, le=2**48)]]]]
 
@@ -111,7 +111,7 @@ class _RecordedWords(_Strict):
         return RecordedWords(_table(self.words))
 
 
-class _RecordedBytes(_Strict):
+class _RecordedBytes(_StrictTable):
     pattern: Literal["recorded"]
     bytes: list[list[list[Annotated[int, Field(ge=0, le=2**48)]]]]
 
@@ -119,7 +119,7 @@ class _RecordedBytes(_Strict):
         return RecordedBytes(_table(self.bytes))
 
 
-class _Affine(_Strict):
+class _Affine(_StrictTable):
     pattern: Literal["affine"]
     lane_stride_bytes: int = 4
     warp_stride_bytes: int = 128
@@ -132,7 +132,7 @@ class _Affine(_Strict):
         )
 
 
-class _RandomBytes(_Strict):
+class _RandomBytes(_StrictTable):
     pattern: Literal["random-bytes"]
     buffer_bytes: Annotated[int, Field(ge=4)]
     base_bytes: Annotated[int, Field(ge=0)] = 0
@@ -147,7 +147,7 @@ _SharedAddress = Annotated[
 _GlobalAddress = Annotated[_Affine | _RandomBytes | _RecordedBytes, Field(discriminator="pattern")]
 
 
-class _Instruction(_Strict):
+class _Instruction(_StrictTable):
     op: str
     name: str = ""
     after: list[str] = []
@@ -158,25 +158,25 @@ class _Instruction(_Strict):
     distribution: Literal["fixed", "exponential"] = "fixed"
 
 
-class _Loop(_Strict):
+class _Loop(_StrictTable):
     loop: int | float
     body: list[dict[str, Any]]
 
 
-class _SharedHolder(_Strict):
+class _SharedHolder(_StrictTable):
     address: _SharedAddress
 
 
-class _GlobalHolder(_Strict):
+class _GlobalHolder(_StrictTable):
     address: _GlobalAddress
 
 
-class _Program(_Strict):
+class _Program(_StrictTable):
     warps: Literal["all"] | list[int] = "all"
     body: list[dict[str, Any]]
 
 
-class _Kernel(_Strict):
+class _Kernel(_StrictTable):
     warps_per_block: Annotated[int, Field(ge=1, le=1024)]
     blocks: Annotated[int, Field(ge=1)] = 1
     shared_bytes_per_block: Annotated[int, Field(ge=0)] = 0
@@ -184,7 +184,7 @@ class _Kernel(_Strict):
     sms: Annotated[int, Field(ge=1)] = 1
 
 
-class _File(_Strict):
+class _WorkloadFile(_StrictTable):
     name: str = ""
     kernel: _Kernel
     program: list[_Program]
@@ -209,7 +209,7 @@ def read_workload(path: Path) -> Kernel:
 
 def parse_workload(raw: dict[str, Any], where: str, default_name: str = "workload") -> Kernel:
     """Build a kernel from a parsed workload file; ``where`` names the file in messages."""
-    file = _checked(_File, raw, where)
+    file = _checked(_WorkloadFile, raw, where)
     roles = [NO_WARP] * file.kernel.warps_per_block
     programs = []
     for index, given in enumerate(file.program):

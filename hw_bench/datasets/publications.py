@@ -57,7 +57,7 @@ class _Series(BaseModel):
     cycles_per_instruction: list[_Positive] = Field(min_length=1)
 
 
-class _File(BaseModel):
+class _PublicationFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     source: str = Field(min_length=1)
@@ -69,11 +69,11 @@ class _File(BaseModel):
 
 def load_published_atomics(path: Path = ATOMICS_FILE) -> list[PublishedSeries]:
     """The published series on shared-memory atomics; `SmlabError` naming file and key of what is wrong."""
-    content = read_toml(path, _File)
+    content = read_toml(path, _PublicationFile)
     return [_with_interval(f"{path}: series.{i}", content, series) for i, series in enumerate(content.series)]
 
 
-def _with_interval(where: str, content: _File, series: _Series) -> PublishedSeries:
+def _with_interval(where: str, content: _PublicationFile, series: _Series) -> PublishedSeries:
     cycles = series.cycles_per_instruction
     if len(series.same_word) != len(cycles):
         what = "same_word and cycles_per_instruction differ in length"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, StrictFloat, StrictInt, StrictStr, ValidationError
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.gpu.schema import KINDS, Key, nearest
+from smlab.hw_bench.gpu.schema import KINDS, ConstantKey, nearest
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class _Record(BaseModel):
     note: StrictStr | None = None
 
 
-def parse_constant(file: str, key: Key, entry: object, sources: Mapping[str, str]) -> Constant:
+def parse_constant(file: str, key: ConstantKey, entry: object, sources: Mapping[str, str]) -> Constant:
     """The constant that ``entry`` writes down; `SmlabError` naming file and key for whatever is wrong."""
     where = f"{file}: {key.name}"
     if not isinstance(entry, dict):
@@ -73,7 +73,7 @@ def parse_constant(file: str, key: Key, entry: object, sources: Mapping[str, str
     )
 
 
-def check_value(where: str, key: Key, value: object) -> None:
+def check_value(where: str, key: ConstantKey, value: object) -> None:
     """`SmlabError` unless ``value`` is of the key's type and in its range."""
     if key.type is str:
         if not isinstance(value, str) or value not in key.choices:
@@ -102,7 +102,9 @@ def _check_interval(where: str, value: float | int | str, low: float | None, hig
             )
 
 
-def _first_problem(where: str, key: Key, entry: Mapping[str, object], error: ValidationError) -> SmlabError:
+def _first_problem(
+    where: str, key: ConstantKey, entry: Mapping[str, object], error: ValidationError
+) -> SmlabError:
     """The first thing that is wrong with the record, in our words."""
     problem = error.errors()[0]
     field = str(problem["loc"][0])

@@ -36,7 +36,7 @@ from typing import Any, Final
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.checks import check_constants
 from smlab.hw_bench.gpu.constants import Constant, check_value, parse_constant
-from smlab.hw_bench.gpu.schema import ARCHITECTURES, KEYS, KEYS_BY_NAME, KINDS, Key, is_group, nearest
+from smlab.hw_bench.gpu.schema import ARCHITECTURES, KEYS, KEYS_BY_NAME, KINDS, ConstantKey, is_group, nearest
 
 __all__ = ["Constant", "Gpu", "list_gpus", "load_gpu"]
 
@@ -171,7 +171,7 @@ def _load(path: Path) -> Gpu:
     )
 
 
-def _plain(key: Key, value: int | float | str) -> int | float | str:
+def _plain(key: ConstantKey, value: int | float | str) -> int | float | str:
     """The value as Python's own number: what NumPy or a computation made of it, where that loses nothing."""
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return int(value)

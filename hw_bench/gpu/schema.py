@@ -24,7 +24,7 @@ ATOMIC_OPS: Final = ("add", "cas", "popc_inc")
 
 
 @dataclass(frozen=True)
-class Key:
+class ConstantKey:
     """One constant: what it is called, its unit, and which values can be right.
 
     ``type`` is `int` (whole numbers only), `float` (any number) or `str` (one of ``choices``). ``minimum``
@@ -52,8 +52,8 @@ class Key:
         return f"{noun} of {self.unit}"
 
 
-def _whole(name: str, unit: str, doc: str, minimum: float = 1, maximum: float | None = None) -> Key:
-    return Key(name, unit, int, doc, minimum=minimum, maximum=maximum)
+def _whole(name: str, unit: str, doc: str, minimum: float = 1, maximum: float | None = None) -> ConstantKey:
+    return ConstantKey(name, unit, int, doc, minimum=minimum, maximum=maximum)
 
 
 def _number(
@@ -64,27 +64,27 @@ def _number(
     maximum: float | None = None,
     *,
     optional: bool = False,
-) -> Key:
-    return Key(name, unit, float, doc, minimum=minimum, maximum=maximum, optional=optional)
+) -> ConstantKey:
+    return ConstantKey(name, unit, float, doc, minimum=minimum, maximum=maximum, optional=optional)
 
 
-def _name(name: str, doc: str, choices: tuple[str, ...]) -> Key:
-    return Key(name, "name", str, doc, choices=choices)
+def _name(name: str, doc: str, choices: tuple[str, ...]) -> ConstantKey:
+    return ConstantKey(name, "name", str, doc, choices=choices)
 
 
-def _clock(name: str, doc: str) -> Key:
+def _clock(name: str, doc: str) -> ConstantKey:
     return _number(name, "Hz", doc, minimum=1e6, maximum=1e11)
 
 
-def _rate(name: str, unit: str, doc: str, *, optional: bool = False) -> Key:
+def _rate(name: str, unit: str, doc: str, *, optional: bool = False) -> ConstantKey:
     return _number(name, unit, doc, minimum=1e6, maximum=1e18, optional=optional)
 
 
-def _latency(name: str, doc: str) -> Key:
+def _latency(name: str, doc: str) -> ConstantKey:
     return _number(name, "cycles", doc, minimum=1, maximum=1e5)
 
 
-def _pipe_keys() -> Iterable[Key]:
+def _pipe_keys() -> Iterable[ConstantKey]:
     for pipe in PIPES:
         where = f"the {pipe} pipe"
         yield _number(
@@ -101,7 +101,7 @@ def _pipe_keys() -> Iterable[Key]:
         )
 
 
-def _atomic_keys() -> Iterable[Key]:
+def _atomic_keys() -> Iterable[ConstantKey]:
     for op in ATOMIC_OPS:
         optional = op == "popc_inc"  # required from compute capability 8.0, refused below
         stem = f"atomic.{op}"
@@ -130,7 +130,7 @@ def _atomic_keys() -> Iterable[Key]:
         )
 
 
-KEYS: Final[tuple[Key, ...]] = (
+KEYS: Final[tuple[ConstantKey, ...]] = (
     _whole("gpu.sms", "SMs", "streaming multiprocessors that are switched on"),
     _clock("clock.base_hz", "guaranteed SM clock"),
     _clock("clock.boost_hz", "highest rated SM clock"),
@@ -187,7 +187,7 @@ KEYS: Final[tuple[Key, ...]] = (
         "warp-instructions",
         "atomics that can wait or be in service in the atomic unit",
     ),
-    Key(
+    ConstantKey(
         "atomic.pipes",
         "pipes",
         int,
@@ -201,7 +201,7 @@ KEYS: Final[tuple[Key, ...]] = (
         "lsu.queue_entries", "warp-instructions", "global loads and stores that can wait for the L1 cache"
     ),
     _whole("l1.bytes", "bytes", "L1 cache and shared memory together"),
-    Key(
+    ConstantKey(
         "l1.cache_bytes",
         "bytes",
         int,
@@ -255,7 +255,7 @@ KEYS: Final[tuple[Key, ...]] = (
     ),
 )
 
-KEYS_BY_NAME: Final[dict[str, Key]] = {key.name: key for key in KEYS}
+KEYS_BY_NAME: Final[dict[str, ConstantKey]] = {key.name: key for key in KEYS}
 
 
 def popc_inc_keys() -> tuple[str, ...]:

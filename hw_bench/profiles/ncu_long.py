@@ -11,7 +11,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
 from smlab.hw_bench.profiles.part import Part, drop_repeats, group_key, objects, skipped_texts
 from smlab.hw_bench.profiles.profile import UNNAMED, Device, Skipped, at_row, short, text_array
-from smlab.hw_bench.profiles.records import Column, column_numbers, split
+from smlab.hw_bench.profiles.records import TextColumn, column_numbers, split
 from smlab.hw_bench.profiles.source import Segment
 from smlab.hw_bench.profiles.units import scale, scale_of_name
 
@@ -49,7 +49,7 @@ def read_ncu_long(path: str, segment: Segment, cut: bool) -> Part:
         aggregate = re.fullmatch(r"\s*([-+\d.,eE]+)\s+\([^()]*;[^()]*\)\s*", value[record])
         if aggregate:
             numbers[record] = column_numbers(
-                path, segment, Column([aggregate[1]], np.zeros(1, dtype=np.intp))
+                path, segment, TextColumn([aggregate[1]], np.zeros(1, dtype=np.intp))
             )[0]
             reason = "the values of the metric's instances; its own value is kept"
             skipped.append(Skipped(f"instances of {metric[record]!r}", reason, row=segment.row(record)))
@@ -86,7 +86,7 @@ def read_ncu_long(path: str, segment: Segment, cut: bool) -> Part:
     return part
 
 
-def _refuse_cut(path: str, segment: Segment, columns: list[Column], place: dict[str, int]) -> None:
+def _refuse_cut(path: str, segment: Segment, columns: list[TextColumn], place: dict[str, int]) -> None:
     """`SmlabError` if the last row, which no line end follows, has no value and is no message of a rule."""
     last = len(columns[0]) - 1
     beyond = columns[place[METRIC] + 1 :]
@@ -99,7 +99,7 @@ def _refuse_cut(path: str, segment: Segment, columns: list[Column], place: dict[
 
 
 def _launch_ids(
-    path: str, segment: Segment, columns: list[Column], place: dict[str, int], skipped: list[Skipped]
+    path: str, segment: Segment, columns: list[TextColumn], place: dict[str, int], skipped: list[Skipped]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The ID of each record, and which records are rows of the table; the others are listed."""
     ids = columns[place[ID]]
@@ -132,7 +132,7 @@ def _id(text: str) -> int:
 
 def _list_others(
     segment: Segment,
-    columns: list[Column],
+    columns: list[TextColumn],
     place: dict[str, int],
     others: NDArray[np.bool_],
     skipped: list[Skipped],
@@ -148,7 +148,7 @@ def _list_others(
 
 
 def _launches(
-    columns: list[Column],
+    columns: list[TextColumn],
     place: dict[str, int],
     ids: NDArray[np.int64],
     good: NDArray[np.intp],
@@ -175,8 +175,8 @@ def _launches(
 
 
 def _in_base_units(
-    metric: Column,
-    unit: Column | None,
+    metric: TextColumn,
+    unit: TextColumn | None,
     numbers: NDArray[np.float64],
     good: NDArray[np.intp],
     notes: list[str],
@@ -194,7 +194,7 @@ def _in_base_units(
     return numbers[good] * times / over, text_array([s[2] for s in scales], codes)
 
 
-def _devices(columns: list[Column], place: dict[str, int], named: NDArray[np.bool_]) -> set[Device]:
+def _devices(columns: list[TextColumn], place: dict[str, int], named: NDArray[np.bool_]) -> set[Device]:
     """The devices in the columns ``Device`` (an index, or a name) and ``CC``."""
     there = [columns[place[n]] if n in place else None for n in ("Device", "CC")]
     device, capability = there

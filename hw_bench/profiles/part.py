@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.counter_table import CounterTable
 from smlab.hw_bench.profiles.profile import Device, Skipped, at_row, short, text_array
-from smlab.hw_bench.profiles.records import Column
+from smlab.hw_bench.profiles.records import TextColumn
 
 _ARRAYS: Final = ("kernel", "launch", "sm", "counter", "value", "unit", "row")
 
@@ -140,6 +140,8 @@ def skipped_texts(
     ]
 
 
-def objects(column: Column, records: NDArray[np.intp], instead_of_nothing: str = "") -> NDArray[np.object_]:
+def objects(
+    column: TextColumn, records: NDArray[np.intp], instead_of_nothing: str = ""
+) -> NDArray[np.object_]:
     """The column's texts at ``records``."""
     return text_array([t or instead_of_nothing for t in column.texts], column.codes[records])

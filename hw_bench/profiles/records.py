@@ -16,7 +16,7 @@ from smlab.hw_bench.profiles.source import Segment
 
 
 @dataclass(frozen=True)
-class Column:
+class TextColumn:
     """One column; record i holds ``texts[codes[i]]``."""
 
     texts: list[str]
@@ -33,7 +33,7 @@ class Column:
         return np.array([not t.strip() for t in self.texts], dtype=bool)[self.codes]
 
 
-def split(path: str, segment: Segment, plain: Collection[int] = ()) -> list[Column]:
+def split(path: str, segment: Segment, plain: Collection[int] = ()) -> list[TextColumn]:
     """The columns below the header; those in ``plain`` hold mostly different texts.
 
     A record with too few cells is filled with empty ones; `SmlabError` with the row for one with too many,
@@ -70,10 +70,10 @@ def split(path: str, segment: Segment, plain: Collection[int] = ()) -> list[Colu
         series = frame[i]
         if i in plain:
             texts = series.tolist()
-            columns.append(Column(texts, np.arange(len(texts), dtype=np.intp)))
+            columns.append(TextColumn(texts, np.arange(len(texts), dtype=np.intp)))
         else:
             codes = series.cat.codes.to_numpy().astype(np.intp)
-            columns.append(Column([str(t) for t in series.cat.categories], codes))
+            columns.append(TextColumn([str(t) for t in series.cat.categories], codes))
     return columns
 
 
@@ -130,7 +130,7 @@ def _fast(text: str) -> float:
     return number(text)
 
 
-def column_numbers(path: str, segment: Segment, column: Column, first: int = 0) -> NDArray[np.float64]:
+def column_numbers(path: str, segment: Segment, column: TextColumn, first: int = 0) -> NDArray[np.float64]:
     """The column's numbers by record from ``first`` on, NaN where there is none; `SmlabError` for a
     decimal comma."""
     try:

@@ -13,7 +13,7 @@ from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
 from smlab.hw_bench.profiles.ncu_long import device_of
 from smlab.hw_bench.profiles.part import Part, drop_repeats, skipped_texts
 from smlab.hw_bench.profiles.profile import UNKNOWN_UNIT, UNNAMED, Device, Skipped, at_row, short, text_array
-from smlab.hw_bench.profiles.records import Column, CommaDecimalError, column_numbers, number, split
+from smlab.hw_bench.profiles.records import CommaDecimalError, TextColumn, column_numbers, number, split
 from smlab.hw_bench.profiles.source import Segment
 from smlab.hw_bench.profiles.units import Scale, nvprof_scale, scale, scale_of_name, unit_of_name
 
@@ -131,7 +131,7 @@ def _index_column(cells: tuple[str, ...], labels: set[int]) -> int | None:
     return 0 if unnamed and 0 not in labels else None
 
 
-def _is_unit_row(columns: list[Column], place: dict[str, int], counters: list[int], nvprof: bool) -> bool:
+def _is_unit_row(columns: list[TextColumn], place: dict[str, int], counters: list[int], nvprof: bool) -> bool:
     cells = [columns[i][0].strip() for i in counters]
     if any(c for c in cells if _has_number(c)):
         return False
@@ -150,7 +150,7 @@ def _has_number(text: str) -> bool:
 def _refuse_cut(
     path: str,
     segment: Segment,
-    columns: list[Column],
+    columns: list[TextColumn],
     counters: list[int],
     kept: NDArray[np.intp],
     cut: bool,
@@ -170,7 +170,7 @@ def _refuse_cut(
 def _launches(
     path: str,
     segment: Segment,
-    columns: list[Column],
+    columns: list[TextColumn],
     place: dict[str, int],
     index: int | None,
     kept: NDArray[np.intp],
@@ -198,7 +198,7 @@ def _column(
     path: str,
     segment: Segment,
     name: str,
-    column: Column,
+    column: TextColumn,
     kept: NDArray[np.intp],
     said: str | None,
     nvprof: bool,
@@ -218,7 +218,7 @@ def _column(
     return values * up / down, np.full(len(kept), unit, dtype=object)
 
 
-def _nvprof_scales(column: Column, name: str, said: str | None) -> tuple[list[Scale], list[float]]:
+def _nvprof_scales(column: TextColumn, name: str, said: str | None) -> tuple[list[Scale], list[float]]:
     """For each text of the column: its scale, and its number where a unit or a level is written with it,
     else NaN."""
     scales, values = [], []
@@ -243,7 +243,7 @@ def nvprof_value(name: str, text: str, said: str | None = None) -> tuple[Scale, 
     return (1, 1, unit_of_name(name)), np.nan
 
 
-def _devices(columns: list[Column], place: dict[str, int], kept: NDArray[np.intp]) -> set[Device]:
+def _devices(columns: list[TextColumn], place: dict[str, int], kept: NDArray[np.intp]) -> set[Device]:
     """The devices of the columns ``Device`` and ``CC``, or of the device attributes that ncu's raw page
     can hold."""
 

@@ -15,8 +15,8 @@ from smlab.hw_bench.sass.compare import (
 )
 from smlab.hw_bench.sass.control import ControlCode
 from smlab.hw_bench.sass.cubin import Cubin, CubinFunction, read_cubin
-from smlab.hw_bench.sass.flow import BasicBlock, ControlFlow, Loop
-from smlab.hw_bench.sass.instruction import Function, Instruction, Operand, Predicate, SourceLine
+from smlab.hw_bench.sass.flow import BasicBlock, ControlFlow, NaturalLoop
+from smlab.hw_bench.sass.instruction import Function, Operand, Predicate, SassInstruction, SourceLine
 from smlab.hw_bench.sass.listing import parse_listing
 from smlab.hw_bench.sass.operations import OperationCounts, Precision, count_operations
 from smlab.hw_bench.sass.tools import Tool, assemble, disassemble, find_nvdisasm, find_ptxas, flow_edges
@@ -30,12 +30,12 @@ __all__ = [
     "Cubin",
     "CubinFunction",
     "Function",
-    "Instruction",
-    "Loop",
+    "NaturalLoop",
     "Operand",
     "OperationCounts",
     "Precision",
     "Predicate",
+    "SassInstruction",
     "SourceLine",
     "Tool",
     "assemble",

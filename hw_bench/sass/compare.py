@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Final
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.sass.flow import BasicBlock, ControlFlow, Loop
-from smlab.hw_bench.sass.instruction import Function, Instruction
+from smlab.hw_bench.sass.flow import BasicBlock, ControlFlow, NaturalLoop
+from smlab.hw_bench.sass.instruction import Function, SassInstruction
 from smlab.hw_bench.sass.listing import parse_listing
 from smlab.hw_bench.sass.names import mangled_name, plain_name, short_name
 from smlab.hw_bench.sass.operations import OperationCounts, Precision, count_operations, special_function
@@ -52,7 +52,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Profiled:
+class FunctionRegions:
     """The regions of one function, outermost code first, then loops by address."""
 
     name: str
@@ -78,8 +78,8 @@ class CodeComparison:
     ``aligned`` says that both have the same loops, so that their regions correspond one to one.
     """
 
-    source: Profiled
-    target: Profiled
+    source: FunctionRegions
+    target: FunctionRegions
 
     @property
     def kernel(self) -> str:
@@ -168,7 +168,7 @@ class CodeComparisons:
         return found[0] if len(found) == 1 else None
 
 
-def profile_code(function: Function) -> Profiled:
+def profile_code(function: Function) -> FunctionRegions:
     """Count a function's operations region by region.
 
     Raises:
@@ -185,12 +185,12 @@ def profile_code(function: Function) -> Profiled:
         )
     flow = ControlFlow(function)
     subroutines = _subroutines(function)
-    loops: list[Loop | None] = [None, *flow.loops]
+    loops: list[NaturalLoop | None] = [None, *flow.loops]
     regions = []
     for loop in loops:
         blocks = [flow.blocks[b] for b in sorted(flow.reachable) if flow.innermost_loop(b) == loop]
         regions.append(_region(flow, loop, blocks, subroutines))
-    return Profiled(function.name, function.architecture, tuple(regions))
+    return FunctionRegions(function.name, function.architecture, tuple(regions))
 
 
 def compare_code(source: Function, target: Function) -> CodeComparison:
@@ -239,7 +239,10 @@ def read_code(path: Path) -> tuple[Function, ...]:
 
 
 def _region(
-    flow: ControlFlow, loop: Loop | None, blocks: list[BasicBlock], subroutines: dict[str, OperationCounts]
+    flow: ControlFlow,
+    loop: NaturalLoop | None,
+    blocks: list[BasicBlock],
+    subroutines: dict[str, OperationCounts],
 ) -> Region:
     counts = special = rare = _NOTHING
     functions: list[str] = []
@@ -262,7 +265,7 @@ def _region(
     return Region(address, depth, counts, special, rare, tuple(sorted(functions)))
 
 
-def _can_be_passed(flow: ControlFlow, loop: Loop | None, block: int) -> bool:
+def _can_be_passed(flow: ControlFlow, loop: NaturalLoop | None, block: int) -> bool:
     """Whether the loop can come round, or the function end, on a way that does not lead through this
     block."""
     start = 0 if loop is None else loop.header
@@ -279,7 +282,7 @@ def _can_be_passed(flow: ControlFlow, loop: Loop | None, block: int) -> bool:
     return False
 
 
-def _called(instruction: Instruction) -> str | None:
+def _called(instruction: SassInstruction) -> str | None:
     """The name of the function that an instruction calls, if it names one outside of this function's own
     code."""
     if instruction.opcode not in _CALLS or instruction.never_executed or not instruction.operands:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.sass.instruction import Function, Instruction
+from smlab.hw_bench.sass.instruction import Function, SassInstruction
 
 _BRANCHES: Final = frozenset({"BRA", "JMP"})
 _LOCAL_LABEL: Final = ".L_x_"
@@ -22,7 +22,7 @@ class BasicBlock:
     """A run of instructions entered only at its first and left only at its last."""
 
     index: int
-    instructions: tuple[Instruction, ...]
+    instructions: tuple[SassInstruction, ...]
     successors: tuple[int, ...]
     predecessors: tuple[int, ...]
 
@@ -32,7 +32,7 @@ class BasicBlock:
 
 
 @dataclass(frozen=True)
-class Loop:
+class NaturalLoop:
     """A natural loop: ``header`` dominates all its ``blocks``; ``latches`` jump back to it. Indices of
     blocks.
 
@@ -100,15 +100,15 @@ class ControlFlow:
             block = self.immediate_dominator(block)
         return False
 
-    def innermost_loop(self, block: int) -> Loop | None:
+    def innermost_loop(self, block: int) -> NaturalLoop | None:
         inside = [loop for loop in self.loops if block in loop.blocks]
         return max(inside, key=lambda loop: loop.depth, default=None)
 
-    def loop_instructions(self, loop: Loop) -> tuple[Instruction, ...]:
+    def loop_instructions(self, loop: NaturalLoop) -> tuple[SassInstruction, ...]:
         """All instructions of the loop, those of inner loops included, by address."""
         return tuple(i for block in sorted(loop.blocks) for i in self.blocks[block].instructions)
 
-    def following(self, instruction: Instruction) -> Iterator[Instruction]:
+    def following(self, instruction: SassInstruction) -> Iterator[SassInstruction]:
         """The instructions that may be executed next."""
         block = self.block_of(instruction.address)
         at = block.instructions.index(instruction)
@@ -160,7 +160,7 @@ class ControlFlow:
                     changed = True
         return dominator
 
-    def _natural_loops(self) -> tuple[Loop, ...]:
+    def _natural_loops(self) -> tuple[NaturalLoop, ...]:
         latches: dict[int, list[int]] = {}
         for block in self._order:
             for successor in self.blocks[block].successors:
@@ -172,7 +172,7 @@ class ControlFlow:
             around = [h for h, body in bodies.items() if h != header and bodies[header] < body]
             parent = min(around, key=lambda h: len(bodies[h]), default=None)
             loops.append(
-                Loop(header, bodies[header], tuple(sorted(latches[header])), len(around) + 1, parent)
+                NaturalLoop(header, bodies[header], tuple(sorted(latches[header])), len(around) + 1, parent)
             )
         return tuple(loops)
 
@@ -217,7 +217,7 @@ def _blocks(function: Function) -> tuple[BasicBlock, ...]:
     )
 
 
-def _jumps(instruction: Instruction) -> bool:
+def _jumps(instruction: SassInstruction) -> bool:
     """Whether this goes to a place that its last operand names."""
     if instruction.opcode == "CALL":
         label = instruction.operands[-1].label if instruction.operands else None
@@ -225,13 +225,13 @@ def _jumps(instruction: Instruction) -> bool:
     return instruction.opcode in _BRANCHES
 
 
-def _transfers(instruction: Instruction) -> bool:
+def _transfers(instruction: SassInstruction) -> bool:
     if instruction.never_executed:
         return False
     return _jumps(instruction) or instruction.opcode in _INDIRECT | _ENDS
 
 
-def _targets(function: Function, instruction: Instruction) -> Iterator[int]:
+def _targets(function: Function, instruction: SassInstruction) -> Iterator[int]:
     """The target of a branch: its label or, where the listing has none, its address."""
     if not _jumps(instruction):
         return
@@ -249,7 +249,7 @@ def _targets(function: Function, instruction: Instruction) -> Iterator[int]:
         )
 
 
-def _falls_through(instruction: Instruction) -> bool:
+def _falls_through(instruction: SassInstruction) -> bool:
     if not _transfers(instruction):
         return True
     if instruction.predicate is not None and not instruction.predicate.always:

@@ -96,7 +96,7 @@ class SourceLine:
 
 
 @dataclass(frozen=True)
-class Instruction:
+class SassInstruction:
     """One machine instruction.
 
     ``opcode`` is the first part of the mnemonic, ``modifiers`` the others: ``ATOMS.POPC.INC.32`` is opcode
@@ -148,9 +148,9 @@ class Function:
 
     name: str
     architecture: str
-    instructions: tuple[Instruction, ...]
+    instructions: tuple[SassInstruction, ...]
     labels: dict[str, int] = field(default_factory=dict)
 
-    def find(self, name: str) -> tuple[Instruction, ...]:
-        """All instructions that are a ``name`` (see `Instruction.is_a`) and that can execute."""
+    def find(self, name: str) -> tuple[SassInstruction, ...]:
+        """All instructions that are a ``name`` (see `SassInstruction.is_a`) and that can execute."""
         return tuple(i for i in self.instructions if i.is_a(name) and not i.never_executed)

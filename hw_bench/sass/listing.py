@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.sass.instruction import Function, Instruction, Operand, Predicate, SourceLine
+from smlab.hw_bench.sass.instruction import Function, Operand, Predicate, SassInstruction, SourceLine
 
 _SECTION: Final = re.compile(r"\s*\.section\s+\.text\.([^\s,]+)")
 _OTHER_SECTION: Final = re.compile(r"\s*\.section\s")
@@ -74,7 +74,7 @@ class _Reader:
         self._functions: list[Function] = []
         self._architecture = "unknown"
         self._name: str | None = None
-        self._instructions: list[Instruction] = []
+        self._instructions: list[SassInstruction] = []
         self._labels: list[str] = []
         self._placed: dict[str, int] = {}
         self._source: SourceLine | None = None
@@ -143,7 +143,7 @@ class _Reader:
             self._placed[label] = address
         self._labels = []
         self._instructions.append(
-            Instruction(
+            SassInstruction(
                 address=address,
                 mnemonic=match["mnemonic"],
                 operands=split_operands(match["operands"]),

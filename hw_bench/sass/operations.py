@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Final, Literal
 
-from smlab.hw_bench.sass.instruction import Instruction
+from smlab.hw_bench.sass.instruction import SassInstruction
 
 Precision = Literal["fp16", "fp32", "fp64"]
 PRECISIONS: Final[tuple[Precision, ...]] = ("fp16", "fp32", "fp64")
@@ -65,7 +65,7 @@ class OperationCounts:
         return ", ".join(told)
 
 
-def moves_a_constant(instruction: Instruction) -> bool:
+def moves_a_constant(instruction: SassInstruction) -> bool:
     """Whether a packed half multiply-add only loads a constant (``HFMA2.MMA R5, -RZ, RZ, 0, 1``), as
     compilers for ``sm_75`` and up write it to spare the integer pipe."""
     if instruction.opcode != "HFMA2" or len(instruction.operands) < 3:
@@ -73,7 +73,7 @@ def moves_a_constant(instruction: Instruction) -> bool:
     return all(o.text.lstrip("-").split(".")[0] == "RZ" for o in instruction.operands[1:3])
 
 
-def kind_of(instruction: Instruction) -> tuple[str, int] | None:
+def kind_of(instruction: SassInstruction) -> tuple[str, int] | None:
     """The field of `OperationCounts` that an instruction counts in, and how often; None for all others."""
     opcode = instruction.opcode.removesuffix("_32I").removesuffix("32I")
     if instruction.never_executed:
@@ -91,7 +91,7 @@ def kind_of(instruction: Instruction) -> tuple[str, int] | None:
     return None
 
 
-def count_operations(instructions: Iterable[Instruction]) -> OperationCounts:
+def count_operations(instructions: Iterable[SassInstruction]) -> OperationCounts:
     """Each instruction once; those that can never execute not at all."""
     counts: dict[str, int] = {}
     for instruction in instructions:
@@ -101,7 +101,7 @@ def count_operations(instructions: Iterable[Instruction]) -> OperationCounts:
     return OperationCounts(**counts)
 
 
-def special_function(instruction: Instruction) -> str | None:
+def special_function(instruction: SassInstruction) -> str | None:
     """``RCP``, ``RSQ``, ``LG2``, ... of a ``MUFU``; ``RCP64H`` and its like are the double-precision
     seeds."""
     if instruction.opcode != "MUFU" or instruction.never_executed:

@@ -1,15 +1,15 @@
 """Operators of deep learning: their work from the shape, and their time on a GPU from their time on
 another."""
 
-from smlab.models.operators.calibration import Calibration, calibrate
-from smlab.models.operators.projection import OperatorProjection, Switches, project_operators
+from smlab.models.operators.calibration import OperatorCalibration, calibrate
+from smlab.models.operators.projection import OperatorProjection, OperatorSwitches, project_operators
 from smlab.models.operators.work import OperatorWork, operator_work
 
 __all__ = [
-    "Calibration",
+    "OperatorCalibration",
     "OperatorProjection",
+    "OperatorSwitches",
     "OperatorWork",
-    "Switches",
     "calibrate",
     "operator_work",
     "project_operators",

@@ -23,7 +23,7 @@ something."""
 
 
 @dataclass(frozen=True)
-class Calibration:
+class OperatorCalibration:
     """Of the source GPU: ``launch_s``, in each measured time and not scaling with the GPU; what its memory
     sustains and what its FP32 arithmetic does. None where no row tells. ``streams`` and ``products`` are the
     rows behind them.
@@ -36,7 +36,7 @@ class Calibration:
     products: int
 
 
-def calibrate(work: OperatorWork, seconds: Floats, gpu: Gpu) -> Calibration:
+def calibrate(work: OperatorWork, seconds: Floats, gpu: Gpu) -> OperatorCalibration:
     """From rows measured on ``gpu``, the source; ``seconds`` of shape ``(rows,)``.
 
     Streams are rows without arithmetic to speak of that read nothing again and do not fit L2. The launch's
@@ -48,7 +48,7 @@ def calibrate(work: OperatorWork, seconds: Floats, gpu: Gpu) -> Calibration:
     arithmetic = work.flops > 0
     launch = _intercept(work.take(stream), seconds[stream])
     launch = min(max(launch, 0.0), float(seconds.min()) / 2) if len(seconds) else 0.0
-    return Calibration(
+    return OperatorCalibration(
         launch_s=launch,
         best_bytes_per_s=_best(work.once_bytes[stream], seconds[stream] - launch),
         best_flops_per_s=_best(work.flops[arithmetic], seconds[arithmetic] - launch),

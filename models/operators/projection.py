@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.models.operators.calibration import Calibration
+from smlab.models.operators.calibration import OperatorCalibration
 from smlab.models.operators.memory import Misses, reread_misses
 from smlab.models.operators.power import interval_of, no_ceiling, power_ceiling
 from smlab.models.operators.work import Floats, OperatorWork
@@ -37,7 +37,7 @@ LIMITERS: Final = ("dram", "l2", "arithmetic", "power", "launch")
 
 
 @dataclass(frozen=True)
-class Switches:
+class OperatorSwitches:
     """Which mechanisms are counted; all off is equation 9 with rated peaks."""
 
     launch: bool = True
@@ -66,8 +66,8 @@ def project_operators(
     seconds: Floats,
     source: Gpu,
     target: Gpu,
-    calibration: Calibration,
-    switches: Switches | None = None,
+    calibration: OperatorCalibration,
+    switches: OperatorSwitches | None = None,
 ) -> OperatorProjection:
     """Predict the time of each operator on ``target`` from ``seconds``, measured on ``source``; arrays
     ``(rows,)``.
@@ -75,7 +75,7 @@ def project_operators(
     Raises:
         SmlabError: a time that is not above 0, or not longer than the launch alone.
     """
-    on = switches or Switches()
+    on = switches or OperatorSwitches()
     launch = calibration.launch_s if on.launch else 0.0
     usable = np.isfinite(seconds) & (seconds > launch)
     if not usable.all():
@@ -138,7 +138,7 @@ class _Choices:
     power_limited: bool
 
 
-def _maxima_of(source: Gpu, target: Gpu, calibration: Calibration, on: Switches) -> _Choices:
+def _maxima_of(source: Gpu, target: Gpu, calibration: OperatorCalibration, on: OperatorSwitches) -> _Choices:
     key = "dram.sustained_bandwidth_bytes_per_s" if on.sustained else "dram.bandwidth_bytes_per_s"
     here, there = interval_of(source[key]), interval_of(target[key])
     if on.sustained and calibration.best_bytes_per_s is not None:

@@ -7,7 +7,7 @@ overhead, each switchable.
 
 from smlab.models.roofline.ceilings import Ceilings, ceilings
 from smlab.models.roofline.maxima import Maxima, maxima_of
-from smlab.models.roofline.projection import Projection, Switches, project
+from smlab.models.roofline.projection import Projection, ProjectionSwitches, project
 from smlab.models.roofline.work import KernelWork
 
 __all__ = [
@@ -15,7 +15,7 @@ __all__ = [
     "KernelWork",
     "Maxima",
     "Projection",
-    "Switches",
+    "ProjectionSwitches",
     "ceilings",
     "maxima_of",
     "project",

@@ -24,7 +24,7 @@ from smlab.models.roofline.work import LEVELS, Floats, KernelWork
 
 
 @dataclass(frozen=True)
-class Switches:
+class ProjectionSwitches:
     """What is taken into account.
 
     ``maxima``: published (``sustained``) or rated (``spec``) ones. ``parallelism``: what the grid can use of
@@ -52,7 +52,7 @@ class Switches:
             raise SmlabError.at("launch overhead", "an absurd time", self.overhead_s, "0 to 1 s")
 
 
-PAPER = Switches(parallelism=False, cache=False, launch_overhead=False, issue=False, latency=False)
+PAPER = ProjectionSwitches(parallelism=False, cache=False, launch_overhead=False, issue=False, latency=False)
 """Van Lanker et al. as published."""
 
 
@@ -86,7 +86,7 @@ def project(
     work: KernelWork,
     source: Gpu,
     target: Gpu,
-    switches: Switches | None = None,
+    switches: ProjectionSwitches | None = None,
     *,
     target_work: KernelWork | None = None,
     source_maxima: Maxima | None = None,
@@ -98,7 +98,7 @@ def project(
     `smlab.models.roofline_from_sass`); its times do not matter. Maxima may be given where they are not the
     descriptions'.
     """
-    on = switches or Switches()
+    on = switches or ProjectionSwitches()
     there = work if target_work is None else target_work
     if len(there) != len(work):
         raise SmlabError.at(
@@ -183,7 +183,7 @@ def _with_compute(c: Ceilings) -> Floats:
     return times
 
 
-def overhead_s(gpu: Gpu, switches: Switches) -> float:
+def overhead_s(gpu: Gpu, switches: ProjectionSwitches) -> float:
     """What a kernel with nothing to do takes on ``gpu``; 0 where nobody says, or where it is not to count."""
     if not switches.launch_overhead:
         return 0.0

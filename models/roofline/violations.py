@@ -14,7 +14,7 @@ UNEXPLAINED: Final = "not explained: a wrong counter, or a wrong constant of the
 
 
 @dataclass(frozen=True)
-class Violation:
+class RooflineViolation:
     """A kernel that took ``seconds`` where ``ceiling`` allows no less than ``least_s``."""
 
     index: int
@@ -26,7 +26,7 @@ class Violation:
     reason: str
 
 
-def bound_violations(found: Ceilings, rated: Maxima | None = None) -> list[Violation]:
+def bound_violations(found: Ceilings, rated: Maxima | None = None) -> list[RooflineViolation]:
     """Kernels faster than a bound (each resource alone), one entry for the worst resource of each.
 
     ``rated`` are the maxima that nothing should exceed; with it, a kernel that only exceeds what a benchmark
@@ -40,7 +40,7 @@ def bound_violations(found: Ceilings, rated: Maxima | None = None) -> list[Viola
     return violations
 
 
-def ceiling_violations(found: Ceilings) -> list[Violation]:
+def ceiling_violations(found: Ceilings) -> list[RooflineViolation]:
     """Kernels faster than a roofline with the paper's ceilings allows (Eq. 1, 3 and 6 to 8), though not
     than any bound."""
     worst = np.nanmax(np.where(np.isnan(found.level_s), -np.inf, found.level_s), axis=1)
@@ -73,9 +73,9 @@ def ceiling_violations(found: Ceilings) -> list[Violation]:
     return violations
 
 
-def _violation(found: Ceilings, i: int, ceiling: str, least_s: float, reason: str) -> Violation:
+def _violation(found: Ceilings, i: int, ceiling: str, least_s: float, reason: str) -> RooflineViolation:
     work = found.work
-    return Violation(
+    return RooflineViolation(
         i, str(work.kernel[i]), int(work.launch[i]), ceiling, float(work.seconds[i]), least_s, reason
     )
 

@@ -15,9 +15,9 @@ from smlab.hw_bench.datasets import OperatorTimes
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
 from smlab.models.operators import (
-    Calibration,
+    OperatorCalibration,
     OperatorProjection,
-    Switches,
+    OperatorSwitches,
     calibrate,
     operator_work,
     project_operators,
@@ -26,8 +26,8 @@ from smlab.models.operators.memory import l1_cache_bytes, miss_share, reread_mis
 from smlab.models.operators.power import power_ceiling
 
 V100, A100, T4, P100, A6000 = (load_gpu(name) for name in ("v100", "a100-40", "t4", "p100", "a6000"))
-NOTHING_MEASURED = Calibration(0.0, None, None, 0, 0)
-ALL_OFF = Switches(launch=False, sustained=False, cache=False, power=False, parallelism=False)
+NOTHING_MEASURED = OperatorCalibration(0.0, None, None, 0, 0)
+ALL_OFF = OperatorSwitches(launch=False, sustained=False, cache=False, power=False, parallelism=False)
 CUDNN_SOFTMAX = "void at::native::cunn_SoftMaxForward<4, float>"
 WARP_SOFTMAX = "void softmax_warp_forward<float, 10>"
 
@@ -75,8 +75,8 @@ def linear(m: int, n: int, k: int, seconds: float = 1e-3, **more: Any) -> dict[s
 def project(
     times: OperatorTimes,
     target: Gpu,
-    switches: Switches | None = None,
-    calibration: Calibration = NOTHING_MEASURED,
+    switches: OperatorSwitches | None = None,
+    calibration: OperatorCalibration = NOTHING_MEASURED,
     source: Gpu = V100,
 ) -> OperatorProjection:
     return project_operators(operator_work(times), times.seconds, source, target, calibration, switches)
@@ -267,19 +267,19 @@ SHAPES = st.fixed_dictionaries(
     }
 )
 MEASURED = st.builds(
-    Calibration,
+    OperatorCalibration,
     st.floats(0, 5e-5),
     st.none() | st.floats(1e11, 2e12),
     st.none() | st.floats(1e12, 2e13),
     st.just(0),
     st.just(0),
 )
-SWITCHES = st.builds(Switches, *[st.booleans()] * len(fields(Switches)))
+SWITCHES = st.builds(OperatorSwitches, *[st.booleans()] * len(fields(OperatorSwitches)))
 
 
 @given(shape=SHAPES, source=st.sampled_from(GPUS), calibration=MEASURED, switches=SWITCHES)
 def test_onto_the_same_gpu_is_the_identity(
-    shape: dict[str, Any], source: Gpu, calibration: Calibration, switches: Switches
+    shape: dict[str, Any], source: Gpu, calibration: OperatorCalibration, switches: OperatorSwitches
 ) -> None:
     got = project(rows(shape), source, switches, calibration, source)
     if shape["operator"] in ("linear", "elementwise"):
@@ -298,7 +298,11 @@ def test_onto_the_same_gpu_is_the_identity(
     switches=SWITCHES,
 )
 def test_the_prediction_lies_in_its_interval_and_is_finite(
-    shape: dict[str, Any], source: Gpu, target: Gpu, calibration: Calibration, switches: Switches
+    shape: dict[str, Any],
+    source: Gpu,
+    target: Gpu,
+    calibration: OperatorCalibration,
+    switches: OperatorSwitches,
 ) -> None:
     got = project(rows(shape), target, switches, calibration, source)
     assert np.isfinite([got.low_s, got.mid_s, got.high_s]).all()
@@ -322,7 +326,12 @@ def test_the_prediction_lies_in_its_interval_and_is_finite(
     ),
 )
 def test_more_of_anything_never_makes_a_target_slower(
-    shape: dict[str, Any], target: Gpu, more: float, calibration: Calibration, switches: Switches, key: str
+    shape: dict[str, Any],
+    target: Gpu,
+    more: float,
+    calibration: OperatorCalibration,
+    switches: OperatorSwitches,
+    key: str,
 ) -> None:
     """Bandwidths and watts; the target without intervals, so that only the values decide."""
     wide = {

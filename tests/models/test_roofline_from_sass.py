@@ -9,13 +9,13 @@ from smlab.hw_bench.profiles.kernel_work import KernelWork
 from smlab.hw_bench.sass import (
     CodeComparisons,
     Function,
-    Instruction,
     Operand,
     Predicate,
+    SassInstruction,
     compare_code,
     compare_files,
 )
-from smlab.models.roofline import Switches, project
+from smlab.models.roofline import ProjectionSwitches, project
 from smlab.models.roofline_from_sass import LOOP_EXECUTIONS, operation_ratio, operation_ratios, target_work
 
 LISTINGS = Path(__file__).parents[1] / "hw_bench" / "sass" / "listings"
@@ -24,9 +24,9 @@ LISTINGS = Path(__file__).parents[1] / "hw_bench" / "sass" / "listings"
 def kernel(in_loop: list[str], outside: list[str], architecture: str) -> Function:
     """A loop of ``in_loop``, then ``outside``."""
     ops = ["MOV", *in_loop]
-    code = [Instruction(16 * n, op) for n, op in enumerate(ops)]
-    code.append(Instruction(16 * len(code), "BRA", (Operand("0x10"),), Predicate("P0")))
-    code += [Instruction(16 * (len(code) + n), op) for n, op in enumerate([*outside, "EXIT"])]
+    code = [SassInstruction(16 * n, op) for n, op in enumerate(ops)]
+    code.append(SassInstruction(16 * len(code), "BRA", (Operand("0x10"),), Predicate("P0")))
+    code += [SassInstruction(16 * (len(code) + n), op) for n, op in enumerate([*outside, "EXIT"])]
     return Function("k", architecture, tuple(code))
 
 
@@ -101,7 +101,9 @@ def test_more_operations_take_a_compute_bound_kernel_longer_and_a_memory_bound_o
     """On one GPU, so that the target differs in its code only: 3 % more operations are 3 % more time, or
     none."""
     gpu = load_gpu("v100")
-    on = Switches(maxima="spec", parallelism=False, launch_overhead=False, latency=False, issue=False)
+    on = ProjectionSwitches(
+        maxima="spec", parallelism=False, launch_overhead=False, latency=False, issue=False
+    )
     code = compare_files(LISTINGS / "gamma32.sm_70.sass", LISTINGS / "gamma32.sm_86.sass")
     for fma, expected in ((1e9, "longer"), (1e3, "same")):
         here = KernelWork.of(

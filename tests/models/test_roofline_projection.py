@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
-from smlab.models.roofline import KernelWork, Switches, ceilings, maxima_of, project
+from smlab.models.roofline import KernelWork, ProjectionSwitches, ceilings, maxima_of, project
 from smlab.models.roofline.cache import miss_share, target_dram_bytes
 from smlab.models.roofline.projection import PAPER
 
@@ -55,7 +55,7 @@ def kernels(draw: st.DrawFn, launched: bool | None = None) -> KernelWork:
 
 
 switches = st.builds(
-    Switches,
+    ProjectionSwitches,
     maxima=st.sampled_from(("sustained", "spec")),
     parallelism=st.booleans(),
     cache=st.booleans(),
@@ -136,11 +136,11 @@ def test_a_block_that_does_not_fit_on_the_target_is_skipped() -> None:
     found = project(w, A100, V100)
     assert len(found) == 0
     assert found.skipped == ((0, "a block of it does not fit on an SM of v100"),)
-    assert len(project(w, A100, V100, replace(Switches(), parallelism=False))) == 1
+    assert len(project(w, A100, V100, replace(ProjectionSwitches(), parallelism=False))) == 1
 
 
 @given(kernels(), switches, st.sampled_from((V100, A100)))
-def test_onto_the_same_gpu_is_the_identity(w: KernelWork, on: Switches, gpu: Gpu) -> None:
+def test_onto_the_same_gpu_is_the_identity(w: KernelWork, on: ProjectionSwitches, gpu: Gpu) -> None:
     found = project(w, gpu, gpu, on)
     if len(found):
         assert found.low_s == pytest.approx(w.seconds)
@@ -162,7 +162,7 @@ def test_there_and_back_is_the_identity_at_each_level(w: KernelWork) -> None:
 def test_there_and_back_with_everything_on_where_the_limiter_stays(seconds: float, blocks: int) -> None:
     """Few blocks and many, near the memory's bandwidth and far from it."""
     w = stream(seconds, blocks=blocks, threads_per_block=1024, instructions=1e9)
-    on = Switches(overhead_s=0.05)
+    on = ProjectionSwitches(overhead_s=0.05)
     there = project(w, V100, A100, on)
     assert there.limiter[0] == "dram"
     back = project(w.with_values(seconds=there.mid_s), A100, V100, on)
@@ -170,7 +170,9 @@ def test_there_and_back_with_everything_on_where_the_limiter_stays(seconds: floa
 
 
 @given(kernels(), switches, st.integers(0, 2), st.floats(1, 10))
-def test_more_bandwidth_never_takes_longer(w: KernelWork, on: Switches, level: int, factor: float) -> None:
+def test_more_bandwidth_never_takes_longer(
+    w: KernelWork, on: ProjectionSwitches, level: int, factor: float
+) -> None:
     top = maxima_of(A100, on.maxima)
     more = top.bandwidth.copy()
     more[level] *= factor
@@ -182,7 +184,7 @@ def test_more_bandwidth_never_takes_longer(w: KernelWork, on: Switches, level: i
 
 @given(kernels(launched=True), switches, st.floats(1, 3))
 def test_a_description_with_more_memory_bandwidth_never_takes_longer(
-    w: KernelWork, on: Switches, factor: float
+    w: KernelWork, on: ProjectionSwitches, factor: float
 ) -> None:
     """As above, where the warps needed to keep the memory busy rise with it."""
     keys = ("dram.bandwidth_bytes_per_s", "dram.sustained_bandwidth_bytes_per_s")
@@ -192,7 +194,7 @@ def test_a_description_with_more_memory_bandwidth_never_takes_longer(
 
 
 @given(kernels(), switches)
-def test_every_number_is_finite_and_in_order(w: KernelWork, on: Switches) -> None:
+def test_every_number_is_finite_and_in_order(w: KernelWork, on: ProjectionSwitches) -> None:
     found = project(w, V100, A100, on)
     assert (found.low_s > 0).all()
     assert (found.low_s <= found.mid_s).all()
@@ -207,7 +209,7 @@ def test_a_small_grid_gains_nothing_from_more_sms() -> None:
         l1_bytes=1.0, l2_bytes=1.0, dram_bytes=1.0,
     )  # fmt: skip
     published = project(w, V100, A100, PAPER)
-    found = project(w, V100, A100, Switches(maxima="spec", latency=False))
+    found = project(w, V100, A100, ProjectionSwitches(maxima="spec", latency=False))
     assert published.mid_s[0] < 0.75
     assert found.mid_s[0] == pytest.approx(1.38 / 1.41, rel=0.01)
 
@@ -215,7 +217,9 @@ def test_a_small_grid_gains_nothing_from_more_sms() -> None:
 def test_time_that_no_ceiling_explains_goes_by_latency() -> None:
     """A tenth of the memory's bandwidth with every SM full: nine tenths of the time are latency."""
     w = stream(10.0, blocks=80 * 108 * 8, threads_per_block=256, instructions=1e9)
-    published, found = (project(w, V100, A100, on).mid_s[0] for on in (PAPER, Switches(latency=True)))
+    published, found = (
+        project(w, V100, A100, on).mid_s[0] for on in (PAPER, ProjectionSwitches(latency=True))
+    )
     assert published == pytest.approx(10 * 846 / 1375)
     seconds = [g.number("dram.latency_cycles") / g.number("clock.sm_hz") for g in (V100, A100)]
     rounds = 80 / 108  # waves, for as many blocks fit on an SM of each
@@ -228,7 +232,7 @@ def test_launch_overhead_does_not_scale() -> None:
     assert project(stream(), V100, A100, on).mid_s[0] == pytest.approx(0.2 + 0.8 * 846 / 1375)
     for absurd in (-1e-6, np.nan, np.inf):
         with pytest.raises(SmlabError, match="launch overhead: an absurd time"):
-            Switches(overhead_s=absurd)
+            ProjectionSwitches(overhead_s=absurd)
     # a kernel shorter than the overhead is all overhead, in proportion
     assert project(stream(0.1), V100, A100, on).mid_s[0] == pytest.approx(0.1)
 

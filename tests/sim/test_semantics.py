@@ -349,7 +349,7 @@ def test_a_run_that_takes_too_long_is_given_up(gpu: Gpu) -> None:
         simulate(atomics(iterations=100), gpu, max_cycles=100)
 
 
-class TestRefusals:
+class TestSimulationRefusals:
     def test_too_much_shared_memory(self, gpu: Gpu) -> None:
         with pytest.raises(
             SmlabError, match=r"test on v100.*shared memory.*got 200000; expected at most 98304"

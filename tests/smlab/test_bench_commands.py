@@ -96,7 +96,7 @@ def _fake_ncu(folder: Path, monkeypatch: pytest.MonkeyPatch, forbidden: bool = F
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(profiling, "require_gpu", lambda: None)
-    monkeypatch.setattr(harness, "this_gpu", lambda: plan.Gpu("stand-in", "9.0", 132, 64, 2**20))
+    monkeypatch.setattr(harness, "this_gpu", lambda: plan.DeviceLimits("stand-in", "9.0", 132, 64, 2**20))
 
 
 def test_profiling_runs_ncu_with_the_counters_that_are_needed(
@@ -164,11 +164,11 @@ def test_the_loop_measures_first_where_it_can(
     from smlab.validation.calibrate.recovery import SMALL
     from smlab.validation.calibrate.simulated import write_simulated
 
-    def measure(out: Path, **options: object) -> harness.Outcome:
+    def measure(out: Path, **options: object) -> harness.SuiteOutcome:
         assert options["benchmarks"] == ("shared-atomics", "latency", "shared-banks")
         assert options["resume"] is True
         write_simulated(out, load_gpu("v100"), profile=SMALL)
-        return harness.Outcome(
+        return harness.SuiteOutcome(
             {}, ["a sum was 3"] if trouble == "wrong" else [], [], trouble == "interrupted"
         )
 

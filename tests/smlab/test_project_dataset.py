@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from smlab.hw_bench.errors import SmlabError
-from smlab.models.operators import Switches
-from smlab.models.roofline import Switches as ProfileSwitches
+from smlab.models.operators import OperatorSwitches
+from smlab.models.roofline import ProjectionSwitches
 from smlab.models.roofline.projection import PAPER
 from smlab.validation.projection.operators.judge import PAPER as PUBLISHED
 
@@ -124,7 +124,7 @@ def test_unusable_requests_are_refused(folder: Path) -> None:
 
 
 def test_switches_of_profiles_carry_over() -> None:
-    assert operator_switches(None) == operator_switches(ProfileSwitches()) == Switches()
+    assert operator_switches(None) == operator_switches(ProjectionSwitches()) == OperatorSwitches()
     assert operator_switches(PAPER) == PUBLISHED
-    off = operator_switches(ProfileSwitches(cache=False, launch_overhead=False, maxima="spec"))
-    assert off == Switches(launch=False, sustained=False, cache=False)
+    off = operator_switches(ProjectionSwitches(cache=False, launch_overhead=False, maxima="spec"))
+    assert off == OperatorSwitches(launch=False, sustained=False, cache=False)

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 from smlab.hw_bench.cuda.measuring import plan
-from smlab.hw_bench.cuda.measuring.plan import Profile
+from smlab.hw_bench.cuda.measuring.plan import BenchmarkProfile
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.validation.calibrate.calibration import calibrate_set
 from smlab.validation.calibrate.dataset import read_set
@@ -60,7 +60,7 @@ def recover(
     *,
     noise: float = 0.03,
     share: float = 0.05,
-    profile: Profile = SMALL,
+    profile: BenchmarkProfile = SMALL,
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Recovery:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from smlab.hw_bench.cuda.kernels.points import MAX_WARPS, Point
+from smlab.hw_bench.cuda.kernels.points import MAX_WARPS, AtomicPoint
 from smlab.hw_bench.cuda.measuring import plan
 from smlab.hw_bench.cuda.measuring.dataset import DataSet
-from smlab.hw_bench.cuda.measuring.plan import Profile
+from smlab.hw_bench.cuda.measuring.plan import BenchmarkProfile
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.validation.calibrate.cases import Cases, Floats
 from smlab.validation.calibrate.fit import atomic_parameters, shared_parameters
@@ -38,7 +38,7 @@ _FORMS: Final = {"batch": "batch", "dependent": "looped", "independent": "stream
 
 
 def write_simulated(
-    folder: Path, gpu: Gpu, *, profile: Profile | None = None, noise: float = 0.03, seed: int = 0
+    folder: Path, gpu: Gpu, *, profile: BenchmarkProfile | None = None, noise: float = 0.03, seed: int = 0
 ) -> dict[str, float]:
     """Write what the suite would measure on the simulated ``gpu`` into ``folder``; gives the true constants.
 
@@ -84,10 +84,10 @@ def _write(
     folder: Path,
     name: str,
     about: dict[str, Any],
-    kernels: dict[str, list[Point]],
+    kernels: dict[str, list[AtomicPoint]],
     gpu: Gpu,
     truth: dict[str, float],
-    profile: Profile,
+    profile: BenchmarkProfile,
     noise: float,
     rng: np.random.Generator,
 ) -> None:
@@ -109,7 +109,7 @@ def _write(
     data.close(complete=True)
 
 
-def _cases(operation: str, form: str, points: Sequence[Point], iterations: int) -> Cases:
+def _cases(operation: str, form: str, points: Sequence[AtomicPoint], iterations: int) -> Cases:
     columns = np.array(
         [
             (p.warps, p.cas_warps, p.pattern.lanes, p.pattern.same_word, p.pattern.same_bank, iterations)
@@ -120,7 +120,7 @@ def _cases(operation: str, form: str, points: Sequence[Point], iterations: int) 
 
 
 def _rows(
-    operation: str, form: str, points: Sequence[Point], iterations: int, times: Floats
+    operation: str, form: str, points: Sequence[AtomicPoint], iterations: int, times: Floats
 ) -> Iterable[dict[str, Any]]:
     for point, time in zip(points, times.tolist(), strict=True):
         pattern = point.pattern

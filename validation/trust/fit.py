@@ -13,10 +13,10 @@ from smlab.models.trust import (
     ESTIMATORS,
     LEVELS,
     RANGED,
-    Estimates,
     Features,
     Quantiles,
     TrustMap,
+    UtilizationEstimates,
     estimate_all,
 )
 from smlab.validation.service_tables import Tables
@@ -64,7 +64,7 @@ POOLED = np.arange(0.4, 0.9901, 0.01)
 SLACK = 1e-9
 
 
-def estimate_campaign(table: CampaignTable, tables: Tables) -> Estimates:
+def estimate_campaign(table: CampaignTable, tables: Tables) -> UtilizationEstimates:
     """All estimators on the counters of a campaign's rows."""
     return estimate_all(
         table.jobs / table.sms,
@@ -85,7 +85,7 @@ def truth(table: CampaignTable) -> Floats:
 
 def fit(
     families: NDArray[np.object_],
-    estimates: Estimates,
+    estimates: UtilizationEstimates,
     exact: Floats,
     about: Mapping[str, object],
     edges: Mapping[str, Sequence[float]] = EDGES,
@@ -111,7 +111,7 @@ def fit(
     return replace(blank, estimators=found)
 
 
-def _coverage(trust: TrustMap, estimates: Estimates, exact: Floats, estimator: str) -> Floats:
+def _coverage(trust: TrustMap, estimates: UtilizationEstimates, exact: Floats, estimator: str) -> Floats:
     """The share of the kernels that pooled intervals of each of the `POOLED` levels hold."""
     ends = (trust.pooled_interval(estimates, level, estimator) for level in POOLED)
     return np.array([((low - SLACK <= exact) & (exact <= high + SLACK)).mean() for low, high in ends])
@@ -154,7 +154,7 @@ def _quantiles(blank: TrustMap, features: Features, residual: Floats) -> tuple[t
 
 
 def holds(
-    trust: TrustMap, estimates: Estimates, exact: Floats, level: float, estimator: str
+    trust: TrustMap, estimates: UtilizationEstimates, exact: Floats, level: float, estimator: str
 ) -> NDArray[np.bool_]:
     """Whether each interval holds the exact value."""
     interval = trust.interval(estimates, level, estimator)
@@ -162,23 +162,23 @@ def holds(
     return held
 
 
-def part_of(estimates: Estimates, chosen: NDArray[np.bool_]) -> Estimates:
+def part_of(estimates: UtilizationEstimates, chosen: NDArray[np.bool_]) -> UtilizationEstimates:
     """The estimates of some kernels."""
     closed = estimates.closed
-    return Estimates(
+    return UtilizationEstimates(
         {name: values[chosen] for name, values in estimates.utilization.items()},
         estimates.features.take(chosen),
         type(closed)(*(getattr(closed, name)[chosen] for name in closed.__dataclass_fields__)),
     )
 
 
-def joined_estimates(parts: Sequence[Estimates]) -> Estimates:
+def joined_estimates(parts: Sequence[UtilizationEstimates]) -> UtilizationEstimates:
     """The estimates of several campaigns, one after the other."""
 
     def all_of(kind: type, values: Sequence[object]) -> dict[str, Floats]:
         return {n: np.concatenate([getattr(v, n) for v in values]) for n in kind.__dataclass_fields__}  # type: ignore[attr-defined]
 
-    return Estimates(
+    return UtilizationEstimates(
         {name: np.concatenate([p.utilization[name] for p in parts]) for name in parts[0].utilization},
         Features(**all_of(Features, [p.features for p in parts])),
         ClosedEstimate(**all_of(ClosedEstimate, [p.closed for p in parts])),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from smlab.models.trust import CLOSED, CLOSED_BATCH, ESTIMATORS, OCCUPANCY, Estimates, TrustMap
+from smlab.models.trust import CLOSED, CLOSED_BATCH, ESTIMATORS, OCCUPANCY, TrustMap, UtilizationEstimates
 from smlab.models.verdict import BOTTLENECK, GAIN, NOT, Verdict, verdicts
 from smlab.validation.method.metrics import PointErrors, points_table
 from smlab.validation.service_tables import Tables
@@ -33,7 +33,7 @@ class Judged:
     """
 
     table: CampaignTable
-    estimates: Estimates
+    estimates: UtilizationEstimates
     utilization: dict[str, Floats]
     covered: dict[str, NDArray[np.bool_]]
     width: Floats

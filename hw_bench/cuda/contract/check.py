@@ -20,11 +20,11 @@ from typing import Final
 
 from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.contract.compiler import Compiled, compile_kernel, find_disassembler, linker_release
-from smlab.hw_bench.cuda.contract.regions import Region, timed_regions
+from smlab.hw_bench.cuda.contract.regions import TimedRegion, timed_regions
 from smlab.hw_bench.cuda.kernels.spec import ARCHITECTURES, KernelSpec, Timed, number
 from smlab.hw_bench.cuda.toolkit import package_versions, require_compiler
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.sass import ControlFlow, Instruction
+from smlab.hw_bench.sass import ControlFlow, SassInstruction
 
 _MEMORY: Final = (
     "LD",
@@ -97,7 +97,7 @@ def check(spec: KernelSpec, compiled: Compiled) -> ContractResult:
     if compiled.local_bytes:
         faults.append(f"{compiled.local_bytes} bytes of stack or spills")
     found: list[str] = []
-    regions: tuple[Region, ...] = ()
+    regions: tuple[TimedRegion, ...] = ()
     try:
         regions = timed_regions(flow)
     except SmlabError as error:
@@ -135,7 +135,7 @@ def check(spec: KernelSpec, compiled: Compiled) -> ContractResult:
     )
 
 
-def _body(flow: ControlFlow, region: Region, timed: Timed) -> tuple[Instruction, ...] | None:
+def _body(flow: ControlFlow, region: TimedRegion, timed: Timed) -> tuple[SassInstruction, ...] | None:
     """What the contract counts; None when it wants a loop and there is not exactly one."""
     if timed.part == "between":
         return region.instructions
@@ -143,7 +143,7 @@ def _body(flow: ControlFlow, region: Region, timed: Timed) -> tuple[Instruction,
     return flow.loop_instructions(loops[0]) if len(loops) == 1 else None
 
 
-def _faults(flow: ControlFlow, region: Region, timed: Timed) -> list[str]:
+def _faults(flow: ControlFlow, region: TimedRegion, timed: Timed) -> list[str]:
     body = _body(flow, region, timed)
     if body is None:
         return [f"{len(region.loops(flow))} loops between the clock reads where one was expected"]
@@ -156,13 +156,13 @@ def _faults(flow: ControlFlow, region: Region, timed: Timed) -> list[str]:
     return faults
 
 
-def _reachable(flow: ControlFlow) -> list[Instruction]:
+def _reachable(flow: ControlFlow) -> list[SassInstruction]:
     """What the kernel may execute, by address."""
     code = [i for block in flow.reachable for i in flow.blocks[block].instructions]
     return sorted((i for i in code if not i.never_executed), key=lambda i: i.address)
 
 
-def _miscounted(executed: Sequence[Instruction], timed: Timed) -> list[str]:
+def _miscounted(executed: Sequence[SassInstruction], timed: Timed) -> list[str]:
     """Where the instructions are not as many as they must be."""
     faults = []
     counted: set[int] = set()
@@ -180,7 +180,7 @@ def _miscounted(executed: Sequence[Instruction], timed: Timed) -> list[str]:
     return faults
 
 
-def _waited_for(region: Region, name: str) -> bool:
+def _waited_for(region: TimedRegion, name: str) -> bool:
     """Whether the last such instruction sets a scoreboard that something behind it waits for, the end
     included."""
     matching = [i for i in region.instructions if i.is_a(name)]
@@ -191,12 +191,12 @@ def _waited_for(region: Region, name: str) -> bool:
     return any(i.control is not None and i.control.waits_for(barrier) for i in behind)
 
 
-def _apart(body: Sequence[Instruction], name: str) -> bool:
+def _apart(body: Sequence[SassInstruction], name: str) -> bool:
     barriers = [i.control.write_barrier for i in body if i.is_a(name) and i.control is not None]
     return None not in barriers and len(set(barriers)) == len(barriers)
 
 
-def _describe(flow: ControlFlow, region: Region, wanted: Iterable[str]) -> str:
+def _describe(flow: ControlFlow, region: TimedRegion, wanted: Iterable[str]) -> str:
     """A region's instructions in short: wanted and watched ones by name, the others as one number; loops
     in brackets."""
     loops = region.loops(flow)
@@ -205,7 +205,7 @@ def _describe(flow: ControlFlow, region: Region, wanted: Iterable[str]) -> str:
     return outside + "".join(f" [loop: {_summary(flow.loop_instructions(loop), wanted)}]" for loop in loops)
 
 
-def _summary(code: Iterable[Instruction], wanted: Iterable[str]) -> str:
+def _summary(code: Iterable[SassInstruction], wanted: Iterable[str]) -> str:
     code = [i for i in code if not i.never_executed]
     names = [i.mnemonic for i in code if i.opcode in _WATCHED or any(map(i.is_a, wanted))]
     parts = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]

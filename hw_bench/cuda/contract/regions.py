@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.sass import ControlFlow, Instruction, Loop
+from smlab.hw_bench.sass import ControlFlow, NaturalLoop, SassInstruction
 
 _CLOCK: Final = "SR_CLOCKLO"
 
 
 @dataclass(frozen=True)
-class Region:
+class TimedRegion:
     """All instructions on some path from the ``start`` clock read to an end, both excluded, by address."""
 
-    start: Instruction
-    ends: tuple[Instruction, ...]
-    instructions: tuple[Instruction, ...]
+    start: SassInstruction
+    ends: tuple[SassInstruction, ...]
+    instructions: tuple[SassInstruction, ...]
 
-    def loops(self, flow: ControlFlow) -> tuple[Loop, ...]:
+    def loops(self, flow: ControlFlow) -> tuple[NaturalLoop, ...]:
         """The outermost loops that lie wholly in the region."""
         inside = {instruction.address for instruction in self.instructions}
         found = [
@@ -35,7 +35,7 @@ class Region:
         return tuple(loop for loop in found if loop.parent not in headers)
 
 
-def is_clock_read(instruction: Instruction) -> bool:
+def is_clock_read(instruction: SassInstruction) -> bool:
     """A read of the 64-bit clock (two registers); the 32-bit one is read by ``CS2R.32`` or ``S2R``."""
     return (
         instruction.mnemonic == "CS2R"
@@ -44,7 +44,7 @@ def is_clock_read(instruction: Instruction) -> bool:
     )
 
 
-def timed_regions(flow: ControlFlow) -> tuple[Region, ...]:
+def timed_regions(flow: ControlFlow) -> tuple[TimedRegion, ...]:
     """The timed regions, by address of their starts.
 
     Raises:
@@ -53,10 +53,10 @@ def timed_regions(flow: ControlFlow) -> tuple[Region, ...]:
     code = [i for block in sorted(flow.reachable) for i in flow.blocks[block].instructions]
     reads = {i.address for i in code if is_clock_read(i)}
 
-    def read(instruction: Instruction) -> bool:
+    def read(instruction: SassInstruction) -> bool:
         return instruction.address in reads
 
-    def closes(instruction: Instruction) -> bool:
+    def closes(instruction: SassInstruction) -> bool:
         return read(instruction) or instruction.opcode == "BAR"
 
     barriers = [i for i in code if i.opcode == "BAR"]
@@ -73,17 +73,17 @@ def timed_regions(flow: ControlFlow) -> tuple[Region, ...]:
                 raise SmlabError.at(
                     where, "a clock read both begins and ends a timed region", f"{end.address:#x}"
                 )
-        regions.append(Region(start, ends, _leading_to(flow, passed, ends)))
+        regions.append(TimedRegion(start, ends, _leading_to(flow, passed, ends)))
     return tuple(regions)
 
 
 def _reached(
-    flow: ControlFlow, start: Instruction, stop: Callable[[Instruction], bool]
-) -> tuple[dict[int, Instruction], list[Instruction]]:
+    flow: ControlFlow, start: SassInstruction, stop: Callable[[SassInstruction], bool]
+) -> tuple[dict[int, SassInstruction], list[SassInstruction]]:
     """What can be executed after ``start``: the instructions before the first stop of each path, and those
     stops."""
-    passed: dict[int, Instruction] = {}
-    stops: dict[int, Instruction] = {}
+    passed: dict[int, SassInstruction] = {}
+    stops: dict[int, SassInstruction] = {}
     waiting = list(flow.following(start))
     while waiting:
         instruction = waiting.pop()
@@ -96,8 +96,8 @@ def _reached(
 
 
 def _leading_to(
-    flow: ControlFlow, passed: dict[int, Instruction], ends: Iterable[Instruction]
-) -> tuple[Instruction, ...]:
+    flow: ControlFlow, passed: dict[int, SassInstruction], ends: Iterable[SassInstruction]
+) -> tuple[SassInstruction, ...]:
     """Those of ``passed`` from which an end can be reached without leaving them."""
     before: dict[int, list[int]] = {}
     for instruction in passed.values():

@@ -69,7 +69,7 @@ def every_pattern() -> list[Pattern]:
 
 
 @dataclass(frozen=True)
-class Point:
+class AtomicPoint:
     """``warps`` warps on one SM, ``cas_warps`` of which do compare-and-swap, on the words of ``pattern``.
 
     ``warp_stride_words`` lies between the words of one warp and those of the next; 0 puts all warps on the
@@ -88,13 +88,15 @@ class Point:
             raise SmlabError.at("point: cas_warps", "out of range", self.cas_warps, f"0 to {self.warps}")
 
 
-def paper_points(warps: Iterable[int], lanes: Iterable[int], cas_steps: int | None = None) -> list[Point]:
+def paper_points(
+    warps: Iterable[int], lanes: Iterable[int], cas_steps: int | None = None
+) -> list[AtomicPoint]:
     """T(n, e, c) as the paper has it: e lanes on one word, c from 0 to n in all or in ``cas_steps`` equal
     steps."""
-    points: list[Point] = []
+    points: list[AtomicPoint] = []
     for n in warps:
         shares = (
             range(n + 1) if cas_steps is None else sorted({n * i // cas_steps for i in range(cas_steps + 1)})
         )
-        points.extend(Point(n, Pattern(e, e), c) for e in lanes for c in shares)
+        points.extend(AtomicPoint(n, Pattern(e, e), c) for e in lanes for c in shares)
     return points

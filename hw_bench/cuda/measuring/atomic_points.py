@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.cuda.kernels.language import cuda
 from smlab.hw_bench.cuda.kernels.pairing import ABANDONED, DESK_COLUMNS, QUEUE_COLUMNS
-from smlab.hw_bench.cuda.kernels.points import LANES, MAX_WARPS, Point
+from smlab.hw_bench.cuda.kernels.points import LANES, MAX_WARPS, AtomicPoint
 from smlab.hw_bench.cuda.kernels.shared_atomics import (
     FIRST_START,
     LAST_FINISH,
@@ -37,7 +37,7 @@ class AtomicTimes:
     ``measured`` is false for a point whose blocks found no partner.
     """
 
-    points: tuple[Point, ...]
+    points: tuple[AtomicPoint, ...]
     cycles: NDArray[np.int64]
     issue_cycles: NDArray[np.int64]
     sms: NDArray[np.int32]
@@ -48,7 +48,7 @@ class AtomicTimes:
 
 def measure(
     spec: KernelSpec,
-    points: Sequence[Point],
+    points: Sequence[AtomicPoint],
     *,
     repetitions: int,
     iterations: int,
@@ -108,7 +108,7 @@ def measure(
     )
 
 
-def expected_sums(operation: str, point: Point, iterations: int, blocks: int) -> list[tuple[int, int]]:
+def expected_sums(operation: str, point: AtomicPoint, iterations: int, blocks: int) -> list[tuple[int, int]]:
     """Between which values the words of each block must add up after one repetition.
 
     All words begin at 0. A compare-and-swap makes a word 1 if it is 0; when additions run beside it, it may

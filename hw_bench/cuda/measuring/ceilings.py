@@ -9,11 +9,13 @@ from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.kernels import ceilings
 from smlab.hw_bench.cuda.measuring import runners
 from smlab.hw_bench.cuda.measuring.batch import Batch, Throttled, Watch
-from smlab.hw_bench.cuda.measuring.plan import CEILING_COLUMNS, Gpu, Profile
+from smlab.hw_bench.cuda.measuring.plan import CEILING_COLUMNS, BenchmarkProfile, DeviceLimits
 from smlab.hw_bench.cuda.measuring.steadiness import noise
 
 
-def measure(profile: Profile, gpu: Gpu, done: frozenset[str], throttled: Throttled) -> Iterator[Batch]:
+def measure(
+    profile: BenchmarkProfile, gpu: DeviceLimits, done: frozenset[str], throttled: Throttled
+) -> Iterator[Batch]:
     for spec in registry.benchmark("ceilings").kernels():
         if spec.name in done:
             continue
@@ -53,7 +55,9 @@ def measure(profile: Profile, gpu: Gpu, done: frozenset[str], throttled: Throttl
         yield Batch(spec.name, rows, samples, {}, wrong)
 
 
-def _runs(kernel: str, profile: Profile, gpu: Gpu) -> Iterator[tuple[str, int, int, int, int]]:
+def _runs(
+    kernel: str, profile: BenchmarkProfile, gpu: DeviceLimits
+) -> Iterator[tuple[str, int, int, int, int]]:
     """Level, blocks, threads of a block, operations of a thread or elements of a block's slice, and
     passes."""
     blocks = gpu.sms * max(1, gpu.max_warps * 32 // 1024)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from smlab.hw_bench.cuda import registry
-from smlab.hw_bench.cuda.kernels.points import MAX_WARPS, Point
+from smlab.hw_bench.cuda.kernels.points import MAX_WARPS, AtomicPoint
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec
 from smlab.hw_bench.cuda.measuring import plan
-from smlab.hw_bench.cuda.measuring.plan import Gpu, Profile
+from smlab.hw_bench.cuda.measuring.plan import BenchmarkProfile, DeviceLimits
 
-USUAL: Final = Gpu("a current GPU", "9.0", sms=132, max_warps=64, l2_bytes=50 * 2**20)
+USUAL: Final = DeviceLimits("a current GPU", "9.0", sms=132, max_warps=64, l2_bytes=50 * 2**20)
 """Assumed where none is given: of the size of an H100."""
 _COMPILE_S: Final = {"shared-atomics": 1.0, "shared-banks": 0.8}
 _OTHERS_COMPILE_S: Final = 0.3
@@ -42,7 +42,7 @@ class Estimate:
     seconds: float
 
 
-def estimate(profile: Profile, gpu: Gpu = USUAL) -> list[Estimate]:
+def estimate(profile: BenchmarkProfile, gpu: DeviceLimits = USUAL) -> list[Estimate]:
     """What each benchmark takes with a profile, in the order in which they run."""
     found = []
     for name in plan.BENCHMARKS:
@@ -61,7 +61,9 @@ def estimate(profile: Profile, gpu: Gpu = USUAL) -> list[Estimate]:
     return found
 
 
-def _launches(name: str, spec: KernelSpec, profile: Profile, gpu: Gpu) -> list[tuple[int, float]]:
+def _launches(
+    name: str, spec: KernelSpec, profile: BenchmarkProfile, gpu: DeviceLimits
+) -> list[tuple[int, float]]:
     """Rows and seconds of each launch or series of one kernel, compiling and making rows apart."""
     if name in {"shared-atomics", "shared-banks"}:
         banks = name == "shared-banks"
@@ -96,7 +98,7 @@ def _launches(name: str, spec: KernelSpec, profile: Profile, gpu: Gpu) -> list[t
     return [(1, max(profile.series_s, 0.01)) for _ in plan.portability_sizes(spec.name, profile)]
 
 
-def _round_cycles(point: Point) -> float:
+def _round_cycles(point: AtomicPoint) -> float:
     """A round of one operation of each warp, at some 4 cycles and one a pass (published for V100 and
     A100)."""
     return point.warps * (4.0 + point.pattern.same_word * point.pattern.same_bank)

@@ -27,7 +27,7 @@ _SLOW = 0.97
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SuiteOutcome:
     """What a run came to: rows by benchmark, wrong results, kernels whose machine code broke the contract."""
 
     rows: dict[str, int]
@@ -53,13 +53,13 @@ class _Throttle:
         return bool(reading.slowdowns) or reading.sm_mhz < _SLOW * self._highest
 
 
-def this_gpu() -> plan.Gpu:
+def this_gpu() -> plan.DeviceLimits:
     """The current GPU; under Numba's simulator, one of a single SM."""
     if SIMULATED:
-        return plan.Gpu("simulated", "0.0", 1, 32, 4096)
+        return plan.DeviceLimits("simulated", "0.0", 1, 32, 4096)
     device = cuda.get_current_device()
     name = device.name
-    return plan.Gpu(
+    return plan.DeviceLimits(
         name=name.decode() if isinstance(name, bytes) else str(name),
         compute_capability="{}.{}".format(*device.compute_capability),
         sms=int(device.MULTIPROCESSOR_COUNT),
@@ -75,7 +75,7 @@ def measure(
     benchmarks: Sequence[str] = plan.BENCHMARKS,
     resume: bool = False,
     progress: Callable[[str], None] = lambda line: None,
-) -> Outcome:
+) -> SuiteOutcome:
     """Run ``benchmarks`` and write a data set of each into ``out``. Ctrl-C ends the run and keeps what was
     measured.
 
@@ -129,10 +129,10 @@ def measure(
         )
         if interrupted:
             break
-    return Outcome(rows, wrong, broken, interrupted)
+    return SuiteOutcome(rows, wrong, broken, interrupted)
 
 
-def _about(gpu: plan.Gpu, clocks: Clocks, profile: str) -> dict[str, Any]:
+def _about(gpu: plan.DeviceLimits, clocks: Clocks, profile: str) -> dict[str, Any]:
     return {
         "profile": profile,
         "gpu": gpu.name,

@@ -8,11 +8,13 @@ import numpy as np
 from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.measuring import plan, runners
 from smlab.hw_bench.cuda.measuring.batch import Batch, Throttled, Watch, padded
-from smlab.hw_bench.cuda.measuring.plan import IMAGE_COLUMNS, Gpu, Profile
+from smlab.hw_bench.cuda.measuring.plan import IMAGE_COLUMNS, BenchmarkProfile, DeviceLimits
 from smlab.hw_bench.cuda.measuring.steadiness import noise
 
 
-def measure(profile: Profile, gpu: Gpu, done: frozenset[str], throttled: Throttled) -> Iterator[Batch]:
+def measure(
+    profile: BenchmarkProfile, gpu: DeviceLimits, done: frozenset[str], throttled: Throttled
+) -> Iterator[Batch]:
     """One batch for each kernel and kind of image."""
     for spec in registry.benchmark("histogram").kernels():
         for kind in ("solid", "uniform"):

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.measuring import runners
 from smlab.hw_bench.cuda.measuring.batch import Batch
-from smlab.hw_bench.cuda.measuring.plan import LATENCY_COLUMNS, Gpu, Profile
+from smlab.hw_bench.cuda.measuring.plan import LATENCY_COLUMNS, BenchmarkProfile, DeviceLimits
 from smlab.hw_bench.cuda.measuring.steadiness import noise, steady_from
 
 
-def measure(profile: Profile, gpu: Gpu, done: frozenset[str]) -> Iterator[Batch]:
+def measure(profile: BenchmarkProfile, gpu: DeviceLimits, done: frozenset[str]) -> Iterator[Batch]:
     for spec in registry.benchmark("latency").kernels():
         if spec.name in done:
             continue
@@ -40,7 +40,7 @@ def measure(profile: Profile, gpu: Gpu, done: frozenset[str]) -> Iterator[Batch]
         yield Batch(spec.name, rows, {"cycles": np.array(samples)}, {}, wrong)
 
 
-def _footprints(kernel: str, profile: Profile, gpu: Gpu) -> list[tuple[int, int]]:
+def _footprints(kernel: str, profile: BenchmarkProfile, gpu: DeviceLimits) -> list[tuple[int, int]]:
     """Footprint and stride of each chain, in bytes: a line apart, and more where the chain would get too
     long."""
     if kernel == "shared":

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from smlab.hw_bench.cuda.kernels.points import MAX_WARPS, Pattern, Point, every_pattern, paper_points
+from smlab.hw_bench.cuda.kernels.points import MAX_WARPS, AtomicPoint, Pattern, every_pattern, paper_points
 from smlab.hw_bench.errors import SmlabError
 
 BENCHMARKS: Final = ("shared-atomics", "latency", "ceilings", "shared-banks", "histogram", "portability")
@@ -18,7 +18,7 @@ BENCHMARKS: Final = ("shared-atomics", "latency", "ceilings", "shared-banks", "h
 
 
 @dataclass(frozen=True)
-class Gpu:
+class DeviceLimits:
     """What the suite must know of the GPU."""
 
     name: str
@@ -34,7 +34,7 @@ class Gpu:
 
 
 @dataclass(frozen=True)
-class Profile:
+class BenchmarkProfile:
     """How much to measure. ``warps`` are the n (those above the GPU's most are left out), ``lanes`` the e on
     one word.
 
@@ -69,7 +69,7 @@ class Profile:
 
 _ALL: Final = tuple(range(1, 33))
 PROFILES: Final = {
-    "full": Profile(
+    "full": BenchmarkProfile(
         name="full",
         repetitions=8,
         warps=tuple(range(1, 65)),
@@ -91,7 +91,7 @@ PROFILES: Final = {
         stopping_s=2.0,
         series_s=0.1,
     ),
-    "quick": Profile(
+    "quick": BenchmarkProfile(
         name="quick",
         repetitions=5,
         warps=(1, 2, 4, 8, 16, 24, 32, 48, 64),
@@ -115,7 +115,7 @@ PROFILES: Final = {
     ),
     # Under a profiler, which launches each kernel again for every few counters: one launch a series, in the
     # order of the rows.
-    "profiled": Profile(
+    "profiled": BenchmarkProfile(
         name="profiled",
         repetitions=2,
         warps=(1, 8, 32),
@@ -137,7 +137,7 @@ PROFILES: Final = {
         stopping_s=0.0,
         series_s=0.0,
     ),
-    "smoke": Profile(
+    "smoke": BenchmarkProfile(
         name="smoke",
         repetitions=2,
         warps=(1, 2),
@@ -162,7 +162,7 @@ PROFILES: Final = {
 }
 
 
-def profile(name: str) -> Profile:
+def profile(name: str) -> BenchmarkProfile:
     """The profile of this name; `SmlabError` listing them all when there is none."""
     if name not in PROFILES:
         raise SmlabError.at("profile", "unknown", name, "one of " + ", ".join(PROFILES))
@@ -204,23 +204,23 @@ COLUMNS: Final = {
 """The columns of each data set."""
 
 
-def loop_counts(form: str, chosen: Profile) -> tuple[int, ...]:
+def loop_counts(form: str, chosen: BenchmarkProfile) -> tuple[int, ...]:
     """With which numbers of iterations a form of `shared-atomics` or `shared-banks` is launched."""
     if form == "batch":
         return (1,)
     return chosen.bursts if form == "burst" else chosen.iterations
 
 
-def atomic_points(kernel: str, chosen: Profile, max_warps: int) -> list[Point]:
+def atomic_points(kernel: str, chosen: BenchmarkProfile, max_warps: int) -> list[AtomicPoint]:
     """The points that a kernel of `shared-atomics` is measured at, each once."""
     operation, form = kernel.split("/")
     warps = [n for n in chosen.warps if n <= max_warps]
     if operation == "none":
-        return [Point(n, Pattern(1)) for n in warps]
+        return [AtomicPoint(n, Pattern(1)) for n in warps]
     if form == "burst":
         lanes = {min(32, max(chosen.lanes)), min(16, max(chosen.lanes))}
         few = [n for n in chosen.pattern_warps if n <= min(max_warps, 8)]
-        return [Point(n, Pattern(e, e)) for n in few for e in sorted(lanes)]
+        return [AtomicPoint(n, Pattern(e, e)) for n in few for e in sorted(lanes)]
     steps: int | None = 2
     if operation == "add-result" and form == "batch":
         steps = chosen.cas_steps
@@ -229,7 +229,7 @@ def atomic_points(kernel: str, chosen: Profile, max_warps: int) -> list[Point]:
         points = [point for point in points if point.cas_warps == 0]
     if form == "batch" or operation in {"add-result", "add", "popc-inc"}:
         points += [
-            Point(n, pattern)
+            AtomicPoint(n, pattern)
             for n in chosen.pattern_warps
             if n <= max_warps
             for pattern in _patterns(chosen, every_pattern())
@@ -237,15 +237,17 @@ def atomic_points(kernel: str, chosen: Profile, max_warps: int) -> list[Point]:
     return list(dict.fromkeys(points))
 
 
-def bank_points(chosen: Profile, max_warps: int) -> list[Point]:
+def bank_points(chosen: BenchmarkProfile, max_warps: int) -> list[AtomicPoint]:
     """The points that a kernel of `shared-banks` is measured at: conflicts of each degree, broadcast, and
     fewer lanes."""
     patterns = [p for p in every_pattern() if p.lanes in {1, 8, 32}]
-    points = [Point(n, p) for n in chosen.bank_warps if n <= max_warps for p in _patterns(chosen, patterns)]
+    points = [
+        AtomicPoint(n, p) for n in chosen.bank_warps if n <= max_warps for p in _patterns(chosen, patterns)
+    ]
     return list(dict.fromkeys(points))
 
 
-def _patterns(chosen: Profile, full: Iterable[Pattern]) -> list[Pattern]:
+def _patterns(chosen: BenchmarkProfile, full: Iterable[Pattern]) -> list[Pattern]:
     if chosen.name == "full":
         return list(full)
     most = 8 if chosen.name == "smoke" else 32
@@ -263,7 +265,7 @@ class Image:
     blocks: int
 
 
-def images(chosen: Profile, gpu: Gpu) -> Iterator[Image]:
+def images(chosen: BenchmarkProfile, gpu: DeviceLimits) -> Iterator[Image]:
     """Images from 32 pixels to 4 megapixels, by as many blocks as pixels need and the GPU holds at a time."""
     for kind in ("solid", "uniform"):
         for pixels in chosen.pixels:
@@ -280,7 +282,7 @@ PERMUTED: Final = (2**4, 2**8, 2**10, 2**12, 2**13, 2**14, 2**15, 2**16, 2**17)
 PERMUTE_GRID: Final = (2, 256)
 
 
-def portability_sizes(kernel: str, chosen: Profile) -> list[tuple[int, int, int]]:
+def portability_sizes(kernel: str, chosen: BenchmarkProfile) -> list[tuple[int, int, int]]:
     """Size (elements or contention level; 0 where a kernel has none), blocks and threads of each series of
     a kernel."""
     small = chosen.name == "smoke"

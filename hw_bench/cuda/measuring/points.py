@@ -6,15 +6,17 @@ from collections.abc import Iterator
 
 import numpy as np
 from smlab.hw_bench.cuda import registry
-from smlab.hw_bench.cuda.kernels.points import MAX_WARPS, Point
+from smlab.hw_bench.cuda.kernels.points import MAX_WARPS, AtomicPoint
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec
 from smlab.hw_bench.cuda.measuring import atomic_points, plan
 from smlab.hw_bench.cuda.measuring.batch import Batch
-from smlab.hw_bench.cuda.measuring.plan import ATOMIC_COLUMNS, Gpu, Profile
+from smlab.hw_bench.cuda.measuring.plan import ATOMIC_COLUMNS, BenchmarkProfile, DeviceLimits
 from smlab.hw_bench.cuda.measuring.steadiness import noise, steady_from
 
 
-def measure(benchmark: str, profile: Profile, gpu: Gpu, done: frozenset[str]) -> Iterator[Batch]:
+def measure(
+    benchmark: str, profile: BenchmarkProfile, gpu: DeviceLimits, done: frozenset[str]
+) -> Iterator[Batch]:
     """One batch for each kernel, number of iterations and number of blocks on an SM."""
     for spec in registry.benchmark(benchmark).kernels():
         points = (
@@ -31,7 +33,13 @@ def measure(benchmark: str, profile: Profile, gpu: Gpu, done: frozenset[str]) ->
 
 
 def _batch(
-    name: str, spec: KernelSpec, points: list[Point], profile: Profile, gpu: Gpu, iterations: int, blocks: int
+    name: str,
+    spec: KernelSpec,
+    points: list[AtomicPoint],
+    profile: BenchmarkProfile,
+    gpu: DeviceLimits,
+    iterations: int,
+    blocks: int,
 ) -> Batch:
     operation, form = spec.name.split("/")
     times = atomic_points.measure(

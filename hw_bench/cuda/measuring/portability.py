@@ -10,7 +10,7 @@ from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.kernels.spec import number
 from smlab.hw_bench.cuda.measuring import plan, portability_runs
 from smlab.hw_bench.cuda.measuring.batch import Batch, Throttled, Watch, padded
-from smlab.hw_bench.cuda.measuring.plan import PORTABILITY_COLUMNS, Gpu, Profile
+from smlab.hw_bench.cuda.measuring.plan import PORTABILITY_COLUMNS, BenchmarkProfile, DeviceLimits
 from smlab.hw_bench.cuda.measuring.steadiness import noise
 from smlab.hw_bench.cuda.toolkit import SIMULATED
 
@@ -18,7 +18,9 @@ _LEAST = 100
 """Launches of a series at least: Coyne saw an initial part of some milliseconds."""
 
 
-def measure(profile: Profile, gpu: Gpu, done: frozenset[str], throttled: Throttled) -> Iterator[Batch]:
+def measure(
+    profile: BenchmarkProfile, gpu: DeviceLimits, done: frozenset[str], throttled: Throttled
+) -> Iterator[Batch]:
     """One batch for each kernel that this GPU and, in the simulator, Numba has."""
     architecture = "sm_" + gpu.compute_capability.replace(".", "")
     for spec in registry.benchmark("portability").kernels():

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from smlab.hw_bench.cuda.measuring import ceilings, histogram, latency, points, portability
 from smlab.hw_bench.cuda.measuring.batch import Batch, Throttled
-from smlab.hw_bench.cuda.measuring.plan import BENCHMARKS, Gpu, Profile
+from smlab.hw_bench.cuda.measuring.plan import BENCHMARKS, BenchmarkProfile, DeviceLimits
 from smlab.hw_bench.errors import SmlabError
 
 
 def run(
-    benchmark: str, profile: Profile, gpu: Gpu, done: frozenset[str], throttled: Throttled
+    benchmark: str, profile: BenchmarkProfile, gpu: DeviceLimits, done: frozenset[str], throttled: Throttled
 ) -> Iterator[Batch]:
     """Measure one benchmark, batch by batch, without those that are ``done``."""
     if benchmark in {"shared-atomics", "shared-banks"}:

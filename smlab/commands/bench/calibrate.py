@@ -23,7 +23,7 @@ _HEADLINES = ("fetch-and-add, n <= 32", "with compare-and-swap, n <= 32", "atomi
 
 
 @dataclasses.dataclass(frozen=True)
-class Loop:
+class CalibrationOptions:
     """What ``smlab bench calibrate`` was asked for. At most one of ``measure`` and ``simulate`` makes the
     data set first."""
 
@@ -38,7 +38,7 @@ class Loop:
     seed: int = 0
 
 
-def run_loop(loop: Loop, as_json: bool) -> None:
+def run_loop(loop: CalibrationOptions, as_json: bool) -> None:
     """Make the data set where asked, calibrate, compare, and print."""
     from smlab.validation.calibrate import calibrate
 
@@ -65,7 +65,7 @@ def run_loop(loop: Loop, as_json: bool) -> None:
         _show(found, loop)
 
 
-def _measure(loop: Loop) -> None:
+def _measure(loop: CalibrationOptions) -> None:
     from smlab.hw_bench.cuda.toolkit import require_gpu
 
     require_gpu()
@@ -84,7 +84,7 @@ def _measure(loop: Loop) -> None:
         raise SmlabError(f"{loop.folder}: the measurement cannot be trusted, nothing was calibrated: {line}")
 
 
-def _document(found: Calibration, loop: Loop) -> dict[str, Any]:
+def _document(found: Calibration, loop: CalibrationOptions) -> dict[str, Any]:
     tables: dict[str, list[dict[str, Any]]] = {}
     for e in found.errors:
         tables.setdefault(e.group, []).append({"predictor": e.predictor, **e.table.as_row()})
@@ -107,7 +107,7 @@ def _document(found: Calibration, loop: Loop) -> dict[str, Any]:
     }
 
 
-def _show(found: Calibration, loop: Loop) -> None:
+def _show(found: Calibration, loop: CalibrationOptions) -> None:
     out.print(escape(f"{found.data}: {found.points_fitted} times fitted, {found.points_judged} judged"))
     constants = Table("constant", "fitted", "95 %, all together", "before", box=box.SIMPLE, pad_edge=False)
     for f in found.fitted:

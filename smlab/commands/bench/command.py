@@ -113,10 +113,10 @@ def bench_calibrate(
 
     With --measure, the whole loop in one command: measure, calibrate, simulate, compare.
     """
-    from smlab.commands.bench.calibrate import Loop, run_loop
+    from smlab.commands.bench.calibrate import CalibrationOptions, run_loop
 
     profile = "quick" if quick else "full"
-    run_loop(Loop(data_set, gpu, out, cases, measure, simulate, profile, share, seed), as_json)
+    run_loop(CalibrationOptions(data_set, gpu, out, cases, measure, simulate, profile, share, seed), as_json)
 
 
 def register(app: typer.Typer) -> None:

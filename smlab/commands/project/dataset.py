@@ -14,7 +14,7 @@ from rich.table import Table
 from smlab.cli.terminal import err, out, print_json
 from smlab.hw_bench.datasets import read_dataset
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.models.operators import Switches
+from smlab.models.operators import OperatorSwitches
 from smlab.validation.projection.operators.judge import (
     LEAST_S,
     PAPER,
@@ -24,14 +24,14 @@ from smlab.validation.projection.operators.judge import (
 )
 
 if TYPE_CHECKING:
-    from smlab.models.roofline.projection import Switches as ProfileSwitches
+    from smlab.models.roofline.projection import ProjectionSwitches
 
 
 def run_dataset_projection(
     dataset: str,
     source_name: str,
     target_name: str,
-    switches: ProfileSwitches | None = None,
+    switches: ProjectionSwitches | None = None,
     *,
     plot: Path | None = None,
     as_json: bool = False,
@@ -54,12 +54,12 @@ def run_dataset_projection(
     _print(judged, dataset)
 
 
-def operator_switches(switches: ProfileSwitches | None) -> Switches:
+def operator_switches(switches: ProjectionSwitches | None) -> OperatorSwitches:
     """The switches for operators that go with those for profiles: the same names, and ``--paper`` turns
     power off too."""
     if switches is None:
-        return Switches()
-    found = Switches(
+        return OperatorSwitches()
+    found = OperatorSwitches(
         launch=switches.launch_overhead,
         sustained=switches.maxima == "sustained",
         cache=switches.cache,
@@ -69,10 +69,10 @@ def operator_switches(switches: ProfileSwitches | None) -> Switches:
     published = not any(
         (switches.launch_overhead, switches.cache, switches.parallelism, switches.issue, switches.latency)
     )
-    return Switches(**{**PAPER.__dict__, "sustained": found.sustained}) if published else found
+    return OperatorSwitches(**{**PAPER.__dict__, "sustained": found.sustained}) if published else found
 
 
-def _document(judged: Judgement, dataset: str, chosen: Switches) -> dict[str, Any]:
+def _document(judged: Judgement, dataset: str, chosen: OperatorSwitches) -> dict[str, Any]:
     c = judged.calibration
     return {
         "dataset": dataset,

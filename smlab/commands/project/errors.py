@@ -13,7 +13,7 @@ from rich.table import Table
 
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.kernel_work import Floats, KernelWork
-from smlab.models.roofline import Projection, Switches, project
+from smlab.models.roofline import Projection, ProjectionSwitches, project
 from smlab.models.roofline.projection import PAPER
 from smlab.validation.method.metrics import ErrorTable, error_table
 
@@ -21,7 +21,7 @@ PARTS = ("parallelism", "cache", "launch_overhead", "issue", "latency")
 
 
 @dataclass(frozen=True)
-class Errors:
+class ProjectionErrors:
     """Errors of the middle of the interval; of baselines, and of the method with one part changed, by name.
 
     ``inside`` is the share of kernels whose actual time lies in the interval, in percent. The best constant
@@ -75,11 +75,11 @@ def errors_of(
     work: KernelWork,
     source: Gpu,
     target: Gpu,
-    switches: Switches,
+    switches: ProjectionSwitches,
     found: Projection,
     actual_s: Floats,
     target_work: KernelWork | None = None,
-) -> Errors:
+) -> ProjectionErrors:
     """The errors of the kernels of ``found`` whose ``actual_s`` is known."""
     known = ~np.isnan(actual_s)
     truth, before = actual_s[known], found.source_s[known]
@@ -97,7 +97,7 @@ def errors_of(
         if all(int(i) in place for i in index):
             parts[name] = other.mid_s[[place[int(i)] for i in index]]
     peak = baselines["peak ratio"]
-    return Errors(
+    return ProjectionErrors(
         error_table(found.mid_s[known], truth, baseline=peak),
         float(100 * np.mean((truth >= found.low_s[known]) & (truth <= found.high_s[known]))),
         tuple((name, error_table(p, truth)) for name, p in baselines.items()),
@@ -105,7 +105,7 @@ def errors_of(
     )
 
 
-def variants(switches: Switches) -> list[tuple[str, Switches]]:
+def variants(switches: ProjectionSwitches) -> list[tuple[str, ProjectionSwitches]]:
     """The method as published, and as asked for with each part the other way."""
     found = [("as published", replace(PAPER, maxima=switches.maxima))] if switches != PAPER else []
     for part in PARTS:

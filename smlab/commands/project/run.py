@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from smlab.cli.terminal import err, out, print_json
-from smlab.commands.project.errors import Errors, errors_of
+from smlab.commands.project.errors import ProjectionErrors, errors_of
 from smlab.commands.project.truth import Matched, match, read_truth
 from smlab.commands.roofline.rows import short_name
 from smlab.hw_bench.errors import SmlabError
@@ -23,14 +23,14 @@ from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.hw_bench.profiles import read_profile
 from smlab.hw_bench.profiles.kernel_work import KernelWork
 from smlab.hw_bench.profiles.roofline_quantities import roofline_quantities
-from smlab.models.roofline import Projection, Switches, project
+from smlab.models.roofline import Projection, ProjectionSwitches, project
 from smlab.models.roofline.projection import overhead_s
 
 PRINTED_ROWS = 40
 
 
 @dataclass(frozen=True)
-class Answer:
+class ProjectionAnswer:
     """The projection of one profile, beside the truth where there is one; ``work`` is all that was read."""
 
     profile: Path
@@ -39,14 +39,14 @@ class Answer:
     skipped: tuple[tuple[str, int, str], ...]
     notes: tuple[str, ...]
     matched: Matched | None
-    errors: Errors | None
+    errors: ProjectionErrors | None
 
 
 def run_projection(
     profiles: Sequence[Path],
     source_name: str | None,
     target_name: str | None,
-    switches: Switches,
+    switches: ProjectionSwitches,
     *,
     truth: Path | None = None,
     dataset: str | None = None,
@@ -99,11 +99,11 @@ def answer(
     path: Path,
     source: Gpu,
     target: Gpu,
-    switches: Switches,
+    switches: ProjectionSwitches,
     truth: Path | None = None,
     cubins: tuple[Path | None, Path | None] = (None, None),
     working_sets: Sequence[str] = (),
-) -> Answer:
+) -> ProjectionAnswer:
     """Read one profile and project all of it."""
     quantities = roofline_quantities(read_profile(path, gpu=source), source)
     work = _with_working_sets(quantities.work, working_sets)
@@ -131,7 +131,7 @@ def answer(
     if truth is not None:
         matched = match(read_truth(truth, target), found.kernel, found.launch)
         errors = errors_of(work, source, target, switches, found, matched.actual_s, there)
-    return Answer(path, work, found, tuple(skipped), tuple(notes), matched, errors)
+    return ProjectionAnswer(path, work, found, tuple(skipped), tuple(notes), matched, errors)
 
 
 def _with_working_sets(work: KernelWork, given: Sequence[str]) -> KernelWork:
@@ -155,7 +155,9 @@ def _with_working_sets(work: KernelWork, given: Sequence[str]) -> KernelWork:
     return work.with_values(working_set_bytes=values)
 
 
-def _document(answers: Sequence[Answer], source: Gpu, target: Gpu, switches: Switches) -> dict[str, Any]:
+def _document(
+    answers: Sequence[ProjectionAnswer], source: Gpu, target: Gpu, switches: ProjectionSwitches
+) -> dict[str, Any]:
     several = len(answers) > 1
     kernels, skipped, unmatched = [], [], []
     for a in answers:
@@ -177,7 +179,7 @@ def _document(answers: Sequence[Answer], source: Gpu, target: Gpu, switches: Swi
     }
 
 
-def rows_of(a: Answer) -> list[dict[str, Any]]:
+def rows_of(a: ProjectionAnswer) -> list[dict[str, Any]]:
     """One row a kernel with the agreed keys, ``actual_s`` where there is a truth."""
     p = a.projection
     rows = []
@@ -198,7 +200,7 @@ def rows_of(a: Answer) -> list[dict[str, Any]]:
     return rows
 
 
-def _print_answer(a: Answer, source: Gpu, target: Gpu) -> None:
+def _print_answer(a: ProjectionAnswer, source: Gpu, target: Gpu) -> None:
     p = a.projection
     out.print(
         f"[bold]{escape(str(a.profile))}[/bold]: {len(p):,} kernels from {escape(source.title)} to "

@@ -110,9 +110,9 @@ def project(
     """A kernel's time on a GPU that you don't have, as an interval."""
     from smlab.commands.project.run import run_projection
     from smlab.models.roofline.maxima import checked_maxima
-    from smlab.models.roofline.projection import PAPER, Switches
+    from smlab.models.roofline.projection import PAPER, ProjectionSwitches
 
-    chosen = Switches(
+    chosen = ProjectionSwitches(
         maxima=checked_maxima(maxima),
         parallelism=parallelism,
         cache=cache,

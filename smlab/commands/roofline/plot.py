@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from smlab.commands.roofline.files import check_plot, write_figure
 from smlab.commands.roofline.labels import HALO, place_labels
-from smlab.commands.roofline.points import Points, points_of
+from smlab.commands.roofline.points import PanelPoints, points_of
 from smlab.commands.roofline.rows import kernel_rows
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.roofline import Ceilings, Maxima
@@ -88,7 +88,7 @@ def roofline_figure(found: Sequence[Ceilings], *, width_in: float | None = None)
     return fig
 
 
-def _panel(ax: Axes, points: Points, top: Maxima) -> _Panel:
+def _panel(ax: Axes, points: PanelPoints, top: Maxima) -> _Panel:
     shown, rate, count = points.shown, points.rate, len(points.rate)
     highest = max(p for _, p in points.peaks)
     ridge = highest * 1e9 / top.bandwidth.min()
@@ -260,7 +260,7 @@ def _steepness(ax: Axes) -> float:
     return float((panel - 1.0) / np.log10(y1 / y0) / ((width - 0.7) / np.log10(x1 / x0)))
 
 
-def _own_ceilings(ax: Axes, points: Points) -> None:
+def _own_ceilings(ax: Axes, points: PanelPoints) -> None:
     """Each kernel's bandwidth ceilings (Eq. 6 to 8) and compute ceiling (Eq. 3), as far as its roofline
     goes."""
     x_low, x_high = ax.get_xlim()
@@ -275,7 +275,7 @@ def _own_ceilings(ax: Axes, points: Points) -> None:
                 ax.plot([x_low, end], line, color=PALETTE[level], lw=1.0, ls=DOTTED, zorder=2)
 
 
-def _caps(ax: Axes, points: Points) -> None:
+def _caps(ax: Axes, points: PanelPoints) -> None:
     """For each kernel a thin line from its point up to its lowest ceiling, at the level that the ceiling
     is of."""
     for i in range(len(points.rate)):

@@ -16,7 +16,7 @@ from smlab.models.roofline.work import PRECISIONS, Floats, traversing_bytes
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
+class PanelPoints:
     """What one panel shows, a row a kernel, longest first: ``intensity`` and ``rate`` in G operations/s,
     and ceilings."""
 
@@ -35,7 +35,7 @@ class Points:
         return np.asarray(np.isfinite(self.intensity) & (self.intensity > 0))
 
 
-def points_of(found: Sequence[Ceilings], instructions: bool) -> Points | None:
+def points_of(found: Sequence[Ceilings], instructions: bool) -> PanelPoints | None:
     """The kernels with floating-point operations, or those with instructions only; None if there are none."""
     masks = []
     for c in found:
@@ -69,7 +69,7 @@ def points_of(found: Sequence[Ceilings], instructions: bool) -> Points | None:
     with np.errstate(divide="ignore", invalid="ignore"):
         intensity = operations[:, None] / np.concatenate([traversing_bytes(w) for w in works])
         roofline = operations[:, None] / joined("level_s") / 1e9
-    return Points(
+    return PanelPoints(
         unit="warp-instructions" if instructions else "FLOP",
         names=["" if names[i] == UNNAMED else names[i] for i in order.tolist()],
         seconds=seconds[order],

@@ -10,14 +10,14 @@ import numpy as np
 
 from smlab.models.roofline import Ceilings, Maxima
 from smlab.models.roofline.ceilings import LOW_EFFICIENCY
-from smlab.models.roofline.violations import Violation
+from smlab.models.roofline.violations import RooflineViolation
 from smlab.models.roofline.work import LEVELS, PRECISIONS
 
 NO_FLOPS = "no floating-point operations: instruction roofline"
 NO_OPERATIONS = "neither floating-point operations nor instructions were counted: bandwidth ceilings only"
 
 
-def kernel_rows(found: Ceilings, violations: Sequence[Violation] = ()) -> list[dict[str, Any]]:
+def kernel_rows(found: Ceilings, violations: Sequence[RooflineViolation] = ()) -> list[dict[str, Any]]:
     """One row a kernel with the agreed keys; what does not exist is NaN (null in JSON), with a flag that
     says why."""
     work = found.work

@@ -23,14 +23,14 @@ from smlab.hw_bench.profiles import Profile, read_profile
 from smlab.hw_bench.profiles.roofline_quantities import NEEDED, RooflineQuantities, roofline_quantities
 from smlab.models.roofline import Ceilings, ceilings, maxima_of
 from smlab.models.roofline.maxima import Which
-from smlab.models.roofline.violations import Violation, bound_violations, ceiling_violations
+from smlab.models.roofline.violations import RooflineViolation, bound_violations, ceiling_violations
 
 PRINTED_ROWS = 40
 PRINTED_VIOLATIONS = 5
 
 
 @dataclass(frozen=True)
-class Answer:
+class RooflineAnswer:
     """What a profile says: ceilings, kernels left out with the reason, kernels faster than a bound or than
     a ceiling."""
 
@@ -39,8 +39,8 @@ class Answer:
     found: Ceilings
     skipped: tuple[tuple[str, int, str], ...]
     notes: tuple[str, ...]
-    violations: tuple[Violation, ...]
-    above_ceilings: tuple[Violation, ...]
+    violations: tuple[RooflineViolation, ...]
+    above_ceilings: tuple[RooflineViolation, ...]
 
 
 def quantities_of(path: Path, gpu_name: str | None) -> tuple[RooflineQuantities, Gpu, tuple[str, ...]]:
@@ -86,12 +86,12 @@ def answer(
     parallelism: bool = True,
     issue: bool = True,
     at_clock: bool = False,
-) -> Answer:
+) -> RooflineAnswer:
     """Read one profile and place all of it under the ceilings of its GPU."""
     quantities, gpu, notes = quantities_of(path, gpu_name)
     top = maxima_of(gpu, maxima)
     found = ceilings(quantities.work, gpu, top, at_clock=at_clock, issue=issue, parallelism=parallelism)
-    return Answer(
+    return RooflineAnswer(
         path,
         gpu,
         found,
@@ -148,7 +148,7 @@ def run_roofline(
     return None
 
 
-def _document(answers: Sequence[Answer]) -> dict[str, Any]:
+def _document(answers: Sequence[RooflineAnswer]) -> dict[str, Any]:
     several = len(answers) > 1
     document: dict[str, Any] = {"kernels": [], "skipped": [], "violations": []}
     for a in answers:
@@ -163,7 +163,7 @@ def _document(answers: Sequence[Answer]) -> dict[str, Any]:
     return document
 
 
-def _violation_row(v: Violation) -> dict[str, Any]:
+def _violation_row(v: RooflineViolation) -> dict[str, Any]:
     return {
         "kernel": v.kernel,
         "launch": v.launch,
@@ -183,7 +183,7 @@ def _show_how(as_json: bool) -> None:
     out.print(command, markup=False, soft_wrap=True)
 
 
-def _print_answer(a: Answer) -> None:
+def _print_answer(a: RooflineAnswer) -> None:
     found, work = a.found, a.found.work
     out.print(
         f"[bold]{escape(str(a.profile))}[/bold] on {escape(a.gpu.title)}: {len(found):,} kernels under "
@@ -233,7 +233,7 @@ def _print_answer(a: Answer) -> None:
         out.print(f"skipped {count:,} kernels: {escape(reason)}")
 
 
-def _group(v: Violation) -> str:
+def _group(v: RooflineViolation) -> str:
     """The reason without the numbers of the single kernel, so that many kernels make one line."""
     return v.reason.split(":")[0] if v.reason.startswith(("another card", "clock")) else v.reason
 

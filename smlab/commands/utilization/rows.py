@@ -15,7 +15,15 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles import AtomicQuantities
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
 from smlab.models.service_table import ServiceTable
-from smlab.models.trust import CLOSED, CLOSED_BATCH, OCCUPANCY, Estimates, TrustMap, estimate_all, shipped_map
+from smlab.models.trust import (
+    CLOSED,
+    CLOSED_BATCH,
+    OCCUPANCY,
+    TrustMap,
+    UtilizationEstimates,
+    estimate_all,
+    shipped_map,
+)
 from smlab.models.verdict import BOTTLENECK, CANNOT_TELL, NOT, Verdict, verdicts
 
 LEVEL = 0.9
@@ -28,7 +36,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Tables:
+class TablePair:
     """The service tables to estimate with: ``looped`` for the closed network, ``batch`` for the occupancy
     estimator, or one."""
 
@@ -79,7 +87,7 @@ class KernelRow:
 
 
 def estimate_rows(
-    quantities: AtomicQuantities, tables: Tables, gpu: Gpu, trust: TrustMap | None = None
+    quantities: AtomicQuantities, tables: TablePair, gpu: Gpu, trust: TrustMap | None = None
 ) -> list[KernelRow]:
     """The estimates of all launches (and SMs) at once."""
     trust = trust or shipped_map()
@@ -157,7 +165,7 @@ def estimate_rows(
     return rows
 
 
-def _estimates(tables: Tables, given: Floats) -> Estimates:
+def _estimates(tables: TablePair, given: Floats) -> UtilizationEstimates:
     """All estimators that the tables allow; ``given`` (6, kernels): jobs, active cycles, warps, e, share
     of CAS, peak warps."""
     jobs, active, warps, e, share, peak = given
@@ -166,7 +174,7 @@ def _estimates(tables: Tables, given: Floats) -> Estimates:
     assert tables.batch is not None
     # Only a batch table: the closed network has to do with it, and is then the estimator of that name.
     found = estimate_all(jobs, active, warps, e, share, tables.batch, tables.batch, peak)
-    return Estimates(
+    return UtilizationEstimates(
         {n: u for n, u in found.utilization.items() if n != CLOSED}, found.features, found.closed
     )
 
@@ -182,7 +190,7 @@ def _beyond(saturation: float, floor: float) -> str:
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchRow:
     """A launch with its SMs taken together, for comparing: means over SMs, and the verdict on the launch
     as a whole."""
 
@@ -195,7 +203,7 @@ class Launch:
     verdict: str
 
 
-def launches(rows: Iterable[KernelRow]) -> list[Launch]:
+def launches(rows: Iterable[KernelRow]) -> list[LaunchRow]:
     """The launches in order; one SM that is a bottleneck makes the launch one, and all must have room for
     it to have room."""
     groups: dict[tuple[str, int], list[KernelRow]] = {}
@@ -209,7 +217,7 @@ def launches(rows: Iterable[KernelRow]) -> list[Launch]:
             float(np.mean([getattr(r, n) for r in members])) for n in ("utilization", "low", "high")
         )
         found.append(
-            Launch(kernel, launch, u, low, high, max(row.elapsed_cycles for row in members), verdict)
+            LaunchRow(kernel, launch, u, low, high, max(row.elapsed_cycles for row in members), verdict)
         )
     return found
 
@@ -217,7 +225,7 @@ def launches(rows: Iterable[KernelRow]) -> list[Launch]:
 def compare_rows(before: Iterable[KernelRow], after: Iterable[KernelRow]) -> list[dict[str, Any]]:
     """Launches of the same kernel (the first with the first, and so on): did the bottleneck move?"""
 
-    def numbered(rows: Iterable[Launch]) -> dict[tuple[str, int], Launch]:
+    def numbered(rows: Iterable[LaunchRow]) -> dict[tuple[str, int], LaunchRow]:
         seen: dict[str, int] = {}
         result = {}
         for row in rows:
@@ -237,7 +245,7 @@ def compare_rows(before: Iterable[KernelRow], after: Iterable[KernelRow]) -> lis
     return found
 
 
-def _moved(a: Launch, b: Launch) -> str:
+def _moved(a: LaunchRow, b: LaunchRow) -> str:
     if CANNOT_TELL in (a.verdict, b.verdict):
         apart = b.low > a.high or b.high < a.low
         more = "busier" if b.utilization > a.utilization else "less busy"

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from smlab.cli.terminal import err, out, print_json, progress_bar
-from smlab.commands.utilization.rows import KernelRow, Tables, compare_rows, estimate_rows
+from smlab.commands.utilization.rows import KernelRow, TablePair, compare_rows, estimate_rows
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
 from smlab.hw_bench.profiles import Profile, atomic_quantities, how, read_profile
@@ -29,7 +29,7 @@ PRINTED_ROWS = 40
 
 
 @dataclass(frozen=True)
-class Answer:
+class UtilizationAnswer:
     """What a profile says: rows, launches left out with the reason, and notes on how the file was
     understood."""
 
@@ -40,17 +40,17 @@ class Answer:
     notes: tuple[str, ...]
 
 
-def tables_for(gpu: Gpu, table: Path | None) -> Tables:
+def tables_for(gpu: Gpu, table: Path | None) -> TablePair:
     """The table in a file, or both forms for ``gpu``, simulated on first use and kept in the user's cache
     folder."""
     if table is not None:
         own = ServiceTable.read(table)
-        return Tables(own, None) if own.attrs["form"] == "looped" else Tables(None, own)
+        return TablePair(own, None) if own.attrs["form"] == "looped" else TablePair(None, own)
     from smlab.validation.service_tables import tables_of
 
     with progress_bar(f"simulating the service tables of {gpu.name}") as advance:
         both = tables_of(gpu, progress=advance)
-    return Tables(both.looped, both.batch)
+    return TablePair(both.looped, both.batch)
 
 
 def gpu_of(profile: Profile) -> tuple[Gpu, str]:
@@ -82,7 +82,7 @@ def gpu_of(profile: Profile) -> tuple[Gpu, str]:
     )
 
 
-def answer(path: Path, gpu_name: str | None, table: Path | None) -> Answer:
+def answer(path: Path, gpu_name: str | None, table: Path | None) -> UtilizationAnswer:
     """Read one profile and estimate all of it."""
     if gpu_name is None:
         profile = read_profile(path)
@@ -94,7 +94,7 @@ def answer(path: Path, gpu_name: str | None, table: Path | None) -> Answer:
     notes = [*filter(None, [note]), *profile.notes]
     rows = estimate_rows(quantities, tables_for(gpu, table), gpu) if len(quantities) else []
     skipped = tuple((s.kernel, s.reason) for s in quantities.skipped)
-    return Answer(path, gpu, tuple(rows), skipped, tuple(notes))
+    return UtilizationAnswer(path, gpu, tuple(rows), skipped, tuple(notes))
 
 
 def run_utilization(
@@ -162,7 +162,7 @@ def _show_how(gpu: Gpu, as_json: bool) -> None:
         out.print(listed)
 
 
-def _print_answer(a: Answer) -> None:
+def _print_answer(a: UtilizationAnswer) -> None:
     out.print(
         f"[bold]{escape(str(a.profile))}[/bold] on {escape(a.gpu.title)}: the shared-memory atomic unit"
     )
@@ -241,7 +241,7 @@ def _check_plot(path: Path) -> None:
         raise SmlabError.at(str(path), "the folder to write into does not exist", str(path.parent))
 
 
-def draw(answers: Sequence[Answer], path: Path) -> None:
+def draw(answers: Sequence[UtilizationAnswer], path: Path) -> None:
     """Utilization with its interval, by kernel (each launch beside the other) and by SM; one colour a
     profile."""
     from smlab.validation.report.style import look, new_figure, styled

@@ -16,7 +16,7 @@ from smlab.hw_bench.cuda.contract.regions import timed_regions
 from smlab.hw_bench.cuda.kernels import spec
 from smlab.hw_bench.cuda.kernels.spec import ARCHITECTURES, KernelSpec, Timed, exactly, number
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.sass import ControlFlow, Function, Instruction, Operand, Predicate
+from smlab.hw_bench.sass import ControlFlow, Function, Operand, Predicate, SassInstruction
 
 CLOCK = (Operand("R2"), Operand("SR_CLOCKLO"))
 
@@ -229,7 +229,7 @@ def test_the_package_is_importable_without_numba() -> None:
 
 
 def _flow(*code: tuple[str, tuple[Operand, ...]]) -> ControlFlow:
-    listed = tuple(Instruction(16 * at, name, operands) for at, (name, operands) in enumerate(code))
+    listed = tuple(SassInstruction(16 * at, name, operands) for at, (name, operands) in enumerate(code))
     return ControlFlow(Function("f", "sm_90", listed))
 
 
@@ -249,11 +249,11 @@ def test_a_clock_read_that_ends_nothing_is_told() -> None:
         timed_regions(_flow(("BAR.SYNC", ()), ("CS2R", CLOCK), ("EXIT", ())))
     # Around a loop without a barrier, the second read would also begin the next region.
     looped = (
-        Instruction(0, "BAR.SYNC"),
-        Instruction(16, "BRA", (Operand("0x30"),), Predicate("P0")),
-        Instruction(32, "CS2R", CLOCK),
-        Instruction(48, "CS2R", CLOCK),
-        Instruction(64, "EXIT"),
+        SassInstruction(0, "BAR.SYNC"),
+        SassInstruction(16, "BRA", (Operand("0x30"),), Predicate("P0")),
+        SassInstruction(32, "CS2R", CLOCK),
+        SassInstruction(48, "CS2R", CLOCK),
+        SassInstruction(64, "EXIT"),
     )
     with pytest.raises(SmlabError, match="both begins and ends|no second read follows"):
         timed_regions(ControlFlow(Function("f", "sm_90", looped)))

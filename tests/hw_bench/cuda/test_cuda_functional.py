@@ -8,7 +8,7 @@ pytest.importorskip(
 
 from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.contract import functional
-from smlab.hw_bench.cuda.kernels.points import Pattern, Point, every_pattern, paper_points
+from smlab.hw_bench.cuda.kernels.points import AtomicPoint, Pattern, every_pattern, paper_points
 from smlab.hw_bench.cuda.measuring.atomic_points import expected_sums
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.patterns import Grouped
@@ -40,7 +40,7 @@ def test_patterns_that_cannot_be_laid_out_are_refused() -> None:
     with pytest.raises(SmlabError, match="lanes: out of range"):
         Pattern(33).words()
     with pytest.raises(SmlabError, match="cas_warps: out of range"):
-        Point(2, Pattern(1), cas_warps=3)
+        AtomicPoint(2, Pattern(1), cas_warps=3)
 
 
 def test_the_papers_points() -> None:
@@ -54,19 +54,19 @@ def test_the_papers_points() -> None:
 @pytest.mark.parametrize(
     ("operation", "point", "iterations", "blocks", "limits"),
     [
-        ("add", Point(3, Pattern(5, 5)), 1, 1, [(15, 15)]),
-        ("add", Point(3, Pattern(5, 5)), 8, 2, [(80, 80), (40, 40)]),
+        ("add", AtomicPoint(3, Pattern(5, 5)), 1, 1, [(15, 15)]),
+        ("add", AtomicPoint(3, Pattern(5, 5)), 8, 2, [(80, 80), (40, 40)]),
         # One warp swaps 0 for 1, before the others add or never.
-        ("add", Point(3, Pattern(4, 2), cas_warps=1), 1, 1, [(8, 10)]),
-        ("add", Point(2, Pattern(4, 2), cas_warps=2), 8, 1, [(2, 2)]),
-        ("add", Point(2, Pattern(4), cas_warps=1, warp_stride_words=32), 1, 1, [(8, 8)]),
-        ("max", Point(4, Pattern(32, 4)), 8, 1, [(8, 8)]),
-        ("none", Point(4, Pattern(32, 4)), 1, 1, [(0, 0)]),
-        ("load", Point(4, Pattern(32, 4)), 1, 1, [(0, 0)]),
-        ("store", Point(2, Pattern(32), warp_stride_words=32), 1, 1, [(64, 64)]),
+        ("add", AtomicPoint(3, Pattern(4, 2), cas_warps=1), 1, 1, [(8, 10)]),
+        ("add", AtomicPoint(2, Pattern(4, 2), cas_warps=2), 8, 1, [(2, 2)]),
+        ("add", AtomicPoint(2, Pattern(4), cas_warps=1, warp_stride_words=32), 1, 1, [(8, 8)]),
+        ("max", AtomicPoint(4, Pattern(32, 4)), 8, 1, [(8, 8)]),
+        ("none", AtomicPoint(4, Pattern(32, 4)), 1, 1, [(0, 0)]),
+        ("load", AtomicPoint(4, Pattern(32, 4)), 1, 1, [(0, 0)]),
+        ("store", AtomicPoint(2, Pattern(32), warp_stride_words=32), 1, 1, [(64, 64)]),
     ],
 )
 def test_what_the_counters_must_come_to(
-    operation: str, point: Point, iterations: int, blocks: int, limits: list[tuple[int, int]]
+    operation: str, point: AtomicPoint, iterations: int, blocks: int, limits: list[tuple[int, int]]
 ) -> None:
     assert expected_sums(operation, point, iterations, blocks) == limits

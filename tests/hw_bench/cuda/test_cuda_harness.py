@@ -88,7 +88,7 @@ def test_the_plan_is_what_the_papers_did() -> None:
     assert {g[1:] for g in plan.portability_sizes("column-permutation", full)} == {(2, 256)}
     levels = {g[0] for g in plan.portability_sizes("global-atomic-cas", full)}
     assert levels == {2**k for k in range(15)}
-    gpu = plan.Gpu("g", "8.0", 108, 64, 2**20)
+    gpu = plan.DeviceLimits("g", "8.0", 108, 64, 2**20)
     images = list(plan.images(full, gpu))
     assert {i.pixels for i in images} == {2**k for k in range(5, 23)}
     assert {i.threads for i in images} == {32, 64, 128, 256, 512, 1024}

@@ -8,10 +8,10 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import (
     CodeComparisons,
     Function,
-    Instruction,
     Operand,
     OperationCounts,
     Predicate,
+    SassInstruction,
     assemble,
     compare_code,
     compare_files,
@@ -43,7 +43,7 @@ def code(
             predicate = Predicate(guard.lstrip("!"), guard.startswith("!"))
         mnemonic, _, operands = line.partition(" ")
         texts = [text.strip() for text in operands.split(",") if text.strip()]
-        made.append(Instruction(16 * number, mnemonic, tuple(map(Operand, texts)), predicate))
+        made.append(SassInstruction(16 * number, mnemonic, tuple(map(Operand, texts)), predicate))
     return Function(name, architecture, tuple(made), labels or {})
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.sass import ControlFlow, Function, Instruction, Operand, Predicate, parse_listing
+from smlab.hw_bench.sass import ControlFlow, Function, Operand, Predicate, SassInstruction, parse_listing
 from smlab.hw_bench.sass.tools import parse_flow_edges
 
 LISTINGS = Path(__file__).parent / "listings"
@@ -50,12 +50,12 @@ def _function(targets: list[list[int]]) -> Function:
     for block, onward in enumerate(targets):
         address = 32 * block
         if not onward:
-            code += [Instruction(address, "NOP"), Instruction(address + 16, "EXIT")]
+            code += [SassInstruction(address, "NOP"), SassInstruction(address + 16, "EXIT")]
             continue
         guard = Predicate("P0") if len(onward) == 2 else None
         jump = Operand(hex(32 * onward[0]))
-        code.append(Instruction(address, "BRA", (jump,), guard))
-        code.append(Instruction(address + 16, "BRA", (Operand(hex(32 * onward[-1])),)))
+        code.append(SassInstruction(address, "BRA", (jump,), guard))
+        code.append(SassInstruction(address + 16, "BRA", (Operand(hex(32 * onward[-1])),)))
     return Function("random", "sm_90", tuple(code))
 
 
@@ -108,13 +108,13 @@ def test_a_jump_between_two_loops_bodies_is_irreducible() -> None:
 
 def test_conditional_ends_and_local_calls() -> None:
     code = (
-        Instruction(0, "EXIT", (), Predicate("P0")),
-        Instruction(16, "CALL.REL.NOINC", (Operand("`(.L_x_1)"),), Predicate("P3")),
-        Instruction(32, "CALL.REL.NOINC", (Operand("`($f$__internal_0)"),)),
-        Instruction(48, "BRA.DIV", (Operand("UR4"), Operand("`(.L_x_1)"))),
-        Instruction(64, "NOP"),
-        Instruction(80, "RET.REL.NODEC", (Operand("R4"),)),
-        Instruction(96, "NOP"),
+        SassInstruction(0, "EXIT", (), Predicate("P0")),
+        SassInstruction(16, "CALL.REL.NOINC", (Operand("`(.L_x_1)"),), Predicate("P3")),
+        SassInstruction(32, "CALL.REL.NOINC", (Operand("`($f$__internal_0)"),)),
+        SassInstruction(48, "BRA.DIV", (Operand("UR4"), Operand("`(.L_x_1)"))),
+        SassInstruction(64, "NOP"),
+        SassInstruction(80, "RET.REL.NODEC", (Operand("R4"),)),
+        SassInstruction(96, "NOP"),
     )
     flow = ControlFlow(Function("f", "sm_80", code, {".L_x_1": 64, "$f$__internal_0": 96}))
     assert [str(i) for i in flow.calls] == ["CALL.REL.NOINC `($f$__internal_0)"]
@@ -122,7 +122,7 @@ def test_conditional_ends_and_local_calls() -> None:
 
 
 def test_a_branch_into_nowhere_is_refused() -> None:
-    code = (Instruction(0, "BRA", (Operand("`(.L_x_9)"),)), Instruction(16, "EXIT"))
+    code = (SassInstruction(0, "BRA", (Operand("`(.L_x_9)"),)), SassInstruction(16, "EXIT"))
     with pytest.raises(SmlabError, match=r"0x0: branches to an unknown place"):
         ControlFlow(Function("f", "sm_80", code))
 

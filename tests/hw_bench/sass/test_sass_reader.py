@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.sass import ControlCode, Function, Instruction, Operand, Predicate, parse_listing
+from smlab.hw_bench.sass import ControlCode, Function, Operand, Predicate, SassInstruction, parse_listing
 from smlab.hw_bench.sass.listing import split_operands
 
 LISTINGS = Path(__file__).parent / "listings"
@@ -143,7 +143,7 @@ def test_operands_split_outside_of_brackets_only() -> None:
 
 
 def test_names_are_compared_part_by_part() -> None:
-    spin = Instruction(0, "ATOMS.CAST.SPIN")
+    spin = SassInstruction(0, "ATOMS.CAST.SPIN")
     assert spin.is_a("ATOMS")
     assert spin.is_a("ATOMS.CAST")
     assert not spin.is_a("ATOMS.CAS")

@@ -30,7 +30,7 @@ from smlab.validation.papers.histogram.readings import on_random_bytes
 from smlab.validation.papers.histogram.study import POINTS, run_study
 from smlab.validation.report import Report
 
-from smlab.commands.utilization.rows import Tables, estimate_rows
+from smlab.commands.utilization.rows import TablePair, estimate_rows
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_a_point_tells_the_truth_and_estimates_as_the_utilization_command_does(
     assert point.lanes_mean == result.jobs.lanes.mean()
     counter_table(result).write_csv(tmp_path / "c.csv")
     quantities = atomic_quantities(read_profile(tmp_path / "c.csv", gpu=gpu), gpu)
-    rows = estimate_rows(quantities, Tables(add_tables(gpu).looped, add_tables(gpu).batch), gpu)
+    rows = estimate_rows(quantities, TablePair(add_tables(gpu).looped, add_tables(gpu).batch), gpu)
     time_of_all = 2 * result.cycles
     closed = sum(r.utilization * r.elapsed_cycles for r in rows) / time_of_all
     published = sum(r.utilization_occupancy * r.elapsed_cycles for r in rows) / time_of_all

@@ -10,7 +10,7 @@ import pytest
 from smlab.hw_bench.datasets import OperatorTimes, read_neusight
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.models.operators import Switches
+from smlab.models.operators import OperatorSwitches
 from smlab.validation.projection.operators import all_pairs, judge_projection, looked_at
 from smlab.validation.projection.operators.judge import (
     PAPER,
@@ -88,10 +88,10 @@ def test_the_best_constant_has_the_least_mape_of_all() -> None:
 
 
 def test_every_mechanism_has_a_variant() -> None:
-    names = [name for name, _ in variants(Switches())]
+    names = [name for name, _ in variants(OperatorSwitches())]
     assert names[0] == "as published"
-    assert len(names) == 1 + len(Switches.__dataclass_fields__)
-    assert all(changed != Switches() for _, changed in variants(Switches()))
+    assert len(names) == 1 + len(OperatorSwitches.__dataclass_fields__)
+    assert all(changed != OperatorSwitches() for _, changed in variants(OperatorSwitches()))
     assert "as published" not in [name for name, _ in variants(PAPER)]
 
 

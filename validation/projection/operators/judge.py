@@ -12,10 +12,10 @@ from smlab.hw_bench.datasets.operator_times import OPERATORS, match
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.models.operators import (
-    Calibration,
+    OperatorCalibration,
     OperatorProjection,
+    OperatorSwitches,
     OperatorWork,
-    Switches,
     calibrate,
     operator_work,
     project_operators,
@@ -29,7 +29,7 @@ LEAST_S: Final = 50e-6
 """Rows with a shorter time on either GPU are not judged: their time is the launch's more than the
 kernel's."""
 
-PAPER: Final = Switches(launch=False, sustained=True, cache=False, power=False, parallelism=False)
+PAPER: Final = OperatorSwitches(launch=False, sustained=True, cache=False, power=False, parallelism=False)
 """Van Lanker et al. 2024 as published: equation 9 with measured maxima."""
 
 
@@ -65,7 +65,7 @@ class Judgement:
     target: Gpu
     source_rows: OperatorTimes
     projection: OperatorProjection
-    calibration: Calibration
+    calibration: OperatorCalibration
     actual_s: Floats | None
     operators: tuple[OperatorErrors, ...]
     skipped: tuple[tuple[str, str], ...]
@@ -73,7 +73,12 @@ class Judgement:
 
 
 def judge_projection(
-    times: OperatorTimes, source: Gpu, target: Gpu, switches: Switches | None = None, *, parts: bool = True
+    times: OperatorTimes,
+    source: Gpu,
+    target: Gpu,
+    switches: OperatorSwitches | None = None,
+    *,
+    parts: bool = True,
 ) -> Judgement:
     """Project the rows of ``source`` in ``times`` onto ``target`` and judge them by the rows of the target.
 
@@ -82,7 +87,7 @@ def judge_projection(
     Raises:
         SmlabError: no row of the source.
     """
-    on = switches or Switches()
+    on = switches or OperatorSwitches()
     present = sorted(set(times.gpu))
     if source.name not in present:
         raise SmlabError.at(str(times.path), "no measurement of the source", source.name, ", ".join(present))
@@ -122,15 +127,15 @@ class _Case:
     work: OperatorWork
     source: Gpu
     target: Gpu
-    calibration: Calibration
-    on: Switches
+    calibration: OperatorCalibration
+    on: OperatorSwitches
 
     def take(self, rows: NDArray[np.int64]) -> _Case:
         return replace(
             self, here=self.here.take(rows), actual_s=self.actual_s[rows], work=self.work.take(rows)
         )
 
-    def project(self, switches: Switches) -> OperatorProjection:
+    def project(self, switches: OperatorSwitches) -> OperatorProjection:
         return project_operators(
             self.work, self.here.seconds, self.source, self.target, self.calibration, switches
         )
@@ -192,10 +197,10 @@ def best_constant(before: Floats, truth: Floats) -> float:
     return float(ratio[order][np.searchsorted(weight, weight[-1] / 2)])
 
 
-def variants(on: Switches) -> list[tuple[str, Switches]]:
+def variants(on: OperatorSwitches) -> list[tuple[str, OperatorSwitches]]:
     """The method as published, and as asked for with each mechanism the other way."""
     found = [("as published", PAPER)] if on != PAPER else []
-    for field in fields(Switches):
+    for field in fields(OperatorSwitches):
         is_on = getattr(on, field.name)
         name = {"sustained": "sustained maxima"}.get(field.name, field.name)
         found.append((f"{'without' if is_on else 'with'} {name}", replace(on, **{field.name: not is_on})))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from smlab.hw_bench.datasets import OperatorTimes
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.models.operators import Switches
+from smlab.models.operators import OperatorSwitches
 from smlab.validation.method.metrics import ErrorTable
 from smlab.validation.projection.operators.judge import judge_projection
 
@@ -24,7 +24,7 @@ class PairErrors:
     peak_ratio: ErrorTable
 
 
-def all_pairs(times: OperatorTimes, switches: Switches | None = None) -> list[PairErrors]:
+def all_pairs(times: OperatorTimes, switches: OperatorSwitches | None = None) -> list[PairErrors]:
     """Errors for every ordered pair of GPUs in ``times`` that have shapes in common, and every operator."""
     found = []
     for source, target in itertools.permutations(sorted(set(times.gpu)), 2):

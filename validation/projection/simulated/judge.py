@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.kernel_work import Floats, KernelWork
-from smlab.models.roofline import Ceilings, Projection, Switches, ceilings, project
+from smlab.models.roofline import Ceilings, Projection, ProjectionSwitches, ceilings, project
 from smlab.models.roofline.projection import PAPER
 
 EXACT: Final = 1e-4
@@ -19,9 +19,9 @@ EXACT: Final = 1e-4
 PUBLISHED: Final = replace(PAPER, maxima="spec")
 """Van Lanker et al.'s method. A simulated GPU reaches its rated maxima, so these are its measured ones."""
 
-_OURS: Final = Switches(maxima="spec", launch_overhead=False)
+_OURS: Final = ProjectionSwitches(maxima="spec", launch_overhead=False)
 
-METHODS: Final[dict[str, Switches]] = {
+METHODS: Final[dict[str, ProjectionSwitches]] = {
     "as published": PUBLISHED,
     "as published, with the parallelism ceiling": replace(PUBLISHED, parallelism=True),
     "ours without the parallelism ceiling": replace(_OURS, parallelism=False),
