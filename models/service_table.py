@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.files import replacing
 
 Floats = NDArray[np.float64]
 
@@ -135,11 +136,12 @@ class ServiceTable:
         """
         suffix = _suffix(path)
         try:
-            if suffix == ".nc":
-                dataset = self.data.to_dataset(name="t_cycles")
-                dataset.to_netcdf(path, engine="scipy", encoding={"t_cycles": {"_FillValue": None}})
-            else:
-                self._write_csv(path)
+            with replacing(path) as partial:
+                if suffix == ".nc":
+                    dataset = self.data.to_dataset(name="t_cycles")
+                    dataset.to_netcdf(partial, engine="scipy", encoding={"t_cycles": {"_FillValue": None}})
+                else:
+                    self._write_csv(partial)
         except OSError as error:
             raise SmlabError(f"{path}: the table cannot be written: {error}") from error
 

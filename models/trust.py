@@ -32,6 +32,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.files import write_atomic
 from smlab.models.closed_estimator import ClosedEstimate, estimate_closed
 from smlab.models.service_table import ServiceTable
 
@@ -266,7 +267,7 @@ class TrustMap:
         """Write the map as JSON, numbers rounded to what they are known to."""
         document = {"format": "smlab trust map", "version": VERSION, **asdict(self)}
         text = json.dumps(_rounded(document), indent=1)
-        path.write_text(_one_line_lists(text) + "\n", encoding="utf-8")
+        write_atomic(path, _one_line_lists(text) + "\n")
 
     @classmethod
     def read(cls, path: Path = PATH) -> TrustMap:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from smlab.hw_bench.files import write_atomic
 from smlab.sim.instructions import CLASS_NAMES, Reason, Unit
 from smlab.sim.result import JobTrace, SimResult
 
@@ -53,7 +54,7 @@ def write_chrome_trace(result: SimResult, path: Path) -> None:
             "time unit": "1 us in the viewer is 1 SM cycle",
         },
     }
-    path.write_text(json.dumps(document, separators=(",", ":")))
+    write_atomic(path, json.dumps(document, separators=(",", ":")))
 
 
 def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:

@@ -1,90 +1,139 @@
-"""Simulated service tables of a GPU, batch and looped, computed once and kept in the user's cache folder."""
+"""Simulated service tables T(n, e, c) for the estimators: who needs some gets them here.
+
+Three extents, each simulated once: whole tables, kept in the user's cache folder (`tables_of`); fetch-and-add
+alone (`fetch_add_tables`), some thirty times cheaper; and for the machines of a study the two e that a
+kernel lies between (`StudyTables`), cheap enough for a machine a point.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
+import numpy as np
+import xarray as xr
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.files import cache_folder
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.sources import cache_key, digest_of, package_folder
 from smlab.models.service_table import ServiceTable
-from smlab.sim.table import service_table
-
-from smlab import sim
+from smlab.sim.compiled import table as bulk
+from smlab.sim.machine import Machine
+from smlab.sim.table import FORMS, service_table
 
 Progress = Callable[[int, int], None]
 
+MAX_KEPT = 64
+"""Tables that a study keeps in memory."""
+
 
 @dataclass(frozen=True, eq=False)
-class Tables:
+class ServiceTables:
     """Both forms of T(n, e, c) for fetch-and-add and compare-and-swap on one GPU."""
 
     batch: ServiceTable
     looped: ServiceTable
 
 
-def simulate_tables(gpu: Gpu, progress: Progress | None = None) -> Tables:
+def simulate_tables(gpu: Gpu, progress: Progress | None = None) -> ServiceTables:
     """Both tables over all n up to the SM's warps, all e and all c; some seconds with the compiled engine."""
     made: list[ServiceTable] = []
-    for form in ("batch", "looped"):
+    for form in FORMS:
         done_before, begun = len(made), progress is not None
 
         def advance(done: int, total: int, before: int = done_before) -> None:
             if progress is not None:
-                progress(before * total + done, 2 * total)
+                progress(before * total + done, len(FORMS) * total)
 
         made.append(ServiceTable(service_table(gpu, form=form, progress=advance if begun else None)))
-    return Tables(*made)
+    return ServiceTables(*made)
 
 
-def cache_folder() -> Path:
-    """Where tables are kept: ``smlab/tables`` in ``XDG_CACHE_HOME``, by default ``~/.cache``."""
-    root = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(root) if root else Path.home() / ".cache") / "smlab" / "tables"
-
-
-def tables_of(gpu: Gpu, *, folder: Path | None = None, progress: Progress | None = None) -> Tables:
+def tables_of(gpu: Gpu, *, folder: Path | None = None, progress: Progress | None = None) -> ServiceTables:
     """As `simulate_tables`, from the cache where the same description and engine have been asked for before.
 
     A file in the cache that cannot be used is replaced; a folder that cannot be written to is done without.
     """
-    folder = cache_folder() if folder is None else folder
-    key = _key(gpu)
-    paths = [folder / f"{gpu.name}-{key}-{form}.nc" for form in ("batch", "looped")]
+    folder = cache_folder("tables") if folder is None else folder
+    constants = {key: constant.value for key, constant in gpu.constants.items()}
+    key = cache_key(constants, engine_version())
+    paths = [folder / f"{gpu.name}-{key}-{form}.nc" for form in FORMS]
     if all(path.is_file() for path in paths):
         try:
-            return Tables(*(ServiceTable.read(path) for path in paths))
+            return ServiceTables(*(ServiceTable.read(path) for path in paths))
         except SmlabError:
             pass
     tables = simulate_tables(gpu, progress)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for table, path in zip((tables.batch, tables.looped), paths, strict=True):
-            partial = path.with_name(f"{os.getpid()}-{path.name}")
-            table.write(partial)
-            partial.replace(path)
+            table.write(path)
     except (OSError, SmlabError):
         pass
     return tables
 
 
-def _key(gpu: Gpu) -> str:
-    """A digest of what the tables depend on: the description's constants and the simulator's source."""
-    constants = {key: constant.value for key, constant in gpu.constants.items()}
-    text = json.dumps([constants, engine_version()], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+@lru_cache(maxsize=2)
+def fetch_add_tables(gpu: Gpu) -> ServiceTables:
+    """T(n, e, 0) of fetch-and-add, both forms, for kernels without compare-and-swap; kept in memory.
+
+    POPC.INC is estimated with it as well, since a profile does not tell the two apart, and Dong & Pai have no
+    other table.
+    """
+    return ServiceTables(*(ServiceTable(service_table(gpu, form=form, cas_jobs=[0])) for form in FORMS))
+
+
+class StudyTables:
+    """Service tables of a study's machines as far as they are needed, the latest kept. Empty after
+    travelling to another process."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[object, ServiceTable] = OrderedDict()
+
+    def __reduce__(self) -> tuple[type[StudyTables], tuple[()]]:
+        return StudyTables, ()
+
+    def get(
+        self, machine: Machine, op: str, form: str, warps: int, lanes: int, with_cas: bool
+    ) -> ServiceTable:
+        """T(n, e, c) for n up to ``warps`` and the two whole e from ``lanes``, which stand at e = 1 and e
+        = 2."""
+        key = (repr(machine), op, form, warps, lanes, with_cas)
+        found = self._kept.get(key)
+        if found is None:
+            found = _around(machine, op, form, warps, lanes, with_cas)
+            if len(self._kept) >= MAX_KEPT:
+                self._kept.popitem(last=False)
+            self._kept[key] = found
+        return found
+
+
+def _around(machine: Machine, op: str, form: str, warps: int, lanes: int, with_cas: bool) -> ServiceTable:
+    two = sorted({lanes, min(lanes + 1, machine.warp_lanes)})
+    n, e, c = (
+        axis.ravel()
+        for axis in np.meshgrid(
+            np.arange(1, warps + 1), two, np.arange(warps + 1 if with_cas else 1), indexing="ij"
+        )
+    )
+    there = c <= n
+    in_bulk = bulk.batch_cycles if form == "batch" else bulk.looped_cycles
+    cycles = np.full(n.shape, np.nan)
+    cycles[there] = in_bulk(machine, op, n[there], e[there], c[there], threads=1)
+    shape = (warps, len(two), -1)
+    coords = {
+        "n": np.arange(1, warps + 1),
+        "e": np.arange(1, len(two) + 1),
+        "c": np.arange(warps + 1 if with_cas else 1),
+    }
+    attrs = {"gpu": machine.name, "op": op, "form": form, "kind": "simulated"}
+    return ServiceTable(xr.DataArray(cycles.reshape(shape), coords=coords, dims=("n", "e", "c"), attrs=attrs))
 
 
 @cache
 def engine_version() -> str:
     """A digest of the simulator's source: other source, other tables."""
-    digest = hashlib.sha256()
-    root = Path(sim.__file__).parent
-    for path in sorted(root.rglob("*.py")):
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:16]
+    return digest_of(package_folder("smlab.sim"))

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.files import replacing
 
 WHOLE_GPU = -1
 """The value of ``sm`` in a row that speaks of the whole GPU."""
@@ -89,7 +90,7 @@ class CounterTable:
 
     def write_csv(self, path: Path) -> None:
         """Write one row a counter; the SM column is empty for the whole GPU."""
-        with path.open("w", newline="") as f:
+        with replacing(path) as partial, partial.open("w", newline="") as f:
             out = csv.writer(f)
             out.writerow(COLUMNS)
             for r in self.rows():

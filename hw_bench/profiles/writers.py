@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.files import replacing
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterTable
 from smlab.hw_bench.profiles.profile import UNNAMED, short
@@ -136,7 +137,7 @@ def _plain(value: float | str) -> str:
 
 
 def _write(path: Path, write: Callable[[Any], None], quoting: int) -> None:
-    with path.open("w", newline="", encoding="utf-8") as f:
+    with replacing(path) as partial, partial.open("w", newline="", encoding="utf-8") as f:
         write(csv.writer(f, quoting=quoting, lineterminator="\n"))  # type: ignore[arg-type]
 
 

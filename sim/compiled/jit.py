@@ -8,7 +8,6 @@ file or in a constant; here it compares with the text of every file that the mac
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -17,6 +16,7 @@ from llvmlite import ir
 from numba import extending, njit, types
 from numba.core import cgutils
 from numba.np.numpy_support import from_dtype
+from smlab.hw_bench.sources import digest_of
 from smlab.sim.compiled.layout import STATE, TABLES
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,16 +26,8 @@ _HERE = Path(__file__).parent
 _WORD = ir.IntType(64)
 
 
-def _stamp() -> str:
-    """A digest of all source that ends up in machine code: this package and the constants that it takes
-    from `sim`."""
-    digest = hashlib.sha256()
-    for file in (*sorted(_HERE.glob("*.py")), _HERE.parent / "instructions.py", _HERE.parent / "machine.py"):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()
-
-
-_STAMP = _stamp()
+_STAMP = digest_of(_HERE, _HERE.parent / "instructions.py", _HERE.parent / "machine.py")
+"""Of all source that ends up in machine code: this package and the constants that it takes from `sim`."""
 
 
 def helper(function: F) -> F:

@@ -18,7 +18,7 @@ from smlab.sim.counters import counter_table
 from smlab.sim.lowering import lower
 from smlab.sim.machine import machine_from
 from smlab.sim.reference import Record
-from smlab.validation.service_tables import Tables, simulate_tables
+from smlab.validation.service_tables import ServiceTables, simulate_tables
 from smlab.validation.trust.simulate import draw_kernel
 
 from smlab.commands.utilization.rows import E_FROM_LANES, estimate_rows
@@ -33,12 +33,12 @@ KEYS = [
 
 
 @pytest.fixture(scope="module")
-def simulated() -> Tables:
+def simulated() -> ServiceTables:
     return simulate_tables(GPU)
 
 
 @pytest.fixture(autouse=True)
-def no_waiting(simulated: Tables, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def no_waiting(simulated: ServiceTables, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(
         "smlab.validation.service_tables.simulate_tables", lambda gpu, progress=None: simulated
@@ -197,7 +197,7 @@ def test_the_gpu_is_found_in_the_profile(before_and_after) -> None:
 
 
 def test_a_table_from_a_file_is_used_in_its_form(
-    before_and_after, simulated: Tables, tmp_path: Path, capsys
+    before_and_after, simulated: ServiceTables, tmp_path: Path, capsys
 ) -> None:
     default = document(capsys, before_and_after[1])["kernels"][0]
     simulated.looped.write(tmp_path / "looped.nc")

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.files import replacing
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.validation.calibrate import judge
 from smlab.validation.calibrate.cases import Cases, Floats, Skipped
@@ -232,7 +233,7 @@ def _write_cases(path: Path, parts: list[_Part], predictions: dict[str, Floats])
     }  # fmt: skip
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w", newline="") as file:
+        with replacing(path) as partial, partial.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(columns)
             writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))

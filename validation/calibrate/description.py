@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.files import write_atomic
 from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
 from smlab.hw_bench.gpu.schema import KEYS_BY_NAME
 from smlab.validation.calibrate.fit import Fitted
@@ -42,7 +43,7 @@ def write_description(
         lines += ["", f"[{group}]", *records]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(lines) + "\n")
+        write_atomic(path, "\n".join(lines) + "\n")
     except OSError as error:
         raise SmlabError(f"{path}: cannot be written: {error}") from error
     return load_gpu(path)

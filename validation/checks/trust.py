@@ -11,7 +11,7 @@ from smlab.validation.method.metrics import PointErrors, error_table, points_tab
 from smlab.validation.report import Column, Report
 from smlab.validation.report.document import Section
 from smlab.validation.report.figures import error_by_regime, estimate_against_truth
-from smlab.validation.service_tables import Tables, simulate_tables
+from smlab.validation.service_tables import ServiceTables, simulate_tables
 from smlab.validation.trust.closed import INDEPENDENT, LOCKSTEP, run_closed_systems
 from smlab.validation.trust.families import HELD_OUT
 from smlab.validation.trust.fit import estimate_campaign, truth
@@ -60,7 +60,7 @@ def tasks(plan: Plan) -> list[Task]:
     ]
 
 
-def tables(gpu: Gpu) -> Tables:
+def tables(gpu: Gpu) -> ServiceTables:
     """Both service tables; simulated anew, since a validation takes nothing from a cache."""
     return simulate_tables(gpu)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.files import write_atomic
 from smlab.validation.report.style import STYLE
 
 PNG_DPI = 160
@@ -87,18 +87,6 @@ def write_report(
     except OSError as error:
         raise SmlabError(f"{out_dir}: the report cannot be written: {error}") from error
     return out_dir / "report.html"
-
-
-def write_atomic(path: Path, content: bytes) -> None:
-    """Write ``content`` to a file beside ``path`` and rename it, so that ``path`` is old or new, never
-    half."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        beside.write_bytes(content)
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
 
 
 def _lean(svg: bytes) -> bytes:

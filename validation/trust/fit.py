@@ -19,7 +19,7 @@ from smlab.models.trust import (
     UtilizationEstimates,
     estimate_all,
 )
-from smlab.validation.service_tables import Tables
+from smlab.validation.service_tables import ServiceTables
 from smlab.validation.trust.simulate import CampaignTable
 
 Floats = NDArray[np.float64]
@@ -64,7 +64,7 @@ POOLED = np.arange(0.4, 0.9901, 0.01)
 SLACK = 1e-9
 
 
-def estimate_campaign(table: CampaignTable, tables: Tables) -> UtilizationEstimates:
+def estimate_campaign(table: CampaignTable, tables: ServiceTables) -> UtilizationEstimates:
     """All estimators on the counters of a campaign's rows."""
     return estimate_all(
         table.jobs / table.sms,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from smlab.models.trust import CLOSED, CLOSED_BATCH, ESTIMATORS, OCCUPANCY, TrustMap, UtilizationEstimates
 from smlab.models.verdict import BOTTLENECK, GAIN, NOT, Verdict, verdicts
 from smlab.validation.method.metrics import PointErrors, points_table
-from smlab.validation.service_tables import Tables
+from smlab.validation.service_tables import ServiceTables
 from smlab.validation.trust.fit import estimate_campaign, truth
 from smlab.validation.trust.simulate import CampaignTable
 
@@ -42,7 +42,7 @@ class Judged:
     verdicts: list[Verdict]
 
 
-def judge(table: CampaignTable, tables: Tables, trust: TrustMap) -> Judged:
+def judge(table: CampaignTable, tables: ServiceTables, trust: TrustMap) -> Judged:
     """Estimate all rows that have jobs, and hold the estimates against the truth."""
     table = table.take(table.jobs > 0)
     estimates = estimate_campaign(table, tables)

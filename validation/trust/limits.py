@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.trust import CLOSED, Features
-from smlab.validation.service_tables import Tables, tables_of
+from smlab.validation.service_tables import ServiceTables, tables_of
 from smlab.validation.trust.families import FIT, HELD_OUT
 from smlab.validation.trust.fit import estimate_campaign, truth
 from smlab.validation.trust.simulate import CampaignTable, run_campaign
@@ -30,7 +30,7 @@ NEIGHBOURS = 40
 GIVEN = ("what counters see", "and warps that wait for shared memory", "and the exact n")
 
 
-def guesses(known: CampaignTable, asked: CampaignTable, tables: Tables) -> dict[str, Floats]:
+def guesses(known: CampaignTable, asked: CampaignTable, tables: ServiceTables) -> dict[str, Floats]:
     """Absolute errors (kernels asked,) in points of the closed network and of the model-free guesses."""
     known_given, known_place, _, _ = _prepared(known, tables)
     given, _, features, exact = _prepared(asked, tables)
@@ -46,7 +46,7 @@ def guesses(known: CampaignTable, asked: CampaignTable, tables: Tables) -> dict[
     return errors
 
 
-def _prepared(table: CampaignTable, tables: Tables) -> tuple[Floats, Floats, Features, Floats]:
+def _prepared(table: CampaignTable, tables: ServiceTables) -> tuple[Floats, Floats, Features, Floats]:
     """What is given of each kernel (kernels, 9), where its truth lies between floor (0) and ceiling (1),
     features, truth."""
     estimates = estimate_campaign(table, tables)

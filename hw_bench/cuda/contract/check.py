@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +23,9 @@ from smlab.hw_bench.cuda.contract.regions import TimedRegion, timed_regions
 from smlab.hw_bench.cuda.kernels.spec import ARCHITECTURES, KernelSpec, Timed, number
 from smlab.hw_bench.cuda.toolkit import package_versions, require_compiler
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.files import cache_folder, write_atomic
 from smlab.hw_bench.sass import ControlFlow, SassInstruction
+from smlab.hw_bench.sources import cache_key, digest_of
 
 _MEMORY: Final = (
     "LD",
@@ -221,8 +222,7 @@ def _wanted(timed: Timed) -> str:
 
 def default_cache() -> Path:
     """Where results may be kept from run to run: in the user's cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "smlab" / "contract"
+    return cache_folder("contract")
 
 
 def check_all(
@@ -304,17 +304,14 @@ def _check_task(task: _Task) -> ContractResult:
 
 def _stamp(architectures: Sequence[str]) -> str:
     """A digest of everything that machine code and verdict depend on."""
-    digest = sha256()
-    folder = Path(__file__).parent
-    for file in sorted([*folder.glob("*.py"), *(folder.parent / "sass").glob("*.py")]):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    cuda = Path(__file__).parents[1]
+    code = digest_of(cuda / "kernels", cuda / "contract", cuda.parent / "sass")
     tools = [linker_release(), sorted({find_disassembler(name).release for name in architectures})]
-    digest.update(json.dumps([package_versions(), tools]).encode())
-    return digest.hexdigest()
+    return cache_key(code, package_versions(), tools)
 
 
 def _file(cache: Path, stamp: str, task: _Task) -> Path:
-    return cache / (sha256("\0".join((stamp, *task)).encode()).hexdigest() + ".json")
+    return cache / f"{cache_key(stamp, *task)}.json"
 
 
 def _cached(cache: Path | None, stamp: str, task: _Task) -> ContractResult | None:
@@ -331,6 +328,4 @@ def _keep(cache: Path | None, stamp: str, task: _Task, result: ContractResult) -
         return
     cache.mkdir(parents=True, exist_ok=True)
     file = _file(cache, stamp, task)
-    partial = file.with_suffix(f".{os.getpid()}")
-    partial.write_text(json.dumps(asdict(result)))
-    partial.replace(file)
+    write_atomic(file, json.dumps(asdict(result)))

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.files import replacing, write_atomic
 
 VERSION = 1
 _FLUSH_S = 10.0
@@ -78,10 +79,9 @@ class DataSet:
 
     def _flush(self) -> None:
         """Samples first: what the JSON names as done is there."""
-        np.savez_compressed(self.archive, **self._samples)
-        partial = self.note.with_suffix(".partial")
-        partial.write_text(json.dumps(self._about, indent=1) + "\n")
-        partial.replace(self.note)
+        with replacing(self.archive) as partial:
+            np.savez_compressed(partial, **self._samples)
+        write_atomic(self.note, json.dumps(self._about, indent=1) + "\n")
         self._flushed = time.monotonic()
 
     def _take_up(self) -> None:
@@ -100,7 +100,7 @@ class DataSet:
         lines = self.table.read_text().splitlines(keepends=True)
         if lines[0].strip().split(",") != self._columns or len(lines) < rows + 1:
             raise SmlabError.at(str(self.table), "does not fit its JSON and cannot be resumed")
-        self.table.write_text("".join(lines[: rows + 1]))
+        write_atomic(self.table, "".join(lines[: rows + 1]))
         if self.archive.exists():
             with np.load(self.archive) as archive:
                 self._samples = {key: archive[key] for key in archive.files}

@@ -17,7 +17,8 @@ from smlab.sim.histogram import histogram, share_of
 from smlab.sim.machine import machine_from
 from smlab.sim.table import service_table
 from smlab.validation.experiments.design.study import Study
-from smlab.validation.experiments.systems.estimators import Tables, estimates
+from smlab.validation.experiments.systems.estimators import estimates
+from smlab.validation.service_tables import StudyTables
 
 Make = Callable[..., Study]
 
@@ -84,7 +85,7 @@ def test_estimates_are_those_of_whole_service_tables(gpu: str, keys: dict[str, A
     # Only the part of a table that a kernel needs is simulated; the estimate must not tell.
     description = load_gpu(gpu)
     result = simulate(atomics_kernel(**keys), description, keep=Record.TOTALS)
-    found = estimates(result, machine_from(description), op, Tables(), ("occupancy", "closed"))
+    found = estimates(result, machine_from(description), op, StudyTables(), ("occupancy", "closed"))
     (sm,) = result.sms
     most = range(1, keys["warps"] + 1)
     cas = None if "cas_warps" in keys else [0]

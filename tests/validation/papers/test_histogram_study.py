@@ -25,10 +25,11 @@ from smlab.validation.papers.histogram.facts import MUST_HOLD, facts, shape
 from smlab.validation.papers.histogram.files import document, figures, write_case
 from smlab.validation.papers.histogram.grid import SIZES, THREADS, Spec, grid
 from smlab.validation.papers.histogram.images import PAPERS, image
-from smlab.validation.papers.histogram.point import CasePoint, add_tables, observe, run_point, with_speedups
+from smlab.validation.papers.histogram.point import CasePoint, observe, run_point, with_speedups
 from smlab.validation.papers.histogram.readings import on_random_bytes
 from smlab.validation.papers.histogram.study import POINTS, run_study
 from smlab.validation.report import Report
+from smlab.validation.service_tables import fetch_add_tables
 
 from smlab.commands.utilization.rows import TablePair, estimate_rows
 
@@ -68,14 +69,16 @@ def test_a_point_tells_the_truth_and_estimates_as_the_utilization_command_does(
     spec = Spec("add", "uniform", 900, 64, "original")
     kernel = histogram_of_image(gpu, image("uniform", 900), threads=64)
     result = simulate(kernel, gpu, keep=Record.ATOMICS)
-    point = observe(gpu, spec, result, add_tables(gpu))
+    point = observe(gpu, spec, result, fetch_add_tables(gpu))
     busy = [s.atomic_busy_cycles for s in result.sms]
     assert point.utilization == sum(busy) / (2 * result.cycles)
     assert point.e_mean == result.jobs.passes.mean()
     assert point.lanes_mean == result.jobs.lanes.mean()
     counter_table(result).write_csv(tmp_path / "c.csv")
     quantities = atomic_quantities(read_profile(tmp_path / "c.csv", gpu=gpu), gpu)
-    rows = estimate_rows(quantities, TablePair(add_tables(gpu).looped, add_tables(gpu).batch), gpu)
+    rows = estimate_rows(
+        quantities, TablePair(fetch_add_tables(gpu).looped, fetch_add_tables(gpu).batch), gpu
+    )
     time_of_all = 2 * result.cycles
     closed = sum(r.utilization * r.elapsed_cycles for r in rows) / time_of_all
     published = sum(r.utilization_occupancy * r.elapsed_cycles for r in rows) / time_of_all
@@ -87,7 +90,7 @@ def test_tables_without_compare_and_swap_are_a_slice_of_the_full_ones(gpu: Gpu) 
     from smlab.sim.table import service_table
 
     few = service_table(gpu, form="looped", jobs=[1, 7], lanes=[1, 32])
-    own = add_tables(gpu).looped
+    own = fetch_add_tables(gpu).looped
     assert np.array_equal(few.sel(c=0).values, own.data.sel(n=[1, 7], e=[1, 32], c=0).values)
 
 

@@ -15,7 +15,6 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.validation.method.metrics import error_table, points_table
 from smlab.validation.report import KINDS, Cell, Column, Report
 from smlab.validation.report import figures as figs
-from smlab.validation.report.files import write_atomic
 from smlab.validation.report.markup import inline, paragraphs
 from smlab.validation.report.page import verdict
 from smlab.validation.report.tables import ABSENT, show
@@ -213,19 +212,6 @@ class TestFiles:
         again = report.write(tmp_path)
         assert again.read_bytes() == written.read_bytes()
         assert (tmp_path / "metrics.json").read_bytes() == (written.parent / "metrics.json").read_bytes()
-
-    def test_a_failed_write_leaves_the_old_file_and_no_other(self, tmp_path, monkeypatch):
-        path = tmp_path / "a.txt"
-        path.write_text("old")
-
-        def fail(*_):
-            raise OSError("disk full")
-
-        monkeypatch.setattr("pathlib.Path.replace", fail)
-        with pytest.raises(OSError, match="disk full"):
-            write_atomic(path, b"new")
-        assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
-        assert path.read_text() == "old"
 
     def test_a_folder_that_cannot_be_made_is_told(self, report, tmp_path):
         (tmp_path / "file").write_text("")

@@ -19,7 +19,7 @@ from smlab.sim.reference import Record
 from smlab.validation.checks import Plan
 from smlab.validation.checks import trust as check
 from smlab.validation.report import Report
-from smlab.validation.service_tables import Tables, tables_of
+from smlab.validation.service_tables import ServiceTables, tables_of
 from smlab.validation.trust import FAMILIES, FIT, HELD_OUT, CampaignTable, run_campaign
 from smlab.validation.trust import __main__ as command
 from smlab.validation.trust.closed import INDEPENDENT, run_closed_systems
@@ -32,7 +32,7 @@ GPU = load_gpu("v100")
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+def tables(tmp_path_factory: pytest.TempPathFactory) -> ServiceTables:
     return tables_of(GPU, folder=tmp_path_factory.mktemp("tables"))
 
 
@@ -56,7 +56,7 @@ def test_equal_seeds_give_equal_kernels_whatever_else_is_drawn(drawn: CampaignTa
     assert (other.elapsed_cycles != same.elapsed_cycles).all()
 
 
-def test_a_campaign_is_broad_and_its_truth_possible(drawn: CampaignTable, tables: Tables) -> None:
+def test_a_campaign_is_broad_and_its_truth_possible(drawn: CampaignTable, tables: ServiceTables) -> None:
     assert int(drawn.whole.sum()) == 5 * len(FAMILIES)
     assert drawn.warps.min() < 4
     assert drawn.warps.max() > 40
@@ -92,7 +92,7 @@ def test_rows_are_what_the_readers_make_of_the_simulators_counters(family: str, 
 
 
 def test_tables_are_kept_by_description_and_bad_files_replaced(
-    tmp_path: Path, tables: Tables, monkeypatch
+    tmp_path: Path, tables: ServiceTables, monkeypatch
 ) -> None:
     calls = []
 
@@ -127,7 +127,7 @@ def synthetic(count: int, seed: int, looped: ServiceTable, batch: ServiceTable):
     return found, f.floor + rng.beta(2, 2, count) * (f.ceiling - f.floor)
 
 
-def test_intervals_of_exchangeable_kernels_cover_what_they_claim(tables: Tables) -> None:
+def test_intervals_of_exchangeable_kernels_cover_what_they_claim(tables: ServiceTables) -> None:
     """Split-conformal intervals: coverage of fresh kernels within three standard errors of both samples."""
     found, exact = synthetic(3000, 1, tables.looped, tables.batch)
     families = np.array(["even", "odd"] * 1500, dtype=object)
@@ -141,7 +141,9 @@ def test_intervals_of_exchangeable_kernels_cover_what_they_claim(tables: Tables)
             assert percent == pytest.approx(90, abs=3)
 
 
-def test_judging_gives_a_row_a_family_and_counts_everything(drawn: CampaignTable, tables: Tables) -> None:
+def test_judging_gives_a_row_a_family_and_counts_everything(
+    drawn: CampaignTable, tables: ServiceTables
+) -> None:
     judged = judge(drawn, tables, shipped_map())
     rows = by_family(judged)
     assert [row.family for row in rows] == [*FAMILIES, ALL]
@@ -154,7 +156,7 @@ def test_judging_gives_a_row_a_family_and_counts_everything(drawn: CampaignTable
     assert all(family in text for family in FAMILIES)
 
 
-def test_shipped_intervals_cover_families_they_were_not_fitted_to(tables: Tables) -> None:
+def test_shipped_intervals_cover_families_they_were_not_fitted_to(tables: ServiceTables) -> None:
     held_out = run_campaign(GPU, list(HELD_OUT), 6, seed=77)
     everything = by_family(judge(held_out, tables, shipped_map()))[-1]
     assert (
@@ -163,7 +165,7 @@ def test_shipped_intervals_cover_families_they_were_not_fitted_to(tables: Tables
     assert everything.errors[OCCUPANCY].above_100 > 0
 
 
-def test_the_check_fills_the_report(tables: Tables, monkeypatch) -> None:
+def test_the_check_fills_the_report(tables: ServiceTables, monkeypatch) -> None:
     monkeypatch.setattr(check, "QUICK_COUNT", 2)
     monkeypatch.setattr(check, "QUICK_CLOSED", 20)
     monkeypatch.setattr(check, "QUICK_TWINS", 2)
@@ -182,7 +184,7 @@ def test_the_check_fills_the_report(tables: Tables, monkeypatch) -> None:
     assert set(page.drawings()) == {"campaign-estimates", "campaign-errors-by-family"}
 
 
-def test_the_command_makes_a_map(tables: Tables, monkeypatch, tmp_path: Path, capsys) -> None:
+def test_the_command_makes_a_map(tables: ServiceTables, monkeypatch, tmp_path: Path, capsys) -> None:
     monkeypatch.setattr(command, "GPUS", ("v100",))
     monkeypatch.setattr(command, "tables_of", lambda gpu: tables)
     path = tmp_path / "map.json"
@@ -218,7 +220,7 @@ def test_the_least_error_is_that_of_the_median() -> None:
         assert least == pytest.approx(errors.min(), abs=0.1)
 
 
-def test_the_closed_network_holds_where_warps_are_independent(tables: Tables) -> None:
+def test_the_closed_network_holds_where_warps_are_independent(tables: ServiceTables) -> None:
     found = run_closed_systems(GPU, INDEPENDENT, 60, seed=9)
     off = 100 * np.abs(estimate_campaign(found, tables).utilization[CLOSED] - truth(found))
     assert off.mean() < 1.2  # `smlab validate` asks 0.7 of 2,000

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.files import replacing
 from smlab.validation.experiments.design.study import SPEEDUP, Study
 from smlab.validation.experiments.design.values import Value
 from smlab.validation.experiments.run.points import Numbering, Point
@@ -69,10 +70,9 @@ def rows(study: Study, numbering: Numbering, store: Store, replications: Iterabl
 @contextmanager
 def _in_place(path: Path) -> Iterator[Path]:
     """A file to write that takes the place of ``path`` once it is whole."""
-    partial = path.with_name(path.name + ".part")
     try:
-        yield partial
-        partial.replace(path)
+        with replacing(path) as partial:
+            yield partial
     except OSError as error:
         raise SmlabError(f"{path}: cannot be written: {error.strerror or error}") from error
 

@@ -4,68 +4,15 @@ would count."""
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 
-import numpy as np
-import xarray as xr
 from smlab.models.closed_estimator import estimate_closed
-from smlab.models.service_table import ServiceTable
-from smlab.sim.compiled import table as bulk
 from smlab.sim.machine import Machine
 from smlab.sim.result import SimResult
-
-KEPT_TABLES = 64
-
-
-class Tables:
-    """Service tables of the GPUs of a study, as far as they are needed, the latest ones kept. Empty after
-    travelling."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[object, ServiceTable] = OrderedDict()
-
-    def __reduce__(self) -> tuple[type[Tables], tuple[()]]:
-        return Tables, ()
-
-    def get(
-        self, machine: Machine, op: str, form: str, warps: int, lanes: int, with_cas: bool
-    ) -> ServiceTable:
-        """T(n, e, c) for n up to ``warps`` and the two whole e from ``lanes``, which stand at e = 1 and e
-        = 2."""
-        key = (repr(machine), op, form, warps, lanes, with_cas)
-        found = self._kept.get(key)
-        if found is None:
-            found = _simulate(machine, op, form, warps, lanes, with_cas)
-            if len(self._kept) >= KEPT_TABLES:
-                self._kept.popitem(last=False)
-            self._kept[key] = found
-        return found
-
-
-def _simulate(machine: Machine, op: str, form: str, warps: int, lanes: int, with_cas: bool) -> ServiceTable:
-    two = sorted({lanes, min(lanes + 1, machine.warp_lanes)})
-    n, e, c = (
-        axis.ravel()
-        for axis in np.meshgrid(
-            np.arange(1, warps + 1), two, np.arange(warps + 1 if with_cas else 1), indexing="ij"
-        )
-    )
-    there = c <= n
-    in_bulk = bulk.batch_cycles if form == "batch" else bulk.looped_cycles
-    cycles = np.full(n.shape, np.nan)
-    cycles[there] = in_bulk(machine, op, n[there], e[there], c[there], threads=1)
-    shape = (warps, len(two), -1)
-    coords = {
-        "n": np.arange(1, warps + 1),
-        "e": np.arange(1, len(two) + 1),
-        "c": np.arange(warps + 1 if with_cas else 1),
-    }
-    attrs = {"gpu": machine.name, "op": op, "form": form, "kind": "simulated"}
-    return ServiceTable(xr.DataArray(cycles.reshape(shape), coords=coords, dims=("n", "e", "c"), attrs=attrs))
+from smlab.validation.service_tables import StudyTables
 
 
 def estimates(
-    result: SimResult, machine: Machine, op: str, tables: Tables, wanted: tuple[str, ...]
+    result: SimResult, machine: Machine, op: str, tables: StudyTables, wanted: tuple[str, ...]
 ) -> dict[str, float]:
     """Utilization over the elapsed cycles (0 .. 1) by ``wanted``: ``occupancy`` (Dong & Pai, Table 2),
     ``closed`` (the closed network on the looped table). What they are given: jobs, cycles, resident warps,

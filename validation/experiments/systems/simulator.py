@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import inspect
 import time
 from collections import OrderedDict
@@ -16,6 +15,7 @@ from typing import Any, Final, cast, get_args
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.gpu.schema import KEYS_BY_NAME, nearest
+from smlab.hw_bench.sources import digest_of, package_folder
 from smlab.sim.builtin import BUILT_IN
 from smlab.sim.histogram import share_of
 from smlab.sim.instructions import Reason, Unit
@@ -27,7 +27,6 @@ from smlab.sim.simulate import DEFAULT_ENGINE, ENGINES
 from smlab.sim.workload import Kernel, check_fits
 from smlab.sim.workload_file import load_toml, parse_workload
 from smlab.validation.experiments.design.values import Key, Settings, Value
-from smlab.validation.experiments.run.version import digest_of
 from smlab.validation.experiments.systems.systems import Answer
 
 GPU: Final = "gpu"
@@ -120,9 +119,10 @@ class Simulator:
         result = self._run(lowered)
         estimated: dict[str, float] = {}
         if self._estimators:
-            from smlab.validation.experiments.systems.estimators import Tables, estimates
+            from smlab.validation.experiments.systems.estimators import estimates
+            from smlab.validation.service_tables import StudyTables
 
-            tables = self.kept.get("tables", (), Tables)
+            tables = self.kept.get("tables", (), StudyTables)
             estimated = estimates(result, machine, _table_operation(kernel), tables, self._estimators)
         simulation_s = time.thread_time() - began  # an estimate simulates service tables
         values: dict[str, float] = {
@@ -145,8 +145,10 @@ class Simulator:
         return Answer(tuple(values[name] for name in self.responses), simulation_s)
 
     def identity(self) -> str:
-        rooms = [_room("smlab.sim"), _room("smlab.models")]
+        rooms = [package_folder("smlab.sim"), package_folder("smlab.models")]
         own = [Path(__file__).with_name(name) for name in ("simulator.py", "estimators.py")]
+        if self._estimators:
+            own.append(package_folder("smlab.validation") / "service_tables.py")
         code = digest_of(rooms[0], *own, *(rooms[1:] if self._estimators else ()))
         gpus = {name: _constants(gpu) for name, gpu in {**self.gpus, "": self.gpu}.items()}
         parts = (code, gpus, self.workload, self.tables, sorted(self.fixed.items()), self.responses)
@@ -251,14 +253,6 @@ class Simulator:
 @cache
 def _parameters(workload: str) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(cast(Callable[..., Any], BUILT_IN[workload]), eval_str=True).parameters
-
-
-def _room(name: str) -> Path:
-    """A package's folder, without importing it."""
-    spec = importlib.util.find_spec(name)
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent
 
 
 def read_tables(path: Path) -> dict[str, Any]:

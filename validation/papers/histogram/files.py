@@ -12,6 +12,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.files import write_atomic
 from smlab.validation.papers.histogram.errors import errors, parts
 from smlab.validation.papers.histogram.fact import Fact
 from smlab.validation.papers.histogram.figures import (
@@ -22,7 +23,7 @@ from smlab.validation.papers.histogram.figures import (
 )
 from smlab.validation.papers.histogram.images import PAPERS
 from smlab.validation.papers.histogram.point import CasePoint
-from smlab.validation.report.files import draw, write_atomic
+from smlab.validation.report.files import draw
 from smlab.validation.report.tables import csv_text, data_csv
 
 

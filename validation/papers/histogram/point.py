@@ -5,13 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles import Profile, atomic_quantities
-from smlab.models.service_table import ServiceTable
 from smlab.models.trust import CLOSED, OCCUPANCY, estimate_all
 from smlab.sim import compiled
 from smlab.sim.counters import counter_table
@@ -21,10 +19,9 @@ from smlab.sim.lowering import lower
 from smlab.sim.machine import machine_from
 from smlab.sim.reference import Record
 from smlab.sim.result import SimResult
-from smlab.sim.table import service_table
 from smlab.validation.papers.histogram.grid import Spec
 from smlab.validation.papers.histogram.images import image
-from smlab.validation.service_tables import Tables
+from smlab.validation.service_tables import ServiceTables, fetch_add_tables
 
 
 @dataclass(frozen=True)
@@ -82,19 +79,6 @@ class CasePoint:
         return asdict(self)
 
 
-@lru_cache(maxsize=2)
-def add_tables(gpu: Gpu) -> Tables:
-    """T(n, e, 0) of fetch-and-add, both forms: there is no compare-and-swap in a histogram.
-
-    POPC.INC is estimated with it as well, since a profile does not tell the two apart, and the paper has no
-    other table.
-    """
-    batch, looped = (
-        ServiceTable(service_table(gpu, form=form, cas_jobs=[0])) for form in ("batch", "looped")
-    )
-    return Tables(batch, looped)
-
-
 def run_point(gpu: Gpu, spec: Spec, seed: int = 0) -> CasePoint:
     """Simulate one point on the whole GPU and estimate it."""
     kernel = histogram_of_image(
@@ -108,10 +92,10 @@ def run_point(gpu: Gpu, spec: Spec, seed: int = 0) -> CasePoint:
         channels=spec.channels,
     )
     result = compiled.run(lower(kernel, machine_from(gpu), seed), Record.TOTALS, None, None, threads=1)
-    return observe(gpu, spec, result, add_tables(gpu))
+    return observe(gpu, spec, result, fetch_add_tables(gpu))
 
 
-def observe(gpu: Gpu, spec: Spec, result: SimResult, tables: Tables) -> CasePoint:
+def observe(gpu: Gpu, spec: Spec, result: SimResult, tables: ServiceTables) -> CasePoint:
     """The truth of a finished run beside what its counters say, read and estimated as `smlab utilization`
     does."""
     table = counter_table(result)

@@ -1,0 +1,35 @@
+"""The version of code, as a digest of its text: other code, other results. For all rooms."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+from pathlib import Path
+
+
+def digest_of(*places: Path) -> str:
+    """A digest (16 hexadecimal digits) of files and of all Python files in folders, with their names."""
+    digest = hashlib.sha256()
+    for place in places:
+        for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
+            digest.update(path.relative_to(place.parent).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def package_folder(name: str) -> Path:
+    """The folder of a package, without importing it (only the packages that it is in).
+
+    Raises:
+        ModuleNotFoundError: there is no such package.
+    """
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"no package {name}", name=name)
+    return Path(spec.origin).parent
+
+
+def cache_key(*parts: object) -> str:
+    """A digest (16 hexadecimal digits) of plain values: what a cached result depends on."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
