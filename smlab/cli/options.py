@@ -24,3 +24,16 @@ ProfileGpuOption = Annotated[
     str | None, typer.Option("--gpu", help="The GPU, where the profile does not tell.")
 ]
 HowOption = Annotated[bool, typer.Option("--how", help="Which counters to collect, and with which command.")]
+MaximaOption = Annotated[
+    str, typer.Option("--maxima", help="sustained (published measurements) or spec (rated peaks).")
+]
+IssueOption = Annotated[
+    bool, typer.Option("--issue/--no-issue", help="Count the rate of instructions among the ceilings.")
+]
+ParallelismOption = Annotated[
+    bool,
+    typer.Option(
+        "--parallelism/--no-parallelism",
+        help="Count what the grid can use of the GPU: waves, tail, idle SMs, few warps.",
+    ),
+]

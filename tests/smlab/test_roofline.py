@@ -15,9 +15,9 @@ from PIL import Image
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
 
 from smlab.cli.main import run
+from smlab.commands.roofline.api import roofline
 from smlab.commands.roofline.plot import roofline_figure
 from smlab.commands.roofline.rows import NO_FLOPS, NO_OPERATIONS, short_name
-from smlab.commands.roofline.run import answer
 
 KEYS = {
     "kernel",
@@ -202,7 +202,7 @@ def many(path: Path, count: int) -> Path:
 
 
 def test_fifty_names_are_on_the_picture_and_none_overlaps(tmp_path: Path) -> None:
-    found = answer(many(tmp_path / "p.csv", 50), "v100").found
+    found = roofline(many(tmp_path / "p.csv", 50), gpu="v100").found
     figure = roofline_figure([found])
     figure.canvas.draw()
     (ax,) = figure.axes

@@ -21,8 +21,9 @@ from smlab.sim.reference import Record
 from smlab.validation.service_tables import ServiceTables, simulate_tables
 from smlab.validation.trust.simulate import draw_kernel
 
+from smlab.commands.utilization.api import tables_for, utilization
 from smlab.commands.utilization.rows import E_FROM_LANES, estimate_rows
-from smlab.commands.utilization.run import answer, run_utilization, tables_for
+from smlab.commands.utilization.run import UtilizationOptions, run_utilization
 
 GPU = load_gpu("v100")
 
@@ -61,7 +62,7 @@ def whole(table: CounterTable) -> CounterTable:
 
 def command(capsys: pytest.CaptureFixture[str], *paths: Path, gpu: str | None = "v100", **options) -> str:
     given = {"table": None, "as_json": False, "show_how": False, "compare": False, "plot": None, **options}
-    run_utilization(list(paths), gpu, **given)
+    run_utilization(UtilizationOptions(profiles=tuple(paths), gpu=gpu, **given))
     return capsys.readouterr().out
 
 
@@ -191,7 +192,7 @@ def test_no_profile_is_refused_and_how_needs_none(capsys) -> None:
 
 
 def test_the_gpu_is_found_in_the_profile(before_and_after) -> None:
-    found = answer(before_and_after[0], None, None)
+    found = utilization(before_and_after[0])
     assert found.gpu.compute_capability == "7.0"
     assert any("--gpu tells" in note for note in found.notes)
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from smlab.cli.loading import loading
 from smlab.cli.options import JsonOption
 
 bench = typer.Typer(
@@ -18,7 +19,8 @@ bench = typer.Typer(
 @bench.command("list")
 def bench_list(as_json: JsonOption = False) -> None:
     """List the benchmarks."""
-    from smlab.commands.bench.run import list_benchmarks
+    with loading():
+        from smlab.commands.bench.run import list_benchmarks
 
     list_benchmarks(as_json)
 
@@ -35,7 +37,8 @@ def bench_sass(
     as_json: JsonOption = False,
 ) -> None:
     """Compile every benchmark, disassemble it, and check that it times what it says. Needs no GPU."""
-    from smlab.commands.bench.run import check_machine_code
+    with loading():
+        from smlab.commands.bench.run import check_machine_code
 
     if not check_machine_code(architecture or [], benchmark or [], fresh, as_json):
         raise typer.Exit(1)
@@ -47,7 +50,8 @@ QuickOption = Annotated[bool, typer.Option("--quick", help="Fewer points: under 
 @bench.command("plan")
 def bench_plan(quick: QuickOption = False, as_json: JsonOption = False) -> None:
     """Tell what a run would measure, and about how long that takes."""
-    from smlab.commands.bench.run import show_plan
+    with loading():
+        from smlab.commands.bench.run import show_plan
 
     show_plan("quick" if quick else "full", as_json)
 
@@ -56,12 +60,15 @@ def bench_plan(quick: QuickOption = False, as_json: JsonOption = False) -> None:
 def bench_run(
     benchmarks: Annotated[list[str] | None, typer.Argument(help="Which; all by default.")] = None,
     quick: QuickOption = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the data sets in the folder.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Keep what the folder has and measure the rest.")
+    ] = False,
     out: Annotated[Path, typer.Option("--out", help="Folder for the data sets.")] = Path("results/bench"),
     as_json: JsonOption = False,
 ) -> None:
     """Run benchmarks on the GPU at hand."""
-    from smlab.commands.bench.run import run_benchmarks
+    with loading():
+        from smlab.commands.bench.run import run_benchmarks
 
     status = run_benchmarks(out, "quick" if quick else "full", benchmarks or [], resume, as_json)
     raise typer.Exit(status)
@@ -76,7 +83,8 @@ def bench_profile(
     as_json: JsonOption = False,
 ) -> None:
     """Run benchmarks under Nsight Compute (ncu), with the counters that `smlab utilization --how` names."""
-    from smlab.commands.bench.run import profile_benchmarks
+    with loading():
+        from smlab.commands.bench.run import profile_benchmarks
 
     profile_benchmarks(out, benchmarks or [], as_json)
 
@@ -113,7 +121,8 @@ def bench_calibrate(
 
     With --measure, the whole loop in one command: measure, calibrate, simulate, compare.
     """
-    from smlab.commands.bench.calibrate import CalibrationOptions, run_loop
+    with loading():
+        from smlab.commands.bench.calibrate import CalibrationOptions, run_loop
 
     profile = "quick" if quick else "full"
     run_loop(CalibrationOptions(data_set, gpu, out, cases, measure, simulate, profile, share, seed), as_json)

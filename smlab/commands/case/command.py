@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from smlab.cli.loading import loading
 from smlab.cli.options import GpuOption, JsonOption
 
 case = typer.Typer(help="Case studies from papers, simulated: rerun and vary them.")
@@ -23,7 +24,9 @@ def case_histogram(
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for the results (results/case/histogram-GPU).")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the points in the folder.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Keep the points in the folder and run the others.")
+    ] = False,
     image: Annotated[
         list[str] | None,
         typer.Option("--image", help="Only this image: a name, or a .png or .npy file; repeatable."),
@@ -42,9 +45,24 @@ def case_histogram(
 ) -> None:
     """Dong & Pai's histogram: utilization against image size, Figures 3 to 5, and what holds of their
     findings."""
-    from smlab.commands.case.run import run_histogram
+    with loading():
+        from smlab.commands.case.run import HistogramOptions, run_histogram
 
-    run_histogram(gpu, out, resume, image or [], cache, blocks_per_sm, channels, quick, jobs, seed, as_json)
+    run_histogram(
+        HistogramOptions(
+            gpu=gpu,
+            out=out,
+            resume=resume,
+            images=tuple(image or ()),
+            cache=cache,
+            blocks_per_sm=blocks_per_sm,
+            channels=channels,
+            quick=quick,
+            jobs=jobs,
+            seed=seed,
+            as_json=as_json,
+        )
+    )
 
 
 def register(app: typer.Typer) -> None:

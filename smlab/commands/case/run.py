@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,52 +27,64 @@ if TYPE_CHECKING:
     from smlab.validation.papers.histogram.point import CasePoint
 
 
-def run_histogram(
-    gpu_name: str,
-    folder: Path | None,
-    resume: bool,
-    images: Sequence[str],
-    cache: str,
-    blocks_per_sm: int,
-    channels: str,
-    quick: bool,
-    jobs: int | None,
-    seed: int,
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True)
+class HistogramOptions:
+    """What ``smlab case histogram`` was asked for; ``out`` None is ``results/case/histogram-GPU``."""
+
+    gpu: str
+    out: Path | None
+    resume: bool
+    images: tuple[str, ...]
+    cache: str
+    blocks_per_sm: int
+    channels: str
+    quick: bool
+    jobs: int | None
+    seed: int
+    as_json: bool
+
+
+def run_histogram(options: HistogramOptions) -> None:
     """``smlab case histogram``."""
-    gpu = load_gpu(gpu_name)
-    for name in images:
+    gpu = load_gpu(options.gpu)
+    for name in options.images:
         check_name(name)
-    for option, value, known in (("--cache", cache, CACHES), ("--channels", channels, CODES)):
+    for option, value, known in (
+        ("--cache", options.cache, CACHES),
+        ("--channels", options.channels, CODES),
+    ):
         if value not in known:
             raise SmlabError.at(option, "unknown", value, " or ".join(known))
-    folder = folder or Path("results/case") / f"histogram-{gpu.name}"
-    sizes = REDUCED_SIZES if quick else SIZES
-    settings = {"cache": cache, "blocks_per_sm": blocks_per_sm, "channels": channels}
-    specs = grid(gpu, sizes=sizes, images=list(images) or None, **settings)  # type: ignore[arg-type]
+    folder = options.out or Path("results/case") / f"histogram-{gpu.name}"
+    sizes = REDUCED_SIZES if options.quick else SIZES
+    settings = {
+        "cache": options.cache,
+        "blocks_per_sm": options.blocks_per_sm,
+        "channels": options.channels,
+    }
+    specs = grid(gpu, sizes=sizes, images=list(options.images) or None, **settings)  # type: ignore[arg-type]
     try:
         with progress_bar(f"the histogram on {gpu.name}") as advance:
             points = run_study(
                 gpu,
                 specs,
                 folder=folder,
-                resume=resume,
-                seed=seed,
-                processes=jobs or os.cpu_count() or 1,
+                resume=options.resume,
+                seed=options.seed,
+                processes=options.jobs or os.cpu_count() or 1,
                 progress=advance,
             )
     except KeyboardInterrupt:
-        err.print(f"what was done is in {folder / POINTS}; --resume goes on with it")
+        err.print(f"what was done is in {folder / POINTS}; --resume keeps it", markup=False)
         raise
     found = facts({gpu.name: points})
-    whole = document(gpu.name, points, found, {**settings, "seed": seed, "sizes": list(sizes)})
+    whole = document(gpu.name, points, found, {**settings, "seed": options.seed, "sizes": list(sizes)})
     write_case(folder, whole, points, figures(points))
-    if as_json:
+    if options.as_json:
         print_json(whole)
     else:
         _print(gpu.title, points, found)
-    err.print(f"wrote {folder}: points.csv, facts.csv, case.json and figures")
+    err.print(f"wrote {folder}: points.csv, facts.csv, case.json and figures", markup=False)
 
 
 def _print(title: str, points: Sequence[CasePoint], found: dict[str, Fact]) -> None:

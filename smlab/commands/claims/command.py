@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from smlab.cli.loading import loading
 from smlab.cli.options import JsonOption
 
 
@@ -18,9 +19,10 @@ def claims(
     as_json: JsonOption = False,
 ) -> None:
     """What the papers behind smlab claim, and whether it holds here: verdicts computed in this run."""
-    from smlab.commands.claims.run import run_claims
+    with loading():
+        from smlab.commands.claims.run import ClaimsOptions, run_claims
 
-    if not run_claims(quick, only or [], as_json):
+    if not run_claims(ClaimsOptions(quick=quick, only=tuple(only or ()), as_json=as_json)):
         raise typer.Exit(1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich import box
 from rich.markup import escape
@@ -23,20 +24,29 @@ STYLES = {
 MARKS = {Met.YES: "[green]+[/]", Met.PARTLY: "[yellow]~[/]", Met.NO: "[red]-[/]"}
 
 
-def run_claims(quick: bool, only: Sequence[str], as_json: bool) -> bool:
+@dataclass(frozen=True)
+class ClaimsOptions:
+    """What ``smlab claims`` was asked for; ``only`` are ids, or what ids begin with."""
+
+    quick: bool
+    only: tuple[str, ...]
+    as_json: bool
+
+
+def run_claims(options: ClaimsOptions) -> bool:
     """Whether every claim was judged or names what is missing; a claim that does not hold is a finding,
     not a failure."""
     ledger = load_ledger()
-    chosen = Ledger(ledger.papers, choose(ledger, only))
+    chosen = Ledger(ledger.papers, choose(ledger, options.only))
     with progress_bar("judging claims") as advance:
-        judged = judge_all(chosen, quick=quick, progress=advance)
-    if as_json:
+        judged = judge_all(chosen, quick=options.quick, progress=advance)
+    if options.as_json:
         print_json(
             {
                 "claims": [j.as_row() for j in judged],
                 "counts": {str(v): sum(j.verdict is v for j in judged) for v in Verdict},
                 "papers": ledger.papers,
-                "left_out": [c.id for c in chosen.claims if quick and not c.quick],
+                "left_out": [c.id for c in chosen.claims if options.quick and not c.quick],
             }
         )
     else:

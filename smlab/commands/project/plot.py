@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 from matplotlib.figure import Figure
 
+from smlab.commands.plots import write_figure
 from smlab.commands.project.truth import Matched
-from smlab.commands.roofline.files import write_figure
 from smlab.commands.roofline.rows import short_name
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.models.roofline import Projection

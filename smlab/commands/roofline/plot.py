@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from numpy.typing import NDArray
 
-from smlab.commands.roofline.files import check_plot, write_figure
+from smlab.commands.plots import check_plot, write_figure
 from smlab.commands.roofline.labels import HALO, place_labels
 from smlab.commands.roofline.points import PanelPoints, points_of
 from smlab.commands.roofline.rows import kernel_rows

@@ -15,132 +15,66 @@ from rich.markup import escape
 from rich.table import Table
 
 from smlab.cli.terminal import err, out, print_json
+from smlab.commands.roofline.api import RooflineResult, roofline
 from smlab.commands.roofline.rows import kernel_rows, limiter_shares, roofs, short_name
-from smlab.commands.utilization.run import gpu_of
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
-from smlab.hw_bench.profiles import Profile, read_profile
-from smlab.hw_bench.profiles.roofline_quantities import NEEDED, RooflineQuantities, roofline_quantities
-from smlab.models.roofline import Ceilings, ceilings, maxima_of
-from smlab.models.roofline.maxima import Which
-from smlab.models.roofline.violations import RooflineViolation, bound_violations, ceiling_violations
+from smlab.hw_bench.profiles.roofline_quantities import NEEDED
+from smlab.models.roofline.violations import RooflineViolation
 
 PRINTED_ROWS = 40
 PRINTED_VIOLATIONS = 5
 
 
 @dataclass(frozen=True)
-class RooflineAnswer:
-    """What a profile says: ceilings, kernels left out with the reason, kernels faster than a bound or than
-    a ceiling."""
+class RooflineOptions:
+    """What ``smlab roofline`` was asked for."""
 
-    profile: Path
-    gpu: Gpu
-    found: Ceilings
-    skipped: tuple[tuple[str, int, str], ...]
-    notes: tuple[str, ...]
-    violations: tuple[RooflineViolation, ...]
-    above_ceilings: tuple[RooflineViolation, ...]
-
-
-def quantities_of(path: Path, gpu_name: str | None) -> tuple[RooflineQuantities, Gpu, tuple[str, ...]]:
-    """The work in a profile, the GPU it is of (told, or found out), and notes on how the file was
-    understood."""
-    if gpu_name is None:
-        profile = read_profile(path)
-        gpu, note = gpu_of(profile)
-    else:
-        gpu, note = load_gpu(gpu_name), ""
-        profile = read_profile(path, gpu=gpu)
-    quantities = roofline_quantities(profile, gpu)
-    return quantities, gpu, (*filter(None, [note]), *quantities.notes, *_doubts(profile, quantities, gpu))
+    profiles: tuple[Path, ...]
+    gpu: str | None
+    maxima: str
+    parallelism: bool
+    issue: bool
+    at_clock: bool
+    plot: Path | None
+    show_how: bool
+    as_json: bool
 
 
-def _doubts(profile: Profile, quantities: RooflineQuantities, gpu: Gpu) -> list[str]:
-    """What in the profile speaks against its being of ``gpu``, or of all of it."""
-    found = []
-    implied = quantities.work.dram_peak_bytes_per_s
-    rated = float(gpu.number("dram.bandwidth_bytes_per_s"))
-    if np.count_nonzero(~np.isnan(implied)):
-        least = float(np.nanpercentile(implied, 90))
-        if least > 1.02 * rated:
-            found.append(
-                f"its percentages of peak imply a memory of at least about {least / 1e9:,.0f} GB/s; "
-                f"{gpu.name} has "
-                f"{rated / 1e9:,.0f}: it is of another card"
-            )
-    sms = set(profile.table.values("device__attribute_multiprocessor_count").values())
-    if sms and min(sms) < gpu.integer("gpu.sms"):
-        found.append(
-            f"its counters are of {min(sms):.0f} SMs; the ceilings are of all {gpu.integer('gpu.sms')} of "
-            f"{gpu.name}"
-        )
-    return found
-
-
-def answer(
-    path: Path,
-    gpu_name: str | None = None,
-    *,
-    maxima: Which = "sustained",
-    parallelism: bool = True,
-    issue: bool = True,
-    at_clock: bool = False,
-) -> RooflineAnswer:
-    """Read one profile and place all of it under the ceilings of its GPU."""
-    quantities, gpu, notes = quantities_of(path, gpu_name)
-    top = maxima_of(gpu, maxima)
-    found = ceilings(quantities.work, gpu, top, at_clock=at_clock, issue=issue, parallelism=parallelism)
-    return RooflineAnswer(
-        path,
-        gpu,
-        found,
-        tuple((s.kernel, s.launch, s.reason) for s in quantities.skipped),
-        notes,
-        tuple(bound_violations(found, maxima_of(gpu, "spec"))),
-        tuple(ceiling_violations(found)),
-    )
-
-
-def run_roofline(
-    profiles: Sequence[Path],
-    gpu_name: str | None,
-    *,
-    maxima: Which = "sustained",
-    parallelism: bool = True,
-    issue: bool = True,
-    at_clock: bool = False,
-    plot: Path | None = None,
-    show_how: bool = False,
-    as_json: bool = False,
-) -> None:
+def run_roofline(options: RooflineOptions) -> None:
     """``smlab roofline PROFILE...``."""
-    if show_how:
-        return _show_how(as_json)
-    if not profiles:
+    if options.show_how:
+        return _show_how(options.as_json)
+    if not options.profiles:
         raise SmlabError(
             "PROFILE: no profile given (expected a profiler's output; --how tells how to collect it)"
         )
-    if plot is not None:
-        from smlab.commands.roofline.files import check_plot
+    if options.plot is not None:
+        from smlab.commands.plots import check_plot
 
-        check_plot(plot, profiles)
+        check_plot(options.plot, options.profiles)
     answers = [
-        answer(path, gpu_name, maxima=maxima, parallelism=parallelism, issue=issue, at_clock=at_clock)
-        for path in profiles
+        roofline(
+            path,
+            gpu=options.gpu,
+            maxima=options.maxima,
+            parallelism=options.parallelism,
+            issue=options.issue,
+            at_clock=options.at_clock,
+        )
+        for path in options.profiles
     ]
     for a in answers:
         for note in a.notes:
             err.print(f"{a.profile}: {note}", markup=False)
-    if plot is not None:
+    if options.plot is not None:
         from smlab.commands.roofline.plot import draw_roofline
 
         one_gpu = {a.gpu.name for a in answers}
         if len(one_gpu) > 1:
             raise SmlabError.at("--plot", "profiles of several GPUs", ", ".join(sorted(one_gpu)), "one GPU")
-        for path in draw_roofline([a.found for a in answers], plot):
+        for path in draw_roofline([a.found for a in answers], options.plot):
             err.print(f"wrote {path}", markup=False)
-    if as_json:
+    if options.as_json:
         print_json(_document(answers))
         return None
     for a in answers:
@@ -148,7 +82,7 @@ def run_roofline(
     return None
 
 
-def _document(answers: Sequence[RooflineAnswer]) -> dict[str, Any]:
+def _document(answers: Sequence[RooflineResult]) -> dict[str, Any]:
     several = len(answers) > 1
     document: dict[str, Any] = {"kernels": [], "skipped": [], "violations": []}
     for a in answers:
@@ -183,7 +117,7 @@ def _show_how(as_json: bool) -> None:
     out.print(command, markup=False, soft_wrap=True)
 
 
-def _print_answer(a: RooflineAnswer) -> None:
+def _print_answer(a: RooflineResult) -> None:
     found, work = a.found, a.found.work
     out.print(
         f"[bold]{escape(str(a.profile))}[/bold] on {escape(a.gpu.title)}: {len(found):,} kernels under "

@@ -14,101 +14,35 @@ from rich.markup import escape
 from rich.table import Table
 
 from smlab.cli.terminal import err, out, print_json, progress_bar
-from smlab.commands.utilization.rows import KernelRow, TablePair, compare_rows, estimate_rows
+from smlab.commands.profiles import DEFAULT_GPU
+from smlab.commands.utilization.api import UtilizationResult, utilization
+from smlab.commands.utilization.rows import compare_rows
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
-from smlab.hw_bench.profiles import Profile, atomic_quantities, how, read_profile
-from smlab.hw_bench.profiles.profile import check_gpu
-from smlab.models.service_table import ServiceTable
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.hw_bench.profiles import how
 from smlab.models.verdict import BOTTLENECK, CANNOT_TELL, NOT
-
-DEFAULT_GPU = "v100"
-"""Where neither ``--gpu`` nor the profile tells which GPU it is (nvprof and the simulator do not)."""
 
 PRINTED_ROWS = 40
 
 
 @dataclass(frozen=True)
-class UtilizationAnswer:
-    """What a profile says: rows, launches left out with the reason, and notes on how the file was
-    understood."""
+class UtilizationOptions:
+    """What ``smlab utilization`` was asked for."""
 
-    profile: Path
-    gpu: Gpu
-    kernels: tuple[KernelRow, ...]
-    skipped: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
-
-
-def tables_for(gpu: Gpu, table: Path | None) -> TablePair:
-    """The table in a file, or both forms for ``gpu``, simulated on first use and kept in the user's cache
-    folder."""
-    if table is not None:
-        own = ServiceTable.read(table)
-        return TablePair(own, None) if own.attrs["form"] == "looped" else TablePair(None, own)
-    from smlab.validation.service_tables import tables_of
-
-    with progress_bar(f"simulating the service tables of {gpu.name}") as advance:
-        both = tables_of(gpu, progress=advance)
-    return TablePair(both.looped, both.batch)
+    profiles: tuple[Path, ...]
+    gpu: str | None
+    table: Path | None
+    compare: bool
+    plot: Path | None
+    show_how: bool
+    as_json: bool
 
 
-def gpu_of(profile: Profile) -> tuple[Gpu, str]:
-    """The description that fits the profile best, and a note on the choice (or nothing); `SmlabError` if
-    none does."""
-    device = profile.device
-    if device.name is None and device.compute_capability is None:
-        return load_gpu(
-            DEFAULT_GPU
-        ), f"the profile does not name its GPU; {DEFAULT_GPU} is assumed (--gpu tells)"
-    fitting: list[tuple[int, Gpu]] = []
-    for name in list_gpus():
-        gpu = load_gpu(name)
-        try:
-            fitting.append((len(check_gpu(profile.path, device, gpu)), gpu))
-        except SmlabError:
-            continue
-    if not fitting:
-        expected = "--gpu with a description's path, or one of " + ", ".join(list_gpus())
-        raise SmlabError.at(profile.path, "no description of this GPU", str(device), expected)
-    # Among equals, the one of which most is known.
-    best = min(
-        fitting, key=lambda pair: (pair[0], sum(c.kind == "assumed" for c in pair[1].constants.values()))
-    )[1]
-    others = [gpu.name for _, gpu in fitting if gpu is not best]
-    return (
-        best,
-        f"taken as {best.name}; {', '.join(others)} would fit as well (--gpu tells)" if others else "",
-    )
-
-
-def answer(path: Path, gpu_name: str | None, table: Path | None) -> UtilizationAnswer:
-    """Read one profile and estimate all of it."""
-    if gpu_name is None:
-        profile = read_profile(path)
-        gpu, note = gpu_of(profile)
-    else:
-        gpu, note = load_gpu(gpu_name), ""
-        profile = read_profile(path, gpu=gpu)
-    quantities = atomic_quantities(profile, gpu)
-    notes = [*filter(None, [note]), *profile.notes]
-    rows = estimate_rows(quantities, tables_for(gpu, table), gpu) if len(quantities) else []
-    skipped = tuple((s.kernel, s.reason) for s in quantities.skipped)
-    return UtilizationAnswer(path, gpu, tuple(rows), skipped, tuple(notes))
-
-
-def run_utilization(
-    profiles: Sequence[Path],
-    gpu_name: str | None,
-    table: Path | None,
-    as_json: bool,
-    show_how: bool,
-    compare: bool,
-    plot: Path | None,
-) -> None:
+def run_utilization(options: UtilizationOptions) -> None:
     """``smlab utilization PROFILE...``."""
-    if show_how:
-        return _show_how(load_gpu(gpu_name or DEFAULT_GPU), as_json)
+    profiles, compare, plot, as_json = options.profiles, options.compare, options.plot, options.as_json
+    if options.show_how:
+        return _show_how(load_gpu(options.gpu or DEFAULT_GPU), as_json)
     if not profiles:
         raise SmlabError(
             "PROFILE: no profile given (expected a profiler's output; --how tells how to collect it)"
@@ -116,8 +50,13 @@ def run_utilization(
     if compare and len(profiles) != 2:
         raise SmlabError.at("--compare", "wrong number of profiles", len(profiles), "two: before and after")
     if plot is not None:
-        _check_plot(plot)
-    answers = [answer(path, gpu_name, table) for path in profiles]
+        from smlab.commands.plots import check_plot
+
+        check_plot(plot, profiles)
+    answers = []
+    for path in profiles:
+        with progress_bar("simulating service tables") as advance:
+            answers.append(utilization(path, gpu=options.gpu, table=options.table, progress=advance))
     several = len(answers) > 1
     if plot is not None:
         draw(answers, plot)
@@ -162,7 +101,7 @@ def _show_how(gpu: Gpu, as_json: bool) -> None:
         out.print(listed)
 
 
-def _print_answer(a: UtilizationAnswer) -> None:
+def _print_answer(a: UtilizationResult) -> None:
     out.print(
         f"[bold]{escape(str(a.profile))}[/bold] on {escape(a.gpu.title)}: the shared-memory atomic unit"
     )
@@ -234,14 +173,7 @@ def _print_compared(compared: Sequence[dict[str, Any]]) -> None:
     out.print(listed)
 
 
-def _check_plot(path: Path) -> None:
-    if path.suffix not in (".png", ".svg", ".pdf"):
-        raise SmlabError.at("--plot", "not a picture's name", str(path), ".png, .svg or .pdf")
-    if not path.parent.is_dir():
-        raise SmlabError.at(str(path), "the folder to write into does not exist", str(path.parent))
-
-
-def draw(answers: Sequence[UtilizationAnswer], path: Path) -> None:
+def draw(answers: Sequence[UtilizationResult], path: Path) -> None:
     """Utilization with its interval, by kernel (each launch beside the other) and by SM; one colour a
     profile."""
     from smlab.validation.report.style import look, new_figure, styled

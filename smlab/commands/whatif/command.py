@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from smlab.cli.loading import loading
 from smlab.cli.options import JsonOption
 
 
@@ -22,7 +23,7 @@ def whatif(
         str | None, typer.Option(metavar="ADDRESS", help="Run on the Dask cluster with this scheduler.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the points in the folder; none is run again.")
+        bool, typer.Option("--resume", help="Keep the points in the folder and run the others.")
     ] = False,
     example: Annotated[
         bool, typer.Option("--example", help="Write a study that runs: to STUDY, or print it.")
@@ -30,14 +31,15 @@ def whatif(
     as_json: JsonOption = False,
 ) -> None:
     """Run a study over parameters of hardware and workload: what would happen if?"""
-    from smlab.commands.whatif.run import run_study, write_example
+    with loading():
+        from smlab.commands.whatif.run import WhatifOptions, run_whatif, write_example
 
     if example:
         write_example(study)
         return
     if study is None:
         raise typer.BadParameter("a study file is needed; --example shows one", param_hint="STUDY")
-    if not run_study(study, out, jobs, dask, resume, as_json):
+    if not run_whatif(WhatifOptions(study, out, jobs, dask, resume, as_json)):
         raise typer.Exit(1)
 
 

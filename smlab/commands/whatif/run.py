@@ -6,6 +6,7 @@ import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,27 +53,38 @@ def write_example(path: Path | None) -> None:
     err.print(f"wrote {path}; run it with: smlab whatif {shlex.quote(str(path))}", soft_wrap=True)
 
 
-def run_study(
-    path: Path, folder: Path | None, jobs: int | None, dask: str | None, resume: bool, as_json: bool
-) -> bool:
+@dataclass(frozen=True)
+class WhatifOptions:
+    """What ``smlab whatif`` was asked for; ``out`` None is ``results/whatif/STUDY``."""
+
+    study: Path
+    out: Path | None
+    jobs: int | None
+    dask: str | None
+    resume: bool
+    as_json: bool
+
+
+def run_whatif(options: WhatifOptions) -> bool:
     """``smlab whatif STUDY``; whether every point has its responses."""
     from smlab.validation.experiments.design.study import read_study
     from smlab.validation.experiments.run.outcome import Interrupted
-    from smlab.validation.experiments.run.running import run_whatif
+    from smlab.validation.experiments.run.running import run_whatif as run_points
 
+    path, jobs, dask = options.study, options.jobs, options.dask
     if jobs is not None and dask is not None:
         raise SmlabError("--jobs: has no meaning with --dask, where the cluster says how many")
     study = read_study(path)
-    folder = RESULTS / study.name if folder is None else folder
+    folder = RESULTS / study.name if options.out is None else options.out
     try:
         with _progress(study.name) as told:
-            outcome = run_whatif(study, folder, jobs=jobs, dask=dask, resume=resume, progress=told)
+            outcome = run_points(study, folder, jobs=jobs, dask=dask, resume=options.resume, progress=told)
     except KeyboardInterrupt as stopped:
         kept = f"{stopped.done:,} of {stopped.points:,}" if isinstance(stopped, Interrupted) else "all"
         again = shlex.join(["smlab", "whatif", str(path), "--out", str(folder), "--resume"])
         err.print(f"kept {kept} points; to go on: {again}", markup=False, soft_wrap=True)
         raise
-    if as_json:
+    if options.as_json:
         print_json(_document(study, outcome))
     else:
         _show(study, outcome)

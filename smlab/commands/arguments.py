@@ -1,0 +1,27 @@
+"""Arguments of the Python functions, checked: what has the wrong type is told in one line, as on the command
+line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+
+
+def a_path(name: str, value: object) -> Path:
+    """``value`` as a path; `SmlabError` naming the argument if it is none."""
+    if isinstance(value, str | os.PathLike):
+        return Path(os.fsdecode(value))
+    raise SmlabError.at(name, f"a {type(value).__name__} is not a path", value, "a path")
+
+
+def a_gpu(name: str, value: object) -> Gpu:
+    """A description, or the one of this name or path; `SmlabError` naming the argument if it is neither."""
+    if isinstance(value, Gpu):
+        return value
+    if isinstance(value, str | os.PathLike):
+        return load_gpu(os.fsdecode(value))
+    kind = type(value).__name__
+    raise SmlabError.at(name, f"a {kind} is not a GPU", value, "a name, a description's path or a Gpu")

@@ -1,0 +1,145 @@
+"""``smlab.project``: the kernels of a profile on another GPU, as intervals, and how wrong that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smlab.commands.arguments import a_gpu, a_path
+from smlab.commands.frames import dataframe
+from smlab.commands.project.errors import ProjectionErrors, errors_of
+from smlab.commands.project.truth import Matched, match, read_truth
+from smlab.commands.roofline.rows import short_name
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles import read_profile
+from smlab.hw_bench.profiles.kernel_work import KernelWork
+from smlab.hw_bench.profiles.roofline_quantities import roofline_quantities
+from smlab.models.roofline import Projection, ProjectionSwitches
+from smlab.models.roofline import project as project_work
+from smlab.models.roofline.projection import overhead_s
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, repr=False)
+class ProjectResult:
+    """The projection of one profile, beside the truth where there is one; ``work`` is all that was read."""
+
+    profile: Path
+    source: Gpu
+    target: Gpu
+    work: KernelWork
+    projection: Projection
+    skipped: tuple[tuple[str, int, str], ...]
+    notes: tuple[str, ...]
+    matched: Matched | None
+    errors: ProjectionErrors | None
+
+    def __repr__(self) -> str:
+        return (
+            f"<projection of {len(self.projection):,} kernels of {self.profile.name} from {self.source.name} "
+            f"to {self.target.name}>"
+        )
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a kernel, with the keys of ``smlab project --json``."""
+        return dataframe(rows_of(self))
+
+
+def project(
+    profile: str | Path,
+    source: str | Path | Gpu,
+    target: str | Path | Gpu,
+    *,
+    switches: ProjectionSwitches | None = None,
+    truth: str | Path | None = None,
+    cubins: tuple[str | Path, str | Path] | None = None,
+    working_sets: Mapping[str, float] | None = None,
+) -> ProjectResult:
+    """Every kernel's time on another GPU, as an interval; how wrong that is where the truth is known.
+
+    Args:
+        profile: output of ncu, nvprof or smlab, from the GPU ``source``.
+        source: the GPU that was profiled: a name, a description's path or a description.
+        target: the GPU to project to, likewise.
+        switches: the parts of the method; None for all of the defaults.
+        truth: times on the target, a profile or CSV ``kernel,seconds[,launch]``.
+        cubins: machine code of the kernels for source and target.
+        working_sets: bytes that a kernel uses again, by its name.
+
+    Raises:
+        SmlabError: an unusable file, GPU or argument, or no kernel that can be projected, in one line.
+    """
+    path, here, there_gpu = a_path("profile", profile), a_gpu("source", source), a_gpu("target", target)
+    switches = ProjectionSwitches() if switches is None else switches
+    quantities = roofline_quantities(read_profile(path, gpu=here), here)
+    work = _with_working_sets(quantities.work, working_sets or {})
+    notes = list(quantities.notes)
+    silent = [g.name for g in (here, there_gpu) if switches.launch_overhead and not overhead_s(g, switches)]
+    if silent:
+        notes.append(
+            f"launch overhead of {' and '.join(silent)} is not known: taken as 0 (--overhead-us tells)"
+        )
+    there: KernelWork | None = None
+    if cubins is not None:
+        from smlab.hw_bench.sass import compare_files
+        from smlab.models.roofline_from_sass import target_work
+
+        code = compare_files(*(a_path("cubins", c) for c in cubins))
+        there = target_work(work, code)
+        notes += [f"machine code of {name}: the other file has none" for name in code.unmatched]
+        notes += [f"machine code of {c.kernel}: {said}" for c in code.comparisons for said in c.differences()]
+    found = project_work(work, here, there_gpu, switches, target_work=there)
+    skipped = [(s.kernel, s.launch, s.reason) for s in quantities.skipped]
+    skipped += [(str(work.kernel[i]), int(work.launch[i]), reason) for i, reason in found.skipped]
+    if not len(found):
+        raise SmlabError(f"{path}: no kernel can be projected: {skipped[0][0]}: {skipped[0][2]}")
+    matched, errors = None, None
+    if truth is not None:
+        matched = match(read_truth(a_path("truth", truth), there_gpu), found.kernel, found.launch)
+        errors = errors_of(work, here, there_gpu, switches, found, matched.actual_s, there)
+    return ProjectResult(path, here, there_gpu, work, found, tuple(skipped), tuple(notes), matched, errors)
+
+
+def _with_working_sets(work: KernelWork, given: Mapping[str, float]) -> KernelWork:
+    """``given`` bytes by kernel; the name may be the part before the parameters."""
+    values = work.working_set_bytes.copy()
+    for name, number in given.items():
+        where = f"working set of {name}"
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise SmlabError.at(where, "not a number of bytes", number)
+        if not np.isfinite(number) or number <= 0:
+            raise SmlabError.at(where, "not a working set", number, "bytes, above 0")
+        chosen = np.array([name in (str(k), short_name(str(k), 10_000)) for k in work.kernel])
+        if not chosen.any():
+            known = ", ".join(sorted({short_name(str(k)) for k in work.kernel})[:5])
+            raise SmlabError.at(where, "no such kernel in the profile", name, known)
+        values[chosen] = number
+    return work.with_values(working_set_bytes=values)
+
+
+def rows_of(a: ProjectResult) -> list[dict[str, Any]]:
+    """One row a kernel with the agreed keys, ``actual_s`` where there is a truth."""
+    p = a.projection
+    rows = []
+    for i in range(len(p)):
+        row = {
+            "kernel": p.kernel[i],
+            "launch": p.launch[i],
+            "source_s": p.source_s[i],
+            "low_s": p.low_s[i],
+            "mid_s": p.mid_s[i],
+            "high_s": p.high_s[i],
+            "limiter": p.limiter[i],
+            "flags": list(p.flags[i]),
+        }
+        if a.matched is not None:
+            row["actual_s"] = a.matched.actual_s[i]
+        rows.append(row)
+    return rows

@@ -1,0 +1,100 @@
+"""``smlab project``: its command line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from smlab.cli.loading import loading
+from smlab.cli.options import IssueOption, JsonOption, MaximaOption, ParallelismOption, ProfilesArgument
+
+
+def project(
+    profiles: ProfilesArgument = None,
+    source: Annotated[str | None, typer.Option("--from", help="The GPU that was profiled.")] = None,
+    target: Annotated[str | None, typer.Option("--to", help="The GPU to project to.")] = None,
+    truth: Annotated[
+        Path | None,
+        typer.Option("--truth", help="Times on the target: a profile, or CSV kernel,seconds[,launch]."),
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", help="A set of measurements instead, such as neusight:DIR.")
+    ] = None,
+    cubin_from: Annotated[
+        Path | None, typer.Option("--cubin-from", help="Machine code of the kernels for the source.")
+    ] = None,
+    cubin_to: Annotated[
+        Path | None, typer.Option("--cubin-to", help="Machine code of the kernels for the target.")
+    ] = None,
+    working_set: Annotated[
+        list[str] | None,
+        typer.Option("--working-set", metavar="KERNEL=BYTES", help="What a kernel uses again; repeatable."),
+    ] = None,
+    maxima: MaximaOption = "sustained",
+    parallelism: ParallelismOption = True,
+    cache: Annotated[
+        bool, typer.Option("--cache/--no-cache", help="Count L2's capacity, where the working set is known.")
+    ] = True,
+    launch_overhead: Annotated[
+        bool, typer.Option("--launch-overhead/--no-launch-overhead", help="Count the cost of a launch apart.")
+    ] = True,
+    overhead_us: Annotated[
+        float | None,
+        typer.Option("--overhead-us", min=0, help="The launch overhead, where the descriptions have none."),
+    ] = None,
+    issue: IssueOption = True,
+    latency: Annotated[
+        bool,
+        typer.Option(
+            "--latency/--no-latency", help="Time that no ceiling explains scales with latency, not with it."
+        ),
+    ] = False,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="As Van Lanker et al. 2024 published it: all of these off.")
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", help="Draw measured, interval and actual (.png, .svg, .pdf; data beside it)."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """A kernel's time on a GPU that you don't have, as an interval."""
+    with loading():
+        from smlab.commands.project.run import ProjectOptions, run_project
+        from smlab.models.roofline.maxima import checked_maxima
+        from smlab.models.roofline.projection import PAPER, ProjectionSwitches
+
+    switches = ProjectionSwitches(
+        maxima=checked_maxima(maxima),
+        parallelism=parallelism,
+        cache=cache,
+        launch_overhead=launch_overhead,
+        issue=issue,
+        latency=latency,
+        overhead_s=None if overhead_us is None else overhead_us * 1e-6,
+    )
+    if paper:
+        switches = replace(PAPER, maxima=switches.maxima)
+    run_project(
+        ProjectOptions(
+            profiles=tuple(profiles or ()),
+            source=source,
+            target=target,
+            switches=switches,
+            truth=truth,
+            dataset=dataset,
+            cubin_from=cubin_from,
+            cubin_to=cubin_to,
+            working_sets=tuple(working_set or ()),
+            plot=plot,
+            as_json=as_json,
+        )
+    )
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the front door."""
+    app.command()(project)

@@ -1,0 +1,115 @@
+"""``smlab.roofline``: a profile's kernels under their ceilings, what limits them, and who is faster than a
+ceiling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smlab.commands.arguments import a_path
+from smlab.commands.frames import dataframe
+from smlab.commands.profiles import profile_of
+from smlab.commands.roofline.rows import kernel_rows
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles import Profile
+from smlab.hw_bench.profiles.roofline_quantities import RooflineQuantities, roofline_quantities
+from smlab.models.roofline import Ceilings, ceilings, maxima_of
+from smlab.models.roofline.maxima import checked_maxima
+from smlab.models.roofline.violations import RooflineViolation, bound_violations, ceiling_violations
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, repr=False)
+class RooflineResult:
+    """What a profile says: ceilings, kernels left out with the reason, kernels faster than a bound or than
+    a ceiling."""
+
+    profile: Path
+    gpu: Gpu
+    found: Ceilings
+    skipped: tuple[tuple[str, int, str], ...]
+    notes: tuple[str, ...]
+    violations: tuple[RooflineViolation, ...]
+    above_ceilings: tuple[RooflineViolation, ...]
+
+    def __repr__(self) -> str:
+        return f"<roofline of {len(self.found):,} kernels of {self.profile.name} on {self.gpu.name}>"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a kernel, with the keys of ``smlab roofline --json``; nested ones as ``intensity.dram``."""
+        return dataframe(kernel_rows(self.found, self.violations))
+
+
+def quantities_of(
+    path: Path, given: str | Path | Gpu | None
+) -> tuple[RooflineQuantities, Gpu, tuple[str, ...]]:
+    """The work in a profile, the GPU it is of (told, or found out), and notes on how the file was
+    understood."""
+    profile, gpu, note = profile_of(path, given)
+    quantities = roofline_quantities(profile, gpu)
+    return quantities, gpu, (*filter(None, [note]), *quantities.notes, *_doubts(profile, quantities, gpu))
+
+
+def _doubts(profile: Profile, quantities: RooflineQuantities, gpu: Gpu) -> list[str]:
+    """What in the profile speaks against its being of ``gpu``, or of all of it."""
+    found = []
+    implied = quantities.work.dram_peak_bytes_per_s
+    rated = float(gpu.number("dram.bandwidth_bytes_per_s"))
+    if np.count_nonzero(~np.isnan(implied)):
+        least = float(np.nanpercentile(implied, 90))
+        if least > 1.02 * rated:
+            found.append(
+                f"its percentages of peak imply a memory of at least about {least / 1e9:,.0f} GB/s; "
+                f"{gpu.name} has "
+                f"{rated / 1e9:,.0f}: it is of another card"
+            )
+    sms = set(profile.table.values("device__attribute_multiprocessor_count").values())
+    if sms and min(sms) < gpu.integer("gpu.sms"):
+        found.append(
+            f"its counters are of {min(sms):.0f} SMs; the ceilings are of all {gpu.integer('gpu.sms')} of "
+            f"{gpu.name}"
+        )
+    return found
+
+
+def roofline(
+    profile: str | Path,
+    *,
+    gpu: str | Path | Gpu | None = None,
+    maxima: str = "sustained",
+    parallelism: bool = True,
+    issue: bool = True,
+    at_clock: bool = False,
+) -> RooflineResult:
+    """Every kernel of a profile under the roofs of its GPU and under ceilings of its own.
+
+    Args:
+        profile: output of ncu, nvprof or smlab.
+        gpu: the GPU that was profiled: a name, a description's path or a description; None takes what the
+            profile tells.
+        maxima: ``sustained`` (published measurements) or ``spec`` (rated peaks).
+        parallelism: whether what the grid can use of the GPU counts.
+        issue: whether the rate of instructions counts among the ceilings.
+        at_clock: whether the SM's ceilings are scaled to the clock in the profile.
+
+    Raises:
+        SmlabError: an unusable profile, GPU or argument, in one line.
+    """
+    path = a_path("profile", profile)
+    quantities, found_gpu, notes = quantities_of(path, gpu)
+    top = maxima_of(found_gpu, checked_maxima(maxima))
+    found = ceilings(quantities.work, found_gpu, top, at_clock=at_clock, issue=issue, parallelism=parallelism)
+    return RooflineResult(
+        path,
+        found_gpu,
+        found,
+        tuple((s.kernel, s.launch, s.reason) for s in quantities.skipped),
+        notes,
+        tuple(bound_violations(found, maxima_of(found_gpu, "spec"))),
+        tuple(ceiling_violations(found)),
+    )

@@ -1,0 +1,1 @@
+"""``smlab simulate``: one workload on a simulated GPU."""

@@ -1,0 +1,56 @@
+"""``smlab simulate``: its command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from smlab.cli.loading import loading
+from smlab.cli.options import GpuOption, JsonOption, SetOption
+
+
+def simulate(
+    workload: Annotated[
+        str, typer.Argument(help="A built-in workload (atomics, histogram) or a workload file (TOML).")
+    ],
+    gpu: GpuOption = "v100",
+    engine: Annotated[
+        str, typer.Option(help="The simulator's engine: compiled, or simpy, the reference.")
+    ] = "compiled",
+    policy: Annotated[str | None, typer.Option(help="Warp scheduler policy: gto, lrr or oldest.")] = None,
+    settings: SetOption = None,
+    seed: Annotated[int, typer.Option(min=0, help="Root of all random numbers.")] = 0,
+    trace: Annotated[Path | None, typer.Option(help="Write a Chrome trace (opens in Perfetto).")] = None,
+    counters: Annotated[
+        Path | None, typer.Option(help="Write the counter table (CSV), as a profiler would give it.")
+    ] = None,
+    max_cycles: Annotated[
+        int | None, typer.Option(min=1, help="Give up when the kernel runs longer.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run one workload on a simulated GPU."""
+    with loading():
+        from smlab.commands.simulate.run import SimulateOptions, run_simulate
+
+    run_simulate(
+        SimulateOptions(
+            workload=workload,
+            gpu=gpu,
+            engine=engine,
+            policy=policy,
+            settings=tuple(settings or ()),
+            seed=seed,
+            trace=trace,
+            counters=counters,
+            max_cycles=max_cycles,
+            as_json=as_json,
+        )
+    )
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the front door."""
+    app.command()(simulate)

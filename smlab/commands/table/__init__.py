@@ -1,0 +1,1 @@
+"""``smlab table``: the service table of the shared-memory atomic unit."""

@@ -1,0 +1,52 @@
+"""``smlab table``: its command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from smlab.cli.loading import loading
+from smlab.cli.options import GpuOption, JsonOption
+
+
+def table(
+    out: Annotated[Path, typer.Option("--out", help="Where to write the table (.csv or .nc).")],
+    gpu: GpuOption = "v100",
+    op: Annotated[str, typer.Option(help="add, cas or popc-inc.")] = "add",
+    form: Annotated[
+        str, typer.Option(help="batch (all jobs at once) or looped (n jobs circulating).")
+    ] = "batch",
+    source: Annotated[str, typer.Option(help="sim, or the file of a table to check and convert.")] = "sim",
+    engine: Annotated[
+        str, typer.Option(help="The simulator's engine: compiled, or simpy, the reference.")
+    ] = "compiled",
+    max_n: Annotated[
+        int | None, typer.Option(min=1, help="Up to how many jobs (the GPU's warps an SM).")
+    ] = None,
+    with_cas: Annotated[bool, typer.Option(help="All c up to n; without, only c = 0.")] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the service table T(n, e, c) of the shared-memory atomic unit."""
+    with loading():
+        from smlab.commands.table.run import TableOptions, run_table
+
+    run_table(
+        TableOptions(
+            out=out,
+            gpu=gpu,
+            op=op,
+            form=form,
+            source=source,
+            engine=engine,
+            max_n=max_n,
+            with_cas=with_cas,
+            as_json=as_json,
+        )
+    )
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the front door."""
+    app.command()(table)

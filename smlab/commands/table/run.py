@@ -1,0 +1,60 @@
+"""``smlab table``: simulate a service table, or check one, and write it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from smlab.cli.terminal import err, print_json, progress_bar
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.models import ServiceTable
+from smlab.sim.table import service_table
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What ``smlab table`` was asked for; ``source`` is ``sim``, or the file of a table to convert."""
+
+    out: Path
+    gpu: str
+    op: str
+    form: str
+    source: str
+    engine: str
+    max_n: int | None
+    with_cas: bool
+    as_json: bool
+
+
+def run_table(options: TableOptions) -> None:
+    """``smlab table``."""
+    began = time.perf_counter()
+    if options.source == "sim":
+        gpu = load_gpu(options.gpu)
+        most, max_n = gpu.integer("sm.max_warps"), options.max_n
+        if max_n is not None and max_n > most:
+            raise SmlabError.at("--max-n", f"{gpu.name} has fewer warps an SM", max_n, f"at most {most}")
+        with progress_bar(f"T(n, e, c) of {options.op} on {gpu.name}") as advance:
+            data = service_table(
+                gpu,
+                op=options.op,
+                form=options.form,
+                jobs=range(1, (max_n or most) + 1),
+                cas_jobs=None if options.with_cas else [0],
+                engine=options.engine,
+                progress=advance,
+            )
+        table = ServiceTable(data)
+    else:
+        table = ServiceTable.read(Path(options.source))
+    table.write(options.out)
+    rows = int(np.isfinite(table.data.values).sum())
+    wall_s = time.perf_counter() - began
+    if options.as_json:
+        print_json({"rows": rows, "wall_s": wall_s, "out": str(options.out)})
+    else:
+        err.print(f"wrote {options.out}: {rows:,} points in {wall_s:.1f} s", markup=False)

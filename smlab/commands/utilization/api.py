@@ -1,0 +1,81 @@
+"""``smlab.utilization``: how busy the shared-memory atomic unit was in the kernels of a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from smlab.commands.arguments import a_path
+from smlab.commands.frames import dataframe
+from smlab.commands.profiles import profile_of
+from smlab.commands.utilization.rows import KernelRow, TablePair, estimate_rows
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles import atomic_quantities
+from smlab.models.service_table import ServiceTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, repr=False)
+class UtilizationResult:
+    """What a profile says: rows, launches left out with the reason, and notes on how the file was
+    understood."""
+
+    profile: Path
+    gpu: Gpu
+    kernels: tuple[KernelRow, ...]
+    skipped: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<utilization of {len(self.kernels):,} launches of {self.profile.name} on {self.gpu.name}>"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a launch (or SM of it), with the keys of ``smlab utilization --json``."""
+        return dataframe([row.as_json() for row in self.kernels])
+
+
+def utilization(
+    profile: str | Path,
+    *,
+    gpu: str | Path | Gpu | None = None,
+    table: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> UtilizationResult:
+    """How busy the shared-memory atomic unit was in each kernel of a profile, with interval and verdict.
+
+    Args:
+        profile: output of ncu, nvprof or smlab.
+        gpu: the GPU that was profiled: a name, a description's path or a description; None takes what the
+            profile tells.
+        table: a service table's file to estimate with, instead of simulating those of the GPU.
+        progress: told ``(done, total)`` while service tables are simulated.
+
+    Raises:
+        SmlabError: an unusable profile, GPU or table, in one line.
+    """
+    path = a_path("profile", profile)
+    read, found_gpu, note = profile_of(path, gpu)
+    quantities = atomic_quantities(read, found_gpu)
+    notes = [*filter(None, [note]), *read.notes]
+    rows: list[KernelRow] = []
+    if len(quantities):
+        own = None if table is None else a_path("table", table)
+        rows = estimate_rows(quantities, tables_for(found_gpu, own, progress), found_gpu)
+    skipped = tuple((s.kernel, s.reason) for s in quantities.skipped)
+    return UtilizationResult(path, found_gpu, tuple(rows), skipped, tuple(notes))
+
+
+def tables_for(gpu: Gpu, table: Path | None, progress: Callable[[int, int], None] | None = None) -> TablePair:
+    """The table in a file, or both forms for ``gpu``, simulated on first use and kept in the user's cache
+    folder."""
+    if table is not None:
+        own = ServiceTable.read(table)
+        return TablePair(own, None) if own.attrs["form"] == "looped" else TablePair(None, own)
+    from smlab.validation.service_tables import tables_of
+
+    both = tables_of(gpu, progress=progress)
+    return TablePair(both.looped, both.batch)

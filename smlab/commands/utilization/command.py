@@ -1,0 +1,49 @@
+"""``smlab utilization``: its command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from smlab.cli.loading import loading
+from smlab.cli.options import HowOption, JsonOption, ProfileGpuOption, ProfilesArgument
+
+
+def utilization(
+    profiles: ProfilesArgument = None,
+    gpu: ProfileGpuOption = None,
+    table: Annotated[
+        Path | None, typer.Option("--table", help="A service table to use instead of simulating one.")
+    ] = None,
+    show_how: HowOption = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Two profiles: did the bottleneck move?")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw utilization with intervals (.png, .svg, .pdf).")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """How busy the shared-memory atomic unit was in each kernel, how sure that is, and whether it is the
+    bottleneck."""
+    with loading():
+        from smlab.commands.utilization.run import UtilizationOptions, run_utilization
+
+    run_utilization(
+        UtilizationOptions(
+            profiles=tuple(profiles or ()),
+            gpu=gpu,
+            table=table,
+            compare=compare,
+            plot=plot,
+            show_how=show_how,
+            as_json=as_json,
+        )
+    )
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the front door."""
+    app.command()(utilization)

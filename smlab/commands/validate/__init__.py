@@ -1,0 +1,1 @@
+"""``smlab validate``: every cross-check, with the report."""
