@@ -115,7 +115,7 @@ def _with_working_sets(work: KernelWork, given: Mapping[str, float]) -> KernelWo
         if isinstance(number, bool) or not isinstance(number, int | float):
             raise SmlabError.at(where, "not a number of bytes", number)
         if not np.isfinite(number) or number <= 0:
-            raise SmlabError.at(where, "not a working set", number, "bytes, above 0")
+            raise SmlabError.at(where, "not a working set", number, "bytes above 0")
         chosen = np.array([name in (str(k), short_name(str(k), 10_000)) for k in work.kernel])
         if not chosen.any():
             known = ", ".join(sorted({short_name(str(k)) for k in work.kernel})[:5])
