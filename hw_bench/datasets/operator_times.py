@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-
-OPERATORS: Final = ("linear", "bmm", "elementwise", "layernorm", "softmax")
-"""Families of operators; their work is derived from the shape in `smlab.models.operators`."""
 
 
 @dataclass(frozen=True, eq=False)
 class OperatorTimes:
     """One row a measurement; all arrays of shape ``(rows,)``.
 
-    ``operator`` is one of `OPERATORS` and ``variant`` the set's own name (``add``, ``gelu``). The shape:
-    ``batch`` products of an m x k by a k x n matrix for ``linear`` and ``bmm``; m rows of n values, batch and
-    k 1, for all others. ``tensors`` are the operands of the full shape that are read or written. ``gpu``
+    ``operator`` is a family whose work `smlab.models.operators` derives from the shape, ``variant`` the set's
+    own name (``add``, ``gelu``). The shape: ``batch`` products of an m x k by a k x n matrix for ``linear``
+    and ``bmm``; m rows of n values, batch and k 1, for all others. ``tensors`` are the operands of the full
+    shape that are read or written. ``gpu``
     names a description, ``blocks`` and ``threads_per_block`` (0 where unknown) the launch of the kernel
     ``kernel``. ``skipped`` lists rows that could not be used, with the reason.
     """

@@ -11,13 +11,48 @@ keeps the row in registers, later versions' ``cunn_SoftMaxForwardSmem`` in share
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from smlab.hw_bench.datasets.operator_times import OPERATORS, OperatorTimes
 from smlab.hw_bench.errors import SmlabError
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+OPERATORS: Final = ("linear", "bmm", "elementwise", "layernorm", "softmax")
+"""Families of operators whose work follows from the shape."""
+
+
+class OperatorShapes(Protocol):
+    """Shapes and launches of operators, as a set of measured times has them; all arrays of shape ``(rows,)``.
+
+    The columns mean what `smlab.hw_bench.datasets.OperatorTimes` says of them; ``path`` is named in messages.
+    """
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def operator(self) -> NDArray[np.object_]: ...
+    @property
+    def kernel(self) -> NDArray[np.object_]: ...
+    @property
+    def batch(self) -> Integers: ...
+    @property
+    def m(self) -> Integers: ...
+    @property
+    def n(self) -> Integers: ...
+    @property
+    def k(self) -> Integers: ...
+    @property
+    def tensors(self) -> Integers: ...
+    @property
+    def element_bytes(self) -> Integers: ...
+    @property
+    def blocks(self) -> Integers: ...
+    @property
+    def threads_per_block(self) -> Integers: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +85,7 @@ class OperatorWork:
         return OperatorWork(**{f.name: getattr(self, f.name)[which] for f in fields(self)})
 
 
-def operator_work(times: OperatorTimes) -> OperatorWork:
+def operator_work(times: OperatorShapes) -> OperatorWork:
     """The work of each row of ``times``; `SmlabError` for an operator that is not in `OPERATORS`."""
     unknown = [name for name in times.operator if name not in OPERATORS]
     if unknown:

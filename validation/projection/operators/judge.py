@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.datasets import OperatorTimes
-from smlab.hw_bench.datasets.operator_times import OPERATORS, match
+from smlab.hw_bench.datasets.operator_times import match
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.models.operators import (
@@ -20,6 +20,7 @@ from smlab.models.operators import (
     operator_work,
     project_operators,
 )
+from smlab.models.operators.work import OPERATORS
 from smlab.validation.method.metrics import ErrorTable, error_table
 from smlab.validation.projection.operators.split import looked_at
 
