@@ -17,6 +17,7 @@ from smlab.hw_bench.profiles.part import Part, drop_repeats, joined
 from smlab.hw_bench.profiles.profile import Profile, Skipped, check_gpu, one_kind, short
 from smlab.hw_bench.profiles.source import NCU_REPORT, Segment, load, segments
 from smlab.hw_bench.profiles.wide import read_wide
+from smlab.hw_bench.profiles.writers import REMARK
 
 
 def read_profile(path: str | Path, *, gpu: Gpu | None = None) -> Profile:
@@ -31,6 +32,7 @@ def read_profile(path: str | Path, *, gpu: Gpu | None = None) -> Profile:
     if data.startswith(NCU_REPORT):
         return _finish(str(path), "ncu-rep", read_ncu_rep(path), gpu)
     kind, start, row = find_header(str(path), data)
+    remarks = _remarks(data[:start])
     if kind == "counter-table":
         return _finish(str(path), kind, _own_table(path, data, start, row), gpu)
     tables, said = segments(data, start, row)
@@ -43,6 +45,7 @@ def read_profile(path: str | Path, *, gpu: Gpu | None = None) -> Profile:
     if kind == "ncu-long":
         _number_on(parts)
     part = joined(parts)
+    part.notes[:0] = remarks
     if kind == "ncu-wide" and len(parts) > 1:
         raise SmlabError.at(str(path), "several wide tables in one file", len(parts), "one file for each run")
     if len(parts) > 1:
@@ -63,6 +66,12 @@ def read_profile(path: str | Path, *, gpu: Gpu | None = None) -> Profile:
             "the file does not end with a line end: should it be cut off, its last value may be wrong"
         )
     return _finish(str(path), kind, part, gpu)
+
+
+def _remarks(preamble: bytes) -> list[str]:
+    """What smlab's own writers say above the table: that its counters are simulated, above all."""
+    lines = preamble.decode(errors="replace").splitlines()
+    return [short(line.removeprefix(REMARK), 200) for line in lines if line.startswith(REMARK)]
 
 
 def _number_on(parts: list[Part]) -> None:

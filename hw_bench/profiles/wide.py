@@ -251,11 +251,18 @@ def _devices(columns: list[TextColumn], place: dict[str, int], kept: NDArray[np.
         there = [columns[place[n]] if n in place else None for n in names]
         return sorted({tuple(c[r] if c else "" for c in there) for r in kept.tolist()})
 
-    found = {device_of(name, capability) for name, capability in texts("Device", "CC")}
     stem = "device__attribute_"
-    told = texts(f"{stem}display_name", f"{stem}compute_capability_major", f"{stem}compute_capability_minor")
-    if any(any(t) for t in told):
-        found = {attributes(*t) for t in told}
+    attribute = (
+        f"{stem}{n}" for n in ("display_name", "compute_capability_major", "compute_capability_minor")
+    )
+    found = set()
+    for name, capability, *told in texts("Device", "CC", *attribute):
+        by_column, by_attribute = device_of(name, capability), attributes(*told)
+        if any(told):
+            capability_known = by_attribute.compute_capability or by_column.compute_capability
+            found.add(Device(by_attribute.name, capability_known))
+        else:
+            found.add(by_column)
     return {d for d in found if d != Device()}
 
 

@@ -22,6 +22,9 @@ from smlab.hw_bench.profiles.units import scale, unit_of_name
 
 _LAUNCH = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream")
 _GPU = ("Device", "CC")
+_NAME = "device__attribute_display_name"
+REMARK = "==SMLAB== "
+"""Begins a line above the table, as ``==PROF==`` does in ncu's output; `read_profile` notes what it says."""
 
 
 def write_ncu_long(table: CounterTable, path: Path, *, gpu: Gpu | None = None) -> None:
@@ -48,12 +51,16 @@ def write_ncu_long(table: CounterTable, path: Path, *, gpu: Gpu | None = None) -
     _write(path, write, csv.QUOTE_ALL)
 
 
-def write_ncu_wide(table: CounterTable, path: Path, *, gpu: Gpu | None = None) -> None:
+def write_ncu_wide(
+    table: CounterTable, path: Path, *, gpu: Gpu | None = None, remark: str | None = None
+) -> None:
     """Write ``table`` as ``ncu --page raw --csv --print-units base`` would: a column for each counter, a row
     for each launch.
 
-    `SmlabError` as for `write_ncu_long`, and for a counter in several units. The rows of a table read back
-    are ordered by launch, and within one by the counters' first appearance.
+    With ``gpu``, the columns ``Device`` and ``CC`` and the attribute with the device's name tell which it is.
+    ``remark`` is one line above the table, on what the file is. `SmlabError` as for `write_ncu_long`, and
+    for a counter in several units. The rows of a table read back are ordered by launch, and within one by
+    the counters' first appearance.
     """
     _check(table, path, "ncu's raw page", whole_gpu=True)
     _check_units(table, path, "ncu's raw page", lambda counter, unit: scale(unit) == (1, 1, unit))
@@ -67,16 +74,17 @@ def write_ncu_wide(table: CounterTable, path: Path, *, gpu: Gpu | None = None) -
             )
         launches.setdefault(r.launch, {})[r.counter] = r.value
         kernels[r.launch] = r.kernel
-    device = ("0", gpu.compute_capability) if gpu else ()
+    named = (*_GPU, _NAME) if gpu else ()
+    device = ("0", gpu.compute_capability, gpu.title) if gpu else ()
 
     def write(out: Any) -> None:
-        out.writerow([*_LAUNCH, *(_GPU if gpu else ()), *units])
-        out.writerow([*("" for _ in (*_LAUNCH, *device)), *units.values()])
+        out.writerow([*_LAUNCH, *named, *units])
+        out.writerow([*("" for _ in (*_LAUNCH, *named)), *units.values()])
         for launch, values in launches.items():
             cells = ("" if c not in values else _grouped(values[c]) for c in units)
             out.writerow([launch, 1, "app", "127.0.0.1", kernels[launch], 1, 7, *device, *cells])
 
-    _write(path, write, csv.QUOTE_ALL)
+    _write(path, write, csv.QUOTE_ALL, remark)
 
 
 def write_nvprof(table: CounterTable, path: Path, *, gpu: Gpu | None = None) -> None:
@@ -136,8 +144,10 @@ def _plain(value: float | str) -> str:
     return _grouped(float(value)).replace(",", "")
 
 
-def _write(path: Path, write: Callable[[Any], None], quoting: int) -> None:
+def _write(path: Path, write: Callable[[Any], None], quoting: int, remark: str | None = None) -> None:
     with replacing(path) as partial, partial.open("w", newline="", encoding="utf-8") as f:
+        if remark is not None:
+            f.write(f"{REMARK}{remark}\n")
         write(csv.writer(f, quoting=quoting, lineterminator="\n"))  # type: ignore[arg-type]
 
 
@@ -191,4 +201,4 @@ def _check_units(table: CounterTable, path: Path, what: str, holds: Callable[[st
             raise SmlabError.at(str(path), f"{what} has a column of this name for something else", counter)
 
 
-_LABELS = frozenset((*_LAUNCH, *_GPU, "Block Size", "Grid Size", "Section Name"))
+_LABELS = frozenset((*_LAUNCH, *_GPU, _NAME, "Block Size", "Grid Size", "Section Name"))

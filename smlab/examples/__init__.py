@@ -1,0 +1,18 @@
+"""What ships to be tried: `PROFILE`, counters of a few kernels as Nsight Compute would write them, for
+``--example``.
+
+The counters are simulated, and the file says so. ``python -m smlab.examples`` makes it anew; its kernels are
+the workload files beside it and the built-in histogram.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+PROFILE: Final = Path(__file__).with_name("profile.csv")
+GPU: Final = "a100-40"
+"""The GPU that the profile's kernels were simulated on."""
+
+TARGET: Final = "h100-pcie"
+"""Where ``smlab project --example`` projects to unless told otherwise."""
