@@ -1,5 +1,6 @@
 """Hypothesis profiles and the ``--thorough`` option, for all tests."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -35,10 +36,30 @@ def repository() -> Path:
     return Path(__file__).parent.parent
 
 
+SHARED_DATA = "SMLAB_SHARED_DATA"
+"""The environment variable that names the folder of measurements by others."""
+
+
 @pytest.fixture(scope="session")
 def shared_data(repository: Path) -> Path:
-    """Measurements by others; not part of the repository, so tests that need them may have to skip."""
-    folder = repository.parent / "shared" / "data"
+    """Measurements by others; not part of the repository, so tests that need them may have to skip.
+
+    The folder that `SHARED_DATA` names, else ``shared/data`` beside the checkout. A name that is given must
+    be right: a wrong one fails, so that nobody takes skipped tests for passed ones.
+    """
+    named = os.environ.get(SHARED_DATA)
+    folder = Path(named) if named else repository.parent / "shared" / "data"
+    if folder.is_dir():
+        return folder
+    if named:
+        pytest.fail(f"{SHARED_DATA}: not a folder (got {named!r}; expected the measurements by others)")
+    pytest.skip(f"the measurements by others are not here ({SHARED_DATA} names no folder, {folder} is none)")
+
+
+@pytest.fixture(scope="session")
+def shared_papers(shared_data: Path) -> Path:
+    """The papers as text, in the folder beside the measurements."""
+    folder = shared_data.parent / "papers"
     if not folder.is_dir():
-        pytest.skip("the measurements by others (shared/data) are not here")
+        pytest.skip(f"the papers' texts are not here ({folder})")
     return folder

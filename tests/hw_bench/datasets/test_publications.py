@@ -11,8 +11,6 @@ from smlab.hw_bench.datasets.publications import ATOMICS_FILE, load_published_at
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 
-DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
-
 
 def test_eighteen_points_of_three_series() -> None:
     series = load_published_atomics()
@@ -83,10 +81,8 @@ def test_no_such_file(tmp_path: Path) -> None:
         load_published_atomics(tmp_path / "gone.toml")
 
 
-def test_the_table_agrees_with_the_file_it_was_taken_from() -> None:
-    path = DATA / "shared-atomics" / "gtc2021_s33322_v100_a100.csv"
-    if not path.is_file():
-        pytest.skip("shared/data/shared-atomics is not beside the repository")
+def test_the_table_agrees_with_the_file_it_was_taken_from(shared_data: Path) -> None:
+    path = shared_data / "shared-atomics" / "gtc2021_s33322_v100_a100.csv"
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     benchmark = {("v100", "add"): "inc_by_1", ("a100-40", "add"): "non1", ("a100-40", "popc-inc"): "inc_by_1"}
