@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -19,12 +21,44 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
+
+from smlab.cli.text import one_line, visible
 
 PIPED_COLUMNS = 160
-"""How wide tables are when they go into a file or a pipe, where no terminal says."""
+"""How wide tables are when they go into a file or a pipe and COLUMNS does not say."""
+MIN_COLUMNS = 40
 
-out = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_COLUMNS)
-err = Console(stderr=True, highlight=False)
+
+class Terminal(Console):
+    """A console that shows no control character, takes no word for an emoji, and obeys COLUMNS everywhere."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, highlight=False, emoji=False)
+
+    @property  # type: ignore[misc]  # rich has a setter, which nothing uses
+    def size(self) -> ConsoleDimensions:
+        """COLUMNS, or the terminal's width, or `PIPED_COLUMNS`; `MIN_COLUMNS` at least."""
+        width, height = super().size
+        columns = os.environ.get("COLUMNS", "")
+        if columns.isdecimal() and int(columns) > 0:
+            width = int(columns)
+        elif not self.file.isatty():
+            width = PIPED_COLUMNS
+        return ConsoleDimensions(max(MIN_COLUMNS, width), height)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(visible(text), **options)
+
+
+out = Terminal()
+err = Terminal(stderr=True)
+
+
+def shown(text: object) -> str:
+    """Text from a file or the user, to stand within markup: on one line, without control characters."""
+    return escape(one_line(str(text)))
+
 
 Advance = Callable[[int, int], None]
 
@@ -54,13 +88,13 @@ def progress_bar(what: str) -> Iterator[Advance]:
     if not err.is_terminal:
         yield lambda done, total: None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=err, transient=True) as bars:
         tasks: dict[str, Any] = {}
 
         def advance(done: int, total: int) -> None:
             if "bar" not in tasks:
-                tasks["bar"] = bars.add_task(what, total=total)
+                tasks["bar"] = bars.add_task(one_line(what), total=total)
             bars.update(tasks["bar"], completed=done, total=total)
 
         yield advance

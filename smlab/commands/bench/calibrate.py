@@ -6,11 +6,8 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.markup import escape
-from rich.table import Table
-
-from smlab.cli.terminal import err, out, print_json
+from smlab.cli.tables import Listing
+from smlab.cli.terminal import err, out, print_json, shown
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 
@@ -76,7 +73,7 @@ def _measure(loop: CalibrationOptions) -> None:
         profile=loop.profile,
         benchmarks=NEEDED,
         resume=True,
-        progress=lambda line: err.print(escape(line)),
+        progress=lambda line: err.print(shown(line)),
     )
     if outcome.interrupted:
         raise KeyboardInterrupt
@@ -108,18 +105,20 @@ def _document(found: Calibration, loop: CalibrationOptions) -> dict[str, Any]:
 
 
 def _show(found: Calibration, loop: CalibrationOptions) -> None:
-    out.print(escape(f"{found.data}: {found.points_fitted} times fitted, {found.points_judged} judged"))
-    constants = Table("constant", "fitted", "95 %, all together", "before", box=box.SIMPLE, pad_edge=False)
+    out.print(shown(f"{found.data}: {found.points_fitted} times fitted, {found.points_judged} judged"))
+    constants = Listing("constant", "fitted", "95 %, all together", "before")
     for f in found.fitted:
         before = "" if f.before is None else f"{f.before:.4g}"
         constants.add_row(f.name, f"{f.value:.4g}", f"{f.low:.4g} to {f.high:.4g}", before)
     for n in found.not_fitted:
-        constants.add_row(n.name, "not told", escape(n.reason), "")
+        constants.add_row(n.name, "not told", shown(n.reason), "")
     out.print(constants)
     predictors = list(dict.fromkeys(e.predictor for e in found.errors))
     out.print("MAPE on the judged times, in %; from median on of the calibrated simulator")
     columns = ("judged", "n", *predictors, "median", "worst", "bias", "tau", "in 10 %")
-    errors = Table(*columns, box=box.SIMPLE, pad_edge=False)
+    errors = Listing("judged")
+    for heading in columns[1:]:
+        errors.add_column(heading, justify="right", drop=heading in ("tau", "in 10 %", "worst"))
     for group in dict.fromkeys(e.group for e in found.errors):
         rows = {e.predictor: e.table for e in found.errors if e.group == group}
         best = rows["calibrated"]
@@ -133,10 +132,10 @@ def _show(found: Calibration, loop: CalibrationOptions) -> None:
         out.print(
             "The simulator does not follow these data. Its errors (simulated / measured) by where they lie:"
         )
-        where = Table("axis", "at", "n", "bias", "spread", "MAPE", box=box.SIMPLE, pad_edge=False)
+        where = Listing("axis", "at", "n", "bias", "spread", "MAPE")
         for r in found.residuals:
             where.add_row(r.axis, r.where, str(r.n), f"{r.bias:.3f}", f"{r.spread:.3f}", f"{r.mape:.1f} %")
         out.print(where)
     for s in found.skipped:
-        err.print(escape(f"not compared: {s.what}, {s.rows} rows: {s.reason}"))
-    err.print(escape(f"wrote {loop.out}" + (f" and {loop.cases}" if loop.cases else "")))
+        err.print(shown(f"not compared: {s.what}, {s.rows} rows: {s.reason}"))
+    err.print(shown(f"wrote {loop.out}" + (f" and {loop.cases}" if loop.cases else "")))

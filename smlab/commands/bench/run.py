@@ -7,11 +7,8 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich import box
-from rich.markup import escape
-from rich.table import Table
-
-from smlab.cli.terminal import err, out, print_json, progress_bar
+from smlab.cli.tables import Listing
+from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.hw_bench.cuda.registry import BENCHMARKS
 from smlab.hw_bench.errors import SmlabError
 
@@ -21,7 +18,7 @@ def list_benchmarks(as_json: bool) -> None:
     if as_json:
         print_json({"benchmarks": [{"name": b.name, "measures": b.doc} for b in BENCHMARKS]})
         return
-    table = Table("name", "measures", box=box.SIMPLE, pad_edge=False)
+    table = Listing("name", "measures")
     for b in BENCHMARKS:
         table.add_row(b.name, b.doc)
     out.print(table)
@@ -44,14 +41,14 @@ def check_machine_code(
     if as_json:
         print_json({"ok": not broken, "kernels": [dataclasses.asdict(r) for r in results]})
         return not broken
-    table = Table("benchmark", "kernel", "architectures", "timed region", box=box.SIMPLE, pad_edge=False)
+    table = Listing("benchmark", "kernel", "architectures", "timed region")
     alike: dict[tuple[str, str, str], list[str]] = {}
     for r in results:
         alike.setdefault((r.benchmark, r.kernel, r.found if r.ok else f"BROKEN: {r.message}"), []).append(
             r.architecture
         )
     for (benchmark, kernel, found), where in alike.items():
-        table.add_row(benchmark, kernel, " ".join(where), escape(found))
+        table.add_row(benchmark, kernel, " ".join(where), shown(found))
     out.print(table)
     err.print(f"{len(results) - len(broken)} of {len(results)} kernels hold their contract")
     return not broken
@@ -74,7 +71,7 @@ def run_benchmarks(folder: Path, profile: str, benchmarks: Sequence[str], resume
         profile=profile,
         benchmarks=tuple(benchmarks) or plan.BENCHMARKS,
         resume=resume,
-        progress=lambda line: err.print(escape(line)),
+        progress=lambda line: err.print(shown(line)),
     )
     wrong = outcome.wrong + outcome.broken
     if as_json:
@@ -88,7 +85,7 @@ def run_benchmarks(folder: Path, profile: str, benchmarks: Sequence[str], resume
         for name, count in outcome.rows.items():
             out.print(f"{name}: {count} rows in {folder / name}.csv")
         for line in wrong[:20]:
-            out.print(escape(f"WRONG {line}"))
+            out.print(shown(f"WRONG {line}"))
     if outcome.interrupted:
         err.print("interrupted; --resume goes on")
         return 130
@@ -104,7 +101,7 @@ def show_plan(profile: str, as_json: bool) -> None:
     if as_json:
         print_json({"profile": profile, "benchmarks": [dataclasses.asdict(row) for row in rows]})
         return
-    table = Table("benchmark", "kernels", "launches", "rows", "about", box=box.SIMPLE, pad_edge=False)
+    table = Listing("benchmark", "kernels", "launches", "rows", "about")
     for row in rows:
         table.add_row(
             row.benchmark, str(row.kernels), f"{row.launches:,}", f"{row.rows:,}", f"{row.seconds:.0f} s"
@@ -123,9 +120,9 @@ def profile_benchmarks(path: Path, benchmarks: Sequence[str], as_json: bool) -> 
         print_json(dataclasses.asdict(done))
         return
     out.print(
-        escape(
+        shown(
             f"{done.launches} launches in {done.profile}; {done.data_set} says which is which, in the same "
             f"order"
         )
     )
-    err.print(escape(f"next: smlab utilization {done.profile}"))
+    err.print(shown(f"next: smlab utilization {done.profile}"))

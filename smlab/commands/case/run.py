@@ -8,11 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich import box
-from rich.markup import escape
-from rich.table import Table
-
-from smlab.cli.terminal import err, out, print_json, progress_bar
+from smlab.cli.tables import Listing
+from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim.histogram import CACHES, CODES
@@ -88,25 +85,32 @@ def run_histogram(options: HistogramOptions) -> None:
 
 
 def _print(title: str, points: Sequence[CasePoint], found: dict[str, Fact]) -> None:
-    out.print(f"[bold]The histogram of Dong & Pai[/bold] on {escape(title)}, simulated: {len(points)} points")
-    listed = Table(box=box.SIMPLE, pad_edge=False)
-    for heading in ("estimator", "points", "n"):
-        listed.add_column(heading)
-    for heading in ("mean error", "95th", "worst", "bias", "over 100 %"):
-        listed.add_column(heading, justify="right", no_wrap=True)
+    out.print(f"[bold]The histogram of Dong & Pai[/bold] on {shown(title)}, simulated: {len(points)} points")
+    listed = Listing()
+    for heading in ("estimator", "points"):
+        listed.add_column(heading, fold=True)
+    for heading, drop in (
+        ("n", 3),
+        ("mean error", 0),
+        ("95th", 1),
+        ("worst", 0),
+        ("bias", 0),
+        ("over 100 %", 2),
+    ):
+        listed.add_column(heading, justify="right", drop=drop)
     for part, own in parts(points).items():
         for name, row in errors(own).items():
             values = (row.mean_points, row.p95_points, row.worst_points, row.bias_points)
             listed.add_row(name, part, str(row.n), *(f"{v:.1f}" for v in values), str(row.above_100))
     out.print(listed)
     colour = {"holds": "green", "holds in part": "yellow", "does not hold": "red"}
-    judged = Table(box=box.SIMPLE, pad_edge=False)
-    judged.add_column("fact", no_wrap=True)
-    judged.add_column("the paper's statement, or the question")
+    judged = Listing()
+    judged.add_column("fact")
+    judged.add_column("the paper's statement, or the question", fold=True)
     for heading in ("seen", "expected"):
-        judged.add_column(heading, justify="right", no_wrap=True)
-    judged.add_column("verdict", no_wrap=True)
+        judged.add_column(heading, justify="right")
+    judged.add_column("verdict")
     for f in found.values():
         seen = f"{f.value:.3g} {f.unit}"
-        judged.add_row(f.name, escape(f.claim), seen, f.expected, f"[{colour[f.verdict]}]{f.verdict}[/]")
+        judged.add_row(f.name, shown(f.claim), seen, f.expected, f"[{colour[f.verdict]}]{f.verdict}[/]")
     out.print(judged)

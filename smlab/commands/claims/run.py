@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich import box
-from rich.markup import escape
-from rich.table import Table
-
-from smlab.cli.terminal import err, out, print_json, progress_bar
+from smlab.cli.tables import Listing
+from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.schema import nearest
 from smlab.validation.papers.claims import Claim, Judged, Ledger, Verdict, judge_all, load_ledger, tally
@@ -80,17 +77,17 @@ def _print(ledger: Ledger, judged: Sequence[Judged]) -> None:
         of_paper = [j for j in judged if j.claim.paper == short]
         if not of_paper:
             continue
-        out.print(f"\n[bold]{escape(short)}[/bold]: {escape(citation)}")
-        table = Table(box=box.SIMPLE, pad_edge=False)
-        table.add_column("verdict", no_wrap=True)
-        table.add_column("claim", ratio=5)
-        table.add_column("observed (what would confirm)", ratio=6)
-        table.add_column("evidence", no_wrap=True)
+        out.print(f"\n[bold]{shown(short)}[/bold]: {shown(citation)}")
+        table = Listing()
+        table.add_column("verdict")
+        table.add_column("claim", fold=True)
+        table.add_column("observed (what would confirm)", fold=True)
+        table.add_column("evidence", drop=1)
         for j in of_paper:
             place = j.claim.source.removeprefix(f"{short}, ")
             table.add_row(
                 f"[{STYLES[j.verdict]}]{j.verdict}[/]",
-                f"{escape(j.claim.claim)} [dim]{escape(place)}; {j.claim.id}[/dim]",
+                f"{shown(j.claim.claim)} [dim]{shown(place)}; {j.claim.id}[/dim]",
                 "\n".join(_lines(j)),
                 j.evidence or "none",
             )
@@ -101,9 +98,9 @@ def _print(ledger: Ledger, judged: Sequence[Judged]) -> None:
 def _lines(j: Judged) -> list[str]:
     """What was observed, a line for each number, and the note."""
     lines = [
-        f"{MARKS[o.met]} {escape(o.observed_line)} [dim]({escape(o.expectation.range.text(''))})[/dim]"
+        f"{MARKS[o.met]} {shown(o.observed_line)} [dim]({shown(o.expectation.range.text(''))})[/dim]"
         for o in j.outcomes
     ]
     if not lines:
-        lines.append(escape(j.observed))
-    return lines + ([f"[dim]{escape(j.claim.note)}[/dim]"] if j.claim.note else [])
+        lines.append(shown(j.observed))
+    return lines + ([f"[dim]{shown(j.claim.note)}[/dim]"] if j.claim.note else [])

@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from rich import box
-from rich.table import Table
-
-from smlab.cli.terminal import out, print_json
+from smlab.cli.tables import Listing
+from smlab.cli.terminal import out, print_json, shown
 from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
 
 
@@ -19,7 +17,7 @@ def show_gpus(name: str | None, *, as_json: bool) -> None:
         print_json({"gpus": [_gpu_document(g) for g in chosen]})
         return
     if name is None:
-        table = Table("name", "title", "compute capability", "SMs", "aliases", box=box.SIMPLE)
+        table = Listing("name", "title", "compute capability", "SMs", "aliases")
         for g in chosen:
             table.add_row(
                 g.name, g.title, g.compute_capability, str(g.integer("gpu.sms")), ", ".join(g.aliases)
@@ -28,18 +26,18 @@ def show_gpus(name: str | None, *, as_json: bool) -> None:
         return
     gpu = chosen[0]
     out.print(
-        f"[bold]{gpu.name}[/bold]: {gpu.title}, {gpu.architecture}, compute capability "
+        f"[bold]{shown(gpu.name)}[/bold]: {shown(gpu.title)}, {shown(gpu.architecture)}, compute capability "
         f"{gpu.compute_capability}"
     )
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    table.add_column("key", no_wrap=True)
-    table.add_column("value", no_wrap=True, justify="right")
-    for heading in ("low to high", "unit", "kind"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("source")
+    table = Listing()
+    table.add_column("key")
+    table.add_column("value", justify="right")
+    for heading, drop in (("low to high", 2), ("unit", 0), ("kind", 0)):
+        table.add_column(heading, drop=drop)
+    table.add_column("source", fold=True, drop=1)
     for c in gpu.constants.values():
         interval = "" if c.low is None or c.high is None else f"{_number(c.low)} to {_number(c.high)}"
-        table.add_row(c.key, _number(c.value), interval, c.unit, c.kind, c.source)
+        table.add_row(c.key, shown(_number(c.value)), interval, shown(c.unit), c.kind, shown(c.source))
     out.print(table)
 
 

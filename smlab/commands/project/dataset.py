@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich import box
-from rich.markup import escape
-from rich.table import Table
 
-from smlab.cli.terminal import err, out, print_json
+from smlab.cli.terminal import err, out, print_json, shown
+from smlab.commands.project.errors import error_listing
 from smlab.hw_bench.datasets import read_dataset
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.operators import OperatorSwitches
@@ -129,36 +127,15 @@ def _print(judged: Judgement, dataset: str) -> None:
     rows, p = judged.source_rows, judged.projection
     c = judged.calibration
     out.print(
-        f"[bold]{escape(dataset)}[/bold]: {len(rows):,} operators from {escape(judged.source.title)} to "
-        f"{escape(judged.target.title)}"
+        f"[bold]{shown(dataset)}[/bold]: {len(rows):,} operators from {shown(judged.source.title)} to "
+        f"{shown(judged.target.title)}"
     )
     best = [f"{1e-9 * c.best_bytes_per_s:,.0f} GB/s"] if c.best_bytes_per_s else []
     best += [f"{1e-12 * c.best_flops_per_s:.2f} TFLOP/s"] if c.best_flops_per_s else []
     out.print(f"on the source: {1e6 * c.launch_s:.1f} us a launch; sustained {' and '.join(best) or '-'}")
     for e in judged.operators:
-        listed = Table(
-            e.operator,
-            "n",
-            "MAPE",
-            "95 % interval",
-            "median",
-            "worst",
-            "bias",
-            box=box.SIMPLE,
-            pad_edge=False,
-        )
-        tables = (("projection", e.projected), *e.halves, *e.baselines, *e.parts)
-        for i, (name, t) in enumerate(tables):
-            listed.add_row(
-                name if i == 0 or i > len(e.halves) else f"  shapes {name}",
-                f"{t.n:,}",
-                f"{t.mape:.1f} %",
-                "-" if np.isnan(t.mape_low) else f"{t.mape_low:.1f} to {t.mape_high:.1f}",
-                f"{t.median_ape:.1f} %",
-                f"{t.worst_ape:.1f} %",
-                f"{t.bias:.3f}",
-            )
-        out.print(listed)
+        judged_rows = [("projection", e.projected), *((f"  shapes {name}", t) for name, t in e.halves)]
+        out.print(error_listing(e.operator, [*judged_rows, *e.baselines, *e.parts]))
         out.print(f"actual time within the interval: {e.inside:.0f} % of the rows\n")
     if judged.actual_s is None:
         for operator in sorted(set(rows.operator)):
@@ -166,4 +143,4 @@ def _print(judged: Judgement, dataset: str) -> None:
             ratio = np.median(rows.seconds[of] / p.mid_s[of])
             out.print(f"{operator}: {int(of.sum()):,} shapes, {ratio:.2f}x as fast at the median")
     for what, reason in judged.skipped:
-        out.print(f"skipped: {escape(reason)} ({escape(what)})")
+        out.print(f"skipped: {shown(reason)} ({shown(what)})")

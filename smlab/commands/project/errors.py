@@ -3,14 +3,14 @@ method off."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
+from smlab.cli.tables import Listing
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.kernel_work import Floats, KernelWork
 from smlab.models.roofline import Projection, ProjectionSwitches, project
@@ -42,21 +42,33 @@ class ProjectionErrors:
         }
 
     def print(self, console: Console) -> None:
-        listed = Table(
-            "", "n", "MAPE", "95 % interval", "median", "worst", "bias", box=box.SIMPLE, pad_edge=False
-        )
-        for name, t in (("projection", self.projected), *self.baselines, *self.parts):
-            listed.add_row(
-                name,
-                f"{t.n:,}",
-                f"{t.mape:.1f} %",
-                "-" if np.isnan(t.mape_low) else f"{t.mape_low:.1f} to {t.mape_high:.1f}",
-                f"{t.median_ape:.1f} %",
-                f"{t.worst_ape:.1f} %",
-                f"{t.bias:.3f}",
-            )
-        console.print(listed)
+        console.print(error_listing("", (("projection", self.projected), *self.baselines, *self.parts)))
         console.print(f"actual time within the interval: {self.inside:.0f} % of the kernels")
+
+
+def error_listing(heading: str, rows: Iterable[tuple[str, ErrorTable]]) -> Listing:
+    """Error tables by name, for people."""
+    listed = Listing(heading)
+    for title, drop in (
+        ("n", 3),
+        ("MAPE", 0),
+        ("95 % interval", 0),
+        ("median", 1),
+        ("worst", 2),
+        ("bias", 0),
+    ):
+        listed.add_column(title, justify="right", drop=drop)
+    for name, t in rows:
+        listed.add_row(
+            name,
+            f"{t.n:,}",
+            f"{t.mape:.1f} %",
+            "-" if np.isnan(t.mape_low) else f"{t.mape_low:.1f} to {t.mape_high:.1f}",
+            f"{t.median_ape:.1f} %",
+            f"{t.worst_ape:.1f} %",
+            f"{t.bias:.3f}",
+        )
+    return listed
 
 
 def peak_ratio(source: Gpu, target: Gpu) -> float:

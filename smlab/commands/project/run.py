@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich import box
-from rich.markup import escape
-from rich.table import Table
 
-from smlab.cli.terminal import err, out, print_json
+from smlab.cli.tables import Listing
+from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.project.api import ProjectResult, project, rows_of
 from smlab.commands.roofline.rows import short_name
 from smlab.hw_bench.errors import SmlabError
@@ -147,23 +145,23 @@ def _document(
 def _print_answer(a: ProjectResult, source: Gpu, target: Gpu) -> None:
     p = a.projection
     out.print(
-        f"[bold]{escape(str(a.profile))}[/bold]: {len(p):,} kernels from {escape(source.title)} to "
-        f"{escape(target.title)}"
+        f"[bold]{shown(a.profile)}[/bold]: {len(p):,} kernels from {shown(source.title)} to "
+        f"{shown(target.title)}"
     )
     order = np.argsort(-p.source_s, kind="stable")[:PRINTED_ROWS]
     if len(p) > PRINTED_ROWS:
         out.print(f"the {PRINTED_ROWS} longest (--json gives all)")
-    listed = Table(box=box.SIMPLE, pad_edge=False)
-    listed.add_column("kernel", overflow="ellipsis", no_wrap=True, max_width=40)
+    listed = Listing()
+    listed.add_column("kernel", fold=True, max_width=40)
     headings = ["launch", "here us", "there us", "interval us", "speed-up"]
     if a.matched is not None:
         headings += ["actual us", "off"]
     for heading in headings:
-        listed.add_column(heading, justify="right", no_wrap=True)
-    listed.add_column("limiter there", no_wrap=True)
+        listed.add_column(heading, justify="right", drop=heading == "launch")
+    listed.add_column("limiter there", drop=2)
     for i in order.tolist():
         cells = [
-            escape(short_name(str(p.kernel[i]))),
+            shown(short_name(str(p.kernel[i]))),
             str(p.launch[i]),
             f"{1e6 * p.source_s[i]:,.1f}",
             f"{1e6 * p.mid_s[i]:,.1f}",
@@ -189,9 +187,9 @@ def _print_answer(a: ProjectResult, source: Gpu, target: Gpu) -> None:
             ("in the truth only", a.matched.only_truth),
         ):
             if names:
-                shown = ", ".join(short_name(n) for n in names[:5])
-                out.print(f"[yellow]not matched[/yellow], {what} ({len(names):,}): {escape(shown)}")
+                some = ", ".join(short_name(n) for n in names[:5])
+                out.print(f"[yellow]not matched[/yellow], {what} ({len(names):,}): {shown(some)}")
     for flag, count in Counter(f for flags in p.flags for f in flags).most_common():
-        out.print(f"[yellow]note[/yellow]: {escape(flag)} ({count:,} kernels)")
+        out.print(f"[yellow]note[/yellow]: {shown(flag)} ({count:,} kernels)")
     for reason, count in Counter(reason for _, _, reason in a.skipped).most_common():
-        out.print(f"skipped {count:,} kernels: {escape(reason)}")
+        out.print(f"skipped {count:,} kernels: {shown(reason)}")

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich import box
-from rich.markup import escape
-from rich.table import Table
 
-from smlab.cli.terminal import err, out, print_json
+from smlab.cli.tables import Listing
+from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.roofline.api import RooflineResult, roofline
 from smlab.commands.roofline.rows import kernel_rows, limiter_shares, roofs, short_name
 from smlab.hw_bench.errors import SmlabError
@@ -120,24 +118,25 @@ def _show_how(as_json: bool) -> None:
 def _print_answer(a: RooflineResult) -> None:
     found, work = a.found, a.found.work
     out.print(
-        f"[bold]{escape(str(a.profile))}[/bold] on {escape(a.gpu.title)}: {len(found):,} kernels under "
+        f"[bold]{shown(a.profile)}[/bold] on {shown(a.gpu.title)}: {len(found):,} kernels under "
         f"{found.maxima.which} maxima"
     )
     order = np.argsort(-work.seconds, kind="stable")[:PRINTED_ROWS]
     if len(found) > PRINTED_ROWS:
         out.print(f"the {PRINTED_ROWS} longest (--json gives all)")
-    listed = Table(box=box.SIMPLE, pad_edge=False)
-    listed.add_column("kernel", overflow="ellipsis", no_wrap=True, max_width=40)
-    for heading in (
-        *("launch", "time us", "GFLOP/s", "ceiling", "FLOP/B L1", "L2", "DRAM"),
-        *("BW ceiling GB/s L1", "L2", "DRAM"),
+    listed = Listing()
+    listed.add_column("kernel", fold=True, max_width=40)
+    for heading, drop in (
+        *(("launch", 0), ("time us", 0), ("GFLOP/s", 0), ("ceiling", 0)),
+        *(("FLOP/B L1", 4), ("FLOP/B L2", 5), ("FLOP/B DRAM", 1)),
+        *(("BW ceiling GB/s L1", 6), ("BW ceiling GB/s L2", 7), ("BW ceiling GB/s DRAM", 3)),
     ):
-        listed.add_column(heading, justify="right", no_wrap=True)
-    listed.add_column("limiter", no_wrap=True)
-    listed.add_column("of it", justify="right", no_wrap=True)
+        listed.add_column(heading, justify="right", drop=drop)
+    listed.add_column("limiter")
+    listed.add_column("of it", justify="right")
     for i in order.tolist():
         listed.add_row(
-            escape(short_name(str(work.kernel[i]))),
+            shown(short_name(str(work.kernel[i]))),
             str(work.launch[i]),
             f"{1e6 * work.seconds[i]:,.1f}",
             _number(found.achieved_flops_per_s[i] / 1e9),
@@ -160,11 +159,11 @@ def _print_answer(a: RooflineResult) -> None:
         for (ceiling, reason), count in Counter((v.ceiling, _group(v)) for v in violations).most_common(
             PRINTED_VIOLATIONS
         ):
-            out.print(f"[yellow]{title}[/yellow] ({count:,} kernels), {ceiling}: {escape(reason)}")
+            out.print(f"[yellow]{title}[/yellow] ({count:,} kernels), {ceiling}: {shown(reason)}")
     for flag, count in Counter(f for flags in work.flags for f in flags).most_common():
-        out.print(f"[yellow]note[/yellow]: {escape(flag)} ({count:,} kernels)")
+        out.print(f"[yellow]note[/yellow]: {shown(flag)} ({count:,} kernels)")
     for reason, count in Counter(reason for _, _, reason in a.skipped).most_common():
-        out.print(f"skipped {count:,} kernels: {escape(reason)}")
+        out.print(f"skipped {count:,} kernels: {shown(reason)}")
 
 
 def _group(v: RooflineViolation) -> str:

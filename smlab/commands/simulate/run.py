@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from rich import box
-from rich.table import Table
-
-from smlab.cli.terminal import err, out, print_json, progress_bar
+from smlab.cli.tables import Listing
+from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.simulate.workload import workload_and_gpu
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
@@ -71,7 +69,7 @@ def run_simulate(options: SimulateOptions) -> None:
             }
         )
         return
-    summary = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
+    summary = Listing("", "", header=False)
     summary.add_row("cycles", f"{result.cycles:,}")
     summary.add_row("warp-instructions", f"{result.warp_instructions:,}")
     summary.add_row("cycles a warp-instruction", f"{result.cycles / max(result.warp_instructions, 1):.3f}")
@@ -83,14 +81,19 @@ def run_simulate(options: SimulateOptions) -> None:
         )
         summary.add_row("atomic unit: service time S", f"{atomic.service_cycles:.2f} cycles")
         summary.add_row("passes a job, e", f"{atomic.e_mean:.2f} ({atomic.lanes_mean:.2f} active lanes)")
-    out.print(f"[bold]{kernel.name}[/bold] on {gpu.title}, {result.policy}, engine {result.engine}")
+    out.print(
+        f"[bold]{shown(kernel.name)}[/bold] on {shown(gpu.title)}, {result.policy}, engine {result.engine}"
+    )
     out.print(summary)
     resident = max(sum(result.stalls.values()), 1)
-    stalls = Table("what the warps did", "warp-cycles", "share", "", box=box.SIMPLE, pad_edge=False)
+    stalls = Listing("what the warps did")
+    for heading in ("warp-cycles", "share"):
+        stalls.add_column(heading, justify="right")
+    stalls.add_column(drop=1)
     for reason, cycles in sorted(result.stalls.items(), key=lambda item: -item[1]):
         if cycles:
             share = cycles / resident
             stalls.add_row(reason, f"{cycles:,}", f"{100 * share:.1f} %", "█" * round(30 * share))
     out.print(stalls)
     for path in filter(None, (trace, counters)):
-        err.print(f"wrote {path}")
+        err.print(f"wrote {path}", markup=False, soft_wrap=True)

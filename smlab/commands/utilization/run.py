@@ -9,11 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich import box
-from rich.markup import escape
-from rich.table import Table
-
-from smlab.cli.terminal import err, out, print_json, progress_bar
+from smlab.cli.tables import Listing
+from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.profiles import DEFAULT_GPU
 from smlab.commands.utilization.api import UtilizationResult, utilization
 from smlab.commands.utilization.rows import compare_rows
@@ -91,44 +88,32 @@ def _show_how(gpu: Gpu, as_json: bool) -> None:
         print_json({"gpu": gpu.name, "how": [asdict(t) for t in tools]})
         return
     for tool in tools:
-        out.print(f"[bold]{tool.tool}[/bold] on {escape(gpu.title)}")
+        out.print(f"[bold]{tool.tool}[/bold] on {shown(gpu.title)}")
         out.print(tool.command, soft_wrap=True, markup=False)
-        listed = Table(
-            "quantity", "counter", "unit", "what it counts", "or else", box=box.SIMPLE, pad_edge=False
-        )
+        listed = Listing("quantity", "counter", "unit", "what it counts", "or else")
         for need in tool.counters:
             listed.add_row(need.quantity, need.counter, need.unit, need.doc, ", ".join(need.fallbacks))
         out.print(listed)
 
 
 def _print_answer(a: UtilizationResult) -> None:
-    out.print(
-        f"[bold]{escape(str(a.profile))}[/bold] on {escape(a.gpu.title)}: the shared-memory atomic unit"
-    )
+    out.print(f"[bold]{shown(a.profile)}[/bold] on {shown(a.gpu.title)}: the shared-memory atomic unit")
     rows = list(a.kernels)
     if len(rows) > PRINTED_ROWS:
         rows = sorted(rows, key=lambda row: -row.utilization)[:PRINTED_ROWS]
         out.print(f"the {PRINTED_ROWS} busiest of {len(a.kernels):,} rows (--json gives all)")
-    listed = Table(box=box.SIMPLE, pad_edge=False)
-    listed.add_column("kernel", overflow="ellipsis", no_wrap=True, max_width=40)
-    for heading in (
-        "launch",
-        "SM",
-        "busy %",
-        "90 % interval",
-        "n",
-        "warps",
-        "e",
-        "c",
-        "S cycles",
-        "as published %",
+    listed = Listing()
+    listed.add_column("kernel", fold=True, max_width=40)
+    for heading, drop in (
+        *(("launch", 0), ("SM", 0), ("busy %", 0), ("90 % interval", 0), ("n", 4), ("warps", 5), ("e", 3)),
+        *(("c", 6), ("S cycles", 2), ("as published %", 1)),
     ):
-        listed.add_column(heading, justify="right", no_wrap=True)
-    listed.add_column("verdict", no_wrap=True)
+        listed.add_column(heading, justify="right", drop=drop)
+    listed.add_column("verdict")
     colour = {BOTTLENECK: "red", NOT: "green", CANNOT_TELL: "yellow"}
     for row in rows:
         listed.add_row(
-            escape(row.kernel),
+            shown(row.kernel),
             str(row.launch),
             "all" if row.sm is None else str(row.sm),
             f"{100 * row.utilization:.1f}",
@@ -147,19 +132,17 @@ def _print_answer(a: UtilizationResult) -> None:
     for row in rows:
         told.setdefault((row.kernel, row.verdict, row.why.advice), row.why.reason)
     for (kernel, verdict, advice), reason in told.items():
-        out.print(f"[bold]{escape(kernel)}[/bold]: [{colour[verdict]}]{verdict}[/]: {escape(reason)}")
+        out.print(f"[bold]{shown(kernel)}[/bold]: [{colour[verdict]}]{verdict}[/]: {shown(reason)}")
         for text in advice:
-            out.print(f"  - {escape(text)}")
+            out.print(f"  - {shown(text)}")
     for flag in dict.fromkeys(flag for row in rows for flag in row.flags):
-        out.print(f"[yellow]note[/yellow]: {escape(flag)} ({sum(flag in row.flags for row in rows)} rows)")
+        out.print(f"[yellow]note[/yellow]: {shown(flag)} ({sum(flag in row.flags for row in rows)} rows)")
     for kernel, reason in a.skipped:
-        out.print(f"skipped {escape(kernel)}: {escape(reason)}")
+        out.print(f"skipped {shown(kernel)}: {shown(reason)}")
 
 
 def _print_compared(compared: Sequence[dict[str, Any]]) -> None:
-    listed = Table(
-        "kernel", "before", "after", "time", "the bottleneck moved", box=box.SIMPLE, pad_edge=False
-    )
+    listed = Listing("kernel", "before", "after", "time", "the bottleneck moved")
     for row in compared:
         ends = [
             f"{100 * x['utilization']:.0f} % ({100 * x['low']:.0f} to {100 * x['high']:.0f}), {x['verdict']}"
@@ -169,7 +152,7 @@ def _print_compared(compared: Sequence[dict[str, Any]]) -> None:
         ]
         both = row["before"] and row["after"]
         ratio = f"{row['after']['elapsed_cycles'] / row['before']['elapsed_cycles']:.2f}x" if both else "-"
-        listed.add_row(escape(row["kernel"]), *ends, ratio, row["moved"])
+        listed.add_row(shown(row["kernel"]), *ends, ratio, row["moved"])
     out.print(listed)
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich import box
-from rich.table import Table
-
+from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.checks.run import validate
@@ -45,7 +43,7 @@ def run_validate(options: ValidateOptions) -> bool:
             False: "[red]FELL SHORT[/red]",
             None: "[yellow]not done[/yellow]",
         }
-        table = Table("", "check", "", box=box.SIMPLE, pad_edge=False)
+        table = Listing("", "check", "")
         for check in document["checks"]:
             table.add_row(marks[check["ok"]], check["name"], check["summary"])
         out.print(table)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich import box
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -19,9 +18,9 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
 
-from smlab.cli.terminal import err, out, print_json
+from smlab.cli.tables import Listing
+from smlab.cli.terminal import err, out, print_json, shown
 from smlab.hw_bench.errors import SmlabError
 
 if TYPE_CHECKING:
@@ -173,13 +172,13 @@ def _show(study: Study, outcome: Outcome) -> None:
 
 def _show_effects(effects: Effects) -> None:
     """The effects with their intervals: a column a response, a row a level of a factor, or a factor."""
-    shown = effects.responses[:MOST_COLUMNS]
+    first = effects.responses[:MOST_COLUMNS]
     rows: dict[tuple[str, str], dict[str, str]] = {}
 
     def add(response: str, heading: tuple[str, str], text: str) -> None:
         rows.setdefault(heading, {})[response] = text
 
-    for response in shown:
+    for response in first:
         name = response.response
         for e in response.levels:
             if e.against is not None:
@@ -198,11 +197,11 @@ def _show_effects(effects: Effects) -> None:
             add(name, (r.factor, "rank coefficient"), _interval(r.coefficient, "+.3f"))
     if not rows:
         return
-    table = Table("factor", "effect", box=box.SIMPLE, pad_edge=False)
-    for response in shown:
-        table.add_column(response.response, justify="right")
+    table = Listing("factor", "effect")
+    for response in first:
+        table.add_column(response.response, justify="right", fold=True)
     for place, cells in list(rows.items())[:MOST_ROWS]:
-        table.add_row(*place, *(cells.get(response.response, "") for response in shown))
+        table.add_row(*map(shown, place), *(cells.get(response.response, "") for response in first))
     out.print(table)
     left = [f"{len(rows) - MOST_ROWS} more effects"] if len(rows) > MOST_ROWS else []
     left += [r.response for r in effects.responses[MOST_COLUMNS:]]
