@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from smlab.sim.instructions import CLASS_NAMES, CLASSES, Reason, Unit
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Ints = NDArray[np.int64]
 
@@ -236,7 +240,7 @@ class AtomicSummary:
     service_cycles: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SimResult:
     """One simulated kernel. ``cycles`` runs from its launch to the retirement of its last block.
 
@@ -261,6 +265,20 @@ class SimResult:
     jobs: JobTrace | None
     issues: IssueTrace | None
     spans: SpanTrace | None
+
+    def __repr__(self) -> str:
+        return f"<{self.kernel} on {self.gpu}: {self.cycles:,} cycles, {self.seconds:.3g} s, {self.engine}>"
+
+    @property
+    def seconds(self) -> float:
+        """The time at the SM clock of the GPU's description."""
+        return self.cycles / self.launch.sm_hz
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """What was counted on each simulated SM: one row an SM, with the names of `SmTruth`."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(s) for s in self.sms])
 
     @property
     def stalls(self) -> dict[str, int]:

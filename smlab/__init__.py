@@ -1,32 +1,72 @@
-"""The front door: the names that users import, gathered from the rooms behind it."""
+"""smlab: how far GPU performance models can be trusted, and where.
 
-from importlib.metadata import PackageNotFoundError, version
+The functions are those of the command line: `simulate`, `utilization`, `roofline`, `project`, `whatif`,
+`claims` and `validate`, which give frozen results with ``to_dataframe()``. Names are imported when they are
+first used, so that ``import smlab`` takes no time.
+"""
 
-from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
-from smlab.hw_bench.profiles.counter_table import CounterTable
-from smlab.models import ServiceTable, estimate_utilization, read_atomic_counters
-from smlab.sim import (
-    Duration,
-    Instruction,
-    Kernel,
-    Loop,
-    Program,
-    Record,
-    SimResult,
-    atomics,
-    counter_table,
-    read_workload,
-    simulate,
-)
-from smlab.sim.table import service_table
+from __future__ import annotations
 
-try:
-    __version__ = version("smlab")
-except PackageNotFoundError:  # run from a checkout that is not installed
-    __version__ = "0+unknown"
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from smlab.commands.claims.api import ClaimsResult, claims
+    from smlab.commands.project.api import ProjectResult, project
+    from smlab.commands.roofline.api import RooflineResult, roofline
+    from smlab.commands.simulate.api import simulate
+    from smlab.commands.utilization.api import UtilizationResult, utilization
+    from smlab.commands.validate.api import ValidationResult, validate
+    from smlab.commands.whatif.api import WhatifResult, whatif
+    from smlab.hw_bench.errors import SmlabError
+    from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
+    from smlab.hw_bench.profiles.counter_table import CounterTable
+    from smlab.models import ServiceTable, estimate_utilization, read_atomic_counters
+    from smlab.sim import (
+        Duration,
+        Instruction,
+        Kernel,
+        Loop,
+        Program,
+        Record,
+        SimResult,
+        atomics,
+        counter_table,
+        read_workload,
+    )
+    from smlab.sim.table import service_table
+
+    __version__: str
+
+_HOME = {
+    "smlab.commands.claims.api": ("ClaimsResult", "claims"),
+    "smlab.commands.project.api": ("ProjectResult", "project"),
+    "smlab.commands.roofline.api": ("RooflineResult", "roofline"),
+    "smlab.commands.simulate.api": ("simulate",),
+    "smlab.commands.utilization.api": ("UtilizationResult", "utilization"),
+    "smlab.commands.validate.api": ("ValidationResult", "validate"),
+    "smlab.commands.whatif.api": ("WhatifResult", "whatif"),
+    "smlab.hw_bench.errors": ("SmlabError",),
+    "smlab.hw_bench.gpu.descriptions": ("Gpu", "list_gpus", "load_gpu"),
+    "smlab.hw_bench.profiles.counter_table": ("CounterTable",),
+    "smlab.models": ("ServiceTable", "estimate_utilization", "read_atomic_counters"),
+    "smlab.sim": (
+        "Duration",
+        "Instruction",
+        "Kernel",
+        "Loop",
+        "Program",
+        "Record",
+        "SimResult",
+        "atomics",
+        "counter_table",
+        "read_workload",
+    ),
+    "smlab.sim.table": ("service_table",),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
+    "ClaimsResult",
     "CounterTable",
     "Duration",
     "Gpu",
@@ -34,17 +74,55 @@ __all__ = [
     "Kernel",
     "Loop",
     "Program",
+    "ProjectResult",
     "Record",
+    "RooflineResult",
     "ServiceTable",
     "SimResult",
     "SmlabError",
+    "UtilizationResult",
+    "ValidationResult",
+    "WhatifResult",
+    "__version__",
     "atomics",
+    "claims",
     "counter_table",
     "estimate_utilization",
     "list_gpus",
     "load_gpu",
+    "project",
     "read_atomic_counters",
     "read_workload",
+    "roofline",
     "service_table",
     "simulate",
+    "utilization",
+    "validate",
+    "whatif",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        found: Any = _version()
+    elif name in _MODULE_OF:
+        from importlib import import_module
+
+        found = getattr(import_module(_MODULE_OF[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("smlab")
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        return "0+unknown"

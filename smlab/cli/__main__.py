@@ -1,5 +1,5 @@
 """``python -m smlab.cli``."""
 
-from smlab.cli.main import main
+from smlab.cli import main
 
 main()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import time
-from typing import Annotated, Any, cast
+from contextlib import suppress
+from typing import Annotated, Any, TextIO, cast
 
 import typer
 
 from smlab.cli.loading import INTERRUPTED
+from smlab.cli.text import ERRORS, one_line
 from smlab.commands.bench import command as bench
 from smlab.commands.case import command as case
 from smlab.commands.claims import command as claims
@@ -74,7 +77,10 @@ for command in (
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line: 0 done, 1 a check fell short, 2 unusable input in one line, 130 interrupted."""
-    sys.exit(run(arguments))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=ERRORS)
+    sys.exit(_flushed(run(arguments)))
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -89,23 +95,55 @@ def run(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted(began)
     except BrokenPipeError:
-        # The reader of our output has gone; keep Python from complaining when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence(sys.stdout)  # the reader of our output has gone, and has what it wanted
         return 0
+    except RecursionError:
+        return _refuse("the input is nested too deeply to be read")
+    except MemoryError:
+        return _refuse("not enough memory for this input; a smaller one would do")
+    except OSError as error:
+        return _refuse(_said(error))
     if status == INTERRUPTED:  # what typer makes of an interrupt
         return _interrupted(began)
     return status if isinstance(status, int) else 0
 
 
+def _said(error: OSError) -> str:
+    """A file that cannot be read or written in one line; without a name it is what we print to."""
+    where = "standard output" if error.filename is None else os.fsdecode(error.filename)
+    return f"{where}: {error.strerror or error}"
+
+
+def _flushed(status: int) -> int:
+    """The status, or 2 where the output does not arrive, as on a full disk."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence(sys.stdout)
+    except OSError as error:
+        _silence(sys.stdout)
+        return _refuse(_said(error))
+    return status
+
+
+def _silence(stream: TextIO) -> None:
+    """Keep Python from complaining when it flushes ``stream`` at exit."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def _interrupted(began: float) -> int:
-    print(f"smlab: interrupted after {time.perf_counter() - began:.0f} s", file=sys.stderr)
+    _tell(f"smlab: interrupted after {time.perf_counter() - began:.0f} s")
     return INTERRUPTED
 
 
 def _refuse(message: str) -> int:
-    print("smlab: " + " ".join(message.split()), file=sys.stderr)
+    _tell(f"smlab: {one_line(message)}")
     return 2
 
 
-if __name__ == "__main__":
-    main()
+def _tell(line: str) -> None:
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except OSError:  # nobody can be told
+        _silence(sys.stderr)

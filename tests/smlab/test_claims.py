@@ -7,7 +7,7 @@ import pytest
 from smlab.validation.papers.claims import Ledger, load_ledger
 
 from smlab.cli.main import run
-from smlab.commands.claims import run as command
+from smlab.commands.claims import api as command
 
 KEYS = {"id", "source", "claim", "expected", "observed", "evidence", "verdict", "needs", "command", "note"}
 VERDICTS = {"holds", "holds in part", "does not hold", "cannot be judged here"}

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
-from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.gpu.schema import nearest
-from smlab.validation.papers.claims import Claim, Judged, Ledger, Verdict, judge_all, load_ledger, tally
+from smlab.commands.claims.api import claims
+from smlab.validation.papers.claims import Judged, Ledger, Verdict, tally
 from smlab.validation.papers.claims.judging import Met
 
 STYLES = {
@@ -33,43 +32,26 @@ class ClaimsOptions:
 def run_claims(options: ClaimsOptions) -> bool:
     """Whether every claim was judged or names what is missing; a claim that does not hold is a finding,
     not a failure."""
-    ledger = load_ledger()
-    chosen = Ledger(ledger.papers, choose(ledger, options.only))
     with progress_bar("judging claims") as advance:
-        judged = judge_all(chosen, quick=options.quick, progress=advance)
+        found = claims(options.only, quick=options.quick, progress=advance)
     if options.as_json:
         print_json(
             {
-                "claims": [j.as_row() for j in judged],
-                "counts": {str(v): sum(j.verdict is v for j in judged) for v in Verdict},
-                "papers": ledger.papers,
-                "left_out": [c.id for c in chosen.claims if options.quick and not c.quick],
+                "claims": [j.as_row() for j in found.judged],
+                "counts": {str(v): sum(j.verdict is v for j in found.judged) for v in Verdict},
+                "papers": found.ledger.papers,
+                "left_out": list(found.left_out),
             }
         )
     else:
-        _print(chosen, judged)
-        left_out = len(chosen.claims) - len(judged)
-        if left_out:
-            err.print(f"{left_out} claims take longer and were left out (--quick)")
-    overdue = [j.claim.id for j in judged if j.overdue]
-    if overdue:
-        err.print("what these claims needed is here now, but they have no quantity: " + ", ".join(overdue))
-    return not overdue
-
-
-def choose(ledger: Ledger, only: Sequence[str]) -> tuple[Claim, ...]:
-    """The claims of these ids, or of the ids that begin so; all of them without ids. `SmlabError` for an
-    unknown id."""
-    if not only:
-        return ledger.claims
-    ids = {c.id for c in ledger.claims}
-    for wanted in only:
-        if not any(i == wanted or i.startswith(f"{wanted}-") for i in ids):
-            guess = nearest(wanted, ids)
-            raise SmlabError.at(
-                "--only", "no such claim", wanted, f"perhaps {guess}" if guess else "an id of `smlab claims`"
-            )
-    return tuple(c for c in ledger.claims if any(c.id == w or c.id.startswith(f"{w}-") for w in only))
+        _print(found.ledger, found.judged)
+        if found.left_out:
+            err.print(f"{len(found.left_out)} claims take longer and were left out (--quick)")
+    if found.overdue:
+        err.print(
+            "what these claims needed is here now, but they have no quantity: " + ", ".join(found.overdue)
+        )
+    return not found.overdue
 
 
 def _print(ledger: Ledger, judged: Sequence[Judged]) -> None:

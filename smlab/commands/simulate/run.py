@@ -7,10 +7,10 @@ from pathlib import Path
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
-from smlab.commands.simulate.workload import workload_and_gpu
+from smlab.commands.simulate.api import simulate
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.sim import Record, counter_table, simulate
+from smlab.sim import Record, counter_table
 from smlab.sim.chrome_trace import write_chrome_trace
 
 
@@ -36,11 +36,12 @@ def run_simulate(options: SimulateOptions) -> None:
     for path in (trace, counters):
         if path is not None and not path.parent.is_dir():
             raise SmlabError.at(str(path), "the folder to write into does not exist", str(path.parent))
-    kernel, gpu = workload_and_gpu(options.workload, options.settings, load_gpu(options.gpu))
-    with progress_bar(f"simulating {kernel.name} on {gpu.name}") as advance:
+    gpu = load_gpu(options.gpu)
+    with progress_bar(f"simulating {options.workload} on {gpu.name}") as advance:
         result = simulate(
-            kernel,
+            options.workload,
             gpu,
+            settings=options.settings,
             engine=options.engine,
             policy=options.policy,
             seed=options.seed,
@@ -56,7 +57,7 @@ def run_simulate(options: SimulateOptions) -> None:
     if options.as_json:
         print_json(
             {
-                "workload": kernel.name,
+                "workload": result.kernel,
                 "gpu": gpu.name,
                 "engine": result.engine,
                 "policy": result.policy,
@@ -82,7 +83,7 @@ def run_simulate(options: SimulateOptions) -> None:
         summary.add_row("atomic unit: service time S", f"{atomic.service_cycles:.2f} cycles")
         summary.add_row("passes a job, e", f"{atomic.e_mean:.2f} ({atomic.lanes_mean:.2f} active lanes)")
     out.print(
-        f"[bold]{shown(kernel.name)}[/bold] on {shown(gpu.title)}, {result.policy}, engine {result.engine}"
+        f"[bold]{shown(result.kernel)}[/bold] on {shown(gpu.title)}, {result.policy}, engine {result.engine}"
     )
     out.print(summary)
     resident = max(sum(result.stalls.values()), 1)

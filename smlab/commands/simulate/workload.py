@@ -45,6 +45,19 @@ def workload_and_gpu(name: str, settings: Sequence[str], gpu: Gpu) -> tuple[Kern
     return _from_file(path, on_workload), gpu
 
 
+def setting(key: str, value: object) -> str:
+    """A key and its value as ``--set`` has them.
+
+    Raises:
+        SmlabError: a value that no key can have.
+    """
+    if isinstance(value, bool):
+        return f"{key}={str(value).lower()}"
+    if isinstance(value, int | float | str):
+        return f"{key}={value}"
+    raise SmlabError.at(f"settings: {key}", "not a value", value, "a number, True, False or a word")
+
+
 def _split(setting: str) -> tuple[str, str]:
     key, equals, value = setting.partition("=")
     if not equals or not key:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar
-from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.validation.checks.run import validate
+from smlab.commands.validate.api import validate
 
 
 @dataclass(frozen=True)
@@ -26,15 +25,15 @@ class ValidateOptions:
 def run_validate(options: ValidateOptions) -> bool:
     """``smlab validate``; whether every check that was asked for held."""
     with progress_bar("validating") as advance:
-        outcome = validate(
-            load_gpu(options.gpu),
+        found = validate(
+            options.gpu,
             quick=options.quick,
             seed=options.seed,
-            processes=options.jobs,
+            jobs=options.jobs,
+            out=options.out,
             progress=advance,
         )
-        page = outcome.report.write(options.out)
-    document = outcome.report.as_json()
+    document = found.document
     if options.as_json:
         print_json(document)
     else:
@@ -47,7 +46,7 @@ def run_validate(options: ValidateOptions) -> bool:
         for check in document["checks"]:
             table.add_row(marks[check["ok"]], check["name"], check["summary"])
         out.print(table)
-    err.print(f"report: {page}")
-    if outcome.interrupted:
+    err.print(f"report: {found.report}", markup=False, soft_wrap=True)
+    if found.interrupted:
         raise KeyboardInterrupt
-    return bool(document["ok"])
+    return found.ok

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from smlab.validation.experiments.run.running import Progress as Told
     from smlab.validation.method.statistics import Interval
 
-RESULTS = Path("results/whatif")
 MOST_ROWS, MOST_COLUMNS = 40, 4
 """Effects and responses that the terminal shows; the report has all."""
 
@@ -66,23 +65,28 @@ class WhatifOptions:
 
 def run_whatif(options: WhatifOptions) -> bool:
     """``smlab whatif STUDY``; whether every point has its responses."""
+    from smlab.commands.whatif.api import RESULTS, whatif
     from smlab.validation.experiments.design.study import read_study
     from smlab.validation.experiments.run.outcome import Interrupted
-    from smlab.validation.experiments.run.running import run_whatif as run_points
 
-    path, jobs, dask = options.study, options.jobs, options.dask
-    if jobs is not None and dask is not None:
-        raise SmlabError("--jobs: has no meaning with --dask, where the cluster says how many")
-    study = read_study(path)
+    study = read_study(options.study)
     folder = RESULTS / study.name if options.out is None else options.out
     try:
         with _progress(study.name) as told:
-            outcome = run_points(study, folder, jobs=jobs, dask=dask, resume=options.resume, progress=told)
+            found = whatif(
+                study,
+                out=folder,
+                jobs=options.jobs,
+                dask=options.dask,
+                resume=options.resume,
+                progress=told,
+            )
     except KeyboardInterrupt as stopped:
         kept = f"{stopped.done:,} of {stopped.points:,}" if isinstance(stopped, Interrupted) else "all"
-        again = shlex.join(["smlab", "whatif", str(path), "--out", str(folder), "--resume"])
+        again = shlex.join(["smlab", "whatif", str(options.study), "--out", str(folder), "--resume"])
         err.print(f"kept {kept} points; to go on: {again}", markup=False, soft_wrap=True)
         raise
+    outcome = found.outcome
     if options.as_json:
         print_json(_document(study, outcome))
     else:

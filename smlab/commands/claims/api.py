@@ -1,0 +1,75 @@
+"""``smlab.claims``: what the papers claim, judged by code in this run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from smlab.commands.frames import dataframe
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.schema import nearest
+from smlab.validation.papers.claims import Claim, Judged, Ledger, judge_all, load_ledger, tally
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, repr=False)
+class ClaimsResult:
+    """The chosen claims and the judgements; ``left_out`` are ids that take longer than ``quick`` allows."""
+
+    ledger: Ledger
+    judged: tuple[Judged, ...]
+    left_out: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<{len(self.judged)} claims: {tally(self.judged)}>"
+
+    @property
+    def overdue(self) -> tuple[str, ...]:
+        """Claims that name as missing what is here by now."""
+        return tuple(j.claim.id for j in self.judged if j.overdue)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a claim, with the keys of ``smlab claims --json``."""
+        return dataframe([j.as_row() for j in self.judged])
+
+
+def claims(
+    only: Sequence[str] = (),
+    *,
+    quick: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> ClaimsResult:
+    """Judge what the papers behind smlab claim.
+
+    Args:
+        only: ids, or what ids begin with; all claims without.
+        quick: only what is judged within seconds.
+        progress: told ``(done, total)`` claims.
+
+    Raises:
+        SmlabError: an unknown id.
+    """
+    wanted = (only,) if isinstance(only, str) else only
+    ledger = load_ledger()
+    chosen = Ledger(ledger.papers, choose(ledger, wanted))
+    judged = judge_all(chosen, quick=quick, progress=progress)
+    left_out = tuple(c.id for c in chosen.claims if quick and not c.quick)
+    return ClaimsResult(chosen, tuple(judged), left_out)
+
+
+def choose(ledger: Ledger, only: Sequence[str]) -> tuple[Claim, ...]:
+    """The claims of these ids, or of the ids that begin so; all of them without ids. `SmlabError` for an
+    unknown id."""
+    if not only:
+        return ledger.claims
+    ids = {c.id for c in ledger.claims}
+    for wanted in only:
+        if not any(i == wanted or i.startswith(f"{wanted}-") for i in ids):
+            guess = nearest(wanted, ids)
+            raise SmlabError.at(
+                "--only", "no such claim", wanted, f"perhaps {guess}" if guess else "an id of `smlab claims`"
+            )
+    return tuple(c for c in ledger.claims if any(c.id == w or c.id.startswith(f"{w}-") for w in only))

@@ -1,0 +1,70 @@
+"""``smlab.simulate``: a workload on a simulated GPU."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from smlab.commands.arguments import a_gpu
+from smlab.commands.simulate.workload import setting, workload_and_gpu
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.sim import Kernel, Record, SimResult
+from smlab.sim import simulate as simulate_kernel
+
+
+def simulate(
+    workload: str | Path | Kernel,
+    gpu: str | Path | Gpu = "v100",
+    *,
+    settings: Mapping[str, object] | Sequence[str] = (),
+    engine: str | None = None,
+    policy: str | None = None,
+    seed: int = 0,
+    keep: Record = Record.ATOMICS,
+    max_cycles: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> SimResult:
+    """Simulate a workload on a GPU, from launch to end.
+
+    Args:
+        workload: a built-in one (``atomics``, ``histogram``), a workload file, or a kernel.
+        gpu: a name, a description's path or a description.
+        settings: keys of the workload, or ``gpu.KEY`` of the GPU, and their values, as ``--set`` has them.
+        engine: ``compiled`` (the default) or ``simpy``, the reference; their results are equal.
+        policy: the warp scheduler's, instead of the description's: ``gto``, ``lrr`` or ``oldest``.
+        seed: root of all random numbers.
+        keep: how much to record, from totals to every change of a warp's state.
+        max_cycles: give up, with an error, when the kernel runs longer.
+        progress: told ``(done, total)`` warps.
+
+    Raises:
+        SmlabError: what cannot be simulated, or an argument of the wrong type, in one line.
+    """
+    description = a_gpu("gpu", gpu)
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise SmlabError.at("seed", "not a seed", seed, "a whole number from 0 on")
+    if not isinstance(keep, Record):
+        raise SmlabError.at("keep", "not a way to record", keep, "a smlab.Record")
+    texts = [setting(k, v) for k, v in settings.items()] if isinstance(settings, Mapping) else list(settings)
+    if isinstance(workload, Kernel):
+        if any(not str(t).startswith("gpu.") for t in texts):
+            raise SmlabError.at("settings", "a kernel has no keys to set", texts[0], "gpu.KEY")
+        _, description = workload_and_gpu("atomics", texts, description)
+        kernel = workload
+    elif isinstance(workload, str | os.PathLike):
+        kernel, description = workload_and_gpu(os.fsdecode(workload), texts, description)
+    else:
+        name = type(workload).__name__
+        raise SmlabError.at("workload", f"a {name} is no workload", workload, "a name, a file or a Kernel")
+    return simulate_kernel(
+        kernel,
+        description,
+        engine=engine,
+        policy=policy,
+        seed=seed,
+        keep=keep,
+        max_cycles=max_cycles,
+        progress=progress,
+    )

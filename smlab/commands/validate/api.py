@@ -1,0 +1,69 @@
+"""``smlab.validate``: every cross-check, as a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smlab.commands.arguments import a_gpu, a_path
+from smlab.commands.frames import dataframe
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.validation.checks.run import validate as run_checks
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, repr=False)
+class ValidationResult:
+    """What the cross-checks say.
+
+    ``document`` is that of ``smlab validate --json``; ``ok`` is true unless a check fell short; ``report`` is
+    the page where one was written; ``interrupted`` if some checks were not done.
+    """
+
+    ok: bool
+    document: Mapping[str, Any]
+    report: Path | None
+    wall_s: float
+    interrupted: bool
+
+    def __repr__(self) -> str:
+        word = "interrupted" if self.interrupted else "held" if self.ok else "fell short"
+        return f"<validation: {len(self.document['checks'])} checks, {word}>"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a check, with the keys of the document's ``checks``."""
+        return dataframe(self.document["checks"])
+
+
+def validate(
+    gpu: str | Path | Gpu = "v100",
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    jobs: int | None = None,
+    out: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> ValidationResult:
+    """Run every cross-check for a GPU.
+
+    Args:
+        gpu: a name, a description's path or a description.
+        quick: fewer random cases.
+        seed: root of all random numbers.
+        jobs: processes; None for one a core.
+        out: folder for the report; None writes none.
+        progress: told ``(done, total)`` tasks.
+
+    Raises:
+        SmlabError: an argument that cannot be used, in one line.
+    """
+    description = a_gpu("gpu", gpu)
+    folder = None if out is None else a_path("out", out)
+    outcome = run_checks(description, quick=quick, seed=seed, processes=jobs, progress=progress)
+    page = None if folder is None else outcome.report.write(folder)
+    document = outcome.report.as_json()
+    return ValidationResult(bool(document["ok"]), document, page, outcome.wall_s, outcome.interrupted)

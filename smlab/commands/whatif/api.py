@@ -1,0 +1,67 @@
+"""``smlab.whatif``: a study over parameters of hardware and workload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from smlab.commands.arguments import a_path
+from smlab.hw_bench.errors import SmlabError
+from smlab.validation.experiments.design.study import Study, read_study
+from smlab.validation.experiments.run.outcome import Outcome
+from smlab.validation.experiments.run.running import PARQUET, run_whatif
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RESULTS = Path("results/whatif")
+
+
+@dataclass(frozen=True, repr=False)
+class WhatifResult:
+    """A finished study: what was asked, and what came out (points, failures, effects, files)."""
+
+    study: Study
+    outcome: Outcome
+
+    def __repr__(self) -> str:
+        done, points = self.outcome.done, self.outcome.points
+        return f"<study {self.study.name}: {done:,} of {points:,} points in {self.outcome.folder}>"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a point: its case, its settings and its responses, as in ``points.parquet``."""
+        import pandas as pd
+
+        return pd.read_parquet(self.outcome.folder / PARQUET)
+
+
+def whatif(
+    study: str | Path | Study,
+    *,
+    out: str | Path | None = None,
+    jobs: int | None = None,
+    dask: str | None = None,
+    resume: bool = False,
+    progress: Callable[[int, int, int], None] | None = None,
+) -> WhatifResult:
+    """Run a study: what would happen if?
+
+    Args:
+        study: the study's file (TOML), the folder of a ``study.toml``, or a study.
+        out: folder for the results, ``results/whatif/NAME`` by default.
+        jobs: worker processes; None for one a core.
+        dask: address of a Dask scheduler, to run on its workers instead.
+        resume: keep the points in the folder and run the others.
+        progress: told points done, points in all and points that were run now.
+
+    Raises:
+        SmlabError: an unusable study, folder or cluster, in one line.
+    """
+    if jobs is not None and dask is not None:
+        raise SmlabError("--jobs: has no meaning with --dask, where the cluster says how many")
+    asked = study if isinstance(study, Study) else read_study(a_path("study", study))
+    folder = RESULTS / asked.name if out is None else a_path("out", out)
+    outcome = run_whatif(asked, folder, jobs=jobs, dask=dask, resume=resume, progress=progress)
+    return WhatifResult(asked, outcome)
