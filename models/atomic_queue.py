@@ -12,18 +12,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterTable
+from smlab.hw_bench.profiles import Profile, as_profile, atomic_quantities
+from smlab.hw_bench.profiles.counter_table import CounterTable
 from smlab.models.service_table import ServiceTable
 
 Floats = NDArray[np.float64]
-
-OPERATIONS_COUNTERS = {
-    "wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum",
-    "lanes": "smsp__thread_inst_executed_op_shared_atom.sum",
-}
-"""The whole-GPU counters that O can be read from, by what they count."""
-
-_PER_SM = ("shared_atom", "shared_atom_cas", "active_cycles", "achieved_occupancy")
 
 
 @dataclass(frozen=True)
@@ -93,58 +86,38 @@ class UtilizationEstimate:
 
 
 def read_atomic_counters(
-    table: CounterTable,
-    max_warps: int,
+    table: CounterTable | Profile,
+    max_warps: int | None = None,
     kernel: str | None = None,
     launch: int = 0,
     e_from: Literal["wavefronts", "lanes"] = "wavefronts",
 ) -> AtomicCounters:
-    """The quantities of Table 1 for one kernel launch, from the counters as nvprof and ncu name them.
+    """The quantities of Table 1 for one kernel launch, as `smlab.hw_bench.profiles.atomic_quantities` takes
+    them from a simulation's counter table or from a profile.
 
-    Per SM: ``shared_atom`` (N_f), ``shared_atom_cas`` (N_c), ``active_cycles``, ``achieved_occupancy`` (0 ..
-    1), which times ``max_warps`` (warps an SM) gives the mean active warps. For the whole GPU, O:
-    shared-memory passes (``e_from="wavefronts"``, the paper's counter) or active threads
-    (``e_from="lanes"``), see `OPERATIONS_COUNTERS`. `SmlabError` if a counter is missing, on some SMs only,
-    or there twice, if ``kernel`` is None and the launch has several kernels, or on unusable values.
+    O is the passes over shared memory (``e_from="wavefronts"``, the paper's counter) or the active threads
+    (``e_from="lanes"``). ``max_warps``, the warps that an SM can hold, is needed where the counters give
+    occupancy only. Where they are of the whole GPU, its mean SM stands as SM `WHOLE_GPU`. `SmlabError` if a
+    counter is missing, if ``kernel`` is None and the launch has several kernels, or on unusable values.
     """
-    if e_from not in OPERATIONS_COUNTERS:
-        raise SmlabError.at("e_from", "unknown choice", e_from, " or ".join(OPERATIONS_COUNTERS))
-    if not max_warps >= 1:
+    if e_from not in ("wavefronts", "lanes"):
+        raise SmlabError.at("e_from", "unknown choice", e_from, "wavefronts or lanes")
+    if max_warps is not None and not max_warps >= 1:
         raise SmlabError.at("max_warps", "not a number of warps an SM", max_warps, "1 or more")
-    chosen = table.launch == launch
-    if kernel is None and len(names := sorted(set(table.kernel[chosen].tolist()))) > 1:
-        raise SmlabError.at(f"launch {launch}", "several kernels, one must be named", names)
-    if kernel is not None:
-        chosen = chosen & (table.kernel == kernel)
-    seen: set[tuple[str, int]] = set()
-    for row in zip(table.counter[chosen].tolist(), table.sm[chosen].tolist(), strict=True):
-        if row in seen:
-            raise SmlabError.at(f"counter {row[0]!r}", f"reported twice for SM {row[1]}, launch {launch}")
-        seen.add(row)
-
-    columns = {counter: table.values(counter, kernel=kernel, launch=launch) for counter in _PER_SM}
-    sms = sorted({sm for column in columns.values() for sm in column if sm != WHOLE_GPU})
-    if not sms:
-        of = "" if kernel is None else f" of kernel {kernel!r}"
-        raise SmlabError.at(f"launch {launch}{of}", "no counter of any SM", expected=", ".join(_PER_SM))
-    for counter, column in columns.items():
-        missing = [sm for sm in sms if sm not in column]
-        if missing:
-            what = f"missing for SM {missing[0]} and {len(missing) - 1} other SMs, launch {launch}"
-            raise SmlabError.at(f"counter {counter!r}", what)
-    fao, cas, cycles, occupancy = (
-        np.array([column[sm] for sm in sms], dtype=np.float64) for column in columns.values()
-    )
-    if not (ratio := (occupancy >= 0) & (occupancy <= 1)).all():
-        place = f"SM {np.array(sms)[~ratio][0]}: achieved_occupancy"
-        raise SmlabError.at(place, "not a ratio", float(occupancy[~ratio][0]), "0 .. 1")
+    profile = table if isinstance(table, Profile) else as_profile(table)
+    found = atomic_quantities(profile.of_launch(launch, kernel), max_warps=max_warps, keep_idle=True)
+    operations = found.wavefronts if e_from == "wavefronts" else found.thread_operations
+    if np.isnan(operations).any():
+        place = f"{profile.path}: launch {launch}"
+        raise SmlabError(f"{place}: no counter tells the {e_from} of shared-memory atomics")
+    order, sms = np.argsort(found.sm, kind="stable"), found.sms
     return AtomicCounters(
-        sm=np.array(sms, dtype=np.int64),
-        fao_jobs=fao,
-        cas_jobs=cas,
-        elapsed_cycles=cycles,
-        mean_active_warps=occupancy * max_warps,
-        operations=table.value_of(OPERATIONS_COUNTERS[e_from], kernel=kernel, launch=launch),
+        sm=found.sm[order],
+        fao_jobs=((found.jobs - found.cas_jobs) / sms)[order],
+        cas_jobs=(found.cas_jobs / sms)[order],
+        elapsed_cycles=found.active_cycles[order],
+        mean_active_warps=found.mean_active_warps[order],
+        operations=float((operations / sms).sum()),
     )
 
 

@@ -1,14 +1,15 @@
 """Readers of profiler output: Nsight Compute (CSV and reports), nvprof, and the simulator's own counters, as
 one table.
 
-`read_profile` reads any of them; `atomic_quantities` gives what the model of the atomic unit needs; `how`
-tells how to collect it; the writers write a table as the profilers would.
+`read_profile` reads any of them, `as_profile` takes a counter table at hand; `atomic_quantities` gives what
+the model of the atomic unit needs; `how` tells how to collect it; the writers write a table as the
+profilers would.
 """
 
 from smlab.hw_bench.profiles.needs import HowTo, Need, how
 from smlab.hw_bench.profiles.profile import UNKNOWN_UNIT, UNNAMED, Device, Profile, Skipped
 from smlab.hw_bench.profiles.quantities import AtomicQuantities, SkippedKernel, atomic_quantities
-from smlab.hw_bench.profiles.reading import read_profile
+from smlab.hw_bench.profiles.reading import as_profile, read_profile
 from smlab.hw_bench.profiles.writers import write_ncu_long, write_ncu_wide, write_nvprof
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Profile",
     "Skipped",
     "SkippedKernel",
+    "as_profile",
     "atomic_quantities",
     "how",
     "read_profile",

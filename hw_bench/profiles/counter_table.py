@@ -70,6 +70,10 @@ class CounterTable:
         ):
             yield CounterRow(str(k), int(launch), int(sm), str(c), float(v), str(u))
 
+    def take(self, chosen: NDArray[np.bool_] | NDArray[np.integer]) -> CounterTable:
+        """The chosen rows, by mask or by index."""
+        return CounterTable(*(getattr(self, name)[chosen] for name in COLUMNS))
+
     def values(self, counter: str, *, kernel: str | None = None, launch: int = 0) -> dict[int, float]:
         """The counter's value for each SM that reports it, ``{sm: value}`` (`WHOLE_GPU` for the GPU's own
         row)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -68,6 +68,20 @@ class Profile:
     def device(self) -> Device:
         """The kind of GPU; devices that differ only in their index count as one."""
         return self.devices[0] if self.devices else Device()
+
+    def of_launch(self, launch: int = 0, kernel: str | None = None) -> Profile:
+        """One launch's rows alone; `SmlabError` where there is none, or where the launches of several kernels
+        have this number and none of them is named."""
+        chosen = self.table.launch == launch
+        if kernel is None and len(names := sorted(set(self.table.kernel[chosen].tolist()))) > 1:
+            place = f"{self.path}: launch {launch}"
+            raise SmlabError.at(place, "several kernels, one must be named", names)
+        if kernel is not None:
+            chosen &= self.table.kernel == kernel
+        if not chosen.any():
+            of = "" if kernel is None else f" of kernel {kernel!r}"
+            raise SmlabError.at(f"{self.path}: launch {launch}{of}", "no counter in the profile")
+        return replace(self, table=self.table.take(chosen), rows=self.rows[chosen])
 
     def where(self, index: int) -> str:
         """The place of row ``index`` of the table, for a message: the file and its row."""

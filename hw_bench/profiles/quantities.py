@@ -1,5 +1,5 @@
-"""From a profile to what the estimators of the atomic unit's utilization need, with how each number was
-come by."""
+"""From a profile to what the estimators of the atomic unit's utilization need, with the provenance of each
+number."""
 
 from __future__ import annotations
 
@@ -68,13 +68,17 @@ class AtomicQuantities:
         return len(self.jobs)
 
 
-def atomic_quantities(profile: Profile, gpu: Gpu | None = None) -> AtomicQuantities:
+def atomic_quantities(
+    profile: Profile, gpu: Gpu | None = None, *, max_warps: int | None = None, keep_idle: bool = False
+) -> AtomicQuantities:
     """The quantities of every launch in ``profile``; ``gpu`` tells its SMs and warps where the profile does
-    not.
+    not, ``max_warps`` the warps that an SM can hold where neither does.
 
-    Launches with no shared atomics are listed under ``skipped``; so are those that lack a counter which
-    others have. `SmlabError` if no launch has all that is needed, and for values that cannot be.
+    Launches with no shared atomics are listed under ``skipped``, or with ``keep_idle`` are rows with 0 jobs;
+    those that lack a counter which others have are listed. `SmlabError` if no launch has all that is needed,
+    and for values that cannot be.
     """
+    max_warps = gpu.integer("sm.max_warps") if gpu is not None else max_warps
     table = profile.table
     if not len(table):
         raise SmlabError.at(profile.path, "no counter in it", expected="the counters of at least one kernel")
@@ -85,9 +89,9 @@ def atomic_quantities(profile: Profile, gpu: Gpu | None = None) -> AtomicQuantit
     whole = Pivot(profile, groups, is_whole & ~by_sm)
     each = Pivot(profile, groups, ~is_whole & by_sm)
     totals = Pivot(profile, groups, is_whole & by_sm)
-    found = [_whole(whole, gpu)] if len(whole) else []
+    found = [_whole(whole, gpu, max_warps, keep_idle)] if len(whole) else []
     if len(each):
-        found.append(_each_sm(each, totals, gpu))
+        found.append(_each_sm(each, totals, gpu, max_warps, keep_idle))
     if not found:
         place = f"{profile.path}: no launch has a counter of the atomic unit"
         raise SmlabError(_missing(profile, gpu, place, "jobs", per_sm=True))
@@ -108,11 +112,12 @@ def _joined(parts: list[AtomicQuantities], skipped: tuple[SkippedKernel, ...]) -
 Found = tuple[AtomicQuantities, list[SkippedKernel], list[str]]
 
 
-def _whole(pivot: Pivot, gpu: Gpu | None) -> Found:
+def _whole(pivot: Pivot, gpu: Gpu | None, max_warps: int | None, keep_idle: bool) -> Found:
     """Of launches whose counters are of the whole GPU."""
     get = pivot.get
-    sms = _machine(pivot, gpu, "gpu.sms", ("device__attribute_multiprocessor_count", "launch__sm_count"))
-    room = _machine(pivot, gpu, "sm.max_warps", ("device__attribute_max_warps_per_multiprocessor",))
+    counted = ("device__attribute_multiprocessor_count", "launch__sm_count")
+    sms = _machine(pivot, gpu.integer("gpu.sms") if gpu is not None else None, *counted)
+    room = _machine(pivot, max_warps, "device__attribute_max_warps_per_multiprocessor")
     plain, alu, cas = (get(n, _INST) for n in (needs.JOBS, needs.ALU, needs.CAS))
     sass = Choice(pivot, *((n, get(n, _INST)) for n in needs.JOBS_SASS)).value
     fao_nv, cas_nv = get("shared_atom", _INST), get("shared_atom_cas", _INST)
@@ -187,14 +192,14 @@ def _whole(pivot: Pivot, gpu: Gpu | None) -> Found:
         "mean_active_warps": warps,
         "peak_warps": _peak(pivot, sms, room),
     }
-    return _checked(pivot, choices, sms, gpu, jobs.value == 0)
+    return _checked(pivot, choices, sms, gpu, (jobs.value == 0) & (not keep_idle))
 
 
-def _each_sm(pivot: Pivot, totals: Pivot, gpu: Gpu | None) -> Found:
+def _each_sm(pivot: Pivot, totals: Pivot, gpu: Gpu | None, max_warps: int | None, keep_idle: bool) -> Found:
     """Of launches whose jobs are counted on each SM; ``totals`` holds the rows of the whole GPU of the
     same launches."""
     get = pivot.get
-    room = _machine(pivot, gpu, "sm.max_warps", ())
+    room = _machine(pivot, max_warps)
     fao, cas = get("shared_atom", _INST), get("shared_atom_cas", _INST)
     jobs = Choice(pivot, ("shared_atom + shared_atom_cas", fao + cas))
     active_cycles = get("active_cycles", _CYCLE)
@@ -247,7 +252,7 @@ def _each_sm(pivot: Pivot, totals: Pivot, gpu: Gpu | None) -> Found:
         "mean_active_warps": warps,
         "peak_warps": Choice(pivot, ("the whole GPU's", peak)),
     }
-    none = (all_jobs[pivot.group] == 0) & ~jobs.missing
+    none = (all_jobs[pivot.group] == 0) & ~jobs.missing & (not keep_idle)
     return _checked(pivot, choices, np.ones(len(pivot)), gpu, none)
 
 
@@ -288,11 +293,11 @@ def _occupancy(pivot: Pivot) -> Floats:
 _ROOM = "warps that an SM can hold"
 
 
-def _machine(pivot: Pivot, gpu: Gpu | None, key: str, counters: tuple[str, ...]) -> Floats:
-    """A constant of the GPU (entities,): as the profile tells it (it may be a part of one), else of
-    ``gpu``, else NaN."""
+def _machine(pivot: Pivot, known: int | None, *counters: str) -> Floats:
+    """A constant of the GPU (entities,): as the profile tells it (it may be a part of one), else ``known``,
+    else NaN."""
     values = Choice(pivot, *((n, pivot.get(n, ("", "SM", "warp"))) for n in counters)).value
-    return np.where(values > 0, values, float(gpu.number(key)) if gpu is not None else np.nan)
+    return np.where(values > 0, values, np.nan if known is None else float(known))
 
 
 def _checked(

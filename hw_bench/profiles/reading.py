@@ -1,4 +1,4 @@
-"""`read_profile`: any profiler's output, as one table."""
+"""`read_profile`: any profiler's output, as one table; `as_profile`: a table that is one already."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.counter_table import CounterTable
@@ -18,6 +19,8 @@ from smlab.hw_bench.profiles.profile import Profile, Skipped, check_gpu, one_kin
 from smlab.hw_bench.profiles.source import NCU_REPORT, Segment, load, segments
 from smlab.hw_bench.profiles.wide import read_wide
 from smlab.hw_bench.profiles.writers import REMARK
+
+Integers = NDArray[np.int64]
 
 
 def read_profile(path: str | Path, *, gpu: Gpu | None = None) -> Profile:
@@ -34,7 +37,7 @@ def read_profile(path: str | Path, *, gpu: Gpu | None = None) -> Profile:
     kind, start, row = find_header(str(path), data)
     remarks = _remarks(data[:start])
     if kind == "counter-table":
-        return _finish(str(path), kind, _own_table(path, data, start, row), gpu)
+        return _own_table(path, data, start, row)
     tables, said = segments(data, start, row)
     cut = not data.endswith((b"\n", b"\r"))
     del data
@@ -74,6 +77,16 @@ def _remarks(preamble: bytes) -> list[str]:
     return [short(line.removeprefix(REMARK), 200) for line in lines if line.startswith(REMARK)]
 
 
+def as_profile(table: CounterTable, path: str = "counter table", rows: Integers | None = None) -> Profile:
+    """A counter table, such as the simulator's, as the profile that its file would be; ``path`` and ``rows``
+    (0 where there are no lines) say in messages where a row comes from. `SmlabError` for a counter that is
+    given twice with two values."""
+    lines = np.zeros(len(table), dtype=np.int64) if rows is None else rows
+    part = Part(table.kernel, table.launch, table.sm, table.counter, table.value, table.unit, lines)
+    drop_repeats(path, part)
+    return _finish(path, "counter-table", part, None)
+
+
 def _number_on(parts: list[Part]) -> None:
     """Several tables are of several runs, each of which numbers its launches from 0: number them on."""
     for before, part in itertools.pairwise(parts):
@@ -92,7 +105,7 @@ def _read_table(path: str, kind: Kind, table: Segment, cut: bool) -> Part:
             return read_wide(path, table, cut, nvprof=kind == "nvprof-trace")
 
 
-def _own_table(path: Path, data: bytes, start: int, row: int) -> Part:
+def _own_table(path: Path, data: bytes, start: int, row: int) -> Profile:
     if row != 1:
         raise SmlabError.at(
             f"{path}: row {row}", "lines before the header of a counter table", expected="the header first"
@@ -101,10 +114,7 @@ def _own_table(path: Path, data: bytes, start: int, row: int) -> Part:
         table = CounterTable.from_text(str(path), data[start:].decode())
     except UnicodeDecodeError as error:
         raise SmlabError.at(str(path), f"not UTF-8 text: {error.reason}") from error
-    rows = np.arange(len(table), dtype=np.int64) + 2
-    part = Part(table.kernel, table.launch, table.sm, table.counter, table.value, table.unit, rows)
-    drop_repeats(str(path), part)
-    return part
+    return as_profile(table, str(path), np.arange(len(table), dtype=np.int64) + 2)
 
 
 def _finish(path: str, kind: str, part: Part, gpu: Gpu | None) -> Profile:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.profiles import read_profile
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
 from smlab.models.atomic_queue import (
     AtomicCounters,
@@ -18,6 +22,7 @@ from smlab.models.atomic_queue import (
     read_atomic_counters,
 )
 from smlab.models.service_table import ServiceTable
+from smlab.sim import atomics, counter_table, simulate
 
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum"
 LANES = "smsp__thread_inst_executed_op_shared_atom.sum"
@@ -41,16 +46,17 @@ def counter_rows(
     sms: dict[int, tuple[float, float, float, float]], kernel: str = "hist", launch: int = 0
 ) -> list[CounterRow]:
     """Rows as a profiler gives them, from (N_f, N_c, cycles, occupancy) for each SM."""
-    names = ("shared_atom", "shared_atom_cas", "active_cycles", "achieved_occupancy")
+    units = {"shared_atom": "inst", "shared_atom_cas": "inst", "active_cycles": "cycle"}
+    units["achieved_occupancy"] = "ratio"
     return [
-        CounterRow(kernel, launch, sm, name, value, "")
+        CounterRow(kernel, launch, sm, name, value, unit)
         for sm, values in sms.items()
-        for name, value in zip(names, values, strict=True)
+        for (name, unit), value in zip(units.items(), values, strict=True)
     ]
 
 
 def whole_gpu(counter: str, value: float, kernel: str = "hist", launch: int = 0) -> CounterRow:
-    return CounterRow(kernel, launch, WHOLE_GPU, counter, value, "")
+    return CounterRow(kernel, launch, WHOLE_GPU, counter, value, "inst")
 
 
 def counters(
@@ -220,7 +226,7 @@ def test_kernels_and_launches_are_kept_apart() -> None:
     assert read_atomic_counters(table, 64, kernel="hist").jobs.tolist() == [100, 100]
     assert read_atomic_counters(table, 64, launch=1).jobs.tolist() == [9]
     with pytest.raises(
-        SmlabError, match=r"launch 0: several kernels, one must be named \(got \['hist', 'other'\]"
+        SmlabError, match=r"launch 0: several kernels, one must be named \(got \['hist', 'other'\]\)"
     ):
         read_atomic_counters(table, 64)
 
@@ -228,28 +234,71 @@ def test_kernels_and_launches_are_kept_apart() -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([], "launch 0 of kernel 'hist': no counter of any SM"),
-        (
-            TWO_SMS,
-            "counter 'l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum' is missing for the whole GPU",
-        ),
-        (TWO_SMS[:-2], "counter 'active_cycles': missing for SM 3 and 0 other SMs, launch 0"),
+        ([], "launch 0 of kernel 'hist': no counter in the profile"),
+        (TWO_SMS, r"SM 0: counter 'thread_inst_executed' is missing \(collect it with: "),
+        ([*TWO_SMS[:-2], whole_gpu(WAVEFRONTS, 1600)], "SM 3: counter 'elapsed_cycles_sm' is missing"),
         (
             [r for r in TWO_SMS if r.counter != "shared_atom_cas"],
-            "'shared_atom_cas': missing for SM 0 and 1 other",
+            "SM 0: counter 'shared_atom' is missing",
         ),
-        ([*TWO_SMS, TWO_SMS[0]], "counter 'shared_atom': reported twice for SM 0, launch 0"),
+        (
+            [*TWO_SMS, replace(TWO_SMS[0], value=7.0)],
+            r"counter 'shared_atom' of launch 0 is given twice, .* \(got 7.0; expected 100.0 again\)",
+        ),
         (
             counter_rows({5: (1, 0, 9, 87.5)}),
-            r"SM 5: achieved_occupancy: not a ratio \(got 87.5; expected 0 .. 1\)",
+            r"achieved_occupancy is no share of the warps \(got 87.5; expected 0 .. 1\)",
         ),
-        (counter_rows({5: (1, 0, 9, float("nan"))}), "SM 5: achieved_occupancy: not a ratio"),
-        ([*counter_rows({5: (1, 0, 0, 1.0)}), whole_gpu(WAVEFRONTS, 1)], "SM 5: elapsed_cycles"),
+        (counter_rows({5: (1, 0, 9, float("nan"))}), "'achieved_occupancy' has an impossible value"),
+        (
+            [*counter_rows({5: (1, 0, 0, 1.0)}), whole_gpu(WAVEFRONTS, 1)],
+            "SM 5: jobs without cycles",
+        ),
+        ([replace(r, unit="byte") for r in TWO_SMS], "'shared_atom' is in another unit than expected"),
     ],
 )
 def test_bad_counter_tables_are_refused(rows: list[CounterRow], message: str) -> None:
     with pytest.raises(SmlabError, match=message):
         read_atomic_counters(CounterTable.from_rows(rows), 64, kernel="hist")
+
+
+def test_a_launch_without_atomics_has_idle_sms() -> None:
+    rows = [*counter_rows({0: (0, 0, 100, 0.5), 1: (0, 0, 90, 0.5)}), whole_gpu(WAVEFRONTS, 0)]
+    found = estimate_utilization(read_atomic_counters(CounterTable.from_rows(rows), 64), TABLE)
+    assert [(sm.sm, sm.jobs, sm.utilization) for sm in found] == [(0, 0, 0), (1, 0, 0)]
+
+
+def test_the_whole_gpus_counters_are_of_its_mean_sm() -> None:
+    """Two equal SMs, counted one by one and together: the same estimate."""
+    rows = counter_rows({0: (100, 40, 2000, 0.5), 1: (100, 40, 2000, 0.5)})
+    one_by_one = CounterTable.from_rows([*rows, whole_gpu(WAVEFRONTS, 2240)])
+    together = {
+        "smsp__inst_executed_op_shared_atom.sum": (280, "inst"),
+        "smsp__inst_executed_op_shared_atom_dot_cas.sum": (80, "inst"),
+        WAVEFRONTS: (2240, ""),
+        "sm__cycles_elapsed.max": (2500, "cycle"),
+        "sm__cycles_active.avg": (2000, "cycle"),
+        "sm__warps_active.avg.per_cycle_active": (32, "warp"),
+        "device__attribute_multiprocessor_count": (2, ""),
+    }
+    whole = CounterTable.from_rows(
+        CounterRow("hist", 0, WHOLE_GPU, name, value, unit) for name, (value, unit) in together.items()
+    )
+    (mean,) = estimate_utilization(read_atomic_counters(whole), TABLE)
+    first, second = estimate_utilization(read_atomic_counters(one_by_one, 64), TABLE)
+    assert mean == replace(first, sm=WHOLE_GPU)
+    assert second == replace(first, sm=1)
+
+
+def test_a_run_and_its_file_are_read_alike(tmp_path: Path) -> None:
+    result = simulate(atomics(warps=8, blocks=3, cas_warps=3, lanes=16, iterations=9), load_gpu("v100"))
+    counter_table(result).write_csv(tmp_path / "counters.csv")
+    of_run, of_file = (
+        estimate_utilization(read_atomic_counters(source, 64), TABLE)
+        for source in (counter_table(result), read_profile(tmp_path / "counters.csv"))
+    )
+    assert of_run == of_file
+    assert of_run[0].utilization > 0
 
 
 def test_bad_choices_are_refused() -> None:
@@ -260,3 +309,5 @@ def test_bad_choices_are_refused() -> None:
         read_atomic_counters(table, 64, e_from="threads")
     with pytest.raises(SmlabError, match="max_warps: not a number of warps"):
         read_atomic_counters(table, 0)
+    with pytest.raises(SmlabError, match="no counter tells the lanes of shared-memory atomics"):
+        read_atomic_counters(table, 64, e_from="lanes")

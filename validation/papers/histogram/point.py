@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.profiles import Profile, atomic_quantities
+from smlab.hw_bench.profiles import as_profile, atomic_quantities
 from smlab.models.trust import CLOSED, OCCUPANCY, estimate_all
 from smlab.sim import compiled
 from smlab.sim.counters import counter_table
@@ -99,8 +99,7 @@ def observe(gpu: Gpu, spec: Spec, result: SimResult, tables: ServiceTables) -> C
     """The truth of a finished run beside what its counters say, read and estimated as `smlab utilization`
     does."""
     table = counter_table(result)
-    rows = np.zeros(len(table), dtype=np.int64)
-    q = atomic_quantities(Profile("simulated", "counter-table", "smlab", table, rows), gpu)
+    q = atomic_quantities(as_profile(table, "simulated"), gpu)
     busy = q.jobs > 0
     jobs, active = q.jobs[busy], q.active_cycles[busy]
     warps = np.minimum(q.mean_active_warps[busy], tables.looped.n_max)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.profiles import Profile
+from smlab.hw_bench.profiles import as_profile
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
 from smlab.hw_bench.profiles.kernel_work import Floats, KernelWork
 from smlab.hw_bench.profiles.roofline_quantities import roofline_quantities
@@ -66,8 +66,7 @@ def run(drawn: Sequence[Drawn], gpus: Sequence[Gpu], engine: str) -> Simulated:
 def read_work(table: CounterTable, gpu: Gpu, kernels: int) -> KernelWork:
     """What the reader of profiles makes of a simulated counter table; `SmlabError` if it leaves a kernel
     out."""
-    rows = np.zeros(len(table), dtype=np.int64)
-    read = roofline_quantities(Profile("simulated", "counter-table", "smlab", table, rows), gpu)
+    read = roofline_quantities(as_profile(table, "simulated"), gpu)
     if len(read.work) != kernels:
         left = ", ".join(f"{s.kernel}: {s.reason}" for s in read.skipped)
         raise SmlabError.at(
