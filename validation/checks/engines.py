@@ -18,7 +18,7 @@ KEPT = 3
 
 
 @dataclass
-class Comparison:
+class EngineComparison:
     """What one part of the campaign saw; times are of the engines alone."""
 
     cases: int = 0
@@ -29,9 +29,9 @@ class Comparison:
     told: list[str] = field(default_factory=list)
 
 
-def compare_engines(count: int, stream: int) -> Comparison:
+def compare_engines(count: int, stream: int) -> EngineComparison:
     """Draw ``count`` kernels on machines and compare everything that the two engines record."""
-    seen = Comparison()
+    seen = EngineComparison()
 
     def one(lowered: LoweredKernel) -> None:
         expected, found = reference.run(lowered, Record.ALL), compiled.run(lowered, Record.ALL)
@@ -63,7 +63,7 @@ def tasks(plan: Plan) -> list[Task]:
 
 
 def report(page: Report, plan: Plan, results: Results) -> None:
-    parts: list[Comparison] = [results[f"engines-{i}"] for i in range(PARTS)]
+    parts: list[EngineComparison] = [results[f"engines-{i}"] for i in range(PARTS)]
     cases, different = sum(p.cases for p in parts), sum(p.different for p in parts)
     wanted = QUICK_CASES if plan.quick else CASES
     section = page.section(

@@ -13,6 +13,7 @@ from smlab.sim.machine import machine_from
 from smlab.sim.table import batch_cycles
 from smlab.validation.calibrate.published import FIT_LANES, IntervalFit, fit_interval, steady_state_cycles
 from smlab.validation.checks import Plan, Results, Task
+from smlab.validation.method.baseline import Baseline, compare_with_baseline, relative_errors
 from smlab.validation.method.metrics import error_table
 from smlab.validation.report import Cell, Column, Report, Section
 from smlab.validation.report.figures import HardwareSeries, hardware_comparison, sensitivity
@@ -139,6 +140,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
                 f"{name}: MAPE {table.mape:.2f} % at N = 2, 4, 8, 16 (bound {MAPE_BOUND} %)",
                 "hardware",
             )
+    _findings(page, plan, found)
     v100 = found[0]
     at_16 = v100.series.same_word.index(16)
     page.headline(
@@ -148,6 +150,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         note=f"published {v100.series.cycles_per_instruction[at_16]:.2f}, not used in the fit",
     )
     _figure(section, found)
+    section.fold("Errors, points, the fit made again, and what these points cannot tell")
     section.error_tables(
         "hardware-errors",
         errors,
@@ -196,6 +199,40 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     )
     _calibration(page, section, found)
     _what_stays_open(section, results["hardware-hypotheses"])
+
+
+def _findings(page: Report, plan: Plan, found: list[SeriesResult]) -> None:
+    """The judged points of ATOMS.ADD beside what the two fitted points of each line give without a simulator.
+
+    (POPC.INC costs the same at every N, so any guess from the fitted points is as good; the check says that
+    it is flat.)
+    """
+    columns: dict[str, list[NDArray[np.float64]]] = {}
+    for r in (r for r in found if r.series.op == "add"):
+        lanes, published = np.array(r.series.same_word), np.array(r.series.cycles_per_instruction)
+        fitted = np.isin(lanes, FIT_LANES)
+        line = np.polynomial.Polynomial.fit(lanes[fitted], published[fitted], 1)
+        guesses = {
+            "simulator": r.simulated,
+            "Accel-Sim's rule": np.full(len(lanes), r.simulated[0]),
+            "line through the fitted points": line(lanes),
+            "their geometric mean": np.full(len(lanes), np.exp(np.log(published[fitted]).mean())),
+        }
+        for name, guess in guesses.items():
+            columns.setdefault(name, []).append(relative_errors(guess[~fitted], published[~fitted]))
+    errors = {name: np.concatenate(parts) for name, parts in columns.items()}
+    models, guesses_from_fit = list(errors)[:2], list(errors)[2:]
+    for model in models:
+        page.finding(
+            "Cycles of a shared atomic add",
+            model,
+            compare_with_baseline(
+                errors[model], [Baseline(name, errors[name]) for name in guesses_from_fit], seed=plan.seed
+            ),
+            unit="%",
+            evidence="published",
+            section="hardware",
+        )
 
 
 def _name(series: PublishedSeries) -> str:

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.models.trust import CLOSED, CLOSED_BATCH, ESTIMATORS, MAKE, OCCUPANCY, shipped_map
-from smlab.models.verdict import GAIN
+from smlab.models.verdict import BOTTLENECK, CANNOT_TELL, GAIN
 from smlab.validation.checks import Plan, Results, Task
+from smlab.validation.method.baseline import Baseline, compare_with_baseline, point_errors
 from smlab.validation.method.metrics import PointErrors, error_table, points_table
-from smlab.validation.report import Column, Report
-from smlab.validation.report.document import Section
+from smlab.validation.report import Column, Report, Section
 from smlab.validation.report.figures import error_by_regime, estimate_against_truth
 from smlab.validation.service_tables import ServiceTables, simulate_tables
 from smlab.validation.trust.closed import INDEPENDENT, LOCKSTEP, run_closed_systems
@@ -77,7 +78,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     judged = judge(drawn, results["campaign-tables"], trust)
     families = by_family(judged, plan.seed)
     everything = families[-1]
-    closed, published = everything.errors[CLOSED], everything.errors[OCCUPANCY]
+    closed = everything.errors[CLOSED]
     left_out = trust.estimators[CLOSED].left_out
     section = page.section(
         "campaign",
@@ -93,13 +94,10 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "the map's range are flagged and **counted in all figures**.",
     )
     _checks(page, plan, everything)
-    page.headline(
-        "Closed-network utilization, mean error",
-        f"{closed.mean_points:.1f} points",
-        kind="modelled",
-        note=f"held-out kernels; as published {published.mean_points:.1f}; 90 % intervals hold "
-        f"{everything.covered_percent[CLOSED]:.0f} %",
-    )
+    _findings(page, judged, plan)
+    _target(section, everything)
+    _figures(section, judged)
+    section.fold("Errors by family, closed systems, twins, and what the verdicts are worth")
     section.point_errors(
         "campaign-errors",
         {name: everything.errors[name] for name in PREDICTORS},
@@ -149,10 +147,8 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "looped rates, as are the "
         "intervals. Worst by far where warps put several atomics in at once or meet at barriers.",
     )
-    _target(section, everything)
     _closed_systems(page, section, results, plan)
     _twins(page, section, results)
-    _figures(section, judged)
     _more_tables(section, judged, plan)
 
 
@@ -172,6 +168,48 @@ def _checks(page: Report, plan: Plan, everything: FamilyRow) -> None:
         low <= covered <= high,
         f"90 % intervals hold {covered:.1f} % of {closed.n} kernels of families that they were not fitted to",
         "campaign",
+    )
+
+
+def _findings(page: Report, judged: Judged, plan: Plan) -> None:
+    """The estimators beside the middle of the bounds, and the verdicts beside the commoner answer, by
+    family."""
+    whole = judged.table.whole
+    families = judged.table.family[whole].tolist()
+    exact = judged.table.utilization[whole]
+    middle = Baseline("middle of the bounds", point_errors(judged.utilization[MIDDLE][whole], exact))
+    for model, estimator in (("Dong & Pai", OCCUPANCY), ("closed network", CLOSED)):
+        page.finding(
+            "Utilization, kernels of new families",
+            model,
+            compare_with_baseline(
+                point_errors(judged.utilization[estimator][whole], exact),
+                [middle],
+                groups=families,
+                seed=plan.seed,
+            ),
+            unit="points",
+            evidence="simulated",
+            group="families",
+            section="campaign",
+        )
+    said = np.array([v.verdict for v in judged.verdicts])
+    decided = whole & (said != CANNOT_TELL)
+    gains = judged.table.gain[decided] >= GAIN
+    wrong = (said[decided] == BOTTLENECK) != gains
+    page.finding(
+        f"Does a unit twice as fast bring {100 * (GAIN - 1):.0f} %",
+        "smlab utilization, where it tells",
+        compare_with_baseline(
+            100.0 * wrong,
+            [Baseline("always no", 100.0 * gains), Baseline("always yes", 100.0 * ~gains)],
+            groups=judged.table.family[decided].tolist(),
+            seed=plan.seed,
+        ),
+        unit="% wrong",
+        evidence="simulated",
+        group="families",
+        section="campaign",
     )
 
 

@@ -1,7 +1,8 @@
 """Reports: one self-contained HTML file, a metrics.json with the same numbers, figures and tables as
 files."""
 
-from smlab.validation.report.document import Report, Section
+from smlab.validation.report.content import Section
+from smlab.validation.report.document import Report
 from smlab.validation.report.kinds import KINDS
 from smlab.validation.report.tables import Cell, Column
 

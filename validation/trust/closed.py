@@ -16,8 +16,8 @@ from smlab.sim.lowering import lower
 from smlab.sim.machine import machine_from
 from smlab.sim.reference import Record
 from smlab.sim.workload import Duration
-from smlab.validation.checks.queue_model import draw_workload
 from smlab.validation.laws.closed_system import closed_kernel
+from smlab.validation.laws.closed_workloads import draw_workload
 from smlab.validation.trust.building import FEWEST_JOBS, MOST_JOBS, log_uniform
 from smlab.validation.trust.simulate import CampaignTable, observe
 

@@ -11,6 +11,7 @@ from smlab.commands.arguments import a_gpu, a_path
 from smlab.commands.frames import dataframe
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.validation.checks.run import validate as run_checks
+from smlab.validation.report.content import Check, Finding
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class ValidationResult:
-    """What the cross-checks say.
+    """What the cross-checks say of the testbed (``checks``) and of the models (``findings``).
 
     ``document`` is that of ``smlab validate --json``; ``ok`` is true unless a check fell short; ``report`` is
     the page where one was written; ``interrupted`` if some checks were not done.
@@ -29,14 +30,20 @@ class ValidationResult:
     report: Path | None
     wall_s: float
     interrupted: bool
+    checks: tuple[Check, ...]
+    findings: tuple[Finding, ...]
 
     def __repr__(self) -> str:
         word = "interrupted" if self.interrupted else "held" if self.ok else "fell short"
-        return f"<validation: {len(self.document['checks'])} checks, {word}>"
+        better = sum(f.word == "better" for f in self.findings)
+        return (
+            f"<validation: {len(self.checks)} checks, {word}; {better} of {len(self.findings)} models better "
+            f"than their baseline>"
+        )
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row a check, with the keys of the document's ``checks``."""
-        return dataframe(self.document["checks"])
+        """One row a finding, with the keys of the document's ``findings``."""
+        return dataframe(self.document["findings"])
 
 
 def validate(
@@ -66,4 +73,12 @@ def validate(
     outcome = run_checks(description, quick=quick, seed=seed, processes=jobs, progress=progress)
     page = None if folder is None else outcome.report.write(folder)
     document = outcome.report.as_json()
-    return ValidationResult(bool(document["ok"]), document, page, outcome.wall_s, outcome.interrupted)
+    return ValidationResult(
+        ok=outcome.report.ok,
+        document=document,
+        report=page,
+        wall_s=outcome.wall_s,
+        interrupted=outcome.interrupted,
+        checks=tuple(outcome.report.checks),
+        findings=tuple(outcome.report.findings),
+    )

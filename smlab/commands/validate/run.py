@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from smlab.cli.tables import Listing
-from smlab.cli.terminal import err, out, print_json, progress_bar
+from smlab.cli.terminal import err, print_json, progress_bar
 from smlab.commands.validate.api import validate
+from smlab.commands.validate.output import print_checks, print_findings
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class ValidateOptions:
 
 
 def run_validate(options: ValidateOptions) -> bool:
-    """``smlab validate``; whether every check that was asked for held."""
+    """``smlab validate``; whether no check fell short. Findings about models are told and decide nothing."""
     with progress_bar("validating") as advance:
         found = validate(
             options.gpu,
@@ -33,19 +33,11 @@ def run_validate(options: ValidateOptions) -> bool:
             out=options.out,
             progress=advance,
         )
-    document = found.document
     if options.as_json:
-        print_json(document)
+        print_json(found.document)
     else:
-        marks = {
-            True: "[green]pass[/green]",
-            False: "[red]FELL SHORT[/red]",
-            None: "[yellow]not done[/yellow]",
-        }
-        table = Listing("", "check", "")
-        for check in document["checks"]:
-            table.add_row(marks[check["ok"]], check["name"], check["summary"])
-        out.print(table)
+        print_findings(found.findings)
+        print_checks(found.checks)
     err.print(f"report: {found.report}", markup=False, soft_wrap=True)
     if found.interrupted:
         raise KeyboardInterrupt

@@ -7,16 +7,15 @@ import math
 import os
 from html.parser import HTMLParser
 
-import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from smlab.hw_bench.errors import SmlabError
+from smlab.validation.method.baseline import Baseline, compare_with_baseline
 from smlab.validation.method.metrics import error_table, points_table
 from smlab.validation.report import KINDS, Cell, Column, Report
-from smlab.validation.report import figures as figs
 from smlab.validation.report.markup import inline, paragraphs
-from smlab.validation.report.page import verdict
+from smlab.validation.report.page import error_text, summary_of_checks, summary_of_findings
 from smlab.validation.report.tables import ABSENT, show
 
 HOSTILE = (
@@ -71,6 +70,24 @@ def report():
     r.check("law", np.True_, "n = X R")
     r.check("hardware-v100", False, "MAPE 3 % (bound 1.5 %)", section="hardware")
     r.check("cas", None, "needs a GPU: `smlab bench run`", section="nowhere")
+    cases = np.arange(1.0, 9.0)
+    r.finding(
+        "How long?",
+        "simulator",
+        compare_with_baseline(cases, [Baseline(HOSTILE, cases + 5, fitted=True)]),
+        unit="%",
+        evidence="published",
+        group="families",
+        section="hardware",
+    )
+    r.finding(
+        "How long?",
+        "a guess",
+        compare_with_baseline(cases + 9, [Baseline("other", cases)], groups=list("aabbccdd")),
+        unit="%",
+        evidence="published",
+        group="families",
+    )
     s = r.section("hardware", "Against hardware", intro=f"First.\n\n{HOSTILE} and `a < b`")
     s.heading("Details & more")
     s.text(HOSTILE)
@@ -97,6 +114,10 @@ def report():
     )
     s.point_errors("points-off", {"model": points_table([0.5, 1.2], [0.4, 1.0])})
     s.figure("curve", small_figure(), {"x": [1, 2], "y": np.array([3.0, math.pi])}, HOSTILE, alt=HOSTILE)
+    folded = r.section("folded", "With a fold")
+    folded.text("in the open")
+    folded.fold("Details of it")
+    folded.text("folded away")
     r.section("empty", "Nothing here")
     return r
 
@@ -144,11 +165,11 @@ class TestPage:
         assert ("img", "alt", HOSTILE) in page.attributes
 
     def test_verdicts(self, page):
-        assert "One check fell short. 1 of 3 passed, 1 fell short, 1 not done." in page.text
+        assert "One check of the testbed fell short. 1 of 3 held, 1 fell short, 1 not done." in page.text
         assert (
             page.text.index("fell short hardware-v100")
             < page.text.index("not done cas")
-            < page.text.index("passed law")
+            < page.text.index("held law")
         )
 
     def test_kinds_are_badged_and_explained(self, page):
@@ -180,11 +201,12 @@ class TestFiles:
             raise AssertionError(constant)
 
         metrics = json.loads((written.parent / "metrics.json").read_text(), parse_constant=refuse)
-        assert {k: metrics[k] for k in ("ok", "checks", "tables")} == report.as_json()
-        assert set(report.as_json()) == {"ok", "checks", "tables"}
+        assert {k: metrics[k] for k in report.as_json()} == report.as_json()
+        assert set(report.as_json()) == {"ok", "checks", "findings", "tables"}
         assert metrics["ok"] is False
         assert metrics["checks"][2] == {
             "name": "cas",
+            "verdict": "not done",
             "ok": None,
             "summary": "needs a GPU: `smlab bench run`",
         }
@@ -270,23 +292,82 @@ class TestRefusals:
             s.figure("c", small_figure(), {}, "", alt="a")
 
 
+class TestFindings:
+    def test_the_json_has_the_agreed_keys_and_the_paired_interval(self, report):
+        first, second = report.as_json()["findings"]
+        agreed = {"question", "model", "n", "error", "low", "high", "unit", "baseline", "baseline_error"}
+        assert agreed | {"word", "evidence"} <= set(first)
+        assert (first["word"], first["baseline"], first["baseline_fitted"]) == ("better", HOSTILE, True)
+        assert (first["n"], first["groups"], first["error"], first["baseline_error"]) == (8, 8, 4.5, 9.5)
+        assert first["difference"] == first["difference_low"] == first["difference_high"] == -5
+        assert (second["word"], second["groups"], second["group"]) == ("worse", 4, "families")
+
+    def test_what_is_not_better_is_said_in_the_first_lines(self, page, report):
+        told = summary_of_findings(report.findings)
+        assert told.startswith(
+            "Of 2 comparisons of a model with its baseline 1 came out better, 0 no better, 1 worse."
+        )
+        assert "Worse: a guess (How long?)." in told.replace("**", "")
+        assert page.text.index("1 came out better") < page.text.index("law")
+        assert "(fitted to these cases)" in page.text
+
+    def test_a_finding_never_decides_the_status(self):
+        r = Report("t")
+        r.finding(
+            "Q",
+            "m",
+            compare_with_baseline([20, 30, 30], [Baseline("b", [1, 1, 1])]),
+            unit="%",
+            evidence="measured",
+        )
+        assert r.findings[0].word == "worse"
+        assert r.ok
+
+    def test_one_question_has_one_unit_and_each_model_one_answer(self):
+        r = Report("t")
+        compared = compare_with_baseline([2, 3], [Baseline("b", [1, 1])])
+        r.finding("Q", "m", compared, unit="%", evidence="measured")
+        with pytest.raises(SmlabError, match="told twice"):
+            r.finding("Q", "m", compared, unit="%", evidence="measured")
+        with pytest.raises(SmlabError, match="another unit"):
+            r.finding("Q", "other", compared, unit="points", evidence="measured")
+        with pytest.raises(SmlabError, match="unknown kind"):
+            r.finding("R", "m", compared, unit="%", evidence="hearsay")
+
+    @pytest.mark.parametrize(
+        ("value", "text"),
+        [(0.456, "0.46"), (0.997, "1.0"), (7.16, "7.2"), (99.6, "100"), (1520.9, "1\u2009521")],
+    )
+    def test_errors_are_told_with_the_digits_that_matter(self, value, text):
+        assert error_text(value) == text
+        assert error_text(math.nan) == ABSENT
+
+
+class TestFolds:
+    def test_what_follows_a_fold_is_in_it(self, written):
+        page = written.read_text()
+        fold = page.index("<details><summary>Details of it</summary>")
+        assert page.index("in the open") < fold < page.index("folded away") < page.index("</details>", fold)
+
+
 class TestVerdict:
     @pytest.mark.parametrize(
-        ("oks", "status", "says", "ok"),
+        ("oks", "verdict", "says", "ok"),
         [
             ([], "not done", "No checks were made", True),
             ([None], "not done", "No check was done", True),
-            ([True], "passed", "Every check has passed", True),
-            ([True, None], "passed", "Every check done has passed; 1 not done", True),
-            ([True, False, False], "fell short", "2 checks fell short", False),
+            ([True], "held", "Every check of the testbed held", True),
+            ([True, None], "not done", "Every check done held; 1 not done", True),
+            ([True, False, False], "fell short", "2 checks of the testbed fell short", False),
         ],
     )
-    def test_what_was_not_done_never_passes(self, oks, status, says, ok):
+    def test_what_was_not_done_never_holds(self, oks, verdict, says, ok):
         r = Report("t")
         for i, one in enumerate(oks):
             r.check(f"c{i}", one, "")
-        assert (verdict(r.checks).status, verdict(r.checks).headline, r.ok) == (status, says, ok)
-        assert f"{sum(o is True for o in oks)} of" in verdict(r.checks).counts or not oks
+        told = summary_of_checks(r.checks)
+        assert (told.verdict, told.headline, r.ok) == (verdict, says, ok)
+        assert f"{sum(o is True for o in oks)} of" in told.counts or not oks
 
     def test_an_empty_report_is_a_page(self, tmp_path):
         assert "No checks were made" in Page(Report("t").write(tmp_path).read_text()).text
@@ -317,103 +398,6 @@ class TestText:
     )
     def test_numbers(self, value, digits, text):
         assert show(value, digits) == text
-
-
-N, E, C = np.arange(1, 9), np.array([1, 2, 4, 8, 16, 24, 32]), np.arange(9)
-TABLE = np.where(N[:, None, None] >= C, (3.4 + E)[None, :, None] + C / N[:, None, None], np.nan)
-LANES = np.array([1, 2, 4, 8, 16, 32])
-SERIES = figs.HardwareSeries(
-    "V100",
-    LANES,
-    3.4 + LANES,
-    3.3 + LANES,
-    3.5 + LANES,
-    3.5 + LANES,
-    fitted=[True, False, False, False, False, True],
-)
-RNG = np.random.default_rng(np.random.SeedSequence(3))
-TRUE = RNG.random(2500)
-FIGURES = {
-    "grid": lambda: figs.service_time_grid(N, E, TABLE),
-    "grid-of-two": lambda: figs.service_time_grid(
-        N, E, TABLE, show_n=[1, 8], show_e=[1], compare={"model": TABLE}
-    ),
-    "grid-flat": lambda: figs.service_time_grid([4], [1], np.full((1, 1, 5), 2.0), c_values=np.arange(5)),
-    "hardware": lambda: figs.hardware_comparison([SERIES]),
-    "hardware-others": lambda: figs.hardware_comparison(
-        [SERIES, figs.HardwareSeries("POPC", LANES[:3], [5, 5, 5], [4, 4, 4], [6, 6, 6], [5, 5, 5.1])],
-        predictors={"distinct words only (Accel-Sim's rule)": (LANES, np.full(6, 3.1))},
-    ),
-    "scatter": lambda: figs.estimate_against_truth(100 * TRUE, {"a": 90 * TRUE, "b": 300 * TRUE}),
-    "scatter-no-limit": lambda: figs.estimate_against_truth(
-        [1, 2], {"a": [1, 2]}, label="time", unit="s", limit=None
-    ),
-    "errors": lambda: figs.error_by_regime(
-        {"low": {"a": TRUE, "b": 50 * TRUE}, "high": {"b": [0.0, 3000.0]}}
-    ),
-    "errors-none": lambda: figs.error_by_regime({r: {"a": [0.0]} for r in "abcd"}),
-    "sensitivity": lambda: figs.sensitivity(
-        [10, 20, 30], {"n = 1": [27, 37, 47], "n = 8": [18, 19, 20]}, adopted=23
-    ),
-    "mva": lambda: figs.mva_against_simulation(
-        [1, 2, 3],
-        *({"throughput": np.array([1.0, 2, 3]) + d, "queue_length": [1, 2, 3]} for d in (0, 0.1, -0.1, 0.2)),
-    ),
-}
-
-
-class TestFigures:
-    @pytest.mark.parametrize("name", FIGURES)
-    def test_is_drawn_without_a_trace(self, name):
-        before = dict(matplotlib.rcParams)
-        fig = FIGURES[name]()
-        s = Report("t").section("s", "S")
-        s.figure(name, fig, {"x": [1]}, "caption", alt="alt")
-        drawing = s.report.drawings()[name]
-        assert drawing.png.startswith(b"\x89PNG")
-        assert b"http://purl.org" not in drawing.svg
-        assert dict(matplotlib.rcParams) == before
-        for ax in fig.axes:
-            if ax.get_visible():
-                labels = [ax.get_xlabel(), ax.get_ylabel(), fig.get_supxlabel(), fig.get_supylabel()]
-                assert any(labels), "an axis without a label"
-
-    def test_the_grid_says_what_it_leaves_out(self):
-        fig = figs.service_time_grid(N, E, TABLE)
-        assert "(4 of 8 values of n" not in fig.get_supxlabel()
-        assert "5 of 7 values of e" in fig.get_supxlabel()
-        assert "values" not in figs.service_time_grid(N[:2], E[:2], TABLE[:2, :2]).get_supxlabel()
-
-    def test_estimates_above_100_per_cent_are_counted_in_the_legend(self):
-        fig = figs.estimate_against_truth([50, 90, 95], {"counter": [50, 120, 130], "model": [50, 90, 95]})
-        texts = [t.get_text() for t in fig.axes[0].get_legend().get_texts()]
-        assert texts == ["within 10 %", "counter (2 above 100 %)", "model"]
-
-    def test_mismatched_arrays_are_refused(self):
-        with pytest.raises(SmlabError, match="wrong shape"):
-            figs.service_time_grid(N, E, TABLE[:3])
-        with pytest.raises(SmlabError, match="no such n"):
-            figs.service_time_grid(N, E, TABLE, show_n=[77])
-        with pytest.raises(SmlabError, match="do not match"):
-            figs.hardware_comparison([figs.HardwareSeries("x", [1, 2], [1], [1], [1], [1])])
-        with pytest.raises(SmlabError, match="do not match"):
-            figs.estimate_against_truth([1, 2], {"a": [1]})
-        with pytest.raises(SmlabError, match="no series"):
-            figs.hardware_comparison([])
-        with pytest.raises(SmlabError, match="no regimes"):
-            figs.error_by_regime({})
-        with pytest.raises(SmlabError, match="no simulated values"):
-            figs.mva_against_simulation([1], {"throughput": [1]}, {}, {}, {})
-
-    def test_large_data_are_linked_and_large_drawings_are_pixels(self):
-        x = np.arange(30_000)
-        fig = Figure(figsize=(3, 2))
-        fig.subplots().scatter(x, x * 1.5, c=x)
-        s = Report("t").section("s", "S")
-        s.figure("big", fig, {"x": x, "y": x * 1.5}, "caption", alt="alt")
-        drawing = s.report.drawings()["big"]
-        assert drawing.data_uri == "figures/big.csv"
-        assert drawing.image_uri.startswith("data:image/png")
 
 
 def test_package_data_are_found_from_anywhere(tmp_path):

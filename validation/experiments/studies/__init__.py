@@ -5,6 +5,13 @@ answers it.
 `smlab.validation.checks.whatif` runs all of them, reduced, for the report of ``smlab validate``.
 """
 
-from smlab.validation.experiments.studies.book import CHAPTERS, Answer, Chapter, Finding, Points, points_of
+from smlab.validation.experiments.studies.book import (
+    CHAPTERS,
+    Answer,
+    Chapter,
+    Points,
+    StudyEstimate,
+    points_of,
+)
 
-__all__ = ["CHAPTERS", "Answer", "Chapter", "Finding", "Points", "points_of"]
+__all__ = ["CHAPTERS", "Answer", "Chapter", "Points", "StudyEstimate", "points_of"]

@@ -12,7 +12,7 @@ from smlab.validation.report import Column
 
 
 @dataclass(frozen=True)
-class Finding:
+class StudyEstimate:
     """One figure of an answer: what it is, under which name, with its interval; NaN ends where nothing is
     random."""
 
@@ -40,9 +40,9 @@ class Answer:
     """What a study says: a few sentences with the figures in them, and all findings."""
 
     text: str
-    findings: tuple[Finding, ...]
+    findings: tuple[StudyEstimate, ...]
 
-    def __getitem__(self, name: str) -> Finding:
+    def __getitem__(self, name: str) -> StudyEstimate:
         return next(f for f in self.findings if f.name == name)
 
 
@@ -56,7 +56,7 @@ FINDING_COLUMNS = (
 )
 
 
-def finding_rows(findings: Sequence[Finding]) -> list[list[object]]:
+def finding_rows(findings: Sequence[StudyEstimate]) -> list[list[object]]:
     """Rows for `FINDING_COLUMNS`."""
     return [[f.what, f.value.estimate, f.value.low, f.value.high, f.unit, f.value.count] for f in findings]
 

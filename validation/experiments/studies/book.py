@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from smlab.validation.experiments.studies.answer import Answer, Finding
+from smlab.validation.experiments.studies.answer import Answer, StudyEstimate
 from smlab.validation.experiments.studies.newer_sm import answer as newer_sm
 from smlab.validation.experiments.studies.occupancy_error import answer as occupancy_error
 from smlab.validation.experiments.studies.points import Points, Reduction, points_of
@@ -15,7 +15,7 @@ from smlab.validation.experiments.studies.service_time import answer as service_
 from smlab.validation.method.statistics import Interval
 from smlab.validation.report import Section
 
-__all__ = ["CHAPTERS", "Answer", "Chapter", "Finding", "Interval", "Points", "points_of"]
+__all__ = ["CHAPTERS", "Answer", "Chapter", "Interval", "Points", "StudyEstimate", "points_of"]
 
 
 @dataclass(frozen=True)

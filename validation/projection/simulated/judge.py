@@ -31,6 +31,8 @@ METHODS: Final[dict[str, ProjectionSwitches]] = {
 
 WORKING_SET: Final = "ours, working set known"
 ORACLE: Final = "ours, target's counters known"
+BEST_CONSTANT: Final = "best constant"
+"""The baseline that is fitted to the cases that judge."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +150,7 @@ def judge_projection(
         baselines={
             "peak ratio": work.seconds * peak,
             "bandwidth ratio": work.seconds * bandwidth,
-            "best constant": work.seconds * best,
+            BEST_CONSTANT: work.seconds * best,
         },
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from smlab.validation.experiments.effects.effects import LevelEffect
-from smlab.validation.experiments.studies.answer import Answer, Finding, exact, scaled
+from smlab.validation.experiments.studies.answer import Answer, StudyEstimate, exact, scaled
 from smlab.validation.experiments.studies.figures import dots
 from smlab.validation.experiments.studies.points import Points
 from smlab.validation.method.statistics import Interval
@@ -58,7 +58,7 @@ def answer(by_file: Mapping[str, Points]) -> Answer:
         ]
         for constant, gpu, value in changes:
             what = f"{title}: {short(constant)} of the {gpu}"
-            findings.append(Finding(f"{kernel}-{gpu}-{constant}", what, value, "× speed", 3))
+            findings.append(StudyEstimate(f"{kernel}-{gpu}-{constant}", what, value, "× speed", 3))
         parts = []
         for gpu in GPUS:
             own = sorted((c for c in changes if c[1] == gpu), key=lambda c: c[2].estimate)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 from smlab.validation.experiments.effects.bars import sobol_bars
-from smlab.validation.experiments.studies.answer import Answer, Finding, scaled
+from smlab.validation.experiments.studies.answer import Answer, StudyEstimate, scaled
 from smlab.validation.experiments.studies.figures import scatter
 from smlab.validation.experiments.studies.points import Points
 from smlab.validation.method.statistics import Interval, binomial_interval, mean_interval
@@ -37,7 +37,7 @@ def answer(by_file: Mapping[str, Points]) -> Answer:
     findings = []
 
     def add(name: str, what: str, value: Interval, unit: str = "points", digits: int = 2) -> None:
-        findings.append(Finding(name, what, value, unit, digits))
+        findings.append(StudyEstimate(name, what, value, unit, digits))
 
     for name, label in ESTIMATORS.items():
         add(f"{name}-mean", f"{label}: mean absolute error", mean_interval(np.abs(errors[name])))
@@ -86,7 +86,7 @@ def answer(by_file: Mapping[str, Points]) -> Answer:
     return Answer(text, tuple(findings))
 
 
-def _signed(shown: Mapping[str, Finding], name: str) -> str:
+def _signed(shown: Mapping[str, StudyEstimate], name: str) -> str:
     if name not in shown:
         return "not known"
     value = shown[name].value

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.validation.experiments.effects.paired import Paired, compare
 from smlab.validation.experiments.effects.points import grid_values
-from smlab.validation.experiments.studies.answer import Answer, Finding, exact
+from smlab.validation.experiments.studies.answer import Answer, StudyEstimate, exact
 from smlab.validation.experiments.studies.figures import Line, lines_with_bands
 from smlab.validation.experiments.studies.points import Points
 from smlab.validation.method.statistics import Interval, mean_interval
@@ -99,18 +99,20 @@ def answer(by_file: Mapping[str, Points]) -> Answer:
         name = NAMES[policy]
         whole = mean_ratio(points, policy, {})
         findings.append(
-            Finding(policy, f"{name}: cycles over greedy then oldest's, all cells", whole, "×", 3)
+            StudyEstimate(policy, f"{name}: cycles over greedy then oldest's, all cells", whole, "×", 3)
         )
         for label, number in (("faster", faster), ("not different", same), ("slower", slower)):
             what = f"{name}: cells in which it is {label}, of {count}"
-            findings.append(Finding(f"{policy}-{label.split()[0]}", what, exact(float(number)), "cells", 0))
+            findings.append(
+                StudyEstimate(f"{policy}-{label.split()[0]}", what, exact(float(number)), "cells", 0)
+            )
     for factor in points.effects.layout.factors:
         if factor.name == POLICY or len(factor.levels) < 2:
             continue
         for level in factor.levels:
             what = f"loose round robin over greedy then oldest, {factor.label} = {level}"
             value = mean_ratio(points, "lrr", {factor.name: level})
-            findings.append(Finding(f"lrr-{factor.name}-{level}", what, value, "×", 3))
+            findings.append(StudyEstimate(f"lrr-{factor.name}-{level}", what, value, "×", 3))
     best = min(cells(points), key=_ratio)
     worst = max(cells(points), key=_ratio)
     blocks = next(f for f in points.effects.layout.factors if f.name == "blocks").levels
@@ -119,7 +121,7 @@ def answer(by_file: Mapping[str, Points]) -> Answer:
     for policy in NAMES if resident else ():
         what = f"{NAMES[policy]}: warps resident on average, of the {8 * resident[0]} that start together"
         findings.append(
-            Finding(f"resident-{policy}", what, _resident(points, policy, resident[0]), "warps", 1)
+            StudyEstimate(f"resident-{policy}", what, _resident(points, policy, resident[0]), "warps", 1)
         )
     shown = {f.name: f.words() for f in findings}
     faster, same, slower = verdicts(points, "lrr")

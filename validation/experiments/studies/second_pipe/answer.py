@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from smlab.validation.experiments.effects.pairs import saltelli_pairs, two_levels
-from smlab.validation.experiments.studies.answer import Answer, Finding, exact
+from smlab.validation.experiments.studies.answer import Answer, StudyEstimate, exact
 from smlab.validation.experiments.studies.figures import dots
 from smlab.validation.experiments.studies.points import Points
 from smlab.validation.method.statistics import Interval, ratio_interval
@@ -88,7 +88,7 @@ def answer(by_file: Mapping[str, Points]) -> Answer:
 
     def add(name: str, what: str, value: Interval | None) -> None:
         if value is not None:
-            findings.append(Finding(name, what, value, "×", 3))
+            findings.append(StudyEstimate(name, what, value, "×", 3))
 
     for image in images(points):
         full = speedup(points, PIPES, {"image": image, **_real_banks(points)})

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 from smlab.validation.experiments.effects.pairs import elasticity, saltelli_pairs
-from smlab.validation.experiments.studies.answer import Answer, Finding, scaled
+from smlab.validation.experiments.studies.answer import Answer, StudyEstimate, scaled
 from smlab.validation.experiments.studies.figures import Line, lines_with_bands
 from smlab.validation.experiments.studies.points import Points
 from smlab.validation.method.statistics import Interval
@@ -46,17 +46,17 @@ def answer(by_file: Mapping[str, Points]) -> Answer:
                 name = f"{constant}-{load[0]}"
                 n = f"n = {load[0]}" if load[0] == load[1] else f"n = {load[0]} to {load[1]}"
                 findings.append(
-                    Finding(name, f"share of S from the {label}, {n}", scaled(found, 100), "%", 1)
+                    StudyEstimate(name, f"share of S from the {label}, {n}", scaled(found, 100), "%", 1)
                 )
     for index in points.effects["service_cycles"].sobol:
         if index.total is not None:
             name = f"total-{index.factors[0]}"
             what = f"share of the variance of S that {index.factors[0]} has a part in (total index)"
-            findings.append(Finding(name, what, scaled(index.total, 100), "%", 1))
+            findings.append(StudyEstimate(name, what, scaled(index.total, 100), "%", 1))
     few = parts(points, LANES["e from 1 to 8"])["latency"][3]
     if few is not None:
         what = "share of S from the latency, n = 8 to 15, e from 1 to 8"
-        findings.append(Finding("latency-8-few", what, scaled(few, 100), "%", 1))
+        findings.append(StudyEstimate("latency-8-few", what, scaled(few, 100), "%", 1))
     shown = {f.name: f.words() for f in findings}
     text = (
         f"With one job in the unit, latency makes {shown['latency-1']} of S and the initiation interval "

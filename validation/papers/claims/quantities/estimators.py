@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.models import ServiceTable, estimate_utilization, read_atomic_counters
 from smlab.sim import Duration, Record, simulate
-from smlab.validation.checks.queue_model import Observed as Run
-from smlab.validation.checks.queue_model import Workload, draw_workload, observe
 from smlab.validation.laws.closed_system import closed_kernel
+from smlab.validation.laws.closed_workloads import ClosedWorkload, ObservedWorkload, draw_workload, observe
 from smlab.validation.method.metrics import points_table
 from smlab.validation.method.statistics import binomial_interval
 from smlab.validation.papers.claims.quantities.service_table import full_table
@@ -31,7 +30,7 @@ class Estimates:
     """By workload: exact utilization, the paper's estimate, the same with the exact n in the place of
     occupancy, and n."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[ObservedWorkload, ...]
     exact: NDArray[np.float64]
     published: NDArray[np.float64]
     with_exact_n: NDArray[np.float64]
@@ -137,7 +136,7 @@ def share_of_busy_that_gain(gpu: str) -> Observed:
     rng = default_rng(SeedSequence([STREAM, 1]))
     gained = busy = 0
     while busy < 80:
-        w: Workload = draw_workload(rng, 64)
+        w: ClosedWorkload = draw_workload(rng, 64)
         kernel = closed_kernel(
             w.warps,
             max(20, 600 // w.warps),
