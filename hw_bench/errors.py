@@ -1,6 +1,9 @@
-"""The one exception that users of smlab are meant to see."""
+"""The one exception that users of smlab are meant to see, and the guess at what they meant."""
 
 from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 
 
 class SmlabError(Exception):
@@ -21,3 +24,13 @@ class SmlabError(Exception):
         if expected is not None:
             notes.append(f"expected {expected}")
         return cls(f"{where}: {what}" + (f" ({'; '.join(notes)})" if notes else ""))
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like ``name``, for the question *did you mean ...?*"""
+    known = list(known)
+    found = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    if found:
+        return found[0]
+    tails = [k for k in known if k.rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]]
+    return tails[0] if tails else None

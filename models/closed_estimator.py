@@ -32,7 +32,7 @@ TOLERANCE = 1e-10
 NO_JOBS = 1e-30
 """Jobs a cycle at and below which the unit counts as idle; beyond, 1 / X overflows."""
 
-MOST_STEPS = 100
+MAX_STEPS = 100
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def _root(function: Search, low: Floats, high: Floats, f_low: Floats) -> Floats:
     rows = np.arange(len(low))  # those that are still searched for
     f_high = function(high, rows)
     replaced = np.zeros(len(low))  # the end that was replaced last: +1 high, -1 low
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         with np.errstate(divide="ignore", invalid="ignore"):
             x = high - f_high * (high - low) / (f_high - f_low)
         x = np.where(np.isfinite(x) & (x > low) & (x < high), x, (low + high) / 2)

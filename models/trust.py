@@ -46,7 +46,7 @@ OCCUPANCY, CLOSED_BATCH, CLOSED = "occupancy", "closed, batch table", "closed, l
 ESTIMATORS: Final = (OCCUPANCY, CLOSED_BATCH, CLOSED)
 
 OUTSIDE: Final = "outside the trust map"
-LEAST_SCALE: Final = 0.02
+MIN_SCALE: Final = 0.02
 """The scale of residuals where floor and ceiling meet: the table interpolates, and jobs of one kernel
 differ."""
 
@@ -78,7 +78,7 @@ class Features:
     @property
     def scale(self) -> Floats:
         """How far floor and ceiling are apart: what the counters leave open."""
-        return np.maximum(self.ceiling - self.floor, LEAST_SCALE)
+        return np.maximum(self.ceiling - self.floor, MIN_SCALE)
 
     def take(self, chosen: NDArray[Any]) -> Features:
         return Features(**{f.name: getattr(self, f.name)[chosen] for f in fields(self)})

@@ -64,7 +64,7 @@ def counter_table(result: SimResult, launch: int = 0) -> CounterTable:
     add(WHOLE_GPU, "sm__warps_active.avg.per_cycle_active", warp_cycles / active if active else 0.0, "warp")
     # Nsight Compute's is what the launch allows; here, what came to be resident, which a small grid makes
     # less.
-    peak = max(result.warps.most_resident(s.sm) for s in result.sms)
+    peak = max(result.warps.max_resident_warps(s.sm) for s in result.sms)
     add(WHOLE_GPU, "sm__maximum_warps_avg_per_active_cycle", peak, "warp")
     for counter, value, unit in _roofline_counters(result):
         add(WHOLE_GPU, counter, value, unit)

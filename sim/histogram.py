@@ -51,7 +51,7 @@ VARIANTS = ("original", "reordered")
 OPERATIONS = {"add": "atomic-add", "popc-inc": "atomic-popc-inc"}
 CACHES = ("warm", "cold")
 CODES = ("constant", "variable")
-MOST_PIXELS = 2**24
+MAX_PIXELS = 2**24
 
 Bytes = NDArray[np.uint8]
 
@@ -90,8 +90,8 @@ def histogram(
     Raises:
         SmlabError: for a value that cannot be, naming the key.
     """
-    if not 1 <= pixels <= MOST_PIXELS:
-        raise SmlabError.at("histogram: pixels", "out of range", pixels, f"1 to {MOST_PIXELS}")
+    if not 1 <= pixels <= MAX_PIXELS:
+        raise SmlabError.at("histogram: pixels", "out of range", pixels, f"1 to {MAX_PIXELS}")
     if image not in IMAGES:
         raise SmlabError.at("histogram: image", "unknown", image, "one of " + ", ".join(IMAGES))
     drawn = solid_image(pixels) if image == "solid" else uniform_image(pixels)
@@ -128,7 +128,7 @@ def histogram_of_image(
     """
     _check(image, threads, variant, op, cache, channels)
     simulated, whole = _sms(gpu, sms), gpu.integer("gpu.sms")
-    resident = _most_blocks(gpu, threads) if blocks_per_sm == 0 else blocks_per_sm
+    resident = _max_blocks_per_sm(gpu, threads) if blocks_per_sm == 0 else blocks_per_sm
     if not 1 <= resident <= 1024:
         raise SmlabError.at("histogram: blocks_per_sm", "out of range", blocks_per_sm, "0 (fill) to 1024")
     pixels = len(image)
@@ -303,7 +303,7 @@ def _sms(gpu: Gpu, sms: int | str) -> int:
     return sms
 
 
-def _most_blocks(gpu: Gpu, threads: int) -> int:
+def _max_blocks_per_sm(gpu: Gpu, threads: int) -> int:
     probe = Kernel(
         "histogram",
         (Program("", (Instruction("barrier"),)),),

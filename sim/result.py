@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from smlab.sim.instructions import CLASS_NAMES, CLASSES, Reason, Unit
+from smlab.sim.instructions import CLASS_NAMES, Reason, Unit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,11 +59,6 @@ class JobTrace:
         """The jobs of one unit, on one SM or on all."""
         mask = self.unit == int(unit)
         return self.chosen(mask if sm is None else mask & (self.sm == sm))
-
-    @property
-    def is_cas(self) -> NDArray[np.bool_]:
-        cas: NDArray[np.bool_] = self.op == CLASSES["atomic-cas"].code
-        return cas
 
     @property
     def op_names(self) -> list[str]:
@@ -126,7 +121,7 @@ class WarpTable:
         warp, sm, slot, block, launch, finish = np.ascontiguousarray(table[order].T)
         return cls(warp, sm, slot, block, launch, finish, stall_cycles)
 
-    def most_resident(self, sm: int) -> int:
+    def max_resident_warps(self, sm: int) -> int:
         """The most warps of ``sm`` that were resident at a time."""
         own = self.sm == sm
         times = np.concatenate([self.launch[own], self.finish[own]])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.instructions import CLASSES, InstructionClass, Unit
@@ -155,7 +155,6 @@ class Kernel:
     registers_per_thread: int = 32
     sms: int = 1
     in_l2: tuple[int, int] = (0, 0)
-    lanes_per_warp: int = field(default=32, init=False)
 
     def __post_init__(self) -> None:
         if self.blocks < 1:

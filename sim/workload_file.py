@@ -21,7 +21,6 @@ body = [
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
@@ -29,7 +28,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.sim.instructions import CLASSES, Unit
 from smlab.sim.patterns import (
     Affine,
@@ -283,8 +282,8 @@ def _instruction(given: _Instruction, where: str) -> Instruction:
 
 
 def _suggestion(word: str, known: Any) -> str:
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f"{near[0]!r}, perhaps" if near else "one of " + ", ".join(known)
+    guess = nearest(word, known)
+    return f"{guess!r}, perhaps" if guess else "one of " + ", ".join(known)
 
 
 def _checked(model: type[_Model], raw: Any, where: str) -> _Model:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Final
 
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec
-from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import SmlabError, nearest
 
 
 @dataclass(frozen=True)
@@ -44,8 +43,8 @@ def benchmark(name: str) -> Benchmark:
         if candidate.name == name:
             return candidate
     names = [candidate.name for candidate in BENCHMARKS]
-    near = difflib.get_close_matches(name, names, 1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
+    guess = nearest(name, names)
+    hint = f" (did you mean {guess}?)" if guess else ""
     raise SmlabError.at("benchmark", f"unknown{hint}", name, "one of " + ", ".join(names))
 
 

@@ -3,7 +3,7 @@ DIR``.
 
 Exit status: 0 when all was measured and all results were right, 1 when something was wrong or the machine
 code broke its contract, 2 when it cannot run, 130 when interrupted (what was measured is kept, and
-``--resume`` goes on).
+``--resume`` resumes).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True, help="folder for the data sets")
     parser.add_argument("--profile", choices=sorted(plan.PROFILES), default="full")
     parser.add_argument("--benchmarks", nargs="+", default=list(plan.BENCHMARKS), metavar="NAME")
-    parser.add_argument("--resume", action="store_true", help="go on with the data sets in the folder")
+    parser.add_argument("--resume", action="store_true", help="resume from the data sets in the folder")
     options = parser.parse_args(arguments)
     began = time.monotonic()
 
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for line in (outcome.wrong + outcome.broken)[:20]:
         print(f"WRONG {line}")
     if outcome.interrupted:
-        print("interrupted; --resume goes on", file=sys.stderr)
+        print("interrupted; --resume continues", file=sys.stderr)
         return 130
     return 1 if outcome.wrong or outcome.broken else 0
 

@@ -33,10 +33,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.gpu.checks import check_constants
 from smlab.hw_bench.gpu.constants import Constant, check_value, parse_constant
-from smlab.hw_bench.gpu.schema import ARCHITECTURES, KEYS, KEYS_BY_NAME, KINDS, ConstantKey, is_group, nearest
+from smlab.hw_bench.gpu.schema import ARCHITECTURES, KEYS, KEYS_BY_NAME, KINDS, ConstantKey, is_group
 
 __all__ = ["Constant", "Gpu", "list_gpus", "load_gpu"]
 

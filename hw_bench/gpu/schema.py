@@ -6,7 +6,6 @@ and in reports. The order of `KEYS` is the order in which constants are shown.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -266,13 +265,3 @@ def popc_inc_keys() -> tuple[str, ...]:
 def is_group(name: str) -> bool:
     """Whether ``name`` is the beginning of some key's dotted name, such as ``pipe`` or ``pipe.fp32``."""
     return any(key.name.startswith(name + ".") for key in KEYS)
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like ``name``, for the question *did you mean ...?*"""
-    known = list(known)
-    found = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    if found:
-        return found[0]
-    tails = [k for k in known if k.rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]]
-    return tails[0] if tails else None

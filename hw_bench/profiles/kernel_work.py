@@ -48,7 +48,7 @@ class KernelWork:
     knows; ``stored_bytes`` what its global stores write. ``dram_peak_bytes_per_s`` is the rating of the
     memory that the profile's own percentage implies, or more.
 
-    ``flags`` holds for each kernel the notes on how its numbers were come by; ``row`` is the file's row, 0
+    ``flags`` holds for each kernel the notes on the provenance of its numbers; ``row`` is the file's row, 0
     where there is none.
     """
 

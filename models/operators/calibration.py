@@ -16,8 +16,8 @@ from smlab.models.operators.work import Floats, OperatorWork
 BEST_QUANTILE: Final = 0.95
 """Of the measured rates: the best but for a few (a clock above its rating, a warm cache)."""
 
-LEAST_ROWS: Final = 8
-LEAST_RANGE: Final = 3.0
+MIN_ROWS: Final = 8
+MIN_SIZE_RATIO: Final = 3.0
 """Streams must be so many, and differ by so much in bytes, for the intercept of their line to mean
 something."""
 
@@ -59,7 +59,7 @@ def calibrate(work: OperatorWork, seconds: Floats, gpu: Gpu) -> OperatorCalibrat
 
 def _intercept(streams: OperatorWork, seconds: Floats) -> float:
     size = streams.once_bytes
-    if len(size) < LEAST_ROWS or size.max() < LEAST_RANGE * size.min():
+    if len(size) < MIN_ROWS or size.max() < MIN_SIZE_RATIO * size.min():
         return 0.0
     slopes = [size * (streams.stream_kind == kind) for kind in np.unique(streams.stream_kind)]
     columns = np.stack([np.ones(len(size)), *slopes], axis=1) / seconds[:, None]

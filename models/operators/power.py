@@ -22,10 +22,10 @@ class PowerCeiling:
     values have it, between ``least`` and ``most`` with their intervals. ``limited``: below the peak.
     """
 
-    least_flops_per_s: float
+    min_flops_per_s: float
     low_flops_per_s: float
     high_flops_per_s: float
-    most_flops_per_s: float
+    max_flops_per_s: float
     limited: bool
 
 

@@ -157,10 +157,10 @@ def _maxima_of(source: Gpu, target: Gpu, calibration: OperatorCalibration, on: O
         here = there = (here[1],) * 3
         flops_there, ceiling = flops_here, no_ceiling(np.inf)
     return _Choices(
-        least=_Maxima(here[2], flops_here, there[0], flops_there, ceiling.least_flops_per_s),
+        least=_Maxima(here[2], flops_here, there[0], flops_there, ceiling.min_flops_per_s),
         low=_Maxima(here[1], flops_here, there[1], flops_there, ceiling.low_flops_per_s),
         high=_Maxima(here[1], flops_here, there[1], flops_there, ceiling.high_flops_per_s),
-        most=_Maxima(here[0], flops_here, there[2], flops_there, ceiling.most_flops_per_s),
+        most=_Maxima(here[0], flops_here, there[2], flops_there, ceiling.max_flops_per_s),
         power_limited=ceiling.limited,
     )
 

@@ -56,7 +56,7 @@ def shared_seconds(
     bytes_: ArrayLike,
     bytes_per_cycle: ArrayLike,
     bandwidth: ArrayLike,
-    most_bytes_per_cycle: ArrayLike = 128.0,
+    max_bytes_per_cycle: ArrayLike = 128.0,
 ) -> Floats:
     """Eq. 5: the time in shared memory, which bank conflicts stretch: ``N / N_pc x N_pc^max / BW``.
 
@@ -64,7 +64,7 @@ def shared_seconds(
     the passes, so with passes counted, ``bytes_ = passes`` and ``bytes_per_cycle = 1`` give the same. 0 where
     there are no bytes.
     """
-    n, each, bw, most = _floats(bytes_, bytes_per_cycle, bandwidth, most_bytes_per_cycle)
+    n, each, bw, most = _floats(bytes_, bytes_per_cycle, bandwidth, max_bytes_per_cycle)
     return np.asarray(np.where(n > 0, _ratio(n, each) * _ratio(most, bw), 0.0))
 
 

@@ -71,10 +71,10 @@ def _cycles(
     code, points, largest = _points(machine, op, jobs.ravel(), lanes.ravel(), cas.ravel(), iterations)
     if threads is None:
         threads = processors() if points.size > CHUNK else 1
-    most_jobs = int(points["jobs"].max()) * iterations
+    max_jobs = int(points["jobs"].max()) * iterations
 
     def run(bounds: tuple[int, int], stopped: Stopped) -> None:
-        memory = _memory(largest, code, points, most_jobs)
+        memory = _memory(largest, code, points, max_jobs)
         for begin in range(bounds[0], bounds[1], CHUNK):
             if stopped():
                 return
@@ -107,11 +107,11 @@ def _points(
     return code, points, lower(kernel, machine)
 
 
-def _memory(largest: LoweredKernel, code: Code, points: NDArray[np.void], most_jobs: int) -> Memory:
+def _memory(largest: LoweredKernel, code: Code, points: NDArray[np.void], max_jobs: int) -> Memory:
     """Tables for any of the points, used by one thread."""
     roles = np.zeros((largest.kernel.blocks, largest.kernel.warps_per_block), dtype=np.int64)
     memory = assemble(largest, code, roles, layout.ATOMICS, layout.NEVER - 1)
-    room = most_jobs + largest.machine.schedulers
+    room = max_jobs + largest.machine.schedulers
     memory.put("job_row", np.empty(room, dtype=layout.JOB_ROW))
     memory["job_rows"] = room
     memory.put("point", points)

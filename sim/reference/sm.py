@@ -45,7 +45,7 @@ class StreamingMultiprocessor:
         self.first_scheduler = 0  # who looks first: the one after the last that issued into a queue
         self.looks: set[int] = set()
         self.free_slots = list(range(machine.max_warps))
-        self.most_blocks = blocks_per_sm(lowered.kernel, machine)
+        self.max_blocks = blocks_per_sm(lowered.kernel, machine)
         self.resident_blocks = 0
         self.launched_warps = 0
         self.jobs = 0
@@ -60,7 +60,7 @@ class StreamingMultiprocessor:
     # Residency
 
     def has_room(self) -> bool:
-        return self.resident_blocks < self.most_blocks
+        return self.resident_blocks < self.max_blocks
 
     def launch(self, index: int) -> Block:
         """Make a block resident now; its warps may issue after the launch latency."""

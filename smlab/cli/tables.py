@@ -13,7 +13,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-LEAST_TEXT: Final = 12
+MIN_TEXT_WIDTH: Final = 12
 """The fewest characters a column of text is folded to; below that, columns are dropped."""
 NUMBER: Final = re.compile(r"[^\w\s]?[0-9][0-9.,]*(?:e[+-]?[0-9]+)?[^\w\s]?\w?")
 """A word of a text that is not broken."""
@@ -36,9 +36,9 @@ class Heading:
 class Listing:
     """A table that fits the terminal. Cells are as rich prints them (markup; `shown` for text from files).
 
-    Where all columns fit, with text folded to `LEAST_TEXT` characters at least, they are shown. Else columns
-    are left out in the order of ``drop``, and named below the table. Where even that is not enough, each row
-    becomes a record of lines ``heading  value``.
+    Where all columns fit, with text folded to `MIN_TEXT_WIDTH` characters at least, they are shown. Else
+    columns are left out in the order of ``drop``, and named below the table. Where even that is not enough,
+    each row becomes a record of lines ``heading  value``.
     """
 
     def __init__(self, *headings: str, header: bool = True) -> None:
@@ -100,7 +100,7 @@ class Listing:
             wanted = min(wanted, max(heading.max_width, word))
         if heading.fold:
             numbers = [Text(w).cell_len for c in cells for w in c.plain.split() if NUMBER.fullmatch(w)]
-            whole = max(min(whole, LEAST_TEXT), *numbers, 0)
+            whole = max(min(whole, MIN_TEXT_WIDTH), *numbers, 0)
         least = max(whole, word, 1)
         return least, max(wanted, least)
 

@@ -140,7 +140,7 @@ def test_power_holds_a_board_of_70_w_down() -> None:
     got = power_ceiling(V100, T4, 14e12, 8.1e12)
     assert got.low_flops_per_s == got.high_flops_per_s == pytest.approx(70 / (250 / 14e12))
     assert got.limited
-    assert got.least_flops_per_s < got.low_flops_per_s < got.most_flops_per_s < 8.1e12
+    assert got.min_flops_per_s < got.low_flops_per_s < got.max_flops_per_s < 8.1e12
     # an A100 at 250 W: the V100's 14 TFLOP/s if its process gained nothing, else its peak
     got = power_ceiling(V100, A100, 14e12, 19.5e12)
     assert (got.low_flops_per_s, got.high_flops_per_s) == (pytest.approx(14e12), 19.5e12)
@@ -156,7 +156,7 @@ def test_power_never_goes_below_the_base_clock() -> None:
 def test_no_ceiling_without_figures() -> None:
     assert not A6000.has("power.operation_energy")
     got = power_ceiling(V100, A6000, 14e12, 38.7e12)
-    assert got.least_flops_per_s == got.most_flops_per_s == 38.7e12
+    assert got.min_flops_per_s == got.max_flops_per_s == 38.7e12
     assert not got.limited
 
 

@@ -199,7 +199,7 @@ def _row(result: SimResult, sm: int, members: list[SmTruth]) -> dict[str, Any]:
         "elapsed_cycles": elapsed / len(members),
         "active_cycles": active / len(members),
         "warps": sum(s.resident_warp_cycles for s in members) / active,
-        "peak_warps": float(max(result.warps.most_resident(s.sm) for s in result.sms)),
+        "peak_warps": float(max(result.warps.max_resident_warps(s.sm) for s in result.sms)),
         "utilization": sum(s.atomic_busy_cycles for s in members) / elapsed,
         "n": sum(s.atomic_job_cycles for s in members) / elapsed,
         "gain": np.nan,

@@ -23,8 +23,6 @@ from smlab.hw_bench.cuda.kernels.spec import KernelSpec, Timed, exactly
 from smlab.hw_bench.cuda.toolkit import SIMULATED
 
 BENCHMARK: Final = "ceilings"
-CHAINS: Final = 8
-"""Independent chains of a thread."""
 BODY: Final = 32
 """Operations of a thread in the body of the arithmetic loop: counts are a multiple of this."""
 THREADS: Final = 64 if SIMULATED else 1024

@@ -82,7 +82,7 @@ def _launches(
         return found
     if name == "latency":
         if spec.name in {"cached", "uncached"}:
-            last = min(profile.most_bytes, 8 * gpu.l2_bytes if spec.name == "uncached" else 2**20)
+            last = min(profile.max_bytes, 8 * gpu.l2_bytes if spec.name == "uncached" else 2**20)
             sizes = [2**k for k in range(11 if spec.name == "cached" else 16, 40) if 2**k <= last]
             return [(1, 2 * size / _COPY_BYTES_PER_S / 4 + 0.05) for size in sizes]
         return [(1, profile.links * profile.repetitions * 3e-6)]

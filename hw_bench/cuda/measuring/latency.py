@@ -46,7 +46,7 @@ def _footprints(kernel: str, profile: BenchmarkProfile, gpu: DeviceLimits) -> li
     if kernel == "shared":
         return [(4096, 4), (4096, 128)]
     first, last = (2**11, 2**20) if kernel == "cached" else (2**16, 8 * gpu.l2_bytes)
-    sizes = [2**k for k in range(11, 40) if first <= 2**k <= min(last, profile.most_bytes)] or [2**11]
+    sizes = [2**k for k in range(11, 40) if first <= 2**k <= min(last, profile.max_bytes)] or [2**11]
     return [(size, 128 if size <= 2**20 else 256 if size <= 2**26 else 1024) for size in sizes]
 
 

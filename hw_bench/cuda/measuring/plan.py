@@ -40,7 +40,7 @@ class BenchmarkProfile:
 
     c goes from 0 to n in ``cas_steps`` steps (None: all values). Loops run once with each number of
     ``iterations``, so that the difference is free of their beginning and end. ``bursts`` are the operations
-    that a warp issues without waiting. ``most_bytes`` bounds the chains of loads. Grids, sizes and contention
+    that a warp issues without waiting. ``max_bytes`` bounds the chains of loads. Grids, sizes and contention
     levels of `portability` are Coyne's in the full profile. A series of launches ends when it is quiet, or
     after ``stopping_s`` seconds (``series_s`` where there are hundreds).
     """
@@ -57,7 +57,7 @@ class BenchmarkProfile:
     bank_warps: tuple[int, ...]
     links: int
     operations: int
-    most_bytes: int
+    max_bytes: int
     pixels: tuple[int, ...]
     image_threads: tuple[int, ...]
     grids: tuple[int, ...]
@@ -82,7 +82,7 @@ PROFILES: Final = {
         bank_warps=(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64),
         links=4096,
         operations=65536,
-        most_bytes=2**29,
+        max_bytes=2**29,
         pixels=tuple(2**k for k in range(5, 23)),
         image_threads=(32, 64, 128, 256, 512, 1024),
         grids=(8, 16, 32, 64, 96, 128, 160, 192, 224, 256, 288, 512, 1024),
@@ -104,7 +104,7 @@ PROFILES: Final = {
         bank_warps=(1, 4, 8, 32),
         links=1024,
         operations=16384,
-        most_bytes=2**27,
+        max_bytes=2**27,
         pixels=(2**5, 2**10, 2**14, 2**18, 2**22),
         image_threads=(32, 256, 1024),
         grids=(8, 160, 1024),
@@ -128,7 +128,7 @@ PROFILES: Final = {
         bank_warps=(8,),
         links=256,
         operations=4096,
-        most_bytes=2**20,
+        max_bytes=2**20,
         pixels=(2**8, 2**12, 2**16, 2**20, 2**22),
         image_threads=(32, 128, 256, 512, 1024),
         grids=(160,),
@@ -150,7 +150,7 @@ PROFILES: Final = {
         bank_warps=(2,),
         links=16,
         operations=64,
-        most_bytes=2**12,
+        max_bytes=2**12,
         pixels=(96,),
         image_threads=(64,),
         grids=(2,),

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from smlab.commands.frames import dataframe
-from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.gpu.schema import nearest
+from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.validation.papers.claims import Claim, Judged, Ledger, judge_all, load_ledger, tally
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
-from smlab.hw_bench.gpu.schema import nearest
 from smlab.sim.builtin import BUILT_IN
 from smlab.validation.experiments.design.factors import Written
 from smlab.validation.experiments.design.values import Value

@@ -15,8 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.gpu.schema import nearest
+from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.sources import digest_of
 from smlab.validation.experiments.design.values import Key, Settings, Value
 from smlab.validation.experiments.systems.systems import Answer

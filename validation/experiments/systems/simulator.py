@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast, get_args
 
-from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.gpu.schema import KEYS_BY_NAME, nearest
+from smlab.hw_bench.gpu.schema import KEYS_BY_NAME
 from smlab.hw_bench.sources import digest_of, package_folder
 from smlab.sim.builtin import BUILT_IN
 from smlab.sim.histogram import share_of

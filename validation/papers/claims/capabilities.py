@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from smlab.hw_bench import datasets
-from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.gpu.schema import nearest
+from smlab.hw_bench.errors import SmlabError, nearest
 
 DATA: Final = Path(datasets.__file__).parent / "measured"
 """Data sets measured on hardware, a folder for each GPU."""

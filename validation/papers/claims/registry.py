@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, Literal
 
-from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.gpu.schema import nearest
+from smlab.hw_bench.errors import SmlabError, nearest
 
 Evidence = Literal["simulated", "measured", "published"]
 """``simulated``: the simulator gave it in this run. ``measured``: a data set of hardware in the repository,

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
-from smlab.sim.histogram import BINS, CHANNELS, GREY, MOST_PIXELS, solid_image, uniform_image
+from smlab.sim.histogram import BINS, CHANNELS, GREY, MAX_PIXELS, solid_image, uniform_image
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
@@ -151,8 +151,8 @@ def read_image(path: Path) -> Bytes:
         values = values.reshape(-1, 1)
     elif values.ndim == 1:
         values = values[:, None]
-    if values.ndim != 2 or values.shape[1] not in (1, 3, 4) or not 1 <= len(values) <= MOST_PIXELS:
-        expected = f"(rows, columns, 4), (..., 3) or grey, 1 to {MOST_PIXELS} pixels"
+    if values.ndim != 2 or values.shape[1] not in (1, 3, 4) or not 1 <= len(values) <= MAX_PIXELS:
+        expected = f"(rows, columns, 4), (..., 3) or grey, 1 to {MAX_PIXELS} pixels"
         raise SmlabError.at(str(path), "not an image's shape", values.shape, expected)
     if values.shape[1] == 1:
         values = np.repeat(values, 3, axis=1)

@@ -12,9 +12,8 @@ import os
 from dataclasses import replace
 from itertools import pairwise
 
-from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.hw_bench.gpu.schema import nearest
 from smlab.validation.papers.claims.registry import Observed, quantity
 from smlab.validation.papers.histogram.facts import Fact, facts
 from smlab.validation.papers.histogram.grid import Spec
