@@ -81,6 +81,29 @@ def check_constants(where: str, compute_capability: str, constants: Mapping[str,
                 raise SmlabError.at(f"{where}: {base}", what, least, "a sum of at least 1 cycle")
 
 
+RATED_WITHIN: Final = 0.05
+"""By how much a maker's rounded peak may differ from what SMs, pipes and boost clock give."""
+
+
+def check_rates(where: str, constants: Mapping[str, Constant]) -> None:
+    """`SmlabError` for a rated FP32 peak that SMs, pipes and boost clock do not give: one of them is wrong.
+
+    Only what a file says is held to it: a what-if may change one without the others.
+    """
+    sms, lanes, boost, interval, schedulers, rated = (
+        float(constants[key].value)
+        for key in (
+            *("gpu.sms", "sm.warp_lanes", "clock.boost_hz", "pipe.fp32.interval_cycles"),
+            *("sm.schedulers", "peak.fp32_flops_per_s"),
+        )
+    )
+    pipes = schedulers if constants["pipe.fp32.shared_by"].value == "scheduler" else 1.0
+    by_pipes = 2 * sms * pipes * lanes / interval * boost
+    if abs(rated / by_pipes - 1) > RATED_WITHIN:
+        what = "disagrees with gpu.sms, the FP32 pipes and clock.boost_hz"
+        raise SmlabError.at(f"{where}: peak.fp32_flops_per_s", what, rated, f"about {by_pipes:.4g} FLOP/s")
+
+
 def _check_complete(where: str, compute_capability: str, constants: Mapping[str, Constant]) -> None:
     major = int(compute_capability.split(".")[0])
     popc_inc = popc_inc_keys()

@@ -16,9 +16,11 @@ A description is a TOML file. Its name is the file's stem; the shipped ones lie 
     [sm]
     max_warps = { value = 64, unit = "warps", kind = "spec", source = "cuda-guide" }
 
-What was published of, measured on or calibrated to a card is not known of another one. So a constant that a
-description inherits with such a kind becomes ``assumed``, and its source says from where, unless the file
-declares ``same_card = true``. Which constants there are is told by `smlab.hw_bench.gpu.schema.KEYS`.
+What was published of, measured on or calibrated to a card is not known of another one, and what the maker
+rates one board at is no rating of another. So what a description takes over from another board is scaled or
+becomes ``assumed``, and some of it must be said anew (`smlab.hw_bench.gpu.inherit`), unless the file declares
+``same_card = true``: the same board under another name. Which constants there are is told by
+`smlab.hw_bench.gpu.schema.KEYS`.
 """
 
 from __future__ import annotations
@@ -34,15 +36,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from smlab.hw_bench.errors import SmlabError, nearest
-from smlab.hw_bench.gpu.checks import check_constants
+from smlab.hw_bench.gpu.checks import check_constants, check_rates
 from smlab.hw_bench.gpu.constants import Constant, check_value, parse_constant
+from smlab.hw_bench.gpu.inherit import inherited
 from smlab.hw_bench.gpu.schema import ARCHITECTURES, KEYS, KEYS_BY_NAME, KINDS, ConstantKey, is_group
 
 __all__ = ["Constant", "Gpu", "list_gpus", "load_gpu"]
 
 FOLDER: Final = Path(__file__).parent / "boards"
 
-_OF_ONE_CARD: Final = ("published", "measured", "calibrated")
 _TOP: Final = (
     "title",
     "architecture",
@@ -161,6 +163,7 @@ def _load(path: Path) -> Gpu:
         if field not in draft.fields:
             raise SmlabError(f"{path}: {field}: missing")
     check_constants(str(path), draft.fields["compute_capability"], draft.constants)
+    check_rates(str(path), draft.constants)
     return Gpu(
         name=path.stem,
         title=draft.fields["title"],
@@ -243,7 +246,7 @@ def _read(path: Path, children: tuple[Path, ...]) -> _Draft:
         raise SmlabError(f"{children[-1]}: extends: goes round in a circle ({chain})")
     data = _parse(path)
     fields, aliases, same_card, without = _read_top(path, data)
-    parent = _Draft({}, (), {}, {})
+    parent, extended = _Draft({}, (), {}, {}), None
     if "extends" in data:
         name = data["extends"]
         if not isinstance(name, str):
@@ -254,28 +257,18 @@ def _read(path: Path, children: tuple[Path, ...]) -> _Draft:
                 raise SmlabError.at(
                     f"{path}: without", f"{name} has no such key", key, _guess(key, KEYS_BY_NAME)
                 )
-        parent = replace(parent, constants=_inherit(name, parent.constants, same_card, without))
+        extended = name
     elif "same_card" in data or "without" in data:
         given = "same_card" if "same_card" in data else "without"
         raise SmlabError(f"{path}: {given}: has a meaning only with extends")
     sources = {**parent.sources, **_read_sources(path, data.get("sources", {}))}
-    constants = dict(parent.constants)
+    constants: dict[str, Constant] = {}
     _read_group(path, "", {k: v for k, v in data.items() if k not in _TOP}, sources, constants)
+    if extended is not None:
+        constants |= inherited(
+            str(path), extended, parent.constants, constants, same_card=same_card, without=without
+        )
     return _Draft({**parent.fields, **fields}, aliases, sources, constants)
-
-
-def _inherit(
-    parent: str, constants: Mapping[str, Constant], same_card: bool, without: tuple[str, ...]
-) -> dict[str, Constant]:
-    kept = {}
-    for name, constant in constants.items():
-        if name in without:
-            continue
-        if constant.kind in _OF_ONE_CARD and not same_card:
-            said = f"assumed: as on {parent}, where it is {constant.kind}: {constant.source}"
-            constant = replace(constant, kind="assumed", source=said)
-        kept[name] = constant
-    return kept
 
 
 def _read_top(

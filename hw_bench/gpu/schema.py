@@ -173,6 +173,14 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
     _whole("banks.count", "banks", "banks of the shared memory"),
     _whole("banks.width_bytes", "bytes", "bytes that a bank serves in one pass"),
     *_pipe_keys(),
+    ConstantKey(
+        "pipe.int32.lanes",
+        "name",
+        str,
+        "whose lanes integer instructions run on: their own (also where it is not said), or some of fp32's",
+        choices=("own", "fp32"),
+        optional=True,
+    ),
     _whole(
         "shared.queue_entries", "warp-instructions", "shared loads and stores that can wait or be in service"
     ),
@@ -198,6 +206,14 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
     *_atomic_keys(),
     _whole(
         "lsu.queue_entries", "warp-instructions", "global loads and stores that can wait for the L1 cache"
+    ),
+    _number(
+        "mio.request_interval_cycles",
+        "cycles",
+        "time between requests that the SM's shared structures take",
+        1,
+        1e3,
+        optional=True,
     ),
     _whole("l1.bytes", "bytes", "L1 cache and shared memory together"),
     ConstantKey(

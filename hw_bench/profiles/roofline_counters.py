@@ -151,9 +151,10 @@ class CounterReader:
         l2 = self.choose(
             ("", get("lts__t_bytes.sum", _BYTE)),
             ("", get("lts__t_sectors.sum", ("sector",)) * SECTOR_BYTES),
+            ("", get("lts__t_bytes_op_read.sum", _BYTE) + get("lts__t_bytes_op_write.sum", _BYTE)),
             ("L2 bytes from nvprof's transactions", total("l2_read_transactions", "l2_write_transactions")),
             ("L2 bytes from their rate", get("lts__t_bytes.sum.per_second", per_second) * seconds),
-            plain=2,
+            plain=3,
         )
         read_write = get("dram__bytes_read.sum", _BYTE) + get("dram__bytes_write.sum", _BYTE)
         dram = self.choose(

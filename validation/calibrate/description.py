@@ -11,6 +11,7 @@ from pathlib import Path
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import write_atomic
 from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
+from smlab.hw_bench.gpu.inherit import REQUIRED
 from smlab.hw_bench.gpu.schema import KEYS_BY_NAME
 from smlab.validation.calibrate.fit import Fitted
 
@@ -36,6 +37,15 @@ def write_description(
         f"data-set = {json.dumps(source)}",
     ]
     groups: dict[str, list[str]] = {}
+    if not same_card:  # what every board must say itself: as of the base, for want of anything better
+        lines.append(
+            f"as-base = {json.dumps(f'assumed: as on {gpu.name}, which the calibration began from')}"
+        )
+        for name in REQUIRED:
+            group, _, short = name.rpartition(".")
+            c = gpu[name]
+            record = f'{{ value = {c.value!r}, unit = "{c.unit}", kind = "assumed", source = "as-base" }}'
+            groups.setdefault(group, []).append(f"{short} = {record}")
     for f in known:
         group, _, name = f.name.rpartition(".")
         groups.setdefault(group, []).append(f"{name} = {_record(f)}")

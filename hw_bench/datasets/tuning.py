@@ -1,0 +1,178 @@
+"""What a search by an auto-tuner measured on one device: what every reader of such files gives."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.profiles.counter_table import CounterTable
+from smlab.hw_bench.profiles.profile import Device, Profile
+
+Floats = NDArray[np.float64]
+Parameter = int | float | str | bool
+
+SECONDS: Final = {
+    "seconds": 1.0,
+    "milliseconds": 1e-3,
+    "miliseconds": 1e-3,
+    "microseconds": 1e-6,
+    "nanoseconds": 1e-9,
+}
+"""Units of time as tuners write them; "miliseconds" is how the T4 files that Kernel Tuner writes spell it."""
+
+
+@dataclass(frozen=True, eq=False)
+class TuningTimes:
+    """One row a kernel of a configuration that ran; arrays ``(rows,)``, NaN where a file does not tell.
+
+    ``device`` is the GPU's name as the file has it ("" where it has none). ``config`` holds each row's
+    parameters, in the order of ``parameters``. ``seconds`` is the median of ``runs``, the raw times in the
+    order in which they were taken. ``blocks``, ``threads_per_block``, ``registers_per_thread``,
+    ``shared_bytes_per_block`` and ``local_bytes_per_thread`` are of the launch. ``counters`` is the counter
+    table of a profile, its ``launch`` the row's number here. ``failed`` lists configurations that did not
+    run, each with the reason.
+    """
+
+    path: Path
+    device: str
+    parameters: tuple[str, ...]
+    kernel: NDArray[np.object_]
+    config: tuple[tuple[Parameter, ...], ...]
+    seconds: Floats
+    runs: tuple[tuple[float, ...], ...]
+    blocks: Floats
+    threads_per_block: Floats
+    registers_per_thread: Floats
+    shared_bytes_per_block: Floats
+    local_bytes_per_thread: Floats
+    counters: CounterTable | None
+    failed: tuple[tuple[str, str], ...]
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def labels(self) -> list[str]:
+        """A name for each row by which rows of two GPUs are matched: the kernel and its parameters."""
+        return [
+            f"{kernel} {label_of(self.parameters, config)}"
+            for kernel, config in zip(self.kernel, self.config, strict=True)
+        ]
+
+    def column(self, parameter: str) -> NDArray[np.object_]:
+        """One parameter's values, (rows,); `SmlabError` for one that the space does not have."""
+        if parameter not in self.parameters:
+            known = ", ".join(self.parameters)
+            raise SmlabError.at(str(self.path), "no such tuning parameter", parameter, f"one of {known}")
+        at = self.parameters.index(parameter)
+        values = np.empty(len(self), dtype=object)
+        values[:] = [row[at] for row in self.config]
+        return values
+
+    def profile(self) -> Profile:
+        """The counters as a profile, for the readers of `smlab.hw_bench.profiles`; `SmlabError` without."""
+        if self.counters is None:
+            expected = "a search with profiling switched on"
+            raise SmlabError.at(str(self.path), "holds times but no profiler's counters", expected=expected)
+        rows = np.zeros(len(self.counters), dtype=np.int64)
+        devices = (Device(self.device),) if self.device else ()
+        return Profile(str(self.path), "tuning", "ncu", self.counters, rows, devices)
+
+    def take(self, rows: Sequence[int]) -> TuningTimes:
+        """Some rows, without their counters (whose launches are numbered by row)."""
+        index = np.asarray(rows, dtype=np.int64)
+        arrays = {f.name: getattr(self, f.name)[index] for f in fields(self) if f.name in _ARRAYS}
+        lists = {name: tuple(getattr(self, name)[i] for i in index.tolist()) for name in ("config", "runs")}
+        return replace(self, **arrays, **lists, counters=None)
+
+
+_ARRAYS: Final = (
+    *("kernel", "seconds", "blocks", "threads_per_block"),
+    *("registers_per_thread", "shared_bytes_per_block", "local_bytes_per_thread"),
+)
+
+
+def label_of(parameters: Sequence[str], config: Sequence[Parameter]) -> str:
+    """``a=1, b=2`` for the parameters and values of one configuration."""
+    return ", ".join(f"{name}={value}" for name, value in zip(parameters, config, strict=True))
+
+
+def read_json(path: Path, suffix_says: str = "a JSON file, plain or .gz") -> Any:
+    """The file's content; `SmlabError` naming the file (and line) for one that cannot be read or parsed."""
+    try:
+        raw = path.read_bytes()
+        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise SmlabError.at(str(path), f"cannot be read: {error}", expected=suffix_says) from error
+    try:
+        return json.loads(_closed(text))
+    except (json.JSONDecodeError, RecursionError) as error:
+        line = getattr(error, "lineno", 0)
+        what = getattr(error, "msg", "nested too deeply")
+        raise SmlabError.at(f"{path}: line {line}" if line else str(path), f"is not JSON: {what}") from error
+
+
+def _closed(text: str) -> str:
+    """A Kernel Tuner cache of a search that was cut off lacks its last brackets: the file is open-ended by
+    design, a line a configuration, each ended by a comma."""
+    if not text.lstrip().startswith('{"') and '"cache": {' not in text[:100_000]:
+        return text
+    tail = text.rstrip()
+    return tail[:-1] + "}}" if tail.endswith("},") and '"cache":' in tail else text
+
+
+def field_of(where: str, holder: Any, name: str, kind: type | tuple[type, ...], says: str) -> Any:
+    """``holder[name]`` if it is there and of ``kind``; else `SmlabError` with what it should be."""
+    if not isinstance(holder, Mapping) or name not in holder:
+        raise SmlabError.at(f"{where}: {name}", "is missing", expected=says)
+    value = holder[name]
+    if not isinstance(value, kind) or (isinstance(value, bool) and bool not in _several(kind)):
+        raise SmlabError.at(f"{where}: {name}", "unusable value", _short(value), says)
+    return value
+
+
+def _several(kind: type | tuple[type, ...]) -> tuple[type, ...]:
+    return kind if isinstance(kind, tuple) else (kind,)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def time_of(where: str, value: Any, unit_s: float) -> float:
+    """A time in seconds; `SmlabError` unless it is a number above 0."""
+    good = isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value) and value > 0
+    if not good:
+        raise SmlabError.at(where, "unusable time", _short(value), "a number above 0")
+    return float(value) * unit_s
+
+
+def unit_seconds(where: str, name: str) -> float:
+    """What one of the file's units of time is in seconds."""
+    found = SECONDS.get(name.strip().lower())
+    if found is None:
+        raise SmlabError.at(where, "unknown unit of time", name, "one of " + ", ".join(SECONDS))
+    return found
+
+
+def read_folder(path: Path, read: Callable[[Path], TuningTimes], what: str) -> list[TuningTimes]:
+    """One set a file of a folder (``.json``, ``.json.gz``), or of ``path`` itself; `SmlabError` if none.
+
+    Files of the folder that ``read`` refuses are an error as well: nothing is left out silently.
+    """
+    if path.is_file():
+        return [read(path)]
+    if not path.is_dir():
+        raise SmlabError.at(str(path), "no such file or folder", expected=f"a folder with {what}")
+    files = sorted([*path.glob("*.json"), *path.glob("*.json.gz")])
+    if not files:
+        raise SmlabError.at(str(path), "no JSON file in it", expected=what)
+    return [read(file) for file in files]
