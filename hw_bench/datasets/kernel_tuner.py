@@ -152,9 +152,6 @@ class _Found:
         if not at:
             return np.full(len(self.config), np.nan)
         sizes = [[row[i] for i in at] for row in self.config]
-        usable = all(isinstance(x, int) and x > 0 for row in sizes for x in row)
-        return (
-            np.array([np.prod(row) for row in sizes], dtype=np.float64)
-            if usable
-            else np.full(len(sizes), np.nan)
-        )
+        if not all(isinstance(x, int) and x > 0 for row in sizes for x in row):
+            return np.full(len(sizes), np.nan)
+        return np.asarray(sizes, dtype=np.float64).prod(axis=1)

@@ -88,9 +88,11 @@ class TuningTimes:
     def take(self, rows: Sequence[int]) -> TuningTimes:
         """Some rows, without their counters (whose launches are numbered by row)."""
         index = np.asarray(rows, dtype=np.int64)
-        arrays = {f.name: getattr(self, f.name)[index] for f in fields(self) if f.name in _ARRAYS}
-        lists = {name: tuple(getattr(self, name)[i] for i in index.tolist()) for name in ("config", "runs")}
-        return replace(self, **arrays, **lists, counters=None)
+        picked: dict[str, Any] = {
+            f.name: getattr(self, f.name)[index] for f in fields(self) if f.name in _ARRAYS
+        }
+        picked |= {name: tuple(getattr(self, name)[i] for i in index.tolist()) for name in ("config", "runs")}
+        return replace(self, **picked, counters=None)
 
 
 _ARRAYS: Final = (
