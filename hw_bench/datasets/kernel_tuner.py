@@ -8,6 +8,7 @@ Neither names the grid: it follows from the problem's size and from the tuner's 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -154,4 +155,4 @@ class _Found:
         sizes = [[row[i] for i in at] for row in self.config]
         if not all(isinstance(x, int) and x > 0 for row in sizes for x in row):
             return np.full(len(sizes), np.nan)
-        return np.asarray(sizes, dtype=np.float64).prod(axis=1)
+        return np.array([float(math.prod(int(x) for x in row)) for row in sizes])

@@ -24,7 +24,7 @@ _OTHERS: Final = (
     *("seconds", "tensor_flops", "l1_bytes", "l2_bytes", "dram_bytes", "shared_bytes", "shared_wavefronts"),
     *("shared_ideal_wavefronts", "instructions", "thread_instructions", "blocks", "threads_per_block"),
     *("registers_per_thread", "shared_bytes_per_block", "cycles", "clock_hz", "working_set_bytes"),
-    *("stored_bytes", "dram_peak_bytes_per_s"),
+    *("stored_bytes", "dram_peak_bytes_per_s", "integer_operations", "memory_requests", "resident_warps"),
 )
 
 
@@ -44,7 +44,9 @@ class KernelWork:
     ``instructions`` are warp-instructions, ``thread_instructions`` the sum of their active threads. The
     launch: ``blocks``, ``threads_per_block``, ``registers_per_thread``, ``shared_bytes_per_block``.
     ``seconds`` is the measured time, ``cycles`` the same in SM cycles, ``clock_hz`` the SM clock while it
-    ran. ``working_set_bytes`` is the memory in use at a time that a kernel comes back to, where somebody
+    ran. ``integer_operations`` are thread operations on integers; ``memory_requests`` are warp-instructions
+    that access memory of any kind; ``resident_warps`` are the warps of an SM, mean over the time that it
+    works. ``working_set_bytes`` is the memory in use at a time that a kernel comes back to, where somebody
     knows; ``stored_bytes`` what its global stores write. ``dram_peak_bytes_per_s`` is the rating of the
     memory that the profile's own percentage implies, or more.
 
@@ -76,6 +78,9 @@ class KernelWork:
     working_set_bytes: Floats
     stored_bytes: Floats
     dram_peak_bytes_per_s: Floats
+    integer_operations: Floats
+    memory_requests: Floats
+    resident_warps: Floats
     flags: NDArray[np.object_]
     row: NDArray[np.int64]
 

@@ -27,6 +27,15 @@ four steps); 7.5: HMMA.1688, 8.x: HMMA.16816, by the shapes of ``mma`` in the PT
 half as much."""
 
 
+CLOCK_TOLERANCE: Final = 0.02
+"""By how much a clock worked out from counters may exceed the board's highest."""
+
+SAME_COUNT: Final = 0.02
+"""Counters of different passes of a profiler that differ by less counted the same instructions."""
+
+_INSTRUCTIONS: Final = ("smsp__inst_executed.sum", "sm__inst_executed.sum", "inst_executed")
+
+
 class CounterReader:
     """Reads one quantity after the other and collects the flags, shape (launches,)."""
 
@@ -81,6 +90,66 @@ class CounterReader:
         clock = np.where(np.isfinite(clock) & (clock > 0), clock, np.nan)
         return seconds, np.where(cycles > 0, cycles, np.nan), clock
 
+    def clock_of_issue(self, seconds: Floats) -> Floats:
+        """The SM clock that the kernel had, in Hz, from what was issued: instructions over the share of its
+        cycles in which a scheduler issued one, over time. NaN where the counters are not there.
+
+        A tuner runs a kernel once for its time and again for its counters. Shares do not hang on the clock of
+        the second run, so this is the clock of the first. A clock outside of what the board can have is a
+        kernel whose runs differed, and is not used.
+        """
+        if self.gpu is None:
+            return self.pivot.nothing()
+        get = self.pivot.get
+        active = get("smsp__issue_active.avg.pct_of_peak_sustained_active", ("%",)) / 100
+        elapsed = Choice(
+            self.pivot,
+            ("", get("smsp__cycles_active.avg.pct_of_peak_sustained_elapsed", ("%",)) / 100),
+            ("", np.ones(len(self.pivot))),
+        ).value
+        instructions = self.first(_INSTRUCTIONS, _INST)
+        number = self.gpu.number
+        schedulers = float(number("gpu.sms")) * float(number("sm.schedulers"))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            clock = instructions / schedulers / active / elapsed / seconds
+        highest = max(float(number("clock.boost_hz")), self.gpu["clock.sm_hz"].high or 0.0)
+        possible = (clock >= number("clock.base_hz")) & (clock <= (1 + CLOCK_TOLERANCE) * highest)
+        return np.where(possible, clock, np.nan)
+
+    def integer_operations(self) -> Floats:
+        """Thread operations on integers."""
+        stem = "sass_thread_inst_executed_op_integer_pred_on.sum"
+        return self.first((f"smsp__{stem}", f"sm__{stem}", "inst_integer"), _INST)
+
+    def memory_requests(self, instructions: Floats, thread_instructions: Floats) -> Floats:
+        """Warp-instructions that access memory: each is one request to the SM's shared structures."""
+        kinds = [
+            self.pivot.get(f"smsp__inst_executed_op_{space}_{op}.sum", _INST)
+            for space in ("shared", "global", "local")
+            for op in ("ld", "st")
+        ]
+        stem = "sass_thread_inst_executed_op_memory_pred_on.sum"
+        threads = self.first((f"smsp__{stem}", f"sm__{stem}", "inst_compute_ld_st"), _INST)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lanes = thread_instructions / instructions
+        return self.choose(
+            ("", self.first(("smsp__inst_executed_pipe_lsu.sum", "sm__inst_executed_pipe_lsu.sum"), _INST)),
+            ("", self.pivot.get("ldst_executed", _INST)),
+            ("", np.asarray(np.sum(kinds, axis=0))),
+            ("memory instructions from their threads, over the mean of active lanes", threads / lanes),
+            plain=3,
+        )
+
+    def resident_warps(self) -> Floats:
+        """Mean warps of an SM while it works; NaN where only a percentage is there and no description."""
+        get = self.pivot.get
+        percent = get("sm__warps_active.avg.pct_of_peak_sustained_active", ("%",)) / 100
+        share = get("achieved_occupancy", ("ratio", ""))
+        most = np.nan if self.gpu is None else float(self.gpu.number("sm.max_warps"))
+        of_peak = Choice(self.pivot, ("", percent * most), ("", share * most)).value
+        counted = get("sm__warps_active.avg.per_cycle_active", ("warp",))
+        return Choice(self.pivot, ("", counted), ("", of_peak)).value
+
     def operations(self, operation: str, cycles: Floats) -> Floats:
         """Thread operations by precision, (launches, 3); NaN where not counted."""
         get = self.pivot.get
@@ -99,17 +168,82 @@ class CounterReader:
             )
             columns.append(value)
         found = np.stack(columns, axis=1)
+        if operation == "fma":
+            found = self._of_any_kind(found)
         known = ~np.isnan(found)
         for i, precision in enumerate(PRECISIONS):
             self.flag(known.any(axis=1) & ~known[:, i], f"{precision} operations were not counted")
         return found
 
-    def tensor(self) -> Floats:
-        """FLOPs of tensor cores; NaN where there are some that nobody can tell."""
-        names = tuple(
-            f"{u}__inst_executed_pipe_tensor{o}.sum" for o in ("", "_op_hmma") for u in ("sm", "smsp")
+    def _of_any_kind(self, fma: Floats) -> Floats:
+        """Where a profile counts a precision's operations only all together, they are taken as
+        multiply-adds."""
+        for i, precision in enumerate(PRECISIONS):
+            stem = f"sass_thread_inst_executed_op_{precision}_pred_on.sum"
+            together = self.first((f"smsp__{stem}", f"sm__{stem}"), _INST)
+            each = [
+                f"smsp__sass_thread_inst_executed_op_{_LETTERS[precision]}{o}_pred_on.sum"
+                for o in ("add", "mul")
+            ]
+            alone = np.isnan(fma[:, i]) & ~np.isnan(together)
+            alone &= np.isnan(self.pivot.get(each[0], _INST)) & np.isnan(self.pivot.get(each[1], _INST))
+            fma[:, i] = np.where(alone, together, fma[:, i])
+            note = f"{precision} operations of any kind, taken as multiply-adds: FLOPs are at most these"
+            self.flag(alone & (together > 0), note)
+        return fma
+
+    def tensor(
+        self, operations: dict[str, Floats], all_instructions: Floats, thread_instructions: Floats
+    ) -> Floats:
+        """FLOPs of tensor cores; NaN where there are some that nobody can tell.
+
+        Counters of matrix instructions, or of their operations, go first. ``pipe_tensor`` by itself is also
+        fed by half-precision instructions (HFMA2): these are subtracted where they were counted, (launches,
+        3) each in ``operations``, and what is left is flagged.
+        """
+        units = ("sm", "smsp")
+        matrix = self.first(tuple(f"{u}__inst_executed_pipe_tensor_op_hmma.sum" for u in units), _INST)
+        both = self.first(tuple(f"{u}__inst_executed_pipe_tensor.sum" for u in units), _INST)
+        half = np.sum([operations[o][:, 0] for o in ("add", "mul", "fma")], axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lanes = np.where(all_instructions > 0, thread_instructions / all_instructions, 32.0)
+            packed = np.where(half > 0, half / 2 / np.where(np.isnan(lanes), 32.0, lanes), half)
+        left = np.maximum(both - packed, 0.0)
+        left = np.where(left <= SAME_COUNT * both, 0.0, left)  # counters of two passes of a profiler
+        only_both = np.isnan(matrix) & (both > 0)
+        self.flag(
+            only_both & np.isnan(half),
+            "tensor and half-precision instructions share a counter, and the latter were not counted apart: "
+            "tensor operations are at most these",
         )
-        instructions = self.first(names, _INST)
+        self.flag(
+            only_both & (left > 0) & (half > 0),
+            "tensor instructions from what half-precision ones leave of the counter that both feed",
+        )
+        instructions = np.where(np.isnan(matrix), np.where(np.isnan(half), both, left), matrix)
+        told = self._tensor_operations()
+        if not np.isnan(told).all():
+            return np.where(np.isnan(told), self._flops_of(instructions), told)
+        return self._flops_of(instructions)
+
+    def _tensor_operations(self) -> Floats:
+        """FLOPs as newer counters tell them by the types of the operands; NaN where none of them was
+        collected."""
+        types = (
+            "src_fp16_dst_fp16",
+            "src_fp16_dst_fp32",
+            "src_bf16_dst_fp32",
+            "src_tf32_dst_fp32",
+            "src_fp64",
+        )
+        found = [
+            self.first(tuple(f"{u}__ops_path_tensor_{t}.sum" for u in ("sm", "smsp")), ("", "inst", "op"))
+            for t in types
+        ]
+        counted = ~np.isnan(found).all(axis=0)
+        return np.where(counted, np.nansum(found, axis=0), np.nan)
+
+    def _flops_of(self, instructions: Floats) -> Floats:
         device = self.pivot.profile.device.compute_capability
         capability = self.gpu.compute_capability if self.gpu is not None else device
         each = TENSOR_FLOPS_PER_INSTRUCTION.get(capability or "", np.nan)
@@ -191,9 +325,10 @@ class CounterReader:
         wavefronts = self.choose(
             ("", kinds),
             ("", get(f"{stem}.sum", _PASSES)),
+            ("", get(f"{stem}_op_ld.sum", _PASSES) + get(f"{stem}_op_st.sum", _PASSES)),
             ("", loads + stores),
             ("", self.pivot.nothing()),
-            plain=4,
+            plain=5,
         )
         conflicts = get("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum", _PASSES)
         ideal = Choice(
@@ -213,7 +348,7 @@ class CounterReader:
     def instructions(self) -> tuple[Floats, Floats]:
         """(warp-instructions, their active threads)."""
         get = self.pivot.get
-        warp = self.first(("smsp__inst_executed.sum", "sm__inst_executed.sum", "inst_executed"), _INST)
+        warp = self.first(_INSTRUCTIONS, _INST)
         ratio = get("smsp__thread_inst_executed_per_inst_executed.ratio", ("", "thread", "inst", "ratio"))
         threads = Choice(
             self.pivot,

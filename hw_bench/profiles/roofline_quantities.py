@@ -24,7 +24,10 @@ from smlab.hw_bench.profiles.roofline_counters import CounterReader
 
 NEEDED: Final = (
     "gpu__time_duration.sum,sm__cycles_elapsed.avg,sm__cycles_elapsed.avg.per_second,dram__bytes.sum,lts__t_bytes.sum,"
-    "l1tex__t_bytes.sum,smsp__inst_executed.sum,smsp__thread_inst_executed.sum,sm__inst_executed_pipe_tensor.sum,"
+    "l1tex__t_bytes.sum,smsp__inst_executed.sum,smsp__inst_executed_pipe_lsu.sum,"
+    "sm__warps_active.avg.pct_of_peak_sustained_active,smsp__sass_thread_inst_executed_op_integer_pred_on.sum,"
+    "smsp__thread_inst_executed.sum,"
+    "sm__inst_executed_pipe_tensor.sum,sm__inst_executed_pipe_tensor_op_hmma.sum,"
     "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum,l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum,"
     "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum,l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum,"
     "launch__grid_size,launch__block_size,launch__registers_per_thread,launch__shared_mem_per_block_static,"
@@ -59,11 +62,13 @@ def roofline_quantities(profile: Profile, gpu: Gpu | None = None) -> RooflineQua
         raise SmlabError.at(profile.path, "no counter of a whole kernel", expected=f"ncu --metrics {NEEDED}")
     read = CounterReader(pivot, gpu)
     seconds, cycles, clock = read.time()
+    clock = np.where(np.isnan(clock), read.clock_of_issue(seconds), clock)
     operations = {o: read.operations(o, cycles) for o in ("add", "mul", "fma")}
     l1, l2, dram = read.traffic(seconds)
     wavefronts, ideal = read.shared()
     instructions, thread_instructions = read.instructions()
-    tensor = read.tensor()
+    tensor = read.tensor(operations, instructions, thread_instructions)
+    resident = read.resident_warps()
     counted = np.nan_to_num(np.concatenate(list(operations.values()), axis=1)).sum(axis=1)
     used = [np.nan_to_num(x) for x in (counted, tensor, l1, l2, dram, wavefronts, instructions)]
     empty = np.sum(used, axis=0) == 0
@@ -102,6 +107,9 @@ def roofline_quantities(profile: Profile, gpu: Gpu | None = None) -> RooflineQua
         working_set_bytes=pivot.nothing(),
         stored_bytes=read.stored(),
         dram_peak_bytes_per_s=read.dram_peak(dram, seconds),
+        integer_operations=read.integer_operations(),
+        memory_requests=read.memory_requests(instructions, thread_instructions),
+        resident_warps=resident,
         flags=read.flags,
         row=profile.rows[pivot.first],
     ).chosen(keep)

@@ -59,12 +59,16 @@ class GridShare:
     ``known``.
 
     ``share`` (kernels, uses) is by `USES`. ``busy_sms`` are the SMs that have a block at all; ``waves`` the
-    blocks over those resident at once. ``fits`` is False for a block that the GPU cannot hold.
+    blocks over those resident at once. ``fits`` is False for a block that the GPU cannot hold. ``spread`` is
+    the mean load of an SM over that of the SM that ends last, ``resident_warps`` the warps of an SM in a full
+    wave.
     """
 
     share: Floats
     busy_sms: Floats
     waves: Floats
+    spread: Floats
+    resident_warps: Floats
     known: NDArray[np.bool_]
     fits: NDArray[np.bool_]
 
@@ -85,7 +89,7 @@ class Demand:
 def whole_gpu(kernels: int) -> GridShare:
     """No parallelism ceiling: every grid can use all of the GPU."""
     one, none = np.ones(kernels), np.zeros(kernels, dtype=bool)
-    return GridShare(np.ones((kernels, len(USES))), one, one, none, ~none)
+    return GridShare(np.ones((kernels, len(USES))), one, one, one, np.full(kernels, np.nan), none, ~none)
 
 
 def under_way(
@@ -134,6 +138,7 @@ def grid_share(work: KernelWork, gpu: Gpu, demand: Demand, seen: UnderWay) -> Gr
     known, fits, launch = _launches(work, gpu)
     use = known & fits
     share, busy, waves = np.ones((len(work), len(USES))), np.ones(len(work)), np.ones(len(work))
+    spread, resident = np.ones(len(work)), np.full(len(work), np.nan)
     if use.any():
         per_sm = float(gpu.number("gpu.sms")) * float(gpu.number("clock.sm_hz"))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -145,8 +150,10 @@ def grid_share(work: KernelWork, gpu: Gpu, demand: Demand, seen: UnderWay) -> Gr
             by: Literal["sm", "gpu"] = "gpu" if name in _BY_ALL else "sm"
             grid = usable(saturating_warps=needed[:, column], shared_by=by)
             share[use, column] = grid.fraction
-        busy[use], waves[use] = grid.busy_sms, grid.waves
-    return GridShare(share, busy, waves, known, fits)
+        even = usable(latency=False)
+        busy[use], waves[use], spread[use] = even.busy_sms, even.waves, even.fraction
+        resident[use] = even.resident_warps
+    return GridShare(share, busy, waves, spread, resident, known, fits)
 
 
 def mean_latency_cycles(work: KernelWork, gpu: Gpu) -> Floats:

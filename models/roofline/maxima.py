@@ -22,7 +22,9 @@ class Maxima:
     `PRECISIONS`.
 
     ``tensor_flops_per_s`` is 0 for a GPU without tensor cores. ``bandwidth`` in bytes/s is of shape (3,), in
-    the order of `LEVELS`. ``issue_per_s`` are warp-instructions. ``origin`` tells for each maximum its kind
+    the order of `LEVELS`. ``issue_per_s`` are warp-instructions; ``requests_per_s`` those that access memory,
+    infinite where the description does not say how many the SM takes. ``integers_on_fp32``: integer
+    instructions take lanes from FP32 ones (GA10x, Ada, Pascal). ``origin`` tells for each maximum its kind
     and source.
     """
 
@@ -34,6 +36,8 @@ class Maxima:
     bandwidth: Floats
     shared_bytes_per_s: float
     issue_per_s: float
+    requests_per_s: float
+    integers_on_fp32: bool
     clock_hz: float
     origin: Mapping[str, str]
 
@@ -83,6 +87,10 @@ def maxima_of(gpu: Gpu, which: Which = "sustained") -> Maxima:
             origin["l1"] = _said(gpu, "l1.sustained_bandwidth_bytes_per_s")
     origin["l2"], origin["dram"] = _said(gpu, "l2.bandwidth_bytes_per_s"), _said(gpu, dram_key)
     origin["issue"] = "derived: SMs x schedulers x SM clock (Ding and Williams 2022, instruction roofline)"
+    requests = np.inf
+    if gpu.has("mio.request_interval_cycles"):
+        requests = sms * clock / float(number("mio.request_interval_cycles"))
+        origin["request"] = _said(gpu, "mio.request_interval_cycles")
     return Maxima(
         gpu=gpu,
         which=which,
@@ -92,6 +100,8 @@ def maxima_of(gpu: Gpu, which: Which = "sustained") -> Maxima:
         bandwidth=np.array([l1, float(number("l2.bandwidth_bytes_per_s")), float(number(dram_key))]),
         shared_bytes_per_s=shared,
         issue_per_s=sms * schedulers * clock,
+        requests_per_s=requests,
+        integers_on_fp32=gpu.has("pipe.int32.lanes") and gpu.text("pipe.int32.lanes") == "fp32",
         clock_hz=clock,
         origin=origin,
     )

@@ -9,7 +9,9 @@ as well. The levels' times are the interval.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +19,12 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.kernel_work import add_flag, object_array
 from smlab.models.roofline.cache import target_dram_bytes
-from smlab.models.roofline.ceilings import LOW_EFFICIENCY, RESOURCES, Ceilings, ceilings
+from smlab.models.roofline.ceilings import LOW_EFFICIENCY, RESOURCES, TOLERANCE, Ceilings, ceilings
+from smlab.models.roofline.clock import ClockRatios, clock_ratios
 from smlab.models.roofline.grid import GridShare
 from smlab.models.roofline.maxima import Maxima, Which, maxima_of
+from smlab.models.roofline.residency import carried_by_residency
+from smlab.models.roofline.uncertainty import Parts, parts_of
 from smlab.models.roofline.work import LEVELS, Floats, KernelWork
 
 
@@ -35,6 +40,12 @@ class ProjectionSwitches:
     scales with latency and rounds of blocks rather than with the ceiling. With ``parallelism`` on, it gained
     nothing on simulated kernels.
 
+    ``requests``: how many memory instructions an SM takes. ``integers``: lanes that integer instructions
+    share with FP32. ``clock``: the clock that the kernel had on the source, where the profile tells it
+    (`target_clock_hz`). ``residency``: where an SM limits, what its resident warps wait for
+    (`smlab.models.roofline.residency`). ``interval``: an interval that holds with a stated level
+    (`smlab.models.roofline.uncertainty`) instead of the span of the levels.
+
     ``overhead_s`` is the launch overhead of both GPUs; without it, that of the descriptions, or 0 where they
     have none.
     """
@@ -45,6 +56,11 @@ class ProjectionSwitches:
     launch_overhead: bool = True
     issue: bool = True
     latency: bool = False
+    requests: bool = True
+    integers: bool = True
+    clock: bool = True
+    residency: bool = True
+    interval: bool = True
     overhead_s: float | None = None
 
     def __post_init__(self) -> None:
@@ -52,7 +68,18 @@ class ProjectionSwitches:
             raise SmlabError.at("launch overhead", "an absurd time", self.overhead_s, "0 to 1 s")
 
 
-PAPER = ProjectionSwitches(parallelism=False, cache=False, launch_overhead=False, issue=False, latency=False)
+PAPER = ProjectionSwitches(
+    parallelism=False,
+    cache=False,
+    launch_overhead=False,
+    issue=False,
+    latency=False,
+    requests=False,
+    integers=False,
+    clock=False,
+    residency=False,
+    interval=False,
+)
 """Van Lanker et al. as published."""
 
 
@@ -61,9 +88,11 @@ class Projection:
     """Times on the target in seconds, one row a kernel that can be projected; arrays (kernels,), ``level_s``
     (kernels, 3).
 
-    ``level_s`` is by level (L1, L2, DRAM), NaN at one that was not counted; ``low_s`` and ``high_s`` are its
-    ends, ``mid_s`` the middle between them. ``limiter`` is the resource that takes longest on the target.
-    ``index`` is the row in the work that was given; ``skipped`` are (row, reason) of the others.
+    ``level_s`` is by level (L1, L2, DRAM), NaN at one that was not counted. ``mid_s`` is the prediction;
+    ``low_s`` to ``high_s`` holds the time with the level of `smlab.models.roofline.uncertainty`, and
+    ``parts`` are what it is made of. With `PAPER`, ``low_s`` and ``high_s`` are the ends of ``level_s`` and
+    ``mid_s`` the middle between them. ``limiter`` is the resource that takes longest on the target. ``index``
+    is the row in the work that was given; ``skipped`` are (row, reason) of the others.
     """
 
     kernel: NDArray[np.object_]
@@ -74,6 +103,7 @@ class Projection:
     mid_s: Floats
     high_s: Floats
     limiter: NDArray[np.object_]
+    parts: Parts
     flags: NDArray[np.object_]
     index: NDArray[np.int64]
     skipped: tuple[tuple[int, str], ...]
@@ -111,26 +141,17 @@ def project(
             flags, _differ(dram, there.dram_bytes), f"DRAM traffic as L2 of {target.name} holds it"
         )
         there = replace(there, dram_bytes=dram)
-    here = ceilings(
-        work,
-        source,
-        source_maxima or maxima_of(source, on.maxima),
-        issue=on.issue,
-        parallelism=on.parallelism,
-    )
-    far = ceilings(
-        there,
-        target,
-        target_maxima or maxima_of(target, on.maxima),
-        issue=on.issue,
-        parallelism=on.parallelism,
-        seen=here.seen,
-    )
+    clocks = clock_ratios(work, source, target) if on.clock else ClockRatios.rated(len(work))
+    there = replace(there, clock_hz=clocks.target * float(target.number("clock.sm_hz")))
+    tops = source_maxima or maxima_of(source, on.maxima), target_maxima or maxima_of(target, on.maxima)
+    here = _ceilings_of(work, source, tops[0], on)
+    far = _ceilings_of(there, target, tops[1], on, here)
     before, after = _with_compute(here), _with_compute(far)
     usable = (before > 0) & (after > 0)
     overhead = [overhead_s(gpu, on) for gpu in (source, target)]
     share = np.minimum(1.0, work.seconds / overhead[0]) if overhead[0] else np.ones(len(work))
-    measured = (work.seconds - overhead[0] * share)[:, None]
+    spent_s = work.seconds - overhead[0] * share
+    measured = spent_s[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         level_s = measured * (after / before)
     if on.latency:
@@ -138,7 +159,14 @@ def project(
         far_off = np.nanmax(before, axis=1, initial=0.0) < LOW_EFFICIENCY * measured[:, 0]
         apart = (measured > before) & (far_off & here.grid.known)[:, None]
         level_s = np.where(apart, after + (measured - before) * slower, level_s)
-    level_s = np.where(usable, level_s + (overhead[1] * share)[:, None], np.nan)
+    level_s = np.where(usable, level_s, np.nan)
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a kernel without any level
+        by_level = (np.nanmin(level_s, axis=1) + np.nanmax(level_s, axis=1)) / 2
+    seconds, resident = by_level, None
+    if on.residency and on.parallelism:
+        resident = carried_by_residency(here, far, spent_s, clocks.in_hz(source, target))
+        seconds = resident.best(by_level)
 
     fits = far.grid.fits & here.grid.fits
     tensor = np.nan_to_num(np.maximum(work.tensor_flops, there.tensor_flops)) > 0
@@ -153,22 +181,77 @@ def project(
         f"below {LOW_EFFICIENCY:.0%} of every ceiling of {source.name}: latency, or too little parallelism",
     )
     flags = add_flag(flags, here.exceeds, f"faster than the ceilings of {source.name} allow")
+    flags = add_flag(
+        flags,
+        clocks.source > 1 + TOLERANCE,
+        f"ran above the rated clock of {source.name}: half of it carried",
+    )
     index = np.flatnonzero(projected)
-    chosen = level_s[index]
+    added_s = (overhead[1] * share)[index]
+    chosen, mid = level_s[index] + added_s[:, None], seconds[index] + added_s
     low, high = np.nanmin(chosen, axis=1, initial=np.inf), np.nanmax(chosen, axis=1, initial=-np.inf)
+    parts = Parts.none(len(index))
+    if on.interval:
+        if source.constants != target.constants:
+            ratio = clocks.in_hz(source, target)
+            told = there.registers_per_thread != work.registers_per_thread  # by the target's own code
+            range_ = None
+            if resident is not None:
+                fewer, more = (
+                    _ceilings_of(
+                        _with_registers(there, target, np.where(told, 1.0, x)), target, tops[1], on, here
+                    )
+                    for x in (1 / REGISTERS_WITHIN, REGISTERS_WITHIN)
+                )
+                range_ = (
+                    carried_by_residency(here, fewer, spent_s, ratio),
+                    carried_by_residency(here, more, spent_s, ratio),
+                )
+            unsaid = on.launch_overhead and not all(overhead)
+            parts = parts_of(seconds, level_s, resident, range_, clocks, launch=unsaid).chosen(index)
+        low, high = parts.interval(mid)
     return Projection(
         kernel=work.kernel[index],
         launch=work.launch[index],
         source_s=work.seconds[index],
         level_s=chosen,
         low_s=low,
-        mid_s=(low + high) / 2,
+        mid_s=mid,
         high_s=high,
         limiter=far.limiter[index],
+        parts=parts,
         flags=object_array(flags[index]),
         index=index,
         skipped=tuple(skipped),
     )
+
+
+def _ceilings_of(
+    work: KernelWork, gpu: Gpu, top: Maxima, on: ProjectionSwitches, source: Ceilings | None = None
+) -> Ceilings:
+    """The ceilings with what is switched on; ``source`` gives what was seen under way on the source."""
+    return ceilings(
+        work,
+        gpu,
+        top,
+        at_clock=on.clock,
+        issue=on.issue,
+        requests=on.requests,
+        integers=on.integers,
+        parallelism=on.parallelism,
+        seen=None if source is None else source.seen,
+    )
+
+
+REGISTERS_WITHIN: Final = 1.25
+"""Assumed: a compiler gives a kernel on another architecture registers within a fourth of those on this
+one."""
+
+
+def _with_registers(work: KernelWork, gpu: Gpu, factor: Floats) -> KernelWork:
+    """The same kernels with so many times the registers, as far as a thread can have them."""
+    most = float(gpu.number("sm.max_registers_per_thread"))
+    return replace(work, registers_per_thread=np.minimum(np.round(work.registers_per_thread * factor), most))
 
 
 def _differ(a: Floats, b: Floats) -> NDArray[np.bool_]:

@@ -1,0 +1,47 @@
+"""The SM clock of a kernel on the source, and which part of it the target can be expected to have.
+
+A profiler that locks the clock keeps it below the rating, on any GPU alike: that carries over. A clock above
+the rating is what power and temperature of one board left for one kernel. On another board it may be anything
+between the rating and as much above it; the middle is taken, and both ends go into the interval.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.models.roofline.work import Floats, KernelWork
+
+
+@dataclass(frozen=True, eq=False)
+class ClockRatios:
+    """Clocks over those of the descriptions, (kernels,) each: on the source, and expected on the target
+    between ``low`` and ``high``. 1 where the profile does not tell.
+    """
+
+    source: Floats
+    target: Floats
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def rated(cls, kernels: int) -> ClockRatios:
+        """As the descriptions have it."""
+        return cls(*[np.ones(kernels)] * 4)
+
+    def in_hz(self, source: Gpu, target: Gpu) -> Floats:
+        """The SM clock of the source over that of the target, as both are taken to have run, (kernels,)."""
+        rated = float(source.number("clock.sm_hz")) / float(target.number("clock.sm_hz"))
+        return np.asarray(rated * self.source / self.target)
+
+
+def clock_ratios(work: KernelWork, source: Gpu, target: Gpu) -> ClockRatios:
+    """The clocks of ``work``, measured on ``source``, there and on ``target``."""
+    ratio = work.clock_hz / float(source.number("clock.sm_hz"))
+    here = np.where(np.isnan(ratio), 1.0, ratio)
+    if source.constants == target.constants:
+        return ClockRatios(here, here, here, here)
+    beyond = np.maximum(here, 1.0)
+    below = np.minimum(here, 1.0)
+    return ClockRatios(here, below * np.sqrt(beyond), below, below * beyond)

@@ -1,0 +1,111 @@
+"""A kernel's time on another GPU from what its resident warps wait for: balanced job bounds, read backwards.
+
+An SM with N resident warps is a closed system. With D the busy time of its busiest resource and S what one
+warp alone would take for all the work (its service and its latencies, nothing in parallel), the balanced job
+bounds of Zahorjan, Sevcik, Eager and Galler (CACM 25(2), 1982) give for the time of the work
+
+    T = (N - 1) / N x D + S / N,        and T >= D.
+
+On the source T, D and N are known, so S is. On the target D follows from its ceilings and N from what an SM
+there holds of the kernel's blocks. S is the rest: the resources' own time is exchanged for the target's, and
+what is left are latencies, which take as many cycles of the SM there as here. (Published latencies of two
+generations differ by less than those of one generation in two papers, so they are not scaled.)
+
+So a kernel of many warps keeps the cycles that it lost, one of few gains with every warp more that fits, and
+the share of a peak that it reached on the source is nowhere carried to another limiter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from smlab.models.roofline.ceilings import RESOURCES, Ceilings
+from smlab.models.roofline.work import Floats
+
+OF_SM: Final = tuple(name not in ("l2", "dram") for name in RESOURCES)
+"""Which of the columns of `Ceilings.bounds_s` are resources of one SM."""
+NEAR: Final = 0.5
+"""A resource of the SM that is so much of the bound of L2 or DRAM counts as limiting too, where the kernel is
+far from both (`LOW_EFFICIENCY`)."""
+
+APART: Final = 1.3
+
+
+@dataclass(frozen=True, eq=False)
+class Residency:
+    """Times on the target and what they rest on, (kernels,) each; ``applies`` where an SM limits on one side.
+
+    ``seconds`` is the time by the bounds above, ``proportional_s`` the source's time times the ratio of the
+    two GPUs' bounds (the efficiency carried over). ``here`` and ``there`` are the warps of an SM,
+    ``waiting_s`` what of ``seconds`` is latency, ``bound_s`` the target's bound.
+    """
+
+    seconds: Floats
+    proportional_s: Floats
+    waiting_s: Floats
+    bound_s: Floats
+    here: Floats
+    there: Floats
+    applies: NDArray[np.bool_]
+    known: NDArray[np.bool_]
+
+    def best(self, by_level: Floats) -> Floats:
+        """These times where an SM limits; elsewhere those by level of memory, which stand on latencies that
+        are known of few cards: they are held to within `APART` of the other two.
+        """
+        both = np.stack([self.seconds, self.proportional_s])
+        held = np.clip(by_level, both.min(axis=0) / APART, both.max(axis=0) * APART)
+        return np.where(
+            self.applies, self.seconds, np.where(self.known & ~np.isnan(by_level), held, by_level)
+        )
+
+
+def carried_by_residency(here: Ceilings, far: Ceilings, spent_s: Floats, clock_ratio: Floats) -> Residency:
+    """Times on the GPU of ``far`` of kernels that took ``spent_s`` on that of ``here``.
+
+    ``clock_ratio`` is the SM clock of the source over that of the target, as both ran. Applies where the
+    launch is known and fits, and an SM's resource limits on one of the two, or is `NEAR`.
+    """
+    known = here.grid.known & far.grid.known & here.grid.fits & far.grid.fits
+    before, after = (_on_the_fullest_sm(c) for c in (here, far))
+    near = [x[:, np.array(OF_SM)].max(axis=1) > NEAR * x.max(axis=1) for x in (before, after)]
+    # A bound that the kernel was faster than is too strict, on the target by as much.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        strict = np.fmin(1.0, spent_s / before.max(axis=1))[:, None]
+    before, after = before * strict, after * strict
+    bound_here, bound = before.max(axis=1), after.max(axis=1)
+    applies = known & (near[0] | near[1]) & (bound > 0) & (bound_here > 0)
+    most = np.where(known, here.grid.resident_warps, 1.0)
+    seen = here.work.resident_warps
+    warps = np.clip(np.where(np.isnan(seen), most, seen), 1.0, most)
+    there = np.maximum(np.where(known, far.grid.resident_warps, 1.0) * warps / most, 1.0)
+    alone = warps * spent_s - (warps - 1) * bound_here
+    sm = np.array(OF_SM)
+    own_here, own_there = (x[:, sm].sum(axis=1) for x in (before, after))
+    sms = [float(c.maxima.gpu.number("gpu.sms")) * c.grid.spread for c in (here, far)]
+    scale = clock_ratio * sms[0] / sms[1]
+    waiting = np.maximum(alone - own_here, 0.0) * scale
+    alone_there = np.where(alone > own_here, waiting + own_there, alone * scale)
+    seconds = np.maximum(bound, ((there - 1) * bound + alone_there) / there)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        proportional = spent_s * bound / bound_here
+    return Residency(
+        seconds,
+        proportional,
+        waiting / there,
+        bound,
+        warps,
+        there,
+        applies,
+        known & (bound > 0) & (bound_here > 0),
+    )
+
+
+def _on_the_fullest_sm(c: Ceilings) -> Floats:
+    """Bounds by resource, those of an SM for the SM that ends last, (kernels, resources)."""
+    bounds = c.bounds_s.copy()
+    bounds[:, np.array(OF_SM)] *= (c.grid.busy_sms / c.grid.spread)[:, None]
+    return bounds

@@ -1,0 +1,117 @@
+"""How far a projected time may be off: named parts, and an interval that holds with a stated level.
+
+Each part is the half width, in logarithms, of what one thing that is not known makes of the time:
+
+- ``efficiency``: whether what a kernel lost on the source is cycles of waiting, which stay, or a share of its
+  bound, which scales (`smlab.models.roofline.residency`): the distance between the two readings;
+- ``level``: which level of memory sets the time, where no resource of an SM does: half the span of all
+readings;
+- ``clock``: what of a clock above the rating the target has (`smlab.models.roofline.clock`);
+- ``launch``: a launch's cost that no description tells, up to `LAUNCH_S`;
+- ``occupancy``: the registers that the target's compiler gives, within a fourth of the source's, where no
+  code was given;
+- ``launch unknown``: neither grid nor block known, so nothing of the above but the level;
+- ``unexplained``: what is left in kernels in which all parts are small, `UNEXPLAINED`.
+
+They add up as independent things do (root of the sum of squares). `FACTOR` makes of that the half width of an
+interval of level `LEVEL`. It is fitted: the 90 % quantile of error over width on measured kernels, found anew
+by ``python -m smlab.validation.projection.tuning DIR``, which also tells how often the interval holds for the
+kernels of families that were left out of the fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from smlab.models.roofline.clock import ClockRatios
+from smlab.models.roofline.residency import Residency
+from smlab.models.roofline.work import Floats
+
+NAMES: Final = ("efficiency", "level", "clock", "launch", "occupancy", "launch unknown", "unexplained")
+"""The parts, in the order of the columns of `Parts.log`."""
+
+LEVEL: Final = 0.9
+UNEXPLAINED: Final = 0.06
+LAUNCH_S: Final = 2e-6
+NO_LAUNCH: Final = 0.15
+"""Assumed; the fitted `FACTOR` stretches them with the others."""
+
+FACTOR: Final = 1.2
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Half widths by part, in logarithms, (kernels, parts)."""
+
+    log: Floats
+
+    @classmethod
+    def none(cls, kernels: int) -> Parts:
+        """Nothing is unknown: a kernel on the GPU that it was measured on."""
+        return cls(np.zeros((kernels, len(NAMES))))
+
+    def chosen(self, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Parts:
+        """The kernels of some rows."""
+        return Parts(self.log[rows])
+
+    def width(self) -> Floats:
+        """All parts together, before `FACTOR`, (kernels,)."""
+        return np.asarray(np.sqrt((self.log**2).sum(axis=1)))
+
+    def interval(self, seconds: Floats) -> tuple[Floats, Floats]:
+        """The interval of level `LEVEL` around ``seconds``, (kernels,) each."""
+        factor = np.exp(FACTOR * self.width())
+        return seconds / factor, seconds * factor
+
+    def largest(self) -> list[str]:
+        """The name of the largest part of each kernel; "" where there is none."""
+        names = [NAMES[i] for i in self.log.argmax(axis=1)]
+        return [name if row.any() else "" for name, row in zip(names, self.log, strict=True)]
+
+
+def parts_of(
+    seconds: Floats,
+    level_s: Floats,
+    resident: Residency | None,
+    with_registers: tuple[Residency, Residency] | None,
+    clocks: ClockRatios,
+    *,
+    launch: bool,
+) -> Parts:
+    """The parts for kernels projected to take ``seconds`` (kernels,), from the times by level of memory
+    (kernels, 3), by residency, and by residency with fewer and more registers. ``launch``: whether the cost
+    of a launch is among what is not known.
+    """
+    count = len(seconds)
+    zero = np.zeros(count)
+    by_sm = zero.astype(bool) if resident is None else resident.applies
+    known = zero.astype(bool) if resident is None else resident.known
+    readings = [level_s]
+    efficiency = occupancy = zero
+    if resident is not None:
+        efficiency = np.where(by_sm, _distance(resident.seconds, resident.proportional_s), 0.0)
+        two = np.stack([resident.seconds, resident.proportional_s], axis=1)
+        readings.append(np.where(known[:, None], two, np.nan))
+    if with_registers is not None:
+        fewer, more = (r.seconds for r in with_registers)
+        occupancy = np.where(known, _distance(fewer, more) / 2, 0.0)
+    every = np.concatenate(readings, axis=1)
+    low, high = (f(every, axis=1, initial=start) for f, start in ((np.nanmin, np.inf), (np.nanmax, -np.inf)))
+    spans = ~by_sm & np.isfinite(low) & np.isfinite(high)
+    parts = [
+        efficiency,
+        np.where(spans, _distance(low, high) / 2, 0.0),
+        _distance(clocks.low, clocks.high) / 2,
+        np.minimum(LAUNCH_S / seconds, 1.0) if launch else zero,
+        occupancy,
+        np.where(known, 0.0, NO_LAUNCH),
+        np.full(count, UNEXPLAINED),
+    ]
+    return Parts(np.nan_to_num(np.stack(parts, axis=1)))
+
+
+def _distance(a: Floats, b: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.abs(np.log(a / b)))
