@@ -226,7 +226,7 @@ def test_a_plot_is_written_with_its_data(three: Path, tmp_path: Path, capsys) ->
 
 def test_mistakes_are_told_in_one_line(three: Path, tmp_path: Path, capsys) -> None:
     cases: tuple[tuple[tuple[object, ...], str], ...] = (
-        ((three, "--to", "a100-40"), "--from: no GPU given"),
+        ((three, "--to", "a100-40"), "the profile does not name its GPU (expected --from"),
         ((three, "--from", "v100"), "--to: no GPU given"),
         ((three, "--from", "v100", "--to", "a1000"), "unknown GPU"),
         ((*FROM_TO,), "no profile given"),

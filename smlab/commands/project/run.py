@@ -13,8 +13,10 @@ import numpy as np
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
+from smlab.commands.profiles import chosen_profiles, label
 from smlab.commands.project.api import ProjectResult, project, rows_of
 from smlab.commands.roofline.rows import short_name
+from smlab.examples import TARGET
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.models.roofline import ProjectionSwitches
@@ -35,44 +37,47 @@ class ProjectOptions:
     cubin_from: Path | None
     cubin_to: Path | None
     working_sets: tuple[str, ...]
+    example: bool
     plot: Path | None
     as_json: bool
 
 
 def run_project(options: ProjectOptions) -> None:
     """``smlab project``."""
-    profiles, truth, plot = options.profiles, options.truth, options.plot
-    for option, name in (("--from", options.source), ("--to", options.target)):
-        if name is None:
-            raise SmlabError.at(option, "no GPU given", expected="a GPU's name or a description's path")
-    assert options.source is not None
-    assert options.target is not None
+    truth, plot = options.truth, options.plot
+    if options.dataset is not None:
+        profiles = options.profiles
+        if profiles or options.example:
+            raise SmlabError.at("--dataset", "takes no profile", str((*profiles, "--example")[0]))
+    else:
+        profiles = chosen_profiles(options.profiles, options.example, "a profiler's output, or --dataset")
+    to = options.target or (TARGET if options.example else None)
+    if to is None:
+        raise SmlabError.at("--to", "no GPU given", expected="a GPU's name or a description's path")
     given = [f for f in (truth, options.cubin_from, options.cubin_to) if f is not None]
     if plot is not None:
         from smlab.commands.plots import check_plot
 
         check_plot(plot, [*profiles, *given])
     if options.dataset is not None:
-        if profiles:
-            raise SmlabError.at("--dataset", "takes no profile", str(profiles[0]))
+        if options.source is None:
+            raise SmlabError.at("--from", "no GPU given", expected="a GPU of the data set")
         from smlab.commands.project.dataset import run_dataset_projection
 
         run_dataset_projection(
             options.dataset,
             options.source,
-            options.target,
+            to,
             options.switches,
             plot=plot,
             as_json=options.as_json,
         )
         return
-    if not profiles:
-        raise SmlabError("PROFILE: no profile given (expected a profiler's output, or --dataset)")
     if (options.cubin_from is None) != (options.cubin_to is None):
         raise SmlabError("--cubin-from, --cubin-to: one goes with the other (expected both, or none)")
     if truth is not None and len(profiles) > 1:
         raise SmlabError.at("--truth", "goes with one profile", len(profiles), "one profile")
-    source, target = load_gpu(options.source), load_gpu(options.target)
+    target = load_gpu(to)
     working_sets = dict(_working_set(text) for text in options.working_sets)
     cubins = None
     if options.cubin_from is not None and options.cubin_to is not None:
@@ -80,7 +85,7 @@ def run_project(options: ProjectOptions) -> None:
     answers = [
         project(
             path,
-            source,
+            options.source,
             target,
             switches=options.switches,
             truth=truth,
@@ -91,7 +96,11 @@ def run_project(options: ProjectOptions) -> None:
     ]
     for a in answers:
         for note in a.notes:
-            err.print(f"{a.profile}: {note}", markup=False)
+            err.print(f"{label(a.profile)}: {note}", markup=False)
+    source = answers[0].source
+    if any(a.source.name != source.name for a in answers):
+        names = ", ".join(sorted({a.source.name for a in answers}))
+        raise SmlabError.at("PROFILE", "profiles of several GPUs", names, "of one, or a command for each")
     if plot is not None:
         from smlab.commands.project.plot import draw_projection
 
@@ -101,7 +110,7 @@ def run_project(options: ProjectOptions) -> None:
         print_json(_document(answers, source, target, options.switches))
         return
     for a in answers:
-        _print_answer(a, source, target)
+        _print_answer(a)
 
 
 def _working_set(text: str) -> tuple[str, float]:
@@ -124,7 +133,7 @@ def _document(
     several = len(answers) > 1
     kernels, skipped, unmatched = [], [], []
     for a in answers:
-        name = {"profile": str(a.profile)} if several else {}
+        name = {"profile": label(a.profile)} if several else {}
         kernels += [{**row, **name} for row in rows_of(a)]
         skipped += [{"kernel": k, "launch": n, "reason": r, **name} for k, n, r in a.skipped]
         if a.matched is not None:
@@ -142,11 +151,11 @@ def _document(
     }
 
 
-def _print_answer(a: ProjectResult, source: Gpu, target: Gpu) -> None:
+def _print_answer(a: ProjectResult) -> None:
     p = a.projection
     out.print(
-        f"[bold]{shown(a.profile)}[/bold]: {len(p):,} kernels from {shown(source.title)} to "
-        f"{shown(target.title)}"
+        f"[bold]{shown(label(a.profile))}[/bold]: {len(p):,} kernels from {shown(a.source.title)} to "
+        f"{shown(a.target.title)}"
     )
     order = np.argsort(-p.source_s, kind="stable")[:PRINTED_ROWS]
     if len(p) > PRINTED_ROWS:

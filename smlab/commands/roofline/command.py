@@ -9,6 +9,7 @@ import typer
 
 from smlab.cli.loading import loading
 from smlab.cli.options import (
+    ExampleOption,
     HowOption,
     IssueOption,
     JsonOption,
@@ -31,6 +32,7 @@ def roofline(
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw the roofline (.png, .svg, .pdf; data beside it).")
     ] = None,
+    example: ExampleOption = False,
     show_how: HowOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -46,6 +48,7 @@ def roofline(
             parallelism=parallelism,
             issue=issue,
             at_clock=at_clock,
+            example=example,
             plot=plot,
             show_how=show_how,
             as_json=as_json,
