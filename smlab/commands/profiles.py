@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from smlab.cli.tables import Listing
 from smlab.commands.arguments import a_gpu
 from smlab.examples import PROFILE
 from smlab.hw_bench.errors import SmlabError
@@ -26,6 +27,16 @@ def chosen_profiles(given: Sequence[Path], example: bool, how: str) -> tuple[Pat
 def label(path: Path) -> str:
     """What a profile is called in print: its path, or that it is the one that ships."""
     return "example profile" if path == PROFILE else str(path)
+
+
+def short_label(path: Path) -> str:
+    """As `label`, without the folders."""
+    return label(path) if path == PROFILE else path.name
+
+
+def kernel_column(listed: Listing) -> None:
+    """The column of a table that names the kernels."""
+    listed.add_column("kernel", fold=True, max_width=40, min_width=16)
 
 
 def profile_of(path: Path, given: str | Path | Gpu | None, option: str = "--gpu") -> tuple[Profile, Gpu, str]:

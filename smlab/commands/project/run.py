@@ -13,7 +13,7 @@ import numpy as np
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
-from smlab.commands.profiles import chosen_profiles, label
+from smlab.commands.profiles import chosen_profiles, kernel_column, label
 from smlab.commands.project.api import ProjectResult, project, rows_of
 from smlab.commands.roofline.rows import short_name
 from smlab.examples import TARGET
@@ -161,7 +161,7 @@ def _print_answer(a: ProjectResult) -> None:
     if len(p) > PRINTED_ROWS:
         out.print(f"the {PRINTED_ROWS} longest (--json gives all)")
     listed = Listing()
-    listed.add_column("kernel", fold=True, max_width=40)
+    kernel_column(listed)
     headings = ["launch", "here us", "there us", "interval us", "speed-up"]
     if a.matched is not None:
         headings += ["actual us", "off"]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
-from smlab.commands.profiles import chosen_profiles, label
+from smlab.commands.profiles import chosen_profiles, kernel_column, label
 from smlab.commands.roofline.api import RooflineResult, roofline
 from smlab.commands.roofline.rows import kernel_rows, limiter_shares, roofs, short_name
 from smlab.hw_bench.errors import SmlabError
@@ -170,7 +170,7 @@ def _print_kernels(a: RooflineResult, rows: NDArray[np.int64], *, instructions: 
         done, intensity = found.flops, found.intensity
         ceiling = found.peak_ceiling * found.grid.of("issue")
     listed = Listing()
-    listed.add_column("kernel", fold=True, max_width=40)
+    kernel_column(listed)
     listed.add_column("launch", justify="right", drop=1)
     listed.add_column("time us", justify="right")
     listed.add_column("limited by", fold=True)

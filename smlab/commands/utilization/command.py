@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from smlab.cli.loading import loading
-from smlab.cli.options import HowOption, JsonOption, ProfileGpuOption, ProfilesArgument
+from smlab.cli.options import ExampleOption, HowOption, JsonOption, ProfileGpuOption, ProfilesArgument
 
 
 def utilization(
@@ -17,6 +17,7 @@ def utilization(
     table: Annotated[
         Path | None, typer.Option("--table", help="A service table to use instead of simulating one.")
     ] = None,
+    example: ExampleOption = False,
     show_how: HowOption = False,
     compare: Annotated[
         bool, typer.Option("--compare", help="Two profiles: did the bottleneck move?")
@@ -37,6 +38,7 @@ def utilization(
             gpu=gpu,
             table=table,
             compare=compare,
+            example=example,
             plot=plot,
             show_how=show_how,
             as_json=as_json,
