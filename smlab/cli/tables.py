@@ -59,7 +59,7 @@ class Listing:
         max_width: int | None = None,
         min_width: int = MIN_TEXT_WIDTH,
     ) -> None:
-        """A column; ``fold`` for text that may go on in the next line, after ``min_width`` characters or more."""
+        """A column; ``fold`` for text that may go on in the next line, ``min_width`` characters at least."""
         self.headings.append(Heading(heading, justify, fold, drop, max_width, min_width))
 
     def add_row(self, *cells: str | Text, style: str | None = None) -> None:
