@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import stat
@@ -31,6 +32,8 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
         mode = path.stat().st_mode
     except FileNotFoundError:
         mode = None
+    if mode is not None and stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if mode is not None and not stat.S_ISREG(mode):
         yield path
         return

@@ -109,7 +109,7 @@ def test_an_earlier_run_is_never_overwritten(
     out = tmp_path / "out"
     document(capsys, str(study), "--out", str(out))
     before = (out / "points.sqlite").read_bytes()
-    assert "holds an earlier run: go on with --resume" in refusal(capsys, str(study), "--out", str(out))
+    assert "holds an earlier run: continue it with --resume" in refusal(capsys, str(study), "--out", str(out))
     assert (out / "points.sqlite").read_bytes() == before
 
 

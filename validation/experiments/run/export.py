@@ -19,8 +19,8 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import replacing
 from smlab.validation.experiments.design.study import SPEEDUP, Study
 from smlab.validation.experiments.design.values import Value
-from smlab.validation.experiments.run.points import Numbering, Point
-from smlab.validation.experiments.run.store import Store, Stored
+from smlab.validation.experiments.run.point_store import PointStore
+from smlab.validation.experiments.run.points import Numbering, Point, PointResult
 
 if TYPE_CHECKING:
     import pandas
@@ -37,9 +37,9 @@ def columns(study: Study) -> tuple[str, ...]:
 
 
 def finished_points(
-    numbering: Numbering, store: Store, counts: Iterable[tuple[int, int, int]]
-) -> Iterator[tuple[Point, Stored]]:
-    """Stored points by case and replication, ``(case, first, end)``; memory does not grow with their
+    numbering: Numbering, store: PointStore, counts: Iterable[tuple[int, int, int]]
+) -> Iterator[tuple[Point, PointResult]]:
+    """PointResult points by case and replication, ``(case, first, end)``; memory does not grow with their
     number."""
     points = numbering.points(counts)
     while chunk := list(itertools.islice(points, AT_ONCE)):
@@ -48,7 +48,7 @@ def finished_points(
             yield point, found[point.hash]
 
 
-def rows(study: Study, numbering: Numbering, store: Store, replications: Iterable[int]) -> Iterator[Row]:
+def rows(study: Study, numbering: Numbering, store: PointStore, replications: Iterable[int]) -> Iterator[Row]:
     """The rows of the table; ``replications`` says how many each case has."""
     stored = {name: i for i, name in enumerate(study.system.responses)}
     base: list[float] = []  # the base's seconds, by replication

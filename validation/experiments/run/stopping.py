@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from smlab.validation.experiments.design.study import Study
-from smlab.validation.experiments.run.points import Point
-from smlab.validation.experiments.run.store import Stored
+from smlab.validation.experiments.run.points import Point, PointResult
 
 if TYPE_CHECKING:
     from smlab.validation.method.statistics import Interval
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 Counts = Iterable[tuple[int, int, int]]
 """Replications by case: ``(case, first, end)``."""
 
-Fetch = Callable[[Counts], Iterator[tuple[Point, Stored]]]
+Fetch = Callable[[Counts], Iterator[tuple[Point, PointResult]]]
 
 
 class Replications:
