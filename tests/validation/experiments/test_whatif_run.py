@@ -205,10 +205,10 @@ def test_progress_ends_with_all_points(queue: Make, tmp_path: Path) -> None:
 
 def test_files_that_cannot_be_written_are_told(queue: Make, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    (out / "points.csv.part").mkdir(parents=True)
+    (out / "points.csv").mkdir(parents=True)
     with pytest.raises(SmlabError, match=r"points.csv: cannot be written: Is a directory"):
         done(queue(), out)
-    (out / "points.csv.part").rmdir()
+    (out / "points.csv").rmdir()
     assert done(queue(), out, resume=True).ran == 0
 
 
