@@ -128,7 +128,7 @@ def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def test_refusals_are_one_line(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "STUDY" in refusal(capsys)
-    assert "cannot be read" in refusal(capsys, str(tmp_path / "none.toml"))
+    assert "there is no such file" in refusal(capsys, str(tmp_path / "none.toml"))
     study.write_text("title = ")
     assert "not valid TOML" in refusal(capsys, str(study))
     study.write_text(STUDY.replace("arrival_rate", "arrival"))

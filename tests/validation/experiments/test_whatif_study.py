@@ -137,7 +137,7 @@ LEVELS = "gpu.atomic.queue_entries = [2, 8]"
         ("set.iterations = 3", "set.gpu.sm.max_warps = 60", "base: cannot run: gpu .*sm.max_threads"),
         ('"utilization"', '"utilisation"', r"responses\[1\]: unknown response .*perhaps utilization"),
         ("[1, 2, 8]", "[1, 2, 0]", "factors.warps: impossible at 0: atomics: warps: out of range"),
-        ("[1, 2, 8]", "[1, 2, 2000]", "factors.warps: impossible at 2000: .*at most 1024"),
+        ("[1, 2, 8]", "[1, 2, 2000]", "factors.warps: impossible at 2000: .*expected 1 to 1024"),
         ("[1, 2, 8]", "[]", "factors.warps.values"),
         ("[1, 2, 8]", "{}", "factors.warps: does not say over what it goes"),
         ("[1, 2, 8]", "{ ragne = [1, 2] }", "factors.warps.ragne"),

@@ -15,6 +15,7 @@ from typing import Any, Final, cast, get_args
 from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.gpu.schema import KEYS_BY_NAME
+from smlab.hw_bench.inputs import load_toml
 from smlab.hw_bench.sources import digest_of, package_folder
 from smlab.sim.builtin import BUILT_IN
 from smlab.sim.histogram import share_of
@@ -25,7 +26,7 @@ from smlab.sim.reference import Record
 from smlab.sim.result import SimResult
 from smlab.sim.simulate import DEFAULT_ENGINE, ENGINES
 from smlab.sim.workload import Kernel, check_fits
-from smlab.sim.workload_file import load_toml, parse_workload
+from smlab.sim.workload_file import parse_workload
 from smlab.validation.experiments.design.values import Key, Settings, Value
 from smlab.validation.experiments.systems.systems import Answer
 
