@@ -96,7 +96,7 @@ def run_benchmarks(folder: Path, profile: str, benchmarks: Sequence[str], resume
         for line in wrong[:20]:
             out.print(shown(f"WRONG {line}"))
     if outcome.interrupted:
-        err.print("interrupted; --resume goes on")
+        err.print("interrupted; --resume continues")
         return 130
     return 1 if wrong else 0
 
