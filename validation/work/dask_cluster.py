@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.validation.work.workers import MAX_DEATHS, WAIT_S, WorkerLost
+from smlab.validation.work.interface import MAX_DEATHS, WAIT_S, WorkerLost
 
 CONNECT_S = 10
 """How long a scheduler is waited for."""

@@ -25,7 +25,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, Final
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.validation.work.workers import MAX_DEATHS, WAIT_S, WorkerLost
+from smlab.validation.work.interface import MAX_DEATHS, WAIT_S, WorkerLost
 
 CLOSE_S: Final = 5.0
 """How long an idle worker may take to leave, before it is killed."""

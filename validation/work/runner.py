@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from smlab.validation.work.workers import WorkerLost, Workers, open_workers
+from smlab.validation.work.interface import WorkerLost, Workers
+from smlab.validation.work.workers import open_workers
 
 K = TypeVar("K")
 

@@ -1,4 +1,4 @@
-"""Who does the tasks: an interface with three implementations, the first of them this process itself."""
+"""Who does the tasks: this process itself, processes beside it, or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -6,43 +6,10 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Any
 
 from smlab.hw_bench.errors import SmlabError
-
-MAX_DEATHS: Final = 4
-"""Times in a row that workers may die without finishing anything, before the work is given up."""
-
-WAIT_S: Final = 0.2
-"""How long a result is waited for at a time, so that Ctrl-C is heard."""
-
-
-class WorkerLost(Exception):
-    """The worker died with the task; it has to be run again."""
-
-
-class Workers(Protocol):
-    """Does tasks somewhere. A ticket is whatever stands for a task that was handed in."""
-
-    @property
-    def places(self) -> int:
-        """Tasks that run at a time."""
-
-    @property
-    def inline_s(self) -> float:
-        """Processor time that tasks took in the calling thread so far."""
-
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Hand in a call of a top-level function and get its ticket."""
-
-    def finished(self, tickets: Collection[Any]) -> Collection[Any]:
-        """Those of the tickets whose tasks are done; waits a moment for one, and may come back with none."""
-
-    def result(self, ticket: Any) -> Any:
-        """What a finished call returned or raised; `WorkerLost` where it has to be handed in again."""
-
-    def close(self, *, at_once: bool) -> None:
-        """Let go of everything; ``at_once``, of tasks in flight as well."""
+from smlab.validation.work.interface import Workers
 
 
 class Inline:

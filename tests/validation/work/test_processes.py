@@ -11,9 +11,10 @@ from subprocess import DEVNULL
 
 import pytest
 from smlab.hw_bench.errors import SmlabError
+from smlab.validation.work.interface import WorkerLost
 from smlab.validation.work.processes import Processes
 from smlab.validation.work.runner import Task, completed, run_tasks
-from smlab.validation.work.workers import Inline, WorkerLost, open_workers
+from smlab.validation.work.workers import Inline, open_workers
 
 RAISES = "from smlab.hw_bench.errors import SmlabError; raise SmlabError('a: b')"
 

@@ -18,9 +18,10 @@ from smlab.validation.experiments.run.outcome import MOST_FAILURES, Failure, Int
 from smlab.validation.experiments.run.point_store import PointStore
 from smlab.validation.experiments.run.points import Numbering, Point, PointResult
 from smlab.validation.experiments.run.stopping import Replications
+from smlab.validation.work.interface import Workers
 from smlab.validation.work.runner import Task, completed
 from smlab.validation.work.store import Store
-from smlab.validation.work.workers import Workers, open_workers
+from smlab.validation.work.workers import open_workers
 
 STORE: Final = "points.sqlite"
 CSV: Final = "points.csv"
