@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
@@ -20,6 +21,7 @@ from smlab.examples import TARGET
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.models.roofline import ProjectionSwitches
+from smlab.validation.projection.held import NARROW, HeldIntervals, shipped_held
 
 PRINTED_ROWS = 40
 
@@ -147,8 +149,37 @@ def _document(
         "kernels": kernels,
         "skipped": skipped,
         "unmatched": unmatched,
+        "held": asdict(shipped_held()),
         "errors": None if first is None else first.as_json(),
     }
+
+
+def _span(low_s: float, high_s: float) -> str:
+    """The interval in microseconds, or a dash where it is too narrow to mean something."""
+    return "-" if high_s < NARROW * low_s else f"{1e6 * low_s:,.1f} to {1e6 * high_s:,.1f}"
+
+
+def _print_held(narrow: NDArray[np.bool_]) -> None:
+    """How often such intervals held, and how far off the middle was, where that is known."""
+    held = shipped_held()
+    if not narrow.all():
+        w = held.wide
+        out.print(
+            f"The span by level of memory is no confidence interval: it held {w.inside:.0f} % of {w.n:,} "
+            f"times ({w.inside_low:.0f} to {w.inside_high:.0f} %; {held.about}); 9 in 10 were {_most(w)}.",
+        )
+    if narrow.any():
+        n = held.narrow
+        out.print(
+            f"-: the levels agree within {100 * (NARROW - 1):.0f} %, which says nothing of the error: 9 in "
+            f"10 of {n.n:,} such times were {_most(n)}."
+        )
+
+
+def _most(held: HeldIntervals) -> str:
+    """How far most times were from the middle: the same factor up and down."""
+    most = held.most_within_factor
+    return f"{100 * (1 - 1 / most):.0f} % below to {100 * (most - 1):.0f} % above"
 
 
 def _print_answer(a: ProjectResult) -> None:
@@ -162,11 +193,11 @@ def _print_answer(a: ProjectResult) -> None:
         out.print(f"the {PRINTED_ROWS} longest (--json gives all)")
     listed = Listing()
     kernel_column(listed)
-    headings = ["launch", "here us", "there us", "interval us", "speed-up"]
+    headings = ["launch", "here us", "there us", "by level of memory us", "speed-up"]
     if a.matched is not None:
         headings += ["actual us", "off"]
     for heading in headings:
-        listed.add_column(heading, justify="right", drop=heading == "launch")
+        listed.add_column(heading, justify="right", drop={"launch": 1, "speed-up": 3}.get(heading, 0))
     listed.add_column("limiter there", drop=2)
     for i in order.tolist():
         cells = [
@@ -174,7 +205,7 @@ def _print_answer(a: ProjectResult) -> None:
             str(p.launch[i]),
             f"{1e6 * p.source_s[i]:,.1f}",
             f"{1e6 * p.mid_s[i]:,.1f}",
-            f"{1e6 * p.low_s[i]:,.1f} to {1e6 * p.high_s[i]:,.1f}",
+            _span(float(p.low_s[i]), float(p.high_s[i])),
             f"{p.source_s[i] / p.mid_s[i]:.2f}x",
         ]
         if a.matched is not None:
@@ -184,10 +215,8 @@ def _print_answer(a: ProjectResult) -> None:
             cells += [f"{100 * (p.mid_s[i] / actual - 1):+.1f} %" if known else "-"]
         listed.add_row(*cells, str(p.limiter[i]))
     out.print(listed)
-    out.print(
-        f"all of them: {1e3 * p.source_s.sum():,.3f} ms here, {1e3 * p.mid_s.sum():,.3f} ms there "
-        f"({1e3 * p.low_s.sum():,.3f} to {1e3 * p.high_s.sum():,.3f})"
-    )
+    out.print(f"all of them: {1e3 * p.source_s.sum():,.3f} ms here, {1e3 * p.mid_s.sum():,.3f} ms there")
+    _print_held(p.high_s < NARROW * p.low_s)
     if a.errors is not None:
         a.errors.print(out)
     if a.matched is not None:
