@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from smlab.cli.early import check_profiles
 from smlab.cli.tables import Listing
 from smlab.commands.arguments import a_gpu
 from smlab.examples import PROFILE
@@ -17,10 +18,7 @@ from smlab.hw_bench.profiles.profile import check_gpu
 def chosen_profiles(given: Sequence[Path], example: bool, how: str) -> tuple[Path, ...]:
     """The profiles to read: those given, or the one that ships; `SmlabError` for both, and for none (``how``
     tells what else to say)."""
-    if example and given:
-        raise SmlabError.at("--example", "takes no profile", str(given[0]), "one or the other")
-    if not example and not given:
-        raise SmlabError(f"PROFILE: no profile given (expected {how}, or --example to try)")
+    check_profiles(given, example, how)
     return (PROFILE,) if example else tuple(given)
 
 

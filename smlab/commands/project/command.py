@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from smlab.cli.early import PROFILE_OR_DATASET, check_gpus, check_inputs, check_outputs, check_profiles
 from smlab.cli.loading import loading
 from smlab.cli.options import (
     ExampleOption,
@@ -72,6 +73,11 @@ def project(
     as_json: JsonOption = False,
 ) -> None:
     """A kernel's time on a GPU that you don't have, as an interval."""
+    if dataset is None:
+        check_profiles(profiles, example, PROFILE_OR_DATASET)
+    check_gpus(source, target)
+    check_inputs(truth, cubin_from, cubin_to)
+    check_outputs(plot)
     with loading():
         from smlab.commands.project.run import ProjectOptions, run_project
         from smlab.models.roofline.maxima import checked_maxima

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from smlab.cli.early import PROFILE_OR_DATASET
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.profiles import chosen_profiles, kernel_column, label
@@ -52,7 +53,7 @@ def run_project(options: ProjectOptions) -> None:
         if profiles or options.example:
             raise SmlabError.at("--dataset", "takes no profile", str((*profiles, "--example")[0]))
     else:
-        profiles = chosen_profiles(options.profiles, options.example, "a profiler's output, or --dataset")
+        profiles = chosen_profiles(options.profiles, options.example, PROFILE_OR_DATASET)
     to = options.target or (TARGET if options.example else None)
     if to is None:
         raise SmlabError.at("--to", "no GPU given", expected="a GPU's name or a description's path")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from smlab.cli.early import PROFILE_OR_HOW, check_gpus, check_outputs, check_profiles
 from smlab.cli.loading import loading
 from smlab.cli.options import (
     ExampleOption,
@@ -37,6 +38,10 @@ def roofline(
     as_json: JsonOption = False,
 ) -> None:
     """Each kernel under the roofs of its GPU and under ceilings of its own; what limits it."""
+    if not show_how:
+        check_profiles(profiles, example, PROFILE_OR_HOW)
+    check_gpus(gpu)
+    check_outputs(plot)
     with loading():
         from smlab.commands.roofline.run import RooflineOptions, run_roofline
 

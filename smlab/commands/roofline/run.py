@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from smlab.cli.early import PROFILE_OR_HOW
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.profiles import chosen_profiles, kernel_column, label
@@ -46,9 +47,7 @@ def run_roofline(options: RooflineOptions) -> None:
     """``smlab roofline PROFILE...``."""
     if options.show_how:
         return _show_how(options.as_json)
-    profiles = chosen_profiles(
-        options.profiles, options.example, "a profiler's output; --how tells how to collect it"
-    )
+    profiles = chosen_profiles(options.profiles, options.example, PROFILE_OR_HOW)
     if options.plot is not None:
         from smlab.commands.plots import check_plot
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from smlab.cli.early import PROFILE_OR_HOW, check_gpus, check_inputs, check_outputs, check_profiles
 from smlab.cli.loading import loading
 from smlab.cli.options import ExampleOption, HowOption, JsonOption, ProfileGpuOption, ProfilesArgument
 
@@ -29,6 +30,11 @@ def utilization(
 ) -> None:
     """How busy the shared-memory atomic unit was in each kernel, how sure that is, and whether it is the
     bottleneck."""
+    if not show_how:
+        check_profiles(profiles, example, PROFILE_OR_HOW)
+    check_gpus(gpu)
+    check_inputs(table)
+    check_outputs(plot)
     with loading():
         from smlab.commands.utilization.run import UtilizationOptions, run_utilization
 

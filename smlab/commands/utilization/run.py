@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from smlab.cli.early import PROFILE_OR_HOW
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.profiles import chosen_profiles, label, short_label
@@ -41,9 +42,7 @@ def run_utilization(options: UtilizationOptions) -> None:
     compare, plot, as_json = options.compare, options.plot, options.as_json
     if options.show_how:
         return _show_how(load_gpu(options.gpu or HOW_GPU), as_json)
-    profiles = chosen_profiles(
-        options.profiles, options.example, "a profiler's output; --how tells how to collect it"
-    )
+    profiles = chosen_profiles(options.profiles, options.example, PROFILE_OR_HOW)
     if compare and len(profiles) != 2:
         raise SmlabError.at("--compare", "wrong number of profiles", len(profiles), "two: before and after")
     if plot is not None:
