@@ -49,7 +49,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ValidationRun:
     """A validation: its report (not yet written) and how long the work took; ``interrupted`` if some
     checks were not done."""
 
@@ -65,7 +65,7 @@ def validate(
     seed: int = 0,
     processes: int | None = None,
     progress: Progress | None = None,
-) -> Outcome:
+) -> ValidationRun:
     """Run all cross-checks for ``gpu``; equal arguments give equal results, on any number of processes.
 
     Ctrl-C ends the work, and so does SIGTERM under the command line; the checks whose work was done by then
@@ -87,13 +87,13 @@ def validate(
         {"smlab": _version(), "GPU": gpu.name, "seed": seed, "profile": "quick" if quick else "full"},
     )
     for check, tasks in work:
-        needed = {*(task.name for task in tasks), *getattr(check, "BORROWED", ())}
+        needed = {*(task.key for task in tasks), *getattr(check, "BORROWED", ())}
         if needed <= results.keys():
             check.report(page, plan, results)
         else:
             name = check.__name__.rpartition(".")[2].replace("_", "-")
             page.check(name, None, "not done: interrupted before its work was complete", None)
-    return Outcome(page, time.perf_counter() - began, interrupted)
+    return ValidationRun(page, time.perf_counter() - began, interrupted)
 
 
 def _version() -> str:

@@ -25,8 +25,8 @@ from smlab.hw_bench.errors import SmlabError
 
 if TYPE_CHECKING:
     from smlab.validation.experiments.design.study import Study
-    from smlab.validation.experiments.effects.effects import Effects
-    from smlab.validation.experiments.run.outcome import Outcome
+    from smlab.validation.experiments.effects.results import Effects
+    from smlab.validation.experiments.run.outcome import StudyOutcome
     from smlab.validation.experiments.run.running import Progress as Told
     from smlab.validation.method.statistics import Interval
 
@@ -123,7 +123,7 @@ def _progress(what: str) -> Iterator[Told | None]:
         yield told
 
 
-def _document(study: Study, outcome: Outcome) -> dict[str, Any]:
+def _document(study: Study, outcome: StudyOutcome) -> dict[str, Any]:
     times = outcome.times
     return {
         "study": study.name,
@@ -147,7 +147,7 @@ def _document(study: Study, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _show(study: Study, outcome: Outcome) -> None:
+def _show(study: Study, outcome: StudyOutcome) -> None:
     out.print(study.title, style="bold", markup=False, soft_wrap=True)
     times = outcome.times
     before = outcome.points - outcome.ran

@@ -10,7 +10,7 @@ from numpy.random import SeedSequence, default_rng
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.effects.factorial import interaction, marginal, variance_shares
 from smlab.validation.experiments.effects.paired import compare, mean_of, variance_reduction
-from smlab.validation.experiments.effects.points import Factor, Layout
+from smlab.validation.experiments.effects.points import FactorLevels, Layout
 from smlab.validation.method.statistics import coverage_study
 
 # Paired comparisons
@@ -154,7 +154,7 @@ def test_every_combination_is_compared_with_its_reference() -> None:
     ]
     from smlab.validation.experiments.effects.effects import effects_of
 
-    layout = Layout("grid", "grid", (Factor("a", -1, ()), Factor("b", 0, ())), ("y",))
+    layout = Layout("grid", "grid", (FactorLevels("a", -1, ()), FactorLevels("b", 0, ())), ("y",))
     found = effects_of(layout, pd.DataFrame(rows))["y"]
     by_level = {(e.factor, e.level): e for e in found.levels}
     assert by_level["a", -1].against is None

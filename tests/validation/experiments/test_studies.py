@@ -25,7 +25,7 @@ def plan() -> Plan:
 
 @pytest.fixture(scope="module")
 def frames(plan: Plan) -> dict:
-    return {task.name: task.function(*task.arguments) for task in whatif.tasks(plan)}
+    return {task.key: task.function(*task.arguments) for task in whatif.tasks(plan)}
 
 
 @pytest.fixture(scope="module")

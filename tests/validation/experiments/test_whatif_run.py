@@ -13,7 +13,7 @@ from smlab.validation.experiments.design.study import Study
 from smlab.validation.experiments.run import evaluate
 from smlab.validation.experiments.run import running as run
 from smlab.validation.experiments.run.export import columns, read_points
-from smlab.validation.experiments.run.outcome import Interrupted, Outcome
+from smlab.validation.experiments.run.outcome import Interrupted, StudyOutcome
 from smlab.validation.experiments.run.points import Point, PointResult
 from smlab.validation.experiments.run.running import run_whatif
 from smlab.validation.experiments.run.stopping import Counts, Replications
@@ -24,7 +24,7 @@ Make = Callable[..., Study]
 ANY_POINT = Point(0, 0, (), {}, 0, b"")
 
 
-def done(study: Study, folder: Path, **options: Any) -> Outcome:
+def done(study: Study, folder: Path, **options: Any) -> StudyOutcome:
     return run_whatif(study, folder, **{"jobs": 1, "effects": False, **options})
 
 

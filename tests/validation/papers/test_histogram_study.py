@@ -286,7 +286,7 @@ def test_the_section_of_the_report(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) ->
         case, "load_gpu", lambda name: load_gpu(name).with_values({"gpu.sms": 2}, source="test")
     )
     plan = Plan(gpu=gpu, quick=True, seed=0, processes=1)
-    results = {task.name: task.function(*task.arguments) for task in case.tasks(plan)}
+    results = {task.key: task.function(*task.arguments) for task in case.tasks(plan)}
     page = Report("t")
     case.report(page, plan, results)
     assert [check.name for check in page.checks] == ["case-shape"]

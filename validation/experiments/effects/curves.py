@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from smlab.validation.experiments.effects.points import MOST_LEVELS, Factor
+from smlab.validation.experiments.effects.points import MOST_LEVELS, FactorLevels
 from smlab.validation.method.statistics import mean_interval
 
 Floats = NDArray[np.float64]
@@ -25,7 +25,7 @@ class Curve:
     of equal numbers of points.
     """
 
-    factor: Factor
+    factor: FactorLevels
     levels: tuple[Any, ...]
     mean: Floats
     low: Floats
@@ -35,7 +35,9 @@ class Curve:
     count: NDArray[np.int64]
 
 
-def curve(factor: Factor, frame: pd.DataFrame, response: str, *, drawn: bool, level: float = 0.95) -> Curve:
+def curve(
+    factor: FactorLevels, frame: pd.DataFrame, response: str, *, drawn: bool, level: float = 0.95
+) -> Curve:
     """The response against one factor, over all rows that have a value.
 
     Where the points are ``drawn`` (random, Sobol), the interval of a mean is over the points; else over the

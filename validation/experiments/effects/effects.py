@@ -1,27 +1,24 @@
-"""Effects of a study's factors on its responses: what `summarise` finds, as frozen results and as plain
-JSON."""
+"""Computing the effects of a study's factors on its responses: what `summarise` does."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from smlab.hw_bench.errors import SmlabError
-from smlab.validation.experiments.effects.effects_json import response_json
 from smlab.validation.experiments.effects.factorial import Share, variance_shares
-from smlab.validation.experiments.effects.paired import Paired, compare, mean_of
+from smlab.validation.experiments.effects.paired import compare, mean_of
 from smlab.validation.experiments.effects.points import (
-    MOST_LEVELS,
-    Factor,
+    FactorLevels,
     Layout,
     by_point,
     common_replications,
     grid_values,
     of_design,
 )
+from smlab.validation.experiments.effects.results import Effects, LevelEffect, ResponseEffects
 from smlab.validation.experiments.effects.sensitivity import (
     FEWEST_SAMPLES,
     RankCoefficient,
@@ -29,92 +26,6 @@ from smlab.validation.experiments.effects.sensitivity import (
     rank_coefficients,
     sobol_indices,
 )
-from smlab.validation.method.statistics import Interval
-
-
-@dataclass(frozen=True)
-class LevelEffect:
-    """One level of one factor: the mean response there, and against the factor's ``reference`` level by
-    common replications.
-
-    In a grid the response is averaged over the levels of the other factors, in a one-at-a-time design they
-    stay at the base. ``against`` is None for the reference itself.
-    """
-
-    response: str
-    factor: str
-    level: Any
-    reference: Any
-    mean: Interval
-    against: Paired | None
-
-
-@dataclass(frozen=True)
-class ResponseEffects:
-    """All that was found for one response. What a design does not give is empty.
-
-    ``levels`` from a grid and a one-at-a-time design; ``shares`` of the variance from a grid; ``sobol``
-    indices from a Saltelli design; ``ranks`` from a random one. ``mean`` is over all points, its interval
-    over the replications.
-    """
-
-    response: str
-    mean: Interval
-    levels: tuple[LevelEffect, ...]
-    shares: tuple[Share, ...]
-    sobol: tuple[SobolIndex, ...]
-    ranks: tuple[RankCoefficient, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain numbers; None where there is no interval, and only what the design gives."""
-        return response_json(self)
-
-    def of(self, factor: str) -> tuple[LevelEffect, ...]:
-        """The levels of one factor, in order."""
-        return tuple(effect for effect in self.levels if effect.factor == factor)
-
-
-@dataclass(frozen=True)
-class Effects:
-    """The effects of a study: its layout with the levels that occurred, a result for each response, and
-    what was left out."""
-
-    layout: Layout
-    points: int
-    replications: int
-    responses: tuple[ResponseEffects, ...]
-    notes: tuple[str, ...]
-
-    def __getitem__(self, response: str) -> ResponseEffects:
-        for found in self.responses:
-            if found.response == response:
-                return found
-        raise SmlabError.at(
-            f"study {self.layout.name}",
-            "no such response",
-            response,
-            ", ".join(r.response for r in self.responses),
-        )
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain numbers for ``--json``; None where there is no interval."""
-        return {
-            "study": self.layout.name,
-            "design": self.layout.design,
-            "interval_level": self.layout.level,
-            "points": self.points,
-            "replications": self.replications,
-            "factors": [
-                {
-                    "name": f.name,
-                    "base": f.base,
-                    "levels": list(f.levels) if len(f.levels) <= MOST_LEVELS else None,
-                }
-                for f in self.layout.factors
-            ],
-            "responses": {r.response: r.as_json() for r in self.responses},
-            "notes": list(self.notes),
-        }
 
 
 def effects_of(layout: Layout, frame: pd.DataFrame) -> Effects:
@@ -188,7 +99,7 @@ def _grid_effects(
 
 
 def _against_reference(
-    layout: Layout, response: str, factor: Factor, columns: dict[Any, np.ndarray]
+    layout: Layout, response: str, factor: FactorLevels, columns: dict[Any, np.ndarray]
 ) -> list[LevelEffect]:
     reference = factor.reference
     return [

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pandas as pd
-from smlab.validation.experiments.effects.effects import Effects
 from smlab.validation.experiments.effects.page_figures import add_figures
 from smlab.validation.experiments.effects.page_rows import anchor, unit_of, words
 from smlab.validation.experiments.effects.page_tables import add_tables
 from smlab.validation.experiments.effects.points import of_design
+from smlab.validation.experiments.effects.results import Effects
 from smlab.validation.report import Report, Section
 
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.effects import bars, plots
 from smlab.validation.experiments.effects.curves import Curve, curve
-from smlab.validation.experiments.effects.effects import LevelEffect, ResponseEffects
 from smlab.validation.experiments.effects.factorial import marginal
 from smlab.validation.experiments.effects.page_rows import UNITS, anchor, level_columns, level_row
 from smlab.validation.experiments.effects.points import Layout, grid_values
+from smlab.validation.experiments.effects.results import LevelEffect, ResponseEffects
 from smlab.validation.method.statistics import mean_interval
 from smlab.validation.report import Section
 

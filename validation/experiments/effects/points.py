@@ -18,7 +18,7 @@ MOST_LEVELS = 24
 
 
 @dataclass(frozen=True)
-class Factor:
+class FactorLevels:
     """One factor: the column's name, its value in the base (None where the base does not say), and its levels
     in order.
 
@@ -54,7 +54,7 @@ class Layout:
 
     name: str
     design: str
-    factors: tuple[Factor, ...]
+    factors: tuple[FactorLevels, ...]
     responses: tuple[str, ...]
     seed: int = 1
     second_order: bool = False
@@ -163,7 +163,7 @@ def by_point(layout: Layout, frame: pd.DataFrame, response: str) -> tuple[pd.Dat
     return ordered.iloc[first].reset_index(drop=True), mean
 
 
-def _codes(factor: Factor, column: pd.Series) -> NDArray[np.int64]:
+def _codes(factor: FactorLevels, column: pd.Series) -> NDArray[np.int64]:
     place = {value: k for k, value in enumerate(factor.levels)}
     return np.array([place[_plain(v)] for v in column.tolist()], dtype=np.int64)
 

@@ -14,7 +14,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.design.study import Study
 from smlab.validation.experiments.run import export
 from smlab.validation.experiments.run.evaluate import Chunk, evaluate_chunk, packed
-from smlab.validation.experiments.run.outcome import MOST_FAILURES, Failure, Interrupted, Outcome, Times
+from smlab.validation.experiments.run.outcome import MOST_FAILURES, Failure, Interrupted, StudyOutcome, Times
 from smlab.validation.experiments.run.point_store import PointStore
 from smlab.validation.experiments.run.points import Numbering, Point, PointResult
 from smlab.validation.experiments.run.stopping import Replications
@@ -47,7 +47,7 @@ def run_whatif(
     resume: bool = False,
     progress: Progress | None = None,
     effects: bool = True,
-) -> Outcome:
+) -> StudyOutcome:
     """Run a study into ``folder`` and make its files there.
 
     Args:
@@ -81,7 +81,7 @@ def run_whatif(
         what = "belong to another study or another version of the code, and were not used"
         notes.append(f"{others:,} of {held:,} points in {path} {what}")
     found = _effects(study, folder) if effects else None
-    return Outcome(
+    return StudyOutcome(
         points=plan.total,
         done=plan.total,
         failed=failures[0],
