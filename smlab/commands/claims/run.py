@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.claims.api import claims
-from smlab.validation.papers.claims import Judged, Ledger, Verdict, tally
-from smlab.validation.papers.claims.judging import Met
+from smlab.validation.papers.claims import JudgedClaim, Ledger, tally
+from smlab.validation.papers.judging import Met, PaperVerdict
 
 STYLES = {
-    Verdict.HOLDS: "green",
-    Verdict.PARTLY: "yellow",
-    Verdict.FAILS: "red",
-    Verdict.UNJUDGED: "dim",
+    PaperVerdict.HOLDS: "green",
+    PaperVerdict.PARTLY: "yellow",
+    PaperVerdict.FAILS: "red",
+    PaperVerdict.UNJUDGED: "dim",
 }
 MARKS = {Met.YES: "[green]+[/]", Met.PARTLY: "[yellow]~[/]", Met.NO: "[red]-[/]"}
 
@@ -38,7 +38,7 @@ def run_claims(options: ClaimsOptions) -> bool:
         print_json(
             {
                 "claims": [j.as_row() for j in found.judged],
-                "counts": {str(v): sum(j.verdict is v for j in found.judged) for v in Verdict},
+                "counts": {str(v): sum(j.verdict is v for j in found.judged) for v in PaperVerdict},
                 "papers": found.ledger.papers,
                 "left_out": list(found.left_out),
             }
@@ -54,7 +54,7 @@ def run_claims(options: ClaimsOptions) -> bool:
     return not found.overdue
 
 
-def _print(ledger: Ledger, judged: Sequence[Judged]) -> None:
+def _print(ledger: Ledger, judged: Sequence[JudgedClaim]) -> None:
     for short, citation in ledger.papers.items():
         of_paper = [j for j in judged if j.claim.paper == short]
         if not of_paper:
@@ -77,7 +77,7 @@ def _print(ledger: Ledger, judged: Sequence[Judged]) -> None:
     out.print(f"{len(judged)} claims: {tally(judged)}")
 
 
-def _lines(j: Judged) -> list[str]:
+def _lines(j: JudgedClaim) -> list[str]:
     """What was observed, a line for each number, and the note."""
     lines = [
         f"{MARKS[o.met]} {shown(o.observed_line)} [dim]({shown(o.expectation.range.text(''))})[/dim]"
