@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import functools
 
-import numpy as np
 import xarray as xr
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Record, simulate
 from smlab.sim.builtin import simultaneous_atomics
 from smlab.sim.table import service_table
-from smlab.validation.checks.paper_facts import ONE_BLOCK, largest_bend_in_c, largest_rise_with_n
 from smlab.validation.papers.claims.registry import Observed, quantity
 from smlab.validation.papers.judging import Scale
+from smlab.validation.papers.table_facts import (
+    largest_bend_in_c,
+    largest_ratio_on_doubling,
+    largest_rise_with_n,
+    least_step_with_e,
+    one_block,
+)
+from smlab.validation.papers.table_facts import saturation_in_c as way_to_saturation
 
 
 @functools.cache
@@ -39,10 +45,7 @@ def spread(gpu: str) -> Observed:
 def largest_ratio_on_doubling_n(gpu: str) -> Observed:
     """The largest S(2n) / S(n) over all n and e: below 1 where S falls over every doubling."""
     table = _fetch_table(gpu, "add")
-    n = table.n.values
-    s = table.values[:, :, 0] / n[:, None]
-    half = n[n * 2 <= n.max()]
-    return Observed.exactly((s[2 * half - 1] / s[half - 1]).max())
+    return Observed.exactly(largest_ratio_on_doubling(table.values[:, :, 0], table.n.values))
 
 
 @quantity("service_table.largest_rise_in_n", unit="of a cycle's rounding", evidence="simulated")
@@ -55,7 +58,7 @@ def largest_rise_in_n(gpu: str) -> Observed:
 @quantity("service_table.least_step_in_e", unit="cycles", evidence="simulated", scale=Scale.DIFFERENCE)
 def least_step_in_e(gpu: str) -> Observed:
     """The least growth of T(n, e, 0) from one lane to the next."""
-    return Observed.exactly(np.diff(_fetch_table(gpu, "add").values[:, :, 0], axis=1).min())
+    return Observed.exactly(least_step_with_e(_fetch_table(gpu, "add").values[:, :, 0]))
 
 
 @quantity("service_table.lanes_ratio", unit="times", evidence="simulated", scale=Scale.RATIO)
@@ -68,7 +71,7 @@ def lanes_ratio(gpu: str, jobs: int, lanes: int, over: int) -> Observed:
 @quantity("service_table.bend_in_c", unit="%", evidence="simulated", scale=Scale.ERROR)
 def bend_in_c(gpu: str) -> Observed:
     """How far T(n, e, c) is from a straight line in c, for n up to one block's warps, as a share of T."""
-    table = full_table(gpu).sel(n=slice(1, ONE_BLOCK), c=slice(0, ONE_BLOCK))
+    table = one_block(full_table(gpu))
     cycles, percent = largest_bend_in_c(table.values, table.n.values)
     return Observed.exactly(percent, f"{cycles:.1f} cycles")
 
@@ -78,7 +81,7 @@ def saturation_in_c(gpu: str, jobs: int, lanes: int) -> Observed:
     """How far T has come on its way from no to only compare-and-swap jobs when half of the jobs are: 0.5
     on a line."""
     row = full_table(gpu).sel(n=jobs, e=lanes).values
-    return Observed.exactly((row[jobs // 2] - row[0]) / (row[jobs] - row[0]))
+    return Observed.exactly(way_to_saturation(row, jobs))
 
 
 @quantity("service_table.popc_inc_over_add", unit="", evidence="simulated", scale=Scale.RATIO)
