@@ -6,7 +6,7 @@ A condition is
 - *met* where the number, with its whole interval, lies in the range;
 - *met in part* where the estimate lies in the wider range of `part_range`. It follows from the range and the
   kind of number: at least half of the cases, half of the effect, at most twice the error, twice the
-  tolerance, within 5 % of a figure that is asked for exactly;
+  tolerance (of a ratio: in its logarithm), within 5 % of a figure that is asked for exactly;
 - *not met* otherwise.
 
 Then the statement
@@ -112,6 +112,9 @@ def part_range(confirming: Range, scale: Scale) -> Range:
     if low == high:
         slack = EXACT_SLACK * abs(low)
         return Range(low - slack, high + slack)
+    if scale is Scale.RATIO and low > 0 and math.isfinite(high):
+        half_factor = math.sqrt(high / low)
+        return Range(low / half_factor, high * half_factor)
     if math.isfinite(low) and math.isfinite(high):
         half = (high - low) / 2
         return Range(low - half, high + half)

@@ -106,7 +106,7 @@ def table_facts(table: xr.DataArray) -> dict[str, TableFact]:
         "S falls with n",
         f"S(2n) / S(n) is {ratio:.3f} at most; from n to n + 1 S never rises by more than {rise:.2f} of what "
         f"the rounding of T to whole cycles makes",
-        (Range(0, BELOW_ONE), Scale.FIGURE, ratio),
+        (Range(-INFINITE, BELOW_ONE), Scale.FIGURE, ratio),
         necessary=[(Range(-INFINITE, 1), Scale.FIGURE, rise)],
     )
     step = least_step_with_e(fetch)

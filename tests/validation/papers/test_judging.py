@@ -44,6 +44,7 @@ def test_the_whole_interval_meets_the_estimate_alone_meets_in_part() -> None:
         (Scale.DIFFERENCE, Range(3, INF), Range(1.5, INF)),
         (Scale.DIFFERENCE, Range(-INF, -10), Range(-INF, -5)),
         (Scale.FIGURE, Range(5.5, 6.5), Range(5, 7)),
+        (Scale.RATIO, Range(50, 200), Range(25, 400)),
         (Scale.FIGURE, Range(600, 600), Range(570, 630)),
         (Scale.FIGURE, Range(0, 0), Range(0, 0)),
         (Scale.FIGURE, Range(5, INF), Range(5, INF)),
