@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from smlab.validation.experiments.run.running import Progress as Told
     from smlab.validation.method.statistics import Interval
 
+MAX_ANSWERS = 4
+"""Lines that answer the question, before the table."""
 MOST_ROWS, MOST_COLUMNS = 40, 4
 """Effects and responses that the terminal shows; the report has all."""
 
@@ -175,7 +177,12 @@ def _show(study: Study, outcome: StudyOutcome) -> None:
 
 
 def _show_effects(effects: Effects) -> None:
-    """The effects with their intervals: a column a response, a row a level of a factor, or a factor."""
+    """The answer, then the effects with their intervals: a column a response, a row a level of a factor, or
+    a factor."""
+    from smlab.validation.experiments.effects.answers import answers
+
+    for what, value in answers(effects)[:MAX_ANSWERS]:
+        out.print(f"{shown(what)}: {value}", markup=False, soft_wrap=True)
     first = effects.responses[:MOST_COLUMNS]
     rows: dict[tuple[str, str], dict[str, str]] = {}
 

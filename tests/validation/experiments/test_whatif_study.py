@@ -110,7 +110,7 @@ def test_stalls_are_all_the_reasons(atomics: Make) -> None:
 def test_the_example_is_a_study(tmp_path: Path) -> None:
     path = tmp_path / "example.toml"
     path.write_text(EXAMPLE)
-    assert read_study(path).design.size > 10
+    assert read_study(path).design.size == 8
 
 
 LEVELS = "gpu.atomic.queue_entries = [2, 8]"

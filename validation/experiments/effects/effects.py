@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.effects.factorial import Share, variance_shares
-from smlab.validation.experiments.effects.paired import compare, mean_of
+from smlab.validation.experiments.effects.paired import compare, mean_of, over_cells
 from smlab.validation.experiments.effects.points import (
+    RATIOS,
     FactorLevels,
     Layout,
     by_point,
@@ -63,8 +64,12 @@ def _response_effects(
         raise SmlabError(f"study {layout.name}: {response}: no point has a value")
     if not known.all():
         note(f"{response}: {int((~known).sum())} of {len(known)} rows have no value and were left out")
-    per_replication = frame[known].groupby("replication")[response].mean().to_numpy(dtype=np.float64)
-    mean = mean_of(per_replication, layout.level)
+    geometric = response in RATIOS
+    groups = frame[known].groupby("replication")[response]
+    per_replication = [
+        over_cells(g.to_numpy(dtype=np.float64)[None], geometric=geometric)[0] for _, g in groups
+    ]
+    mean = mean_of(per_replication, layout.level, geometric=geometric)
     levels: tuple[LevelEffect, ...] = ()
     shares: tuple[Share, ...] = ()
     indices: tuple[SobolIndex, ...] = ()
@@ -92,8 +97,8 @@ def _grid_effects(
         note(f"{response}: {left_out}")
     effects = []
     for axis, factor in enumerate(layout.factors):
-        means = values.mean(axis=tuple(1 + k for k in range(len(layout.factors)) if k != axis))
-        columns = {level: means[:, k] for k, level in enumerate(factor.levels)}
+        cells = np.moveaxis(values, 1 + axis, 1)
+        columns = {level: cells[:, k].reshape(len(values), -1) for k, level in enumerate(factor.levels)}
         effects.extend(_against_reference(layout, response, factor, columns))
     return tuple(effects), variance_shares(values, layout.names, layout.level)
 
@@ -101,15 +106,18 @@ def _grid_effects(
 def _against_reference(
     layout: Layout, response: str, factor: FactorLevels, columns: dict[Any, np.ndarray]
 ) -> list[LevelEffect]:
-    reference = factor.reference
+    """The levels of one factor, from the response at each, shape ``(replications, cells)``."""
+    reference, geometric = factor.reference, response in RATIOS
     return [
         LevelEffect(
             response,
             factor.name,
             level,
             reference,
-            mean_of(column, layout.level),
-            None if level == reference else compare(column, columns[reference], layout.level),
+            mean_of(over_cells(column, geometric=geometric), layout.level, geometric=geometric),
+            None
+            if level == reference
+            else compare(column, columns[reference], layout.level, geometric=geometric),
         )
         for level, column in columns.items()
     ]
@@ -137,8 +145,13 @@ def _single_effects(
             if not len(variant):
                 note(f"{response}: {factor.name} = {level} shares no replication with the base")
                 continue
-            against = None if level == factor.reference else compare(variant, reference, layout.level)
-            mean = mean_of(rows[response].to_numpy(dtype=np.float64), layout.level)
+            geometric = response in RATIOS
+            against = (
+                None
+                if level == factor.reference
+                else compare(variant, reference, layout.level, geometric=geometric)
+            )
+            mean = mean_of(rows[response].to_numpy(dtype=np.float64), layout.level, geometric=geometric)
             effects.append(LevelEffect(response, factor.name, level, factor.reference, mean, against))
     return tuple(effects)
 

@@ -20,7 +20,9 @@ class LevelEffect:
     common replications.
 
     In a grid the response is averaged over the levels of the other factors, in a one-at-a-time design they
-    stay at the base. ``against`` is None for the reference itself.
+    stay at the base. Ratios to the reference are geometric means of ratios that are paired, by combination of
+    the other factors and by replication; means of a response that is a ratio (`RATIOS`) are geometric too.
+    ``against`` is None for the reference itself.
     """
 
     response: str

@@ -93,8 +93,8 @@ class Replications:
 
     def _interval(self, own: list[float], base: list[float]) -> Interval:
         from smlab.validation.method.statistics import (  # brings SciPy, which takes a while
+            geometric_ratio_interval,
             mean_interval,
-            ratio_interval,
         )
 
         stop = self.study.stop
@@ -103,7 +103,7 @@ class Replications:
             return mean_interval(own, self.study.level)
         if stop.of == "difference":
             return mean_interval(np.subtract(own, base), self.study.level)
-        return ratio_interval(own, base, self.study.level)
+        return geometric_ratio_interval(own, base, self.study.level)
 
     def _responses(self, fetch: Fetch, case: int) -> list[float]:
         """The watched response of a case, by replication; NaN where it failed."""
