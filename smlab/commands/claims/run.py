@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.claims.api import claims
+from smlab.sim.warming import looks_cold, warm
 from smlab.validation.papers.claims import JudgedClaim, Ledger, tally
 from smlab.validation.papers.judging import Met, PaperVerdict
 
@@ -32,6 +33,8 @@ class ClaimsOptions:
 def run_claims(options: ClaimsOptions) -> bool:
     """Whether every claim was judged or names what is missing; a claim that does not hold is a finding,
     not a failure."""
+    if looks_cold():
+        warm()
     with progress_bar("judging claims") as advance:
         found = claims(options.only, quick=options.quick, progress=advance)
     if options.as_json:

@@ -22,6 +22,7 @@ from rich.progress import (
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.hw_bench.errors import SmlabError
+from smlab.sim.warming import looks_cold, warm
 
 if TYPE_CHECKING:
     from smlab.validation.experiments.design.study import Study
@@ -72,6 +73,8 @@ def run_whatif(options: WhatifOptions) -> bool:
     from smlab.validation.experiments.run.outcome import Interrupted
 
     study = read_study(options.study)
+    if options.dask is None and looks_cold():
+        warm()
     folder = RESULTS / study.name if options.out is None else options.out
     try:
         with _progress(study.name) as told:
