@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from smlab.hw_bench.csv_cells import guarded, unguarded
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import replacing
 from smlab.validation.experiments.design.study import SPEEDUP, Study
@@ -90,7 +91,7 @@ def _text(value: Value | None) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return repr(value) if isinstance(value, float) else str(value)
+    return repr(value) if isinstance(value, float) else str(guarded(value))
 
 
 def write_parquet(study: Study, path: Path, table: Iterable[Row]) -> None:
@@ -160,4 +161,4 @@ def _numbers(texts: list[str]) -> list[Any]:
             return [kind(text) if text or kind is int else math.nan for text in texts]
         except ValueError:
             continue
-    return texts
+    return [unguarded(text) for text in texts]
