@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from smlab.validation.experiments.design.study import read_study
-from smlab.validation.experiments.run.outcome import Outcome
+from smlab.validation.experiments.run.outcome import StudyOutcome
 from smlab.validation.experiments.run.running import run_whatif
 
 STUDY = """
@@ -43,7 +43,7 @@ def test_ten_thousand_points(benchmark: Callable[..., object], tmp_path: Path, j
     study = read_study(path)
     out = tmp_path / "out"
 
-    def run() -> Outcome:
+    def run() -> StudyOutcome:
         return run_whatif(study, out, jobs=jobs, effects=False)
 
     benchmark.group = "study of 10,000 points"  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import stat
@@ -31,19 +32,23 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
         mode = path.stat().st_mode
     except FileNotFoundError:
         mode = None
+    if mode is not None and stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if mode is not None and not stat.S_ISREG(mode):
-        yield path
+        with _naming(path):
+            yield path
         return
     beside = path.with_name(f".{path.stem[:40]}.{os.getpid()}-{next(_NUMBER)}.part{path.suffix}")
     try:
-        yield beside
-        if mode is not None:
-            beside.chmod(stat.S_IMODE(mode))
-        if durable:
-            _sync(beside)
-        beside.replace(path)
-        if durable and os.name == "posix":
-            _sync(path.parent)
+        with _naming(path):
+            yield beside
+            if mode is not None:
+                beside.chmod(stat.S_IMODE(mode))
+            if durable:
+                _sync(beside)
+            beside.replace(path)
+            if durable and os.name == "posix":
+                _sync(path.parent)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
@@ -61,6 +66,16 @@ def cache_folder(*parts: str) -> Path:
     On Linux ``smlab`` in ``XDG_CACHE_HOME``, by default ``~/.cache``. It need not exist.
     """
     return platformdirs.user_cache_path("smlab", appauthor=False).joinpath(*parts)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """An error of the system names the file that the user knows, not the one beside it, or none."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
 
 
 def _sync(path: Path) -> None:

@@ -194,6 +194,17 @@ class Quantiles:
 
 
 @dataclass(frozen=True)
+class HeldRecord:
+    """How many of the 90 % intervals held for families of kernels that were left out of the fit: ``mean`` and
+    ``least`` in percent over ``families``, ``least`` that of ``least_family``."""
+
+    families: int
+    mean: float
+    least: float
+    least_family: str
+
+
+@dataclass(frozen=True)
 class TrustMap:
     """The map: ``edges`` of the bins by feature (of `BINNED`), ``ranges`` by feature (of `RANGED`), residuals
     by estimator.
@@ -206,6 +217,12 @@ class TrustMap:
     ranges: dict[str, tuple[float, float]]
     probabilities: tuple[float, ...]
     estimators: dict[str, Quantiles]
+
+    def held(self, estimator: str = CLOSED) -> HeldRecord:
+        """How often the 90 % intervals of an estimator held where they were judged."""
+        by_family = self.estimators[estimator].left_out
+        worst = min(by_family, key=by_family.__getitem__)
+        return HeldRecord(len(by_family), float(np.mean(list(by_family.values()))), by_family[worst], worst)
 
     def bins(self, features: Features) -> NDArray[np.int64]:
         """The bin of each kernel, shape (kernels,)."""

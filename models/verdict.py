@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from smlab.models.trust import UtilizationEstimates, UtilizationInterval
 
 Answer = Literal["bottleneck", "not the bottleneck", "cannot tell"]
@@ -48,21 +49,40 @@ class Verdict:
 
 
 def verdicts(
-    estimates: UtilizationEstimates, interval: UtilizationInterval, *, merges_increments: bool = False
+    estimates: UtilizationEstimates,
+    interval: UtilizationInterval,
+    *,
+    merges_increments: bool = False,
+    active: ArrayLike = 1.0,
 ) -> list[Verdict]:
     """The verdict on each kernel; ``merges_increments`` says that the GPU has ``ATOMS.POPC.INC`` (compute
-    capability 8.0 on)."""
+    capability 8.0 on).
+
+    ``active``, (kernels,) or one number, is the share of the elapsed cycles in which the SM was active: the
+    reasons tell the interval over the elapsed cycles.
+    """
     f = estimates.features
     inside = np.minimum(1.0, estimates.closed.n / f.warps)
-    columns = (f.saturation, inside, interval.low, interval.high, f.floor, f.e, f.cas_share, f.warps)
+    elapsed = np.broadcast_to(np.asarray(active, dtype=np.float64), interval.low.shape)
+    ends = np.stack([interval.low * elapsed, interval.high * elapsed], axis=1)
+    busy = [f"busy {percent_range(low, high)} % of the time" for low, high in ends.tolist()]
+    columns = (f.saturation, inside, interval.high, f.floor, f.e, f.cas_share, f.warps)
     rows = zip(*(np.asarray(c).tolist() for c in columns), strict=True)
-    return [_verdict(*row, merges=merges_increments) for row in rows]
+    return [_verdict(said, *row, merges=merges_increments) for said, row in zip(busy, rows, strict=True)]
+
+
+def percent_range(low: float, high: float) -> str:
+    """Two shares (0 .. 1) as percentages, with a decimal where they would else read the same."""
+    ends = (f"{100 * low:.0f}", f"{100 * high:.0f}")
+    if ends[0] == ends[1]:
+        ends = (f"{100 * low:.1f}", f"{100 * high:.1f}")
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
 def _verdict(
+    busy: str,
     saturation: float,
     inside: float,
-    low: float,
     high: float,
     floor: float,
     e: float,
@@ -71,7 +91,6 @@ def _verdict(
     *,
     merges: bool,
 ) -> Verdict:
-    busy = f"busy {100 * low:.0f} to {100 * high:.0f} % of the time"
     load = f"{100 * saturation:.0f} % of the atomics per cycle that {warps:.0f} warps can get out of it"
     if floor >= FULL or (inside >= WAITING and saturation >= SATURATED):
         if floor >= CROWDED:

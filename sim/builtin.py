@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.histogram import histogram
 from smlab.sim.patterns import Grouped
-from smlab.sim.workload import NO_WARP, Instruction, Kernel, Loop, Program
+from smlab.sim.workload import MAX_WARPS, NO_WARP, Instruction, Kernel, Loop, Program
 
 OPERATIONS = {"add": "atomic-add", "cas": "atomic-cas", "popc-inc": "atomic-popc-inc"}
+
+MAX_WARPS_PER_BLOCK = 1024
+"""More than any GPU allows; what the one at hand allows is checked when the kernel is lowered to it."""
 
 WARM_UP_ROUNDS, MEASURED_ROUNDS = 4, 8
 """Of looped microbenchmarks: rounds of n completions that are thrown away, and rounds that are timed."""
@@ -42,9 +45,13 @@ def atomics(
         SmlabError: for what cannot be laid out, naming the key.
     """
     same_word = lanes if same_word is None else same_word
-    for key, value in (("warps", warps), ("blocks", blocks), ("iterations", iterations)):
-        if value < 1:
-            raise SmlabError.at(f"atomics: {key}", "out of range", value, "at least 1")
+    if not 1 <= warps <= MAX_WARPS_PER_BLOCK:
+        raise SmlabError.at("atomics: warps", "out of range", warps, f"1 to {MAX_WARPS_PER_BLOCK}")
+    if not 1 <= blocks * warps <= MAX_WARPS:
+        most = MAX_WARPS // warps
+        raise SmlabError.at("atomics: blocks", "out of range", blocks, f"1 to {most} of {warps} warps")
+    if iterations < 1:
+        raise SmlabError.at("atomics: iterations", "out of range", iterations, "at least 1")
     if op not in OPERATIONS:
         raise SmlabError.at("atomics: op", "unknown operation", op, "one of " + ", ".join(OPERATIONS))
     if not 0 <= cas_warps <= warps * blocks:

@@ -68,7 +68,7 @@ def counter_table(result: SimResult, launch: int = 0) -> CounterTable:
     add(WHOLE_GPU, "sm__maximum_warps_avg_per_active_cycle", peak, "warp")
     for counter, value, unit in _roofline_counters(result):
         add(WHOLE_GPU, counter, value, unit)
-    return CounterTable.from_rows(rows)
+    return CounterTable.from_rows(rows, result.launch.gpu)
 
 
 def _roofline_counters(result: SimResult) -> Iterator[tuple[str, float, str]]:

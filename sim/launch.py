@@ -31,6 +31,7 @@ def launch_of(lowered: LoweredKernel) -> Launch:
         sector_bytes=machine.sector_bytes,
         bank_bytes=machine.bank_bytes,
         sm_hz=machine.sm_hz,
+        gpu=machine.gpu,
         warp_instructions=tuple(by_class),
         thread_instructions=tuple(threads),
     )

@@ -105,6 +105,7 @@ class Machine:
     dram_sector_ticks: int
     dram_latency_cycles: int
     sm_hz: int  # turns cycles into seconds for the counters; the engines do not use it
+    gpu: tuple[str, str] | None = None  # title and compute capability, for the counters alone
 
     @cached_property
     def sectors_per_line(self) -> int:
@@ -248,4 +249,5 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         dram_sector_ticks=sector_ticks(gpu.number("dram.bandwidth_bytes_per_s") / sm_hz),
         dram_latency_cycles=_whole_cycles(gpu, "dram.latency_cycles"),
         sm_hz=round(sm_hz),
+        gpu=(gpu.title, gpu.compute_capability),
     )

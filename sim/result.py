@@ -199,6 +199,7 @@ class Launch:
 
     ``warp_instructions`` and ``thread_instructions`` (active lanes) are by instruction class, in the order of
     `CLASS_NAMES`: every warp runs its program to the end, so the program says how often each is executed.
+    ``gpu`` is the GPU's title and compute capability.
     """
 
     blocks: int
@@ -209,6 +210,7 @@ class Launch:
     sector_bytes: int
     bank_bytes: int
     sm_hz: int
+    gpu: tuple[str, str] | None
     warp_instructions: tuple[int, ...]
     thread_instructions: tuple[int, ...]
 

@@ -30,6 +30,8 @@ def _compiled(
 
 ENGINES: dict[str, Engine] = {"compiled": _compiled, "simpy": reference.run}
 DEFAULT_ENGINE = "compiled"
+MAX_CYCLES = 2**62
+"""The engines count cycles in 64 bits."""
 
 
 def simulate(
@@ -57,6 +59,6 @@ def simulate(
     engine = engine or DEFAULT_ENGINE
     if engine not in ENGINES:
         raise SmlabError.at("engine", "unknown", engine, "one of " + ", ".join(ENGINES))
-    if max_cycles is not None and max_cycles < 1:
-        raise SmlabError.at("max_cycles", "out of range", max_cycles, "at least 1")
+    if max_cycles is not None and not 1 <= max_cycles <= MAX_CYCLES:
+        raise SmlabError.at("max_cycles", "out of range", max_cycles, "1 to 2**62")
     return ENGINES[engine](lower(kernel, machine_from(gpu, policy), seed), keep, max_cycles, progress)

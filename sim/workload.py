@@ -20,6 +20,8 @@ NO_WARP = -1
 
 MAX_LOOP_COUNT = 2**40
 MAX_WARP_INSTRUCTIONS = 2**40
+MAX_WARPS = 2**20
+"""Of a grid: the engines keep a row for each (0.5 GB for this many)."""
 MAX_LOOP_DEPTH = 8
 
 
@@ -161,6 +163,13 @@ class Kernel:
             raise SmlabError.at(self.name, "needs at least one block", self.blocks)
         if self.sms < 1:
             raise SmlabError.at(self.name, "needs at least one SM", self.sms)
+        if self.roles and self.blocks * len(self.roles[0]) > MAX_WARPS:
+            raise SmlabError.at(
+                self.name,
+                "has too many warps",
+                f"{self.blocks} blocks of {len(self.roles[0])}",
+                f"at most {MAX_WARPS} in all",
+            )
         if min(self.in_l2) < 0 or sum(self.in_l2) > 2**48:
             raise SmlabError.at(
                 self.name, "no range of global memory", self.in_l2, "first byte and size, within 2**48 bytes"

@@ -21,7 +21,6 @@ body = [
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
@@ -29,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from smlab.hw_bench.errors import SmlabError, nearest
+from smlab.hw_bench.inputs import load_toml
 from smlab.sim.instructions import CLASSES, Unit
 from smlab.sim.patterns import (
     Affine,
@@ -187,18 +187,6 @@ class _WorkloadFile(_StrictTable):
     name: str = ""
     kernel: _Kernel
     program: list[_Program]
-
-
-def load_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file; `SmlabError` where it cannot be read."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SmlabError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise SmlabError(f"{path}: is not a text file") from error
-    except tomllib.TOMLDecodeError as error:
-        raise SmlabError(f"{path}: is not valid TOML: {error}") from error
 
 
 def read_workload(path: Path) -> Kernel:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -58,8 +58,7 @@ def tables_of(gpu: Gpu, *, folder: Path | None = None, progress: Progress | None
     A file in the cache that cannot be used is replaced; a folder that cannot be written to is done without.
     """
     folder = cache_folder("tables") if folder is None else folder
-    constants = {key: constant.value for key, constant in gpu.constants.items()}
-    key = cache_key(constants, engine_version())
+    key = _key(gpu)
     paths = [folder / f"{gpu.name}-{key}-{form}.nc" for form in FORMS]
     if all(path.is_file() for path in paths):
         try:
@@ -76,14 +75,24 @@ def tables_of(gpu: Gpu, *, folder: Path | None = None, progress: Progress | None
     return tables
 
 
-@lru_cache(maxsize=2)
+_FETCH_ADD: OrderedDict[str, ServiceTables] = OrderedDict()
+
+
 def fetch_add_tables(gpu: Gpu) -> ServiceTables:
-    """T(n, e, 0) of fetch-and-add, both forms, for kernels without compare-and-swap; kept in memory.
+    """T(n, e, 0) of fetch-and-add, both forms, for kernels without compare-and-swap; those of the last two
+    GPUs are kept in memory.
 
     POPC.INC is estimated with it as well, since a profile does not tell the two apart, and Dong & Pai have no
     other table.
     """
-    return ServiceTables(*(ServiceTable(service_table(gpu, form=form, cas_jobs=[0])) for form in FORMS))
+    key = _key(gpu)  # not the object: each task of a worker brings its own
+    found = _FETCH_ADD.get(key)
+    if found is None:
+        found = ServiceTables(*(ServiceTable(service_table(gpu, form=form, cas_jobs=[0])) for form in FORMS))
+        if len(_FETCH_ADD) >= 2:
+            _FETCH_ADD.popitem(last=False)
+        _FETCH_ADD[key] = found
+    return found
 
 
 class StudyTables:
@@ -131,6 +140,11 @@ def _around(machine: Machine, op: str, form: str, warps: int, lanes: int, with_c
     }
     attrs = {"gpu": machine.name, "op": op, "form": form, "kind": "simulated"}
     return ServiceTable(xr.DataArray(cycles.reshape(shape), coords=coords, dims=("n", "e", "c"), attrs=attrs))
+
+
+def _key(gpu: Gpu) -> str:
+    """A digest of what the tables depend on: the description's constants and the simulator's source."""
+    return cache_key({key: constant.value for key, constant in gpu.constants.items()}, engine_version())
 
 
 @cache

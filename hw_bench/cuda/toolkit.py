@@ -25,6 +25,9 @@ PACKAGES: Final = (
     "nvidia-nvjitlink-cu12",
 )
 
+_LIBRARIES: Final = ("numba.cuda", "numba_cuda", "cuda.", "llvmlite", "pynvjitlink")
+"""Modules whose errors are those of the CUDA toolkit, the driver or the compiler."""
+
 
 def has_compiler() -> bool:
     """Whether kernels can be compiled here (a GPU is not needed for that)."""
@@ -52,6 +55,17 @@ def require_gpu() -> None:
             "7.0 "
             "or later) and its driver; `smlab bench sass` checks the machine code without one"
         )
+
+
+def is_of_toolkit(error: BaseException) -> bool:
+    """Whether CUDA failed (the driver, the compiler, a library of the toolkit), and not our own code."""
+    return any(c.__module__.startswith(_LIBRARIES) for c in type(error).__mro__)
+
+
+def one_line(error: BaseException) -> str:
+    """An error in one line: its kind, and the first line that says something."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def package_versions() -> dict[str, str]:

@@ -29,7 +29,6 @@ import functools
 import math
 import numbers
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,6 +39,7 @@ from smlab.hw_bench.gpu.checks import check_constants, check_rates
 from smlab.hw_bench.gpu.constants import Constant, check_value, parse_constant
 from smlab.hw_bench.gpu.inherit import inherited
 from smlab.hw_bench.gpu.schema import ARCHITECTURES, KEYS, KEYS_BY_NAME, KINDS, ConstantKey, is_group
+from smlab.hw_bench.inputs import load_toml
 
 __all__ = ["Constant", "Gpu", "list_gpus", "load_gpu"]
 
@@ -199,7 +199,7 @@ def _shipped_names() -> dict[str, Path]:
     found = {}
     for path in sorted(FOLDER.glob("*.toml")):
         found[path.stem] = path
-        for alias in _parse(path).get("aliases", []):
+        for alias in load_toml(path).get("aliases", []):
             found[alias] = path
     return found
 
@@ -209,12 +209,10 @@ def _find(name: str | Path, by: Path | None) -> Path:
     text = str(name)
     if isinstance(name, Path) or text.endswith(".toml") or "/" in text or os.sep in text:
         path = Path(name) if by is None else by.parent / name
-        if path.is_file():
-            return path
-        what = "is not a file" if path.exists() else "there is no such file"
-        if by is None:
-            raise SmlabError(f"{path}: {what}")
-        raise SmlabError.at(f"{by}: extends", what, text)
+        if by is not None and not path.is_file():
+            what = "is not a file" if path.exists() else "there is no such file"
+            raise SmlabError.at(f"{by}: extends", what, text)
+        return path
     if text in list_gpus():
         return FOLDER / f"{text}.toml"
     names = _shipped_names()
@@ -227,24 +225,13 @@ def _find(name: str | Path, by: Path | None) -> Path:
     raise SmlabError.at(where, "unknown GPU", text, hint)
 
 
-def _parse(path: Path) -> dict[str, Any]:
-    """The file as TOML; the error of a malformed one tells the line."""
-    try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
-    except (OSError, UnicodeDecodeError) as error:
-        raise SmlabError(f"{path}: cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise SmlabError(f"{path}: is not valid TOML: {error}") from error
-
-
 def _read(path: Path, children: tuple[Path, ...]) -> _Draft:
     """Read a description and, before it, what it extends; ``children`` are the files that led here."""
     here = path.resolve()
     if here in children:
         chain = " -> ".join(p.stem for p in (*children, here))
         raise SmlabError(f"{children[-1]}: extends: goes round in a circle ({chain})")
-    data = _parse(path)
+    data = load_toml(path)
     fields, aliases, same_card, without = _read_top(path, data)
     parent, extended = _Draft({}, (), {}, {}), None
     if "extends" in data:

@@ -45,14 +45,21 @@ class ConstantKey:
             return "one of " + ", ".join(self.choices)
         noun = "a whole number" if self.type is int else "a number"
         if self.minimum is not None and self.maximum is not None:
-            return f"{noun} from {self.minimum:g} to {self.maximum:g} {self.unit}"
+            form = ",.0f" if self.type is int else "g"
+            return f"{noun} from {self.minimum:{form}} to {self.maximum:{form}} {self.unit}"
         if self.minimum is not None:
             return f"{noun} of at least {self.minimum:g} {self.unit}"
         return f"{noun} of {self.unit}"
 
 
+MOST: Final = {"bytes": 2**42, "SMs": 4096, "schedulers": 64, "banks": 1024, "ways": 2**16}
+"""What no GPU comes near, by unit, so that a slip of the pen is refused before memory is asked for; 2**20 for
+other counts."""
+
+
 def _whole(name: str, unit: str, doc: str, minimum: float = 1, maximum: float | None = None) -> ConstantKey:
-    return ConstantKey(name, unit, int, doc, minimum=minimum, maximum=maximum)
+    most = MOST.get(unit, 2**20) if maximum is None else maximum
+    return ConstantKey(name, unit, int, doc, minimum=minimum, maximum=most)
 
 
 def _number(
@@ -215,7 +222,7 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
         1e3,
         optional=True,
     ),
-    _whole("l1.bytes", "bytes", "L1 cache and shared memory together"),
+    _whole("l1.bytes", "bytes", "L1 cache and shared memory together", maximum=2**24),
     ConstantKey(
         "l1.cache_bytes",
         "bytes",
@@ -240,7 +247,7 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
         "L1 bandwidth of the whole GPU, as published",
         optional=True,
     ),
-    _whole("l2.bytes", "bytes", "L2 cache"),
+    _whole("l2.bytes", "bytes", "L2 cache", maximum=2**30),
     _whole("l2.ways", "ways", "associativity of the L2 cache"),
     _latency("l2.latency_cycles", "global load that misses L1 and hits L2, issue to use"),
     _rate("l2.bandwidth_bytes_per_s", "bytes/s", "L2 bandwidth of the whole GPU"),

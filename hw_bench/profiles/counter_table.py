@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from smlab.hw_bench.csv_cells import guarded, unguarded
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import replacing
 
@@ -21,6 +22,8 @@ WHOLE_GPU = -1
 """The value of ``sm`` in a row that speaks of the whole GPU."""
 
 COLUMNS = ("kernel", "launch", "sm", "counter", "value", "unit")
+GPU_COLUMNS = ("gpu", "compute_capability")
+"""Further columns of the file, where it tells which GPU it is of; files without them are read as well."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class CounterTable:
     """Counters by column; all arrays are of shape ``(rows,)``.
 
     ``kernel``, ``counter`` and ``unit`` hold strings; ``launch`` and ``sm`` integers; ``value`` float64.
+    ``gpu`` is the name and the compute capability of the GPU that the counters are of, where that is known.
     """
 
     kernel: NDArray[np.object_]
@@ -48,9 +52,10 @@ class CounterTable:
     counter: NDArray[np.object_]
     value: NDArray[np.float64]
     unit: NDArray[np.object_]
+    gpu: tuple[str, str] | None = None
 
     @classmethod
-    def from_rows(cls, rows: Iterable[CounterRow]) -> CounterTable:
+    def from_rows(cls, rows: Iterable[CounterRow], gpu: tuple[str, str] | None = None) -> CounterTable:
         rows = list(rows)
         return cls(
             kernel=np.array([r.kernel for r in rows], dtype=object),
@@ -59,6 +64,7 @@ class CounterTable:
             counter=np.array([r.counter for r in rows], dtype=object),
             value=np.array([r.value for r in rows], dtype=np.float64),
             unit=np.array([r.unit for r in rows], dtype=object),
+            gpu=gpu,
         )
 
     def __len__(self) -> int:
@@ -72,7 +78,7 @@ class CounterTable:
 
     def take(self, chosen: NDArray[np.bool_] | NDArray[np.integer]) -> CounterTable:
         """The chosen rows, by mask or by index."""
-        return CounterTable(*(getattr(self, name)[chosen] for name in COLUMNS))
+        return CounterTable(gpu=self.gpu, **{name: getattr(self, name)[chosen] for name in COLUMNS})
 
     def values(self, counter: str, *, kernel: str | None = None, launch: int = 0) -> dict[int, float]:
         """The counter's value for each SM that reports it, ``{sm: value}`` (`WHOLE_GPU` for the GPU's own
@@ -93,20 +99,24 @@ class CounterTable:
         return found[sm]
 
     def write_csv(self, path: Path) -> None:
-        """Write one row a counter; the SM column is empty for the whole GPU."""
-        with replacing(path) as partial, partial.open("w", newline="") as f:
+        """Write one row a counter; the SM column is empty for the whole GPU. Rows name the GPU, if known."""
+        of = self.gpu or ()
+        with (
+            replacing(path) as partial,
+            partial.open("w", newline="", encoding="utf-8", errors="backslashreplace") as f,
+        ):
             out = csv.writer(f)
-            out.writerow(COLUMNS)
+            out.writerow(COLUMNS + GPU_COLUMNS[: len(of)])
             for r in self.rows():
-                out.writerow(
-                    [r.kernel, r.launch, "" if r.sm == WHOLE_GPU else r.sm, r.counter, repr(r.value), r.unit]
-                )
+                sm = "" if r.sm == WHOLE_GPU else r.sm
+                cells = (r.kernel, r.launch, sm, r.counter, repr(r.value), r.unit, *of)
+                out.writerow([guarded(cell) for cell in cells])
 
     @classmethod
     def read_csv(cls, path: Path) -> CounterTable:
         """Read what `write_csv` wrote; `SmlabError` with file and row on anything else."""
         try:
-            with path.open(newline="") as f:
+            with path.open(newline="", encoding="utf-8") as f:
                 text = f.read()
         except (OSError, UnicodeDecodeError) as error:
             raise SmlabError(f"{path}: cannot be read as a counter table: {error}") from error
@@ -119,16 +129,25 @@ class CounterTable:
             lines = list(csv.reader(io.StringIO(text, newline="")))
         except csv.Error as error:
             raise SmlabError(f"{where}: cannot be read as a counter table: {error}") from error
-        if not lines or tuple(lines[0]) != COLUMNS:
+        if not lines or tuple(lines[0]) not in (COLUMNS, COLUMNS + GPU_COLUMNS):
             raise SmlabError.at(where, "not a counter table", lines[0] if lines else "", ",".join(COLUMNS))
-        rows = []
+        rows: list[CounterRow] = []
+        gpus: set[tuple[str, ...]] = set()
         for number, line in enumerate(lines[1:], start=2):
             try:
-                kernel, launch, sm, counter, value, unit = line
+                if len(line) != len(lines[0]):
+                    raise ValueError(f"{len(line)} cells, not {len(lines[0])}")  # noqa: TRY301
+                kernel, launch, sm, counter, value, unit = map(unguarded, line[: len(COLUMNS)])
+                gpus.add(tuple(map(unguarded, line[len(COLUMNS) :])))
                 integers = int(launch), int(sm) if sm else WHOLE_GPU
                 if not all(-1 <= i < 2**63 for i in integers):
                     raise ValueError("a launch or an SM out of range")  # noqa: TRY301
                 rows.append(CounterRow(kernel, *integers, counter, float(value), unit))
             except ValueError as error:
-                raise SmlabError.at(f"{where}: row {number}", str(error), line, ",".join(COLUMNS)) from error
-        return cls.from_rows(rows)
+                expected = ",".join(lines[0])
+                raise SmlabError.at(f"{where}: row {number}", str(error), line, expected) from error
+        if len(gpus) > 1:
+            named = ", ".join(sorted({" ".join(g) for g in gpus}))
+            raise SmlabError.at(where, "mixed GPUs", named, "one GPU a file")
+        name, capability = next(iter(gpus), None) or ("", "")
+        return cls.from_rows(rows, (name, capability) if name or capability else None)

@@ -6,7 +6,7 @@ import re
 from typing import Final, Literal
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.profiles.counter_table import COLUMNS
+from smlab.hw_bench.profiles.counter_table import COLUMNS, GPU_COLUMNS
 from smlab.hw_bench.profiles.source import split_cells
 
 Kind = Literal["ncu-long", "ncu-wide", "nvprof-summary", "nvprof-trace", "counter-table"]
@@ -44,7 +44,7 @@ def is_counter(name: str) -> bool:
 def _classify(cells: tuple[str, ...]) -> str | None:
     """The kind of table that starts with this line, a key of `_REFUSED`, or None where it is no header."""
     names = {c.strip() for c in cells}
-    if cells == COLUMNS:
+    if cells in (COLUMNS, COLUMNS + GPU_COLUMNS):
         return "counter-table"
     first = cells[0].strip().lower()
     if "Source" in names and names & {"#", "Address", "Live Registers", "Instructions Executed"}:

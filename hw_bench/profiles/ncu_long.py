@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
-from smlab.hw_bench.profiles.part import Part, drop_repeats, group_key, objects, skipped_texts
+from smlab.hw_bench.profiles.part import Part, drop_repeats, group_codes, objects, skipped_texts
 from smlab.hw_bench.profiles.profile import UNNAMED, Device, Skipped, at_row, short, text_array
 from smlab.hw_bench.profiles.records import TextColumn, column_numbers, split
 from smlab.hw_bench.profiles.source import Segment
@@ -161,17 +161,14 @@ def _launches(
     varying = [c for c in codes if len(c) and (c != c[0]).any()]
     if not varying:
         return launch
-    dense = np.unique(launch, return_inverse=True)[1]
-    _, first, inverse = np.unique(group_key(dense, *varying), return_index=True, return_inverse=True)
-    if len(first) == dense.max() + 1:
+    renumbered, first = group_codes(launch, *varying)
+    if len(first) == len(np.unique(launch)):
         return launch
     notes.append(
         "an ID stands for several launches (of several runs or GPUs): launches are numbered anew, in their "
         "order"
     )
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first, kind="stable")] = np.arange(len(first))
-    return rank[inverse]
+    return renumbered
 
 
 def _in_base_units(
@@ -201,7 +198,7 @@ def _devices(columns: list[TextColumn], place: dict[str, int], named: NDArray[np
     codes = [c.codes[named] for c in there if c is not None]
     if not codes or not len(codes[0]):
         return set()
-    _, first = np.unique(group_key(*codes), return_index=True)
+    _, first = group_codes(*codes)
     found = set()
     for record in np.flatnonzero(named)[first].tolist():
         found.add(device_of(device[record] if device else "", capability[record] if capability else ""))

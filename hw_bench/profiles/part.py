@@ -63,21 +63,19 @@ def joined(parts: list[Part]) -> Part:
     return whole
 
 
-def codes_of(values: NDArray[np.object_]) -> NDArray[np.int64]:
-    """A number for each different text."""
-    seen: dict[str, int] = {}
-    return np.array([seen.setdefault(v, len(seen)) for v in values.tolist()], dtype=np.int64)
+def group_codes(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """A number for each different combination of values, in the order of appearance, and the first row of
+    each; columns (rows,), at least one."""
+    import pandas as pd  # slow to import, and much of smlab does without
 
-
-def group_key(*codes: NDArray[np.integer]) -> NDArray[np.int64]:
-    """One number for each different combination; arrays (rows,), small non-negative integers."""
-    key = codes[0].astype(np.int64)
-    for more in codes[1:]:
-        size = int(more.max()) + 1 if len(more) else 1
-        if len(key) and int(key.max()) >= 2**62 // size:
-            key = np.unique(key, return_inverse=True)[1]
-        key = key * size + more
-    return key
+    codes, found = pd.factorize(columns[0], use_na_sentinel=False)
+    for column in columns[1:]:
+        more, values = pd.factorize(column, use_na_sentinel=False)
+        codes, found = pd.factorize(codes.astype(np.int64) * len(values) + more)
+    first = np.empty(len(found), dtype=np.intp)
+    rows = np.arange(len(codes))[::-1]
+    first[codes[::-1]] = rows  # the last assignment is the first row's
+    return codes.astype(np.int64), first
 
 
 def drop_repeats(path: str, part: Part) -> None:
@@ -89,14 +87,11 @@ def drop_repeats(path: str, part: Part) -> None:
     """
     if not len(part.value):
         return
-    launch = np.unique(part.launch, return_inverse=True)[1]
-    key = group_key(launch, part.sm - part.sm.min(), codes_of(part.counter), codes_of(part.kernel))
-    order = np.argsort(key, kind="stable")
-    ordered = key[order]
-    if not (again := ordered[1:] == ordered[:-1]).any():
+    codes, first = group_codes(part.launch, part.sm, part.counter, part.kernel)
+    if len(first) == len(codes):
         return
-    first_of_run = np.maximum.accumulate(np.where(np.r_[True, ~again], np.arange(len(order)), 0))
-    repeats, firsts = order[np.r_[False, again]], order[first_of_run[np.r_[False, again]]]
+    repeats = np.setdiff1d(np.arange(len(codes)), first, assume_unique=True)
+    firsts = first[codes[repeats]]
     differ = part.value[repeats] != part.value[firsts]
     for this, that in zip(repeats[differ].tolist(), firsts[differ].tolist(), strict=True):
         name = str(part.counter[this])
@@ -112,10 +107,8 @@ def drop_repeats(path: str, part: Part) -> None:
         part.skipped.append(Skipped(f"counter {name!r}", reason, row=int(part.row[this])))
     same = int((~differ).sum())
     if same:
-        first = int(part.row[repeats[~differ]].min())
-        part.skipped.append(
-            Skipped("repeated counters", "the same counter and value stand above", same, first)
-        )
+        row = int(part.row[repeats[~differ]].min())
+        part.skipped.append(Skipped("repeated counters", "the same counter and value stand above", same, row))
     keep = np.ones(len(part.value), dtype=bool)
     keep[repeats] = False
     part.take(keep)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
-from smlab.hw_bench.profiles.part import codes_of, group_key
+from smlab.hw_bench.profiles.part import group_codes
 from smlab.hw_bench.profiles.profile import UNKNOWN_UNIT, Profile
 
 Floats = NDArray[np.float64]
@@ -16,10 +16,7 @@ Floats = NDArray[np.float64]
 
 def launch_groups(profile: Profile) -> NDArray[np.int64]:
     """The number of each row's (kernel, launch); shape (rows of the table,)."""
-    launch = np.unique(profile.table.launch, return_inverse=True)[1]
-    return np.unique(group_key(launch, codes_of(profile.table.kernel)), return_inverse=True)[1].astype(
-        np.int64
-    )
+    return group_codes(profile.table.launch, profile.table.kernel)[0]
 
 
 class Pivot:
@@ -32,26 +29,16 @@ class Pivot:
         table = profile.table
         self.profile = profile
         self._chosen = np.flatnonzero(chosen)
-        key = group_key(groups[self._chosen], table.sm[self._chosen] - WHOLE_GPU)
-        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-        rank = np.empty(len(first), dtype=np.int64)
-        rank[np.argsort(first, kind="stable")] = np.arange(len(first))
-        self._entity = rank[inverse]
-        self.first = np.sort(self._chosen[first])
+        self._entity, first = group_codes(groups[self._chosen], table.sm[self._chosen])
+        self.first = self._chosen[first]
         self.kernel = table.kernel[self.first]
         self.launch = table.launch[self.first]
         self.sm = table.sm[self.first]
         self.group = groups[self.first]
         names = table.counter[self._chosen]
-        codes = codes_of(names)
-        order = np.argsort(codes, kind="stable")
-        bounds = (
-            np.flatnonzero(np.r_[True, np.diff(codes[order]) != 0, True]) if len(codes) else np.empty(0, int)
-        )
-        self._rows = {
-            str(names[order[a]]): order[a:b]
-            for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
-        }
+        codes, first = group_codes(names)
+        by_counter = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+        self._rows = dict(zip(names[first].tolist(), by_counter, strict=False))  # of no rows, split makes one
 
     def __len__(self) -> int:
         return len(self.first)

@@ -15,7 +15,7 @@ from smlab.hw_bench.profiles.ncu_long import read_ncu_long
 from smlab.hw_bench.profiles.ncu_rep import read_ncu_rep
 from smlab.hw_bench.profiles.nvprof import read_nvprof_summary
 from smlab.hw_bench.profiles.part import Part, drop_repeats, joined
-from smlab.hw_bench.profiles.profile import Profile, Skipped, check_gpu, one_kind, short
+from smlab.hw_bench.profiles.profile import Device, Profile, Skipped, check_gpu, one_kind, short
 from smlab.hw_bench.profiles.source import NCU_REPORT, Segment, load, segments
 from smlab.hw_bench.profiles.wide import read_wide
 from smlab.hw_bench.profiles.writers import REMARK
@@ -37,7 +37,10 @@ def read_profile(path: str | Path, *, gpu: Gpu | None = None) -> Profile:
     kind, start, row = find_header(str(path), data)
     remarks = _remarks(data[:start])
     if kind == "counter-table":
-        return _own_table(path, data, start, row)
+        own = _own_table(path, data, start, row)
+        if gpu is not None and own.devices:
+            check_gpu(str(path), own.device, gpu)
+        return own
     tables, said = segments(data, start, row)
     cut = not data.endswith((b"\n", b"\r"))
     del data
@@ -84,6 +87,9 @@ def as_profile(table: CounterTable, path: str = "counter table", rows: Integers 
     lines = np.zeros(len(table), dtype=np.int64) if rows is None else rows
     part = Part(table.kernel, table.launch, table.sm, table.counter, table.value, table.unit, lines)
     drop_repeats(path, part)
+    if table.gpu is not None:
+        name, capability = table.gpu
+        part.devices.add(Device(name or None, capability or None))
     return _finish(path, "counter-table", part, None)
 
 

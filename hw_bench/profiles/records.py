@@ -120,7 +120,8 @@ def number(text: str) -> float:
 
 
 def numbers(texts: Iterable[str]) -> NDArray[np.float64]:
-    """`number` of each text."""
+    """`number` of each text. (pandas reads thousands or refuses them, for a whole file; a decimal comma it
+    takes for thousands.)"""
     return np.array([_fast(t) for t in texts], dtype=np.float64)
 
 

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.inputs import check_file
 
 _BINARIES: Final = (
     (
@@ -55,15 +56,11 @@ class Segment:
 def load(path: Path) -> bytes:
     """The file's bytes, unpacked if gzip and UTF-8 if text; `SmlabError` for what cannot be a profile."""
     where = str(path)
-    if path.is_dir():
-        raise SmlabError.at(where, "is a directory", expected=f"a file: {_READABLE}")
+    check_file(path, f"a file: {_READABLE}")
     try:
         data = path.read_bytes()
-    except FileNotFoundError as error:
-        raise SmlabError.at(where, "there is no such file") from error
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise SmlabError(f"{where}: cannot be read: {reason}") from error
+    except OSError as error:
+        raise SmlabError(f"{where}: cannot be read: {error.strerror}") from error
     if data[:2] == b"\x1f\x8b":
         try:
             data = gzip.decompress(data)

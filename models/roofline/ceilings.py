@@ -36,8 +36,16 @@ RESOURCES: Final = ("fp16", "fp32", "fp64", "tensor", "issue", "request", "share
 PASS_BYTES: Final = 128.0
 
 LOW_EFFICIENCY: Final = 0.6
-"""Nsight Compute's rule "Speed of Light": below 60 % of every peak a kernel is latency-bound rather than
-throughput-bound."""
+"""The share of its closest roof below which no roof limits a kernel: `Ceilings.limited_by` is `LATENCY` then.
+
+It is where Nsight Compute's rule "Speed of Light" takes a kernel for latency-bound: below 60 % of every peak.
+A roof at that height leaves two fifths of the time to something else.
+"""
+
+LATENCY: Final = "latency or occupancy"
+"""What limits a kernel that is far from every roof; or a unit that has no roof here (`WITHOUT_ROOF`)."""
+
+WITHOUT_ROOF: Final = "integer and special-function pipes, the shared-memory atomic unit"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +60,9 @@ class Ceilings:
     launch can use of the GPU, with ``seen`` under way (None without parallelism).
 
     ``bounds_s`` (kernels, resources) is the least time by each of `RESOURCES`; ``bound_s`` their largest,
-    ``limiter`` whose it is, ``efficiency`` bound over measured time. ``exceeds`` marks kernels faster than
-    their bound by more than 1 % (`smlab.models.roofline.violations` says what may be wrong).
+    ``limiter`` whose it is (the closest roof), ``efficiency`` bound over measured time. ``exceeds`` marks
+    kernels faster than their bound by more than 1 % (`smlab.models.roofline.violations` says what may be
+    wrong).
     """
 
     work: KernelWork
@@ -77,6 +86,19 @@ class Ceilings:
 
     def __len__(self) -> int:
         return len(self.flops)
+
+    @property
+    def limited_by(self) -> NDArray[np.object_]:
+        """What limits each kernel, (kernels,): its ``limiter``, the closest roof, or `LATENCY` below
+        `LOW_EFFICIENCY` of that."""
+        far = self.efficiency < LOW_EFFICIENCY
+        return np.where(far, np.array(LATENCY, dtype=object), self.limiter)
+
+    @property
+    def by_instructions(self) -> NDArray[np.bool_]:
+        """The kernels without floating-point operations, whose roofline is that of their instructions,
+        (kernels,)."""
+        return ~(np.nan_to_num(self.flops) > 0) & (np.nan_to_num(self.work.instructions) > 0)
 
 
 def ceilings(

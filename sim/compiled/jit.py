@@ -8,13 +8,14 @@ file or in a constant; here it compares with the text of every file that the mac
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from llvmlite import ir
 from numba import extending, njit, types
-from numba.core import cgutils
+from numba.core import cgutils, event
 from numba.np.numpy_support import from_dtype
 from smlab.hw_bench.sources import digest_of
 from smlab.sim.compiled.layout import STATE, TABLES
@@ -28,6 +29,24 @@ _WORD = ir.IntType(64)
 
 _STAMP = digest_of(_HERE, _HERE.parent / "instructions.py", _HERE.parent / "machine.py")
 """Of all source that ends up in machine code: this package and the constants that it takes from `sim`."""
+
+
+class _CompileListener(event.Listener):
+    """Says, once a process, that a function of this package is being compiled; loading one says nothing."""
+
+    told = False
+
+    def on_start(self, event: Any) -> None:
+        function = getattr(event.data.get("dispatcher"), "py_func", None)
+        if not self.told and getattr(function, "__module__", "").startswith(__package__):
+            self.told = True
+            logging.getLogger("smlab.engine").info("compiling the engine, once (some 15 s)")
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _CompileListener())
 
 
 def helper(function: F) -> F:

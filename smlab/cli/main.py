@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 import time
@@ -80,6 +81,9 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=ERRORS)
+    logger = logging.getLogger("smlab")
+    logger.addHandler(_Teller())
+    logger.setLevel(logging.INFO)
     sys.exit(_flushed(run(arguments)))
 
 
@@ -140,6 +144,13 @@ def _interrupted(began: float) -> int:
 def _refuse(message: str) -> int:
     _tell(f"smlab: {one_line(message)}")
     return 2
+
+
+class _Teller(logging.Handler):
+    """What the rooms log, on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _tell(f"smlab: {one_line(record.getMessage())}")
 
 
 def _tell(line: str) -> None:

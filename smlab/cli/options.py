@@ -23,6 +23,9 @@ ProfilesArgument = Annotated[
 ProfileGpuOption = Annotated[
     str | None, typer.Option("--gpu", help="The GPU, where the profile does not tell.")
 ]
+ExampleOption = Annotated[
+    bool, typer.Option("--example", help="Read the small profile that ships (simulated kernels).")
+]
 HowOption = Annotated[bool, typer.Option("--how", help="Which counters to collect, and with which command.")]
 MaximaOption = Annotated[
     str, typer.Option("--maxima", help="sustained (published measurements) or spec (rated peaks).")

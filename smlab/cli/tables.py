@@ -23,20 +23,21 @@ BETWEEN, EDGES = 3, 2
 
 @dataclass(frozen=True)
 class Heading:
-    """A column. What is not ``fold`` is shown whole or not at all; ``drop`` says what goes first where the
-    terminal is too narrow (0: never)."""
+    """A column. What is not ``fold`` is shown whole or not at all, and what is on ``min_width`` characters
+    at least; ``drop`` says what goes first where the terminal is too narrow (0: never)."""
 
     text: str
     justify: Literal["left", "right"]
     fold: bool
     drop: int
     max_width: int | None
+    min_width: int = MIN_TEXT_WIDTH
 
 
 class Listing:
     """A table that fits the terminal. Cells are as rich prints them (markup; `shown` for text from files).
 
-    Where all columns fit, with text folded to `MIN_TEXT_WIDTH` characters at least, they are shown. Else
+    Where all columns fit, with text folded to `Heading.min_width` characters at least, they are shown. Else
     columns are left out in the order of ``drop``, and named below the table. Where even that is not enough,
     each row becomes a record of lines ``heading  value``.
     """
@@ -56,9 +57,10 @@ class Listing:
         fold: bool = False,
         drop: int = 0,
         max_width: int | None = None,
+        min_width: int = MIN_TEXT_WIDTH,
     ) -> None:
-        """A column; ``fold`` for text that may go on in the next line."""
-        self.headings.append(Heading(heading, justify, fold, drop, max_width))
+        """A column; ``fold`` for text that may go on in the next line, ``min_width`` characters at least."""
+        self.headings.append(Heading(heading, justify, fold, drop, max_width, min_width))
 
     def add_row(self, *cells: str | Text, style: str | None = None) -> None:
         """A row, a cell for each column (missing ones at the end are empty)."""
@@ -100,7 +102,7 @@ class Listing:
             wanted = min(wanted, max(heading.max_width, word))
         if heading.fold:
             numbers = [Text(w).cell_len for c in cells for w in c.plain.split() if NUMBER.fullmatch(w)]
-            whole = max(min(whole, MIN_TEXT_WIDTH), *numbers, 0)
+            whole = max(min(whole, heading.min_width), *numbers, 0)
         least = max(whole, word, 1)
         return least, max(wanted, least)
 

@@ -13,6 +13,8 @@ CONTROL = re.compile(
 PLAIN = {"█": "#", "…": "~", "×": "x", "µ": "u", "–": "-", "—": "-", "≤": "<", "≥": ">", "°": "d", "─": "-"}
 """What a terminal that only knows ASCII gets instead; one character for one, so that tables stay in line."""
 
+MAX_WORD = 250
+
 ERRORS = "smlab.plain"
 """The name of the error handler for streams that cannot show every character."""
 
@@ -23,8 +25,15 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """``text`` on one line, with nothing in it that a terminal obeys."""
-    return visible(" ".join(text.split()))
+    """``text`` on one line, with nothing in it that a terminal obeys; words longer than `MAX_WORD` lose their
+    middle."""
+    return visible(" ".join(map(_short, text.split())))
+
+
+def _short(word: str) -> str:
+    if len(word) <= MAX_WORD:
+        return word
+    return f"{word[:60]}...{word[-30:]} ({len(word)} characters)"
 
 
 def _written_out(found: re.Match[str]) -> str:

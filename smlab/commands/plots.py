@@ -9,7 +9,9 @@ from typing import Any, Final
 
 from matplotlib.figure import Figure
 
+from smlab.hw_bench.csv_cells import guarded
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.files import replacing
 
 SUFFIXES: Final = (".png", ".svg", ".pdf")
 
@@ -36,11 +38,12 @@ def write_figure(
     data = path.with_suffix(".csv")
     try:
         for picture in pictures:
-            figure.savefig(picture, dpi=200)
-        with data.open("w", newline="", encoding="utf-8") as file:
+            with replacing(picture) as partial:
+                figure.savefig(partial, dpi=200)
+        with replacing(data) as partial, partial.open("w", newline="", encoding="utf-8") as file:
             out = csv.writer(file)
             out.writerow(header)
-            out.writerows(rows)
+            out.writerows([guarded(cell) for cell in row] for row in rows)
     except OSError as error:
-        raise SmlabError(f"{path}: the figure cannot be written: {error}") from error
+        raise SmlabError(f"{path}: the figure cannot be written: {error.strerror or error}") from error
     return [*pictures, data]

@@ -2,35 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from smlab.cli.early import check_profiles
+from smlab.cli.tables import Listing
 from smlab.commands.arguments import a_gpu
+from smlab.examples import PROFILE
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
 from smlab.hw_bench.profiles import Profile, read_profile
 from smlab.hw_bench.profiles.profile import check_gpu
 
-DEFAULT_GPU = "v100"
-"""Where neither ``--gpu`` nor the profile tells which GPU it is (nvprof and the simulator do not)."""
+
+def chosen_profiles(given: Sequence[Path], example: bool, how: str) -> tuple[Path, ...]:
+    """The profiles to read: those given, or the one that ships; `SmlabError` for both, and for none (``how``
+    tells what else to say)."""
+    check_profiles(given, example, how)
+    return (PROFILE,) if example else tuple(given)
 
 
-def profile_of(path: Path, given: str | Path | Gpu | None) -> tuple[Profile, Gpu, str]:
+def label(path: Path) -> str:
+    """What a profile is called in print: its path, or that it is the one that ships."""
+    return "example profile" if path == PROFILE else str(path)
+
+
+def short_label(path: Path) -> str:
+    """As `label`, without the folders."""
+    return label(path) if path == PROFILE else path.name
+
+
+def kernel_column(listed: Listing) -> None:
+    """The column of a table that names the kernels."""
+    listed.add_column("kernel", fold=True, max_width=40, min_width=16)
+
+
+def profile_of(path: Path, given: str | Path | Gpu | None, option: str = "--gpu") -> tuple[Profile, Gpu, str]:
     """A profile, the GPU it is of (``given``, or found out), and a note on that choice (or nothing)."""
     if given is None:
         profile = read_profile(path)
-        return profile, *gpu_of(profile)
-    gpu = a_gpu("gpu", given)
+        return profile, *gpu_of(profile, option)
+    gpu = a_gpu(option.removeprefix("--"), given)
     return read_profile(path, gpu=gpu), gpu, ""
 
 
-def gpu_of(profile: Profile) -> tuple[Gpu, str]:
+def gpu_of(profile: Profile, option: str = "--gpu") -> tuple[Gpu, str]:
     """The description that fits the profile best, and a note on the choice (or nothing); `SmlabError` if
-    none does."""
+    none does, and for a profile that names no GPU (``option`` would)."""
     device = profile.device
     if device.name is None and device.compute_capability is None:
-        return load_gpu(
-            DEFAULT_GPU
-        ), f"the profile does not name its GPU; {DEFAULT_GPU} is assumed (--gpu tells)"
+        raise SmlabError.at(
+            profile.path,
+            "the profile does not name its GPU",
+            expected=f"{option} with a name that `smlab gpus` lists, or with a description's path",
+        )
     fitting: list[tuple[int, Gpu]] = []
     for name in list_gpus():
         gpu = load_gpu(name)
@@ -39,14 +64,11 @@ def gpu_of(profile: Profile) -> tuple[Gpu, str]:
         except SmlabError:
             continue
     if not fitting:
-        expected = "--gpu with a description's path, or one of " + ", ".join(list_gpus())
+        expected = f"{option} with a description's path, or one of " + ", ".join(list_gpus())
         raise SmlabError.at(profile.path, "no description of this GPU", str(device), expected)
-    # Among equals, the one of which most is known.
-    best = min(
-        fitting, key=lambda pair: (pair[0], sum(c.kind == "assumed" for c in pair[1].constants.values()))
-    )[1]
-    others = [gpu.name for _, gpu in fitting if gpu is not best]
-    return (
-        best,
-        f"taken as {best.name}; {', '.join(others)} would fit as well (--gpu tells)" if others else "",
-    )
+    # Of those with the fewest doubts, the one of which most is known.
+    fewest = min(doubts for doubts, _ in fitting)
+    alike = [gpu for doubts, gpu in fitting if doubts == fewest]
+    best = min(alike, key=lambda gpu: sum(c.kind == "assumed" for c in gpu.constants.values()))
+    others = ", ".join(gpu.name for gpu in alike if gpu is not best)
+    return best, f"taken as {best.name}; {others} would fit as well ({option} tells)" if others else ""

@@ -75,6 +75,12 @@ def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
     assert (tmp_path / "pipe").is_fifo()
 
 
+def test_a_folder_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError), replacing(tmp_path):
+        raise AssertionError
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_cache_folder_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_folder("tables", "a") == tmp_path / "smlab" / "tables" / "a"

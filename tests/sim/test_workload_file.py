@@ -132,7 +132,7 @@ def test_a_mistake_is_told_in_one_line_with_its_place(mistake: str, tmp_path: Pa
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(SmlabError, match="cannot be read: No such file"):
+    with pytest.raises(SmlabError, match="there is no such file"):
         read_workload(tmp_path / "none.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SmlabError, match="is not a text file"):

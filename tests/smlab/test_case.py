@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from smlab.validation.work.store import Store
 
 import smlab.commands.case.run
 from smlab.cli.main import run
@@ -80,7 +81,8 @@ def test_ctrl_c_keeps_what_was_done(
     command = ["case", "histogram", "--quick", "--out", str(tmp_path), "--jobs", "1"]
     assert run(command) == 130
     assert "--resume" in capsys.readouterr().err
-    assert len((tmp_path / "points.jsonl").read_text().splitlines()) == 4
+    with Store(tmp_path / study.POINTS) as store:
+        assert store.count == 3
 
 
 def test_the_built_in_workload(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,11 +1,55 @@
-"""What ships to be tried: the profile says what it is, is what its kernels give, and names its GPU."""
+"""What ships to be tried: the profile says what it is and is what its kernels give; each command reads it."""
 
+import json
 from pathlib import Path
 
+import pytest
+from PIL import Image
 from smlab.hw_bench.profiles import read_profile
+from smlab.models.roofline.ceilings import LATENCY
 
+from smlab.cli.main import run
 from smlab.examples import GPU, PROFILE
 from smlab.examples.making import HISTOGRAMS, WORKLOADS, write_profile
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str]:
+    assert run(list(arguments)) == 0
+    printed = capsys.readouterr()
+    return printed.out, " ".join(printed.err.split())
+
+
+@pytest.mark.parametrize("command", ["utilization", "roofline", "project"])
+def test_the_example_runs_as_text_as_json_and_as_a_picture(command: str, tmp_path: Path, capsys) -> None:
+    out, err = said(capsys, command, "--example")
+    assert out.startswith("example profile")
+    assert "histogram_flat" in out
+    assert f"SIMULATED by smlab on {GPU}, not measured" in err
+    picture = tmp_path / "p.png"
+    out, err = said(capsys, command, "--example", "--json", "--plot", str(picture))
+    document = json.loads(out)
+    names = {row["kernel"] for row in document["kernels"]}
+    assert {"histogram_flat", "histogram_noise", "compact"} <= names
+    if command == "utilization":
+        assert {row["reason"] for row in document["skipped"]} == {"no shared-memory atomics"}
+    else:
+        assert names == {*HISTOGRAMS, *WORKLOADS}
+    with Image.open(picture) as image:
+        assert min(image.size) > 200
+    assert str(PROFILE.parent) not in out + err
+
+
+def test_the_example_has_a_kernel_for_each_kind_of_answer(capsys) -> None:
+    found = json.loads(said(capsys, "roofline", "--example", "--json")[0])["kernels"]
+    assert {row["kernel"]: row["limiter"] for row in found} == {
+        "histogram_flat": "shared",
+        "histogram_noise": LATENCY,
+        "compact": "dram",
+        "saxpy": "dram",
+        "matmul": "fp32",
+        "hash_keys": "issue",
+        "walk_list": LATENCY,
+    }
 
 
 def test_the_profile_is_what_its_kernels_give(tmp_path: Path) -> None:

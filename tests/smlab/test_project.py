@@ -16,8 +16,11 @@ from PIL import Image
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
+from smlab.validation.projection.counting import count_held
+from smlab.validation.projection.held import NARROW, shipped_held
 
 from smlab.cli.main import run
+from smlab.commands.project.run import _most
 from smlab.commands.project.truth import match, read_truth
 
 V100, A100 = load_gpu("v100"), load_gpu("a100-40")
@@ -113,6 +116,33 @@ def test_the_truth_gives_the_whole_error_table_with_baselines_and_parts(
     assert actual == pytest.approx([1e-3 * STREAM, 2e-3 * STREAM * 1.1, 4e-3 * STREAM / 1.1])
     assert run(["project", str(three), *FROM_TO, "--truth", str(times)]) == 0
     assert "best constant" in capsys.readouterr().out
+
+
+def test_an_interval_without_width_is_not_shown_as_one(three: Path, capsys) -> None:
+    """Never "15.1 to 15.2": the levels agree on streaming kernels, and what is known of the error is said."""
+    assert run(["project", str(three), *FROM_TO]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert " to 615." not in printed
+    held = shipped_held()
+    assert f"9 in 10 of {held.narrow.n:,} such times were {_most(held.narrow)}" in printed
+    assert "The span by level of memory" not in printed
+    found = document(capsys, three, *FROM_TO)
+    assert all(k["high_s"] < NARROW * k["low_s"] for k in found["kernels"])
+    assert found["held"]["wide"]["inside"] == held.wide.inside
+    assert run(["project", "--example"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"no confidence interval: it held {held.wide.inside:.0f} % of {held.wide.n:,} times" in printed
+
+
+def test_how_often_intervals_held_is_what_simulated_kernels_give() -> None:
+    """The counts that ship, made by ``python -m smlab.validation.projection``, against fewer kernels anew."""
+    shipped, few = shipped_held(), count_held(kernels=60)
+    for name in ("every", "narrow", "wide"):
+        kept, now = getattr(shipped, name), getattr(few, name)
+        p = kept.inside / 100
+        assert abs(now.inside / 100 - p) < 4 * math.sqrt(p * (1 - p) / now.n), name
+        assert abs(math.log(now.most_within_factor / kept.most_within_factor)) < 0.2, name
+    assert shipped.narrow.n + shipped.wide.n == shipped.every.n
 
 
 def test_kernels_that_do_not_match_are_told(three: Path, tmp_path: Path, capsys) -> None:
@@ -226,10 +256,14 @@ def test_a_plot_is_written_with_its_data(three: Path, tmp_path: Path, capsys) ->
 
 def test_mistakes_are_told_in_one_line(three: Path, tmp_path: Path, capsys) -> None:
     cases: tuple[tuple[tuple[object, ...], str], ...] = (
-        ((three, "--to", "a100-40"), "--from: no GPU given"),
+        ((three, "--to", "a100-40"), "the profile does not name its GPU (expected --from"),
         ((three, "--from", "v100"), "--to: no GPU given"),
         ((three, "--from", "v100", "--to", "a1000"), "unknown GPU"),
         ((*FROM_TO,), "no profile given"),
+        ((three, *FROM_TO, "--example"), "--example: takes no profile"),
+        (("--example", *FROM_TO), "the profile is of another GPU"),
+        (("--example", *FROM_TO, "--dataset", "neusight:x"), "takes no profile"),
+        (("--to", "v100", "--dataset", "neusight:x"), "--from: no GPU given"),
         ((three, *FROM_TO, "--maxima", "best"), "expected one of sustained, spec"),
         ((three, *FROM_TO, "--plot", tmp_path / "p.txt"), ".png, .svg or .pdf"),
         ((three, *FROM_TO, "--truth", tmp_path / "none.csv"), "no such file"),

@@ -13,6 +13,7 @@ import pytest
 from matplotlib.text import Text
 from PIL import Image
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
+from smlab.models.roofline.ceilings import LATENCY, LOW_EFFICIENCY
 
 from smlab.cli.main import run
 from smlab.commands.roofline.api import roofline
@@ -146,6 +147,45 @@ def test_kernels_without_floating_point_or_bytes_are_told(tmp_path: Path, capsys
     assert "skipped 1 kernels: no time" in printed
 
 
+def test_a_roof_that_is_far_limits_nothing(tmp_path: Path, capsys) -> None:
+    """Just below the share, latency or occupancy; just above, the closest roof. The share is stated once."""
+    at = LOW_EFFICIENCY * 846e9 * 1e-3
+    path = profile(
+        tmp_path / "p.csv",
+        below=counters(dram=0.99 * at, l1=0.99 * at, l2=0.99 * at),
+        above=counters(dram=1.01 * at, l1=1.01 * at, l2=1.01 * at),
+    )
+    found = document(capsys, "roofline", path, "--gpu", "v100")
+    below, above = found["kernels"]
+    assert [(k["limiter"], k["closest_roof"]) for k in (below, above)] == [
+        (LATENCY, "dram"),
+        ("dram", "dram"),
+    ]
+    assert any(LATENCY in flag for flag in below["flags"])
+    assert not any(LATENCY in flag for flag in above["flags"])
+    assert {s["limiter"]: s["kernels"] for s in found["limiters"]} == {LATENCY: 1, "dram": 1}
+    assert run(["roofline", str(path), "--gpu", "v100"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"limited by {LATENCY} (1 of 2 kernels)" in printed
+    assert f"below {100 * LOW_EFFICIENCY:.0f} % of every roof" in printed
+
+
+def test_kernels_without_floating_point_get_the_instruction_roofline(tmp_path: Path, capsys) -> None:
+    path = profile(tmp_path / "p.csv", stream=counters(), integer=counters(ffma=0.0, inst=2e8))
+    stream, integer = document(capsys, "roofline", path, "--gpu", "v100")["kernels"]
+    issue = 80 * 4 * 1.38e9
+    assert integer["rooflines_instructions_per_s"]["dram"] == pytest.approx(min(issue, 0.25 * 846e9))
+    assert set(stream["rooflines_instructions_per_s"].values()) == {None}
+    assert integer["rooflines_flops_per_s"]["dram"] is None
+    assert run(["roofline", str(path), "--gpu", "v100"]) == 0
+    printed = capsys.readouterr().out
+    tables = printed.split("by warp-instructions")
+    assert "GFLOP/s" in tables[0]
+    assert "Ginst/s" in tables[1]
+    assert "integer" in tables[1]
+    assert "integer" not in tables[0]
+
+
 def test_a_kernel_faster_than_a_ceiling_is_listed_with_the_reason(tmp_path: Path, capsys) -> None:
     at = "dram__throughput.avg.pct_of_peak_sustained_elapsed"
     rows = {**counters(seconds=4e-4)}
@@ -247,7 +287,9 @@ def test_mistakes_are_told_in_one_line(tmp_path: Path, capsys) -> None:
         ((bare, "--gpu", "v100", "--plot", tmp_path / "p.png"), "no kernel has floating-point operations"),
         ((negative, "--gpu", "v100"), "row 3: counter 'dram__bytes.sum' has an impossible value"),
         ((tmp_path / "none.csv",), "no such file"),
-        ((), "no profile given"),
+        ((good,), "the profile does not name its GPU (expected --gpu with"),
+        ((good, "--example"), "--example: takes no profile"),
+        ((), "no profile given (expected a profiler's output; --how tells how to collect it, or --example"),
     )
     for arguments, said in cases:
         assert said in refusal(capsys, "roofline", *arguments)

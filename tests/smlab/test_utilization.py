@@ -12,7 +12,8 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles import AtomicQuantities, write_ncu_long, write_ncu_wide, write_nvprof
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
-from smlab.models.verdict import BOTTLENECK, NOT
+from smlab.models.trust import CLOSED, shipped_map
+from smlab.models.verdict import BOTTLENECK, NOT, percent_range
 from smlab.sim.compiled import run
 from smlab.sim.counters import counter_table
 from smlab.sim.lowering import lower
@@ -61,7 +62,15 @@ def whole(table: CounterTable) -> CounterTable:
 
 
 def command(capsys: pytest.CaptureFixture[str], *paths: Path, gpu: str | None = "v100", **options) -> str:
-    given = {"table": None, "as_json": False, "show_how": False, "compare": False, "plot": None, **options}
+    given = {
+        "table": None,
+        "as_json": False,
+        "show_how": False,
+        "compare": False,
+        "plot": None,
+        "example": False,
+        **options,
+    }
     run_utilization(UtilizationOptions(profiles=tuple(paths), gpu=gpu, **given))
     return capsys.readouterr().out
 
@@ -141,7 +150,7 @@ def test_kernels_without_atomics_are_listed_as_skipped(before_and_after, capsys)
     assert row["verdict"] == BOTTLENECK
     assert found["skipped"] == [{"kernel": "scan", "reason": "no shared-memory atomics"}]
     printed = command(capsys, before_and_after[0])
-    for words in ("histogram", "bottleneck", "privatise", "skipped scan: no shared-memory atomics"):
+    for words in ("histogram", "bottleneck", "privatise", "no shared-memory atomics: scan"):
         assert words in printed
 
 
@@ -189,6 +198,51 @@ def test_no_profile_is_refused_and_how_needs_none(capsys) -> None:
     assert "nvprof --csv" in printed
     asked = document(capsys, gpu="a100-40", show_how=True)
     assert [tool["tool"] for tool in asked["how"]] == ["ncu"]
+
+
+def test_print_leads_with_the_interval_and_the_verdict(before_and_after, capsys) -> None:
+    """n and c have no interval, so they are in the document only; how often such intervals held is said."""
+    printed = command(capsys, before_and_after[0])
+    header = next(line for line in printed.splitlines() if line.split()[:1] == ["kernel"])
+    columns = ["kernel", "launch", "busy %, 90 % interval", "verdict", "best guess %"]
+    places = [header.index(name) for name in columns]
+    assert places == sorted(places)
+    assert not {"n", "c"} & set(header.split())
+    held = shipped_map().held()
+    assert held.families == len(shipped_map().estimators[CLOSED].left_out)
+    assert f"held the truth {held.mean:.0f} % of the time" in " ".join(printed.split())
+    assert 60 < held.least < 90 < held.mean < 95
+
+
+def test_the_interval_is_said_once_and_with_a_width(before_and_after, capsys) -> None:
+    """The reason names the interval of the table: over elapsed cycles, with a decimal where it is narrow."""
+    for path in before_and_after:
+        row = document(capsys, path)["kernels"][0]
+        said = percent_range(row["low"], row["high"])
+        assert f"(busy {said} % of the time)" in " ".join(command(capsys, path).split())
+    assert percent_range(0.3, 0.41) == "30 to 41"
+    assert percent_range(0.981, 0.983) == "98.1 to 98.3"
+    assert percent_range(0.98101, 0.98102) == "98.1"
+
+
+def test_many_sms_are_one_row_of_print(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "counters.csv"
+    table = counters("uneven-blocks")
+    table.write_csv(path)
+    rows = document(capsys, path)["kernels"]
+    assert len(rows) > 1
+    printed = command(capsys, path)
+    (line,) = [line for line in printed.splitlines() if line.strip().startswith("uneven-blocks  ")]
+    assert percent_range(np.mean([r["low"] for r in rows]), np.mean([r["high"] for r in rows])) in line
+    assert f" {len(rows)} " in line
+
+
+def test_a_profile_that_names_no_gpu_is_refused_without_one(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "p.csv"
+    write_nvprof(whole(counters("histogram")), path)
+    with pytest.raises(SmlabError, match=r"p\.csv: the profile does not name its GPU .expected --gpu with"):
+        command(capsys, path, gpu=None)
+    assert document(capsys, path, gpu="v100")["kernels"]
 
 
 def test_the_gpu_is_found_in_the_profile(before_and_after) -> None:

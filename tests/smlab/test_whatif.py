@@ -109,7 +109,7 @@ def test_an_earlier_run_is_never_overwritten(
     out = tmp_path / "out"
     document(capsys, str(study), "--out", str(out))
     before = (out / "points.sqlite").read_bytes()
-    assert "holds an earlier run: go on with --resume" in refusal(capsys, str(study), "--out", str(out))
+    assert "holds an earlier run: continue it with --resume" in refusal(capsys, str(study), "--out", str(out))
     assert (out / "points.sqlite").read_bytes() == before
 
 
@@ -122,13 +122,43 @@ def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out == path.read_text()
     assert "is there already" in refusal(capsys, str(path), "--example")
     found = document(capsys, str(path), "--out", str(tmp_path / "out"))
-    assert found["failed"] == 0
-    assert found["points"] > 50
+    assert (found["failed"], found["points"]) == (0, 9)
+
+
+def test_the_example_answers_its_own_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Half the latency, half the interval, twice the queue: told first, and in one voice."""
+    path, out = tmp_path / "example.toml", tmp_path / "out"
+    run(["whatif", str(path), "--example"])
+    capsys.readouterr()
+    found = document(capsys, str(path), "--out", str(out))["effects"]["responses"]
+    ratios = {
+        response: {
+            (e["factor"], e["level"]): e["ratio"]["estimate"] for e in found[response]["levels"] if e["ratio"]
+        }
+        for response in ("cycles", "speedup")
+    }
+    asked = {("latency", 0.5), ("interval", 0.5), ("queue", 2)}
+    assert ratios["cycles"].keys() == ratios["speedup"].keys() == asked
+    for change, cycles in ratios["cycles"].items():
+        assert cycles * ratios["speedup"][change] == pytest.approx(1, rel=1e-12)
+    assert ratios["speedup"]["interval", 0.5] > 1.1
+    assert ratios["speedup"]["queue", 2] >= 0.99
+    assert run(["whatif", str(path), "--out", str(out), "--resume"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    first = next(i for i, line in enumerate(told) if line.startswith("speedup, "))
+    assert first <= 2
+    assert told[first].startswith("speedup, interval 0.5 for 1: × 1.")
+    assert {line.split()[1] for line in told[first : first + 3]} == {"latency", "interval", "queue"}
+    report = (out / "report.html").read_text()
+    headline, section, cycles = (
+        report.index(x) for x in ("speedup, interval 0.5", 'id="answer"', 'id="cycles"')
+    )
+    assert headline < section < cycles
 
 
 def test_refusals_are_one_line(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "STUDY" in refusal(capsys)
-    assert "cannot be read" in refusal(capsys, str(tmp_path / "none.toml"))
+    assert "there is no such file" in refusal(capsys, str(tmp_path / "none.toml"))
     study.write_text("title = ")
     assert "not valid TOML" in refusal(capsys, str(study))
     study.write_text(STUDY.replace("arrival_rate", "arrival"))

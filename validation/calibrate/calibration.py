@@ -13,7 +13,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import replacing
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.validation.calibrate import judge
-from smlab.validation.calibrate.cases import Cases, Floats, Skipped
+from smlab.validation.calibrate.cases import Cases, Floats, SkippedCase
 from smlab.validation.calibrate.dataset import MeasuredSet, read_set
 from smlab.validation.calibrate.description import write_description
 from smlab.validation.calibrate.fit import (
@@ -46,7 +46,7 @@ class Calibration:
     simulated_data: bool
     fitted: tuple[Fitted, ...]
     not_fitted: tuple[NotFitted, ...]
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[SkippedCase, ...]
     points_fitted: int
     points_judged: int
     seed: int
@@ -130,7 +130,7 @@ def calibrate_set(
 
 def _parts(
     data: MeasuredSet, gpu: Gpu, share: float, seed: int, truth: dict[str, float] | None
-) -> tuple[list[_Part], list[Skipped]]:
+) -> tuple[list[_Part], list[SkippedCase]]:
     """Both units calibrated; the shared-memory pipe where the data set has it."""
     capability = data.about.get("compute_capability")
     if capability != gpu.compute_capability:
@@ -145,12 +145,12 @@ def _parts(
     if len(data.shared) > len(shared_parameters(gpu)):
         parts.append(_calibrated(gpu, data.shared, shared_parameters(gpu), share, seed, truth))
     elif len(data.shared):
-        skipped.append(Skipped("shared-memory pipe", len(data.shared), "too few rows to fit"))
+        skipped.append(SkippedCase("shared-memory pipe", len(data.shared), "too few rows to fit"))
     return parts, skipped
 
 
 def _judged(
-    data: MeasuredSet, parts: list[_Part], skipped: list[Skipped], seed: int
+    data: MeasuredSet, parts: list[_Part], skipped: list[SkippedCase], seed: int
 ) -> tuple[Calibration, dict[str, Floats]]:
     cases = Cases.join([p.cases for p in parts])
     chosen = np.concatenate([p.chosen for p in parts])

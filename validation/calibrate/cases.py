@@ -92,7 +92,7 @@ class Cases:
 
 
 @dataclass(frozen=True)
-class Skipped:
+class SkippedCase:
     """Rows of the data set that are not compared, and why."""
 
     what: str

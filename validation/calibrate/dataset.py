@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from smlab.hw_bench.cuda.measuring.dataset import find_table, read_table, table_bytes
 from smlab.hw_bench.cuda.measuring.plan import ATOMIC_COLUMNS, LATENCY_COLUMNS
 from smlab.hw_bench.errors import SmlabError
-from smlab.validation.calibrate.cases import WHERE, Cases, Skipped
+from smlab.validation.calibrate.cases import WHERE, Cases, SkippedCase
 
 _WITH_RESULT: Final = ("add-result", "max", "exchange")
 _WITHOUT: Final = ("add", "popc-inc")
@@ -42,7 +42,7 @@ class MeasuredSet:
     digest: str
     atomics: Cases
     shared: Cases
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[SkippedCase, ...]
 
     @property
     def simulated(self) -> bool:
@@ -68,7 +68,7 @@ def read_set(folder: Path) -> MeasuredSet:
         raise SmlabError(f"{folder / 'shared-atomics.csv'}: there is no such file, nor one ending in .csv.gz")
     table = _table(path, ATOMIC_COLUMNS)
     digest = sha256(table_bytes(path))
-    skipped: list[Skipped] = []
+    skipped: list[SkippedCase] = []
     counting = tuple(map(int, str(about.get("compute_capability")).split("."))) >= (8, 0)
     frame = _frame(table, str(path))
     atomics = Cases.join([frame, _atomics(table, str(path), counting, skipped)])
@@ -148,7 +148,7 @@ def _cases(table: Table, where: str, rows: NDArray[np.bool_], form: str, cycles:
 
 
 def _differences(
-    table: Table, where: str, rows: NDArray[np.bool_], form: str, skipped: list[Skipped]
+    table: Table, where: str, rows: NDArray[np.bool_], form: str, skipped: list[SkippedCase]
 ) -> list[Cases]:
     """Cycles of one round, from the same loops run with two numbers of iterations: free of beginning and
     end."""
@@ -158,7 +158,7 @@ def _differences(
     operation = str(table["operation"][rows][0])
     if len(counts) < 2:
         reason = "loops were run with one number of iterations only"
-        skipped.append(Skipped(f"{operation} {form}", int(rows.sum()), reason))
+        skipped.append(SkippedCase(f"{operation} {form}", int(rows.sum()), reason))
         return []
     low, high = int(counts[0]), int(counts[-1])
     keys = ("warps", "cas_warps", "lanes", "same_word", "same_bank")
@@ -174,7 +174,9 @@ def _differences(
     pairs = [(at, known.get(tuple(table[k][at] for k in keys))) for at in second]
     lone = sum(before is None for _, before in pairs) + (len(known) - sum(b is not None for _, b in pairs))
     if lone:
-        skipped.append(Skipped(f"{operation} {form}", lone, "measured with one number of iterations only"))
+        skipped.append(
+            SkippedCase(f"{operation} {form}", lone, "measured with one number of iterations only")
+        )
     chosen = np.zeros(len(rows), dtype=bool)
     chosen[[at for at, before in pairs if before is not None]] = True
     before = np.array([b for _, b in pairs if b is not None], dtype=np.float64)
@@ -182,7 +184,7 @@ def _differences(
     return [_cases(table, where, chosen, form, cycles, (high - low) / float(np.hypot(high, low)))]
 
 
-def _atomics(table: Table, where: str, counting: bool, skipped: list[Skipped]) -> Cases:
+def _atomics(table: Table, where: str, counting: bool, skipped: list[SkippedCase]) -> Cases:
     parts = []
     operations, forms = table["operation"].astype("U16"), table["form"].astype("U16")
     for operation in dict.fromkeys(operations.tolist()):
@@ -192,11 +194,11 @@ def _atomics(table: Table, where: str, counting: bool, skipped: list[Skipped]) -
             if operation == "none":
                 rest = int((rows & ~((table["warps"] == 1) & np.isin(forms, ("batch", "dependent")))).sum())
                 if rest:
-                    skipped.append(Skipped(f"none {form}", rest, _REASONS["none"]))
+                    skipped.append(SkippedCase(f"none {form}", rest, _REASONS["none"]))
                 continue
             if operation not in _WITH_RESULT + _WITHOUT:
                 reason = _REASONS.get(operation, "an operation that the simulator does not have")
-                skipped.append(Skipped(f"{operation} {form}", count, reason))
+                skipped.append(SkippedCase(f"{operation} {form}", count, reason))
             elif form in {"batch", "burst"}:
                 parts.append(_cases(table, where, rows, form, table["cycles_median"][rows], 1.0))
             elif form == "dependent":
@@ -205,7 +207,7 @@ def _atomics(table: Table, where: str, counting: bool, skipped: list[Skipped]) -
                 parts += _differences(table, where, rows, "stream", skipped)
             else:
                 reason = _REASONS.get(form, "a form that the simulator does not have")
-                skipped.append(Skipped(f"{operation} {form}", count, reason))
+                skipped.append(SkippedCase(f"{operation} {form}", count, reason))
     if not parts:
         raise SmlabError.at(where, "has no rows to compare with the simulator")
     cases = Cases.join(parts)
@@ -217,11 +219,11 @@ def _atomics(table: Table, where: str, counting: bool, skipped: list[Skipped]) -
     mixed = (cases.operation == "popc-inc") & (cases.cas_warps > 0) & (cases.same_bank > 1)
     if mixed.any():
         reason = "counting beside compare-and-swap, with several words on a bank"
-        skipped.append(Skipped("popc-inc", int(mixed.sum()), reason))
+        skipped.append(SkippedCase("popc-inc", int(mixed.sum()), reason))
     return cases.select(~mixed)
 
 
-def _banks(table: Table, where: str, skipped: list[Skipped]) -> Cases:
+def _banks(table: Table, where: str, skipped: list[SkippedCase]) -> Cases:
     parts = [Cases.none()]
     operations, forms = table["operation"].astype("U16"), table["form"].astype("U16")
     pairs = dict.fromkeys(zip(operations.tolist(), forms.tolist(), strict=True))
@@ -237,7 +239,7 @@ def _banks(table: Table, where: str, skipped: list[Skipped]) -> Cases:
             reason = _REASONS.get(f"{operation}/{form}") or _REASONS.get(
                 form, "not among the simulator's forms"
             )
-            skipped.append(Skipped(f"{operation} {form}", int(rows.sum()), reason))
+            skipped.append(SkippedCase(f"{operation} {form}", int(rows.sum()), reason))
     return Cases.join(parts)
 
 

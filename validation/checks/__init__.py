@@ -6,12 +6,13 @@ plan, results)``, which turns the results (by task name) into checks, tables and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.simulate import DEFAULT_ENGINE
+from smlab.validation.work.runner import Task
 
 
 @dataclass(frozen=True)
@@ -25,16 +26,9 @@ class Plan:
     engine: str = DEFAULT_ENGINE
 
 
-@dataclass(frozen=True)
-class Task:
-    """One piece of work: a top-level function (so that another process can import it) and its arguments."""
-
-    name: str
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-
-
 Results = Mapping[str, Any]
+
+__all__ = ["Plan", "Results", "Task", "shares"]
 
 
 def shares(total: int, parts: int) -> list[int]:

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections import Counter
 
 from smlab.validation.checks import Plan, Results, Task
-from smlab.validation.papers.claims import Judged, Verdict, judge_all, load_ledger, tally
+from smlab.validation.papers.claims import JudgedClaim, judge_all, load_ledger, tally
 from smlab.validation.papers.claims.figures import blocks_on_each_sm
 from smlab.validation.papers.claims.published import grid_names, grid_table
 from smlab.validation.papers.claims.quantities.portability_tables import ratio_by_block_count
+from smlab.validation.papers.judging import PaperVerdict
 from smlab.validation.report import Cell, Column, Report, Section
 
 LEAST = 45
@@ -20,13 +21,13 @@ def tasks(plan: Plan) -> list[Task]:
     return [Task("claims", judge_quick, ())]
 
 
-def judge_quick() -> list[Judged]:
+def judge_quick() -> list[JudgedClaim]:
     """The verdicts of the quick claims, in the order of the ledger."""
     return judge_all(load_ledger(), quick=True)
 
 
 def report(page: Report, plan: Plan, results: Results) -> None:
-    judged: list[Judged] = results["claims"]
+    judged: list[JudgedClaim] = results["claims"]
     ledger = load_ledger()
     left_out = [c for c in ledger.claims if not c.quick]
     counts = Counter(j.verdict for j in judged)
@@ -50,17 +51,17 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     )
     page.headline(
         "Claims of the papers",
-        f"{counts[Verdict.HOLDS]} of {len(judged)} hold",
-        note=", ".join(f"{counts[v]} {v.of_many}" for v in Verdict if v is not Verdict.HOLDS),
+        f"{counts[PaperVerdict.HOLDS]} of {len(judged)} hold",
+        note=", ".join(f"{counts[v]} {v.of_many}" for v in PaperVerdict if v is not PaperVerdict.HOLDS),
     )
     section.table(
         "claims-by-paper",
         [
             Column("paper"),
-            *(Column(str(v)) for v in Verdict),
+            *(Column(str(v)) for v in PaperVerdict),
         ],
         [
-            [paper, *(sum(j.claim.paper == paper and j.verdict is v for j in judged) for v in Verdict)]
+            [paper, *(sum(j.claim.paper == paper and j.verdict is v for j in judged) for v in PaperVerdict)]
             for paper in ledger.papers
         ],
         "Verdicts by paper.",

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from multiprocessing import get_context
 from types import ModuleType
 from typing import Any
 
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.sim.compiled.threads import processors
 from smlab.validation.checks import (
     Plan,
-    Task,
     case,
     claims,
     constants,
@@ -31,6 +27,7 @@ from smlab.validation.checks import (
 )
 from smlab.validation.checks import trust as campaign
 from smlab.validation.report import Report
+from smlab.validation.work.runner import run_tasks
 
 CHECKS: tuple[ModuleType, ...] = (
     hardware,
@@ -52,7 +49,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ValidationRun:
     """A validation: its report (not yet written) and how long the work took; ``interrupted`` if some
     checks were not done."""
 
@@ -68,19 +65,20 @@ def validate(
     seed: int = 0,
     processes: int | None = None,
     progress: Progress | None = None,
-) -> Outcome:
+) -> ValidationRun:
     """Run all cross-checks for ``gpu``; equal arguments give equal results, on any number of processes.
 
-    Ctrl-C ends the work; the checks whose work was done by then are in the report, and the others are listed
-    as not done.
+    Ctrl-C ends the work, and so does SIGTERM under the command line; the checks whose work was done by then
+    are in the report, and the others are listed as not done.
     """
     began = time.perf_counter()
-    plan = Plan(gpu=gpu, quick=quick, seed=seed, processes=processes or os.cpu_count() or 1)
+    plan = Plan(gpu=gpu, quick=quick, seed=seed, processes=processes or processors())
     work = [(check, check.tasks(plan)) for check in CHECKS]
     results: dict[str, Any] = {}
     interrupted = False
     try:
-        _run([task for _, tasks in work for task in tasks], results, plan.processes, progress)
+        tasks = [task for _, own in work for task in own]
+        run_tasks(tasks, results.__setitem__, jobs=plan.processes, progress=progress)
     except KeyboardInterrupt:
         interrupted = True
     page = Report(
@@ -89,35 +87,13 @@ def validate(
         {"smlab": _version(), "GPU": gpu.name, "seed": seed, "profile": "quick" if quick else "full"},
     )
     for check, tasks in work:
-        needed = {*(task.name for task in tasks), *getattr(check, "BORROWED", ())}
+        needed = {*(task.key for task in tasks), *getattr(check, "BORROWED", ())}
         if needed <= results.keys():
             check.report(page, plan, results)
         else:
             name = check.__name__.rpartition(".")[2].replace("_", "-")
             page.check(name, None, "not done: interrupted before its work was complete", None)
-    return Outcome(page, time.perf_counter() - began, interrupted)
-
-
-def _run(tasks: list[Task], found: dict[str, Any], processes: int, progress: Progress | None) -> None:
-    """Fill ``found`` with the results by task name. An error in a task ends the run with that error."""
-    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_leave_interrupts_to_the_parent)
-    try:
-        pending = {pool.submit(task.function, *task.arguments): task.name for task in tasks}
-        for done, future in enumerate(as_completed(pending), start=1):
-            found[pending[future]] = future.result()
-            if progress is not None:
-                progress(done, len(tasks))
-    except BaseException:
-        for process in list((pool._processes or {}).values()):
-            process.terminate()  # a task may have minutes to go; nobody wants its result any more
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    """A terminal's Ctrl-C reaches every process; the parent ends the others."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return ValidationRun(page, time.perf_counter() - began, interrupted)
 
 
 def _version() -> str:

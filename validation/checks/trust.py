@@ -20,7 +20,7 @@ from smlab.validation.trust.judge import (
     MIDDLE,
     PREDICTORS,
     FamilyRow,
-    Judged,
+    JudgedCampaign,
     by_family,
     judge,
     row_of,
@@ -171,7 +171,7 @@ def _checks(page: Report, plan: Plan, everything: FamilyRow) -> None:
     )
 
 
-def _findings(page: Report, judged: Judged, plan: Plan) -> None:
+def _findings(page: Report, judged: JudgedCampaign, plan: Plan) -> None:
     """The estimators beside the middle of the bounds, and the verdicts beside the commoner answer, by
     family."""
     whole = judged.table.whole
@@ -325,7 +325,7 @@ def _twins(page: Report, section: Section, results: Results) -> None:
     )
 
 
-def _figures(section: Section, judged: Judged) -> None:
+def _figures(section: Section, judged: JudgedCampaign) -> None:
     whole = judged.table.whole
     exact = 100 * judged.table.utilization[whole]
     shown = {name: 100 * judged.utilization[name][whole] for name in ESTIMATORS}
@@ -357,7 +357,7 @@ def _figures(section: Section, judged: Judged) -> None:
     )
 
 
-def _more_tables(section: Section, judged: Judged, plan: Plan) -> None:
+def _more_tables(section: Section, judged: JudgedCampaign, plan: Plan) -> None:
     whole = judged.table.whole
     has_n = whole & (judged.table.n > 0)
     section.error_tables(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from smlab.hw_bench.csv_cells import guarded
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.report.kinds import check_kind
 
@@ -179,7 +180,7 @@ def csv_text(header: Sequence[str], rows: Iterable[Sequence[Plain]]) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(header)
     for row in rows:
-        writer.writerow(["" if v is None else repr(v) if isinstance(v, float) else v for v in row])
+        writer.writerow(["" if v is None else repr(v) if isinstance(v, float) else guarded(v) for v in row])
     return out.getvalue()
 
 

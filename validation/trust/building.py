@@ -22,7 +22,7 @@ MOST_WAVES = 4
 
 
 @dataclass(frozen=True)
-class Shape:
+class LaunchShape:
     """A grid for one SM: ``blocks`` of ``warps`` warps, ``resident`` of them at a time (held to it by
     shared memory)."""
 
@@ -63,7 +63,7 @@ def log_uniform(rng: Generator, low: float, high: float) -> float:
     return float(np.exp(rng.uniform(np.log(low), np.log(high))))
 
 
-def draw_shape(rng: Generator, machine: Machine, waves: bool = True) -> Shape:
+def draw_shape(rng: Generator, machine: Machine, waves: bool = True) -> LaunchShape:
     """1 to all of the SM's warps at a time (three times in four at least 8), in blocks of 1 to 32 warps,
     in waves or not."""
     few = rng.random() < 0.25
@@ -78,7 +78,7 @@ def draw_shape(rng: Generator, machine: Machine, waves: bool = True) -> Shape:
     blocks = resident
     if waves and rng.random() < 0.4:
         blocks = int(np.ceil(resident * rng.uniform(1, MOST_WAVES)))
-    return Shape(warps, blocks, resident, shared)
+    return LaunchShape(warps, blocks, resident, shared)
 
 
 def draw_atomics(rng: Generator, op: str | None = None, random: bool | None = None) -> Atomics:
@@ -174,14 +174,14 @@ def stream(warps: int, name: str, after: Sequence[str] = (), store: bool = False
     )
 
 
-def iterations(rng: Generator, shape: Shape, jobs_each: float) -> int:
+def iterations(rng: Generator, shape: LaunchShape, jobs_each: float) -> int:
     """How often each warp repeats its work so that the SM does a drawn number of atomics."""
     wanted = log_uniform(rng, FEWEST_JOBS, MOST_JOBS)
     return max(1, round(wanted / (shape.blocks * shape.warps * jobs_each)))
 
 
 def think_cycles(
-    rng: Generator, machine: Machine, shape: Shape, atomics: Atomics, jobs_each: float = 1.0
+    rng: Generator, machine: Machine, shape: LaunchShape, atomics: Atomics, jobs_each: float = 1.0
 ) -> float:
     """A mean time between a warp's atomics for which the unit is asked for 2 % to three times what it can
     do."""
@@ -192,7 +192,7 @@ def think_cycles(
 
 
 def kernel_of(
-    name: str, shape: Shape, programs: Sequence[Body], roles: Sequence[int] | None = None
+    name: str, shape: LaunchShape, programs: Sequence[Body], roles: Sequence[int] | None = None
 ) -> Kernel:
     """The grid of ``shape``: warp i of each block runs program ``roles[i]`` (all run the first without)."""
     named = tuple(Program(f"role-{i}", tuple(body)) for i, body in enumerate(programs))

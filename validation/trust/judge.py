@@ -23,7 +23,7 @@ PREDICTORS = (*ESTIMATORS, MIDDLE)
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class JudgedCampaign:
     """A campaign with everything that is estimated of it; arrays (rows of the table,), utilizations over the
     elapsed cycles.
 
@@ -42,7 +42,7 @@ class Judged:
     verdicts: list[Verdict]
 
 
-def judge(table: CampaignTable, tables: ServiceTables, trust: TrustMap) -> Judged:
+def judge(table: CampaignTable, tables: ServiceTables, trust: TrustMap) -> JudgedCampaign:
     """Estimate all rows that have jobs, and hold the estimates against the truth."""
     table = table.take(table.jobs > 0)
     estimates = estimate_campaign(table, tables)
@@ -54,7 +54,7 @@ def judge(table: CampaignTable, tables: ServiceTables, trust: TrustMap) -> Judge
         covered[name] = (interval.low - 1e-9 <= exact) & (exact <= interval.high + 1e-9)
     interval = trust.interval(estimates, LEVEL)
     middle = (estimates.features.floor + estimates.features.ceiling) / 2
-    return Judged(
+    return JudgedCampaign(
         table=table,
         estimates=estimates,
         utilization={name: u * active for name, u in {**estimates.utilization, MIDDLE: middle}.items()},
@@ -80,7 +80,7 @@ class FamilyRow:
     n_bias: float
 
 
-def by_family(judged: Judged, seed: int = 0) -> list[FamilyRow]:
+def by_family(judged: JudgedCampaign, seed: int = 0) -> list[FamilyRow]:
     """A row for each family, over whole kernels (one row a kernel), and one for all of them; flagged
     kernels are in."""
     whole = judged.table.whole
@@ -91,7 +91,7 @@ def by_family(judged: Judged, seed: int = 0) -> list[FamilyRow]:
     return rows
 
 
-def row_of(judged: Judged, name: str, own: NDArray[np.bool_], seed: int = 0) -> FamilyRow:
+def row_of(judged: JudgedCampaign, name: str, own: NDArray[np.bool_], seed: int = 0) -> FamilyRow:
     """The errors over the chosen rows."""
     exact = judged.table.utilization[own]
     off = judged.n[own] - judged.table.n[own]
@@ -116,7 +116,7 @@ class VerdictRow:
     median_gain: float
 
 
-def verdict_rows(judged: Judged) -> list[VerdictRow]:
+def verdict_rows(judged: JudgedCampaign) -> list[VerdictRow]:
     """The verdicts on whole kernels against what a faster unit brings."""
     said = np.array([v.verdict for v in judged.verdicts])
     rows = []
@@ -130,7 +130,7 @@ def verdict_rows(judged: Judged) -> list[VerdictRow]:
     return rows
 
 
-def as_text(judged: Judged) -> str:
+def as_text(judged: JudgedCampaign) -> str:
     """The figures as a plain table, for the terminal: mean errors in points, and what the intervals and
     verdicts are worth."""
     heads = (

@@ -3,10 +3,8 @@ simulator knows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -22,6 +20,7 @@ from smlab.sim.reference import Record
 from smlab.sim.result import SimResult, SmTruth
 from smlab.sim.workload import Kernel
 from smlab.validation.trust.families import FAMILIES
+from smlab.validation.work.runner import Progress, Task, run_tasks
 
 Floats = NDArray[np.float64]
 
@@ -83,9 +82,6 @@ class CampaignTable:
         return cls(**{f.name: np.concatenate([getattr(t, f.name) for t in tables]) for f in fields(cls)})
 
 
-Progress = Callable[[int, int], None]
-
-
 def run_campaign(
     gpu: Gpu,
     families: Sequence[str],
@@ -103,20 +99,9 @@ def run_campaign(
     for each kernel.
     """
     parts = campaign_parts(gpu, families, count, seed)
-    if processes == 1:
-        tables = []
-        for done, part in enumerate(parts, start=1):
-            tables.append(run_part(*part))
-            if progress is not None:
-                progress(done, len(parts))
-        return CampaignTable.joined(tables)
     found: dict[int, CampaignTable] = {}
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(run_part, *part): place for place, part in enumerate(parts)}
-        for done, future in enumerate(as_completed(waiting), start=1):
-            found[waiting[future]] = future.result()
-            if progress is not None:
-                progress(done, len(parts))
+    tasks = [Task(place, run_part, part) for place, part in enumerate(parts)]
+    run_tasks(tasks, found.__setitem__, jobs=processes, progress=progress)
     return CampaignTable.joined(found[place] for place in range(len(parts)))
 
 

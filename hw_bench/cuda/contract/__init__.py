@@ -1,1 +1,1 @@
-"""The machine-code contract: that every timed region is what its benchmark says, and gives right results."""
+"""The machine-code contract: that every timed region is what its benchmark says. No GPU is needed for it."""

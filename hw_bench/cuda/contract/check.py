@@ -8,11 +8,9 @@ no GPU.
 
 from __future__ import annotations
 
+import itertools
 import json
-import multiprocessing
-import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -225,15 +223,31 @@ def default_cache() -> Path:
     return cache_folder("contract")
 
 
+_Task = tuple[str, str, str]
+_Tasks = tuple[_Task, ...]
+
+Runner = Callable[
+    [
+        Callable[[_Tasks], list[ContractResult]],
+        Sequence[_Tasks],
+        Callable[[int, list[ContractResult]], None],
+    ],
+    None,
+]
+"""Calls a function with each of some arguments, in whatever processes, and hands each result to the last
+argument with its place as it comes."""
+
+
 def check_all(
     architectures: Sequence[str] = ARCHITECTURES,
     benchmarks: Sequence[str] | None = None,
     *,
-    jobs: int | None = None,
+    run: Runner | None = None,
     cache: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[ContractResult]:
-    """Check all kernels of the benchmarks (default: all) for all architectures, in parallel processes.
+    """Check all kernels of the benchmarks (default: all) for all architectures, one after the other or as
+    ``run`` does it.
 
     Results are kept in ``cache``, if given, by a digest of the sources and tools. ``progress`` is told how
     many of how many are done. In order of benchmark, kernel and architecture.
@@ -259,31 +273,36 @@ def check_all(
     missing = [task for task in tasks if task not in results]
     if progress:
         progress(len(results), len(tasks))
-    for task, result in zip(missing, _run(missing, jobs), strict=True):
-        results[task] = result
-        _keep(cache, stamp, task, result)
+    # The architectures of one kernel go together: in one process, they share most of the compiler's work.
+    parts = [tuple(part) for _, part in itertools.groupby(missing, key=lambda task: task[:2])]
+
+    def keep(place: int, found: list[ContractResult]) -> None:
+        for task, result in zip(parts[place], found, strict=True):
+            results[task] = result
+            _keep(cache, stamp, task, result)
         if progress:
             progress(len(results), len(tasks))
+
+    (run or in_this_process)(check_tasks, parts, keep)
     return [results[task] for task in tasks]
 
 
-_Task = tuple[str, str, str]
+def in_this_process(
+    function: Callable[[_Tasks], list[ContractResult]],
+    parts: Sequence[_Tasks],
+    keep: Callable[[int, list[ContractResult]], None],
+) -> None:
+    """The simplest `Runner`."""
+    for place, part in enumerate(parts):
+        keep(place, function(part))
 
 
-def _run(tasks: Sequence[_Task], jobs: int | None) -> Iterable[ContractResult]:
-    workers = min(jobs or len(os.sched_getaffinity(0)), len(tasks))
-    if workers <= 1:
-        yield from map(_check_task, tasks)
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        # The architectures of one kernel follow each other: in one process, they share most of the compiler's
-        # work.
-        yield from pool.map(_check_task, tasks, chunksize=len(ARCHITECTURES))
+def check_tasks(tasks: _Tasks) -> list[ContractResult]:
+    """The results of some kernels, one after the other."""
+    return [_check_task(*task) for task in tasks]
 
 
-def _check_task(task: _Task) -> ContractResult:
-    benchmark, name, architecture = task
+def _check_task(benchmark: str, name: str, architecture: str) -> ContractResult:
     spec = registry.kernel(benchmark, name)
     try:
         return check(spec, compile_kernel(spec, architecture))

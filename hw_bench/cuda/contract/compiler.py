@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
 from smlab.hw_bench.cuda.kernels.spec import ARCHITECTURES, KernelSpec, number
-from smlab.hw_bench.cuda.toolkit import require_compiler
+from smlab.hw_bench.cuda.toolkit import INSTALL, one_line, require_compiler
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import Function, Tool, disassemble, find_nvdisasm, read_cubin
 
@@ -91,10 +92,17 @@ def examine(
 
 
 def linker_release() -> tuple[int, int]:
-    """The release of nvJitLink, which assembles what Numba runs."""
-    from cuda.bindings import nvjitlink
+    """The release of nvJitLink, which assembles what Numba runs.
 
-    major, minor = nvjitlink.version()
+    Raises:
+        SmlabError: where the library is not there or cannot be loaded.
+    """
+    try:
+        from cuda.bindings import nvjitlink
+
+        major, minor = nvjitlink.version()
+    except Exception as error:  # of several libraries, each with exceptions of its own
+        raise SmlabError(f"nvJitLink cannot be used here: {one_line(error)}; {INSTALL} brings it") from error
     return int(major), int(minor)
 
 
@@ -111,19 +119,13 @@ def _link(ptx: str, architecture: str) -> tuple[bytes, str]:
     """
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
-    linker = Linker(
-        ObjectCode.from_ptx(ptx.encode()), options=LinkerOptions(arch=architecture, ptxas_options=["-v"])
-    )
     try:
-        cubin = linker.link("cubin").code
-        said = linker.get_info_log()
+        options = LinkerOptions(arch=architecture, ptxas_options=["-v"])
+        with closing(Linker(ObjectCode.from_ptx(ptx.encode()), options=options)) as linker:
+            cubin = linker.link("cubin").code
+            said = linker.get_info_log()
     except Exception as error:
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        raise SmlabError(
-            f"nvJitLink cannot assemble for {architecture}: {lines[0] if lines else error}"
-        ) from error
-    finally:
-        linker.close()
+        raise SmlabError(f"nvJitLink cannot assemble for {architecture}: {one_line(error)}") from error
     return bytes(cubin), str(said)
 
 
@@ -132,11 +134,8 @@ def _ptx(spec: KernelSpec, architecture: str, source_lines: bool) -> str:
         library = _library(spec.function, spec.signature, spec.launch_bounds, source_lines)
         (ptx,) = library.get_asm_strs(cc=divmod(number(architecture), 10))
     except Exception as error:
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        raise SmlabError(
-            f"{spec.benchmark} {spec.name}: does not compile for {architecture}: "
-            f"{type(error).__name__}: {lines[0] if lines else ''}"
-        ) from error
+        place = f"{spec.benchmark} {spec.name}"
+        raise SmlabError(f"{place}: does not compile for {architecture}: {one_line(error)}") from error
     return str(ptx)
 
 

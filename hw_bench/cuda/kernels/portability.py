@@ -25,11 +25,11 @@ from smlab.hw_bench.cuda.kernels.language import cuda, int32, uint32
 from smlab.hw_bench.cuda.kernels.pairing import INLINED
 from smlab.hw_bench.cuda.kernels.portability_library import LIBRARY
 from smlab.hw_bench.cuda.kernels.spec import Count, KernelSpec, Timed, exactly, up_to
-from smlab.hw_bench.cuda.measuring.plan import SHARED_BANK_WAYS
 
 BENCHMARK: Final = "portability"
 REPEATS: Final = 4
 """How often Listings 5.1 and 5.2 repeat the reduction."""
+SHARED_BANK_WAYS: Final = (1, 2, 4, 8, 16, 32)
 BANK_THREADS: Final = 256
 BANK_STEPS: Final = 32
 SCAN: Final = 1024

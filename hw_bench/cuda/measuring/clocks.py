@@ -4,6 +4,7 @@ is installed."""
 from __future__ import annotations
 
 import importlib
+import os
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -18,12 +19,13 @@ _SLOWDOWNS: Final = {
 
 @dataclass(frozen=True)
 class ClockReading:
-    """Clocks in MHz, temperature and power at one moment, and what held the GPU back, if anything."""
+    """Clocks in MHz, temperature and power at one moment, and what held the GPU back, if anything; None for
+    what this GPU or driver does not tell."""
 
-    sm_mhz: int
-    memory_mhz: int
-    temperature_c: int
-    power_w: float
+    sm_mhz: int | None
+    memory_mhz: int | None
+    temperature_c: int | None
+    power_w: float | None
     slowdowns: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -31,41 +33,92 @@ class ClockReading:
 
 
 class Clocks:
-    """Reads one GPU's clocks; every reading is None where the package ``nvidia-ml-py`` or the driver does
-    not serve it."""
+    """Reads one GPU's clocks and settings. Every reading is None where the package ``nvidia-ml-py`` or the
+    driver does not serve it, each query by itself.
 
-    def __init__(self, index: int = 0) -> None:
+    The GPU is found by its ``uuid``, else by its ``pci_bus_id``: the management library counts GPUs that
+    ``CUDA_VISIBLE_DEVICES`` hides, so a number would name another one. With neither, it is the only GPU there
+    is, or none.
+    """
+
+    def __init__(self, uuid: str | None = None, pci_bus_id: str | None = None) -> None:
         self._nvml: Any = None
         self._device: Any = None
         try:
             nvml = importlib.import_module("pynvml")
             nvml.nvmlInit()
-            self._device = nvml.nvmlDeviceGetHandleByIndex(index)
-            self._nvml = nvml
         except Exception:  # the library has its own exceptions, which exist only when it does
-            self._nvml = None
+            return
+        self._nvml = nvml
+        self._device = self._handle(uuid, pci_bus_id)
+
+    def _handle(self, uuid: str | None, pci_bus_id: str | None) -> Any:
+        if uuid is not None and (device := self._ask("nvmlDeviceGetHandleByUUID", uuid)) is not None:
+            return device
+        if pci_bus_id is not None and (device := self._ask("nvmlDeviceGetHandleByPciBusId", pci_bus_id)):
+            return device
+        if uuid is None and pci_bus_id is None and self._ask("nvmlDeviceGetCount") == 1:
+            return self._ask("nvmlDeviceGetHandleByIndex", 0)
+        return None
+
+    def _ask(self, query: str, *arguments: Any) -> Any:
+        """What the library answers; None where it, the driver or the GPU does not know the query."""
+        if self._nvml is None:
+            return None
+        try:
+            answer = getattr(self._nvml, query)(*arguments)
+        except (AttributeError, self._nvml.NVMLError):
+            return None
+        return answer.decode() if isinstance(answer, bytes) else answer
+
+    def _of_gpu(self, query: str, *arguments: str) -> Any:
+        """As `_ask`, of the GPU; ``arguments`` name constants of the library."""
+        if self._device is None:
+            return None
+        values = [getattr(self._nvml, name, None) for name in arguments]
+        return None if None in values else self._ask(query, self._device, *values)
 
     @property
     def driver(self) -> str | None:
-        if self._nvml is None:
-            return None
-        version = self._nvml.nvmlSystemGetDriverVersion()
-        return version.decode() if isinstance(version, bytes) else str(version)
+        version = self._ask("nvmlSystemGetDriverVersion")
+        return None if version is None else str(version)
+
+    def settings(self) -> dict[str, Any]:
+        """What may explain a measurement later: which GPU exactly, how it was set up, who else was on it."""
+        ecc = self._of_gpu("nvmlDeviceGetEccMode")
+        mig = self._of_gpu("nvmlDeviceGetMigMode")
+        limit = self._of_gpu("nvmlDeviceGetPowerManagementLimit")
+        processes = self._of_gpu("nvmlDeviceGetComputeRunningProcesses")
+        return {
+            "uuid": self._of_gpu("nvmlDeviceGetUUID"),
+            "ecc": None if ecc is None else bool(ecc[0]),
+            "mig": None if mig is None else bool(mig[0]),
+            "persistence": _flag(self._of_gpu("nvmlDeviceGetPersistenceMode")),
+            "compute_mode": self._of_gpu("nvmlDeviceGetComputeMode"),
+            "power_limit_w": None if limit is None else limit / 1e3,
+            "other_processes": None if processes is None else sum(p.pid != os.getpid() for p in processes),
+        }
 
     def read(self) -> ClockReading | None:
-        if self._nvml is None:
+        """The clocks now; None where nothing is told."""
+        if self._device is None:
             return None
-        nvml, device = self._nvml, self._device
-        try:
-            reasons = int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(device))
-            return ClockReading(
-                sm_mhz=int(nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_SM)),
-                memory_mhz=int(nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_MEM)),
-                temperature_c=int(nvml.nvmlDeviceGetTemperature(device, nvml.NVML_TEMPERATURE_GPU)),
-                power_w=float(nvml.nvmlDeviceGetPowerUsage(device)) / 1e3,
-                slowdowns=tuple(
-                    word for name, word in _SLOWDOWNS.items() if reasons & int(getattr(nvml, name, 0))
-                ),
-            )
-        except nvml.NVMLError:
-            return None
+        reasons = self._of_gpu("nvmlDeviceGetCurrentClocksThrottleReasons") or 0
+        power_mw = self._of_gpu("nvmlDeviceGetPowerUsage")
+        reading = ClockReading(
+            sm_mhz=self._of_gpu("nvmlDeviceGetClockInfo", "NVML_CLOCK_SM"),
+            memory_mhz=self._of_gpu("nvmlDeviceGetClockInfo", "NVML_CLOCK_MEM"),
+            temperature_c=self._of_gpu("nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU"),
+            power_w=None if power_mw is None else power_mw / 1e3,
+            slowdowns=tuple(
+                word for name, word in _SLOWDOWNS.items() if reasons & int(getattr(self._nvml, name, 0))
+            ),
+        )
+        return None if reading == _NOTHING else reading
+
+
+_NOTHING: Final = ClockReading(None, None, None, None, ())
+
+
+def _flag(value: int | None) -> bool | None:
+    return None if value is None else bool(value)

@@ -41,7 +41,7 @@ class DataSet:
         self._about: dict[str, Any] = {"version": VERSION, "benchmark": name, **about, "batches": {}}
         folder.mkdir(parents=True, exist_ok=True)
         if resume and self.note.exists():
-            self._take_up()
+            self._resume()
         else:
             with self.table.open("w", newline="") as file:
                 csv.writer(file).writerow(self._columns)
@@ -84,13 +84,13 @@ class DataSet:
         write_atomic(self.note, json.dumps(self._about, indent=1) + "\n")
         self._flushed = time.monotonic()
 
-    def _take_up(self) -> None:
-        """Go on with the run that this folder holds; rows that the JSON does not know are dropped."""
+    def _resume(self) -> None:
+        """Resume the run that this folder holds; rows that the JSON does not know are dropped."""
         try:
             before = json.loads(self.note.read_text())
         except (OSError, ValueError) as error:
             raise SmlabError(f"{self.note}: cannot be resumed: {error}") from error
-        for key in ("version", "benchmark", "gpu", "compute_capability"):
+        for key in ("version", "benchmark", "profile", "gpu", "compute_capability"):
             if before.get(key) != self._about.get(key):
                 raise SmlabError.at(
                     f"{self.note}: {key}", "is of another run", before.get(key), repr(self._about.get(key))

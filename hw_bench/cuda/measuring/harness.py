@@ -19,7 +19,7 @@ from smlab.hw_bench.cuda.measuring import plan, suite
 from smlab.hw_bench.cuda.measuring.clocks import ClockReading, Clocks
 from smlab.hw_bench.cuda.measuring.dataset import DataSet
 from smlab.hw_bench.cuda.measuring.launch import running_cubin
-from smlab.hw_bench.cuda.toolkit import SIMULATED, package_versions, require_gpu
+from smlab.hw_bench.cuda.toolkit import SIMULATED, is_of_toolkit, one_line, package_versions, require_gpu
 from smlab.hw_bench.errors import SmlabError
 
 _SLOW = 0.97
@@ -49,6 +49,8 @@ class _Throttle:
         if reading is None:
             return False
         self.seen.append(reading)
+        if reading.sm_mhz is None:
+            return bool(reading.slowdowns)
         self._highest = max(self._highest, reading.sm_mhz)
         return bool(reading.slowdowns) or reading.sm_mhz < _SLOW * self._highest
 
@@ -77,10 +79,12 @@ def measure(
     progress: Callable[[str], None] = lambda line: None,
 ) -> SuiteOutcome:
     """Run ``benchmarks`` and write a data set of each into ``out``. Ctrl-C ends the run and keeps what was
-    measured.
+    measured; so does any error. Only a data set that came to its end says that it is ``complete``; another
+    names the error as its ``failure``.
 
     Raises:
-        SmlabError: when there is no GPU, saying what is missing; for an unknown profile or benchmark.
+        SmlabError: when there is no GPU, saying what is missing; for an unknown profile or benchmark; when
+            CUDA fails midway (out of memory, a launch that fails, a GPU that is lost).
     """
     chosen = plan.profile(profile)
     for name in benchmarks:
@@ -90,7 +94,7 @@ def measure(
             )
     if not SIMULATED:
         require_gpu()
-    gpu, clocks = this_gpu(), Clocks()
+    gpu, clocks = this_gpu(), _clocks()
     throttle = _Throttle(clocks)
     rows: dict[str, int] = {}
     wrong: list[str] = []
@@ -102,6 +106,8 @@ def measure(
         before = clocks.read()
         rows[name] = 0
         faults: list[str] = []
+        codes: dict[str, dict[str, Any]] = {}
+        complete, failure = False, None
         try:
             for batch in suite.run(name, chosen, gpu, data.done, throttle):
                 data.add(
@@ -110,13 +116,21 @@ def measure(
                 rows[name] += len(batch.rows)
                 faults.extend(f"{name} {batch.name}: {line}" for line in batch.wrong)
                 progress(f"{name} {batch.name}: {len(batch.rows)} rows")
+            codes = _codes(name)
+            complete = True
         except KeyboardInterrupt:
             interrupted = True
+        except Exception as error:
+            failure = one_line(error)
+            if is_of_toolkit(error):
+                kept = f"{rows[name]} rows are kept in {data.table}; --resume continues"
+                raise SmlabError(f"{name}: {failure} ({kept})") from error
+            raise
         finally:
-            codes = {} if interrupted else _codes(name)
             data.close(
                 ended=datetime.now(UTC).isoformat(timespec="seconds"),
-                complete=not interrupted,
+                complete=complete,
+                failure=failure,
                 clocks_before=before and before.as_json(),
                 clocks_after=(after := clocks.read()) and after.as_json(),
                 clocks_during=_clock_range(throttle),
@@ -132,6 +146,18 @@ def measure(
     return SuiteOutcome(rows, wrong, broken, interrupted)
 
 
+def _clocks() -> Clocks:
+    """The clocks of the current GPU."""
+    if SIMULATED:
+        return Clocks()
+    device = cuda.get_current_device()
+    uuid = getattr(device, "uuid", None)
+    place = [getattr(device, name, None) for name in ("PCI_DOMAIN_ID", "PCI_BUS_ID", "PCI_DEVICE_ID")]
+    known = [int(number) for number in place if number is not None]
+    address = "{:08X}:{:02X}:{:02X}.0".format(*known) if len(known) == len(place) else None
+    return Clocks(uuid and str(uuid), address)
+
+
 def _about(gpu: plan.DeviceLimits, clocks: Clocks, profile: str) -> dict[str, Any]:
     return {
         "profile": profile,
@@ -141,6 +167,8 @@ def _about(gpu: plan.DeviceLimits, clocks: Clocks, profile: str) -> dict[str, An
         "max_warps_per_sm": gpu.max_warps,
         "l2_bytes": gpu.l2_bytes,
         "driver": clocks.driver,
+        "settings": clocks.settings(),
+        "host": platform.node(),
         "cuda_runtime": None if SIMULATED else ".".join(map(str, cuda.runtime.get_version())),
         "python": platform.python_version(),
         "packages": package_versions(),
@@ -151,12 +179,12 @@ def _about(gpu: plan.DeviceLimits, clocks: Clocks, profile: str) -> dict[str, An
 def _clock_range(throttle: _Throttle) -> dict[str, Any] | None:
     if not throttle.seen:
         return None
-    mhz = [reading.sm_mhz for reading in throttle.seen]
+    mhz = [reading.sm_mhz for reading in throttle.seen if reading.sm_mhz is not None]
     return {
-        "readings": len(mhz),
-        "sm_mhz_min": min(mhz),
-        "sm_mhz_median": float(np.median(mhz)),
-        "sm_mhz_max": max(mhz),
+        "readings": len(throttle.seen),
+        "sm_mhz_min": min(mhz, default=None),
+        "sm_mhz_median": float(np.median(mhz)) if mhz else None,
+        "sm_mhz_max": max(mhz, default=None),
         "slowdowns": sorted({word for reading in throttle.seen for word in reading.slowdowns}),
     }
 

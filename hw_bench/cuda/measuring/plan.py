@@ -274,7 +274,6 @@ def images(chosen: BenchmarkProfile, gpu: DeviceLimits) -> Iterator[Image]:
                 yield Image(kind, pixels, threads, min(-(-pixels // threads), resident))
 
 
-SHARED_BANK_WAYS: Final = (1, 2, 4, 8, 16, 32)
 NEIGHBOUR_POINTS: Final = (2**10, 2**12, 2**14)
 """Reference points that `knn` searches. Coyne's sizes are in a picture only, so these are ours."""
 PERMUTED: Final = (2**4, 2**8, 2**10, 2**12, 2**13, 2**14, 2**15, 2**16, 2**17)

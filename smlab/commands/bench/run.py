@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
@@ -24,6 +25,13 @@ def list_benchmarks(as_json: bool) -> None:
     out.print(table)
 
 
+def _side_by_side(function: Any, parts: Sequence[Any], keep: Any) -> None:
+    """The machine-code check's tasks on all processors."""
+    from smlab.validation.work.runner import Task, run_tasks
+
+    run_tasks([Task(place, function, (part,)) for place, part in enumerate(parts)], keep)
+
+
 def check_machine_code(
     architectures: Sequence[str], benchmarks: Sequence[str], fresh: bool, as_json: bool
 ) -> bool:
@@ -34,6 +42,7 @@ def check_machine_code(
         results = contract.check_all(
             tuple(architectures) or contract.ARCHITECTURES,
             tuple(benchmarks) or None,
+            run=_side_by_side,
             cache=None if fresh else contract.default_cache(),
             progress=advance,
         )
@@ -87,7 +96,7 @@ def run_benchmarks(folder: Path, profile: str, benchmarks: Sequence[str], resume
         for line in wrong[:20]:
             out.print(shown(f"WRONG {line}"))
     if outcome.interrupted:
-        err.print("interrupted; --resume goes on")
+        err.print("interrupted; --resume continues")
         return 130
     return 1 if wrong else 0
 

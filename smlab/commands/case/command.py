@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from smlab.cli.early import check_gpus
 from smlab.cli.loading import loading
 from smlab.cli.options import GpuOption, JsonOption
 
@@ -45,6 +46,7 @@ def case_histogram(
 ) -> None:
     """Dong & Pai's histogram: utilization against image size, Figures 3 to 5, and what holds of their
     findings."""
+    check_gpus(gpu)
     with loading():
         from smlab.commands.case.run import HistogramOptions, run_histogram
 

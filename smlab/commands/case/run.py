@@ -13,6 +13,7 @@ from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim.histogram import CACHES, CODES
+from smlab.sim.warming import looks_cold, warm
 from smlab.validation.papers.histogram.errors import errors, parts
 from smlab.validation.papers.histogram.facts import Fact, facts
 from smlab.validation.papers.histogram.files import document, figures, write_case
@@ -60,6 +61,8 @@ def run_histogram(options: HistogramOptions) -> None:
         "channels": options.channels,
     }
     specs = grid(gpu, sizes=sizes, images=list(options.images) or None, **settings)  # type: ignore[arg-type]
+    if looks_cold():
+        warm()
     try:
         with progress_bar(f"the histogram on {gpu.name}") as advance:
             points = run_study(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from smlab.commands.frames import dataframe
 from smlab.hw_bench.errors import SmlabError, nearest
-from smlab.validation.papers.claims import Claim, Judged, Ledger, judge_all, load_ledger, tally
+from smlab.validation.papers.claims import Claim, JudgedClaim, Ledger, judge_all, load_ledger, tally
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +19,7 @@ class ClaimsResult:
     """The chosen claims and the judgements; ``left_out`` are ids that take longer than ``quick`` allows."""
 
     ledger: Ledger
-    judged: tuple[Judged, ...]
+    judged: tuple[JudgedClaim, ...]
     left_out: tuple[str, ...]
 
     def __repr__(self) -> str:

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.claims.api import claims
-from smlab.validation.papers.claims import Judged, Ledger, Verdict, tally
-from smlab.validation.papers.claims.judging import Met
+from smlab.sim.warming import looks_cold, warm
+from smlab.validation.papers.claims import JudgedClaim, Ledger, tally
+from smlab.validation.papers.judging import Met, PaperVerdict
 
 STYLES = {
-    Verdict.HOLDS: "green",
-    Verdict.PARTLY: "yellow",
-    Verdict.FAILS: "red",
-    Verdict.UNJUDGED: "dim",
+    PaperVerdict.HOLDS: "green",
+    PaperVerdict.PARTLY: "yellow",
+    PaperVerdict.FAILS: "red",
+    PaperVerdict.UNJUDGED: "dim",
 }
 MARKS = {Met.YES: "[green]+[/]", Met.PARTLY: "[yellow]~[/]", Met.NO: "[red]-[/]"}
 
@@ -32,13 +33,15 @@ class ClaimsOptions:
 def run_claims(options: ClaimsOptions) -> bool:
     """Whether every claim was judged or names what is missing; a claim that does not hold is a finding,
     not a failure."""
+    if looks_cold():
+        warm()
     with progress_bar("judging claims") as advance:
         found = claims(options.only, quick=options.quick, progress=advance)
     if options.as_json:
         print_json(
             {
                 "claims": [j.as_row() for j in found.judged],
-                "counts": {str(v): sum(j.verdict is v for j in found.judged) for v in Verdict},
+                "counts": {str(v): sum(j.verdict is v for j in found.judged) for v in PaperVerdict},
                 "papers": found.ledger.papers,
                 "left_out": list(found.left_out),
             }
@@ -54,7 +57,7 @@ def run_claims(options: ClaimsOptions) -> bool:
     return not found.overdue
 
 
-def _print(ledger: Ledger, judged: Sequence[Judged]) -> None:
+def _print(ledger: Ledger, judged: Sequence[JudgedClaim]) -> None:
     for short, citation in ledger.papers.items():
         of_paper = [j for j in judged if j.claim.paper == short]
         if not of_paper:
@@ -77,7 +80,7 @@ def _print(ledger: Ledger, judged: Sequence[Judged]) -> None:
     out.print(f"{len(judged)} claims: {tally(judged)}")
 
 
-def _lines(j: Judged) -> list[str]:
+def _lines(j: JudgedClaim) -> list[str]:
     """What was observed, a line for each number, and the note."""
     lines = [
         f"{MARKS[o.met]} {shown(o.observed_line)} [dim]({shown(o.expectation.range.text(''))})[/dim]"

@@ -11,12 +11,12 @@ import numpy as np
 
 from smlab.commands.arguments import a_gpu, a_path
 from smlab.commands.frames import dataframe
+from smlab.commands.profiles import profile_of
 from smlab.commands.project.errors import ProjectionErrors, errors_of
 from smlab.commands.project.truth import Matched, match, read_truth
 from smlab.commands.roofline.rows import short_name
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.profiles import read_profile
 from smlab.hw_bench.profiles.kernel_work import KernelWork
 from smlab.hw_bench.profiles.roofline_quantities import roofline_quantities
 from smlab.models.roofline import Projection, ProjectionSwitches
@@ -54,7 +54,7 @@ class ProjectResult:
 
 def project(
     profile: str | Path,
-    source: str | Path | Gpu,
+    source: str | Path | Gpu | None,
     target: str | Path | Gpu,
     *,
     switches: ProjectionSwitches | None = None,
@@ -66,7 +66,8 @@ def project(
 
     Args:
         profile: output of ncu, nvprof or smlab, from the GPU ``source``.
-        source: the GPU that was profiled: a name, a description's path or a description.
+        source: the GPU that was profiled: a name, a description's path or a description; None takes what the
+            profile tells.
         target: the GPU to project to, likewise.
         switches: the parts of the method; None for all of the defaults.
         truth: times on the target, a profile or CSV ``kernel,seconds[,launch]``.
@@ -76,11 +77,12 @@ def project(
     Raises:
         SmlabError: an unusable file, GPU or argument, or no kernel that can be projected, in one line.
     """
-    path, here, there_gpu = a_path("profile", profile), a_gpu("source", source), a_gpu("target", target)
+    path, there_gpu = a_path("profile", profile), a_gpu("target", target)
     switches = ProjectionSwitches() if switches is None else switches
-    quantities = roofline_quantities(read_profile(path, gpu=here), here)
+    read, here, note = profile_of(path, source, "--from")
+    quantities = roofline_quantities(read, here)
     work = _with_working_sets(quantities.work, working_sets or {})
-    notes = list(quantities.notes)
+    notes = [*filter(None, [note]), *quantities.notes]
     silent = [g.name for g in (here, there_gpu) if switches.launch_overhead and not overhead_s(g, switches)]
     if silent:
         notes.append(

@@ -8,13 +8,23 @@ from typing import Annotated
 
 import typer
 
+from smlab.cli.early import PROFILE_OR_DATASET, check_gpus, check_inputs, check_outputs, check_profiles
 from smlab.cli.loading import loading
-from smlab.cli.options import IssueOption, JsonOption, MaximaOption, ParallelismOption, ProfilesArgument
+from smlab.cli.options import (
+    ExampleOption,
+    IssueOption,
+    JsonOption,
+    MaximaOption,
+    ParallelismOption,
+    ProfilesArgument,
+)
 
 
 def project(
     profiles: ProfilesArgument = None,
-    source: Annotated[str | None, typer.Option("--from", help="The GPU that was profiled.")] = None,
+    source: Annotated[
+        str | None, typer.Option("--from", help="The GPU that was profiled, where the profile does not tell.")
+    ] = None,
     target: Annotated[str | None, typer.Option("--to", help="The GPU to project to.")] = None,
     truth: Annotated[
         Path | None,
@@ -55,6 +65,7 @@ def project(
     paper: Annotated[
         bool, typer.Option("--paper", help="As Van Lanker et al. 2024 published it: all of these off.")
     ] = False,
+    example: ExampleOption = False,
     plot: Annotated[
         Path | None,
         typer.Option("--plot", help="Draw measured, interval and actual (.png, .svg, .pdf; data beside it)."),
@@ -62,6 +73,11 @@ def project(
     as_json: JsonOption = False,
 ) -> None:
     """A kernel's time on a GPU that you don't have, as an interval."""
+    if dataset is None:
+        check_profiles(profiles, example, PROFILE_OR_DATASET)
+    check_gpus(source, target)
+    check_inputs(truth, cubin_from, cubin_to)
+    check_outputs(plot)
     with loading():
         from smlab.commands.project.run import ProjectOptions, run_project
         from smlab.models.roofline.maxima import checked_maxima
@@ -89,6 +105,7 @@ def project(
             cubin_from=cubin_from,
             cubin_to=cubin_to,
             working_sets=tuple(working_set or ()),
+            example=example,
             plot=plot,
             as_json=as_json,
         )

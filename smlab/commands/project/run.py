@@ -5,19 +5,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from smlab.cli.early import PROFILE_OR_DATASET
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
+from smlab.commands.profiles import chosen_profiles, kernel_column, label
 from smlab.commands.project.api import ProjectResult, project, rows_of
 from smlab.commands.roofline.rows import short_name
+from smlab.examples import TARGET
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.models.roofline import ProjectionSwitches
+from smlab.validation.projection.held import NARROW, HeldIntervals, shipped_held
 
 PRINTED_ROWS = 40
 
@@ -35,44 +40,47 @@ class ProjectOptions:
     cubin_from: Path | None
     cubin_to: Path | None
     working_sets: tuple[str, ...]
+    example: bool
     plot: Path | None
     as_json: bool
 
 
 def run_project(options: ProjectOptions) -> None:
     """``smlab project``."""
-    profiles, truth, plot = options.profiles, options.truth, options.plot
-    for option, name in (("--from", options.source), ("--to", options.target)):
-        if name is None:
-            raise SmlabError.at(option, "no GPU given", expected="a GPU's name or a description's path")
-    assert options.source is not None
-    assert options.target is not None
+    truth, plot = options.truth, options.plot
+    if options.dataset is not None:
+        profiles = options.profiles
+        if profiles or options.example:
+            raise SmlabError.at("--dataset", "takes no profile", str((*profiles, "--example")[0]))
+    else:
+        profiles = chosen_profiles(options.profiles, options.example, PROFILE_OR_DATASET)
+    to = options.target or (TARGET if options.example else None)
+    if to is None:
+        raise SmlabError.at("--to", "no GPU given", expected="a GPU's name or a description's path")
     given = [f for f in (truth, options.cubin_from, options.cubin_to) if f is not None]
     if plot is not None:
         from smlab.commands.plots import check_plot
 
         check_plot(plot, [*profiles, *given])
     if options.dataset is not None:
-        if profiles:
-            raise SmlabError.at("--dataset", "takes no profile", str(profiles[0]))
+        if options.source is None:
+            raise SmlabError.at("--from", "no GPU given", expected="a GPU of the data set")
         from smlab.commands.project.dataset import run_dataset_projection
 
         run_dataset_projection(
             options.dataset,
             options.source,
-            options.target,
+            to,
             options.switches,
             plot=plot,
             as_json=options.as_json,
         )
         return
-    if not profiles:
-        raise SmlabError("PROFILE: no profile given (expected a profiler's output, or --dataset)")
     if (options.cubin_from is None) != (options.cubin_to is None):
         raise SmlabError("--cubin-from, --cubin-to: one goes with the other (expected both, or none)")
     if truth is not None and len(profiles) > 1:
         raise SmlabError.at("--truth", "goes with one profile", len(profiles), "one profile")
-    source, target = load_gpu(options.source), load_gpu(options.target)
+    target = load_gpu(to)
     working_sets = dict(_working_set(text) for text in options.working_sets)
     cubins = None
     if options.cubin_from is not None and options.cubin_to is not None:
@@ -80,7 +88,7 @@ def run_project(options: ProjectOptions) -> None:
     answers = [
         project(
             path,
-            source,
+            options.source,
             target,
             switches=options.switches,
             truth=truth,
@@ -91,7 +99,11 @@ def run_project(options: ProjectOptions) -> None:
     ]
     for a in answers:
         for note in a.notes:
-            err.print(f"{a.profile}: {note}", markup=False)
+            err.print(f"{label(a.profile)}: {note}", markup=False)
+    source = answers[0].source
+    if any(a.source.name != source.name for a in answers):
+        names = ", ".join(sorted({a.source.name for a in answers}))
+        raise SmlabError.at("PROFILE", "profiles of several GPUs", names, "of one, or a command for each")
     if plot is not None:
         from smlab.commands.project.plot import draw_projection
 
@@ -101,7 +113,7 @@ def run_project(options: ProjectOptions) -> None:
         print_json(_document(answers, source, target, options.switches))
         return
     for a in answers:
-        _print_answer(a, source, target)
+        _print_answer(a)
 
 
 def _working_set(text: str) -> tuple[str, float]:
@@ -124,7 +136,7 @@ def _document(
     several = len(answers) > 1
     kernels, skipped, unmatched = [], [], []
     for a in answers:
-        name = {"profile": str(a.profile)} if several else {}
+        name = {"profile": label(a.profile)} if several else {}
         kernels += [{**row, **name} for row in rows_of(a)]
         skipped += [{"kernel": k, "launch": n, "reason": r, **name} for k, n, r in a.skipped]
         if a.matched is not None:
@@ -138,26 +150,55 @@ def _document(
         "kernels": kernels,
         "skipped": skipped,
         "unmatched": unmatched,
+        "held": asdict(shipped_held()),
         "errors": None if first is None else first.as_json(),
     }
 
 
-def _print_answer(a: ProjectResult, source: Gpu, target: Gpu) -> None:
+def _span(low_s: float, high_s: float) -> str:
+    """The interval in microseconds, or a dash where it is too narrow to mean something."""
+    return "-" if high_s < NARROW * low_s else f"{1e6 * low_s:,.1f} to {1e6 * high_s:,.1f}"
+
+
+def _print_held(narrow: NDArray[np.bool_]) -> None:
+    """How often such intervals held, and how far off the middle was, where that is known."""
+    held = shipped_held()
+    if not narrow.all():
+        w = held.wide
+        out.print(
+            f"The span by level of memory is no confidence interval: it held {w.inside:.0f} % of {w.n:,} "
+            f"times ({w.inside_low:.0f} to {w.inside_high:.0f} %; {held.about}); 9 in 10 were {_most(w)}.",
+        )
+    if narrow.any():
+        n = held.narrow
+        out.print(
+            f"-: the levels agree within {100 * (NARROW - 1):.0f} %, which says nothing of the error: 9 in "
+            f"10 of {n.n:,} such times were {_most(n)}."
+        )
+
+
+def _most(held: HeldIntervals) -> str:
+    """How far most times were from the middle: the same factor up and down."""
+    most = held.most_within_factor
+    return f"{100 * (1 - 1 / most):.0f} % below to {100 * (most - 1):.0f} % above"
+
+
+def _print_answer(a: ProjectResult) -> None:
     p = a.projection
     out.print(
-        f"[bold]{shown(a.profile)}[/bold]: {len(p):,} kernels from {shown(source.title)} to "
-        f"{shown(target.title)}"
+        f"[bold]{shown(label(a.profile))}[/bold]: {len(p):,} kernels from {shown(a.source.title)} to "
+        f"{shown(a.target.title)}"
     )
     order = np.argsort(-p.source_s, kind="stable")[:PRINTED_ROWS]
     if len(p) > PRINTED_ROWS:
         out.print(f"the {PRINTED_ROWS} longest (--json gives all)")
     listed = Listing()
-    listed.add_column("kernel", fold=True, max_width=40)
-    headings = ["launch", "here us", "there us", "interval us", "speed-up"]
+    kernel_column(listed)
+    headings = ["launch", "here us", "there us", "by level of memory us", "speed-up"]
     if a.matched is not None:
         headings += ["actual us", "off"]
     for heading in headings:
-        listed.add_column(heading, justify="right", drop=heading == "launch")
+        listed.add_column(heading, justify="right", drop={"launch": 1, "speed-up": 3}.get(heading, 0))
     listed.add_column("limiter there", drop=2)
     for i in order.tolist():
         cells = [
@@ -165,7 +206,7 @@ def _print_answer(a: ProjectResult, source: Gpu, target: Gpu) -> None:
             str(p.launch[i]),
             f"{1e6 * p.source_s[i]:,.1f}",
             f"{1e6 * p.mid_s[i]:,.1f}",
-            f"{1e6 * p.low_s[i]:,.1f} to {1e6 * p.high_s[i]:,.1f}",
+            _span(float(p.low_s[i]), float(p.high_s[i])),
             f"{p.source_s[i] / p.mid_s[i]:.2f}x",
         ]
         if a.matched is not None:
@@ -175,10 +216,8 @@ def _print_answer(a: ProjectResult, source: Gpu, target: Gpu) -> None:
             cells += [f"{100 * (p.mid_s[i] / actual - 1):+.1f} %" if known else "-"]
         listed.add_row(*cells, str(p.limiter[i]))
     out.print(listed)
-    out.print(
-        f"all of them: {1e3 * p.source_s.sum():,.3f} ms here, {1e3 * p.mid_s.sum():,.3f} ms there "
-        f"({1e3 * p.low_s.sum():,.3f} to {1e3 * p.high_s.sum():,.3f})"
-    )
+    out.print(f"all of them: {1e3 * p.source_s.sum():,.3f} ms here, {1e3 * p.mid_s.sum():,.3f} ms there")
+    _print_held(p.high_s < NARROW * p.low_s)
     if a.errors is not None:
         a.errors.print(out)
     if a.matched is not None:

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
+from smlab.cli.early import PROFILE_OR_HOW, check_gpus, check_outputs, check_profiles
 from smlab.cli.loading import loading
 from smlab.cli.options import (
+    ExampleOption,
     HowOption,
     IssueOption,
     JsonOption,
@@ -31,10 +33,15 @@ def roofline(
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw the roofline (.png, .svg, .pdf; data beside it).")
     ] = None,
+    example: ExampleOption = False,
     show_how: HowOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Each kernel under the roofs of its GPU and under ceilings of its own; what limits it."""
+    if not show_how:
+        check_profiles(profiles, example, PROFILE_OR_HOW)
+    check_gpus(gpu)
+    check_outputs(plot)
     with loading():
         from smlab.commands.roofline.run import RooflineOptions, run_roofline
 
@@ -46,6 +53,7 @@ def roofline(
             parallelism=parallelism,
             issue=issue,
             at_clock=at_clock,
+            example=example,
             plot=plot,
             show_how=show_how,
             as_json=as_json,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from smlab.models.roofline import Ceilings, Maxima
-from smlab.models.roofline.ceilings import LOW_EFFICIENCY
+from smlab.models.roofline.ceilings import LATENCY, LOW_EFFICIENCY
 from smlab.models.roofline.violations import RooflineViolation
 from smlab.models.roofline.work import LEVELS, PRECISIONS
 
@@ -24,9 +24,11 @@ def kernel_rows(found: Ceilings, violations: Sequence[RooflineViolation] = ()) -
     reasons = {v.index: v for v in violations}
     has_flops = np.nan_to_num(found.flops) > 0
     has_instructions = np.nan_to_num(work.instructions) > 0
+    limited_by = found.limited_by
     issue = found.maxima.issue_per_s * found.grid.of("issue")
     with np.errstate(divide="ignore", invalid="ignore"):
         instruction_intensity = work.instructions[:, None] / work.level_bytes
+        instruction_roofs = work.instructions[:, None] / found.level_s
     rows = []
     for i in range(len(found)):
         flags = list(work.flags[i])
@@ -36,7 +38,7 @@ def kernel_rows(found: Ceilings, violations: Sequence[RooflineViolation] = ()) -
         if infinite:
             flags.append(f"no bytes at {', '.join(infinite)}: its intensity is infinite")
         if found.efficiency[i] < LOW_EFFICIENCY:
-            flags.append(f"below {LOW_EFFICIENCY:.0%} of every ceiling: latency, or too little parallelism")
+            flags.append(f"below {LOW_EFFICIENCY:.0%} of every roof: {LATENCY}")
         if i in reasons:
             v = reasons[i]
             flags.append(f"{v.seconds / v.least_s:.3f} of the least time by {v.ceiling}: {v.reason}")
@@ -56,8 +58,12 @@ def kernel_rows(found: Ceilings, violations: Sequence[RooflineViolation] = ()) -
                 "instructions_per_s": work.instructions[i] / work.seconds[i],
                 "ceiling_instructions_per_s": issue[i] if has_instructions[i] else np.nan,
                 "instruction_intensity": _by_level(instruction_intensity[i]),
+                "rooflines_instructions_per_s": _by_level(
+                    instruction_roofs[i] if found.by_instructions[i] else np.full(3, np.nan)
+                ),
                 "parallelism": found.grid.of("issue")[i] if found.grid.known[i] else np.nan,
-                "limiter": found.limiter[i],
+                "limiter": limited_by[i],
+                "closest_roof": found.limiter[i],
                 "least_s": found.bound_s[i],
                 "share_of_limiter": found.efficiency[i],
                 "flags": flags,
@@ -71,8 +77,8 @@ def _by_level(values: Any) -> dict[str, float]:
 
 
 def limiter_shares(found: Sequence[Ceilings]) -> list[dict[str, Any]]:
-    """How many kernels, and how much of the time, each limiter has; the most frequent first."""
-    names = np.concatenate([f.limiter for f in found]).astype(str)
+    """How many kernels, and how much of the time, each limiter has; the one with most time first."""
+    names = np.concatenate([f.limited_by for f in found]).astype(str)
     seconds = np.concatenate([f.work.seconds for f in found])
     shares = []
     for name in np.unique(names).tolist():
@@ -85,7 +91,7 @@ def limiter_shares(found: Sequence[Ceilings]) -> list[dict[str, Any]]:
                 "time_share": float(seconds[chosen].sum() / seconds.sum()),
             }
         )
-    return sorted(shares, key=lambda s: -s["kernels"])
+    return sorted(shares, key=lambda s: -s["time_share"])
 
 
 def roofs(top: Maxima) -> dict[str, Any]:

@@ -10,13 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from smlab.cli.early import PROFILE_OR_HOW
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
+from smlab.commands.profiles import chosen_profiles, kernel_column, label
 from smlab.commands.roofline.api import RooflineResult, roofline
 from smlab.commands.roofline.rows import kernel_rows, limiter_shares, roofs, short_name
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.roofline_quantities import NEEDED
+from smlab.models.roofline.ceilings import LATENCY, LOW_EFFICIENCY, WITHOUT_ROOF
 from smlab.models.roofline.violations import RooflineViolation
 
 PRINTED_ROWS = 40
@@ -33,6 +37,7 @@ class RooflineOptions:
     parallelism: bool
     issue: bool
     at_clock: bool
+    example: bool
     plot: Path | None
     show_how: bool
     as_json: bool
@@ -42,14 +47,11 @@ def run_roofline(options: RooflineOptions) -> None:
     """``smlab roofline PROFILE...``."""
     if options.show_how:
         return _show_how(options.as_json)
-    if not options.profiles:
-        raise SmlabError(
-            "PROFILE: no profile given (expected a profiler's output; --how tells how to collect it)"
-        )
+    profiles = chosen_profiles(options.profiles, options.example, PROFILE_OR_HOW)
     if options.plot is not None:
         from smlab.commands.plots import check_plot
 
-        check_plot(options.plot, options.profiles)
+        check_plot(options.plot, profiles)
     answers = [
         roofline(
             path,
@@ -59,11 +61,11 @@ def run_roofline(options: RooflineOptions) -> None:
             issue=options.issue,
             at_clock=options.at_clock,
         )
-        for path in options.profiles
+        for path in profiles
     ]
     for a in answers:
         for note in a.notes:
-            err.print(f"{a.profile}: {note}", markup=False)
+            err.print(f"{label(a.profile)}: {note}", markup=False)
     if options.plot is not None:
         from smlab.commands.roofline.plot import draw_roofline
 
@@ -84,14 +86,14 @@ def _document(answers: Sequence[RooflineResult]) -> dict[str, Any]:
     several = len(answers) > 1
     document: dict[str, Any] = {"kernels": [], "skipped": [], "violations": []}
     for a in answers:
-        name = {"profile": str(a.profile)} if several else {}
+        name = {"profile": label(a.profile)} if several else {}
         document["kernels"] += [{**row, **name} for row in kernel_rows(a.found, a.violations)]
         document["skipped"] += [{"kernel": k, "launch": n, "reason": r, **name} for k, n, r in a.skipped]
         document["violations"] += [{**_violation_row(v), **name} for v in a.violations]
     above = Counter(v.reason for a in answers for v in a.above_ceilings)
     document["above_ceilings"] = [{"reason": reason, "kernels": n} for reason, n in above.most_common()]
     document["limiters"] = limiter_shares([a.found for a in answers])
-    document["roofs"] = [{"profile": str(a.profile), **roofs(a.found.maxima)} for a in answers]
+    document["roofs"] = [{"profile": label(a.profile), **roofs(a.found.maxima)} for a in answers]
     return document
 
 
@@ -118,39 +120,24 @@ def _show_how(as_json: bool) -> None:
 def _print_answer(a: RooflineResult) -> None:
     found, work = a.found, a.found.work
     out.print(
-        f"[bold]{shown(a.profile)}[/bold] on {shown(a.gpu.title)}: {len(found):,} kernels under "
+        f"[bold]{shown(label(a.profile))}[/bold] on {shown(a.gpu.title)}: {len(found):,} kernels under "
         f"{found.maxima.which} maxima"
     )
     order = np.argsort(-work.seconds, kind="stable")[:PRINTED_ROWS]
     if len(found) > PRINTED_ROWS:
         out.print(f"the {PRINTED_ROWS} longest (--json gives all)")
-    listed = Listing()
-    listed.add_column("kernel", fold=True, max_width=40)
-    for heading, drop in (
-        *(("launch", 0), ("time us", 0), ("GFLOP/s", 0), ("ceiling", 0)),
-        *(("FLOP/B L1", 4), ("FLOP/B L2", 5), ("FLOP/B DRAM", 1)),
-        *(("BW ceiling GB/s L1", 6), ("BW ceiling GB/s L2", 7), ("BW ceiling GB/s DRAM", 3)),
-    ):
-        listed.add_column(heading, justify="right", drop=drop)
-    listed.add_column("limiter")
-    listed.add_column("of it", justify="right")
-    for i in order.tolist():
-        listed.add_row(
-            shown(short_name(str(work.kernel[i]))),
-            str(work.launch[i]),
-            f"{1e6 * work.seconds[i]:,.1f}",
-            _number(found.achieved_flops_per_s[i] / 1e9),
-            _number(found.peak_ceiling[i] * found.grid.of("issue")[i] / 1e9),
-            *(_number(x) for x in found.intensity[i]),
-            *(_number(x / 1e9) for x in found.bandwidth_ceilings[i]),
-            str(found.limiter[i]),
-            f"{100 * found.efficiency[i]:.0f} %",
-        )
-    out.print(listed)
+    by_instructions = found.by_instructions[order]
+    _print_kernels(a, order[~by_instructions], instructions=False)
+    _print_kernels(a, order[by_instructions], instructions=True)
     for share in limiter_shares([found]):
         out.print(
-            f"limited by {share['limiter']}: {share['kernels']:,} kernels ({100 * share['share']:.1f} %), "
-            f"{100 * share['time_share']:.1f} % of the time"
+            f"{100 * share['time_share']:.1f} % of the time limited by {share['limiter']} "
+            f"({share['kernels']:,} of {len(found):,} kernels)"
+        )
+    if (found.limited_by == LATENCY).any():
+        out.print(
+            f"{LATENCY}: the kernel is below {100 * LOW_EFFICIENCY:.0f} % of every roof, or kept by what has "
+            f"none here: {WITHOUT_ROOF} (`smlab utilization`)"
         )
     for title, violations in (
         ("faster than a bound", a.violations),
@@ -164,6 +151,48 @@ def _print_answer(a: RooflineResult) -> None:
         out.print(f"[yellow]note[/yellow]: {shown(flag)} ({count:,} kernels)")
     for reason, count in Counter(reason for _, _, reason in a.skipped).most_common():
         out.print(f"skipped {count:,} kernels: {shown(reason)}")
+
+
+def _print_kernels(a: RooflineResult, rows: NDArray[np.int64], *, instructions: bool) -> None:
+    """The table of ``rows``, by floating-point operations or, for kernels without them, by instructions."""
+    if not len(rows):
+        return
+    found, work = a.found, a.found.work
+    operation = "inst" if instructions else "FLOP"
+    if instructions:
+        done = work.instructions
+        ceiling = found.maxima.issue_per_s * found.grid.of("issue")
+        with np.errstate(divide="ignore", invalid="ignore"):
+            intensity = done[:, None] / work.level_bytes
+        out.print("by warp-instructions, where there are no floating-point operations:")
+    else:
+        done, intensity = found.flops, found.intensity
+        ceiling = found.peak_ceiling * found.grid.of("issue")
+    listed = Listing()
+    kernel_column(listed)
+    listed.add_column("launch", justify="right", drop=1)
+    listed.add_column("time us", justify="right")
+    listed.add_column("limited by", fold=True)
+    listed.add_column("closest roof", justify="right")
+    for heading, drop in (
+        *((f"G{operation}/s", 2), ("ceiling", 3)),
+        *((f"{operation}/B L1", 6), (f"{operation}/B L2", 7), (f"{operation}/B DRAM", 4)),
+        *(("BW ceiling GB/s L1", 8), ("BW ceiling GB/s L2", 9), ("BW ceiling GB/s DRAM", 5)),
+    ):
+        listed.add_column(heading, justify="right", drop=drop)
+    for i in rows.tolist():
+        listed.add_row(
+            shown(short_name(str(work.kernel[i]))),
+            str(work.launch[i]),
+            f"{1e6 * work.seconds[i]:,.1f}",
+            str(found.limited_by[i]),
+            f"{found.limiter[i]} {100 * found.efficiency[i]:.0f} %",
+            _number(done[i] / work.seconds[i] / 1e9),
+            _number(ceiling[i] / 1e9),
+            *(_number(x) for x in intensity[i]),
+            *(_number(x / 1e9) for x in found.bandwidth_ceilings[i]),
+        )
+    out.print(listed)
 
 
 def _group(v: RooflineViolation) -> str:

@@ -7,8 +7,13 @@ from typing import Annotated
 
 import typer
 
+from smlab.cli.early import check_choice, check_gpus, check_inputs, check_outputs
 from smlab.cli.loading import loading
 from smlab.cli.options import GpuOption, JsonOption, SetOption
+from smlab.hw_bench.errors import SmlabError
+
+WORKLOADS = ("atomics", "histogram")
+ENGINES = ("compiled", "simpy")
 
 
 def simulate(
@@ -32,6 +37,13 @@ def simulate(
     as_json: JsonOption = False,
 ) -> None:
     """Run one workload on a simulated GPU."""
+    if workload not in WORKLOADS and not Path(workload).exists():
+        known = ", ".join(WORKLOADS)
+        raise SmlabError.at("WORKLOAD", "neither a built-in workload nor a file", workload, f"one of {known}")
+    check_inputs(None if workload in WORKLOADS else Path(workload))
+    check_choice("--engine", engine, ENGINES)
+    check_gpus(gpu)
+    check_outputs(trace, counters)
     with loading():
         from smlab.commands.simulate.run import SimulateOptions, run_simulate
 

@@ -11,10 +11,11 @@ from typing import Any, get_args
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.inputs import load_toml
 from smlab.sim.builtin import BUILT_IN
 from smlab.sim.histogram import share_of
 from smlab.sim.workload import Kernel
-from smlab.sim.workload_file import load_toml, parse_workload
+from smlab.sim.workload_file import parse_workload
 
 GPU_PREFIX = "gpu."
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from smlab.cli.early import check_gpus, check_inputs, check_outputs
 from smlab.cli.loading import loading
 from smlab.cli.options import GpuOption, JsonOption
 
@@ -29,6 +30,9 @@ def table(
     as_json: JsonOption = False,
 ) -> None:
     """Write the service table T(n, e, c) of the shared-memory atomic unit."""
+    check_gpus(gpu)
+    check_inputs(None if source == "sim" else Path(source))
+    check_outputs(out)
     with loading():
         from smlab.commands.table.run import TableOptions, run_table
 

@@ -14,6 +14,7 @@ from smlab.commands.utilization.rows import KernelRow, TablePair, estimate_rows
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles import atomic_quantities
 from smlab.models.service_table import ServiceTable
+from smlab.models.trust import HeldRecord, shipped_map
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,14 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class UtilizationResult:
-    """What a profile says: rows, launches left out with the reason, and notes on how the file was
-    understood."""
+    """What a profile says: rows, launches left out with the reason, notes on how the file was understood, and
+    how often intervals such as these held where the truth is known."""
 
     profile: Path
     gpu: Gpu
     kernels: tuple[KernelRow, ...]
     skipped: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
+    held: HeldRecord
 
     def __repr__(self) -> str:
         return f"<utilization of {len(self.kernels):,} launches of {self.profile.name} on {self.gpu.name}>"
@@ -62,11 +64,14 @@ def utilization(
     quantities = atomic_quantities(read, found_gpu)
     notes = [*filter(None, [note]), *read.notes]
     rows: list[KernelRow] = []
+    held = shipped_map().held()
     if len(quantities):
         own = None if table is None else a_path("table", table)
-        rows = estimate_rows(quantities, tables_for(found_gpu, own, progress), found_gpu)
+        tables = tables_for(found_gpu, own, progress)
+        rows = estimate_rows(quantities, tables, found_gpu)
+        held = shipped_map().held(tables.estimator)
     skipped = tuple((s.kernel, s.reason) for s in quantities.skipped)
-    return UtilizationResult(path, found_gpu, tuple(rows), skipped, tuple(notes))
+    return UtilizationResult(path, found_gpu, tuple(rows), skipped, tuple(notes), held)
 
 
 def tables_for(gpu: Gpu, table: Path | None, progress: Callable[[int, int], None] | None = None) -> TablePair:

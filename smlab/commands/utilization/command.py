@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from smlab.cli.early import PROFILE_OR_HOW, check_gpus, check_inputs, check_outputs, check_profiles
 from smlab.cli.loading import loading
-from smlab.cli.options import HowOption, JsonOption, ProfileGpuOption, ProfilesArgument
+from smlab.cli.options import ExampleOption, HowOption, JsonOption, ProfileGpuOption, ProfilesArgument
 
 
 def utilization(
@@ -17,6 +18,7 @@ def utilization(
     table: Annotated[
         Path | None, typer.Option("--table", help="A service table to use instead of simulating one.")
     ] = None,
+    example: ExampleOption = False,
     show_how: HowOption = False,
     compare: Annotated[
         bool, typer.Option("--compare", help="Two profiles: did the bottleneck move?")
@@ -28,6 +30,11 @@ def utilization(
 ) -> None:
     """How busy the shared-memory atomic unit was in each kernel, how sure that is, and whether it is the
     bottleneck."""
+    if not show_how:
+        check_profiles(profiles, example, PROFILE_OR_HOW)
+    check_gpus(gpu)
+    check_inputs(table)
+    check_outputs(plot)
     with loading():
         from smlab.commands.utilization.run import UtilizationOptions, run_utilization
 
@@ -37,6 +44,7 @@ def utilization(
             gpu=gpu,
             table=table,
             compare=compare,
+            example=example,
             plot=plot,
             show_how=show_how,
             as_json=as_json,

@@ -44,6 +44,11 @@ class TablePair:
     batch: ServiceTable | None
 
     @property
+    def estimator(self) -> str:
+        """Which of the estimators the utilization and its interval are of."""
+        return CLOSED if self.looped else CLOSED_BATCH
+
+    @property
     def main(self) -> ServiceTable:
         table = self.looped or self.batch
         assert table is not None
@@ -56,7 +61,8 @@ class KernelRow:
     SMs.
 
     For each SM (the mean): resident ``warps``, jobs in the unit ``n`` and compare-and-swap jobs ``c`` over
-    the elapsed time, ``busy_cycles`` of ``elapsed_cycles``, ``service_cycles`` (busy time per job),
+    the elapsed time (best guesses with no interval: no counter tells how the atomics come, so print does not
+    show them), ``busy_cycles`` of ``elapsed_cycles``, ``service_cycles`` (busy time per job),
     ``utilization`` by the closed network with its 90 % interval ``low`` to ``high``, and as published. ``e``:
     lanes serialised per job.
     """
@@ -105,13 +111,13 @@ def estimate_rows(
     peak = np.minimum(np.fmax(q.peak_warps, warps_used), table.n_max)
     given = np.stack([q.jobs / q.sms, q.active_cycles, warps_used, e_used, share, peak])[:, busy]
     found = _estimates(tables, given)
-    interval = trust.interval(found, LEVEL, CLOSED if tables.looped else CLOSED_BATCH)
+    interval = trust.interval(found, LEVEL, tables.estimator)
     merges = tuple(int(x) for x in gpu.compute_capability.split(".")) >= (8, 0)
-    said = verdicts(found, interval, merges_increments=merges)
-
     place = np.cumsum(busy) - 1
-    active = (q.active_cycles / np.where(q.elapsed_cycles > 0, q.elapsed_cycles, 1)).tolist()
-    main = found.utilization[CLOSED if tables.looped else CLOSED_BATCH].tolist()
+    share_active = q.active_cycles / np.where(q.elapsed_cycles > 0, q.elapsed_cycles, 1)
+    said = verdicts(found, interval, merges_increments=merges, active=share_active[busy])
+    active = share_active.tolist()
+    main = found.utilization[tables.estimator].tolist()
     published = found.utilization.get(OCCUPANCY, np.full(int(busy.sum()), np.nan)).tolist()
     low, high, n_all = interval.low.tolist(), interval.high.tolist(), found.closed.n.tolist()
     outside = interval.flags
@@ -191,16 +197,29 @@ def _beyond(saturation: float, floor: float) -> str:
 
 @dataclass(frozen=True)
 class LaunchRow:
-    """A launch with its SMs taken together, for comparing: means over SMs, and the verdict on the launch
-    as a whole."""
+    """A launch with its SMs taken together, for print and for comparing: means over ``sms`` SMs (0: the
+    profile counts the whole GPU only), and the verdict on the launch as a whole with its reason, which is
+    that of ``agreeing`` of the SMs."""
 
     kernel: str
     launch: int
+    sms: int
     utilization: float
     low: float
     high: float
     elapsed_cycles: float
+    warps: float
+    e: float
+    service_cycles: float
+    utilization_occupancy: float
     verdict: str
+    agreeing: int
+    why: Verdict = field(compare=False, repr=False)
+
+    def as_json(self) -> dict[str, Any]:
+        """What a comparison tells of it."""
+        names = ("kernel", "launch", "utilization", "low", "high", "elapsed_cycles", "verdict")
+        return {name: getattr(self, name) for name in names}
 
 
 def launches(rows: Iterable[KernelRow]) -> list[LaunchRow]:
@@ -209,17 +228,37 @@ def launches(rows: Iterable[KernelRow]) -> list[LaunchRow]:
     groups: dict[tuple[str, int], list[KernelRow]] = {}
     for row in rows:
         groups.setdefault((row.kernel, row.launch), []).append(row)
-    found = []
-    for (kernel, launch), members in groups.items():
-        said = {row.verdict for row in members}
-        verdict = BOTTLENECK if BOTTLENECK in said else NOT if said == {NOT} else CANNOT_TELL
-        u, low, high = (
-            float(np.mean([getattr(r, n) for r in members])) for n in ("utilization", "low", "high")
-        )
-        found.append(
-            LaunchRow(kernel, launch, u, low, high, max(row.elapsed_cycles for row in members), verdict)
-        )
-    return found
+    return [_taken_together(members) for members in groups.values()]
+
+
+def _taken_together(members: list[KernelRow]) -> LaunchRow:
+    said = {row.verdict for row in members}
+    verdict = BOTTLENECK if BOTTLENECK in said else NOT if said == {NOT} else CANNOT_TELL
+    agreeing = [row for row in members if row.verdict == verdict] or members
+    busiest = max(agreeing, key=lambda row: row.utilization)
+
+    def mean(name: str) -> float:
+        values = np.array([getattr(row, name) for row in members], dtype=np.float64)
+        known = values[~np.isnan(values)]
+        return float(known.mean()) if len(known) else math.nan
+
+    first = members[0]
+    return LaunchRow(
+        kernel=first.kernel,
+        launch=first.launch,
+        sms=0 if first.sm is None else len(members),
+        utilization=mean("utilization"),
+        low=mean("low"),
+        high=mean("high"),
+        elapsed_cycles=max(row.elapsed_cycles for row in members),
+        warps=mean("warps"),
+        e=mean("e"),
+        service_cycles=mean("service_cycles"),
+        utilization_occupancy=mean("utilization_occupancy"),
+        verdict=verdict,
+        agreeing=len(agreeing),
+        why=busiest.why,
+    )
 
 
 def compare_rows(before: Iterable[KernelRow], after: Iterable[KernelRow]) -> list[dict[str, Any]]:
@@ -241,7 +280,9 @@ def compare_rows(before: Iterable[KernelRow], after: Iterable[KernelRow]) -> lis
             moved = "only in the second profile" if a is None else "only in the first profile"
         else:
             moved = _moved(a, b)
-        found.append({"kernel": key[0], "before": a and asdict(a), "after": b and asdict(b), "moved": moved})
+        found.append(
+            {"kernel": key[0], "before": a and a.as_json(), "after": b and b.as_json(), "moved": moved}
+        )
     return found
 
 

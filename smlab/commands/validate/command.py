@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from smlab.cli.early import check_gpus
 from smlab.cli.loading import loading
 from smlab.cli.options import GpuOption, JsonOption
 
@@ -20,6 +21,7 @@ def validate(
     as_json: JsonOption = False,
 ) -> None:
     """Run every cross-check and write the report."""
+    check_gpus(gpu)
     with loading():
         from smlab.commands.validate.run import ValidateOptions, run_validate
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from smlab.cli.terminal import err, print_json, progress_bar
 from smlab.commands.validate.api import validate
 from smlab.commands.validate.output import print_checks, print_findings
+from smlab.sim.warming import looks_cold, warm
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class ValidateOptions:
 
 def run_validate(options: ValidateOptions) -> bool:
     """``smlab validate``; whether no check fell short. Findings about models are told and decide nothing."""
+    if looks_cold():
+        warm()
     with progress_bar("validating") as advance:
         found = validate(
             options.gpu,

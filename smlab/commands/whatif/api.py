@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from smlab.commands.arguments import a_path
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.design.study import Study, read_study
-from smlab.validation.experiments.run.outcome import Outcome
+from smlab.validation.experiments.run.outcome import StudyOutcome
 from smlab.validation.experiments.run.running import PARQUET, run_whatif
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class WhatifResult:
     """A finished study: what was asked, and what came out (points, failures, effects, files)."""
 
     study: Study
-    outcome: Outcome
+    outcome: StudyOutcome
 
     def __repr__(self) -> str:
         done, points = self.outcome.done, self.outcome.points

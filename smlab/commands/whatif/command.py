@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from smlab.cli.early import check_inputs
 from smlab.cli.loading import loading
 from smlab.cli.options import JsonOption
 
@@ -31,14 +32,16 @@ def whatif(
     as_json: JsonOption = False,
 ) -> None:
     """Run a study over parameters of hardware and workload: what would happen if?"""
+    if not example:
+        if study is None:
+            raise typer.BadParameter("a study file is needed; --example shows one", param_hint="STUDY")
+        check_inputs(study / "study.toml" if study.is_dir() else study)
     with loading():
         from smlab.commands.whatif.run import WhatifOptions, run_whatif, write_example
 
-    if example:
+    if example or study is None:
         write_example(study)
         return
-    if study is None:
-        raise typer.BadParameter("a study file is needed; --example shows one", param_hint="STUDY")
     if not run_whatif(WhatifOptions(study, out, jobs, dask, resume, as_json)):
         raise typer.Exit(1)
 

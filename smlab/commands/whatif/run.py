@@ -22,14 +22,17 @@ from rich.progress import (
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.hw_bench.errors import SmlabError
+from smlab.sim.warming import looks_cold, warm
 
 if TYPE_CHECKING:
     from smlab.validation.experiments.design.study import Study
-    from smlab.validation.experiments.effects.effects import Effects
-    from smlab.validation.experiments.run.outcome import Outcome
+    from smlab.validation.experiments.effects.results import Effects
+    from smlab.validation.experiments.run.outcome import StudyOutcome
     from smlab.validation.experiments.run.running import Progress as Told
     from smlab.validation.method.statistics import Interval
 
+MAX_ANSWERS = 4
+"""Lines that answer the question, before the table."""
 MOST_ROWS, MOST_COLUMNS = 40, 4
 """Effects and responses that the terminal shows; the report has all."""
 
@@ -70,6 +73,8 @@ def run_whatif(options: WhatifOptions) -> bool:
     from smlab.validation.experiments.run.outcome import Interrupted
 
     study = read_study(options.study)
+    if options.dask is None and looks_cold():
+        warm()
     folder = RESULTS / study.name if options.out is None else options.out
     try:
         with _progress(study.name) as told:
@@ -123,7 +128,7 @@ def _progress(what: str) -> Iterator[Told | None]:
         yield told
 
 
-def _document(study: Study, outcome: Outcome) -> dict[str, Any]:
+def _document(study: Study, outcome: StudyOutcome) -> dict[str, Any]:
     times = outcome.times
     return {
         "study": study.name,
@@ -147,7 +152,7 @@ def _document(study: Study, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _show(study: Study, outcome: Outcome) -> None:
+def _show(study: Study, outcome: StudyOutcome) -> None:
     out.print(study.title, style="bold", markup=False, soft_wrap=True)
     times = outcome.times
     before = outcome.points - outcome.ran
@@ -175,7 +180,12 @@ def _show(study: Study, outcome: Outcome) -> None:
 
 
 def _show_effects(effects: Effects) -> None:
-    """The effects with their intervals: a column a response, a row a level of a factor, or a factor."""
+    """The answer, then the effects with their intervals: a column a response, a row a level of a factor, or
+    a factor."""
+    from smlab.validation.experiments.effects.answers import answers
+
+    for what, value in answers(effects)[:MAX_ANSWERS]:
+        out.print(f"{shown(what)}: {value}", markup=False, soft_wrap=True)
     first = effects.responses[:MOST_COLUMNS]
     rows: dict[tuple[str, str], dict[str, str]] = {}
 

@@ -7,8 +7,8 @@ pytest.importorskip(
 )
 
 from smlab.hw_bench.cuda import registry
-from smlab.hw_bench.cuda.contract import functional
 from smlab.hw_bench.cuda.kernels.points import AtomicPoint, Pattern, every_pattern, paper_points
+from smlab.hw_bench.cuda.measuring import functional
 from smlab.hw_bench.cuda.measuring.atomic_points import expected_sums
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.patterns import Grouped

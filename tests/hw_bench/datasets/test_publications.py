@@ -77,7 +77,7 @@ def test_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
 
 
 def test_no_such_file(tmp_path: Path) -> None:
-    with pytest.raises(SmlabError, match=r"gone\.toml: cannot be read"):
+    with pytest.raises(SmlabError, match=r"gone\.toml: there is no such file"):
         load_published_atomics(tmp_path / "gone.toml")
 
 

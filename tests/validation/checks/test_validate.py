@@ -135,9 +135,7 @@ def test_parts_of_the_work_do_not_depend_on_the_processes() -> None:
 def test_the_plan_asks_for_enough() -> None:
     for quick in (True, False):
         plan = Plan(load_gpu("v100"), quick, 0, 2)
-        workloads = sum(
-            task.arguments[1] for task in queue_model.tasks(plan) if task.name != "queue-baseline"
-        )
+        workloads = sum(task.arguments[1] for task in queue_model.tasks(plan) if task.key != "queue-baseline")
         assert workloads >= 200
 
 

@@ -15,7 +15,7 @@ from smlab.validation.experiments.effects import Effects, summarise, write_outpu
 from smlab.validation.experiments.effects.curves import curve
 from smlab.validation.experiments.effects.effects import effects_of
 from smlab.validation.experiments.effects.outputs import effects_csv, write_page
-from smlab.validation.experiments.effects.points import Factor, Layout
+from smlab.validation.experiments.effects.points import FactorLevels, Layout
 from smlab.validation.experiments.run.running import run_whatif
 
 REPLICATIONS = 6
@@ -41,7 +41,7 @@ def grid_frame() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-FACTORS = (Factor("queue", 4, (4,)), Factor("policy", "gto", ("gto",)))
+FACTORS = (FactorLevels("queue", 4, (4,)), FactorLevels("policy", "gto", ("gto",)))
 GRID = Layout("demo", "grid", FACTORS, ("cycles",))
 SINGLE = Layout("demo", "one-at-a-time", FACTORS, ("cycles",))
 
@@ -137,7 +137,7 @@ def test_a_saltelli_design_with_a_hole_loses_a_block() -> None:
     frame = pd.DataFrame(rng.uniform(size=(4 * 32, 2)), columns=list(names))
     frame["case"], frame["replication"] = np.arange(1, len(frame) + 1), 0
     frame["y"] = frame["x1"] + frame["x2"]
-    layout = Layout("s", "sobol", tuple(Factor(n, None, ()) for n in names), ("y",))
+    layout = Layout("s", "sobol", tuple(FactorLevels(n, None, ()) for n in names), ("y",))
     assert effects_of(layout, frame)["y"].sobol[0].index.count == 32
     frame.loc[5, "y"] = np.nan
     found = effects_of(layout, frame)
@@ -202,12 +202,12 @@ def test_every_estimate_is_in_the_csv() -> None:
 def test_curves_bin_many_values_and_keep_few() -> None:
     frame = pd.DataFrame({"x": np.linspace(0, 1, 600), "replication": 0})
     frame["y"] = 2 * frame["x"]
-    found = curve(Factor("x", None, tuple(frame["x"])), frame, "y", drawn=True)
+    found = curve(FactorLevels("x", None, tuple(frame["x"])), frame, "y", drawn=True)
     assert len(found.levels) == 12
     assert found.count.sum() == 600
     np.testing.assert_allclose(found.mean, 2 * np.array(found.levels), atol=0.01)
     few = grid_frame()
-    found = curve(Factor("queue", 4, (2, 4, 8, 16)), few[few["case"] > 0], "cycles", drawn=False)
+    found = curve(FactorLevels("queue", 4, (2, 4, 8, 16)), few[few["case"] > 0], "cycles", drawn=False)
     assert found.levels == (2, 4, 8, 16)
     assert (found.low < found.mean).all()
 

@@ -10,7 +10,7 @@ from SALib.sample import sobol as saltelli
 from smlab.hw_bench.errors import SmlabError
 from smlab.models import solve_machine_repairman
 from smlab.validation.experiments.effects.pairs import elasticity, saltelli_pairs, two_levels
-from smlab.validation.experiments.effects.points import Factor, Layout
+from smlab.validation.experiments.effects.points import FactorLevels, Layout
 from smlab.validation.experiments.effects.sensitivity import rank_coefficients, sobol_indices
 from smlab.validation.method.statistics import binomial_interval
 
@@ -159,7 +159,7 @@ def power_law(second_order: bool) -> tuple[Layout, pd.DataFrame]:
     frame["replication"], frame["case"] = 0, np.arange(1, len(frame) + 1)
     base = pd.DataFrame([{"x1": 1.0, "x2": 1.0, "x3": "a", "y": 1.0, "replication": 0, "case": 0}])
     layout = Layout(
-        "law", "sobol", tuple(Factor(n, None, ()) for n in NAMES), ("y",), second_order=second_order
+        "law", "sobol", tuple(FactorLevels(n, None, ()) for n in NAMES), ("y",), second_order=second_order
     )
     return layout, pd.concat([base, frame], ignore_index=True)
 

@@ -10,8 +10,8 @@ from numpy.random import SeedSequence, default_rng
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.effects.factorial import interaction, marginal, variance_shares
 from smlab.validation.experiments.effects.paired import compare, mean_of, variance_reduction
-from smlab.validation.experiments.effects.points import Factor, Layout
-from smlab.validation.method.statistics import coverage_study
+from smlab.validation.experiments.effects.points import FactorLevels, Layout
+from smlab.validation.method.statistics import Interval, coverage_study
 
 # Paired comparisons
 
@@ -45,6 +45,33 @@ def test_an_unpaired_interval_would_not_cover_where_runs_are_correlated() -> Non
     a, b = pair(default_rng(1), 2000, 0.95)
     independent = math.sqrt(np.var(a) + np.var(b)) / math.sqrt(2000) * 1.96
     assert compare(a, b).difference.half_width < 0.35 * independent
+
+
+def test_a_ratio_and_its_inverse_never_disagree() -> None:
+    """Of ratios of arithmetic means, both can be below 1 at once: the example of the issue, in small."""
+    cycles, base = np.array([[100.0, 1000.0]] * 3), np.array([[200.0, 900.0]] * 3)
+    assert cycles.mean() / base.mean() == 1.0
+    ratio, inverse = compare(cycles, base).ratio, compare(base, cycles).ratio
+    assert ratio is not None
+    assert inverse is not None
+    assert ratio.estimate == pytest.approx(math.sqrt(0.5 * 10 / 9))
+    assert ratio.estimate * inverse.estimate == pytest.approx(1, rel=1e-14)
+    noisy = compare(cycles * default_rng(0).uniform(0.9, 1.1, cycles.shape), base).ratio
+    assert noisy is not None
+    assert noisy.low < ratio.estimate < noisy.high
+
+
+def test_a_geometric_ratio_covers_what_it_claims() -> None:
+    def trial(stream: SeedSequence) -> Interval:
+        rng = default_rng(stream)
+        shared = np.exp(rng.normal(0, 1, (8, 5)))  # what chance does to both
+        found = compare(1.3 * shared * np.exp(rng.normal(0, 0.2, (8, 5))), shared).ratio
+        assert found is not None
+        return found
+
+    found = coverage_study(trial, 1.3, 800, seed=4)
+    slack = 3.3 * math.sqrt(95 * 5 / 800)
+    assert 95 - slack <= found.observed <= 95 + slack
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.9])
@@ -154,7 +181,7 @@ def test_every_combination_is_compared_with_its_reference() -> None:
     ]
     from smlab.validation.experiments.effects.effects import effects_of
 
-    layout = Layout("grid", "grid", (Factor("a", -1, ()), Factor("b", 0, ())), ("y",))
+    layout = Layout("grid", "grid", (FactorLevels("a", -1, ()), FactorLevels("b", 0, ())), ("y",))
     found = effects_of(layout, pd.DataFrame(rows))["y"]
     by_level = {(e.factor, e.level): e for e in found.levels}
     assert by_level["a", -1].against is None

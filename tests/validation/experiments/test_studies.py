@@ -25,7 +25,7 @@ def plan() -> Plan:
 
 @pytest.fixture(scope="module")
 def frames(plan: Plan) -> dict:
-    return {task.name: task.function(*task.arguments) for task in whatif.tasks(plan)}
+    return {task.key: task.function(*task.arguments) for task in whatif.tasks(plan)}
 
 
 @pytest.fixture(scope="module")
@@ -149,8 +149,9 @@ def test_the_pairing_saves_what_the_paired_runs_say_it_does() -> None:
 
 def _cycles(common: bool) -> tuple[np.ndarray, np.ndarray]:
     """Cycles of scattered reads with the A100's L2 latency, and with the V100's, over 40 seeds."""
+    from smlab.hw_bench.inputs import load_toml
     from smlab.sim.simulate import simulate
-    from smlab.sim.workload_file import load_toml, parse_workload
+    from smlab.sim.workload_file import parse_workload
 
     tables = load_toml(folder_of("newer-sm") / "kernel-gather.toml")
     tables["kernel"].update(blocks=4, sms=1)

@@ -113,7 +113,7 @@ def test_what_is_lost_changes_nothing(cluster: LocalCluster, study: Study, tmp_p
     assert (outcome.points, outcome.ran) == (POINTS, POINTS)
     assert (out / "points.csv").read_bytes() == expected
     with sqlite3.connect(out / "points.sqlite") as plain:
-        assert plain.execute("SELECT DISTINCT runs FROM points").fetchall() == [(1,)]
+        assert plain.execute("SELECT DISTINCT runs FROM results").fetchall() == [(1,)]
     plain.close()
 
     def lose_the_scheduler(done: int, total: int, ran: int) -> None:
@@ -129,7 +129,7 @@ def test_what_is_lost_changes_nothing(cluster: LocalCluster, study: Study, tmp_p
 
 
 def test_no_scheduler_at_the_address(study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("smlab.validation.experiments.run.cluster.CONNECT_S", 1)
+    monkeypatch.setattr("smlab.validation.work.dask_cluster.CONNECT_S", 1)
     for address in ("tcp://127.0.0.1:1", "not an address"):
         with pytest.raises(SmlabError, match="--dask: no Dask scheduler answers there"):
             run_whatif(study, tmp_path / "out", dask=address, resume=True, effects=False)

@@ -62,7 +62,7 @@ def stored(out: Path) -> list[int]:
         return []
     plain = sqlite3.connect(path, timeout=30)
     try:
-        return [row[0] for row in plain.execute("SELECT runs FROM points")]
+        return [row[0] for row in plain.execute("SELECT runs FROM results")]
     except sqlite3.OperationalError:  # not a table yet
         return []
     finally:
@@ -113,7 +113,7 @@ def kill_and_resume(uninterrupted: tuple[Path, bytes], folder: Path, jobs: list[
     assert (out / "points.csv").read_bytes() == expected
     assert stored(out) == [1] * POINTS
     assert bool(workers) == (max(jobs) > 1)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 2
     while not all(gone(pid) for pid in workers):
         assert time.monotonic() < deadline, "workers outlived the study"
         time.sleep(0.05)
@@ -134,7 +134,7 @@ def test_a_killed_worker_costs_only_what_it_had(uninterrupted: tuple[Path, bytes
     out = tmp_path / "out"
     process = start(study, out, jobs=2)
     assert wait_until_more(process, out, 10)
-    workers = [pid for pid in children(process) if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+    workers = children(process)
     assert len(workers) == 2
     os.kill(workers[0], signal.SIGKILL)
     printed, errors = process.communicate(timeout=120)

@@ -13,11 +13,10 @@ from smlab.validation.experiments.design.study import Study
 from smlab.validation.experiments.run import evaluate
 from smlab.validation.experiments.run import running as run
 from smlab.validation.experiments.run.export import columns, read_points
-from smlab.validation.experiments.run.outcome import Interrupted, Outcome
-from smlab.validation.experiments.run.points import Point
+from smlab.validation.experiments.run.outcome import Interrupted, StudyOutcome
+from smlab.validation.experiments.run.points import Point, PointResult
 from smlab.validation.experiments.run.running import run_whatif
 from smlab.validation.experiments.run.stopping import Counts, Replications
-from smlab.validation.experiments.run.store import Stored
 from smlab.validation.experiments.systems.formulas import FORMULAS, closed_queue, mm1_run
 from smlab.validation.method.statistics import binomial_interval, mean_interval
 
@@ -25,14 +24,14 @@ Make = Callable[..., Study]
 ANY_POINT = Point(0, 0, (), {}, 0, b"")
 
 
-def done(study: Study, folder: Path, **options: Any) -> Outcome:
+def done(study: Study, folder: Path, **options: Any) -> StudyOutcome:
     return run_whatif(study, folder, **{"jobs": 1, "effects": False, **options})
 
 
 def runs_of(folder: Path) -> list[int]:
     """How often each stored point was run."""
     with sqlite3.connect(folder / "points.sqlite") as plain:
-        found = [row[0] for row in plain.execute("SELECT runs FROM points")]
+        found = [row[0] for row in plain.execute("SELECT runs FROM results")]
     plain.close()
     return found
 
@@ -89,7 +88,7 @@ def test_what_is_stored_is_not_run_again(queue: Make, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done(queue(), out)
     table = (out / "points.csv").read_bytes()
-    with pytest.raises(SmlabError, match="holds an earlier run: go on with --resume"):
+    with pytest.raises(SmlabError, match="holds an earlier run: continue it with --resume"):
         done(queue(), out)
     again = done(queue(), out, resume=True)
     assert (again.ran, again.points, again.notes) == (0, 28, ())
@@ -206,10 +205,10 @@ def test_progress_ends_with_all_points(queue: Make, tmp_path: Path) -> None:
 
 def test_files_that_cannot_be_written_are_told(queue: Make, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    (out / "points.csv.part").mkdir(parents=True)
+    (out / "points.csv").mkdir(parents=True)
     with pytest.raises(SmlabError, match=r"points.csv: cannot be written: Is a directory"):
         done(queue(), out)
-    (out / "points.csv.part").rmdir()
+    (out / "points.csv").rmdir()
     assert done(queue(), out, resume=True).ran == 0
 
 
@@ -269,10 +268,10 @@ def test_intervals_cover_when_stopping(queue: Make) -> None:
     for trial in range(80):
         responses = np.random.default_rng(trial).normal(size=(study.design.size + 1, 400))
 
-        def fetch(counts: Counts, drawn: np.ndarray = responses) -> Iterator[tuple[Point, Stored]]:
+        def fetch(counts: Counts, drawn: np.ndarray = responses) -> Iterator[tuple[Point, PointResult]]:
             for case, first, end in counts:
                 for replication in range(first, end):
-                    yield ANY_POINT, Stored((drawn[case, replication], 0.0), "")
+                    yield ANY_POINT, PointResult((drawn[case, replication], 0.0), "")
 
         plan = Replications(study)
         while plan.next_round(fetch):
@@ -313,7 +312,7 @@ def test_chunks_are_small_when_points_are_long(
         sizes.append(len(work))
         return whole(system, work)
 
-    monkeypatch.setattr("smlab.validation.experiments.run.workers.evaluate_chunk", watched)
+    monkeypatch.setattr("smlab.validation.experiments.run.running.evaluate_chunk", watched)
     monkeypatch.setattr(run, "CHUNK_S", 0.0)
     done(queue(), tmp_path / "out")
     assert sizes == [1] * 28

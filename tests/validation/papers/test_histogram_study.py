@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -119,8 +120,9 @@ def test_an_interrupted_run_goes_on_to_the_same_results(
 ) -> None:
     whole = run_study(gpu, specs(), folder=tmp_path)
     assert whole == points
-    lines = (tmp_path / POINTS).read_bytes().splitlines(keepends=True)
-    (tmp_path / POINTS).write_bytes(b"".join(lines[:6]) + lines[6][: len(lines[6]) // 2])
+    with sqlite3.connect(tmp_path / POINTS) as plain:
+        plain.execute("DELETE FROM results WHERE key NOT IN (SELECT key FROM results LIMIT 5)")
+    plain.close()
     asked: list[Spec] = []
 
     def counted(gpu: Gpu, spec: Spec, seed: int) -> CasePoint:
@@ -129,12 +131,12 @@ def test_an_interrupted_run_goes_on_to_the_same_results(
 
     monkeypatch.setattr(study, "run_point", counted)
     assert run_study(gpu, specs(), folder=tmp_path, resume=True) == points
-    assert len(asked) == len(points) - 5  # a head and five points were whole
+    assert len(asked) == len(points) - 5  # five were left
     assert run_study(gpu, specs(), folder=tmp_path, resume=True) == points
     assert len(asked) == len(points) - 5
 
 
-def test_results_of_something_else_are_not_gone_on_with(gpu: Gpu, tmp_path: Path) -> None:
+def test_results_of_something_else_are_not_resumed(gpu: Gpu, tmp_path: Path) -> None:
     few = specs((64,))[:2]
     run_study(gpu, few, folder=tmp_path)
     other = gpu.with_values({"atomic.add.latency_cycles": 25}, source="test")
@@ -142,7 +144,9 @@ def test_results_of_something_else_are_not_gone_on_with(gpu: Gpu, tmp_path: Path
         run_study(other, few, folder=tmp_path, resume=True)
     with pytest.raises(SmlabError, match="seed"):
         run_study(gpu, few, folder=tmp_path, resume=True, seed=1)
-    (tmp_path / POINTS).write_text("{}\n[1]\n")
+    with sqlite3.connect(tmp_path / POINTS) as plain:
+        plain.execute("UPDATE results SET result = json_insert(result, '$.unknown', 1)")
+    plain.close()
     with pytest.raises(SmlabError, match="not points of this study"):
         run_study(gpu, few, folder=tmp_path, resume=True)
 
@@ -168,20 +172,33 @@ def test_a_killed_run_loses_nothing_that_was_done(
     process = subprocess.Popen(command, cwd=repository, env=environment, stderr=subprocess.DEVNULL)
     file = tmp_path / "killed" / POINTS
     deadline = time.monotonic() + 120
-    while not (file.exists() and file.read_bytes().count(b"\n") > 5):
-        assert process.poll() is None or file.exists()
+    while len(stored(file)) < 5:
+        assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.01)
     process.send_signal(how)
     process.wait()
-    before = file.read_bytes()
-    assert 5 < before.count(b"\n") <= 81
+    before = stored(file)
+    assert 5 <= len(before) < 80
     subprocess.run([*command, "--resume"], cwd=repository, env=environment, check=True)
-    after = file.read_bytes()
-    assert after.startswith(before[: before.rfind(b"\n") + 1])
-    assert after.count(b"\n") == 81
-    rows = [json.loads(line) for line in after.splitlines()[1:]]
-    assert len({row["pixels"] for row in rows}) == 80
+    after = stored(file)
+    assert len(after) == 80
+    assert before.items() <= after.items()
+    assert {runs for _, runs in after.values()} == {1}
+
+
+def stored(file: Path) -> dict[bytes, tuple[str, int]]:
+    """Result and number of runs of each stored point; none before there is a store."""
+    if not file.is_file():
+        return {}
+    plain = sqlite3.connect(file, timeout=30)
+    try:
+        rows = plain.execute("SELECT key, result, runs FROM results")
+        return {key: (result, runs) for key, result, runs in rows}
+    except sqlite3.OperationalError:  # not a table yet
+        return {}
+    finally:
+        plain.close()
 
 
 def test_facts_of_points(points: list[CasePoint]) -> None:
@@ -269,7 +286,7 @@ def test_the_section_of_the_report(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) ->
         case, "load_gpu", lambda name: load_gpu(name).with_values({"gpu.sms": 2}, source="test")
     )
     plan = Plan(gpu=gpu, quick=True, seed=0, processes=1)
-    results = {task.name: task.function(*task.arguments) for task in case.tasks(plan)}
+    results = {task.key: task.function(*task.arguments) for task in case.tasks(plan)}
     page = Report("t")
     case.report(page, plan, results)
     assert [check.name for check in page.checks] == ["case-shape"]

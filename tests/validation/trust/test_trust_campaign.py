@@ -171,7 +171,7 @@ def test_the_check_fills_the_report(tables: ServiceTables, monkeypatch) -> None:
     monkeypatch.setattr(check, "QUICK_TWINS", 2)
     monkeypatch.setattr(check, "tables", lambda gpu: tables)
     plan = Plan(gpu=GPU, quick=True, seed=0, processes=1)
-    results = {task.name: task.function(*task.arguments) for task in check.tasks(plan)}
+    results = {task.key: task.function(*task.arguments) for task in check.tasks(plan)}
     page = Report("test")
     check.report(page, plan, results)
     document = page.as_json()

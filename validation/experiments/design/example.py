@@ -9,7 +9,7 @@ EXAMPLE = """\
 
 title = "What limits shared-memory atomics?"
 question = "How much faster with half the latency, half the interval, or twice the queue of the atomic unit?"
-responses = ["cycles", "utilization", "speedup"]    # and others: error_closed_points, stalls, ...
+responses = ["cycles", "speedup", "utilization"]    # and others: error_closed_points, stalls, ...
 
 [base]
 gpu = "v100"            # `smlab gpus` lists them
@@ -20,14 +20,19 @@ set.returns = true
 set.same_word = 4
 set.lanes = 32
 
-[factors]
-warps = [2, 4, 8, 16, 32]
-gpu.atomic.queue_entries = [2, 4, 8, 16]
-gpu.atomic.add.latency_cycles = { range = [12, 48], levels = 4 }
+# Each factor here multiplies constants. It may also be a key with its values, such as
+# warps = [2, 4, 8, 16, 32] or gpu.atomic.queue_entries = { range = [4, 32], levels = 4 }.
+[factors.latency]
+scale = ["gpu.atomic.add.latency_cycles"]
+values = [0.5, 1]
 
-[factors.interval]      # a name of your own: it multiplies two constants at once
+[factors.interval]
 scale = ["gpu.atomic.add.base_interval_cycles", "gpu.atomic.add.pass_interval_cycles"]
-values = [0.5, 1, 2]
+values = [0.5, 1]
+
+[factors.queue]
+scale = ["gpu.atomic.queue_entries"]
+values = [1, 2]
 
 [design]
 kind = "grid"           # or one-at-a-time, sobol (with samples = 256), random (with samples = 1000)

@@ -80,7 +80,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.sim.workload_file import load_toml
+from smlab.hw_bench.inputs import load_toml
 from smlab.validation.experiments.design.design import Design, make_design
 from smlab.validation.experiments.design.factors import Factor, make_factor
 from smlab.validation.experiments.design.values import Value

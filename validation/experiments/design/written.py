@@ -32,7 +32,7 @@ class Base(_Strict):
     set: dict[str, Any] = {}
 
 
-class Design(_Strict):
+class DesignTable(_Strict):
     kind: Literal["grid", "one-at-a-time", "sobol", "random"]
     samples: Annotated[StrictInt, Field(ge=1, le=2**24)] | None = None
     second_order: StrictBool | None = None
@@ -63,7 +63,7 @@ class File(_Strict):
     level: Annotated[Number, Field(gt=0, lt=1)] = 0.95
     base: Base
     factors: dict[str, Any]
-    design: Design
+    design: DesignTable
     stop: Stop | None = None
 
 
@@ -77,7 +77,7 @@ def checked(model: type[File] | type[Written], raw: Any, where: str) -> Any:
         steps = [str(step) for step in first["loc"]]
         place = f"{where}: {'.'.join(steps)}" if ": " not in where else ".".join([where, *steps])
         if first["type"] == "extra_forbidden":
-            inner: dict[str, type[BaseModel]] = {"base": Base, "design": Design, "stop": Stop}
+            inner: dict[str, type[BaseModel]] = {"base": Base, "design": DesignTable, "stop": Stop}
             known = inner.get(steps[0], model)
             guess = nearest(steps[-1], known.model_fields)
             expected = f"perhaps {guess}" if guess else "one of " + ", ".join(known.model_fields)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
-from smlab.validation.experiments.effects.effects import Effects, effects_of
-from smlab.validation.experiments.effects.points import Factor, Layout
+from smlab.validation.experiments.effects.effects import effects_of
+from smlab.validation.experiments.effects.points import FactorLevels, Layout
+from smlab.validation.experiments.effects.results import Effects
 
 if TYPE_CHECKING:  # the study's modules bring the simulator with them
     from smlab.validation.experiments.design.study import Study
@@ -28,7 +29,7 @@ def layout_of(study: Study) -> Layout:
         name=Path(study.where).parent.name if stem == "study" else study.name,
         title=study.title,
         design=study.kind,
-        factors=tuple(Factor(f.name, f.base, (f.base,)) for f in study.factors),
+        factors=tuple(FactorLevels(f.name, f.base, (f.base,)) for f in study.factors),
         responses=study.responses,
         seed=study.seed,
         second_order=study.second_order,

@@ -12,9 +12,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
-from smlab.validation.experiments.effects.effects import LevelEffect
 from smlab.validation.experiments.effects.plots import in_unit, show_level
-from smlab.validation.experiments.effects.points import Factor
+from smlab.validation.experiments.effects.points import FactorLevels
+from smlab.validation.experiments.effects.results import LevelEffect
 from smlab.validation.experiments.effects.sensitivity import RankCoefficient, SobolIndex
 from smlab.validation.method.statistics import Interval
 from smlab.validation.report.style import FAINT, INK, look, new_figure, styled
@@ -180,4 +180,4 @@ def _times(ratio: float) -> str:
 
 
 def _short(name: str) -> str:
-    return Factor(name, None, ()).label
+    return FactorLevels(name, None, ()).label

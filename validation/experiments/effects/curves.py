@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from smlab.validation.experiments.effects.points import MOST_LEVELS, Factor
-from smlab.validation.method.statistics import mean_interval
+from smlab.validation.experiments.effects.paired import mean_of, over_cells
+from smlab.validation.experiments.effects.points import MOST_LEVELS, RATIOS, FactorLevels
 
 Floats = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ class Curve:
     of equal numbers of points.
     """
 
-    factor: Factor
+    factor: FactorLevels
     levels: tuple[Any, ...]
     mean: Floats
     low: Floats
@@ -35,7 +35,9 @@ class Curve:
     count: NDArray[np.int64]
 
 
-def curve(factor: Factor, frame: pd.DataFrame, response: str, *, drawn: bool, level: float = 0.95) -> Curve:
+def curve(
+    factor: FactorLevels, frame: pd.DataFrame, response: str, *, drawn: bool, level: float = 0.95
+) -> Curve:
     """The response against one factor, over all rows that have a value.
 
     Where the points are ``drawn`` (random, Sobol), the interval of a mean is over the points; else over the
@@ -56,14 +58,14 @@ def curve(factor: Factor, frame: pd.DataFrame, response: str, *, drawn: bool, le
         levels = tuple(present)
         groups = [known[(column == v).to_numpy()] for v in present]
         values = [_of_mean(g, response, drawn) for g in groups]
-    intervals = [mean_interval(v, level) if len(v) > 1 else None for v in values]
+    intervals = [mean_of(v, level, geometric=response in RATIOS) for v in values]
     spread = [np.percentile(g[response].to_numpy(dtype=np.float64), [10, 90]) for g in groups]
     return Curve(
         replace(factor, levels=levels),
         levels,
-        np.array([v.mean() for v in values]),
-        np.array([i.low if i else np.nan for i in intervals]),
-        np.array([i.high if i else np.nan for i in intervals]),
+        np.array([i.estimate for i in intervals]),
+        np.array([i.low for i in intervals]),
+        np.array([i.high for i in intervals]),
         np.array([s[0] for s in spread]),
         np.array([s[1] for s in spread]),
         np.array([len(g) for g in groups], dtype=np.int64),
@@ -72,5 +74,7 @@ def curve(factor: Factor, frame: pd.DataFrame, response: str, *, drawn: bool, le
 
 def _of_mean(group: pd.DataFrame, response: str, drawn: bool) -> Floats:
     """The values whose mean is drawn: points, or the means of the replications."""
-    means = group[response] if drawn else group.groupby("replication")[response].mean()
-    return np.asarray(means, dtype=np.float64)
+    if drawn:
+        return np.asarray(group[response], dtype=np.float64)
+    parts = (part.to_numpy(dtype=np.float64) for _, part in group.groupby("replication")[response])
+    return np.array([over_cells(part[None], geometric=response in RATIOS)[0] for part in parts])

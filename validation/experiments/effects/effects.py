@@ -1,27 +1,25 @@
-"""Effects of a study's factors on its responses: what `summarise` finds, as frozen results and as plain
-JSON."""
+"""Computing the effects of a study's factors on its responses: what `summarise` does."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from smlab.hw_bench.errors import SmlabError
-from smlab.validation.experiments.effects.effects_json import response_json
 from smlab.validation.experiments.effects.factorial import Share, variance_shares
-from smlab.validation.experiments.effects.paired import Paired, compare, mean_of
+from smlab.validation.experiments.effects.paired import compare, mean_of, over_cells
 from smlab.validation.experiments.effects.points import (
-    MOST_LEVELS,
-    Factor,
+    RATIOS,
+    FactorLevels,
     Layout,
     by_point,
     common_replications,
     grid_values,
     of_design,
 )
+from smlab.validation.experiments.effects.results import Effects, LevelEffect, ResponseEffects
 from smlab.validation.experiments.effects.sensitivity import (
     FEWEST_SAMPLES,
     RankCoefficient,
@@ -29,92 +27,6 @@ from smlab.validation.experiments.effects.sensitivity import (
     rank_coefficients,
     sobol_indices,
 )
-from smlab.validation.method.statistics import Interval
-
-
-@dataclass(frozen=True)
-class LevelEffect:
-    """One level of one factor: the mean response there, and against the factor's ``reference`` level by
-    common replications.
-
-    In a grid the response is averaged over the levels of the other factors, in a one-at-a-time design they
-    stay at the base. ``against`` is None for the reference itself.
-    """
-
-    response: str
-    factor: str
-    level: Any
-    reference: Any
-    mean: Interval
-    against: Paired | None
-
-
-@dataclass(frozen=True)
-class ResponseEffects:
-    """All that was found for one response. What a design does not give is empty.
-
-    ``levels`` from a grid and a one-at-a-time design; ``shares`` of the variance from a grid; ``sobol``
-    indices from a Saltelli design; ``ranks`` from a random one. ``mean`` is over all points, its interval
-    over the replications.
-    """
-
-    response: str
-    mean: Interval
-    levels: tuple[LevelEffect, ...]
-    shares: tuple[Share, ...]
-    sobol: tuple[SobolIndex, ...]
-    ranks: tuple[RankCoefficient, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain numbers; None where there is no interval, and only what the design gives."""
-        return response_json(self)
-
-    def of(self, factor: str) -> tuple[LevelEffect, ...]:
-        """The levels of one factor, in order."""
-        return tuple(effect for effect in self.levels if effect.factor == factor)
-
-
-@dataclass(frozen=True)
-class Effects:
-    """The effects of a study: its layout with the levels that occurred, a result for each response, and
-    what was left out."""
-
-    layout: Layout
-    points: int
-    replications: int
-    responses: tuple[ResponseEffects, ...]
-    notes: tuple[str, ...]
-
-    def __getitem__(self, response: str) -> ResponseEffects:
-        for found in self.responses:
-            if found.response == response:
-                return found
-        raise SmlabError.at(
-            f"study {self.layout.name}",
-            "no such response",
-            response,
-            ", ".join(r.response for r in self.responses),
-        )
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain numbers for ``--json``; None where there is no interval."""
-        return {
-            "study": self.layout.name,
-            "design": self.layout.design,
-            "interval_level": self.layout.level,
-            "points": self.points,
-            "replications": self.replications,
-            "factors": [
-                {
-                    "name": f.name,
-                    "base": f.base,
-                    "levels": list(f.levels) if len(f.levels) <= MOST_LEVELS else None,
-                }
-                for f in self.layout.factors
-            ],
-            "responses": {r.response: r.as_json() for r in self.responses},
-            "notes": list(self.notes),
-        }
 
 
 def effects_of(layout: Layout, frame: pd.DataFrame) -> Effects:
@@ -152,8 +64,12 @@ def _response_effects(
         raise SmlabError(f"study {layout.name}: {response}: no point has a value")
     if not known.all():
         note(f"{response}: {int((~known).sum())} of {len(known)} rows have no value and were left out")
-    per_replication = frame[known].groupby("replication")[response].mean().to_numpy(dtype=np.float64)
-    mean = mean_of(per_replication, layout.level)
+    geometric = response in RATIOS
+    groups = frame[known].groupby("replication")[response]
+    per_replication = [
+        over_cells(g.to_numpy(dtype=np.float64)[None], geometric=geometric)[0] for _, g in groups
+    ]
+    mean = mean_of(per_replication, layout.level, geometric=geometric)
     levels: tuple[LevelEffect, ...] = ()
     shares: tuple[Share, ...] = ()
     indices: tuple[SobolIndex, ...] = ()
@@ -181,24 +97,27 @@ def _grid_effects(
         note(f"{response}: {left_out}")
     effects = []
     for axis, factor in enumerate(layout.factors):
-        means = values.mean(axis=tuple(1 + k for k in range(len(layout.factors)) if k != axis))
-        columns = {level: means[:, k] for k, level in enumerate(factor.levels)}
+        cells = np.moveaxis(values, 1 + axis, 1)
+        columns = {level: cells[:, k].reshape(len(values), -1) for k, level in enumerate(factor.levels)}
         effects.extend(_against_reference(layout, response, factor, columns))
     return tuple(effects), variance_shares(values, layout.names, layout.level)
 
 
 def _against_reference(
-    layout: Layout, response: str, factor: Factor, columns: dict[Any, np.ndarray]
+    layout: Layout, response: str, factor: FactorLevels, columns: dict[Any, np.ndarray]
 ) -> list[LevelEffect]:
-    reference = factor.reference
+    """The levels of one factor, from the response at each, shape ``(replications, cells)``."""
+    reference, geometric = factor.reference, response in RATIOS
     return [
         LevelEffect(
             response,
             factor.name,
             level,
             reference,
-            mean_of(column, layout.level),
-            None if level == reference else compare(column, columns[reference], layout.level),
+            mean_of(over_cells(column, geometric=geometric), layout.level, geometric=geometric),
+            None
+            if level == reference
+            else compare(column, columns[reference], layout.level, geometric=geometric),
         )
         for level, column in columns.items()
     ]
@@ -226,8 +145,13 @@ def _single_effects(
             if not len(variant):
                 note(f"{response}: {factor.name} = {level} shares no replication with the base")
                 continue
-            against = None if level == factor.reference else compare(variant, reference, layout.level)
-            mean = mean_of(rows[response].to_numpy(dtype=np.float64), layout.level)
+            geometric = response in RATIOS
+            against = (
+                None
+                if level == factor.reference
+                else compare(variant, reference, layout.level, geometric=geometric)
+            )
+            mean = mean_of(rows[response].to_numpy(dtype=np.float64), layout.level, geometric=geometric)
             effects.append(LevelEffect(response, factor.name, level, factor.reference, mean, against))
     return tuple(effects)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import write_atomic
-from smlab.validation.experiments.effects.effects import Effects
 from smlab.validation.experiments.effects.page import effects_page
+from smlab.validation.experiments.effects.results import Effects
 from smlab.validation.method.statistics import Interval
 from smlab.validation.report.tables import csv_text
 

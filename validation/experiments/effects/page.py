@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pandas as pd
-from smlab.validation.experiments.effects.effects import Effects
+from smlab.validation.experiments.effects.answers import answers, leading, ranked
 from smlab.validation.experiments.effects.page_figures import add_figures
-from smlab.validation.experiments.effects.page_rows import anchor, unit_of, words
+from smlab.validation.experiments.effects.page_rows import anchor, level_columns, level_row
 from smlab.validation.experiments.effects.page_tables import add_tables
 from smlab.validation.experiments.effects.points import of_design
+from smlab.validation.experiments.effects.results import Effects
 from smlab.validation.report import Report, Section
+
+MAX_HEADLINES = 4
 
 
 def add_effects(section: Section, effects: Effects, frame: pd.DataFrame, response: str) -> None:
@@ -27,18 +30,30 @@ def effects_page(
     layout, times = effects.layout, effects.replications
     size = f"{effects.points} cases, {times} replication{'s' if times > 1 else ''}, design `{layout.design}`."
     page = Report(f"What if: {layout.title or layout.name}", f"{question} {size}".strip(), provenance)
-    for found in effects.responses[:4]:
-        page.headline(
-            f"mean {found.response.replace('_', ' ')}",
-            words(found.mean) + unit_of(found.response, " "),
-            kind=layout.kind,
-        )
+    for label, value in answers(effects)[:MAX_HEADLINES]:
+        page.headline(label, value, kind=layout.kind)
+    _answer_section(page, effects)
     for found in effects.responses:
         section = page.section(anchor(found.response), found.response.replace("_", " "), _intro(effects))
         for note in effects.notes if found is effects.responses[0] else ():
             section.text(note)
         add_effects(section, effects, frame, found.response)
     return page
+
+
+def _answer_section(page: Report, effects: Effects) -> None:
+    """What the study asks for, before anything else: what each change does to the leading response."""
+    found = leading(effects)
+    rows = [level_row(e) for e in ranked(found)]
+    if not rows:
+        return
+    section = page.section(
+        "answer",
+        "The answer",
+        f"What each change does to {found.response.replace('_', ' ')}, the largest effect first. Ratios are "
+        "geometric means of paired ratios: the same in every other respect, and the same random numbers.",
+    )
+    section.table("answer", level_columns(effects.layout.kind), rows, "Every level against its reference.")
 
 
 def _intro(effects: Effects) -> str:

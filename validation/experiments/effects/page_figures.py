@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.effects import bars, plots
 from smlab.validation.experiments.effects.curves import Curve, curve
-from smlab.validation.experiments.effects.effects import LevelEffect, ResponseEffects
 from smlab.validation.experiments.effects.factorial import marginal
 from smlab.validation.experiments.effects.page_rows import UNITS, anchor, level_columns, level_row
-from smlab.validation.experiments.effects.points import Layout, grid_values
+from smlab.validation.experiments.effects.points import RATIOS, Layout, grid_values
+from smlab.validation.experiments.effects.results import LevelEffect, ResponseEffects
 from smlab.validation.method.statistics import mean_interval
 from smlab.validation.report import Section
 
@@ -122,7 +122,9 @@ def _interaction_figure(
             (layout.names.index(f) for f in pair.factors), key=lambda k: (-len(layout.factors[k].levels), k)
         )
         across, lines = layout.factors[i], layout.factors[j]
-        means = marginal(values, *sorted((i, j)))
+        ratio = found.response in RATIOS
+        means = marginal(np.log(values) if ratio else values, *sorted((i, j)))
+        means = np.exp(means) if ratio else means
         means = means if i < j else np.swapaxes(means, 1, 2)
         low, high = _bounds(means, layout.level)
         cells.append((across, lines, means.mean(axis=0), low, high))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from smlab.validation.experiments.effects.effects import LevelEffect
 from smlab.validation.experiments.effects.paired import Paired
 from smlab.validation.experiments.effects.plots import show_level
+from smlab.validation.experiments.effects.results import LevelEffect
 from smlab.validation.method.statistics import Interval
 from smlab.validation.report import Column
 

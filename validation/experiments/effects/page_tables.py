@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from smlab.validation.experiments.effects.effects import ResponseEffects
 from smlab.validation.experiments.effects.page_rows import (
     anchor,
     level_columns,
@@ -12,6 +11,7 @@ from smlab.validation.experiments.effects.page_rows import (
     unit_of,
 )
 from smlab.validation.experiments.effects.points import Layout
+from smlab.validation.experiments.effects.results import ResponseEffects
 from smlab.validation.report import Column, Section
 
 

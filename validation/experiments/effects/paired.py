@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from smlab.hw_bench.errors import SmlabError
-from smlab.validation.method.statistics import Interval, mean_interval, ratio_interval
+from smlab.validation.method.statistics import Interval, geometric_ratio_interval, mean_interval
 
 Floats = NDArray[np.float64]
 
@@ -23,10 +23,10 @@ Floats = NDArray[np.float64]
 class Paired:
     """A variant against its base over ``difference.count`` common replications.
 
-    ``difference`` of the means (variant less base); ``ratio`` of the means, None where the base is not above
-    0 throughout; ``variance_reduction`` how many times fewer runs the pairing needs than independent runs
-    would for the same width, None where it cannot be told (under `FEWEST_FOR_VARIANCE` replications, or no
-    variance at all).
+    ``difference`` of the means (variant less base); ``ratio``, the geometric mean of the paired ratios, None
+    where not all values are above 0; ``variance_reduction`` how many times fewer runs the pairing needs than
+    independent runs would for the same width, None where it cannot be told (under `FEWEST_FOR_VARIANCE`
+    replications, or no variance at all).
     """
 
     difference: Interval
@@ -38,19 +38,37 @@ FEWEST_FOR_VARIANCE = 5
 """A ratio of variances from fewer replications says nothing."""
 
 
-def compare(variant: ArrayLike, base: ArrayLike, level: float = 0.95) -> Paired:
+def compare(variant: ArrayLike, base: ArrayLike, level: float = 0.95, *, geometric: bool = False) -> Paired:
     """Compare two variants over k paired replications, arrays of shape ``(k,)`` in the order of the
-    replications.
+    replications, or ``(k, cells)`` with the cells of a grid in which all else is equal.
 
-    The difference has Student's t interval, the ratio of the means a jackknife interval (`ratio_interval`).
-    With one replication there is no interval: its ends are NaN and its count is 1.
+    The difference is of the means over the cells (``geometric`` ones for a response that is itself a ratio)
+    with Student's t interval. The ratio is the geometric mean over replications and cells, its interval over
+    the replications. With one replication there is no interval: its ends are NaN and its count is 1.
     """
-    a, b = _pair(variant, base)
+    a, b = (np.asarray(x, dtype=np.float64) for x in (variant, base))
+    if a.shape != b.shape or a.ndim not in (1, 2) or not a.size:
+        expected = "one shape (k,) or (k, cells), k >= 1"
+        raise SmlabError.at("compare", "replications do not pair", (a.shape, b.shape), expected)
+    a, b = a.reshape(len(a), -1), b.reshape(len(b), -1)
+    positive = bool((a > 0).all() and (b > 0).all())
+    x, y = (over_cells(values, geometric=geometric) for values in (a, b))
     if len(a) == 1:
-        ratio = single(float(a[0] / b[0]), level) if b[0] > 0 else None
-        return Paired(single(float(a[0] - b[0]), level), ratio, None)
-    ratio = ratio_interval(a, b, level) if (b > 0).all() else None
-    return Paired(mean_interval(a - b, level), ratio, variance_reduction(a, b, level))
+        ratio = single(float(np.exp(np.log(a / b).mean())), level) if positive else None
+        return Paired(single(float(x[0] - y[0]), level), ratio, None)
+    ratio = (
+        geometric_ratio_interval(np.exp(np.log(a / b).mean(axis=1)), np.ones(len(a)), level)
+        if positive
+        else None
+    )
+    return Paired(mean_interval(x - y, level), ratio, variance_reduction(x, y, level))
+
+
+def over_cells(values: Floats, *, geometric: bool) -> Floats:
+    """The mean over all but the first axis, shape ``(k,)``."""
+    flat = values.reshape(len(values), -1)
+    means: Floats = np.exp(np.log(flat).mean(axis=1)) if geometric and (flat > 0).all() else flat.mean(axis=1)
+    return means
 
 
 def single(value: float, level: float) -> Interval:
@@ -58,10 +76,12 @@ def single(value: float, level: float) -> Interval:
     return Interval(value, math.nan, math.nan, level, 1)
 
 
-def mean_of(values: ArrayLike, level: float = 0.95) -> Interval:
-    """Student's t interval of the mean over replications, shape ``(k,)``; of one replication, the value
-    alone."""
+def mean_of(values: ArrayLike, level: float = 0.95, *, geometric: bool = False) -> Interval:
+    """Student's t interval of the mean (or ``geometric`` mean) over replications, shape ``(k,)``; of one
+    replication, the value alone."""
     x = np.asarray(values, dtype=np.float64)
+    if geometric and len(x) > 1 and (x > 0).all():
+        return geometric_ratio_interval(x, np.ones(len(x)), level)
     return single(float(x[0]), level) if len(x) == 1 else mean_interval(x, level)
 
 

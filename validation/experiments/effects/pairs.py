@@ -48,7 +48,7 @@ def elasticity(a: pd.DataFrame, b: pd.DataFrame, factor: str, response: str, lev
     pairs.
 
     The least-squares slope through the pairs' log ratios, ``sum(dy dx) / sum(dx^2)``, with the jackknife's
-    interval over them. Factor and response must be above 0.
+    interval over them. FactorLevels and response must be above 0.
     """
     dx = np.log(b[factor].to_numpy(dtype=np.float64) / a[factor].to_numpy(dtype=np.float64))
     dy = np.log(b[response].to_numpy(dtype=np.float64) / a[response].to_numpy(dtype=np.float64))

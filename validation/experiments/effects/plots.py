@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from smlab.validation.experiments.effects.curves import Curve
-from smlab.validation.experiments.effects.effects import LevelEffect
-from smlab.validation.experiments.effects.points import Factor
+from smlab.validation.experiments.effects.points import FactorLevels
+from smlab.validation.experiments.effects.results import LevelEffect
 from smlab.validation.method.statistics import Interval
 from smlab.validation.report.style import FAINT, SOFT, log2_axis, look, new_figure, styled
 
@@ -44,7 +44,7 @@ def show_level(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else f"{value}"
 
 
-def level_axis(ax: Axes, factor: Factor, levels: Sequence[Any]) -> Floats:
+def level_axis(ax: Axes, factor: FactorLevels, levels: Sequence[Any]) -> Floats:
     """The places of the levels on the x axis, which gets its scale, ticks and label; names and few numbers
     stand evenly."""
     spread = factor.numeric and len(levels) > 1 and min(levels) > 0 and max(levels) / min(levels) >= 8
@@ -73,7 +73,7 @@ def _round_ticks(low: float, high: float) -> list[float]:
 
 @styled
 def main_effects(
-    effects: Sequence[Sequence[LevelEffect]], factors: Sequence[Factor], response: str, unit: str = ""
+    effects: Sequence[Sequence[LevelEffect]], factors: Sequence[FactorLevels], response: str, unit: str = ""
 ) -> Figure:
     """The mean response by level, a panel for each factor, with its interval; a thin line marks the mean
     at the reference."""
@@ -110,7 +110,7 @@ def main_effects(
 
 @styled
 def interactions(
-    cells: Sequence[tuple[Factor, Factor, Floats, Floats, Floats]], response: str, unit: str = ""
+    cells: Sequence[tuple[FactorLevels, FactorLevels, Floats, Floats, Floats]], response: str, unit: str = ""
 ) -> Figure:
     """Mean response over one factor, a line for each level of another: parallel lines mean that the two just
     add.

@@ -12,13 +12,16 @@ from smlab.hw_bench.errors import SmlabError
 
 Floats = NDArray[np.float64]
 
+RATIOS = ("speedup",)
+"""Responses that are ratios themselves: their means are geometric."""
+
 DESIGNS = ("grid", "one-at-a-time", "sobol", "random")
 MOST_LEVELS = 24
 """A factor with more distinct values than this is shown in bins."""
 
 
 @dataclass(frozen=True)
-class Factor:
+class FactorLevels:
     """One factor: the column's name, its value in the base (None where the base does not say), and its levels
     in order.
 
@@ -54,7 +57,7 @@ class Layout:
 
     name: str
     design: str
-    factors: tuple[Factor, ...]
+    factors: tuple[FactorLevels, ...]
     responses: tuple[str, ...]
     seed: int = 1
     second_order: bool = False
@@ -163,7 +166,7 @@ def by_point(layout: Layout, frame: pd.DataFrame, response: str) -> tuple[pd.Dat
     return ordered.iloc[first].reset_index(drop=True), mean
 
 
-def _codes(factor: Factor, column: pd.Series) -> NDArray[np.int64]:
+def _codes(factor: FactorLevels, column: pd.Series) -> NDArray[np.int64]:
     place = {value: k for k, value in enumerate(factor.levels)}
     return np.array([place[_plain(v)] for v in column.tolist()], dtype=np.int64)
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.design.values import Settings
-from smlab.validation.experiments.run.store import Stored
+from smlab.validation.experiments.run.points import PointResult
 from smlab.validation.experiments.systems.systems import System
 
 Work = tuple[tuple[Settings, int], ...]
@@ -27,7 +27,7 @@ class Chunk:
     simulations in it.
     """
 
-    finished: tuple[Stored, ...]
+    finished: tuple[PointResult, ...]
     identity: str
     elapsed_s: float
     evaluation_s: float
@@ -39,17 +39,17 @@ def packed(system: System) -> bytes:
     return pickle.dumps(system)
 
 
-def evaluate(system: System, settings: Settings, seed: int) -> tuple[Stored, float]:
+def evaluate(system: System, settings: Settings, seed: int) -> tuple[PointResult, float]:
     """The responses of one point, or why it has none, and the processor time spent simulating."""
     try:
         answer = system.answer(settings, seed)
     except SmlabError as error:
-        return Stored((), str(error)), 0.0
+        return PointResult((), str(error)), 0.0
     values = tuple(v if type(v) is int else float(v) for v in answer.responses)
     for name, value in zip(system.responses, values, strict=True):
         if not math.isfinite(value):
-            return Stored((), f"{name} is not a finite number: {value}"), answer.simulation_s
-    return Stored(values, ""), answer.simulation_s
+            return PointResult((), f"{name} is not a finite number: {value}"), answer.simulation_s
+    return PointResult(values, ""), answer.simulation_s
 
 
 def evaluate_chunk(system: bytes, work: Work) -> Chunk:

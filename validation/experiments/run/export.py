@@ -15,12 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from smlab.hw_bench.csv_cells import guarded, unguarded
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import replacing
 from smlab.validation.experiments.design.study import SPEEDUP, Study
 from smlab.validation.experiments.design.values import Value
-from smlab.validation.experiments.run.points import Numbering, Point
-from smlab.validation.experiments.run.store import Store, Stored
+from smlab.validation.experiments.run.point_store import PointStore
+from smlab.validation.experiments.run.points import Numbering, Point, PointResult
 
 if TYPE_CHECKING:
     import pandas
@@ -37,9 +38,9 @@ def columns(study: Study) -> tuple[str, ...]:
 
 
 def finished_points(
-    numbering: Numbering, store: Store, counts: Iterable[tuple[int, int, int]]
-) -> Iterator[tuple[Point, Stored]]:
-    """Stored points by case and replication, ``(case, first, end)``; memory does not grow with their
+    numbering: Numbering, store: PointStore, counts: Iterable[tuple[int, int, int]]
+) -> Iterator[tuple[Point, PointResult]]:
+    """PointResult points by case and replication, ``(case, first, end)``; memory does not grow with their
     number."""
     points = numbering.points(counts)
     while chunk := list(itertools.islice(points, AT_ONCE)):
@@ -48,7 +49,7 @@ def finished_points(
             yield point, found[point.hash]
 
 
-def rows(study: Study, numbering: Numbering, store: Store, replications: Iterable[int]) -> Iterator[Row]:
+def rows(study: Study, numbering: Numbering, store: PointStore, replications: Iterable[int]) -> Iterator[Row]:
     """The rows of the table; ``replications`` says how many each case has."""
     stored = {name: i for i, name in enumerate(study.system.responses)}
     base: list[float] = []  # the base's seconds, by replication
@@ -90,7 +91,7 @@ def _text(value: Value | None) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return repr(value) if isinstance(value, float) else str(value)
+    return repr(value) if isinstance(value, float) else str(guarded(value))
 
 
 def write_parquet(study: Study, path: Path, table: Iterable[Row]) -> None:
@@ -160,4 +161,4 @@ def _numbers(texts: list[str]) -> list[Any]:
             return [kind(text) if text or kind is int else math.nan for text in texts]
         except ValueError:
             continue
-    return texts
+    return [unguarded(text) for text in texts]

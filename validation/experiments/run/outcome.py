@@ -39,7 +39,7 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StudyOutcome:
     """A finished study.
 
     ``points`` of the design (cases times replications, with the base), of which ``ran`` were evaluated now

@@ -28,6 +28,15 @@ class Point:
     hash: bytes
 
 
+@dataclass(frozen=True)
+class PointResult:
+    """What came of a point: its responses in the order of the system's, or the ``error`` for which it has
+    none."""
+
+    responses: tuple[float, ...]
+    error: str
+
+
 class Numbering:
     """The points of a study by case and replication."""
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -14,12 +13,15 @@ from typing import Any, Final
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.design.study import Study
 from smlab.validation.experiments.run import export
-from smlab.validation.experiments.run.evaluate import packed
-from smlab.validation.experiments.run.outcome import MOST_FAILURES, Failure, Interrupted, Outcome, Times
-from smlab.validation.experiments.run.points import Numbering, Point
+from smlab.validation.experiments.run.evaluate import Chunk, evaluate_chunk, packed
+from smlab.validation.experiments.run.outcome import MOST_FAILURES, Failure, Interrupted, StudyOutcome, Times
+from smlab.validation.experiments.run.point_store import PointStore
+from smlab.validation.experiments.run.points import Numbering, Point, PointResult
 from smlab.validation.experiments.run.stopping import Replications
-from smlab.validation.experiments.run.store import Store, Stored
-from smlab.validation.experiments.run.workers import Inline, Processes, WorkerLost, Workers
+from smlab.validation.work.interface import Workers
+from smlab.validation.work.runner import Task, completed
+from smlab.validation.work.store import Store
+from smlab.validation.work.workers import open_workers
 
 STORE: Final = "points.sqlite"
 CSV: Final = "points.csv"
@@ -27,7 +29,7 @@ PARQUET: Final = "points.parquet"
 
 CHUNK_S: Final = 0.25
 """How long a chunk of points should take: what a killed process loses, at most, for each worker."""
-MOST_POINTS: Final = 200
+MAX_POINTS: Final = 200
 LOOKED_UP: Final = 500
 """Points that are looked up in the store at a time."""
 
@@ -45,7 +47,7 @@ def run_whatif(
     resume: bool = False,
     progress: Progress | None = None,
     effects: bool = True,
-) -> Outcome:
+) -> StudyOutcome:
     """Run a study into ``folder`` and make its files there.
 
     Args:
@@ -59,35 +61,27 @@ def run_whatif(
         Interrupted: Ctrl-C; stored points stay.
     """
     began = time.perf_counter()
-    if jobs is not None and jobs < 1:
-        raise SmlabError.at("jobs", "out of range", jobs, "at least 1")
     path = folder / STORE
-    store = Store(path, study.system.responses)
-    try:
+    with Store(path) as store:
         if store.count and not resume:
-            raise SmlabError(f"{path}: holds an earlier run: go on with --resume, or use another --out")
-        runner, plan, held = _Runner(study, store, progress), Replications(study), store.count
-        workers = _workers(jobs, dask)
-        at_once = True
+            raise SmlabError(f"{path}: holds an earlier run: continue it with --resume, or use another --out")
+        points = PointStore(store, study.system.responses)
+        runner, plan, held = _Runner(study, points, progress), Replications(study), store.count
         try:
-            while counts := plan.next_round(runner.rows_of):
-                runner.run(workers, counts, plan.total)
-            at_once = False
+            with open_workers(jobs, dask=dask) as workers:
+                while counts := plan.next_round(runner.rows_of):
+                    runner.run(workers, counts, plan.total)
         except KeyboardInterrupt:
             raise Interrupted(runner.done, plan.total) from None
-        finally:
-            workers.close(at_once=at_once)
         exporting = time.thread_time()
-        failures = _write(study, runner, store, folder, plan)
+        failures = _write(study, runner, points, folder, plan)
         export_s = time.thread_time() - exporting
-    finally:
-        store.close()
     notes = list(study.notes)
     if (others := held - runner.reused) > 0:
         what = "belong to another study or another version of the code, and were not used"
         notes.append(f"{others:,} of {held:,} points in {path} {what}")
     found = _effects(study, folder) if effects else None
-    return Outcome(
+    return StudyOutcome(
         points=plan.total,
         done=plan.total,
         failed=failures[0],
@@ -109,20 +103,8 @@ def run_whatif(
     )
 
 
-def _workers(jobs: int | None, dask: str | None) -> Workers:
-    if dask is not None:
-        from smlab.validation.experiments.run.cluster import Cluster
-
-        return Cluster(dask)
-    if jobs is None:
-        from smlab.sim.compiled.threads import processors
-
-        jobs = processors()
-    return Inline() if jobs == 1 else Processes(jobs)
-
-
 def _write(
-    study: Study, runner: _Runner, store: Store, folder: Path, plan: Replications
+    study: Study, runner: _Runner, store: PointStore, folder: Path, plan: Replications
 ) -> tuple[int, list[Failure]]:
     """CSV and Parquet of all points, in one pass each; how many failed, and the first of them."""
     failures: list[Failure] = []
@@ -159,7 +141,7 @@ def _effects(study: Study, folder: Path) -> Any:
 class _Runner:
     """Brings the store up to date, round by round."""
 
-    def __init__(self, study: Study, store: Store, progress: Progress | None) -> None:
+    def __init__(self, study: Study, store: PointStore, progress: Progress | None) -> None:
         self.study = study
         self.store = store
         self.progress = progress
@@ -176,39 +158,29 @@ class _Runner:
         self._in_hand: set[bytes] = set()  # hashes that are waiting or in flight
         self._total = 0
 
-    def rows_of(self, counts: Iterable[tuple[int, int, int]]) -> Iterator[tuple[Point, Stored]]:
-        """Stored points, as stopping wants to see them."""
+    def rows_of(self, counts: Iterable[tuple[int, int, int]]) -> Iterator[tuple[Point, PointResult]]:
+        """PointResult points, as stopping wants to see them."""
         return export.finished_points(self.numbering, self.store, counts)
 
     def run(self, workers: Workers, counts: Iterable[tuple[int, int, int]], total: int) -> None:
         """Evaluate and store what is missing of the points ``(case, first replication, end)``."""
         self._total = total
-        missing = self._missing(counts)
-        again: deque[list[Point]] = deque()  # chunks that were lost
-        flying: dict[Any, list[Point]] = {}
-        began, waited_s = time.thread_time(), 0.0
+        began, before_s = time.thread_time(), workers.inline_s
         try:
-            while True:
-                while len(flying) < 2 * workers.places:
-                    chunk = again.popleft() if again else self._chunk(missing)
-                    if not chunk:
-                        break
-                    work = tuple((point.settings, point.seed) for point in chunk)
-                    flying[workers.submit(self.system, work)] = chunk
-                if not flying:
-                    return
-                before = time.thread_time()
-                finished = workers.finished(flying.keys())
-                waited_s += time.thread_time() - before
-                for ticket in finished:
-                    chunk = flying.pop(ticket)
-                    try:
-                        self._keep(chunk, workers.result(ticket))
-                    except WorkerLost:
-                        half = len(chunk) // 2  # a point that kills its worker is thus found alone
-                        again.extend(part for part in (chunk[:half], chunk[half:]) if part)
+            for task, found in completed(workers, self._tasks(counts), _halves):
+                self._keep(task.key, found)
         finally:
-            self.keeping_s += time.thread_time() - began - waited_s
+            self.keeping_s += time.thread_time() - began - (workers.inline_s - before_s)
+
+    def _tasks(self, counts: Iterable[tuple[int, int, int]]) -> Iterator[Task[list[Point]]]:
+        """The missing points in chunks, each as large as the time of those before it tells."""
+        missing = self._missing(counts)
+        while chunk := list(itertools.islice(missing, self._chunk_size())):
+            yield self._task(chunk)
+
+    def _task(self, chunk: list[Point]) -> Task[list[Point]]:
+        work = tuple((point.settings, point.seed) for point in chunk)
+        return Task(chunk, evaluate_chunk, (self.system, work))
 
     def _missing(self, counts: Iterable[tuple[int, int, int]]) -> Iterator[Point]:
         """The points that are neither stored nor in hand. Two cases with the same settings are one point
@@ -232,11 +204,12 @@ class _Runner:
             self._tell()
             yield from wanted
 
-    def _chunk(self, missing: Iterator[Point]) -> list[Point]:
-        size = 1 if self._point_s == 0 else max(1, min(MOST_POINTS, round(CHUNK_S / self._point_s)))
-        return list(itertools.islice(missing, size))
+    def _chunk_size(self) -> int:
+        if self._point_s == 0:
+            return 1
+        return max(1, min(MAX_POINTS, round(CHUNK_S / self._point_s)))
 
-    def _keep(self, chunk: list[Point], result: Any) -> None:
+    def _keep(self, chunk: list[Point], result: Chunk) -> None:
         if result.identity != self.identity:
             raise SmlabError(
                 "a worker has another version of smlab than this process; install the same on both"
@@ -253,7 +226,7 @@ class _Runner:
         self._point_s = max(1e-6, result.elapsed_s / len(chunk))
         self._tell()
 
-    def _check_base(self, stored: Stored) -> None:
+    def _check_base(self, stored: PointResult) -> None:
         """Without the base there is nothing to compare with."""
         if stored.error:
             raise SmlabError(f"{self.study.where}: base: cannot be evaluated: {stored.error}")
@@ -261,3 +234,11 @@ class _Runner:
     def _tell(self) -> None:
         if self.progress is not None:
             self.progress(self.done, self._total, self.ran)
+
+
+def _halves(task: Task[list[Point]]) -> list[Task[list[Point]]]:
+    """The two halves of a chunk whose worker died: a point that kills its worker is thus found alone."""
+    system, work = task.arguments
+    half = len(work) // 2
+    cuts = [slice(None, half), slice(half, None)] if half else [slice(None)]
+    return [Task(task.key[cut], task.function, (system, work[cut])) for cut in cuts]

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from smlab.validation.experiments.design.study import Study
-from smlab.validation.experiments.run.points import Point
-from smlab.validation.experiments.run.store import Stored
+from smlab.validation.experiments.run.points import Point, PointResult
 
 if TYPE_CHECKING:
     from smlab.validation.method.statistics import Interval
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 Counts = Iterable[tuple[int, int, int]]
 """Replications by case: ``(case, first, end)``."""
 
-Fetch = Callable[[Counts], Iterator[tuple[Point, Stored]]]
+Fetch = Callable[[Counts], Iterator[tuple[Point, PointResult]]]
 
 
 class Replications:
@@ -94,8 +93,8 @@ class Replications:
 
     def _interval(self, own: list[float], base: list[float]) -> Interval:
         from smlab.validation.method.statistics import (  # brings SciPy, which takes a while
+            geometric_ratio_interval,
             mean_interval,
-            ratio_interval,
         )
 
         stop = self.study.stop
@@ -104,7 +103,7 @@ class Replications:
             return mean_interval(own, self.study.level)
         if stop.of == "difference":
             return mean_interval(np.subtract(own, base), self.study.level)
-        return ratio_interval(own, base, self.study.level)
+        return geometric_ratio_interval(own, base, self.study.level)
 
     def _responses(self, fetch: Fetch, case: int) -> list[float]:
         """The watched response of a case, by replication; NaN where it failed."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from smlab.sim.workload_file import load_toml
+from smlab.hw_bench.inputs import load_toml
 from smlab.validation.experiments.design.study import Study, parse_study
 from smlab.validation.experiments.effects import Effects, layout_of, summarise
 from smlab.validation.experiments.effects.points import Layout, of_design

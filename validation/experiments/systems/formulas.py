@@ -18,7 +18,7 @@ import numpy as np
 from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.sources import digest_of
 from smlab.validation.experiments.design.values import Key, Settings, Value
-from smlab.validation.experiments.systems.systems import Answer
+from smlab.validation.experiments.systems.systems import Evaluation
 
 
 def ishigami(
@@ -127,11 +127,11 @@ class Formula:
         self.answer(settings, 0)
         return _is_random(self.name)
 
-    def answer(self, settings: Settings, seed: int) -> Answer:
+    def answer(self, settings: Settings, seed: int) -> Evaluation:
         began = time.thread_time()
         random = {"seed": seed} if _is_random(self.name) else {}
         found = FORMULAS[self.name](**{**dict(self.fixed), **settings, **random})
-        return Answer(tuple(found[name] for name in self.responses), time.thread_time() - began)
+        return Evaluation(tuple(found[name] for name in self.responses), time.thread_time() - began)
 
     def identity(self) -> str:
         return repr((self.name, sorted(self.fixed), self.responses, digest_of(Path(__file__))))

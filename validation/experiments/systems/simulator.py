@@ -15,6 +15,7 @@ from typing import Any, Final, cast, get_args
 from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.gpu.schema import KEYS_BY_NAME
+from smlab.hw_bench.inputs import load_toml
 from smlab.hw_bench.sources import digest_of, package_folder
 from smlab.sim.builtin import BUILT_IN
 from smlab.sim.histogram import share_of
@@ -25,9 +26,9 @@ from smlab.sim.reference import Record
 from smlab.sim.result import SimResult
 from smlab.sim.simulate import DEFAULT_ENGINE, ENGINES
 from smlab.sim.workload import Kernel, check_fits
-from smlab.sim.workload_file import load_toml, parse_workload
+from smlab.sim.workload_file import parse_workload
 from smlab.validation.experiments.design.values import Key, Settings, Value
-from smlab.validation.experiments.systems.systems import Answer
+from smlab.validation.experiments.systems.systems import Evaluation
 
 GPU: Final = "gpu"
 PREFIX: Final = "gpu."
@@ -112,7 +113,7 @@ class Simulator:
             _table_operation(kernel)
         return any(i.random for i in operations)
 
-    def answer(self, settings: Settings, seed: int) -> Answer:
+    def answer(self, settings: Settings, seed: int) -> Evaluation:
         machine, kernel = self._machine(settings), self._kernel(settings)
         lowered = lower(kernel, machine, seed)
         began = time.thread_time()
@@ -142,7 +143,7 @@ class Simulator:
         values["resident_warps"] = resident / active
         stalls = result.warps.stall_cycles.sum(axis=0).tolist()
         values.update((name, cycles / resident) for name, cycles in zip(STALLS, stalls, strict=True))
-        return Answer(tuple(values[name] for name in self.responses), simulation_s)
+        return Evaluation(tuple(values[name] for name in self.responses), simulation_s)
 
     def identity(self) -> str:
         rooms = [package_folder("smlab.sim"), package_folder("smlab.models")]

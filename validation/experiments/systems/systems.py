@@ -13,7 +13,7 @@ from smlab.validation.experiments.design.values import Key, Settings
 
 
 @dataclass(frozen=True)
-class Answer:
+class Evaluation:
     """The responses at a point, in the order of ``System.responses``, and the processor time spent
     simulating."""
 
@@ -35,7 +35,7 @@ class System(Protocol):
         """Refuse settings with which it cannot run (`SmlabError`); whether its answers then depend on the
         seed."""
 
-    def answer(self, settings: Settings, seed: int) -> Answer:
+    def answer(self, settings: Settings, seed: int) -> Evaluation:
         """The responses with these settings; `SmlabError` where there are none."""
 
     def identity(self) -> str:

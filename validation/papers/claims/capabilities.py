@@ -106,7 +106,6 @@ CAPABILITIES: Final[dict[str, Capability]] = {
             "the CUDA compiler packages and nvdisasm (the extra cuda12)",
             _has_toolchain,
         ),
-        _module("model:roofline", "smlab.models.roofline", "the roofline with kernel-specific ceilings"),
         _module(
             "study:roofline",
             "smlab.validation.projection.simulated",

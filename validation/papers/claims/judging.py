@@ -1,13 +1,5 @@
-"""Verdicts, from what was computed and the ranges that would confirm.
-
-An expectation is *met* when the observed number, with its whole interval, lies in the confirming range; *met
-in part* when it reaches the range with a part of its interval, or lies in the wider range that the claim
-gives; else *not met*. Then
-
-- ``holds``: every expectation is met;
-- ``does not hold``: none is met, not even in part;
-- ``holds in part``: anything between;
-- ``cannot be judged here``: a capability that the claim needs is not here.
+"""Claims judged: their numbers computed, and the verdict that follows (`smlab.validation.papers.judging` has
+the rule).
 
 A claim whose needs are all here but which has no quantity is *overdue*: nothing stands in the way of judging
 it any more. Its verdict cannot be anything else, but it is counted, and the check and the command fall short
@@ -18,38 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.papers.claims.capabilities import find_capability
-from smlab.validation.papers.claims.ledger import Claim, Expectation, Ledger, number
+from smlab.validation.papers.claims.ledger import Claim, Expectation, Ledger
 from smlab.validation.papers.claims.registry import Evidence, Observed
+from smlab.validation.papers.judging import Met, PaperVerdict, how_far_met, number, verdict_of
 
 Progress = Callable[[int, int], None]
 
 
-class Verdict(StrEnum):
-    HOLDS = "holds"
-    PARTLY = "holds in part"
-    FAILS = "does not hold"
-    UNJUDGED = "cannot be judged here"
-
-    @property
-    def of_many(self) -> str:
-        """The words for several claims."""
-        plural = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
-        return plural.get(self.value, self.value)
-
-
-class Met(StrEnum):
-    YES = "met"
-    PARTLY = "in part"
-    NO = "not met"
-
-
 @dataclass(frozen=True)
-class Outcome:
+class JudgedCondition:
     """One expectation with what was observed."""
 
     expectation: Expectation
@@ -73,18 +46,18 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedClaim:
     """A claim with its verdict; ``missing`` are the needed capabilities that are not here."""
 
     claim: Claim
-    verdict: Verdict
-    outcomes: tuple[Outcome, ...]
+    verdict: PaperVerdict
+    outcomes: tuple[JudgedCondition, ...]
     missing: tuple[str, ...]
 
     @property
     def overdue(self) -> bool:
         """Whether it is called unjudgeable though nothing that it names is missing."""
-        return self.verdict is Verdict.UNJUDGED and not self.missing
+        return self.verdict is PaperVerdict.UNJUDGED and not self.missing and not self.outcomes
 
     @property
     def evidence(self) -> Evidence | None:
@@ -134,6 +107,7 @@ class Judged:
                     "value_low": o.observed.low,
                     "value_high": o.observed.high,
                     "detail": o.observed.detail,
+                    "necessary": o.expectation.necessary,
                     "met": str(o.met),
                 }
                 for o in self.outcomes
@@ -141,23 +115,7 @@ class Judged:
         }
 
 
-def how_far_met(expectation: Expectation, observed: Observed) -> Met:
-    """Whether the observed interval lies in the confirming range, reaches it or the wider one, or misses
-    both."""
-    if expectation.range.contains(observed.low, observed.high):
-        return Met.YES
-    wider = expectation.part or expectation.range
-    return Met.PARTLY if wider.meets(observed.low, observed.high) else Met.NO
-
-
-def verdict_of(met: Sequence[Met]) -> Verdict:
-    """The verdict over all expectations of a claim; there is at least one."""
-    if all(m is Met.YES for m in met):
-        return Verdict.HOLDS
-    return Verdict.FAILS if all(m is Met.NO for m in met) else Verdict.PARTLY
-
-
-def judge(claim: Claim) -> Judged:
+def judge(claim: Claim) -> JudgedClaim:
     """Compute what the claim asks for and give the verdict.
 
     Raises:
@@ -165,23 +123,27 @@ def judge(claim: Claim) -> Judged:
     """
     missing = tuple(n for n in claim.needs if not find_capability(claim.id, n).present)
     if missing or not claim.expects:
-        return Judged(claim, Verdict.UNJUDGED, (), missing)
+        return JudgedClaim(claim, PaperVerdict.UNJUDGED, (), missing)
     outcomes = []
     for expectation in claim.expects:
         try:
             observed = expectation.quantity.compute(expectation.arguments)
         except SmlabError as error:
             raise SmlabError(f"claim {claim.id}: {error}") from error
-        outcomes.append(Outcome(expectation, observed, how_far_met(expectation, observed)))
-    return Judged(claim, verdict_of([o.met for o in outcomes]), tuple(outcomes), ())
+        met = how_far_met(
+            expectation.range, expectation.quantity.scale, observed.value, observed.low, observed.high
+        )
+        outcomes.append(JudgedCondition(expectation, observed, met))
+    verdict = verdict_of([o.met for o in outcomes], [e.necessary for e in claim.expects])
+    return JudgedClaim(claim, verdict, tuple(outcomes), ())
 
 
-def tally(judged: Sequence[Judged]) -> str:
+def tally(judged: Sequence[JudgedClaim]) -> str:
     """Such as ``64 hold, 41 hold in part, 22 do not hold, 22 cannot be judged here``."""
-    return ", ".join(f"{sum(j.verdict is v for j in judged)} {v.of_many}" for v in Verdict)
+    return ", ".join(f"{sum(j.verdict is v for j in judged)} {v.of_many}" for v in PaperVerdict)
 
 
-def judge_all(ledger: Ledger, *, quick: bool = False, progress: Progress | None = None) -> list[Judged]:
+def judge_all(ledger: Ledger, *, quick: bool = False, progress: Progress | None = None) -> list[JudgedClaim]:
     """All claims in the order of the file, or the quick ones alone."""
     chosen = [c for c in ledger.claims if c.quick or not quick]
     found = []

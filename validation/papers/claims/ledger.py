@@ -6,9 +6,10 @@ A claim is written like this::
     words." expects = [ { quantity = "service_table.spread", with = { gpu = "titan-v" }, low = 10, why = "what
     is claimed" } ]
 
-``low`` and ``high`` (one of them may be missing) are the range in which the quantity confirms the claim;
-``part_low`` and ``part_high`` a wider one in which it does so in part. ``needs`` lists capabilities without
-which the claim cannot be judged. There is no key for a verdict.
+``low`` and ``high`` (one of them may be missing) are the range in which the quantity confirms the claim; what
+"in part" is follows from it (`smlab.validation.papers.judging`). ``necessary = true`` marks a condition that
+can refute the claim and confirms nothing. ``needs`` lists capabilities without which the claim cannot be
+judged. There is no key for a verdict.
 """
 
 from __future__ import annotations
@@ -23,55 +24,24 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.toml_files import read_toml
 from smlab.validation.papers.claims.capabilities import find_capability
 from smlab.validation.papers.claims.registry import Evidence, Quantity, find_quantity
+from smlab.validation.papers.judging import Range
 
 LEDGER_FILE: Final = Path(__file__).parent / "claims.toml"
-
-
-@dataclass(frozen=True)
-class Range:
-    """From ``low`` to ``high``, both inclusive; an end that is open is infinite."""
-
-    low: float
-    high: float
-
-    def contains(self, low: float, high: float) -> bool:
-        return self.low <= low and high <= self.high
-
-    def meets(self, low: float, high: float) -> bool:
-        return low <= self.high and self.low <= high
-
-    def text(self, unit: str) -> str:
-        """Such as ``2.5 to 3.5 lanes``, ``at least 10 times``."""
-        tail = f" {unit}" if unit else ""
-        if math.isinf(self.low):
-            return f"at most {number(self.high)}{tail}"
-        if math.isinf(self.high):
-            return f"at least {number(self.low)}{tail}"
-        if self.low == self.high:
-            return f"{number(self.low)}{tail}"
-        return f"{number(self.low)} to {number(self.high)}{tail}"
-
-
-def number(value: float) -> str:
-    """Four significant digits, whole numbers as they are."""
-    if value == int(value) and abs(value) < 1e7:
-        return f"{int(value):,}".replace(",", "\u2009")
-    return f"{value:.4g}"
 
 
 @dataclass(frozen=True)
 class Expectation:
     """One number that a claim depends on: how it is computed, the range that confirms, and why this range.
 
-    ``part`` is a wider range in which the claim holds in part (the right direction, another size), or None.
+    ``necessary``: where it misses the range the claim is refuted, where it lies in it nothing is confirmed.
     """
 
     quantity: Quantity
     arguments: dict[str, Any]
     says: str
     range: Range
-    part: Range | None
     why: str
+    necessary: bool
 
 
 @dataclass(frozen=True)
@@ -117,8 +87,7 @@ class _Expect(BaseModel):
     says: str = ""
     low: float | None = None
     high: float | None = None
-    part_low: float | None = None
-    part_high: float | None = None
+    necessary: bool = False
     why: str = Field(min_length=1)
 
 
@@ -142,7 +111,7 @@ class _Paper(BaseModel):
     citation: str = Field(min_length=1)
 
 
-class _File(BaseModel):
+class _LedgerFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     paper: dict[str, _Paper]
@@ -151,7 +120,7 @@ class _File(BaseModel):
 
 def load_ledger(path: Path = LEDGER_FILE) -> Ledger:
     """All claims, checked; `SmlabError` naming the file, the claim and the key of what is wrong."""
-    content = read_toml(path, _File)
+    content = read_toml(path, _LedgerFile)
     claims: dict[str, Claim] = {}
     for raw in content.claim:
         where = f"{path.name}: claim {raw.id}"
@@ -195,17 +164,7 @@ def _expectation(where: str, raw: _Expect) -> Expectation:
     if raw.low is None and raw.high is None:
         raise SmlabError.at(where, "no range that would confirm the claim", expected="low, high or both")
     confirms = _range(where, raw.low, raw.high)
-    part = None
-    if raw.part_low is not None or raw.part_high is not None:
-        part = Range(
-            confirms.low if raw.part_low is None else raw.part_low,
-            confirms.high if raw.part_high is None else raw.part_high,
-        )
-        if not part.contains(confirms.low, confirms.high):
-            raise SmlabError.at(
-                where, "the range for 'in part' does not contain the one that confirms", (part.low, part.high)
-            )
-    return Expectation(found, dict(raw.arguments), raw.says, confirms, part, raw.why)
+    return Expectation(found, dict(raw.arguments), raw.says, confirms, raw.why, raw.necessary)
 
 
 def _range(where: str, low: float | None, high: float | None) -> Range:

@@ -4,20 +4,19 @@ published figures starts from."""
 from __future__ import annotations
 
 import functools
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.inputs import load_toml
 
 FOLDER: Final = Path(__file__).parent / "tables"
 
 
 @functools.cache
 def _read(name: str) -> dict[str, Any]:
-    with (FOLDER / f"{name}.toml").open("rb") as file:
-        return tomllib.load(file)
+    return load_toml(FOLDER / f"{name}.toml")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, Final, Literal
 
 from smlab.hw_bench.errors import SmlabError, nearest
+from smlab.validation.papers.judging import Scale
 
 Evidence = Literal["simulated", "measured", "published"]
 """``simulated``: the simulator gave it in this run. ``measured``: a data set of hardware in the repository,
@@ -44,13 +45,15 @@ Function = Callable[..., Observed]
 
 @dataclass(frozen=True)
 class Quantity:
-    """A registered function: ``unit`` of its value; ``quick`` if it takes well under a second."""
+    """A registered function: ``unit`` and ``scale`` of its value; ``quick`` if it takes well under a
+    second."""
 
     name: str
     unit: str
     evidence: Evidence
     quick: bool
     function: Function
+    scale: Scale = Scale.FIGURE
 
     @property
     def doc(self) -> str:
@@ -96,14 +99,14 @@ _MODULES: Final = (
 
 
 def quantity(
-    name: str, *, unit: str, evidence: Evidence, quick: bool = True
+    name: str, *, unit: str, evidence: Evidence, scale: Scale = Scale.FIGURE, quick: bool = True
 ) -> Callable[[Function], Function]:
     """Register a function as the quantity ``name``, which is how claims.toml calls it."""
 
     def register(function: Function) -> Function:
         if name in _QUANTITIES:
             raise SmlabError.at("quantity", "registered twice", name)
-        _QUANTITIES[name] = Quantity(name, unit, evidence, quick, function)
+        _QUANTITIES[name] = Quantity(name, unit, evidence, quick, function, scale)
         return function
 
     return register

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from smlab.validation.papers.histogram.point import CasePoint
+from smlab.validation.papers.judging import PaperVerdict, verdict_of_cases
 
-Verdict = Literal["holds", "holds in part", "does not hold"]
 Values = Sequence[float]
 
 
@@ -18,9 +17,9 @@ class Fact:
     """One fact: ``value`` in ``unit``, and the range ``low`` to ``high`` (None: open) that would confirm the
     ``claim``.
 
-    It is about so many ``points``, and ``share`` of them lie in the range: all (``holds``), some (``holds in
-    part``) or none. ``value`` sums them up, as their mean unless ``detail`` says otherwise. ``source`` is the
-    place in the paper.
+    It is about so many ``points``, and ``share`` of them lie in the range: all (``holds``), at least half
+    (``holds in part``) or fewer, by the judge of all that papers say. ``value`` sums them up, as their mean
+    unless ``detail`` says otherwise. ``source`` is the place in the paper.
     """
 
     name: str
@@ -30,7 +29,7 @@ class Fact:
     unit: str
     low: float | None
     high: float | None
-    verdict: Verdict
+    verdict: PaperVerdict
     points: int
     share: float
     detail: str
@@ -78,7 +77,7 @@ class Judge:
         if not values:
             return
         inside = [(low is None or v >= low) and (high is None or v <= high) for v in values]
-        verdict: Verdict = "holds" if all(inside) else "holds in part" if any(inside) else "does not hold"
+        share = sum(inside) / len(inside)
         self.found[self.prefix + name] = Fact(
             name=self.prefix + name,
             claim=claim,
@@ -87,9 +86,9 @@ class Judge:
             unit=unit,
             low=low,
             high=high,
-            verdict=verdict,
+            verdict=verdict_of_cases(100 * share),
             points=len(values),
-            share=sum(inside) / len(inside),
+            share=share,
             detail=detail,
         )
 

@@ -28,7 +28,7 @@ from smlab.validation.report.tables import csv_text, data_csv
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnFigure:
     """A figure with its columns, caption and description."""
 
     name: str
@@ -45,7 +45,7 @@ def _columns(points: Sequence[CasePoint], values: Sequence[str]) -> dict[str, li
     return {name: [getattr(p, name) for p in points] for name in (*_PLOTTED, *values)}
 
 
-def figures(points: Sequence[CasePoint]) -> list[Drawn]:
+def figures(points: Sequence[CasePoint]) -> list[DrawnFigure]:
     """The figures that these points allow."""
     gpu = points[0].gpu
     drawn = []
@@ -62,7 +62,7 @@ def figures(points: Sequence[CasePoint]) -> list[Drawn]:
             "warps",
         )
         drawn.append(
-            Drawn(
+            DrawnFigure(
                 f"utilization-{gpu}-{op}",
                 utilization_figure(own, op, images),
                 _columns(own, values),
@@ -75,7 +75,7 @@ def figures(points: Sequence[CasePoint]) -> list[Drawn]:
     moved = [p for p in points if p.variant == "reordered" and not math.isnan(p.speedup)]
     if moved:
         drawn.append(
-            Drawn(
+            DrawnFigure(
                 f"speedup-{gpu}",
                 speedup_figure(points),
                 _columns(moved, ("speedup", "cycles", "e_mean")),
@@ -90,7 +90,7 @@ def figures(points: Sequence[CasePoint]) -> list[Drawn]:
     between = [p for p in points if (p.pixels, p.threads, p.op) == (largest, threads, "add")]
     if len({p.image for p in between}) > 2:
         drawn.append(
-            Drawn(
+            DrawnFigure(
                 f"images-{gpu}",
                 images_figure(between, threads),
                 _columns(between, ("e_mean", "utilization", "speedup")),
@@ -121,7 +121,7 @@ def document(
 
 
 def write_case(
-    folder: Path, whole: Mapping[str, Any], points: Sequence[CasePoint], drawn: Sequence[Drawn]
+    folder: Path, whole: Mapping[str, Any], points: Sequence[CasePoint], drawn: Sequence[DrawnFigure]
 ) -> None:
     """Write points.csv, facts.csv, case.json and the figures into ``folder``, each whole or not at all."""
     columns = [f.name for f in fields(CasePoint)]

@@ -21,11 +21,14 @@ PUBLISHED: Final = replace(PAPER, maxima="spec")
 
 _OURS: Final = ProjectionSwitches(maxima="spec", launch_overhead=False)
 
+OURS: Final = "ours"
+"""The defaults of ``smlab project``, with rated maxima and no launch overhead."""
+
 METHODS: Final[dict[str, ProjectionSwitches]] = {
     "as published": PUBLISHED,
     "as published, with the parallelism ceiling": replace(PUBLISHED, parallelism=True),
     "ours without the parallelism ceiling": replace(_OURS, parallelism=False),
-    "ours": _OURS,
+    OURS: _OURS,
 }
 """Launch overhead is off: a simulated kernel has none beyond the launch of its blocks."""
 

@@ -1,4 +1,4 @@
-"""Drawn kernels by regime: what each is meant to be limited by. What does limit it, the ceilings say.
+"""DrawnKernel kernels by regime: what each is meant to be limited by. What does limit it, the ceilings say.
 
 The grid, the block and the program of a kernel are the same on both GPUs, as those of a compiled program are;
 blocks are drawn in waves of the smaller GPU. Each kernel has a stream of random numbers of its own.
@@ -28,7 +28,7 @@ Body = tuple[Instruction, ...]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnKernel:
     """A kernel, the regime it was drawn from, and the seed of the random numbers in it. Its ``sms`` are
     set by the GPU."""
 
@@ -245,7 +245,7 @@ def _shape(rng: Generator, machine: Machine, regime: str) -> Shape:
     return Shape(warps, max(2 * machine.sms, round(waves * room)), registers, shared)
 
 
-def draw(regime: str, number: int, seed: int, machine: Machine) -> Drawn:
+def draw(regime: str, number: int, seed: int, machine: Machine) -> DrawnKernel:
     """Kernel ``number`` of a regime: always the same for one seed and machine, whatever else is drawn."""
     key = (list(REGIMES).index(regime), number)
     rng = default_rng(SeedSequence(entropy=seed, spawn_key=key))
@@ -268,10 +268,10 @@ def draw(regime: str, number: int, seed: int, machine: Machine) -> Drawn:
         shared_bytes_per_block=shape.shared_bytes,
         registers_per_thread=shape.registers,
     )
-    return Drawn(regime, kernel, int(rng.integers(2**32)))
+    return DrawnKernel(regime, kernel, int(rng.integers(2**32)))
 
 
-def atomics_beside_loads(machine: Machine) -> Drawn:
+def atomics_beside_loads(machine: Machine) -> DrawnKernel:
     """Shared loads without conflict and shared atomics at once: together they ask more of the banks than
     there is.
 
@@ -282,7 +282,7 @@ def atomics_beside_loads(machine: Machine) -> Drawn:
     body = (*loads, Instruction("atomic-add", shared=Strided(1), returns=False))
     program = Program("p", (Loop(100, body),))
     kernel = Kernel("atomics beside loads", (program,), ((0,) * 16,), 4 * machine.sms, _SHARED_BYTES)
-    return Drawn("atomics beside loads", kernel, 0)
+    return DrawnKernel("atomics beside loads", kernel, 0)
 
 
 def working_set_bytes(kernel: Kernel) -> float:

@@ -17,7 +17,12 @@ from smlab.sim.lowering import lower
 from smlab.sim.machine import machine_from
 from smlab.sim.reference import Record
 from smlab.sim.simulate import ENGINES
-from smlab.validation.projection.simulated.kernels import Drawn, atomics_beside_loads, draw, working_set_bytes
+from smlab.validation.projection.simulated.kernels import (
+    DrawnKernel,
+    atomics_beside_loads,
+    draw,
+    working_set_bytes,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +52,7 @@ def simulate_probe(gpus: Sequence[Gpu], engine: str) -> Simulated:
     return run([atomics_beside_loads(smaller)], gpus, engine)
 
 
-def run(drawn: Sequence[Drawn], gpus: Sequence[Gpu], engine: str) -> Simulated:
+def run(drawn: Sequence[DrawnKernel], gpus: Sequence[Gpu], engine: str) -> Simulated:
     """Run kernels on every GPU and read their counters."""
     machines = [machine_from(gpu) for gpu in gpus]
     rows: list[list[CounterRow]] = [[] for _ in gpus]

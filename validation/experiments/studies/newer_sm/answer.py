@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from smlab.validation.experiments.effects.effects import LevelEffect
+from smlab.validation.experiments.effects.results import LevelEffect
 from smlab.validation.experiments.studies.answer import Answer, StudyEstimate, exact, scaled
 from smlab.validation.experiments.studies.figures import dots
 from smlab.validation.experiments.studies.points import Points

@@ -30,14 +30,14 @@ MATTERS = 0.01
 
 
 @dataclass(frozen=True)
-class Cell:
+class PolicyCell:
     """One combination of the other factors: each policy's cycles over greedy-then-oldest's."""
 
     levels: dict[str, Any]
     against: dict[str, Paired]
 
 
-def cells(points: Points) -> list[Cell]:
+def cells(points: Points) -> list[PolicyCell]:
     """Every combination of the other factors."""
     values, layout = _values(points)
     axis = layout.names.index(POLICY)
@@ -49,7 +49,7 @@ def cells(points: Points) -> list[Cell]:
     for index in np.ndindex(*base.shape[1:]):
         at = (slice(None), *index)
         against = {p: compare(by_policy[k][at], base[at]) for k, p in enumerate(policies) if p != BASE}
-        found.append(Cell({f.name: f.levels[i] for f, i in zip(others, index, strict=True)}, against))
+        found.append(PolicyCell({f.name: f.levels[i] for f, i in zip(others, index, strict=True)}, against))
     return found
 
 
@@ -160,13 +160,13 @@ def _resident(points: Points, policy: str, blocks: int) -> Interval:
     return mean_interval(rows.groupby("replication")["resident_warps"].mean().to_numpy())
 
 
-def _ratio(cell: Cell) -> float:
+def _ratio(cell: PolicyCell) -> float:
     ratio = cell.against["lrr"].ratio
     assert ratio is not None
     return ratio.estimate
 
 
-def place(cell: Cell) -> str:
+def place(cell: PolicyCell) -> str:
     """The levels of a cell in words."""
     words = {"control": "no barrier", "barrier": "barrier"}
     named = {k: v for k, v in cell.levels.items() if k != "each_round"}

@@ -13,7 +13,7 @@ from smlab.validation.experiments.effects.pairs import saltelli_pairs, two_level
 from smlab.validation.experiments.studies.answer import Answer, StudyEstimate, exact
 from smlab.validation.experiments.studies.figures import dots
 from smlab.validation.experiments.studies.points import Points
-from smlab.validation.method.statistics import Interval, ratio_interval
+from smlab.validation.method.statistics import Interval, geometric_ratio_interval
 from smlab.validation.report import Section
 
 FILES = ("study.toml", "study-popc-inc.toml")
@@ -23,8 +23,8 @@ FEWEST_PAIRS = 4
 
 
 def speedup(points: Points, factor: str, where: Mapping[str, Any]) -> Interval | None:
-    """Cycles before over cycles after the change in ``factor``, mean over the pairs in which all else is
-    equal and ``where`` holds.
+    """Cycles before over cycles after the change in ``factor``, geometric mean over the pairs in which all
+    else is equal and ``where`` holds.
 
     None with fewer than `FEWEST_PAIRS` such pairs.
     """
@@ -37,7 +37,7 @@ def speedup(points: Points, factor: str, where: Mapping[str, Any]) -> Interval |
     changed, original = two_levels(a[mask], b[mask], factor, "cycles", after, before)
     if len(changed) < FEWEST_PAIRS:
         return None
-    found = ratio_interval(original, changed)
+    found = geometric_ratio_interval(original, changed)
     return found if math.isfinite(found.estimate) else None
 
 

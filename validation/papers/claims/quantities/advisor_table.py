@@ -9,6 +9,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.validation.method.metrics import error_table
 from smlab.validation.papers.claims.published import AdvisorRow, advisor_table
 from smlab.validation.papers.claims.registry import Observed, quantity
+from smlab.validation.papers.judging import Scale
 
 LATENCY_HIDING = ("Loop Unrolling", "Code Reorder", "Function Inlining")
 """The optimizations of Table II that rearrange instructions."""
@@ -32,7 +33,7 @@ def _mean(values: NDArray[np.float64], kind: str) -> float:
     raise SmlabError.at("mean", "unknown", kind, "geometric or arithmetic")
 
 
-@quantity("advisor.mean_error", unit="%", evidence="published")
+@quantity("advisor.mean_error", unit="%", evidence="published", scale=Scale.ERROR)
 def mean_error(mean: str) -> Observed:
     """The geometric or arithmetic mean of the errors, from the printed speedups."""
     achieved = _column("achieved")
@@ -43,7 +44,7 @@ def mean_error(mean: str) -> Observed:
     )
 
 
-@quantity("advisor.mean_speedup", unit="x", evidence="published")
+@quantity("advisor.mean_speedup", unit="x", evidence="published", scale=Scale.RATIO)
 def mean_speedup(column: str, mean: str) -> Observed:
     """The mean of the achieved or estimated speedups; the interval is that of the printed digits."""
     values = _column(column)
@@ -52,7 +53,7 @@ def mean_speedup(column: str, mean: str) -> Observed:
     )
 
 
-@quantity("advisor.extreme_speedup", unit="x", evidence="published")
+@quantity("advisor.extreme_speedup", unit="x", evidence="published", scale=Scale.RATIO)
 def extreme_speedup(column: str, which: str) -> Observed:
     """The least or the greatest speedup of a column."""
     values = _column(column)
@@ -60,16 +61,17 @@ def extreme_speedup(column: str, which: str) -> Observed:
     return Observed.exactly(values[at], advisor_table().rows[at].name.split(":")[0])
 
 
-@quantity("advisor.text_disagreements", unit="rows", evidence="published")
-def text_disagreements() -> Observed:
-    """How many of the speedups that the text tells differ from the table's."""
+@quantity("advisor.text_agreement", unit="% of the speedups", evidence="published", scale=Scale.SHARE)
+def text_agreement() -> Observed:
+    """The share of the speedups that the text tells which are the table's."""
     table = advisor_table()
     off = [
         f"{name} {optimization}: text {told:.2f}, table {table.find(name, optimization).achieved:.2f}"
         for name, optimization, told in table.told
         if abs(table.find(name, optimization).achieved - told) > ROUNDING
     ]
-    return Observed.exactly(len(off), "; ".join(off) or f"all {len(table.told)} agree")
+    share = 100 * (1 - len(off) / len(table.told))
+    return Observed.exactly(share, "; ".join(off) or f"all {len(table.told)} agree")
 
 
 def _error_interval(row: AdvisorRow) -> tuple[float, float]:
@@ -106,7 +108,7 @@ def worst_optimizations() -> Observed:
     return Observed.exactly(len(found), ", ".join(f"{name} {largest[name]:.0f} %" for name in order[:3]))
 
 
-@quantity("advisor.mape", unit="%", evidence="published")
+@quantity("advisor.mape", unit="%", evidence="published", scale=Scale.ERROR)
 def mape() -> Observed:
     """The mean absolute percentage error of the estimated speedups, with its bootstrap interval."""
     achieved = _column("achieved")
@@ -119,7 +121,7 @@ def mape() -> Observed:
     )
 
 
-@quantity("advisor.mape_of_constant", unit="times", evidence="published")
+@quantity("advisor.mape_of_constant", unit="times", evidence="published", scale=Scale.RATIO)
 def mape_of_constant() -> Observed:
     """The error of the best constant guess over that of the estimates: above 1, the estimates know
     something."""
@@ -133,13 +135,13 @@ def mape_of_constant() -> Observed:
     )
 
 
-@quantity("advisor.rank_agreement", unit="", evidence="published")
+@quantity("advisor.rank_agreement", unit="", evidence="published", scale=Scale.DIFFERENCE)
 def rank_agreement() -> Observed:
     """Kendall's tau-b between estimated and achieved speedups: whether the order of the advice is right."""
     return Observed.exactly(error_table(_column("estimated"), _column("achieved")).kendall_tau)
 
 
-@quantity("advisor.share_overestimated", unit="%", evidence="published")
+@quantity("advisor.share_overestimated", unit="%", evidence="published", scale=Scale.SHARE)
 def share_overestimated() -> Observed:
     """The share of rows in which the estimate exceeds what was achieved."""
     over = _column("estimated") > _column("achieved")
@@ -147,7 +149,7 @@ def share_overestimated() -> Observed:
     return Observed.exactly(100 * over.mean(), f"geometric mean of estimated over achieved {bias:.3f}")
 
 
-@quantity("advisor.largest_latency_hiding", unit="x", evidence="published")
+@quantity("advisor.largest_latency_hiding", unit="x", evidence="published", scale=Scale.RATIO)
 def largest_latency_hiding(column: str) -> Observed:
     """The largest speedup, achieved or estimated, of the optimizations that rearrange instructions."""
     rows = [r for r in advisor_table().rows if r.optimization in LATENCY_HIDING]

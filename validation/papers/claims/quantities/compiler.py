@@ -18,6 +18,7 @@ from smlab.hw_bench.cuda.kernels.spec import KernelSpec
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.compare import compare_code
 from smlab.validation.papers.claims.registry import Observed, quantity
+from smlab.validation.papers.judging import Scale
 
 
 @functools.cache
@@ -62,7 +63,9 @@ SPECIAL: dict[str, Callable[..., None]] = {
 }
 
 
-@quantity("compiler.special_function_difference", unit="%", evidence="measured", quick=False)
+@quantity(
+    "compiler.special_function_difference", unit="%", evidence="measured", scale=Scale.DIFFERENCE, quick=False
+)
 def special_function_difference(source: str, target: str) -> Observed:
     """The largest change in floating-point operations of a special function, FP32 and FP64, one compiler
     for both GPUs."""

@@ -17,6 +17,7 @@ from smlab.validation.method.metrics import points_table
 from smlab.validation.method.statistics import binomial_interval
 from smlab.validation.papers.claims.quantities.service_table import full_table
 from smlab.validation.papers.claims.registry import Observed, quantity
+from smlab.validation.papers.judging import Scale
 
 WORKLOADS, STREAM = 300, 21
 GAIN = 1.10
@@ -69,7 +70,7 @@ def _share(count: int, of: int, detail: str = "") -> Observed:
     )
 
 
-@quantity("estimator.share_above_100", unit="%", evidence="simulated")
+@quantity("estimator.share_above_100", unit="%", evidence="simulated", scale=Scale.SHARE)
 def share_above_100(gpu: str) -> Observed:
     """How many of the estimates exceed 100 %."""
     found = _estimates(gpu)
@@ -82,7 +83,7 @@ def exact_above_100(gpu: str) -> Observed:
     return Observed.exactly((_estimates(gpu).exact > 1).sum())
 
 
-@quantity("estimator.bias_of_n", unit="times", evidence="simulated")
+@quantity("estimator.bias_of_n", unit="times", evidence="simulated", scale=Scale.RATIO)
 def bias_of_n(gpu: str) -> Observed:
     """Geometric mean of the estimated n (mean active warps) over the exact one while the unit is busy."""
     found = _estimates(gpu)
@@ -92,7 +93,7 @@ def bias_of_n(gpu: str) -> Observed:
     return Observed(float(np.exp(mean)), float(np.exp(mean - error)), float(np.exp(mean + error)))
 
 
-@quantity("estimator.bias_of_n_where_above_100", unit="times", evidence="simulated")
+@quantity("estimator.bias_of_n_where_above_100", unit="times", evidence="simulated", scale=Scale.RATIO)
 def bias_of_n_where_above_100(gpu: str) -> Observed:
     """The same over the workloads whose estimate exceeds 100 %: there n would have to be overestimated."""
     found = _estimates(gpu)
@@ -103,7 +104,7 @@ def bias_of_n_where_above_100(gpu: str) -> Observed:
     )
 
 
-@quantity("estimator.above_100_left_with_exact_n", unit="%", evidence="simulated")
+@quantity("estimator.above_100_left_with_exact_n", unit="%", evidence="simulated", scale=Scale.SHARE)
 def above_100_left_with_exact_n(gpu: str) -> Observed:
     """Of the estimates above 100 %, the share that is still above when the exact n takes the place of the
     estimate."""
@@ -112,7 +113,7 @@ def above_100_left_with_exact_n(gpu: str) -> Observed:
     return _share(int((found.with_exact_n[over] > 1).sum()), int(over.sum()))
 
 
-@quantity("estimator.mean_error", unit="points", evidence="simulated")
+@quantity("estimator.mean_error", unit="points", evidence="simulated", scale=Scale.ERROR)
 def mean_error(gpu: str) -> Observed:
     """Mean absolute error of the estimated utilization, in percentage points."""
     found = _estimates(gpu)
@@ -127,7 +128,7 @@ def _faster(gpu: Gpu) -> Gpu:
     return gpu.with_values({k: gpu.number(k) / 2 for k in keys}, source="assumed: a unit twice as fast")
 
 
-@quantity("estimator.share_of_busy_that_gain", unit="%", evidence="simulated")
+@quantity("estimator.share_of_busy_that_gain", unit="%", evidence="simulated", scale=Scale.SHARE)
 def share_of_busy_that_gain(gpu: str) -> Observed:
     """Of the workloads that keep the unit busy 80 % of the time and more, those that a unit twice as fast
     speeds up by 10 %."""

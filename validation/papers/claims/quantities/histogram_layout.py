@@ -15,6 +15,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.sim.patterns import lanes_on_fullest_bank, words_on_fullest_bank
 from smlab.validation.method.statistics import mean_interval
 from smlab.validation.papers.claims.registry import Observed, quantity
+from smlab.validation.papers.judging import Scale
 
 BINS, CHANNELS, LANES, BANKS = 256, 4, 32, 32
 WARPS = 8192
@@ -72,7 +73,7 @@ def passes(image: str, variant: str, reading: str) -> Observed:
     return _mean_passes(image, variant, reading)
 
 
-@quantity("histogram.passes_ratio", unit="times", evidence="simulated")
+@quantity("histogram.passes_ratio", unit="times", evidence="simulated", scale=Scale.RATIO)
 def passes_ratio(image: str) -> Observed:
     """Passes of the original kernel over those of the reordered one: how much serialisation reordering
     removes."""

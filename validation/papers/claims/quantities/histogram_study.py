@@ -20,6 +20,7 @@ from smlab.validation.papers.histogram.grid import Spec
 from smlab.validation.papers.histogram.images import PAPERS, PHOTOGRAPHS
 from smlab.validation.papers.histogram.point import CasePoint
 from smlab.validation.papers.histogram.study import run_study
+from smlab.validation.papers.judging import Scale
 
 MEGAPIXEL = 2**20
 SMALLER = (2**14, 2**17)
@@ -83,7 +84,7 @@ def _facts(gpu: str, grid: str) -> dict[str, Fact]:
     return facts({gpu: _points(gpu, grid)})
 
 
-@quantity("histogram.fact", unit="% of the points", evidence="simulated", quick=False)
+@quantity("histogram.fact", unit="% of the points", evidence="simulated", scale=Scale.SHARE, quick=False)
 def fact_share(gpu: str, name: str, grid: str = "main") -> Observed:
     """Of the points that a fact of the study is about, the share inside the range that the study gives for
     it."""
@@ -97,7 +98,13 @@ def fact_share(gpu: str, name: str, grid: str = "main") -> Observed:
     return Observed.exactly(100 * f.share, words + (f" ({f.detail})" if f.detail else ""))
 
 
-@quantity("histogram.size_steps_that_raise", unit="% of the steps", evidence="simulated", quick=False)
+@quantity(
+    "histogram.size_steps_that_raise",
+    unit="% of the steps",
+    evidence="simulated",
+    scale=Scale.SHARE,
+    quick=False,
+)
 def size_steps_that_raise(gpu: str) -> Observed:
     """The share of steps to a larger image (same kernel and block) that raise the exact utilization of the
     atomic unit."""
@@ -111,7 +118,13 @@ def size_steps_that_raise(gpu: str) -> Observed:
     )
 
 
-@quantity("histogram.points_lost_by_reordering", unit="points", evidence="simulated", quick=False)
+@quantity(
+    "histogram.points_lost_by_reordering",
+    unit="points",
+    evidence="simulated",
+    scale=Scale.DIFFERENCE,
+    quick=False,
+)
 def points_lost_by_reordering(gpu: str, op: str, image: str) -> Observed:
     """How much reordering lowers the estimated utilization, mean over the block sizes, at 1 megapixel."""
     of = {(p.op, p.image, p.pixels, p.variant, p.threads): p for p in _points(gpu, "main")}
@@ -142,7 +155,13 @@ def utilization(gpu: str, image: str, variant: str, megapixels: int = 1) -> Obse
     return Observed.exactly(100 * max(p.utilization for p in chosen), words)
 
 
-@quantity("histogram.photographs_between", unit="% of the drawn images", evidence="simulated", quick=False)
+@quantity(
+    "histogram.photographs_between",
+    unit="% of the drawn images",
+    evidence="simulated",
+    scale=Scale.SHARE,
+    quick=False,
+)
 def photographs_between(gpu: str) -> Observed:
     """The share of drawn photographs whose passes lie between those of the random and those of the solid
     image."""

@@ -13,6 +13,7 @@ from smlab.sim import Instruction, Kernel, Loop, Program, Record, SimResult, sim
 from smlab.sim.patterns import Grouped
 from smlab.validation.papers.claims.published import GridTable, grid_table
 from smlab.validation.papers.claims.registry import Observed, quantity
+from smlab.validation.papers.judging import Scale
 
 THREADS, REPETITIONS = 256, 32
 OLD, NEW = "v100", "a100-40"
@@ -54,7 +55,13 @@ def _differences(ways: int) -> tuple[NDArray[np.float64], GridTable]:
     return np.array(found), table
 
 
-@quantity("portability.simulated_difference_error", unit="points", evidence="simulated", quick=False)
+@quantity(
+    "portability.simulated_difference_error",
+    unit="points",
+    evidence="simulated",
+    scale=Scale.ERROR,
+    quick=False,
+)
 def simulated_difference_error(ways: int) -> Observed:
     """Mean absolute distance of the simulated from the printed steady difference of run time, over the
     grid sizes."""
@@ -65,7 +72,7 @@ def simulated_difference_error(ways: int) -> Observed:
     return Observed.exactly(np.abs(simulated - np.array(table.steady)).mean(), words)
 
 
-@quantity("portability.simulated_signs", unit="%", evidence="simulated", quick=False)
+@quantity("portability.simulated_signs", unit="%", evidence="simulated", scale=Scale.SHARE, quick=False)
 def simulated_signs(ways: int) -> Observed:
     """Of the grid sizes where the printed steady difference exceeds 5 %, the share with the same sign in
     the simulation."""
@@ -78,7 +85,9 @@ def simulated_signs(ways: int) -> Observed:
     return Observed.exactly(100 * same.mean(), f"{int(same.sum())} of {len(same)} grid sizes")
 
 
-@quantity("portability.simulated_stall_ratio", unit="times", evidence="simulated", quick=False)
+@quantity(
+    "portability.simulated_stall_ratio", unit="times", evidence="simulated", scale=Scale.RATIO, quick=False
+)
 def simulated_stall_ratio(ways: int, blocks: int) -> Observed:
     """Warp-cycles stalled on shared memory per warp-instruction, A100 over V100."""
     stalled = []

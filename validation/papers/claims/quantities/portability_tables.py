@@ -13,6 +13,7 @@ from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim.patterns import words_on_fullest_bank
 from smlab.validation.papers.claims.published import GridTable, grid_table, portability
 from smlab.validation.papers.claims.registry import Observed, quantity
+from smlab.validation.papers.judging import Scale
 
 OLD, NEW = "v100", "a100-80"
 RESIDENT = 160
@@ -27,7 +28,7 @@ def _chosen(table: GridTable, state: str, least: int, most: int, without: list[i
     return np.array(chosen)
 
 
-@quantity("portability.extreme_difference", unit="%", evidence="published")
+@quantity("portability.extreme_difference", unit="%", evidence="published", scale=Scale.DIFFERENCE)
 def extreme_difference(
     grid: str, state: str, which: str, least: int = 1, most: int = 1024, without: list[int] | None = None
 ) -> Observed:
@@ -39,35 +40,35 @@ def extreme_difference(
     return Observed.exactly(found, f"{len(values)} grid sizes, {table.title}")
 
 
-@quantity("portability.difference", unit="%", evidence="published")
+@quantity("portability.difference", unit="%", evidence="published", scale=Scale.DIFFERENCE)
 def difference(grid: str, state: str, blocks: int) -> Observed:
     """One cell of a table."""
     table = grid_table(grid)
     return Observed.exactly(_chosen(table, state, blocks, blocks, [])[0], table.title)
 
 
-@quantity("portability.mean_difference", unit="%", evidence="published")
+@quantity("portability.mean_difference", unit="%", evidence="published", scale=Scale.DIFFERENCE)
 def mean_difference(grid: str, state: str, least: int, most: int) -> Observed:
     """The mean difference over the grid sizes from least to most."""
     table = grid_table(grid)
     return Observed.exactly(_chosen(table, state, least, most, []).mean(), table.title)
 
 
-@quantity("portability.share_slower", unit="%", evidence="published")
+@quantity("portability.share_slower", unit="%", evidence="published", scale=Scale.SHARE)
 def share_slower(grids: list[str], state: str, least: int, most: int) -> Observed:
     """The share of the cells in which the A100 is slower."""
     values = np.concatenate([_chosen(grid_table(g), state, least, most, []) for g in grids])
     return Observed.exactly(100 * (values > 0).mean(), f"{int((values > 0).sum())} of {len(values)} cells")
 
 
-@quantity("portability.rows_worse", unit="% of the grid sizes", evidence="published")
+@quantity("portability.rows_worse", unit="% of the grid sizes", evidence="published", scale=Scale.SHARE)
 def rows_worse(grid: str, than: str, state: str) -> Observed:
     """The share of grid sizes at which one table's difference is above another's."""
     one, other = np.array(grid_table(grid).state(state)), np.array(grid_table(than).state(state))
     return Observed.exactly(100 * (one > other).mean())
 
 
-@quantity("portability.steps_worse", unit="of 3 steps", evidence="published")
+@quantity("portability.steps_worse", unit="of 3 steps", evidence="published", scale=Scale.DIFFERENCE)
 def steps_worse(state: str, most: int) -> Observed:
     """How many of the steps from 4- to 8-, 16- and 32-way conflicts raise the mean difference, up to so
     many blocks."""
@@ -88,7 +89,7 @@ def ratio_by_block_count(blocks: Sequence[int]) -> NDArray[np.float64]:
     return np.array([blocks_on_fullest_sm(b, new) / blocks_on_fullest_sm(b, old) for b in blocks])
 
 
-@quantity("portability.error_of_block_count", unit="%", evidence="published")
+@quantity("portability.error_of_block_count", unit="%", evidence="published", scale=Scale.ERROR)
 def error_of_block_count(grid: str, state: str, clocks: str) -> Observed:
     """MAPE of the rule that run time goes with the blocks on the fullest SM, for the ratio of run times A100
     over V100.
@@ -108,7 +109,7 @@ def error_of_block_count(grid: str, state: str, clocks: str) -> Observed:
     return Observed.exactly(error, f"the best constant is off by {best:.1f} %")
 
 
-@quantity("portability.clock_difference", unit="%", evidence="published")
+@quantity("portability.clock_difference", unit="%", evidence="published", scale=Scale.DIFFERENCE)
 def clock_difference(old_ghz: float, new_ghz: float) -> Observed:
     """How far the A100's clock is below the V100's; the interval is that of the printed digits."""
 
@@ -123,14 +124,14 @@ def clock_difference(old_ghz: float, new_ghz: float) -> Observed:
     )
 
 
-@quantity("portability.turboseti_difference", unit="%", evidence="published")
+@quantity("portability.turboseti_difference", unit="%", evidence="published", scale=Scale.DIFFERENCE)
 def turboseti_difference(version: str) -> Observed:
     """The A100's run time against the V100's, from the run times of Table 5.7."""
     t = portability("turboseti")
     return Observed.exactly(100 * (t["a100"][version] / t["v100"][version] - 1))
 
 
-@quantity("portability.turboseti_gain", unit="%", evidence="published")
+@quantity("portability.turboseti_gain", unit="%", evidence="published", scale=Scale.DIFFERENCE)
 def turboseti_gain(gpu: str, measure: str) -> Observed:
     """What the optimization gained on ``v100`` or ``a100``: run time saved (``time``) or work an hour
     added (``performance``)."""
@@ -141,7 +142,7 @@ def turboseti_gain(gpu: str, measure: str) -> Observed:
     return Observed.exactly(100 * (saved if measure == "time" else added))
 
 
-@quantity("portability.contention_ratio", unit="times", evidence="published")
+@quantity("portability.contention_ratio", unit="times", evidence="published", scale=Scale.RATIO)
 def contention_ratio() -> Observed:
     """Atomics on the one address before over after turboSETI's reduction in each block, for the grid of
     Section 5.8.1."""
@@ -149,7 +150,7 @@ def contention_ratio() -> Observed:
     return Observed.exactly(t["blocks"] * t["threads"] / t["blocks"])
 
 
-@quantity("portability.permutation_extreme", unit="%", evidence="published")
+@quantity("portability.permutation_extreme", unit="%", evidence="published", scale=Scale.DIFFERENCE)
 def permutation_extreme() -> Observed:
     """The greatest difference of Table 5.6."""
     t = portability("permutation")
@@ -157,7 +158,7 @@ def permutation_extreme() -> Observed:
     return Observed.exactly(t["difference"][at], f"at {t['elements'][at]} elements")
 
 
-@quantity("portability.permutation_trend", unit="", evidence="published")
+@quantity("portability.permutation_trend", unit="", evidence="published", scale=Scale.DIFFERENCE)
 def permutation_trend() -> Observed:
     """Kendall's tau-b between elements and difference in Table 5.6: above 0 if it worsens with size."""
     from scipy.stats import kendalltau
@@ -166,14 +167,14 @@ def permutation_trend() -> Observed:
     return Observed.exactly(float(kendalltau(t["elements"], t["difference"]).statistic))
 
 
-@quantity("portability.counter_ratio", unit="times", evidence="published")
+@quantity("portability.counter_ratio", unit="times", evidence="published", scale=Scale.RATIO)
 def counter_ratio(table: str, counter: str) -> Observed:
     """A counter of Table 5.8 (``atomic-add``) or 5.9 (``atomic-cas``), A100 over V100."""
     row = portability(table)[counter]
     return Observed.exactly(row["a100"] / row["v100"], f"{row['v100']:g} and {row['a100']:g}")
 
 
-@quantity("portability.halved_throughputs", unit="of 3", evidence="published")
+@quantity("portability.halved_throughputs", unit="of 3", evidence="published", scale=Scale.DIFFERENCE)
 def halved_throughputs(table: str) -> Observed:
     """How many of the three throughputs of Table 5.8 or 5.9 the A100 has at half or less."""
     section = portability(table)
@@ -190,7 +191,7 @@ def drop_from_difference(percent: float) -> Observed:
     return Observed.exactly(100 * (1 - 1 / (1 + percent / 100)), f"{1 + percent / 100:g} times the run time")
 
 
-@quantity("portability.stall_to_time_ratio", unit="times", evidence="published")
+@quantity("portability.stall_to_time_ratio", unit="times", evidence="published", scale=Scale.RATIO)
 def stall_to_time_ratio(v100_stalls: float, a100_stalls: float) -> Observed:
     """Growth of the stalled cycles at 32-way conflicts over growth of the run time, 160 blocks, A100 over
     V100."""
@@ -240,7 +241,7 @@ def scan_conflicts(padded: bool, which: str) -> Observed:
     return Observed.exactly(values.mean(), f"{int((degrees > 1).sum())} of {len(degrees)} accesses conflict")
 
 
-@quantity("portability.printed_bank_formula", unit="%", evidence="published")
+@quantity("portability.printed_bank_formula", unit="%", evidence="published", scale=Scale.SHARE)
 def printed_bank_formula() -> Observed:
     """The share of the 1,024 partial sums whose bank, by the printed index, is the one that the printed
     formula gives."""

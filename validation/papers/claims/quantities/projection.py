@@ -11,6 +11,7 @@ from smlab.sim import Instruction, Kernel, Loop, Program, Record, simulate
 from smlab.sim.patterns import Grouped
 from smlab.validation.papers.claims.published import projection_errors, sustained_maxima
 from smlab.validation.papers.claims.registry import Observed, quantity
+from smlab.validation.papers.judging import Scale
 
 DIGIT = 0.05
 """Half a unit of the last digit of an error printed with one."""
@@ -71,7 +72,7 @@ def differing_rows(first: str, second: str) -> Observed:
     return Observed.exactly(len(off), ", ".join(off))
 
 
-@quantity("projection.roof_ratio", unit="times", evidence="published")
+@quantity("projection.roof_ratio", unit="times", evidence="published", scale=Scale.RATIO)
 def roof_ratio(first: str, second: str, intensity: float) -> Observed:
     """Equation 1 with the DRAM roof of Table 1: one GPU's over another's, at so many FLOP a byte."""
 
@@ -89,7 +90,7 @@ def ridge(gpu: str) -> Observed:
     return Observed.exactly(m.perf_gflops / m.dram_gb_per_s)
 
 
-@quantity("projection.interval_width", unit="times", evidence="published")
+@quantity("projection.interval_width", unit="times", evidence="published", scale=Scale.RATIO)
 def interval_width(source: str, target: str, dram: str) -> Observed:
     """Greatest over least speedup that Equation 9 gives, when L1 and L2 are bandwidth roofs and DRAM is a
     ``dram`` roof.

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.models.roofline import KernelWork, project
-from smlab.models.roofline.projection import PAPER
 from smlab.validation.method.metrics import mean_bootstrap
 from smlab.validation.method.statistics import binomial_interval
 from smlab.validation.papers.claims.registry import Observed, quantity
+from smlab.validation.papers.judging import Scale
 from smlab.validation.projection.simulated import gpus, judge, simulate
 from smlab.validation.projection.simulated.kernels import REGIMES
 
@@ -67,7 +66,7 @@ def _errors(regimes: list[str], method: str) -> NDArray[np.float64]:
     return ape
 
 
-@quantity("projection.simulated_error", unit="%", evidence="simulated", quick=False)
+@quantity("projection.simulated_error", unit="%", evidence="simulated", scale=Scale.ERROR, quick=False)
 def simulated_error(regimes: list[str], method: str) -> Observed:
     """Mean absolute percentage error of the projected times, V100 to A100, with its bootstrap interval; no
     regimes: all."""
@@ -76,14 +75,16 @@ def simulated_error(regimes: list[str], method: str) -> Observed:
     return Observed(float(errors.mean()), low, high, f"{len(errors)} kernels, worst {errors.max():.0f} %")
 
 
-@quantity("projection.simulated_error_ratio", unit="times", evidence="simulated", quick=False)
+@quantity(
+    "projection.simulated_error_ratio", unit="times", evidence="simulated", scale=Scale.RATIO, quick=False
+)
 def simulated_error_ratio(regimes: list[str], others: list[str], method: str) -> Observed:
     """The mean error over some regimes, over that over others."""
     over, under = _errors(regimes, method).mean(), _errors(others, method).mean()
     return Observed.exactly(over / under, f"{over:.1f} and {under:.1f} %")
 
 
-@quantity("projection.simulated_inside", unit="%", evidence="simulated", quick=False)
+@quantity("projection.simulated_inside", unit="%", evidence="simulated", scale=Scale.SHARE, quick=False)
 def simulated_inside(regimes: list[str], method: str) -> Observed:
     """The share of kernels whose time lies in the projected interval, with 1 % to either side."""
     direction = _run().projected
@@ -111,19 +112,23 @@ def simulated_beyond_ceilings(regimes: list[str]) -> Observed:
     return Observed.exactly(count, f"of {chosen.sum()}" + (f", by up to {furthest:.0f} %" if count else ""))
 
 
-@quantity("projection.streaming_interval_width", unit="times", evidence="published")
-def streaming_interval_width(source: str, target: str) -> Observed:
-    """Highest over lowest projected time of a kernel that streams from DRAM and reuses nothing (Equations
-    2 to 9)."""
-    streamed = 1e9
-    work = KernelWork.of(
-        ["stream"],
-        [2 * streamed / (load_gpu(source).number("dram.sustained_bandwidth_bytes_per_s"))],
-        fp64_fma=streamed / 16,
-        l1_bytes=streamed,
-        l2_bytes=streamed,
-        dram_bytes=streamed,
+@quantity(
+    "projection.simulated_narrow",
+    unit="% of the kernels",
+    evidence="simulated",
+    scale=Scale.SHARE,
+    quick=False,
+)
+def simulated_narrow(regimes: list[str], method: str, ratio: float) -> Observed:
+    """The share of kernels whose highest projected time is at most ``ratio`` times the lowest."""
+    direction = _run().projected
+    chosen = _chosen(regimes)
+    width = (direction.high[method] / direction.low[method])[chosen]
+    narrow = int((width <= ratio).sum())
+    interval = binomial_interval(narrow, len(width))
+    return Observed(
+        100 * narrow / len(width),
+        100 * interval.low,
+        100 * interval.high,
+        f"{narrow} of {len(width)} kernels; median {np.median(width):.2f}, widest {width.max():.2f} times",
     )
-    found = project(work, load_gpu(source), load_gpu(target), PAPER)
-    low, high = float(found.low_s[0]), float(found.high_s[0])
-    return Observed.exactly(high / low, f"{1e3 * low:.3f} to {1e3 * high:.3f} ms")

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import functools
 
-import numpy as np
 import xarray as xr
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Record, simulate
 from smlab.sim.builtin import simultaneous_atomics
 from smlab.sim.table import service_table
-from smlab.validation.checks.paper_facts import ONE_BLOCK, largest_bend_in_c, largest_rise_with_n
 from smlab.validation.papers.claims.registry import Observed, quantity
+from smlab.validation.papers.judging import Scale
+from smlab.validation.papers.table_facts import (
+    largest_bend_in_c,
+    largest_ratio_on_doubling,
+    largest_rise_with_n,
+    least_step_with_e,
+    one_block,
+)
+from smlab.validation.papers.table_facts import saturation_in_c as way_to_saturation
 
 
 @functools.cache
@@ -26,7 +33,7 @@ def _fetch_table(gpu: str, op: str) -> xr.DataArray:
     return service_table(load_gpu(gpu), op=op, cas_jobs=[0])
 
 
-@quantity("service_table.spread", unit="times", evidence="simulated")
+@quantity("service_table.spread", unit="times", evidence="simulated", scale=Scale.RATIO)
 def spread(gpu: str) -> Observed:
     """Greatest over least S(n, e, 0): fetch-and-op alone, since what compare-and-swap costs is assumed."""
     table = _fetch_table(gpu, "add")
@@ -34,14 +41,11 @@ def spread(gpu: str) -> Observed:
     return Observed.exactly(s.max() / s.min(), f"{s.min():.1f} to {s.max():.1f} cycles")
 
 
-@quantity("service_table.largest_ratio_on_doubling_n", unit="", evidence="simulated")
+@quantity("service_table.largest_ratio_on_doubling_n", unit="", evidence="simulated", scale=Scale.RATIO)
 def largest_ratio_on_doubling_n(gpu: str) -> Observed:
     """The largest S(2n) / S(n) over all n and e: below 1 where S falls over every doubling."""
     table = _fetch_table(gpu, "add")
-    n = table.n.values
-    s = table.values[:, :, 0] / n[:, None]
-    half = n[n * 2 <= n.max()]
-    return Observed.exactly((s[2 * half - 1] / s[half - 1]).max())
+    return Observed.exactly(largest_ratio_on_doubling(table.values[:, :, 0], table.n.values))
 
 
 @quantity("service_table.largest_rise_in_n", unit="of a cycle's rounding", evidence="simulated")
@@ -51,23 +55,23 @@ def largest_rise_in_n(gpu: str) -> Observed:
     return Observed.exactly(largest_rise_with_n(table.values[:, :, 0], table.n.values))
 
 
-@quantity("service_table.least_step_in_e", unit="cycles", evidence="simulated")
+@quantity("service_table.least_step_in_e", unit="cycles", evidence="simulated", scale=Scale.DIFFERENCE)
 def least_step_in_e(gpu: str) -> Observed:
     """The least growth of T(n, e, 0) from one lane to the next."""
-    return Observed.exactly(np.diff(_fetch_table(gpu, "add").values[:, :, 0], axis=1).min())
+    return Observed.exactly(least_step_with_e(_fetch_table(gpu, "add").values[:, :, 0]))
 
 
-@quantity("service_table.lanes_ratio", unit="times", evidence="simulated")
+@quantity("service_table.lanes_ratio", unit="times", evidence="simulated", scale=Scale.RATIO)
 def lanes_ratio(gpu: str, jobs: int, lanes: int, over: int) -> Observed:
     """T of ``jobs`` with ``over`` lanes on a word over T with ``lanes``."""
     row = _fetch_table(gpu, "add").sel(n=jobs, c=0)
     return Observed.exactly(float(row.sel(e=over)) / float(row.sel(e=lanes)))
 
 
-@quantity("service_table.bend_in_c", unit="%", evidence="simulated")
+@quantity("service_table.bend_in_c", unit="%", evidence="simulated", scale=Scale.ERROR)
 def bend_in_c(gpu: str) -> Observed:
     """How far T(n, e, c) is from a straight line in c, for n up to one block's warps, as a share of T."""
-    table = full_table(gpu).sel(n=slice(1, ONE_BLOCK), c=slice(0, ONE_BLOCK))
+    table = one_block(full_table(gpu))
     cycles, percent = largest_bend_in_c(table.values, table.n.values)
     return Observed.exactly(percent, f"{cycles:.1f} cycles")
 
@@ -77,10 +81,10 @@ def saturation_in_c(gpu: str, jobs: int, lanes: int) -> Observed:
     """How far T has come on its way from no to only compare-and-swap jobs when half of the jobs are: 0.5
     on a line."""
     row = full_table(gpu).sel(n=jobs, e=lanes).values
-    return Observed.exactly((row[jobs // 2] - row[0]) / (row[jobs] - row[0]))
+    return Observed.exactly(way_to_saturation(row, jobs))
 
 
-@quantity("service_table.popc_inc_over_add", unit="", evidence="simulated")
+@quantity("service_table.popc_inc_over_add", unit="", evidence="simulated", scale=Scale.RATIO)
 def popc_inc_over_add(gpu: str) -> Observed:
     """The largest T of ATOMS.POPC.INC over T of ATOMS.ADD, over all n and e on one word."""
     inc, add = (_fetch_table(gpu, op).values[:, :, 0] for op in ("popc-inc", "add"))
@@ -103,7 +107,7 @@ def load_of_a_batch(gpu: str, jobs: int, lanes: int, queue: str) -> Observed:
     )
 
 
-@quantity("service_table.batch_over_kept", unit="times", evidence="simulated")
+@quantity("service_table.batch_over_kept", unit="times", evidence="simulated", scale=Scale.RATIO)
 def batch_over_kept(gpu: str, jobs: int, lanes: int) -> Observed:
     """S(n) of a batch over S(n) with n jobs kept circulating (the looped form of the table)."""
     batch, looped = (

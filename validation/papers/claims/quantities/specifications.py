@@ -6,6 +6,7 @@ from smlab.hw_bench.datasets.publications import PublishedSeries, load_published
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.papers.claims.registry import Observed, quantity
+from smlab.validation.papers.judging import Scale
 
 KIB, GIB = 2**10, 2**30
 A100_80_SXM_BANDWIDTH_GB_PER_S = 2039
@@ -49,13 +50,13 @@ def a100_80_sxm_bandwidth() -> Observed:
     return Observed.exactly(A100_80_SXM_BANDWIDTH_GB_PER_S, f"the 40 GB card has {low:.0f}")
 
 
-@quantity("specification.ratio", unit="times", evidence="published")
+@quantity("specification.ratio", unit="times", evidence="published", scale=Scale.RATIO)
 def ratio(key: str, over: str, under: str) -> Observed:
     """One GPU's constant over another's."""
     return Observed.exactly(load_gpu(over).number(key) / load_gpu(under).number(key))
 
 
-@quantity("specification.latency_ratio", unit="times", evidence="published")
+@quantity("specification.latency_ratio", unit="times", evidence="published", scale=Scale.RATIO)
 def latency_ratio(gpu: str) -> Observed:
     """Latency of the device memory over that of shared memory."""
     description = load_gpu(gpu)
@@ -63,7 +64,7 @@ def latency_ratio(gpu: str) -> Observed:
     return Observed.exactly(far / near, f"{far:g} and {near:g} cycles")
 
 
-@quantity("specification.shared_bandwidth_ratio", unit="times", evidence="published")
+@quantity("specification.shared_bandwidth_ratio", unit="times", evidence="published", scale=Scale.RATIO)
 def shared_bandwidth_ratio(gpu: str) -> Observed:
     """Bandwidth of all SMs' shared memories over the rated one of the device memory."""
     g = load_gpu(gpu)
@@ -112,7 +113,7 @@ def _ratio(over: PublishedSeries, i: int, under: PublishedSeries, j: int) -> Obs
     )
 
 
-@quantity("published_atomics.lanes_ratio", unit="times", evidence="published")
+@quantity("published_atomics.lanes_ratio", unit="times", evidence="published", scale=Scale.RATIO)
 def lanes_ratio(gpu: str, op: str, lanes: int, over: int) -> Observed:
     """Published time of an atomic with ``over`` lanes on each word over that with ``lanes`` (Jia & Van
     Sandt 2021)."""
@@ -120,7 +121,7 @@ def lanes_ratio(gpu: str, op: str, lanes: int, over: int) -> Observed:
     return _ratio(series, series.same_word.index(over), series, series.same_word.index(lanes))
 
 
-@quantity("published_atomics.popc_inc_ratio", unit="times", evidence="published")
+@quantity("published_atomics.popc_inc_ratio", unit="times", evidence="published", scale=Scale.RATIO)
 def popc_inc_ratio(lanes: int) -> Observed:
     """Published time of ATOMS.POPC.INC over that of ATOMS.ADD on an A100, with so many lanes on each word."""
     inc, add = _series("a100-40", "popc-inc"), _series("a100-40", "add")

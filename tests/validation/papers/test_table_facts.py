@@ -7,7 +7,8 @@ import xarray as xr
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim.machine import machine_from
 from smlab.sim.table import looped_cycles, service_table
-from smlab.validation.checks.paper_facts import largest_bend_in_c, largest_rise_with_n
+from smlab.validation.papers.judging import PaperVerdict
+from smlab.validation.papers.table_facts import largest_bend_in_c, largest_rise_with_n, table_facts
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +78,16 @@ def test_the_looped_table_is_the_initiation_interval_once_the_pipeline_is_full()
     for n in (1, 2, 3, 4, 8, 33, 64):
         expected = max(interval, (interval + latency) / n)
         assert looped_cycles(machine, "add", n, 16, 0) / n == pytest.approx(expected, rel=0.03)
+
+
+def test_the_facts_are_judged_by_the_one_judge_and_a_table_without_them_fails(table: xr.DataArray) -> None:
+    found = table_facts(table)
+    verdicts = {name: str(fact.verdict) for name, fact in found.items()}
+    assert verdicts.pop("saturates-in-c") == "does not hold"  # the simulated unit knows no blocks
+    assert set(verdicts.values()) == {"holds"}
+    # S is 1 cycle, or up to 2 with compare-and-swap, whatever n and e are.
+    flat = table_facts(table * 0 + table.n + table.c)
+    assert flat["s-falls-with-n"].verdict is PaperVerdict.FAILS
+    assert flat["s-rises-with-e"].verdict is PaperVerdict.FAILS
+    assert flat["tenfold-spread"].verdict is PaperVerdict.FAILS
+    assert flat["linear-in-c"].verdict is PaperVerdict.HOLDS

@@ -1,8 +1,8 @@
 """Right results of all kernels, on small inputs: under Numba's CPU simulator with no GPU, or on the GPU that
 is there.
 
-``python -m smlab.hw_bench.cuda.contract.functional`` prints one JSON list; `simulate` runs it in a process of
-its own, since Numba chooses the simulator when it is first imported.
+``python -m smlab.hw_bench.cuda.measuring.functional`` prints one JSON list; `simulate` runs it in a process
+of its own, since Numba chooses the simulator when it is first imported.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def simulate(timeout_s: float = 300.0) -> list[FunctionalResult]:
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "smlab.hw_bench.cuda.contract.functional"],
+            [sys.executable, "-m", "smlab.hw_bench.cuda.measuring.functional"],
             capture_output=True,
             text=True,
             env=environment,

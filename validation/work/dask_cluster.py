@@ -1,7 +1,7 @@
-"""Running chunks of points on an existing Dask cluster (``smlab[cluster]``).
+"""Workers of an existing Dask cluster (``smlab[cluster]``).
 
-The scheduler keeps what is in flight; a worker that is lost costs its chunks, which are run again. Workers
-need the same smlab as this process, and nothing else: the study travels with the chunks.
+The scheduler keeps what is in flight; a worker that is lost costs its tasks, which are run again. Workers
+need the same smlab as this process, and nothing else: what a task needs travels with it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ import math
 import os
 import queue
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.validation.experiments.run.evaluate import Chunk, Work, evaluate_chunk
-from smlab.validation.experiments.run.workers import MOST_DEATHS, WAIT_S, WorkerLost
+from smlab.validation.work.interface import MAX_DEATHS, WAIT_S, WorkerLost
 
 CONNECT_S = 10
 """How long a scheduler is waited for."""
@@ -26,8 +25,10 @@ COUNTED_S = 1.0
 """How often the workers are counted."""
 
 
-class Cluster:
+class DaskCluster:
     """The workers of the Dask scheduler at ``address``, such as ``tcp://host:8786``."""
+
+    inline_s = 0.0
 
     def __init__(self, address: str) -> None:
         try:
@@ -61,10 +62,10 @@ class Cluster:
             self._places, self._counted_at = max(1, sum(threads.values())), time.monotonic()
         return self._places
 
-    def submit(self, system: bytes, work: Work) -> Any:
-        key = f"smlab-whatif-{os.getpid()}-{next(self._number)}"
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        key = f"smlab-{os.getpid()}-{next(self._number)}"
         with self._connected():
-            ticket = self._client.submit(evaluate_chunk, system, work, key=key, pure=False)
+            ticket = self._client.submit(function, *arguments, key=key, pure=False)
             ticket.add_done_callback(self._done.put)
         return ticket
 
@@ -78,16 +79,16 @@ class Cluster:
             except queue.Empty:
                 return found
 
-    def result(self, ticket: Any) -> Chunk:
+    def result(self, ticket: Any) -> Any:
         from distributed.client import FutureCancelledError
         from distributed.scheduler import KilledWorker
 
         with self._connected():
             try:
-                chunk: Chunk = ticket.result()
+                found = ticket.result()
             except KilledWorker as error:
                 self._deaths += 1
-                if self._deaths > MOST_DEATHS:
+                if self._deaths > MAX_DEATHS:
                     raise SmlabError(
                         f"--dask: workers died {self._deaths} times in a row and finished nothing; "
                         "what was finished is kept"
@@ -96,7 +97,7 @@ class Cluster:
             except FutureCancelledError as error:
                 raise WorkerLost from error
         self._deaths = 0
-        return chunk
+        return found
 
     def close(self, *, at_once: bool) -> None:
         with contextlib.suppress(OSError, self._distributed.TimeoutError):

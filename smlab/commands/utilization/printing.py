@@ -1,0 +1,103 @@
+"""What ``smlab utilization`` prints: the interval and the verdict first, then why and what to try."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from smlab.cli.tables import Listing
+from smlab.cli.terminal import out, shown
+from smlab.commands.profiles import kernel_column, label
+from smlab.commands.utilization.api import UtilizationResult
+from smlab.commands.utilization.rows import LEVEL, LaunchRow, launches
+from smlab.models.verdict import BOTTLENECK, CANNOT_TELL, NOT, percent_range
+
+PRINTED_ROWS = 40
+COLOUR = {BOTTLENECK: "red", NOT: "green", CANNOT_TELL: "yellow"}
+
+
+def print_answer(a: UtilizationResult) -> None:
+    """One profile, a row a launch: what is counted on each SM is shown as the mean over them."""
+    out.print(
+        f"[bold]{shown(label(a.profile))}[/bold] on {shown(a.gpu.title)}: is the shared-memory atomic unit "
+        "the bottleneck?"
+    )
+    rows = launches(a.kernels)
+    if len(rows) > PRINTED_ROWS:
+        out.print(f"the {PRINTED_ROWS} busiest of {len(rows):,} launches (--json gives all)")
+        rows = sorted(rows, key=lambda row: -row.utilization)[:PRINTED_ROWS]
+    listed = Listing()
+    kernel_column(listed)
+    listed.add_column("launch", justify="right", drop=1)
+    listed.add_column(f"busy %, {100 * LEVEL:.0f} % interval", justify="right")
+    listed.add_column("verdict", fold=True, min_width=len(CANNOT_TELL))
+    listed.add_column("best guess %", justify="right", drop=2)
+    by_sm = any(row.sms for row in rows)
+    if by_sm:
+        listed.add_column("SMs", justify="right", drop=3)
+    for heading, drop in (("e", 4), ("S cycles", 5), ("warps", 6), ("as published %", 7)):
+        listed.add_column(heading, justify="right", drop=drop)
+    for row in rows:
+        listed.add_row(
+            shown(row.kernel),
+            str(row.launch),
+            percent_range(row.low, row.high),
+            f"[{COLOUR[row.verdict]}]{row.verdict}[/]",
+            f"{100 * row.utilization:.1f}",
+            *([str(row.sms or "all")] if by_sm else []),
+            *(_number(x) for x in (row.e, row.service_cycles, row.warps, 100 * row.utilization_occupancy)),
+        )
+    if rows:
+        out.print(listed)
+        held = a.held
+        out.print(
+            f"{100 * LEVEL:.0f} % intervals, for kinds of kernels left out of their fit, held the truth "
+            f"{held.mean:.0f} % of the time ({held.families} kinds, simulated; {held.least:.0f} % for "
+            f"{held.least_family}); the best guess has none"
+        )
+    for (kernel, verdict, reason, advice), where in _reasons(rows).items():
+        out.print(f"[bold]{shown(kernel)}[/bold]{where}: [{COLOUR[verdict]}]{verdict}[/]: {shown(reason)}")
+        for text in advice:
+            out.print(f"  - {shown(text)}")
+    for flag in dict.fromkeys(flag for row in a.kernels for flag in row.flags):
+        count = sum(flag in row.flags for row in a.kernels)
+        out.print(f"[yellow]note[/yellow]: {shown(flag)} ({count:,} rows)")
+    by_reason: dict[str, list[str]] = {}
+    for kernel, reason in a.skipped:
+        by_reason.setdefault(reason, []).append(kernel)
+    for reason, kernels in by_reason.items():
+        names = list(dict.fromkeys(kernels))
+        some = ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
+        out.print(f"skipped {len(kernels):,} of the launches, {shown(reason)}: {shown(some)}")
+
+
+def _reasons(rows: Sequence[LaunchRow]) -> dict[tuple[str, str, str, tuple[str, ...]], str]:
+    """What is said of each kernel, once for all launches of which it is the same but for numbers; with which
+    of its SMs it is of."""
+    told: dict[tuple[str, str, tuple[str, ...]], tuple[str, str]] = {}
+    for row in rows:
+        where = f" (the busiest of {row.agreeing} of {row.sms} SMs)" if row.sms else ""
+        told.setdefault((row.kernel, row.verdict, row.why.advice), (row.why.reason, where))
+    return {(k, v, reason, advice): where for (k, v, advice), (reason, where) in told.items()}
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.1f}"
+
+
+def print_compared(compared: Sequence[dict[str, Any]]) -> None:
+    """Two profiles, kernel by kernel: did the bottleneck move?"""
+    listed = Listing()
+    kernel_column(listed)
+    for heading in ("before", "after", "time", "the bottleneck moved"):
+        listed.add_column(heading, fold=True)
+    for row in compared:
+        ends = [
+            f"busy {percent_range(x['low'], x['high'])} %, {x['verdict']}" if x else "-"
+            for x in (row["before"], row["after"])
+        ]
+        both = row["before"] and row["after"]
+        ratio = f"{row['after']['elapsed_cycles'] / row['before']['elapsed_cycles']:.2f}x" if both else "-"
+        listed.add_row(shown(row["kernel"]), *ends, ratio, row["moved"])
+    out.print(listed)

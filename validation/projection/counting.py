@@ -1,0 +1,57 @@
+"""Counting how often projected intervals hold the time that the simulator gives."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.validation.method.statistics import binomial_interval
+from smlab.validation.projection.held import MOST, NARROW, HeldIntervals, HeldRecords
+from smlab.validation.projection.simulated.gpus import part_of
+from smlab.validation.projection.simulated.judge import OURS, judge_projection
+from smlab.validation.projection.simulated.kernels import REGIMES
+from smlab.validation.projection.simulated.simulate import simulate_kernels
+
+GPUS: Final = ("v100", "a100-40")
+KERNELS, SEED = 500, 0
+
+
+def count_held(kernels: int = KERNELS, seed: int = SEED) -> HeldRecords:
+    """Simulate kernels of all regimes on both GPUs, project each to the other GPU, and count."""
+    gpus = [part_of(load_gpu(name)) for name in GPUS]
+    regimes = list(REGIMES)
+    numbered = [(regimes[i % len(regimes)], i // len(regimes)) for i in range(kernels)]
+    seen = simulate_kernels(gpus, numbered, seed, "compiled")
+    directions = [
+        judge_projection(seen.work[a], seen.work[b], seen.working_set_bytes, gpus[a], gpus[b])
+        for a, b in ((0, 1), (1, 0))
+    ]
+    low, mid, high = (
+        np.concatenate([getattr(d, name)[OURS] for d in directions]) for name in ("low", "predicted", "high")
+    )
+    truth = np.concatenate([d.truth_s for d in directions])
+    narrow = high < NARROW * low
+    everything = np.ones(len(truth), dtype=bool)
+    records = [_record(*(x[of] for x in (low, mid, high, truth))) for of in (everything, narrow, ~narrow)]
+    about = f"{kernels} simulated kernels of {len(REGIMES)} regimes, {' and '.join(GPUS)}, each to the other"
+    return HeldRecords(about, *records)
+
+
+def _record(
+    low: NDArray[np.float64],
+    mid: NDArray[np.float64],
+    high: NDArray[np.float64],
+    truth: NDArray[np.float64],
+) -> HeldIntervals:
+    inside = int(np.count_nonzero((low <= 1.01 * truth) & (truth <= 1.01 * high)))
+    share = binomial_interval(inside, len(truth))
+    return HeldIntervals(
+        n=len(truth),
+        inside=round(100 * share.estimate, 1),
+        inside_low=round(100 * share.low, 1),
+        inside_high=round(100 * share.high, 1),
+        median_ape=round(float(np.median(100 * np.abs(mid / truth - 1))), 1),
+        most_within_factor=round(float(np.exp(np.quantile(np.abs(np.log(mid / truth)), MOST))), 3),
+    )

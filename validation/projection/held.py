@@ -1,0 +1,66 @@
+"""How often the interval of ``smlab project`` held the time, where that is known: `HELD`, which the command
+prints.
+
+The interval spans the levels of memory by which a time can be projected. It is no confidence interval, so how
+often it holds must be counted, and apart for those that have hardly any width. Made anew by
+``python -m smlab.validation.projection``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.files import write_atomic
+
+HELD: Final = Path(__file__).with_name("held.json")
+MADE_BY: Final = "python -m smlab.validation.projection"
+NARROW: Final = 1.05
+"""High over low below which the levels of memory agree so well that their span says nothing of the error."""
+MOST: Final = 0.9
+"""The share of the kernels that ``most_within_factor`` is for."""
+
+
+@dataclass(frozen=True)
+class HeldIntervals:
+    """Of ``n`` projections, ``inside`` percent had their time within the interval (or within 1 % of it), with
+    the 95 % interval of that (Wilson). The middle was off by ``median_ape`` percent at the median and, for
+    `MOST` of them, by no more than ``most_within_factor``."""
+
+    n: int
+    inside: float
+    inside_low: float
+    inside_high: float
+    median_ape: float
+    most_within_factor: float
+
+
+@dataclass(frozen=True)
+class HeldRecords:
+    """Over all projections, and over the narrow (high / low below `NARROW`) and the wide ones."""
+
+    about: str
+    every: HeldIntervals
+    narrow: HeldIntervals
+    wide: HeldIntervals
+
+
+def write_held(records: HeldRecords, path: Path = HELD) -> None:
+    """Write what `shipped_held` reads."""
+    write_atomic(path, json.dumps({"made_by": MADE_BY, **asdict(records)}, indent=1) + "\n")
+
+
+@cache
+def shipped_held() -> HeldRecords:
+    """The counts that come with smlab; `SmlabError` with the command that makes them if there are none."""
+    try:
+        document = json.loads(HELD.read_text(encoding="utf-8"))
+        parts = {name: HeldIntervals(**document[name]) for name in ("every", "narrow", "wide")}
+        return HeldRecords(document["about"], **parts)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        said = f"cannot be read ({error})"
+        raise SmlabError.at(str(HELD), said, expected=f"what `{MADE_BY}` writes") from None
