@@ -173,7 +173,7 @@ def test_there_and_back_with_everything_on_where_the_limiter_stays(seconds: floa
 def test_more_bandwidth_never_takes_longer(
     w: KernelWork, on: ProjectionSwitches, level: int, factor: float
 ) -> None:
-    # Times by level; which of them or of the SM's resources decides, and the interval, may change with a bandwidth.
+    # Times by level: whether an SM decides, and the interval, may change with a bandwidth.
     on = replace(on, residency=False, interval=False)
     top = maxima_of(A100, on.maxima)
     more = top.bandwidth.copy()

@@ -81,7 +81,7 @@ def test_the_document_has_the_agreed_keys(three: Path, capsys) -> None:
         *("kernel", "launch", "source_s", "low_s", "mid_s", "high_s", "limiter", "flags"),
     }
     assert first["source_s"] == 1e-3
-    assert first["low_s"] == pytest.approx(1e-3 * STREAM)
+    assert first["low_s"] < first["mid_s"] < first["high_s"]
     assert first["mid_s"] == pytest.approx(1e-3 * STREAM)
     assert first["limiter"] == "dram"
     assert found["skipped"] == found["unmatched"] == []

@@ -31,7 +31,10 @@ def project(
         typer.Option("--truth", help="Times on the target: a profile, or CSV kernel,seconds[,launch]."),
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option("--dataset", help="A set of measurements instead, such as neusight:DIR.")
+        str | None,
+        typer.Option(
+            "--dataset", help="Others' measurements instead: neusight:DIR, ktt:DIR or kernel-tuner:DIR."
+        ),
     ] = None,
     cubin_from: Annotated[
         Path | None, typer.Option("--cubin-from", help="Machine code of the kernels for the source.")

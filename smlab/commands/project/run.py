@@ -65,9 +65,13 @@ def run_project(options: ProjectOptions) -> None:
     if options.dataset is not None:
         if options.source is None:
             raise SmlabError.at("--from", "no GPU given", expected="a GPU of the data set")
-        from smlab.commands.project.dataset import run_dataset_projection
+        from smlab.hw_bench.datasets import is_tuning_set
 
-        run_dataset_projection(
+        if is_tuning_set(options.dataset):
+            from smlab.commands.project.tuning import run_tuning_projection as run
+        else:
+            from smlab.commands.project.dataset import run_dataset_projection as run
+        run(
             options.dataset,
             options.source,
             to,

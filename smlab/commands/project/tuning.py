@@ -1,0 +1,110 @@
+"""``smlab project --dataset ktt:DIR`` or ``kernel-tuner:DIR``: a tuning space projected, and how wrong that
+is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from smlab.cli.tables import Listing
+from smlab.cli.terminal import err, out, print_json, shown
+from smlab.commands.project.errors import error_listing
+from smlab.hw_bench.datasets import read_tuning
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.models.roofline.projection import Projection, ProjectionSwitches
+from smlab.models.roofline.uncertainty import LEVEL
+from smlab.validation.projection.tuning import TuningErrors, TuningJudgement, judge_tuning
+
+
+def run_tuning_projection(
+    dataset: str,
+    source_name: str,
+    target_name: str,
+    switches: ProjectionSwitches,
+    *,
+    plot: Path | None = None,
+    as_json: bool = False,
+) -> None:
+    """Read the set, project, judge and print; `SmlabError` for an unknown set or GPU, or a set without the
+    source."""
+    if plot is not None:
+        raise SmlabError.at("--plot", "draws operators, not tuning spaces", str(plot))
+    source, target = load_gpu(source_name), load_gpu(target_name)
+    judged = judge_tuning(read_tuning(dataset), source, target, switches)
+    for note in judged.notes:
+        err.print(f"{dataset}: {note}", markup=False)
+    if as_json:
+        print_json(_document(judged, dataset, switches))
+        return
+    _print(judged, dataset)
+
+
+def _document(judged: TuningJudgement, dataset: str, switches: ProjectionSwitches) -> dict[str, Any]:
+    errors = None if judged.every is None else judged.every.as_json()
+    if errors is not None:
+        errors["groups"] = {name: e.as_json() for name, e in judged.groups}
+        errors["parts"] = {name: e.as_json() for name, e in judged.without}
+    return {
+        "dataset": dataset,
+        "from": judged.source.name,
+        "to": judged.target.name,
+        "switches": {name: getattr(switches, name) for name in switches.__dataclass_fields__},
+        "kernels": _rows(judged),
+        "skipped": [],
+        "errors": errors,
+        "notes": list(judged.notes),
+    }
+
+
+def _rows(judged: TuningJudgement) -> list[dict[str, Any]]:
+    p = judged.projection
+    listed = []
+    for i, label in enumerate(judged.labels):
+        row = {
+            "kernel": label,
+            "source_s": p.source_s[i],
+            "low_s": p.low_s[i],
+            "mid_s": p.mid_s[i],
+            "high_s": p.high_s[i],
+            "limiter": p.limiter[i],
+            "flags": list(p.flags[i]) if isinstance(p, Projection) else [],
+        }
+        if judged.actual_s is not None:
+            row["actual_s"] = None if np.isnan(judged.actual_s[i]) else judged.actual_s[i]
+        listed.append(row)
+    return listed
+
+
+def _print(judged: TuningJudgement, dataset: str) -> None:
+    p = judged.projection
+    out.print(
+        f"[bold]{shown(dataset)}[/bold]: {len(p):,} configurations from {shown(judged.source.title)} to "
+        f"{shown(judged.target.title)}"
+    )
+    names, counts = np.unique(p.limiter.astype(str), return_counts=True)
+    told = ", ".join(
+        f"{n} {100 * c / len(p):.0f} %" for c, n in sorted(zip(counts, names, strict=True), reverse=True)
+    )
+    out.print(f"what limits them there: {told}")
+    if judged.every is None:
+        ratio, width = np.median(p.source_s / p.mid_s), 100 * np.median(p.high_s / p.mid_s - 1)
+        out.print(f"{ratio:.2f}x as fast at the median; interval +{width:.0f} % at the median")
+        return
+    e = judged.every
+    rows = [("projection", e.projected), *((f"  {name}", g.projected) for name, g in judged.groups)]
+    out.print(error_listing("", [*rows, *e.baselines, *((n, w.projected) for n, w in judged.without)]))
+    level = f"{100 * LEVEL:.0f} % interval" if isinstance(p, Projection) else "interval"
+    listed = Listing("")
+    for title in ("", level + " holds", "median width", "rank of the ratio"):
+        listed.add_column(title, justify="right" if title else "left")
+    for name, group in (("all", e), *judged.groups):
+        listed.add_row(name, *_worth(group))
+    out.print(listed)
+
+
+def _worth(e: TuningErrors) -> tuple[str, str, str]:
+    rank = "-" if e.spearman_ratio is None else f"{e.spearman_ratio:.2f}"
+    return f"{e.coverage:.0f} %", f"+{e.median_width:.0f} %", rank

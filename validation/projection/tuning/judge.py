@@ -1,0 +1,185 @@
+"""A tuning space projected from the GPU that it was profiled on to another, and held against the times
+there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from smlab.hw_bench.datasets.tuning import TuningTimes
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.gpu.devices import is_called
+from smlab.hw_bench.profiles.kernel_work import KernelWork
+from smlab.hw_bench.profiles.roofline_quantities import roofline_quantities
+from smlab.models.roofline import Projection, ProjectionSwitches, project
+from smlab.models.roofline.projection import PAPER
+from smlab.validation.projection.tuning.errors import TuningErrors, tuning_errors
+from smlab.validation.projection.tuning.peaks import PeakProjection, project_by_peaks
+
+BLOWN_UP: Final = 1.5
+"""Registers of the target over the source's from which on its compiler is said to have made another
+kernel."""
+
+MECHANISMS: Final = ("requests", "integers", "clock", "residency", "parallelism", "cache", "issue")
+"""Switches that are turned off in turn."""
+
+
+@dataclass(frozen=True, eq=False)
+class TuningJudgement:
+    """``labels`` are the rows projected; ``actual_s`` is NaN where the target's set lacks one, None without
+    such a set. ``every`` are the errors of all rows with a truth, ``groups`` of parts of them by name,
+    ``without`` with each mechanism off. ``projection`` is by counters, or by peaks alone where the set has no
+    counters.
+    """
+
+    source: Gpu
+    target: Gpu
+    labels: tuple[str, ...]
+    family: tuple[str, ...]
+    projection: Projection | PeakProjection
+    actual_s: NDArray[np.float64] | None
+    every: TuningErrors | None
+    groups: tuple[tuple[str, TuningErrors], ...]
+    without: tuple[tuple[str, TuningErrors], ...]
+    notes: tuple[str, ...]
+
+
+def judge_tuning(
+    sets: Sequence[TuningTimes],
+    source: Gpu,
+    target: Gpu,
+    switches: ProjectionSwitches | None = None,
+    *,
+    parts: bool = True,
+) -> TuningJudgement:
+    """Project the set measured on ``source`` to ``target`` and judge it by the set measured there, if there
+    is one.
+
+    Raises:
+        SmlabError: no set of the source, or several.
+    """
+    on = switches or ProjectionSwitches()
+    here = _of(sets, source, required=True)
+    assert here is not None
+    there = _of(sets, target, required=False)
+    notes = [f"{len(here.failed):,} configurations did not run on {source.name}"] if here.failed else []
+    if here.counters is None:
+        notes.append("no counters in the set: projected by the ratios of the GPUs' resources alone")
+        found: Projection | PeakProjection = project_by_peaks(here.seconds, source, target, on)
+        work = None
+    else:
+        read = roofline_quantities(here.profile(), source)
+        work, skipped = read.work, read.skipped
+        notes += [f"{len(skipped)} rows skipped: {skipped[0].reason}"] if skipped else []
+        found = project(work, source, target, on)
+        notes += [f"{len(found.skipped)} rows not projected: {found.skipped[0][1]}"] if found.skipped else []
+    rows = found.index if work is None else work.launch[found.index]
+    names = here.labels()
+    labels = tuple(names[i] for i in rows.tolist())
+    families = tuple(family_of(here, i) for i in rows.tolist())
+    if there is None:
+        notes.append(f"no measurement of {target.name} in the set: nothing to compare with")
+        return TuningJudgement(source, target, labels, families, found, None, None, (), (), tuple(notes))
+    match = _Match.of(labels, there)
+    if not match.known.any():
+        raise SmlabError(f"{there.path}: no configuration in common with {here.path}")
+    if not match.known.all():
+        notes.append(f"{int((~match.known).sum()):,} configurations were not measured on {target.name}")
+    every = _errors(found, match, match.known, source, target)
+    groups = _groups(here, there, rows, match, found, source, target)
+    without = _without(work, on, match, source, target) if parts and work is not None else ()
+    return TuningJudgement(
+        source, target, labels, families, found, match.actual_s, every, groups, without, tuple(notes)
+    )
+
+
+def family_of(times: TuningTimes, row: int) -> str:
+    """The family of a row: its kernel and those of its parameters whose names say tile or work per thread,
+    or, where no name does, the block's shape."""
+    named = list(zip(times.parameters, times.config[row], strict=True))
+    tile = [
+        f"{n}={v}" for n, v in named if any(w in n.lower() for w in ("tile", "work_per", "wpt", "coarsen"))
+    ]
+    block = [f"{n}={v}" for n, v in named if "block" in n.lower() or "work_group" in n.lower()]
+    return f"{times.kernel[row]} {', '.join(tile or block)}".strip()
+
+
+@dataclass(frozen=True, eq=False)
+class _Match:
+    """For each row its row in the target's set (-1: none) and the time there."""
+
+    row: NDArray[np.int64]
+    actual_s: NDArray[np.float64]
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        return self.row >= 0
+
+    @classmethod
+    def of(cls, labels: Sequence[str], there: TuningTimes) -> _Match:
+        place = {label: i for i, label in enumerate(there.labels())}
+        row = np.array([place.get(label, -1) for label in labels], dtype=np.int64)
+        return cls(row, np.where(row >= 0, there.seconds[row], np.nan))
+
+
+def _of(sets: Sequence[TuningTimes], gpu: Gpu, *, required: bool) -> TuningTimes | None:
+    """The set measured on ``gpu``; of several files of one device, the first with counters."""
+    found = [s for s in sets if s.device and is_called(gpu, s.device)]
+    if not found and required:
+        known = ", ".join(sorted({s.device or "a device without a name" for s in sets}))
+        raise SmlabError.at("--dataset", "no measurement of the source", gpu.name, f"one of {known}")
+    return min(found, key=lambda s: s.counters is None) if found else None
+
+
+def _errors(
+    found: Projection | PeakProjection, match: _Match, of: NDArray[np.bool_], source: Gpu, target: Gpu
+) -> TuningErrors:
+    times = (found.source_s, found.low_s, found.mid_s, found.high_s, match.actual_s)
+    return tuning_errors(*(x[of] for x in times), source, target)
+
+
+def _groups(
+    here: TuningTimes,
+    there: TuningTimes,
+    rows: NDArray[np.int64],
+    match: _Match,
+    found: Projection | PeakProjection,
+    source: Gpu,
+    target: Gpu,
+) -> tuple[tuple[str, TuningErrors], ...]:
+    """Rows whose registers on the target are like the source's, and those that its compiler blew up."""
+    growth = there.registers_per_thread[match.row] / here.registers_per_thread[rows]
+    blown = match.known & (growth > BLOWN_UP)
+    alike = match.known & (growth <= BLOWN_UP)
+    if not blown.any() or not alike.any():
+        return ()
+    return tuple(
+        (name, _errors(found, match, of, source, target))
+        for name, of in (
+            (f"registers within {BLOWN_UP} times the source's", alike),
+            (f"registers above {BLOWN_UP} times the source's", blown),
+        )
+    )
+
+
+def _without(
+    work: KernelWork, on: ProjectionSwitches, match: _Match, source: Gpu, target: Gpu
+) -> tuple[tuple[str, TuningErrors], ...]:
+    """The method as published, and with each mechanism off that is on."""
+    variants = [] if on == PAPER else [("as published", replace(PAPER, maxima=on.maxima))]
+    known = {f.name for f in fields(ProjectionSwitches)}
+    variants += [
+        (f"without {name}", replace(on, **{name: False}))
+        for name in MECHANISMS
+        if name in known and getattr(on, name)
+    ]
+    found = []
+    for name, changed in variants:
+        other = project(work, source, target, changed)
+        if len(other) == len(match.row):
+            found.append((name, _errors(other, match, match.known, source, target)))
+    return tuple(found)
