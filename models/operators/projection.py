@@ -14,8 +14,8 @@ equation leaves out is a switch:
 
 The prediction is the middle of two things that are not known: whether what a row falls short of its roof on
 the source is misses of its caches beyond those expected there or an inefficiency that goes along, and how
-much energy an operation takes on the target. The interval around it is what the bounds allow: of the caches
-(`Misses.least`, ``most``), of energy, and of the published bandwidths.
+much energy an operation takes on the target. The bounds of the caches (`Misses.least`, ``most``), of energy,
+and of the published bandwidths are one part of the interval around it (`smlab.models.operators.interval`).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.models.operators.calibration import OperatorCalibration
+from smlab.models.operators.interval import FACTOR, operator_parts, width_of
 from smlab.models.operators.memory import Misses, reread_misses
 from smlab.models.operators.power import interval_of, no_ceiling, power_ceiling
 from smlab.models.operators.work import Floats, OperatorWork
@@ -49,15 +50,19 @@ class OperatorSwitches:
 
 @dataclass(frozen=True, eq=False)
 class OperatorProjection:
-    """Predicted times on the target, ``(rows,)`` each: ``mid_s`` is the prediction, between the bounds
-    ``low_s`` and ``high_s``.
+    """Predicted times on the target, ``(rows,)`` each: ``mid_s`` is the prediction, ``low_s`` to ``high_s``
+    holds the time with the level of `smlab.models.operators.interval`.
 
-    ``limiter`` names what sets the prediction, one of `LIMITERS`.
+    ``least_s`` and ``most_s`` are what the bounds of caches, energy and published bandwidths allow, ``parts``
+    (rows, parts) what the interval is made of. ``limiter`` names what sets the prediction, one of `LIMITERS`.
     """
 
     low_s: Floats
     mid_s: Floats
     high_s: Floats
+    least_s: Floats
+    most_s: Floats
+    parts: Floats
     limiter: NDArray[np.object_]
 
 
@@ -106,10 +111,21 @@ def project_operators(
     names = np.array(["dram", "l2", "arithmetic"], dtype=object)[roof.argmax(axis=0)]
     held = maxima.power_limited & (work.flops / maxima.low.sustained_flops >= np.max(ends, axis=0))
     limiter = np.where(launch > (launch + middle) / 2, "launch", np.where(held, "power", names))
+    least, most = np.min([low, *ends], axis=0), np.max([high, *ends], axis=0)
+    reached = _roof(work, source, maxima.low.source_bandwidth, maxima.low.source_flops, here.share).max(
+        axis=0
+    )
+    parts = operator_parts(spent, reached, least, most)
+    if source.constants == target.constants:
+        parts = np.zeros_like(parts)
+    factor = np.exp(FACTOR * width_of(parts))
     return OperatorProjection(
-        low_s=launch + np.min([low, *ends], axis=0),
+        low_s=launch + middle / factor,
         mid_s=launch + middle,
-        high_s=launch + np.max([high, *ends], axis=0),
+        high_s=launch + middle * factor,
+        least_s=launch + least,
+        most_s=launch + most,
+        parts=parts,
         limiter=limiter.astype(object),
     )
 

@@ -208,7 +208,12 @@ def project(
                     carried_by_residency(here, more, spent_s, ratio),
                 )
             unsaid = on.launch_overhead and not all(overhead)
-            parts = parts_of(seconds, level_s, resident, range_, clocks, launch=unsaid).chosen(index)
+            other_cache = np.isnan(there.working_set_bytes) & (
+                source["l2.bytes"].value != target["l2.bytes"].value
+            )
+            parts = parts_of(seconds, level_s, resident, range_, clocks, other_cache, launch=unsaid).chosen(
+                index
+            )
         low, high = parts.interval(mid)
     return Projection(
         kernel=work.kernel[index],

@@ -20,7 +20,6 @@ from smlab.validation.projection.counting import count_held
 from smlab.validation.projection.held import NARROW, shipped_held
 
 from smlab.cli.main import run
-from smlab.commands.project.run import _most
 from smlab.commands.project.truth import match, read_truth
 
 V100, A100 = load_gpu("v100"), load_gpu("a100-40")
@@ -119,30 +118,29 @@ def test_the_truth_gives_the_whole_error_table_with_baselines_and_parts(
 
 
 def test_an_interval_without_width_is_not_shown_as_one(three: Path, capsys) -> None:
-    """Never "15.1 to 15.2": the levels agree on streaming kernels, and what is known of the error is said."""
+    """Never "15.1 to 15.2": the published method has such intervals where its levels agree."""
+    held = shipped_held()
     assert run(["project", str(three), *FROM_TO]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert " to 615." not in printed
-    held = shipped_held()
-    assert f"9 in 10 of {held.narrow.n:,} such times were {_most(held.narrow)}" in printed
-    assert "The span by level of memory" not in printed
+    assert f"it held {held.by_sm.inside:.0f} % where an SM limits" in printed
+    assert "without a width" not in printed
     found = document(capsys, three, *FROM_TO)
-    assert all(k["high_s"] < NARROW * k["low_s"] for k in found["kernels"])
-    assert found["held"]["wide"]["inside"] == held.wide.inside
-    assert run(["project", "--example"]) == 0
+    assert all(k["high_s"] > NARROW * k["low_s"] for k in found["kernels"])
+    assert found["held"]["by_memory"]["inside"] == held.by_memory.inside
+    assert run(["project", str(three), *FROM_TO, "--paper"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert f"no confidence interval: it held {held.wide.inside:.0f} % of {held.wide.n:,} times" in printed
+    assert "-: an interval without a width" in printed
 
 
 def test_how_often_intervals_held_is_what_simulated_kernels_give() -> None:
     """The counts that ship, made by ``python -m smlab.validation.projection``, against fewer kernels anew."""
     shipped, few = shipped_held(), count_held(kernels=60)
-    for name in ("every", "narrow", "wide"):
+    for name in ("every", "by_sm", "by_memory"):
         kept, now = getattr(shipped, name), getattr(few, name)
         p = kept.inside / 100
         assert abs(now.inside / 100 - p) < 4 * math.sqrt(p * (1 - p) / now.n), name
         assert abs(math.log(now.most_within_factor / kept.most_within_factor)) < 0.2, name
-    assert shipped.narrow.n + shipped.wide.n == shipped.every.n
+    assert shipped.by_sm.n + shipped.by_memory.n == shipped.every.n
 
 
 def test_kernels_that_do_not_match_are_told(three: Path, tmp_path: Path, capsys) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.method.statistics import binomial_interval
-from smlab.validation.projection.held import MOST, NARROW, HeldIntervals, HeldRecords
+from smlab.validation.projection.held import MOST, HeldIntervals, HeldRecords
 from smlab.validation.projection.simulated.gpus import part_of
 from smlab.validation.projection.simulated.judge import OURS, judge_projection
 from smlab.validation.projection.simulated.kernels import REGIMES
@@ -16,6 +16,8 @@ from smlab.validation.projection.simulated.simulate import simulate_kernels
 
 GPUS: Final = ("v100", "a100-40")
 KERNELS, SEED = 500, 0
+MEMORY: Final = ("L2", "DRAM", "mixed")
+"""Regimes of kernels that L2 or DRAM limits, or may."""
 
 
 def count_held(kernels: int = KERNELS, seed: int = SEED) -> HeldRecords:
@@ -32,9 +34,9 @@ def count_held(kernels: int = KERNELS, seed: int = SEED) -> HeldRecords:
         np.concatenate([getattr(d, name)[OURS] for d in directions]) for name in ("low", "predicted", "high")
     )
     truth = np.concatenate([d.truth_s for d in directions])
-    narrow = high < NARROW * low
+    memory = np.tile(np.isin(np.array(seen.regimes), MEMORY), len(directions))
     everything = np.ones(len(truth), dtype=bool)
-    records = [_record(*(x[of] for x in (low, mid, high, truth))) for of in (everything, narrow, ~narrow)]
+    records = [_record(*(x[of] for x in (low, mid, high, truth))) for of in (everything, ~memory, memory)]
     about = f"{kernels} simulated kernels of {len(REGIMES)} regimes, {' and '.join(GPUS)}, each to the other"
     return HeldRecords(about, *records)
 

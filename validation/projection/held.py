@@ -1,9 +1,10 @@
 """How often the interval of ``smlab project`` held the time, where that is known: `HELD`, which the command
 prints.
 
-The interval spans the levels of memory by which a time can be projected. It is no confidence interval, so how
-often it holds must be counted, and apart for those that have hardly any width. Made anew by
-``python -m smlab.validation.projection``.
+The interval is meant to hold 90 %, its width was fitted on measured kernels of a tuning space
+(`smlab.models.roofline.uncertainty`). Simulated kernels are of other kinds and other GPUs, so that they judge
+it: how often it held is counted, apart for what an SM limits and what L2 or DRAM does. Made anew by ``python
+-m smlab.validation.projection``.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from smlab.hw_bench.files import write_atomic
 
 HELD: Final = Path(__file__).with_name("held.json")
 MADE_BY: Final = "python -m smlab.validation.projection"
-NARROW: Final = 1.05
-"""High over low below which the levels of memory agree so well that their span says nothing of the error."""
+NARROW: Final = 1.01
+"""High over low below which an interval has no width: that of a kernel onto the GPU that it was measured
+on."""
 MOST: Final = 0.9
 """The share of the kernels that ``most_within_factor`` is for."""
 
@@ -41,12 +43,12 @@ class HeldIntervals:
 
 @dataclass(frozen=True)
 class HeldRecords:
-    """Over all projections, and over the narrow (high / low below `NARROW`) and the wide ones."""
+    """Over all projections, and over kernels drawn to be limited by an SM and by L2 or DRAM."""
 
     about: str
     every: HeldIntervals
-    narrow: HeldIntervals
-    wide: HeldIntervals
+    by_sm: HeldIntervals
+    by_memory: HeldIntervals
 
 
 def write_held(records: HeldRecords, path: Path = HELD) -> None:
@@ -59,7 +61,7 @@ def shipped_held() -> HeldRecords:
     """The counts that come with smlab; `SmlabError` with the command that makes them if there are none."""
     try:
         document = json.loads(HELD.read_text(encoding="utf-8"))
-        parts = {name: HeldIntervals(**document[name]) for name in ("every", "narrow", "wide")}
+        parts = {name: HeldIntervals(**document[name]) for name in ("every", "by_sm", "by_memory")}
         return HeldRecords(document["about"], **parts)
     except (OSError, ValueError, KeyError, TypeError) as error:
         said = f"cannot be read ({error})"

@@ -22,6 +22,7 @@ from smlab.examples import TARGET
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.models.roofline import ProjectionSwitches
+from smlab.models.roofline.uncertainty import LEVEL
 from smlab.validation.projection.held import NARROW, HeldIntervals, shipped_held
 
 PRINTED_ROWS = 40
@@ -168,16 +169,15 @@ def _print_held(narrow: NDArray[np.bool_]) -> None:
     """How often such intervals held, and how far off the middle was, where that is known."""
     held = shipped_held()
     if not narrow.all():
-        w = held.wide
+        sm, memory = held.by_sm, held.by_memory
         out.print(
-            f"The span by level of memory is no confidence interval: it held {w.inside:.0f} % of {w.n:,} "
-            f"times ({w.inside_low:.0f} to {w.inside_high:.0f} %; {held.about}); 9 in 10 were {_most(w)}.",
+            f"The interval is meant to hold {100 * LEVEL:.0f} %. Of {held.about}, it held {sm.inside:.0f} % "
+            f"where an SM limits and {memory.inside:.0f} % where L2 or DRAM may; 9 in 10 times were "
+            f"{_most(held.every)}.",
         )
     if narrow.any():
-        n = held.narrow
         out.print(
-            f"-: the levels agree within {100 * (NARROW - 1):.0f} %, which says nothing of the error: 9 in "
-            f"10 of {n.n:,} such times were {_most(n)}."
+            "-: an interval without a width: the same GPU, or the levels of the published method agree."
         )
 
 

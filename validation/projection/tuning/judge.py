@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,7 +139,8 @@ def _errors(
     found: Projection | PeakProjection, match: _Match, of: NDArray[np.bool_], source: Gpu, target: Gpu
 ) -> TuningErrors:
     times = (found.source_s, found.low_s, found.mid_s, found.high_s, match.actual_s)
-    return tuning_errors(*(x[of] for x in times), source, target)
+    before_s, low_s, mid_s, high_s, actual_s = (x[of] for x in times)
+    return tuning_errors(before_s, low_s, mid_s, high_s, actual_s, source, target)
 
 
 def _groups(
@@ -166,6 +167,11 @@ def _groups(
     )
 
 
+def _switched(on: ProjectionSwitches, name: str) -> ProjectionSwitches:
+    off: dict[str, Any] = {name: False}
+    return replace(on, **off)
+
+
 def _without(
     work: KernelWork, on: ProjectionSwitches, match: _Match, source: Gpu, target: Gpu
 ) -> tuple[tuple[str, TuningErrors], ...]:
@@ -173,9 +179,7 @@ def _without(
     variants = [] if on == PAPER else [("as published", replace(PAPER, maxima=on.maxima))]
     known = {f.name for f in fields(ProjectionSwitches)}
     variants += [
-        (f"without {name}", replace(on, **{name: False}))
-        for name in MECHANISMS
-        if name in known and getattr(on, name)
+        (f"without {name}", _switched(on, name)) for name in MECHANISMS if name in known and getattr(on, name)
     ]
     found = []
     for name, changed in variants:
