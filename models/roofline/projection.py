@@ -25,6 +25,7 @@ from smlab.models.roofline.grid import GridShare
 from smlab.models.roofline.maxima import Maxima, Which, maxima_of
 from smlab.models.roofline.residency import carried_by_residency
 from smlab.models.roofline.uncertainty import Parts, parts_of
+from smlab.models.roofline.violations import constants_behind
 from smlab.models.roofline.work import LEVELS, Floats, KernelWork
 
 
@@ -181,6 +182,9 @@ def project(
         f"below {LOW_EFFICIENCY:.0%} of every ceiling of {source.name}: latency, or too little parallelism",
     )
     flags = add_flag(flags, here.exceeds, f"faster than the ceilings of {source.name} allow")
+    for i in np.flatnonzero(here.exceeds).tolist():
+        look = constants_behind(here, i)
+        flags = add_flag(flags, np.arange(len(work)) == i, look) if look else flags
     flags = add_flag(
         flags,
         clocks.source > 1 + TOLERANCE,

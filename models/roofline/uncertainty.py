@@ -52,7 +52,7 @@ CACHE: Final = 0.12
 """Assumed, `CACHE` in view of half of 160 simulated kernels; the fitted `FACTOR` stretches them with the
 others."""
 
-FACTOR: Final = 1.49
+FACTOR: Final = 1.42
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +96,8 @@ def parts_of(
     launch: bool,
 ) -> Parts:
     """The parts for kernels projected to take ``seconds`` (kernels,), from the times by level of memory
-    (kernels, 3), by residency, and by residency with fewer and more registers. ``other_cache`` (kernels,): L2 differs
-    and the working set is not known; ``launch``: whether the cost
-    of a launch is among what is not known.
+    (kernels, 3), by residency, and by residency with fewer and more registers. ``other_cache`` (kernels,): L2
+    differs and the working set is not known; ``launch``: whether the cost of a launch is not known either.
     """
     count = len(seconds)
     zero = np.zeros(count)

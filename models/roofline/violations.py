@@ -26,6 +26,32 @@ class RooflineViolation:
     reason: str
 
 
+CONSTANTS: Final = {
+    **{p: (f"peak.{p}_flops_per_s", "gpu.sms", "clock.boost_hz") for p in ("fp16", "fp32", "fp64")},
+    "tensor": ("peak.tensor_fp16_flops_per_s", "gpu.sms", "clock.boost_hz"),
+    "issue": ("gpu.sms", "clock.sm_hz", "sm.schedulers"),
+    "request": ("mio.request_interval_cycles", "gpu.sms", "clock.sm_hz"),
+    "shared": ("shared.interval_cycles_per_pass", "gpu.sms", "clock.sm_hz"),
+    "l1": ("l1.bandwidth_bytes_per_cycle", "gpu.sms", "clock.sm_hz"),
+    "l2": ("l2.bandwidth_bytes_per_s",),
+    "dram": ("dram.sustained_bandwidth_bytes_per_s", "dram.bandwidth_bytes_per_s"),
+}
+"""The constants that a resource's bound rests on, the first to look at first."""
+
+FAR_BEYOND: Final = 0.05
+"""A share of a roof above 105 % is no rounding of a counter or of a rating: the constants are named."""
+
+
+def constants_behind(found: Ceilings, i: int) -> str:
+    """The constants that a bound rests on which kernel ``i`` exceeds by far, each with its value and kind; ""
+    where it does not."""
+    if float(found.bound_s[i]) <= float(found.work.seconds[i]) * (1 + FAR_BEYOND):
+        return ""
+    gpu = found.maxima.gpu
+    named = [gpu[key] for key in CONSTANTS[str(found.limiter[i])] if gpu.has(key)]
+    return f"look at {', '.join(f'{c.key} = {c.value:g} ({c.kind})' for c in named)} of {gpu.name}"
+
+
 def bound_violations(found: Ceilings, rated: Maxima | None = None) -> list[RooflineViolation]:
     """Kernels faster than a bound (each resource alone), one entry for the worst resource of each.
 
@@ -36,7 +62,9 @@ def bound_violations(found: Ceilings, rated: Maxima | None = None) -> list[Roofl
     for i in np.flatnonzero(found.exceeds).tolist():
         resource = str(found.limiter[i])
         least = float(found.bound_s[i])
-        violations.append(_violation(found, i, resource, least, _reason(found, i, resource, rated)))
+        reason = _reason(found, i, resource, rated)
+        look = constants_behind(found, i)
+        violations.append(_violation(found, i, resource, least, f"{reason}; {look}" if look else reason))
     return violations
 
 

@@ -240,7 +240,7 @@ def test_a_kernel_faster_than_a_bound_says_what_may_be_wrong() -> None:
     assert "not than the rated peak" in violation(work(**stream))
     assert bound_violations(ceilings(work(**stream), V100, "spec")) == []
     faster = {k: 2 * v for k, v in stream.items()}
-    assert violation(work(**faster)) == UNEXPLAINED
+    assert violation(work(**faster)).startswith(UNEXPLAINED)
     assert "another card: " in violation(work(**faster, dram_peak_bytes_per_s=2e12))
     assert "2,000 GB/s, and v100 has 900" in violation(work(**faster, dram_peak_bytes_per_s=2e12))
     assert "1,530 MHz" in violation(work(fp32_fma=7.5e12, clock_hz=1.53e9), "spec")

@@ -203,14 +203,84 @@ def test_shared_memory_by_kind_goes_before_the_sum_of_all() -> None:
     assert quantities(changed(("l1tex__data",)) | all_).work.shared_wavefronts[0] == 4194304
 
 
+HMMA, PIPE = "sm__inst_executed_pipe_tensor_op_hmma.sum", "sm__inst_executed_pipe_tensor.sum"
+
+
 def test_tensor_operations_by_architecture() -> None:
-    some = BASE | {"sm__inst_executed_pipe_tensor.sum": (10.0, "inst")}
+    some = BASE | {HMMA: (10.0, "inst")}
     assert quantities(some, gpu=V100).work.tensor_flops[0] == 5120
     assert quantities(some, gpu=A100).work.tensor_flops[0] == 40960
     assert any("half precision" in f for f in quantities(some, gpu=A100).work.flags[0])
     hopper = quantities(some, gpu=load_gpu("h100-pcie")).work
     assert np.isnan(hopper.tensor_flops[0])
     assert any("cannot be told" in f for f in hopper.flags[0])
+
+
+def planted(hfma2: float, hmma: float, *, apart: bool, counted: bool = True) -> Counters:
+    """A profile of so many half-precision and matrix instructions of full warps; ``apart``: with a counter of
+    the matrix instructions alone; ``counted``: with the half-precision operations."""
+    half = {f"smsp__sass_thread_inst_executed_op_h{o}_pred_on.sum": (0.0, "inst") for o in ("add", "mul")}
+    half["smsp__sass_thread_inst_executed_op_hfma_pred_on.sum"] = (64 * hfma2, "inst")
+    every: Counters = {
+        "gpu__time_duration.sum": (1e-3, "second"),
+        "dram__bytes.sum": (1e6, "byte"),
+        "smsp__inst_executed.sum": (1000.0, "inst"),
+        "smsp__thread_inst_executed.sum": (32000.0, "inst"),
+        PIPE: (hfma2 + hmma, "inst"),
+    }
+    return every | (half if counted else {}) | ({HMMA: (hmma, "inst")} if apart else {})
+
+
+@pytest.mark.parametrize(("hfma2", "hmma"), [(100, 0), (0, 100), (40, 60), (99, 1), (5, 95)])
+def test_half_precision_instructions_are_no_tensor_operations(hfma2: float, hmma: float) -> None:
+    """Both feed one counter. With matrix instructions counted apart, or half-precision ones, the rest is as
+    planted; with neither it is flagged, never silently wrong."""
+    exact = quantities(planted(hfma2, hmma, apart=True), gpu=A100).work
+    assert exact.tensor_flops[0] == 4096 * hmma
+    rest = quantities(planted(hfma2, hmma, apart=False), gpu=A100).work
+    if 100 * hmma > 2 * (hfma2 + hmma) or not hmma:
+        assert rest.tensor_flops[0] == 4096 * hmma
+    assert any("leave of the counter" in f for f in rest.flags[0]) == (rest.tensor_flops[0] > 0 < hfma2)
+    blind = quantities(planted(hfma2, hmma, apart=False, counted=False), gpu=A100).work
+    assert any("tensor operations are at most these" in f for f in blind.flags[0])
+
+
+def test_operations_of_the_tensor_cores_by_type_go_first() -> None:
+    told = planted(10, 20, apart=True) | {"sm__ops_path_tensor_src_fp16_dst_fp32.sum": (12345.0, "")}
+    assert quantities(told, gpu=load_gpu("h100-pcie")).work.tensor_flops[0] == 12345
+
+
+def test_the_clock_that_a_kernel_had_from_what_it_issued() -> None:
+    """Half of the schedulers' cycles issue: on 108 SMs with 4 of them, 432 x 1e-3 s x clock / 2
+    instructions."""
+    for hertz, known in ((1.3e9, True), (1.9e9, False), (0.5e9, False)):
+        one: Counters = {
+            "gpu__time_duration.sum": (1e-3, "second"),
+            "dram__bytes.sum": (1e6, "byte"),
+            "smsp__inst_executed.sum": (432 * 1e-3 * hertz / 2, "inst"),
+            "smsp__issue_active.avg.pct_of_peak_sustained_active": (62.5, "%"),
+            "smsp__cycles_active.avg.pct_of_peak_sustained_elapsed": (80.0, "%"),
+        }
+        clock = quantities(one, gpu=A100).work.clock_hz[0]
+        assert clock == pytest.approx(hertz) if known else np.isnan(clock), hertz
+
+
+def test_memory_instructions_and_resident_warps() -> None:
+    threads: Counters = {
+        "smsp__sass_thread_inst_executed_op_memory_pred_on.sum": (1600.0, "inst"),
+        "sm__warps_active.avg.pct_of_peak_sustained_active": (25.0, "%"),
+    }
+    base = changed(("smsp__thread", "smsp__inst_executed")) | {
+        "smsp__inst_executed.sum": (1000.0, "inst"),
+        "smsp__thread_inst_executed.sum": (16000.0, "inst"),
+    }
+    work = quantities(base | threads, gpu=A100).work
+    assert work.memory_requests[0] == 100
+    assert any("mean of active lanes" in f for f in work.flags[0])
+    assert work.resident_warps[0] == 16
+    counted = quantities(base | threads | {"smsp__inst_executed_pipe_lsu.sum": (77.0, "inst")}, gpu=A100).work
+    assert counted.memory_requests[0] == 77
+    assert quantities(base, gpu=A100).work.memory_requests[0] != 100
 
 
 def test_the_memory_that_the_profile_implies() -> None:

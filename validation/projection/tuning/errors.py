@@ -21,8 +21,7 @@ class TuningErrors:
 
     ``coverage`` is the percentage of rows whose time lies in the interval, ``median_width`` how far its upper
     end lies above the prediction, in percent, at the median. ``spearman_ratio`` is the rank correlation of
-    predicted and actual *ratios* of the two GPUs' times, None for a single row: a prediction by one constant
-    has none.
+    predicted and actual *ratios* of the two GPUs' times, None where either is a constant and has none.
     """
 
     projected: ErrorTable
@@ -59,8 +58,9 @@ def tuning_errors(
     }
     inside = (low_s <= actual_s) & (actual_s <= high_s)
     correlation = None
-    if len(actual_s) > 1 and np.ptp(mid_s / before_s) > 0:
-        correlation = float(spearmanr(mid_s / before_s, actual_s / before_s).statistic)
+    ratios = mid_s / before_s, actual_s / before_s
+    if all(np.ptp(r) > 1e-9 * r.max() for r in ratios):
+        correlation = float(spearmanr(*ratios).statistic)
     return TuningErrors(
         error_table(mid_s, actual_s, baseline=baselines["FP32 ratio"]),
         float(100 * np.mean(inside)),

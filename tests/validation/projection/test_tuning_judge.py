@@ -1,0 +1,172 @@
+"""Tuning spaces from a GPU's counters to another GPU: a planted space, and the real one where it is at
+hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from smlab.hw_bench.datasets import read_neusight, read_tuning
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.models.operators.interval import FACTOR as OPERATORS_FACTOR
+from smlab.models.roofline.uncertainty import FACTOR
+from smlab.validation.method.widths import left_out, width_factor
+from smlab.validation.projection.operators.coverage import fitted_factor, operator_cases, operator_coverage
+from smlab.validation.projection.tuning import judge_tuning
+from smlab.validation.projection.tuning.coverage import tuning_coverage
+
+from smlab.cli.main import run
+
+HERE, THERE = load_gpu("rtx-2080-ti"), load_gpu("rtx-3090")
+
+
+def computation(gpu: Any, tile: int, requests: float, counters: bool) -> dict[str, Any]:
+    """A kernel that its memory instructions limit on both GPUs: 2 cycles each, no byte or wavefront
+    beside."""
+    sms, clock = gpu.integer("gpu.sms"), float(gpu.number("clock.sm_hz"))
+    blocks = 20 * 68 * 82
+    found: dict[str, Any] = {
+        "KernelFunction": "k",
+        "Duration": 1e6 * 2 * requests / sms / clock,
+        "GlobalSize": {"X": blocks, "Y": 1, "Z": 1},
+        "LocalSize": {"X": 256, "Y": 1, "Z": 1},
+        "CompilationData": {"RegistersCount": 32, "LocalMemorySize": 0, "PrivateMemorySize": 0},
+    }
+    if counters:
+        named = {
+            "smsp__inst_executed.sum": 2 * requests,
+            "smsp__thread_inst_executed_per_inst_executed.ratio": 32.0,
+            "smsp__sass_thread_inst_executed_op_memory_pred_on.sum": 32 * requests,
+            "sm__warps_active.avg.pct_of_peak_sustained_active": 100.0,
+        }
+        found["ProfilingData"] = {"Counters": [{"Name": n, "Value": v} for n, v in named.items()]}
+    return found
+
+
+def planted(folder: Path) -> Path:
+    for gpu, name, counters in ((HERE, "2080 Ti", True), (THERE, "3090", False)):
+        results = [
+            {
+                "Configuration": [{"Name": "TILE_SIZE_X", "Value": tile}],
+                "ComputationResults": [computation(gpu, tile, 1e8 * tile, counters)],
+                "Status": "Ok",
+            }
+            for tile in (1, 2, 3, 4)
+        ]
+        metadata = {
+            "Device": f"NVIDIA GeForce RTX {name}",
+            "TimeUnit": "Microseconds",
+            "GlobalSizeType": "CUDA",
+        }
+        (folder / f"{name}.json").write_text(json.dumps({"Metadata": metadata, "Results": results}))
+    return folder
+
+
+def test_a_planted_space_is_projected_exactly(tmp_path: Path) -> None:
+    judged = judge_tuning(read_tuning(f"ktt:{planted(tmp_path)}"), HERE, THERE)
+    assert judged.every is not None
+    assert judged.every.projected.mape < 2
+    assert judged.every.coverage == 100
+    assert set(judged.family) == {f"k TILE_SIZE_X={n}" for n in (1, 2, 3, 4)}
+    without = dict(judged.without)
+    assert without["as published"].projected.mape > 5 * judged.every.projected.mape
+    found = tuning_coverage(judged)
+    assert found.pooled == 1.0
+    assert len(found.families) == 4
+
+
+def test_the_command_prints_and_gives_the_agreed_keys(tmp_path: Path, capsys) -> None:
+    asked = ["project", "--dataset", f"ktt:{planted(tmp_path)}", "--from", "rtx-2080-ti", "--to", "rtx-3090"]
+    assert run(asked) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "4 configurations from NVIDIA GeForce RTX 2080 Ti" in printed
+    assert "90 % interval holds" in printed
+    assert run([*asked, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"coverage", "median_width", "baseline_constant_mape", "spearman_ratio", "mape"} <= set(
+        found["errors"]
+    )
+    assert {"low_s", "mid_s", "high_s", "actual_s", "limiter", "flags"} <= set(found["kernels"][0])
+    assert "without requests" in found["errors"]["parts"]
+
+
+def test_a_target_without_measurements_and_a_source_without_any(tmp_path: Path, capsys) -> None:
+    folder = planted(tmp_path)
+    judged = judge_tuning(read_tuning(f"ktt:{folder}"), HERE, load_gpu("a100-40"))
+    assert judged.every is None
+    assert any("nothing to compare with" in note for note in judged.notes)
+    with pytest.raises(
+        SmlabError, match=r"no measurement of the source .*'t4'.*one of NVIDIA GeForce RTX 2080 Ti"
+    ):
+        judge_tuning(read_tuning(f"ktt:{folder}"), load_gpu("t4"), THERE)
+    assert run(["project", "--dataset", "nothing:x", "--from", "t4", "--to", "v100"]) == 2
+    assert "ktt:DIR" in capsys.readouterr().err
+
+
+def test_a_space_without_counters_is_projected_by_peaks_and_says_so(tmp_path: Path) -> None:
+    cache = {
+        "device_name": "NVIDIA A100-PCIE-40GB",
+        "kernel_name": "k",
+        "tune_params_keys": ["block_size_x"],
+        "cache": {"32": {"block_size_x": 32, "time": 2.0, "times": [2.0]}},
+    }
+    (tmp_path / "a.json").write_text(json.dumps(cache))
+    a100, a4000 = load_gpu("a100-40"), load_gpu("rtx-a4000")
+    judged = judge_tuning(read_tuning(f"kernel-tuner:{tmp_path}"), a100, a4000)
+    assert any("no counters" in note for note in judged.notes)
+    p = judged.projection
+    bandwidths = (
+        a100.number("dram.sustained_bandwidth_bytes_per_s"),
+        a4000.number("dram.sustained_bandwidth_bytes_per_s"),
+    )
+    assert p.low_s[0] < p.mid_s[0] < p.high_s[0]
+    assert p.high_s[0] >= 2e-3 * bandwidths[0] / bandwidths[1]
+
+
+def test_a_factor_holds_with_the_level_that_was_asked_for() -> None:
+    rng = np.random.default_rng(3)
+    family = np.repeat(np.arange(40), 50)
+    width = rng.uniform(0.02, 0.3, len(family))
+    error = rng.normal(size=len(family)) * width
+    assert width_factor(error, width, family) == pytest.approx(1.645, rel=0.06)
+    found = left_out(error, width, family)
+    assert np.mean([f.coverage for f in found]) == pytest.approx(0.9, abs=0.03)
+    assert {f.n for f in found} == {50}
+
+
+def test_every_family_has_the_same_say_in_a_factor() -> None:
+    """A family of a thousand cases and one of ten: the factor is that of ten families of a hundred each."""
+    error, family = np.r_[np.full(1000, 1.0), np.full(10, 9.0)], np.r_[np.zeros(1000), np.ones(10)]
+    assert width_factor(error, np.ones(len(error)), family) == 9.0
+    with pytest.raises(SmlabError, match="two families or more"):
+        left_out(error[:5], np.ones(5), family[:5])
+
+
+def test_the_real_space_within_what_was_asked_for(shared_data: Path) -> None:
+    """KTT's convolution, RTX 2080 Ti to RTX 3090: 12 %, 80 % of the rows within +-20 %, ranks of the ratio
+    0.75."""
+    judged = judge_tuning(
+        read_tuning(f"ktt:{shared_data / 'tuning' / 'ktt-convolution'}"), HERE, THERE, parts=False
+    )
+    assert judged.every is not None
+    assert judged.every.projected.n == 3080
+    assert judged.every.projected.mape < 12
+    assert judged.every.coverage > 80
+    assert judged.every.median_width < 20
+    assert judged.every.spearman_ratio is not None
+    assert judged.every.spearman_ratio > 0.75
+    found = tuning_coverage(judged)
+    assert found.factor == pytest.approx(FACTOR, rel=0.02)
+    assert 0.85 < found.pooled < 0.95
+
+
+def test_operators_intervals_hold_for_operators_and_cards_left_out(shared_data: Path) -> None:
+    cases = operator_cases(read_neusight(shared_data / "neusight"))
+    assert fitted_factor(cases) == pytest.approx(OPERATORS_FACTOR, rel=0.02)
+    for found in operator_coverage(cases):
+        for share in (found.without_operator, found.without_target, found.without_both):
+            assert 0.80 < share < 0.97, found
