@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.profiles.kernel_work import add_flag, object_array
+from smlab.hw_bench.profiles.kernel_work import LEVELS, Floats, KernelWork, add_flag, object_array
 from smlab.models.roofline.cache import target_dram_bytes
 from smlab.models.roofline.ceilings import LOW_EFFICIENCY, RESOURCES, Ceilings, ceilings
 from smlab.models.roofline.grid import GridShare
 from smlab.models.roofline.maxima import Maxima, Which, maxima_of
-from smlab.models.roofline.work import LEVELS, Floats, KernelWork
 
 
 @dataclass(frozen=True)

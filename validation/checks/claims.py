@@ -17,7 +17,7 @@ LEAST = 45
 """Claims that the ledger holds at the least."""
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: Plan) -> list[Task[str]]:
     return [Task("claims", judge_quick, ())]
 
 

@@ -9,7 +9,7 @@ from smlab.validation.checks import Plan, Results, Task
 from smlab.validation.report import Cell, Column, Report
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: Plan) -> list[Task[str]]:
     return []
 
 

@@ -54,7 +54,7 @@ def compare_engines(count: int, stream: int) -> EngineComparison:
     return seen
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: Plan) -> list[Task[str]]:
     total = QUICK_CASES if plan.quick else CASES
     return [
         Task(f"engines-{i}", compare_engines, (count, 1000 + plan.seed * PARTS + i))

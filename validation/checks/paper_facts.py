@@ -20,7 +20,7 @@ SHOWN_N = (1, 8, 16, 32, 48, 64)
 SHOWN_E = (1, 8, 16, 32)
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: Plan) -> list[Task[str]]:
     return [Task("table", full_table, (plan.gpu, plan.engine))]
 
 

@@ -50,7 +50,7 @@ _SHORT: Final = {
 and so on."""
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: Plan) -> list[Task[str]]:
     gpus = tuple(part_of(load_gpu(name)) for name in GPUS)
     each = shares(QUICK_KERNELS if plan.quick else KERNELS, len(REGIMES))
     numbered = [(r, i) for r, count in zip(REGIMES, each, strict=True) for i in range(count)]

@@ -107,7 +107,7 @@ def coverage_trials(count: int, seed: int, engine: str) -> Covered:
     return Covered(held, refused, count)
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: Plan) -> list[Task[str]]:
     runs, iterations = (20, 200) if plan.quick else (60, 1000)
     stream = SeedSequence(plan.seed).generate_state(2 + COVERAGE_PARTS, np.uint32).tolist()
     simulations = [

@@ -46,7 +46,7 @@ QUICK_COVERAGE = (80.0, 97.0)
 assert QUICK_COUNT <= PART
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: Plan) -> list[Task[str]]:
     count = QUICK_COUNT if plan.quick else COUNT
     parts = campaign_parts(plan.gpu, list(HELD_OUT), count, _seed(plan))
     drawn = [Task(f"campaign-{i}", run_part, part) for i, part in enumerate(parts)]
