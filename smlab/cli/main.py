@@ -151,6 +151,9 @@ def _silence(stream: TextIO) -> None:
 
 
 def _interrupted(began: float) -> int:
+    # An interrupt within a library's exec() of a text makes the interpreter end by the signal although it was
+    # caught; the next exec() of a text makes it forget.
+    exec("")
     how = "ended by SIGTERM" if _ENDED_BY else "interrupted"
     _tell(f"smlab: {how} after {time.perf_counter() - began:.0f} s")
     return TERMINATED if _ENDED_BY else INTERRUPTED
