@@ -5,7 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= results/validate
 
-.PHONY: types validate quick test lint typecheck imports pytest sass picture bench thorough clean
+.PHONY: types validate quick test lint typecheck imports pytest sass picture look bench thorough clean
 
 validate: $(VENV)/.installed
 	$(BIN)/smlab validate --out $(OUT)
@@ -48,6 +48,12 @@ $(VENV)-cuda/.installed: .ci/toolchain.txt .ci/nvdisasm.py | $(VENV)/.installed-
 	$(VENV)-cuda/bin/python -m pip install --quiet --no-deps --requirement .ci/toolchain.txt
 	$(VENV)-cuda/bin/python .ci/nvdisasm.py
 	touch $@
+
+# How the report looks: screenshots at 1280 and 420 pixels by headless Chromium, where it is installed. Fails where the page
+# scrolls sideways, the browser reports an error, a picture is missing or the page has more than 12 screens as it opens.
+look: $(VENV)/.installed
+	@test -f $(OUT)/report.html || $(MAKE) validate
+	$(BIN)/python .ci/look.py $(OUT)/report.html --out results/look
 
 # The README's picture, from the report.
 picture: validate

@@ -66,6 +66,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         ],
         "Verdicts by paper.",
     )
+    section.fold("Coyne's tables beside the rule of blocks, and every claim with its numbers")
     _blocks(section)
     for number, (paper, citation) in enumerate(ledger.papers.items()):
         of_paper = [j for j in judged if j.claim.paper == paper]

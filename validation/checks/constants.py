@@ -23,6 +23,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         + ", ".join(f"{n} are `{kind}`" for kind, n in kinds.most_common())
         + ". What is `assumed` has never been measured, by us or anybody whom we could cite.",
     )
+    section.fold(f"All {len(constants)} constants")
     section.table(
         "constants",
         [

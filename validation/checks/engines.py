@@ -81,6 +81,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         f"{cases - different:,} of {cases:,} random cases with identical traces on both engines",
         "engines",
     )
+    section.fold("What was compared")
     section.table(
         "engines",
         [

@@ -88,6 +88,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         else f"{sum(broken.values())} violations: " + ", ".join(f"{law} ({n})" for law, n in broken.items()),
         "laws",
     )
+    section.fold("The laws one by one")
     section.table(
         "laws",
         [

@@ -78,6 +78,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "e grows, and rises "
         "linearly with the number of compare-and-swap jobs.",
     )
+    section.fold("What the paper reports of its table, fact by fact")
     section.table(
         "table-facts",
         [Column("what the paper reports"), Column("in the simulated table"), Column("verdict")],

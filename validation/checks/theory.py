@@ -236,6 +236,7 @@ def _simulation_against_theory(page: Report, plan: Plan, results: Results) -> No
         "Throughput rises with the population and bends towards the server's capacity; simulated points lie "
         "on the exact line.",
     )
+    section.fold("Exact and simulated values with their intervals")
     section.table(
         "theory",
         [

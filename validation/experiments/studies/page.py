@@ -34,6 +34,7 @@ def add_studies(
             points += len(frame)
             by_file[file] = analysed(chapter.folder, file, frame, reduction(chapter))
         answers[chapter.folder] = _add(section, chapter, by_file)
+    section.fold("What common random numbers bring")
     pairing.draw(section, by_study)
     page.check(
         "whatif-studies",
@@ -48,6 +49,7 @@ def _add(section: Section, chapter: Chapter, by_file: Mapping[str, Points]) -> A
     answer = chapter.answer(by_file)
     section.heading(chapter.question)
     section.text(answer.text)
+    section.fold(f"Figures and findings of `{chapter.folder}`")
     chapter.draw(section, by_file)
     section.table(
         f"whatif-{chapter.folder}",
@@ -59,4 +61,5 @@ def _add(section: Section, chapter: Chapter, by_file: Mapping[str, Points]) -> A
     for file, points in by_file.items():
         for note in points.effects.notes:
             section.text(f"`{file}`: {note}")
+    section.unfold()
     return answer
