@@ -62,6 +62,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         if cc <= a
     ]
     columns = list(zip(*rows, strict=True))
+    section.fold("The table drawn as the paper's Figure 1, and what the paper reports of it, fact by fact")
     section.figure(
         "service-time",
         service_time_grid(
@@ -78,7 +79,6 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "e grows, and rises "
         "linearly with the number of compare-and-swap jobs.",
     )
-    section.fold("What the paper reports of its table, fact by fact")
     section.table(
         "table-facts",
         [Column("what the paper reports"), Column("in the simulated table"), Column("verdict")],

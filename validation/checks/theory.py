@@ -214,6 +214,7 @@ def _simulation_against_theory(page: Report, plan: Plan, results: Results) -> No
     )
     columns = {q: np.array(v).T for q, v in lines.items()}
     shown = ("throughput", "queue_length")
+    section.fold("Exact and simulated values with their intervals, and the coverage of the intervals")
     section.figure(
         "mva",
         mva_against_simulation(
@@ -236,7 +237,6 @@ def _simulation_against_theory(page: Report, plan: Plan, results: Results) -> No
         "Throughput rises with the population and bends towards the server's capacity; simulated points lie "
         "on the exact line.",
     )
-    section.fold("Exact and simulated values with their intervals")
     section.table(
         "theory",
         [

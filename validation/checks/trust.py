@@ -96,8 +96,8 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     _checks(page, plan, everything)
     _findings(page, judged, plan)
     _target(section, everything)
+    section.fold("Estimates drawn, errors by family, closed systems, twins, and what the verdicts are worth")
     _figures(section, judged)
-    section.fold("Errors by family, closed systems, twins, and what the verdicts are worth")
     section.point_errors(
         "campaign-errors",
         {name: everything.errors[name] for name in PREDICTORS},

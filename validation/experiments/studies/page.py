@@ -48,8 +48,11 @@ def add_studies(
 def _add(section: Section, chapter: Chapter, by_file: Mapping[str, Points]) -> Answer:
     answer = chapter.answer(by_file)
     section.heading(chapter.question)
-    section.text(answer.text)
-    section.fold(f"Figures and findings of `{chapter.folder}`")
+    first, _, rest = answer.text.partition(". ")
+    section.text(first + "." if rest else first)
+    section.fold(f"The whole answer, figures and findings of `{chapter.folder}`")
+    if rest:
+        section.text(rest)
     chapter.draw(section, by_file)
     section.table(
         f"whatif-{chapter.folder}",
