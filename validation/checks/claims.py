@@ -41,7 +41,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "tables; none is typed by "
         "hand. A claim that does not hold is a finding of this page, not a failure of the run. "
         "**Holds**: every number lies, with its whole interval, in the range that would confirm it. **In "
-        "part**: at least half of them do, one that shows half of the effect or twice the error counting half. "
+        "part**: at least half of them do, where half of the effect, or twice the error, counts half. "
         f"{len(left_out)} more take longer: `smlab claims` judges all.",
     )
     page.check(
