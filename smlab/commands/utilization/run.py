@@ -70,10 +70,11 @@ def run_utilization(options: UtilizationOptions) -> None:
             document["compare"] = compared
         print_json(document)
         return None
-    for a in answers:
-        print_answer(a)
     if compared is not None:
-        print_compared(compared)
+        print_compared(compared, *answers)
+    else:
+        for a in answers:
+            print_answer(a)
     if plot is not None:
         err.print(f"wrote {plot}")
     return None
