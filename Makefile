@@ -5,7 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= results/validate
 
-.PHONY: types validate quick test lint typecheck imports pytest sass picture look bench thorough clean
+.PHONY: types validate quick test lint typecheck imports pytest sass picture look docs tutorial bench thorough clean
 
 validate: $(VENV)/.installed
 	$(BIN)/smlab validate --out $(OUT)
@@ -58,6 +58,16 @@ look: $(VENV)/.installed
 # The README's picture, from the report.
 picture: validate
 	cp $(OUT)/figures/hardware.svg docs/hardware.svg
+
+# The reference of the public names, from their docstrings; a docstring that cannot be shown is an error.
+docs: $(VENV)/.installed-dev
+	$(BIN)/python -W error -m pdoc --docformat google --no-show-source --output-directory build/docs \
+	    smlab '!smlab.cli' '!smlab.commands' '!smlab.examples'
+
+# What is printed in the tutorial, and the example profile that it reads, made anew.
+tutorial: $(VENV)/.installed-dev
+	$(BIN)/python -m smlab.examples
+	$(BIN)/python docs/console.py docs/tutorial.md
 
 # Speeds, as ratios within one run; kept under .benchmarks/ and compared with the last run.
 bench: $(VENV)/.installed-dev
