@@ -51,6 +51,8 @@ def print_answer(a: UtilizationResult) -> None:
     if rows:
         out.print(listed)
         _print_held(a)
+    else:
+        out.print(f"{NOT}: no launch in it uses shared-memory atomics")
     for (kernel, verdict, reason, advice), where in _reasons(rows).items():
         out.print(f"[bold]{shown(kernel)}[/bold]{where}: [{COLOUR[verdict]}]{verdict}[/]: {shown(reason)}")
         for text in advice:
