@@ -5,7 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= results/validate
 
-.PHONY: types validate quick test lint typecheck imports pytest sass picture bench thorough clean
+.PHONY: types validate quick test lint typecheck imports pytest sass picture look docs tutorial bench thorough clean
 
 validate: $(VENV)/.installed
 	$(BIN)/smlab validate --out $(OUT)
@@ -49,9 +49,25 @@ $(VENV)-cuda/.installed: .ci/toolchain.txt .ci/nvdisasm.py | $(VENV)/.installed-
 	$(VENV)-cuda/bin/python .ci/nvdisasm.py
 	touch $@
 
+# How the report looks: screenshots at 1280 and 420 pixels by headless Chromium, where it is installed. Fails where the page
+# scrolls sideways, the browser reports an error, a picture is missing or the page has more than 12 screens as it opens.
+look: $(VENV)/.installed
+	@test -f $(OUT)/report.html || $(MAKE) validate
+	$(BIN)/python .ci/look.py $(OUT)/report.html --out results/look
+
 # The README's picture, from the report.
 picture: validate
 	cp $(OUT)/figures/hardware.svg docs/hardware.svg
+
+# The reference of the public names, from their docstrings; a docstring that cannot be shown is an error.
+docs: $(VENV)/.installed-dev
+	$(BIN)/python -W error -m pdoc --docformat google --no-show-source --output-directory build/docs \
+	    smlab '!smlab.cli' '!smlab.commands' '!smlab.examples'
+
+# What is printed in the tutorial, and the example profile that it reads, made anew.
+tutorial: $(VENV)/.installed-dev
+	$(BIN)/python -m smlab.examples
+	$(BIN)/python docs/console.py docs/tutorial.md
 
 # Speeds, as ratios within one run; kept under .benchmarks/ and compared with the last run.
 bench: $(VENV)/.installed-dev

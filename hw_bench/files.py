@@ -74,7 +74,8 @@ def _naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        error.filename, error.filename2 = str(path), None
+        if error.errno is not None:  # else it is a library's own, with a message that a name would hide
+            error.filename, error.filename2 = str(path), None
         raise
 
 

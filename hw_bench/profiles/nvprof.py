@@ -12,8 +12,8 @@ import numpy as np
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
 from smlab.hw_bench.profiles.ncu_long import device_of
-from smlab.hw_bench.profiles.part import Part, drop_repeats, skipped_texts, text_array
-from smlab.hw_bench.profiles.profile import UNNAMED, Skipped, at_row, short
+from smlab.hw_bench.profiles.part import Part, drop_repeats, skipped_texts
+from smlab.hw_bench.profiles.profile import UNNAMED, Skipped, at_row, short, text_array
 from smlab.hw_bench.profiles.records import column_numbers, split
 from smlab.hw_bench.profiles.source import Segment
 from smlab.hw_bench.profiles.wide import INSTANCE, nvprof_value

@@ -5,10 +5,10 @@ Euro-Par 2024 (Eq. 1 to 10), and beyond it: instruction roofline, parallelism ce
 overhead, each switchable.
 """
 
+from smlab.hw_bench.profiles.kernel_work import KernelWork
 from smlab.models.roofline.ceilings import Ceilings, ceilings
 from smlab.models.roofline.maxima import Maxima, maxima_of
 from smlab.models.roofline.projection import Projection, ProjectionSwitches, project
-from smlab.models.roofline.work import KernelWork
 
 __all__ = [
     "Ceilings",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.models.roofline.work import Floats, KernelWork
+from smlab.hw_bench.profiles.kernel_work import Floats, KernelWork
 
 
 def miss_share(capacity_bytes: float, working_set_bytes: Floats) -> Floats:

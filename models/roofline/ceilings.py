@@ -15,13 +15,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles.kernel_work import PRECISIONS, Floats, KernelWork
 from smlab.models.roofline import equations as eq
 from smlab.models.roofline.grid import USES, Demand, GridShare, UnderWay, grid_share, under_way, whole_gpu
 from smlab.models.roofline.maxima import Maxima, Which, maxima_of
 from smlab.models.roofline.work import (
-    PRECISIONS,
-    Floats,
-    KernelWork,
     active_lanes,
     flops,
     flops_by_precision,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.models.roofline.work import Floats, KernelWork
+from smlab.hw_bench.profiles.kernel_work import Floats, KernelWork
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,9 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles.kernel_work import PRECISIONS, Floats, KernelWork
 from smlab.models.parallelism import parallelism, resident_blocks
-from smlab.models.roofline.work import PRECISIONS, Floats, KernelWork, warp_operations
+from smlab.models.roofline.work import warp_operations
 
 USES: Final = ("issue", "shared", "l1", "l2", "dram")
 """What warps keep busy, in the order of the columns of `UnderWay` and `GridShare`: the schedulers with their

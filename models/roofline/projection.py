@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.profiles.kernel_work import add_flag, object_array
+from smlab.hw_bench.profiles.kernel_work import LEVELS, Floats, KernelWork, add_flag, object_array
 from smlab.models.roofline.cache import target_dram_bytes
 from smlab.models.roofline.ceilings import LOW_EFFICIENCY, RESOURCES, TOLERANCE, Ceilings, ceilings
 from smlab.models.roofline.clock import ClockRatios, clock_ratios
@@ -26,7 +26,6 @@ from smlab.models.roofline.maxima import Maxima, Which, maxima_of
 from smlab.models.roofline.residency import carried_by_residency
 from smlab.models.roofline.uncertainty import Parts, parts_of
 from smlab.models.roofline.violations import constants_behind
-from smlab.models.roofline.work import LEVELS, Floats, KernelWork
 
 
 @dataclass(frozen=True)

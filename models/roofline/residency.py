@@ -22,8 +22,8 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from smlab.hw_bench.profiles.kernel_work import Floats
 from smlab.models.roofline.ceilings import RESOURCES, Ceilings
-from smlab.models.roofline.work import Floats
 
 OF_SM: Final = tuple(name not in ("l2", "dram") for name in RESOURCES)
 """Which of the columns of `Ceilings.bounds_s` are resources of one SM."""

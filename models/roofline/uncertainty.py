@@ -28,9 +28,9 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from smlab.hw_bench.profiles.kernel_work import Floats
 from smlab.models.roofline.clock import ClockRatios
 from smlab.models.roofline.residency import Residency
-from smlab.models.roofline.work import Floats
 
 NAMES: Final = (
     "efficiency",

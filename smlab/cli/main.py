@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import signal
 import sys
 import time
 from contextlib import suppress
@@ -29,6 +30,12 @@ from smlab.hw_bench.errors import SmlabError
 
 UsageError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
 """Every mistake in the options; typer exports this base class only through its subclasses."""
+
+TERMINATED = 128 + signal.SIGTERM
+"""The exit status after SIGTERM, as shells tell it."""
+
+_ENDED_BY: list[int] = []
+"""Signals other than Ctrl-C that asked for an end."""
 
 app = typer.Typer(
     name="smlab",
@@ -77,7 +84,9 @@ for command in (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line: 0 done, 1 a check fell short, 2 unusable input in one line, 130 interrupted."""
+    """Run the command line: 0 done, 1 a check fell short, 2 unusable input in one line, 130 interrupted, 143
+    ended by SIGTERM, which is treated like Ctrl-C: what was done is kept, and no process stays behind."""
+    signal.signal(signal.SIGTERM, _on_sigterm)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=ERRORS)
@@ -112,6 +121,11 @@ def run(arguments: list[str] | None = None) -> int:
     return status if isinstance(status, int) else 0
 
 
+def _on_sigterm(number: int, _: object) -> None:
+    _ENDED_BY.append(number)
+    raise KeyboardInterrupt
+
+
 def _said(error: OSError) -> str:
     """A file that cannot be read or written in one line; without a name it is what we print to."""
     where = "standard output" if error.filename is None else os.fsdecode(error.filename)
@@ -137,8 +151,12 @@ def _silence(stream: TextIO) -> None:
 
 
 def _interrupted(began: float) -> int:
-    _tell(f"smlab: interrupted after {time.perf_counter() - began:.0f} s")
-    return INTERRUPTED
+    # An interrupt within a library's exec() of a text makes the interpreter end by the signal although it was
+    # caught; the next exec() of a text makes it forget.
+    exec("")
+    how = "ended by SIGTERM" if _ENDED_BY else "interrupted"
+    _tell(f"smlab: {how} after {time.perf_counter() - began:.0f} s")
+    return TERMINATED if _ENDED_BY else INTERRUPTED
 
 
 def _refuse(message: str) -> int:

@@ -119,7 +119,9 @@ class Listing:
     def _records(self, rows: Sequence[Sequence[Text]], width: int) -> Iterator[RenderableType]:
         """Each row as lines of heading and value; a value that is longer than the line is folded."""
         titles = [h.text for h in self.headings]
-        indent = min(max((Text(t).cell_len for t in titles), default=0), width // 2)
+        numbers = [len(w) for row in rows for cell in row for w in cell.plain.split() if NUMBER.fullmatch(w)]
+        room = max(width // 2, max(numbers, default=0))
+        indent = max(8, min(max((Text(t).cell_len for t in titles), default=0), width - 2 - room))
         for row, (_, style) in zip(rows, self.rows, strict=True):
             yield Text("")
             record = Table.grid(padding=(0, 2, 0, 0))

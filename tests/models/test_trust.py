@@ -129,7 +129,7 @@ def test_other_files_are_refused_with_the_command_that_makes_one(text: str, tmp_
     path.write_text(text)
     with pytest.raises(SmlabError, match=r"map\.json"):
         TrustMap.read(path)
-    with pytest.raises(SmlabError, match=r"missing\.json.*python -m validation\.campaign"):
+    with pytest.raises(SmlabError, match=r"missing\.json.*python -m smlab\.validation\.trust"):
         TrustMap.read(tmp_path / "missing.json")
 
 

@@ -69,3 +69,15 @@ def test_a_claim_that_could_be_judged_by_now_makes_the_command_fall_short(
     monkeypatch.setattr(command, "load_ledger", lambda: overdue)
     assert run(["claims"]) == 1
     assert "dp-cas-costs-more" in capsys.readouterr().err
+
+
+def test_claims_of_one_source(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("--quick", "--source", "van lanker")
+    found = document(capsys, *arguments)["claims"]
+    assert {c["source"].split(",")[0] for c in found} == {"Van Lanker et al."}  # type: ignore[attr-defined]
+    assert run(["claims", *arguments]) == 0
+    told = capsys.readouterr().out
+    assert "Van Lanker et al." in told
+    assert "Coyne" not in told
+    assert run(["claims", "--source", "Knuth"]) == 2
+    assert "one of Dong & Pai; " in capsys.readouterr().err

@@ -35,7 +35,7 @@ def test_the_example_runs_as_text_as_json_and_as_a_picture(command: str, tmp_pat
     else:
         assert names == {*HISTOGRAMS, *WORKLOADS}
     with Image.open(picture) as image:
-        assert min(image.size) > 200
+        assert min(image.size) > 300
     assert str(PROFILE.parent) not in out + err
 
 

@@ -154,6 +154,15 @@ def test_kernels_without_atomics_are_listed_as_skipped(before_and_after, capsys)
         assert words in printed
 
 
+def test_a_profile_without_atomics_is_answered(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "p.csv"
+    write_ncu_long(CounterTable.from_rows(launch("scan", 0, 0, 1000, 1)), path, gpu=GPU)
+    printed = command(capsys, path)
+    assert f"{NOT}: no launch in it uses shared-memory atomics" in printed
+    assert "no shared-memory atomics: scan" in printed
+    assert document(capsys, path)["kernels"] == []
+
+
 def test_comparing_says_whether_the_bottleneck_moved(before_and_after, capsys) -> None:
     found = document(capsys, *before_and_after, compare=True)
     by_kernel = {row["kernel"]: row for row in found["compare"]}

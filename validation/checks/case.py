@@ -62,7 +62,7 @@ def run_specs(gpu: Gpu, specs: Sequence[Spec], seed: int) -> list[CasePoint]:
     return [run_point(gpu, spec, seed) for spec in specs]
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: Plan) -> list[Task[str]]:
     found = []
     for name, specs in specs_of(plan.quick).items():
         # Dealt out by size, so that the parts take about the same time.

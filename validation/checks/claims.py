@@ -17,7 +17,7 @@ LEAST = 45
 """Claims that the ledger holds at the least."""
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: Plan) -> list[Task[str]]:
     return [Task("claims", judge_quick, ())]
 
 
@@ -40,6 +40,8 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "computed in this run, from the simulator, from measured data, or by arithmetic on published "
         "tables; none is typed by "
         "hand. A claim that does not hold is a finding of this page, not a failure of the run. "
+        "**Holds**: every number lies, with its whole interval, in the range that would confirm it. **In "
+        "part**: at least half of them do, where half of the effect, or twice the error, counts half. "
         f"{len(left_out)} more take longer: `smlab claims` judges all.",
     )
     page.check(
@@ -66,6 +68,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         ],
         "Verdicts by paper.",
     )
+    section.fold("Coyne's tables beside the rule of blocks, and every claim with its numbers")
     _blocks(section)
     for number, (paper, citation) in enumerate(ledger.papers.items()):
         of_paper = [j for j in judged if j.claim.paper == paper]

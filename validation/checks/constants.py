@@ -9,7 +9,7 @@ from smlab.validation.checks import Plan, Results, Task
 from smlab.validation.report import Cell, Column, Report
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: Plan) -> list[Task[str]]:
     return []
 
 
@@ -23,6 +23,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         + ", ".join(f"{n} are `{kind}`" for kind, n in kinds.most_common())
         + ". What is `assumed` has never been measured, by us or anybody whom we could cite.",
     )
+    section.fold(f"All {len(constants)} constants")
     section.table(
         "constants",
         [

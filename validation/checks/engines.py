@@ -54,7 +54,7 @@ def compare_engines(count: int, stream: int) -> EngineComparison:
     return seen
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: Plan) -> list[Task[str]]:
     total = QUICK_CASES if plan.quick else CASES
     return [
         Task(f"engines-{i}", compare_engines, (count, 1000 + plan.seed * PARTS + i))
@@ -81,6 +81,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         f"{cases - different:,} of {cases:,} random cases with identical traces on both engines",
         "engines",
     )
+    section.fold("What was compared")
     section.table(
         "engines",
         [

@@ -88,7 +88,7 @@ def explore_hypotheses() -> Hypotheses:
     )
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: Plan) -> list[Task[str]]:
     iterations = 2000
     series = [
         Task(f"hardware-{i}", simulate_series, (i, iterations)) for i in range(len(load_published_atomics()))

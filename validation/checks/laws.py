@@ -51,7 +51,7 @@ def check_runs(count: int, stream: int, engine: str) -> Campaign:
     return campaign
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: Plan) -> list[Task[str]]:
     total = QUICK_RUNS if plan.quick else RUNS
     return [
         Task(f"laws-{i}", check_runs, (count, plan.seed * PARTS + i, plan.engine))
@@ -88,6 +88,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         else f"{sum(broken.values())} violations: " + ", ".join(f"{law} ({n})" for law, n in broken.items()),
         "laws",
     )
+    section.fold("The laws one by one")
     section.table(
         "laws",
         [

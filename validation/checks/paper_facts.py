@@ -20,7 +20,7 @@ SHOWN_N = (1, 8, 16, 32, 48, 64)
 SHOWN_E = (1, 8, 16, 32)
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: Plan) -> list[Task[str]]:
     return [Task("table", full_table, (plan.gpu, plan.engine))]
 
 
@@ -62,6 +62,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         if cc <= a
     ]
     columns = list(zip(*rows, strict=True))
+    section.fold("The table drawn as the paper's Figure 1, and what the paper reports of it, fact by fact")
     section.figure(
         "service-time",
         service_time_grid(

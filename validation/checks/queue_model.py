@@ -28,7 +28,7 @@ WORKLOADS, QUICK_WORKLOADS, PARTS = 2000, 400, 4
 REGIMES = {"under 50 % utilized": (0.0, 0.5), "50 to 95 %": (0.5, 0.95), "95 % and more": (0.95, 1.01)}
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: Plan) -> list[Task[str]]:
     total = QUICK_WORKLOADS if plan.quick else WORKLOADS
     streams = SeedSequence([plan.seed, 6]).generate_state(2 * PARTS, np.uint32).tolist()
     judged = [

@@ -50,7 +50,7 @@ _SHORT: Final = {
 and so on."""
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: Plan) -> list[Task[str]]:
     gpus = tuple(part_of(load_gpu(name)) for name in GPUS)
     each = shares(QUICK_KERNELS if plan.quick else KERNELS, len(REGIMES))
     numbered = [(r, i) for r, count in zip(REGIMES, each, strict=True) for i in range(count)]
@@ -89,7 +89,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     _ceilings(page, section, seen, regimes, beaten)
     _known_violation(section, results["roofline-probe"], gpus)
     _projections(page, section, plan, regimes, directions)
-    section.heading("Beside the published errors")
+    section.fold("Beside the published errors")
     published_table(section, regimes, directions[0], PUBLISHED, OURS)
 
 
@@ -134,6 +134,7 @@ def _ceilings(
         "Left, all points lie at or below 100 per cent; right, many kernels limited by L1, L2 and DRAM lie "
         "beyond.",
     )
+    section.fold("What bounds the kernels, regime by regime")
     section.text(
         "A **bound** takes one resource alone: the work that must pass it over the most that it can do. The "
         "**published ceilings** "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import Any
 
@@ -27,6 +26,7 @@ from smlab.validation.checks import (
 )
 from smlab.validation.checks import trust as campaign
 from smlab.validation.report import Report
+from smlab.validation.report.provenance import provenance
 from smlab.validation.work.runner import run_tasks
 
 CHECKS: tuple[ModuleType, ...] = (
@@ -84,7 +84,13 @@ def validate(
     page = Report(
         "smlab: how far the models can be trusted",
         f"Cross-checks on {gpu.title} ({gpu.name})" + (", quick profile" if quick else ""),
-        {"smlab": _version(), "GPU": gpu.name, "seed": seed, "profile": "quick" if quick else "full"},
+        {
+            **provenance(f"smlab validate --gpu {gpu.name} --seed {seed}" + (" --quick" if quick else "")),
+            "GPU": gpu.name,
+            "seed": seed,
+            "profile": "quick" if quick else "full",
+            "processes": plan.processes,
+        },
     )
     for check, tasks in work:
         needed = {*(task.key for task in tasks), *getattr(check, "BORROWED", ())}
@@ -94,10 +100,3 @@ def validate(
             name = check.__name__.rpartition(".")[2].replace("_", "-")
             page.check(name, None, "not done: interrupted before its work was complete", None)
     return ValidationRun(page, time.perf_counter() - began, interrupted)
-
-
-def _version() -> str:
-    try:
-        return version("smlab")
-    except PackageNotFoundError:
-        return "not installed"

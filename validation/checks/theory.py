@@ -107,7 +107,7 @@ def coverage_trials(count: int, seed: int, engine: str) -> Covered:
     return Covered(held, refused, count)
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: Plan) -> list[Task[str]]:
     runs, iterations = (20, 200) if plan.quick else (60, 1000)
     stream = SeedSequence(plan.seed).generate_state(2 + COVERAGE_PARTS, np.uint32).tolist()
     simulations = [
@@ -214,6 +214,7 @@ def _simulation_against_theory(page: Report, plan: Plan, results: Results) -> No
     )
     columns = {q: np.array(v).T for q, v in lines.items()}
     shown = ("throughput", "queue_length")
+    section.fold("Exact and simulated values with their intervals, and the coverage of the intervals")
     section.figure(
         "mva",
         mva_against_simulation(

@@ -46,7 +46,7 @@ QUICK_COVERAGE = (80.0, 97.0)
 assert QUICK_COUNT <= PART
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: Plan) -> list[Task[str]]:
     count = QUICK_COUNT if plan.quick else COUNT
     parts = campaign_parts(plan.gpu, list(HELD_OUT), count, _seed(plan))
     drawn = [Task(f"campaign-{i}", run_part, part) for i, part in enumerate(parts)]
@@ -96,8 +96,8 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     _checks(page, plan, everything)
     _findings(page, judged, plan)
     _target(section, everything)
+    section.fold("Estimates drawn, errors by family, closed systems, twins, and what the verdicts are worth")
     _figures(section, judged)
-    section.fold("Errors by family, closed systems, twins, and what the verdicts are worth")
     section.point_errors(
         "campaign-errors",
         {name: everything.errors[name] for name in PREDICTORS},

@@ -9,7 +9,7 @@ from smlab.validation.experiments.studies.points import Reduction, points_of
 from smlab.validation.report import Report
 
 
-def tasks(plan: Plan) -> list[Task]:
+def tasks(plan: Plan) -> list[Task[str]]:
     return [
         Task(
             f"whatif-{chapter.folder}-{file}",

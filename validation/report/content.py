@@ -142,9 +142,10 @@ class HeadingBlock:
 
 @dataclass(frozen=True)
 class FoldBlock:
-    """What follows, to the next fold or the section's end, is folded away under ``title``."""
+    """What follows, to the next fold or the section's end, is folded away under ``title``; in the open if
+    None."""
 
-    title: str
+    title: str | None
     type: str = "fold"
 
 
@@ -216,6 +217,10 @@ class Section:
         """Fold away what is added from here to the next fold or the section's end; ``title`` says what it
         is."""
         self.blocks.append(FoldBlock(title))
+
+    def unfold(self) -> None:
+        """What is added from here on is in the open again."""
+        self.blocks.append(FoldBlock(None))
 
     def table(
         self, name: str, columns: Sequence[Column], rows: Sequence[Sequence[Any]], caption: str = ""

@@ -18,6 +18,9 @@ from smlab.validation.report.tables import show
 TEMPLATE = "report.html.j2"
 STYLE_SHEET = "report.css"
 
+STAMP = ("date", "commit", "GPU", "seed", "profile", "smlab")
+"""What of the provenance stands under the title; all of it is at the page's end."""
+
 _SEVERITY: dict[CheckVerdict, int] = {"fell short": 0, "not done": 1, "held": 2}
 
 
@@ -92,6 +95,8 @@ def render(contents: Contents) -> str:
             name: min((c.verdict for c in found), key=_SEVERITY.__getitem__)
             for name, found in by_section.items()
         },
+        stamp={key: contents.provenance[key] for key in STAMP if key in contents.provenance}
+        or dict(list(contents.provenance.items())[:6]),
         sections={section.name for section in contents.sections},
         kinds={kind: meaning for kind, meaning in KINDS.items() if kind in kinds},
     )

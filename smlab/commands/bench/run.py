@@ -37,10 +37,11 @@ def check_machine_code(
 ) -> bool:
     """``smlab bench sass``; whether every kernel's machine code is what its benchmark declares."""
     from smlab.hw_bench.cuda.contract import check as contract
+    from smlab.hw_bench.cuda.kernels.spec import ARCHITECTURES
 
     with progress_bar("compiling and disassembling") as advance:
         results = contract.check_all(
-            tuple(architectures) or contract.ARCHITECTURES,
+            tuple(architectures) or ARCHITECTURES,
             tuple(benchmarks) or None,
             run=_side_by_side,
             cache=None if fresh else contract.default_cache(),

@@ -38,6 +38,7 @@ class ClaimsResult:
 def claims(
     only: Sequence[str] = (),
     *,
+    sources: Sequence[str] = (),
     quick: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> ClaimsResult:
@@ -45,15 +46,17 @@ def claims(
 
     Args:
         only: ids, or what ids begin with; all claims without.
+        sources: papers, as ``Dong & Pai`` or the beginning of it in any case; all papers without.
         quick: only what is judged within seconds.
         progress: told ``(done, total)`` claims.
 
     Raises:
-        SmlabError: an unknown id.
+        SmlabError: an unknown id or paper.
     """
     wanted = (only,) if isinstance(only, str) else only
+    papers = (sources,) if isinstance(sources, str) else sources
     ledger = load_ledger()
-    chosen = Ledger(ledger.papers, choose(ledger, wanted))
+    chosen = Ledger(ledger.papers, of_sources(ledger, choose(ledger, wanted), papers))
     judged = judge_all(chosen, quick=quick, progress=progress)
     left_out = tuple(c.id for c in chosen.claims if quick and not c.quick)
     return ClaimsResult(chosen, tuple(judged), left_out)
@@ -72,3 +75,15 @@ def choose(ledger: Ledger, only: Sequence[str]) -> tuple[Claim, ...]:
                 "--only", "no such claim", wanted, f"perhaps {guess}" if guess else "an id of `smlab claims`"
             )
     return tuple(c for c in ledger.claims if any(c.id == w or c.id.startswith(f"{w}-") for w in only))
+
+
+def of_sources(ledger: Ledger, chosen: Sequence[Claim], sources: Sequence[str]) -> tuple[Claim, ...]:
+    """Those of the claims that are of these papers; all without. `SmlabError` for an unknown paper."""
+    papers = set()
+    for wanted in sources:
+        found = [short for short in ledger.papers if short.casefold().startswith(wanted.strip().casefold())]
+        exact = [short for short in found if short.casefold() == wanted.strip().casefold()]
+        if not (exact or found) or not wanted.strip():
+            raise SmlabError.at("--source", "no such paper", wanted, "one of " + "; ".join(ledger.papers))
+        papers |= set(exact or found)
+    return tuple(c for c in chosen if not sources or c.paper in papers)

@@ -16,13 +16,17 @@ def claims(
         list[str] | None,
         typer.Option("--only", metavar="ID", help="Only this claim, or all whose id begins so; repeatable."),
     ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option("--source", metavar="NAME", help="Only the claims of this paper; repeatable."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """What the papers behind smlab claim, and whether it holds here: verdicts computed in this run."""
     with loading():
         from smlab.commands.claims.run import ClaimsOptions, run_claims
 
-    if not run_claims(ClaimsOptions(quick=quick, only=tuple(only or ()), as_json=as_json)):
+    if not run_claims(ClaimsOptions(quick, tuple(only or ()), tuple(source or ()), as_json)):
         raise typer.Exit(1)
 
 

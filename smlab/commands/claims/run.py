@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from smlab.cli.tables import Listing
@@ -23,10 +24,11 @@ MARKS = {Met.YES: "[green]+[/]", Met.PARTLY: "[yellow]~[/]", Met.NO: "[red]-[/]"
 
 @dataclass(frozen=True)
 class ClaimsOptions:
-    """What ``smlab claims`` was asked for; ``only`` are ids, or what ids begin with."""
+    """What ``smlab claims`` was asked for; ``only`` are ids, or what ids begin with; ``sources`` papers."""
 
     quick: bool
     only: tuple[str, ...]
+    sources: tuple[str, ...]
     as_json: bool
 
 
@@ -36,7 +38,7 @@ def run_claims(options: ClaimsOptions) -> bool:
     if looks_cold():
         warm()
     with progress_bar("judging claims") as advance:
-        found = claims(options.only, quick=options.quick, progress=advance)
+        found = claims(options.only, sources=options.sources, quick=options.quick, progress=advance)
     if options.as_json:
         print_json(
             {
@@ -47,7 +49,9 @@ def run_claims(options: ClaimsOptions) -> bool:
             }
         )
     else:
-        _print(found.ledger, found.judged)
+        paged = out.is_terminal and not options.only and not options.sources
+        with out.pager(styles=True) if paged else nullcontext():
+            _print(found.ledger, found.judged)
         if found.left_out:
             err.print(f"{len(found.left_out)} claims take longer and were left out (--quick)")
     if found.overdue:
@@ -77,7 +81,21 @@ def _print(ledger: Ledger, judged: Sequence[JudgedClaim]) -> None:
                 j.evidence or "none",
             )
         out.print(table)
+    out.print(_by_source(ledger, judged))
     out.print(f"{len(judged)} claims: {tally(judged)}")
+
+
+def _by_source(ledger: Ledger, judged: Sequence[JudgedClaim]) -> Listing:
+    """How many claims of each paper got each verdict."""
+    table = Listing()
+    table.add_column("source", fold=True)
+    for verdict in PaperVerdict:
+        table.add_column(str(verdict), justify="right")
+    for short in ledger.papers:
+        of_paper = [j.verdict for j in judged if j.claim.paper == short]
+        if of_paper:
+            table.add_row(shown(short), *(str(of_paper.count(v)) for v in PaperVerdict))
+    return table
 
 
 def _lines(j: JudgedClaim) -> list[str]:

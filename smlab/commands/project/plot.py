@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 from smlab.commands.plots import write_figure
 from smlab.commands.project.truth import Matched
@@ -57,10 +58,10 @@ def projection_figure(found: Sequence[Drawn], source: Gpu, target: Gpu, *, width
     y = np.arange(len(order))
     us = {name: 1e6 * values[order] for name, values in times.items()}
     here = ax.plot(
-        us["source_s"], y, "o", mfc="white", mec=PALETTE[0], ms=5, label=f"measured, {source.name}"
+        us["source_s"], y, "o", mfc="white", mec=PALETTE[0], ms=5, label=f"in the profile, {source.name}"
     )
     there = ax.hlines(
-        y, us["low_s"], us["high_s"], color=SOFT, lw=5, alpha=0.45, label=f"interval, {target.name}"
+        y, us["low_s"], us["high_s"], color=SOFT, lw=5, alpha=0.45, label=f"by level of memory, {target.name}"
     )
     middle = ax.plot(us["mid_s"], y, "|", color=PALETTE[1], ms=9, mew=1.8, label="its middle")
     handles = [here[0], there, middle[0]]
@@ -69,6 +70,8 @@ def projection_figure(found: Sequence[Drawn], source: Gpu, target: Gpu, *, width
             1e6 * actual[order], y, "D", color=PALETTE[2], ms=4, label=f"actual, {target.name}"
         )
     ax.set_xscale("log")
+    for formatted in (ax.xaxis.set_major_formatter, ax.xaxis.set_minor_formatter):
+        formatted(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.5)))
     ax.set_yticks(y, names, fontsize=8)
     ax.set_ylim(len(order) - 0.4, -0.6)
     ax.set_xlabel("Time (us)")

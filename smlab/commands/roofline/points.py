@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from smlab.commands.roofline.rows import short_name
 from smlab.hw_bench.profiles import UNNAMED
+from smlab.hw_bench.profiles.kernel_work import PRECISIONS, Floats
 from smlab.models.roofline import Ceilings
-from smlab.models.roofline.work import PRECISIONS, Floats, traversing_bytes
+from smlab.models.roofline.work import traversing_bytes
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,12 +50,9 @@ def print_answer(a: UtilizationResult) -> None:
         )
     if rows:
         out.print(listed)
-        held = a.held
-        out.print(
-            f"{100 * LEVEL:.0f} % intervals, for kinds of kernels left out of their fit, held the truth "
-            f"{held.mean:.0f} % of the time ({held.families} kinds, simulated; {held.least:.0f} % for "
-            f"{held.least_family}); the best guess has none"
-        )
+        _print_held(a)
+    else:
+        out.print(f"{NOT}: no launch in it uses shared-memory atomics")
     for (kernel, verdict, reason, advice), where in _reasons(rows).items():
         out.print(f"[bold]{shown(kernel)}[/bold]{where}: [{COLOUR[verdict]}]{verdict}[/]: {shown(reason)}")
         for text in advice:
@@ -72,6 +69,16 @@ def print_answer(a: UtilizationResult) -> None:
         out.print(f"skipped {len(kernels):,} of the launches, {shown(reason)}: {shown(some)}")
 
 
+def _print_held(a: UtilizationResult) -> None:
+    """How often intervals such as these held where the truth is known."""
+    held = a.held
+    out.print(
+        f"{100 * LEVEL:.0f} % intervals, for kinds of kernels left out of their fit, held the truth "
+        f"{held.mean:.0f} % of the time ({held.families} kinds, simulated; {held.least:.0f} % for "
+        f"{held.least_family}); the best guess has none"
+    )
+
+
 def _reasons(rows: Sequence[LaunchRow]) -> dict[tuple[str, str, str, tuple[str, ...]], str]:
     """What is said of each kernel, once for all launches of which it is the same but for numbers; with which
     of its SMs it is of."""
@@ -86,8 +93,15 @@ def _number(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.1f}"
 
 
-def print_compared(compared: Sequence[dict[str, Any]]) -> None:
-    """Two profiles, kernel by kernel: did the bottleneck move?"""
+def print_compared(
+    compared: Sequence[dict[str, Any]], before: UtilizationResult, after: UtilizationResult
+) -> None:
+    """Two profiles, kernel by kernel: did the bottleneck move? Without ``--compare``, each is told alone."""
+    gpus = dict.fromkeys((before.gpu.title, after.gpu.title))
+    out.print(
+        f"[bold]{shown(label(before.profile))}[/bold] and [bold]{shown(label(after.profile))}[/bold] on "
+        f"{shown(' and '.join(gpus))}: the shared-memory atomic unit"
+    )
     listed = Listing()
     kernel_column(listed)
     for heading in ("before", "after", "time", "the bottleneck moved"):
@@ -101,3 +115,4 @@ def print_compared(compared: Sequence[dict[str, Any]]) -> None:
         ratio = f"{row['after']['elapsed_cycles'] / row['before']['elapsed_cycles']:.2f}x" if both else "-"
         listed.add_row(shown(row["kernel"]), *ends, ratio, row["moved"])
     out.print(listed)
+    _print_held(after)

@@ -55,7 +55,8 @@ def run_utilization(options: UtilizationOptions) -> None:
             answers.append(utilization(path, gpu=options.gpu, table=options.table, progress=advance))
     several = len(answers) > 1
     if plot is not None:
-        draw(answers, plot)
+        for path in draw(answers, plot):
+            err.print(f"wrote {path}", markup=False)
     for a in answers:
         for note in a.notes:
             err.print(f"{label(a.profile)}: {note}", markup=False)
@@ -70,12 +71,11 @@ def run_utilization(options: UtilizationOptions) -> None:
             document["compare"] = compared
         print_json(document)
         return None
-    for a in answers:
-        print_answer(a)
     if compared is not None:
-        print_compared(compared)
-    if plot is not None:
-        err.print(f"wrote {plot}")
+        print_compared(compared, *answers)
+    else:
+        for a in answers:
+            print_answer(a)
     return None
 
 
@@ -95,9 +95,10 @@ def _show_how(gpu: Gpu, as_json: bool) -> None:
         out.print(listed)
 
 
-def draw(answers: Sequence[UtilizationResult], path: Path) -> None:
+def draw(answers: Sequence[UtilizationResult], path: Path) -> list[Path]:
     """Utilization with its interval, by kernel (each launch beside the other) and by SM; one colour a
-    profile."""
+    profile. The files written: the picture, and its data beside it."""
+    from smlab.commands.plots import write_figure
     from smlab.validation.report.style import look, new_figure, styled
 
     @styled
@@ -113,7 +114,7 @@ def draw(answers: Sequence[UtilizationResult], path: Path) -> None:
                 top = place - 0.35 + width * number
                 for i, row in enumerate(rows):
                     y = top + width * (i + 0.5) / len(rows)
-                    ax.plot([100 * row.low, 100 * row.high], [y, y], color=drawn.colour, lw=1.2, alpha=0.6)
+                    ax.plot([100 * row.low, 100 * row.high], [y, y], color=drawn.colour, lw=2.0, alpha=0.6)
                     ax.plot(100 * row.utilization, y, drawn.marker, color=drawn.colour, ms=3.5)
             ax.plot([], [], drawn.marker, color=drawn.colour, label=short_label(a.profile))
         ax.set_yticks(range(len(kernels)), [k if len(k) <= 36 else k[:33] + "..." for k in kernels])
@@ -123,7 +124,10 @@ def draw(answers: Sequence[UtilizationResult], path: Path) -> None:
         fig.legend(loc="outside upper left", ncols=2)
         return fig
 
-    try:
-        figure().savefig(path)
-    except OSError as error:
-        raise SmlabError(f"{path}: the figure cannot be written: {error}") from error
+    header = ("profile", "kernel", "launch", "sm", "low", "utilization", "high", "verdict")
+    rows = [
+        (short_label(a.profile), r.kernel, r.launch, r.sm, r.low, r.utilization, r.high, r.verdict)
+        for a in answers
+        for r in a.kernels
+    ]
+    return write_figure(figure(), path, header, rows)

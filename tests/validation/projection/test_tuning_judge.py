@@ -72,8 +72,8 @@ def test_a_planted_space_is_projected_exactly(tmp_path: Path) -> None:
     assert judged.every.projected.mape < 2
     assert judged.every.coverage == 100
     assert set(judged.family) == {f"k TILE_SIZE_X={n}" for n in (1, 2, 3, 4)}
-    without = dict(judged.without)
-    assert without["as published"].projected.mape > 5 * judged.every.projected.mape
+    assert dict(judged.every.baselines)["FP32 ratio"].mape > 40
+    assert {"as published", "without requests"} <= set(dict(judged.without))
     found = tuning_coverage(judged)
     assert found.pooled == 1.0
     assert len(found.families) == 4

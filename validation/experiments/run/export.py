@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 from smlab.hw_bench.csv_cells import guarded, unguarded
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import replacing
-from smlab.validation.experiments.design.study import SPEEDUP, Study
+from smlab.validation.experiments.design.study import Study
 from smlab.validation.experiments.design.values import Value
 from smlab.validation.experiments.run.point_store import PointStore
 from smlab.validation.experiments.run.points import Numbering, Point, PointResult
+from smlab.validation.experiments.systems.base import SPEEDUP
 
 if TYPE_CHECKING:
     import pandas

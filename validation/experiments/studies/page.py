@@ -34,6 +34,7 @@ def add_studies(
             points += len(frame)
             by_file[file] = analysed(chapter.folder, file, frame, reduction(chapter))
         answers[chapter.folder] = _add(section, chapter, by_file)
+    section.fold("What common random numbers bring")
     pairing.draw(section, by_study)
     page.check(
         "whatif-studies",
@@ -47,7 +48,11 @@ def add_studies(
 def _add(section: Section, chapter: Chapter, by_file: Mapping[str, Points]) -> Answer:
     answer = chapter.answer(by_file)
     section.heading(chapter.question)
-    section.text(answer.text)
+    first, _, rest = answer.text.partition(". ")
+    section.text(first + "." if rest else first)
+    section.fold(f"The whole answer, figures and findings of `{chapter.folder}`")
+    if rest:
+        section.text(rest)
     chapter.draw(section, by_file)
     section.table(
         f"whatif-{chapter.folder}",
@@ -59,4 +64,5 @@ def _add(section: Section, chapter: Chapter, by_file: Mapping[str, Points]) -> A
     for file, points in by_file.items():
         for note in points.effects.notes:
             section.text(f"`{file}`: {note}")
+    section.unfold()
     return answer

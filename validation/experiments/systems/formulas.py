@@ -13,12 +13,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.sources import digest_of
 from smlab.validation.experiments.design.values import Key, Settings, Value
 from smlab.validation.experiments.systems.systems import Evaluation
+
+MAX_CUSTOMERS: Final = 2**23
+"""A run of so many takes half a gigabyte and a second."""
 
 
 def ishigami(
@@ -52,8 +56,7 @@ def mm1_run(
     streams of their own, so that runs with one seed and other rates see the same random numbers.
     """
     _check_stable(arrival_rate, service_rate)
-    if customers < 1:
-        raise SmlabError.at("customers", "out of range", customers, "at least 1")
+    _check_count("customers", customers)
     arrivals, services = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
     gaps = arrivals.standard_exponential(customers) / arrival_rate
     work = services.standard_exponential(customers) / service_rate
@@ -71,8 +74,7 @@ def closed_queue(
 
     L. Kleinrock, "Queueing Systems", Vol. I, 1975, Section 3.8; solved by mean value analysis.
     """
-    if warps < 1:
-        raise SmlabError.at("warps", "out of range", warps, "at least 1")
+    _check_count("warps", warps)
     if not (think_cycles >= 0 and service_cycles > 0):
         raise SmlabError.at(
             "closed-queue", "impossible times", (think_cycles, service_cycles), "0 or more; above 0"
@@ -83,6 +85,11 @@ def closed_queue(
         throughput = customers / (think_cycles + response)
         queue = throughput * response
     return {"utilization": throughput * service_cycles, "n_mean": queue, "jobs_per_cycle": throughput}
+
+
+def _check_count(name: str, count: int) -> None:
+    if not 1 <= count <= MAX_CUSTOMERS:
+        raise SmlabError.at(name, "out of range", count, f"1 to {MAX_CUSTOMERS:,}")
 
 
 def _check_stable(arrival_rate: float, service_rate: float) -> None:

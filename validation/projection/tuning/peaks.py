@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles.kernel_work import PRECISIONS
 from smlab.models.roofline import ProjectionSwitches, maxima_of
-from smlab.models.roofline.work import PRECISIONS
 
 Floats = NDArray[np.float64]
 

@@ -1,0 +1,82 @@
+"""The real command in a process of its own, and what it used."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended: its exit status, what it printed, its processor time and its largest memory."""
+
+    status: int
+    out: str
+    err: str
+    cpu_s: float
+    peak_bytes: int
+
+    def refused(self) -> str:
+        """The one line of a command that must exit with 2 and print nothing else."""
+        assert (self.status, self.out) == (2, ""), self
+        assert self.err.startswith("smlab: "), self
+        assert self.err.count("\n") == 1, self
+        assert "Traceback" not in self.err, self
+        return self.err
+
+
+Smlab = Callable[..., Ended]
+
+
+@pytest.fixture
+def smlab_command(tmp_path: Path) -> Smlab:
+    """``smlab_command(*arguments, env=..., stdout=..., timeout_s=...)``: ended, or killed after that time."""
+
+    def call(
+        *arguments: str,
+        env: dict[str, str] | None = None,
+        stdout: str | None = None,
+        cwd: Path = tmp_path,
+        timeout_s: float = 60,
+    ) -> Ended:
+        command = [sys.executable, "-m", "smlab.cli", *arguments]
+        environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "PYTHONIOENCODING")}
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            target = out if stdout is None else Path(stdout).open("wb")  # noqa: SIM115
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=target,
+                stderr=err,
+                cwd=cwd,
+                env={**environment, **(env or {})},
+                start_new_session=True,
+            )
+            until = time.monotonic() + timeout_s
+            pid = 0
+            while not pid:
+                pid, code, used = os.wait4(process.pid, os.WNOHANG)
+                if time.monotonic() > until:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    os.wait4(process.pid, 0)
+                    process.returncode = -9
+                    raise AssertionError(f"still running after {timeout_s} s: {' '.join(arguments)[:200]}")
+                time.sleep(0.02)
+            process.returncode = os.waitstatus_to_exitcode(code)
+            texts = []
+            for file in (out, err):
+                file.seek(0)
+                texts.append(file.read().decode("utf-8", "replace"))
+            if target is not out:
+                target.close()
+            cpu_s = used.ru_utime + used.ru_stime
+            return Ended(process.returncode, texts[0], texts[1], cpu_s, used.ru_maxrss * 1024)
+
+    return call
