@@ -5,7 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= results/validate
 
-.PHONY: types validate quick test lint typecheck imports pytest sass picture look docs tutorial bench thorough clean
+.PHONY: types validate quick test lint typecheck imports pytest sass picture look docs tutorial bench wheel-check thorough clean
 
 validate: $(VENV)/.installed
 	$(BIN)/smlab validate --out $(OUT)
@@ -75,6 +75,10 @@ bench: $(VENV)/.installed-dev
 	    --benchmark-columns=min,median,rounds --benchmark-sort=mean \
 	    $$(ls -d .benchmarks/*/* >/dev/null 2>&1 && echo --benchmark-compare)
 	$(BIN)/python -m benchmarks.engines
+
+# The wheel, alone in a fresh environment, runs the commands in a folder with packages of our rooms' names.
+wheel-check: $(VENV)/.installed
+	$(BIN)/python .ci/wheel_check.py
 
 # The long profiles, by hand.
 thorough: $(VENV)/.installed-dev

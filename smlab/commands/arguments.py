@@ -17,6 +17,13 @@ def a_path(name: str, value: object) -> Path:
     raise SmlabError.at(name, f"a {type(value).__name__} is not a path", value, "a path")
 
 
+def a_whole(name: str, value: object, least: int = 0) -> int:
+    """A whole number of at least ``least``; `SmlabError` naming the argument if it is none."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+        return value
+    raise SmlabError.at(name, "not a whole number", value, f"a whole number from {least} on")
+
+
 def a_gpu(name: str, value: object) -> Gpu:
     """A description, or the one of this name or path; `SmlabError` naming the argument if it is neither."""
     if isinstance(value, Gpu):

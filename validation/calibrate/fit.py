@@ -29,8 +29,8 @@ from smlab.validation.calibrate.predict import (
 
 LEVEL: Final = 0.95
 """All true values are in their intervals together with this probability (Bonferroni)."""
-MOST_FITTED: Final = 2000
-FEWEST_OF_A_KIND: Final = 5
+MAX_FITTED: Final = 2000
+MIN_OF_A_KIND: Final = 5
 """Cases fitted of each kind (operation, form, no, some or all compare-and-swap), where there are as many."""
 _WHOLE: Final = (QUEUE, predict.SHARED_PASS)
 """Constants that are whole numbers: the entries of a queue; and, where the data allow it, the cycles of a
@@ -85,7 +85,7 @@ class Fit:
 
 
 def split(cases: Cases, share: float, seed: int) -> NDArray[np.bool_]:
-    """Which cases to fit: of each kind, a random ``share``, at least `FEWEST_OF_A_KIND`; all others judge.
+    """Which cases to fit: of each kind, a random ``share``, at least `MIN_OF_A_KIND`; all others judge.
 
     Raises:
         SmlabError: for a share that leaves nothing to fit or to judge.
@@ -93,14 +93,14 @@ def split(cases: Cases, share: float, seed: int) -> NDArray[np.bool_]:
     if not 0 < share < 1:
         raise SmlabError.at("share of cases to fit", "out of range", share, "above 0 and below 1")
     rng = np.random.default_rng(np.random.SeedSequence(seed))
-    share = min(share, MOST_FITTED / max(len(cases), 1))
+    share = min(share, MAX_FITTED / max(len(cases), 1))
     mixed = np.where(cases.cas_warps == 0, 0, np.where(cases.cas_warps == cases.warps, 2, 1))
     kinds = np.char.add(np.char.add(cases.operation, cases.form), mixed.astype("U1"))
     chosen = np.zeros(len(cases), dtype=bool)
     chosen[cases.form == "frame"] = True
     for kind in np.unique(kinds[~chosen]):
         at = np.flatnonzero(kinds == kind)
-        count = min(len(at) // 2, max(FEWEST_OF_A_KIND, round(share * len(at))))
+        count = min(len(at) // 2, max(MIN_OF_A_KIND, round(share * len(at))))
         chosen[rng.choice(at, size=count, replace=False)] = True
     # Single cases of a kind tell something that no other tells, and cannot be judged without it.
     if not chosen.any() and len(cases):

@@ -168,6 +168,9 @@ def mean_bootstrap(
     the tail that a handful of cases does not show: for errors with exponential tails a nominal 95 % was 83 %
     with 6 cases, 87 % with 10, 90 % with 15, 92 % with 25 and 93 % with 50. A single case has no interval:
     ``(nan, nan)``.
+
+    Not ``scipy.stats.bootstrap``: its BCa leaves out each value in turn as a matrix of n x n, 200 MB for the
+    5,000 cases of a campaign; of a mean the acceleration is known in closed form.
     """
     x = _column("values", values, None)
     if resamples < 100:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
+from scipy import special, stats
 from smlab.hw_bench.errors import SmlabError
 
 FloatArray = NDArray[np.float64]
@@ -25,7 +25,7 @@ FloatArray = NDArray[np.float64]
 GROUP = 5
 """MSER-5 works on means of five successive observations."""
 
-FEWEST_BATCHES = 8
+MIN_BATCHES = 8
 """Below this many batches the test for correlation has no power, so `batch_means` refuses."""
 
 CORRELATION_LEVEL = 0.10
@@ -103,7 +103,7 @@ def batch_means(
     1. The warm-up is deleted by MSER-5 (`mser5`), or the first ``warmup`` observations are, if given.
     2. The rest is cut into ``batches`` batches of equal length.
     3. Von Neumann's ratio tests the batch means for positive lag-1 correlation; while it finds some,
-       neighbouring batches are merged by pairs. With fewer than `FEWEST_BATCHES` left, the series is too
+       neighbouring batches are merged by pairs. With fewer than `MIN_BATCHES` left, the series is too
        short: `SmlabError`.
     4. Student's t over the batch means.
 
@@ -113,9 +113,9 @@ def batch_means(
     of 4,000: 90, 93 and 94 %); at a load of 0.7 it is 94 % with 40,000. Give ``warmup`` where it is known,
     and prefer replications.
     """
-    x = _column("series", series, fewest=2 * FEWEST_BATCHES * GROUP)
-    if not FEWEST_BATCHES <= batches <= len(x) // (2 * GROUP):
-        expected = f"{FEWEST_BATCHES} to {len(x) // (2 * GROUP)} for a series of {len(x)}"
+    x = _column("series", series, fewest=2 * MIN_BATCHES * GROUP)
+    if not MIN_BATCHES <= batches <= len(x) // (2 * GROUP):
+        expected = f"{MIN_BATCHES} to {len(x) // (2 * GROUP)} for a series of {len(x)}"
         raise SmlabError.at("batch_means", "unusable number of batches", batches, expected)
     _checked(level)
     if warmup is None:
@@ -127,7 +127,7 @@ def batch_means(
     means = kept.reshape(batches, length).mean(axis=1)
     merges = 0
     while (p := von_neumann_p(means)) < CORRELATION_LEVEL:
-        if len(means) // 2 < FEWEST_BATCHES:
+        if len(means) // 2 < MIN_BATCHES:
             raise SmlabError(
                 f"series of {len(x)} observations: too short for an interval, since its {len(means)} batch "
                 f"means of {length} observations each still correlate "
@@ -250,13 +250,8 @@ def binomial_interval(successes: int, trials: int, level: float = 0.95) -> Inter
         raise SmlabError.at(
             "binomial_interval", "unusable counts", (successes, trials), "0 <= successes <= trials >= 1"
         )
-    z = float(special.ndtri((1 + _checked(level)) / 2))
-    p = successes / trials
-    centre = (p + z**2 / (2 * trials)) / (1 + z**2 / trials)
-    half = z / (1 + z**2 / trials) * math.sqrt(p * (1 - p) / trials + z**2 / (4 * trials**2))
-    low = 0.0 if successes == 0 else centre - half
-    high = 1.0 if successes == trials else centre + half
-    return Interval(p, low, high, level, trials)
+    found = stats.binomtest(successes, trials).proportion_ci(_checked(level), method="wilson")
+    return Interval(successes / trials, float(found.low), float(found.high), level, trials)
 
 
 def coverage_study(

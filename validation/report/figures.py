@@ -38,8 +38,8 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 
-MOST_ROWS = 5
-MOST_COLUMNS = 5
+MAX_ROWS = 5
+MAX_COLUMNS = 5
 TALLEST = 2.0
 """How much further than the truth a scatter of estimates reaches."""
 MANY_POINTS = 2000
@@ -72,7 +72,7 @@ def service_time_grid(
     for name, values in tables.items():
         if values.shape != (len(n_all), len(e_all), len(c)):
             raise SmlabError.at(f"table {name!r}", "wrong shape", values.shape, "(n, e, c)")
-    rows, columns = _pick(n_all, show_n, MOST_ROWS, "n"), _pick(e_all, show_e, MOST_COLUMNS, "e")
+    rows, columns = _pick(n_all, show_n, MAX_ROWS, "n"), _pick(e_all, show_e, MAX_COLUMNS, "e")
     shown = np.concatenate([v[np.ix_(rows, columns)].ravel() for v in tables.values()])
     lowest, highest = float(np.nanmin(shown)), float(np.nanmax(shown))
     logarithmic = lowest > 0 and highest > 8 * lowest

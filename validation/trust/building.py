@@ -14,10 +14,10 @@ from smlab.sim.workload import Duration, Instruction, Kernel, Loop, Program
 
 Body = tuple[Instruction | Loop, ...]
 
-FEWEST_JOBS, MOST_JOBS = 150, 10_000
+MIN_JOBS, MAX_JOBS = 150, 10_000
 """Atomic warp-instructions that a kernel does on one SM, about; drawn evenly over the orders of magnitude."""
 
-MOST_WAVES = 4
+MAX_WAVES = 4
 """Grids are at most so many times as large as what is resident at a time (waves of blocks)."""
 
 
@@ -77,7 +77,7 @@ def draw_shape(rng: Generator, machine: Machine, waves: bool = True) -> LaunchSh
     shared = min(room // unit * unit, machine.shared_bytes_per_block)
     blocks = resident
     if waves and rng.random() < 0.4:
-        blocks = int(np.ceil(resident * rng.uniform(1, MOST_WAVES)))
+        blocks = int(np.ceil(resident * rng.uniform(1, MAX_WAVES)))
     return LaunchShape(warps, blocks, resident, shared)
 
 
@@ -176,7 +176,7 @@ def stream(warps: int, name: str, after: Sequence[str] = (), store: bool = False
 
 def iterations(rng: Generator, shape: LaunchShape, jobs_each: float) -> int:
     """How often each warp repeats its work so that the SM does a drawn number of atomics."""
-    wanted = log_uniform(rng, FEWEST_JOBS, MOST_JOBS)
+    wanted = log_uniform(rng, MIN_JOBS, MAX_JOBS)
     return max(1, round(wanted / (shape.blocks * shape.warps * jobs_each)))
 
 

@@ -18,13 +18,13 @@ from smlab.sim.reference import Record
 from smlab.sim.workload import Duration
 from smlab.validation.laws.closed_system import closed_kernel
 from smlab.validation.laws.closed_workloads import draw_workload
-from smlab.validation.trust.building import FEWEST_JOBS, MOST_JOBS, log_uniform
+from smlab.validation.trust.building import MAX_JOBS, MIN_JOBS, log_uniform
 from smlab.validation.trust.simulate import CampaignTable, observe
 
 INDEPENDENT, LOCKSTEP = "exponential", "fixed"
 """The distributions of the think time; the `family` of a row."""
 
-FEWEST_ROUNDS = 20
+MIN_ROUNDS = 20
 """Atomics of one warp, at least: a kernel, not its first breath."""
 
 
@@ -35,7 +35,7 @@ def run_closed_systems(gpu: Gpu, distribution: str, count: int, seed: int) -> Ca
     rows = []
     for number in range(count):
         w = replace(draw_workload(rng, machine.max_warps), distribution=distribution)
-        rounds = max(FEWEST_ROUNDS, round(log_uniform(rng, FEWEST_JOBS, MOST_JOBS) / w.warps))
+        rounds = max(MIN_ROUNDS, round(log_uniform(rng, MIN_JOBS, MAX_JOBS) / w.warps))
         kernel = closed_kernel(
             w.warps,
             rounds,

@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 PART = 25
 """Kernels that one process draws and runs at a time."""
 
-MOST_CYCLES = 2_000_000_000
+MAX_CYCLES = 2_000_000_000
 """A kernel that runs longer is a mistake in a family; the campaign stops and names it."""
 
 
@@ -126,7 +126,7 @@ def run_part(gpu: Gpu, family: str, first: int, last: int, seed: int) -> Campaig
         kernel, lowering_seed = draw_kernel(machine_from(gpu), family, stream)
         share = fair_share(gpu, kernel.sms)
         result, faster = (
-            compiled.run(lower(kernel, machine_from(g), lowering_seed), Record.TOTALS, MOST_CYCLES, threads=1)
+            compiled.run(lower(kernel, machine_from(g), lowering_seed), Record.TOTALS, MAX_CYCLES, threads=1)
             for g in (share, twice_as_fast(share))
         )
         rows += observe(result, family, number, result.cycles / faster.cycles)

@@ -33,8 +33,8 @@ JOBS = 6000
 BURST = 4
 SAME = 0.01
 """Twins' elapsed cycles agree to this share, or the triple is left out and counted."""
-MOST_STEPS = 24
-MOST_CYCLES = 100_000_000
+MAX_STEPS = 24
+MAX_CYCLES = 100_000_000
 
 APART, BURSTS, TOGETHER = "apart", "in bursts", "together"
 KINDS = (APART, BURSTS, TOGETHER)
@@ -102,7 +102,7 @@ def _with_time(wanted: int, start: float, run: Callable[[float], SimResult]) -> 
     while (longest := run(high)).cycles < wanted:
         low, high = high, 2 * high
     result = longest
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         if abs(result.cycles / wanted - 1) <= SAME / 4:
             break
         middle = (low + high) / 2
@@ -113,7 +113,7 @@ def _with_time(wanted: int, start: float, run: Callable[[float], SimResult]) -> 
 
 def _run(machine: Machine, kind: str, warps: int, lanes: int, seed: int, think: float) -> SimResult:
     return compiled.run(
-        lower(_kernel(kind, warps, lanes, think), machine, seed), Record.TOTALS, MOST_CYCLES, threads=1
+        lower(_kernel(kind, warps, lanes, think), machine, seed), Record.TOTALS, MAX_CYCLES, threads=1
     )
 
 

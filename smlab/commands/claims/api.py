@@ -55,6 +55,11 @@ def claims(
     """
     wanted = (only,) if isinstance(only, str) else only
     papers = (sources,) if isinstance(sources, str) else sources
+    for name, words in (("only", wanted), ("sources", papers)):
+        if not isinstance(words, Sequence) or not all(isinstance(w, str) for w in words):
+            raise SmlabError.at(
+                name, "not a word, nor several", words, "ids of claims, or short names of papers"
+            )
     ledger = load_ledger()
     chosen = Ledger(ledger.papers, of_sources(ledger, choose(ledger, wanted), papers))
     judged = judge_all(chosen, quick=quick, progress=progress)

@@ -54,8 +54,8 @@ class ProjectResult:
 
 def project(
     profile: str | Path,
-    source: str | Path | Gpu | None,
-    target: str | Path | Gpu,
+    source: str | Path | Gpu | None = None,
+    target: str | Path | Gpu | None = None,
     *,
     switches: ProjectionSwitches | None = None,
     truth: str | Path | None = None,
@@ -68,7 +68,7 @@ def project(
         profile: output of ncu, nvprof or smlab, from the GPU ``source``.
         source: the GPU that was profiled: a name, a description's path or a description; None takes what the
             profile tells.
-        target: the GPU to project to, likewise.
+        target: the GPU to project to, likewise; it must be given.
         switches: the parts of the method; None for all of the defaults.
         truth: times on the target, a profile or CSV ``kernel,seconds[,launch]``.
         cubins: machine code of the kernels for source and target.
@@ -79,6 +79,8 @@ def project(
     """
     path, there_gpu = a_path("profile", profile), a_gpu("target", target)
     switches = ProjectionSwitches() if switches is None else switches
+    if not isinstance(switches, ProjectionSwitches):
+        raise SmlabError.at("switches", "not the parts of the method", switches, "ProjectionSwitches")
     read, here, note = profile_of(path, source, "--from")
     quantities = roofline_quantities(read, here)
     work = _with_working_sets(quantities.work, working_sets or {})

@@ -14,7 +14,7 @@ from smlab.hw_bench.datasets import read_dataset
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.operators import OperatorSwitches
 from smlab.validation.projection.operators.judge import (
-    LEAST_S,
+    MIN_S,
     PAPER,
     Judgement,
     OperatorErrors,
@@ -107,8 +107,8 @@ def _rows(judged: Judgement) -> list[dict[str, Any]]:
         }
         if judged.actual_s is not None:
             row["actual_s"] = judged.actual_s[i]
-            if min(rows.seconds[i], judged.actual_s[i]) <= LEAST_S:
-                row["flags"].append(f"below {1e6 * LEAST_S:g} us, not judged")
+            if min(rows.seconds[i], judged.actual_s[i]) <= MIN_S:
+                row["flags"].append(f"below {1e6 * MIN_S:g} us, not judged")
         listed.append(row)
     return listed
 

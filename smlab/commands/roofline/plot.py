@@ -32,7 +32,7 @@ OWN_CEILINGS: Final = 3
 """Up to how many kernels have all their ceilings drawn; of more, each has a cap: its lowest one, above its
 point."""
 CAPPED: Final = 200
-MOST_NAMES: Final = 60
+MAX_NAMES: Final = 60
 """How many kernels, the longest first, are named on the picture; the data beside it name them all."""
 MANY_NAMES: Final = 25
 NAMES_IN_A_CROWD: Final = 15
@@ -148,7 +148,7 @@ def _panel(ax: Axes, points: PanelPoints, top: Maxima) -> _Panel:
             handles.append(Line2D([], [], color=INK, lw=0.7, marker="_", ms=7))
             labels.append("up to its lowest ceiling")
     named = [i for i in range(count) if points.names[i]]
-    named = named[: NAMES_IN_A_CROWD if count > CAPPED else MOST_NAMES]
+    named = named[: NAMES_IN_A_CROWD if count > CAPPED else MAX_NAMES]
     right = np.where(nowhere, edge, np.max(points.intensity, axis=1, where=shown, initial=0.0))
     anchors = [(float(right[i]), float(rate[i])) for i in named]
     spots = np.stack([seen, np.broadcast_to(rate[:, None], shown.shape)[shown]], axis=1)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from smlab.commands.arguments import a_gpu
+from smlab.commands.arguments import a_gpu, a_whole
 from smlab.commands.simulate.workload import setting, workload_and_gpu
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
@@ -43,8 +43,9 @@ def simulate(
         SmlabError: what cannot be simulated, or an argument of the wrong type, in one line.
     """
     description = a_gpu("gpu", gpu)
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise SmlabError.at("seed", "not a seed", seed, "a whole number from 0 on")
+    a_whole("seed", seed)
+    if max_cycles is not None:
+        a_whole("max_cycles", max_cycles, 1)
     if not isinstance(keep, Record):
         raise SmlabError.at("keep", "not a way to record", keep, "a smlab.Record")
     texts = [setting(k, v) for k, v in settings.items()] if isinstance(settings, Mapping) else list(settings)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smlab.commands.arguments import a_gpu, a_path
+from smlab.commands.arguments import a_gpu, a_path, a_whole
 from smlab.commands.frames import dataframe
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.validation.checks.run import validate as run_checks
@@ -69,6 +69,9 @@ def validate(
         SmlabError: an argument that cannot be used, in one line.
     """
     description = a_gpu("gpu", gpu)
+    a_whole("seed", seed)
+    if jobs is not None:
+        a_whole("jobs", jobs, 1)
     folder = None if out is None else a_path("out", out)
     outcome = run_checks(description, quick=quick, seed=seed, processes=jobs, progress=progress)
     page = None if folder is None else outcome.report.write(folder)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smlab.commands.arguments import a_path
+from smlab.commands.arguments import a_path, a_whole
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.design.study import Study, read_study
 from smlab.validation.experiments.run.outcome import StudyOutcome
@@ -61,6 +61,8 @@ def whatif(
     """
     if jobs is not None and dask is not None:
         raise SmlabError("--jobs: has no meaning with --dask, where the cluster says how many")
+    if jobs is not None:
+        a_whole("jobs", jobs, 1)
     asked = study if isinstance(study, Study) else read_study(a_path("study", study))
     folder = RESULTS / asked.name if out is None else a_path("out", out)
     outcome = run_whatif(asked, folder, jobs=jobs, dask=dask, resume=resume, progress=progress)

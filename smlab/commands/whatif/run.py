@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MAX_ANSWERS = 4
 """Lines that answer the question, before the table."""
-MOST_ROWS, MOST_COLUMNS = 40, 4
+MAX_ROWS, MAX_COLUMNS = 40, 4
 """Effects and responses that the terminal shows; the report has all."""
 
 
@@ -186,7 +186,7 @@ def _show_effects(effects: Effects) -> None:
 
     for what, value in answers(effects)[:MAX_ANSWERS]:
         out.print(f"{shown(what)}: {value}", markup=False, soft_wrap=True)
-    first = effects.responses[:MOST_COLUMNS]
+    first = effects.responses[:MAX_COLUMNS]
     rows: dict[tuple[str, str], dict[str, str]] = {}
 
     def add(response: str, heading: tuple[str, str], text: str) -> None:
@@ -214,11 +214,11 @@ def _show_effects(effects: Effects) -> None:
     table = Listing("factor", "effect")
     for response in first:
         table.add_column(response.response, justify="right", fold=True)
-    for place, cells in list(rows.items())[:MOST_ROWS]:
+    for place, cells in list(rows.items())[:MAX_ROWS]:
         table.add_row(*map(shown, place), *(cells.get(response.response, "") for response in first))
     out.print(table)
-    left = [f"{len(rows) - MOST_ROWS} more effects"] if len(rows) > MOST_ROWS else []
-    left += [r.response for r in effects.responses[MOST_COLUMNS:]]
+    left = [f"{len(rows) - MAX_ROWS} more effects"] if len(rows) > MAX_ROWS else []
+    left += [r.response for r in effects.responses[MAX_COLUMNS:]]
     if left:
         out.print("In the report as well: " + ", ".join(left), soft_wrap=True)
 

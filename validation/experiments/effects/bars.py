@@ -19,7 +19,7 @@ from smlab.validation.experiments.effects.sensitivity import RankCoefficient, So
 from smlab.validation.method.statistics import Interval
 from smlab.validation.report.style import FAINT, INK, look, new_figure, styled
 
-MOST_BARS = 16
+MAX_BARS = 16
 
 
 @styled
@@ -40,8 +40,8 @@ def tornado(effects: Sequence[LevelEffect], response: str, *, as_ratio: bool, un
     neutral = 1.0 if as_ratio else 0.0
     reach = {name: max(abs(i.estimate - neutral) for _, i in levels) for name, levels in rows.items()}
     order = sorted(rows, key=lambda name: reach[name], reverse=True)
-    hidden = len(order) - MOST_BARS
-    order = order[:MOST_BARS]
+    hidden = len(order) - MAX_BARS
+    order = order[:MAX_BARS]
     fig = new_figure(6.4, 0.9 + 0.42 * len(order))
     ax = fig.subplots()
     labels = {}
@@ -90,7 +90,7 @@ def sobol_bars(indices: Sequence[SobolIndex], response: str) -> Figure:
     intervals."""
     single = sorted((i for i in indices if i.total is not None), key=lambda i: i.total.estimate, reverse=True)  # type: ignore[union-attr]
     pairs = sorted((i for i in indices if i.total is None), key=lambda i: i.index.estimate, reverse=True)
-    rows = [*single[:MOST_BARS], *pairs[: max(0, min(6, MOST_BARS - len(single)))]]
+    rows = [*single[:MAX_BARS], *pairs[: max(0, min(6, MAX_BARS - len(single)))]]
     fig = new_figure(6.2, 1.1 + 0.44 * len(rows))
     ax = fig.subplots()
     labels = []
@@ -117,7 +117,7 @@ def sobol_bars(indices: Sequence[SobolIndex], response: str) -> Figure:
 @styled
 def rank_bars(ranks: Sequence[RankCoefficient], response: str) -> Figure:
     """Standardised rank coefficients, largest first, with bootstrap intervals."""
-    rows = sorted(ranks, key=lambda r: abs(r.coefficient.estimate), reverse=True)[:MOST_BARS]
+    rows = sorted(ranks, key=lambda r: abs(r.coefficient.estimate), reverse=True)[:MAX_BARS]
     fig = new_figure(5.6, 1.0 + 0.36 * len(rows))
     ax = fig.subplots()
     for y, found in enumerate(reversed(rows)):

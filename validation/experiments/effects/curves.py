@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from smlab.validation.experiments.effects.paired import mean_of, over_cells
-from smlab.validation.experiments.effects.points import MOST_LEVELS, RATIOS, FactorLevels
+from smlab.validation.experiments.effects.points import MAX_LEVELS, RATIOS, FactorLevels
 
 Floats = NDArray[np.float64]
 
@@ -45,7 +45,7 @@ def curve(
     """
     known = frame[np.isfinite(frame[response].to_numpy(dtype=np.float64))]
     column = known[factor.name]
-    if factor.numeric and len(factor.levels) > MOST_LEVELS:
+    if factor.numeric and len(factor.levels) > MAX_LEVELS:
         x = column.to_numpy(dtype=np.float64)
         edges = np.unique(np.quantile(x, np.linspace(0, 1, BINS + 1)))
         place = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, len(edges) - 2)

@@ -21,7 +21,7 @@ from smlab.validation.experiments.effects.points import (
 )
 from smlab.validation.experiments.effects.results import Effects, LevelEffect, ResponseEffects
 from smlab.validation.experiments.effects.sensitivity import (
-    FEWEST_SAMPLES,
+    MIN_SAMPLES,
     RankCoefficient,
     SobolIndex,
     rank_coefficients,
@@ -171,10 +171,10 @@ def _sobol_effects(
             f"{response}: {int((~complete).sum())} of {len(rows)} blocks of the design have a point without "
             f"a value"
         )
-    if complete.sum() < FEWEST_SAMPLES:
+    if complete.sum() < MIN_SAMPLES:
         note(
             f"{response}: {int(complete.sum())} complete blocks are too few for indices (at least "
-            f"{FEWEST_SAMPLES})"
+            f"{MIN_SAMPLES})"
         )
         return ()
     found = sobol_indices(
@@ -198,7 +198,7 @@ def _rank_effects(
     for factor in layout.factors:
         if not factor.numeric:
             note(f"{factor.name} is not a number, so it has no rank coefficient")
-    if not numeric or known.sum() < FEWEST_SAMPLES + len(numeric):
+    if not numeric or known.sum() < MIN_SAMPLES + len(numeric):
         note(f"{response}: {int(known.sum())} points and {len(numeric)} numeric factors: no rank regression")
         return ()
     names = [f.name for f in numeric]

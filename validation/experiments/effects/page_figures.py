@@ -19,10 +19,10 @@ from smlab.validation.report import Section
 
 Floats = NDArray[np.float64]
 
-MOST_PAIRS = 4
+MAX_PAIRS = 4
 SMALLEST_PAIR = 0.005
 """Interactions with less than this share of the variance are in the table and not drawn."""
-MOST_CURVES = 9
+MAX_CURVES = 9
 
 
 def add_figures(section: Section, layout: Layout, found: ResponseEffects, frame: pd.DataFrame) -> None:
@@ -87,7 +87,7 @@ def add_figures(section: Section, layout: Layout, found: ResponseEffects, frame:
     if drawn or (layout.design == "grid" and len(layout.factors) > 1):
         curves = [
             curve(f, frame, found.response, drawn=drawn, level=layout.level)
-            for f in layout.factors[:MOST_CURVES]
+            for f in layout.factors[:MAX_CURVES]
             if f.numeric
         ]
         if curves:
@@ -105,9 +105,7 @@ def _interaction_figure(
     section: Section, layout: Layout, found: ResponseEffects, frame: pd.DataFrame
 ) -> None:
     """The largest pairs of a grid, drawn by level."""
-    pairs = [s for s in found.shares if len(s.factors) == 2 and s.share.estimate >= SMALLEST_PAIR][
-        :MOST_PAIRS
-    ]
+    pairs = [s for s in found.shares if len(s.factors) == 2 and s.share.estimate >= SMALLEST_PAIR][:MAX_PAIRS]
     if not pairs:
         return
     try:

@@ -25,7 +25,7 @@ class Paired:
 
     ``difference`` of the means (variant less base); ``ratio``, the geometric mean of the paired ratios, None
     where not all values are above 0; ``variance_reduction`` how many times fewer runs the pairing needs than
-    independent runs would for the same width, None where it cannot be told (under `FEWEST_FOR_VARIANCE`
+    independent runs would for the same width, None where it cannot be told (under `MIN_FOR_VARIANCE`
     replications, or no variance at all).
     """
 
@@ -34,7 +34,7 @@ class Paired:
     variance_reduction: Interval | None
 
 
-FEWEST_FOR_VARIANCE = 5
+MIN_FOR_VARIANCE = 5
 """A ratio of variances from fewer replications says nothing."""
 
 
@@ -90,12 +90,12 @@ def variance_reduction(variant: ArrayLike, base: ArrayLike, level: float = 0.95)
     interval.
 
     1 is no gain, below 1 the pairing hurts. The interval is the jackknife's on the logarithm of the ratio,
-    over the replications. None with fewer than `FEWEST_FOR_VARIANCE` replications, or where one of the
+    over the replications. None with fewer than `MIN_FOR_VARIANCE` replications, or where one of the
     variances is 0.
     """
     a, b = _pair(variant, base)
     k = len(a)
-    if k < FEWEST_FOR_VARIANCE or min(np.var(a), np.var(b)) == 0:
+    if k < MIN_FOR_VARIANCE or min(np.var(a), np.var(b)) == 0:
         return None
     with np.errstate(divide="ignore", invalid="ignore"):
         without = np.log(_left_out_variances(a) + _left_out_variances(b)) - np.log(_left_out_variances(a - b))

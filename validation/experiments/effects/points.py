@@ -16,7 +16,7 @@ RATIOS = ("speedup",)
 """Responses that are ratios themselves: their means are geometric."""
 
 DESIGNS = ("grid", "one-at-a-time", "sobol", "random")
-MOST_LEVELS = 24
+MAX_LEVELS = 24
 """A factor with more distinct values than this is shown in bins."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.effects.factorial import Share
 from smlab.validation.experiments.effects.paired import Paired
-from smlab.validation.experiments.effects.points import MOST_LEVELS, Layout
+from smlab.validation.experiments.effects.points import MAX_LEVELS, Layout
 from smlab.validation.experiments.effects.sensitivity import RankCoefficient, SobolIndex
 from smlab.validation.method.statistics import Interval
 
@@ -92,7 +92,7 @@ class Effects:
                 {
                     "name": f.name,
                     "base": f.base,
-                    "levels": list(f.levels) if len(f.levels) <= MOST_LEVELS else None,
+                    "levels": list(f.levels) if len(f.levels) <= MAX_LEVELS else None,
                 }
                 for f in self.layout.factors
             ],

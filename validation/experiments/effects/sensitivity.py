@@ -17,10 +17,10 @@ from smlab.validation.method.statistics import Interval
 Floats = NDArray[np.float64]
 
 RESAMPLES = 1000
-FEWEST_RESAMPLES = 100
-MOST_DRAWN = 4_000_000
+MIN_RESAMPLES = 100
+MAX_DRAWN = 4_000_000
 """Drawn indices that SALib's bootstrap holds at a time: with more base samples there are fewer resamples."""
-FEWEST_SAMPLES = 16
+MIN_SAMPLES = 16
 """Fewer base samples give neither an index nor an interval worth printing."""
 
 
@@ -66,8 +66,8 @@ def sobol_indices(
 
     y = np.asarray(values, dtype=np.float64)
     block = len(names) * (2 if second_order else 1) + 2
-    if y.ndim != 1 or len(y) % block or len(y) < block * FEWEST_SAMPLES:
-        expected = f"a multiple of {block}, at least {block * FEWEST_SAMPLES}"
+    if y.ndim != 1 or len(y) % block or len(y) < block * MIN_SAMPLES:
+        expected = f"a multiple of {block}, at least {block * MIN_SAMPLES}"
         raise SmlabError.at("sobol", "unusable number of responses", y.shape, expected)
     if not np.isfinite(y).all():
         raise SmlabError.at(
@@ -80,7 +80,7 @@ def sobol_indices(
     nonzero = int(SeedSequence([seed, 8]).generate_state(1, np.uint32)[0]) | 1
     samples = len(y) // block
     if resamples is None:
-        resamples = min(RESAMPLES, max(FEWEST_RESAMPLES, MOST_DRAWN // samples))
+        resamples = min(RESAMPLES, max(MIN_RESAMPLES, MAX_DRAWN // samples))
     found = sobol.analyze(
         problem, y, calc_second_order=second_order, num_resamples=resamples, conf_level=level, seed=nonzero
     )
@@ -129,8 +129,8 @@ def rank_coefficients(
     response does not vary.
     """
     x, y = np.asarray(inputs, dtype=np.float64), np.asarray(values, dtype=np.float64)
-    if x.shape != (len(y), len(names)) or len(y) < FEWEST_SAMPLES + len(names):
-        expected = f"(points, {len(names)}), {FEWEST_SAMPLES + len(names)} points or more"
+    if x.shape != (len(y), len(names)) or len(y) < MIN_SAMPLES + len(names):
+        expected = f"(points, {len(names)}), {MIN_SAMPLES + len(names)} points or more"
         raise SmlabError.at("random design", "unusable points", x.shape, expected)
     if np.ptp(y) == 0:
         return ()

@@ -62,7 +62,7 @@ class StudyOutcome:
     folder: Path
 
 
-MOST_FAILURES: Final = 20
+MAX_FAILURES: Final = 20
 """How many failed points an outcome names; the table of points has all."""
 
 

@@ -14,7 +14,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.design.study import Study
 from smlab.validation.experiments.run import export
 from smlab.validation.experiments.run.evaluate import Chunk, evaluate_chunk, packed
-from smlab.validation.experiments.run.outcome import MOST_FAILURES, Failure, Interrupted, StudyOutcome, Times
+from smlab.validation.experiments.run.outcome import MAX_FAILURES, Failure, Interrupted, StudyOutcome, Times
 from smlab.validation.experiments.run.point_store import PointStore
 from smlab.validation.experiments.run.points import Numbering, Point, PointResult
 from smlab.validation.experiments.run.stopping import Replications
@@ -115,7 +115,7 @@ def _write(
         for row in export.rows(study, runner.numbering, store, plan.counts):
             if row[-1]:
                 failed += 1
-                if len(failures) < MOST_FAILURES:
+                if len(failures) < MAX_FAILURES:
                     values = row[len(export.LEADING) : len(export.LEADING) + len(study.factors)]
                     settings = dict(zip((f.name for f in study.factors), values, strict=True))
                     failures.append(Failure(int(row[0] or 0), int(row[1] or 0), settings, str(row[-1])))

@@ -44,7 +44,7 @@ RESPONSES: Final = (
 )
 """What one simulation gives; `smlab.validation.experiments.design.study` says what they mean."""
 
-MOST_CYCLES: Final = 2_000_000_000
+MAX_CYCLES: Final = 2_000_000_000
 KEPT: Final = {"gpu": 64, "machine": 64, "kernel": 8, "tables": 1}
 """How many things of each kind are kept ready; a kernel may hold the addresses of a whole image."""
 
@@ -86,7 +86,7 @@ class Simulator:
     gpus: Mapping[str, Gpu]
     responses: tuple[str, ...]
     engine: str = DEFAULT_ENGINE
-    max_cycles: int = MOST_CYCLES
+    max_cycles: int = MAX_CYCLES
     kept: Kept = field(default_factory=Kept, repr=False)
 
     def key(self, where: str, name: str) -> Key:

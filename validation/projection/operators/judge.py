@@ -26,7 +26,7 @@ from smlab.validation.projection.operators.split import looked_at
 
 Floats = NDArray[np.float64]
 
-LEAST_S: Final = 50e-6
+MIN_S: Final = 50e-6
 """Rows with a shorter time on either GPU are not judged: their time is the launch's more than the
 kernel's."""
 
@@ -104,11 +104,9 @@ def judge_projection(
         raise SmlabError(f"{times.path}: {source.name} and {target.name} have no shape in common")
     case = _Case(here, there.seconds, operator_work(here), source, target, calibration, on)
     projection = case.project(on)
-    long = (here.seconds > LEAST_S) & (there.seconds > LEAST_S)
+    long = (here.seconds > MIN_S) & (there.seconds > MIN_S)
     if not long.all():
-        skipped.append(
-            (str(times.path), f"{int((~long).sum())} shapes below {1e6 * LEAST_S:g} us, not judged")
-        )
+        skipped.append((str(times.path), f"{int((~long).sum())} shapes below {1e6 * MIN_S:g} us, not judged"))
     judged = []
     for operator in OPERATORS:
         rows = np.flatnonzero((here.operator == operator) & long)

@@ -19,14 +19,14 @@ from smlab.validation.report import Section
 FILES = ("study.toml", "study-popc-inc.toml")
 PIPES, BANKS = "gpu.atomic.pipes", "banks"
 IMAGES, VARIANTS, THREADS = ("solid", "uniform"), ("original", "reordered"), (128, 256, 512, 1024)
-FEWEST_PAIRS = 4
+MIN_PAIRS = 4
 
 
 def speedup(points: Points, factor: str, where: Mapping[str, Any]) -> Interval | None:
     """Cycles before over cycles after the change in ``factor``, geometric mean over the pairs in which all
     else is equal and ``where`` holds.
 
-    None with fewer than `FEWEST_PAIRS` such pairs.
+    None with fewer than `MIN_PAIRS` such pairs.
     """
     a, b = saltelli_pairs(points.layout, points.frame, factor)
     mask = np.ones(len(a), dtype=bool)
@@ -35,7 +35,7 @@ def speedup(points: Points, factor: str, where: Mapping[str, Any]) -> Interval |
             mask &= (a[name] == value).to_numpy()
     before, after = _levels(points, factor)
     changed, original = two_levels(a[mask], b[mask], factor, "cycles", after, before)
-    if len(changed) < FEWEST_PAIRS:
+    if len(changed) < MIN_PAIRS:
         return None
     found = geometric_ratio_interval(original, changed)
     return found if math.isfinite(found.estimate) else None

@@ -15,7 +15,7 @@ from smlab.validation.report import Section
 
 LOADS = ((1, 1), (2, 3), (4, 7), (8, 15), (16, 32))
 """Ranges of n, both ends included."""
-FEWEST_PAIRS = 4
+MIN_PAIRS = 4
 LANES = {"e from 1 to 8": (1, 8), "e from 17 to 32": (17, 32)}
 CONSTANTS = {"latency": "latency", "interval": "initiation interval"}
 
@@ -32,7 +32,7 @@ def parts(points: Points, lanes: tuple[int, int] = (1, 32)) -> dict[str, list[In
 
 def _part(a: pd.DataFrame, b: pd.DataFrame, mask: pd.Series, constant: str) -> Interval | None:
     chosen = mask.to_numpy()
-    if chosen.sum() < FEWEST_PAIRS:
+    if chosen.sum() < MIN_PAIRS:
         return None
     return elasticity(a[chosen], b[chosen], constant, "service_cycles")
 
