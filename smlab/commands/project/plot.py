@@ -61,7 +61,7 @@ def projection_figure(found: Sequence[Drawn], source: Gpu, target: Gpu, *, width
         us["source_s"], y, "o", mfc="white", mec=PALETTE[0], ms=5, label=f"in the profile, {source.name}"
     )
     there = ax.hlines(
-        y, us["low_s"], us["high_s"], color=SOFT, lw=5, alpha=0.45, label=f"by level of memory, {target.name}"
+        y, us["low_s"], us["high_s"], color=SOFT, lw=5, alpha=0.45, label=f"interval, {target.name}"
     )
     middle = ax.plot(us["mid_s"], y, "|", color=PALETTE[1], ms=9, mew=1.8, label="its middle")
     handles = [here[0], there, middle[0]]

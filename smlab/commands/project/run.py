@@ -198,7 +198,7 @@ def _print_answer(a: ProjectResult) -> None:
         out.print(f"the {PRINTED_ROWS} longest (--json gives all)")
     listed = Listing()
     kernel_column(listed)
-    headings = ["launch", "here us", "there us", "90 % interval us", "speed-up"]
+    headings = ["launch", "here us", "there us", "interval us", "speed-up"]
     if a.matched is not None:
         headings += ["actual us", "off"]
     for heading in headings:

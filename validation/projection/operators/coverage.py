@@ -12,7 +12,7 @@ from smlab.hw_bench.datasets import OperatorTimes
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.operators.interval import width_of
 from smlab.validation.method.widths import width_factor
-from smlab.validation.projection.operators.judge import LEAST_S, judge_projection
+from smlab.validation.projection.operators.judge import MIN_S, judge_projection
 
 Floats = NDArray[np.float64]
 
@@ -48,7 +48,7 @@ def operator_cases(times: OperatorTimes) -> OperatorCases:
         judged = judge_projection(times, load_gpu(source), load_gpu(target), parts=False)
         assert judged.actual_s is not None
         rows = judged.source_rows
-        long = (rows.seconds > LEAST_S) & (judged.actual_s > LEAST_S)
+        long = (rows.seconds > MIN_S) & (judged.actual_s > MIN_S)
         count = int(long.sum())
         columns["operator"].append(rows.operator[long])
         columns["pair"].append(np.full(count, f"{source} to {target}", dtype=object))
