@@ -19,17 +19,7 @@ import numpy as np
 import pandas as pd
 from smlab.hw_bench.datasets.operator_times import OperatorTimes
 from smlab.hw_bench.errors import SmlabError
-
-DEVICES: Final = {
-    "Tesla P100-PCIE-16GB": "p100",
-    "Tesla V100-PCIE-32GB": "v100",
-    "Tesla T4": "t4",
-    "NVIDIA A100-PCIE-40GB": "a100-40",
-    "NVIDIA A100 80GB PCIe": "a100-80",
-    "NVIDIA L4": "l4",
-    "NVIDIA H100 80GB HBM3": "h100-sxm",
-}
-"""The device names in the files, and our descriptions of them."""
+from smlab.hw_bench.gpu.devices import gpu_called
 
 _UNARY: Final = ("addu", "subu", "mulu", "divu", "powu", "relu", "gelu", "tanh", "sigmoid", "exp", "sqrt")
 _BINARY: Final = ("add", "sub", "mul", "div", "pow")
@@ -44,8 +34,9 @@ def read_neusight(folder: Path) -> OperatorTimes:
     """All CSV files (``.csv``, ``.csv.gz``) of the folder; `SmlabError` naming file, line and column of what
     is wrong.
 
-    Rows of a device without description, of an operator whose work is not known or without a latency are
-    listed in ``skipped``, one entry a file and reason. A row without a launch has 0 for it.
+    A device without a description keeps its own name, which a description of the user's may have. Rows of an
+    operator whose work is not known or without a latency are listed in ``skipped``, one entry a file and
+    reason. A row without a launch has 0 for it.
     """
     if not folder.is_dir():
         raise SmlabError.at(str(folder), "no such folder", expected="the folder with NeuSight's CSV files")
@@ -83,11 +74,9 @@ def _read_file(path: Path, skipped: list[tuple[str, str]]) -> pd.DataFrame:
     family = table["OPName"].map(lambda name: _FAMILY.get(name, "elementwise"))
     known = [name in (*_FAMILY, *_UNARY, *_BINARY) for name in table["OPName"]]
     _skip(path, table["OPName"], ~np.array(known, dtype=bool), "operator whose work is not known", skipped)
-    described = table["Device"].isin(DEVICES).to_numpy()
-    _skip(path, table["Device"], ~described, "device without a description here", skipped)
     timed = (table["Latency"].str.strip() != "").to_numpy()
     _skip(path, table["OPName"], ~timed, "no latency", skipped)
-    keep = np.array(known, dtype=bool) & described & timed
+    keep = np.array(known, dtype=bool) & timed
     table, family = table[keep], family[keep]
     if table.empty:
         return pd.DataFrame()
@@ -95,7 +84,7 @@ def _read_file(path: Path, skipped: list[tuple[str, str]]) -> pd.DataFrame:
     if product.any() != product.all():
         raise SmlabError.at(f"{path}: OPName", "matrix products and other operators in one file")
     rows = pd.DataFrame({"operator": family, "variant": table["OPName"], "kernel": table["Kernel Name"]})
-    rows["gpu"] = table["Device"].map(DEVICES)
+    rows["gpu"] = table["Device"].map({device: _name_of(device) for device in table["Device"].unique()})
     rows["seconds"] = _numbers(path, table, "Latency", whole=False) / 1e3
     shape = {"batch": "B", "m": "M", "n": "N", "k": "K"} if product.all() else {"m": "B", "n": "H"}
     for name in ("batch", "m", "n", "k"):
@@ -109,6 +98,12 @@ def _read_file(path: Path, skipped: list[tuple[str, str]]) -> pd.DataFrame:
         rows.loc[told, "blocks"] = x["Grid x"] * x["Grid y"] * x["Grid z"]
         rows.loc[told, "threads_per_block"] = x["Block x"] * x["Block y"] * x["Block z"]
     return rows
+
+
+def _name_of(device: str) -> str:
+    """The name of the device's description, or the device's own where none ships."""
+    gpu = gpu_called(device)
+    return device if gpu is None else gpu.name
 
 
 def _tensors(family: str, variant: str, kernel: str) -> int:

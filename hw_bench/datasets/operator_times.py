@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
+from smlab.hw_bench.gpu.devices import is_called
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,8 +20,9 @@ class OperatorTimes:
     own name (``add``, ``gelu``). The shape: ``batch`` products of an m x k by a k x n matrix for ``linear``
     and ``bmm``; m rows of n values, batch and k 1, for all others. ``tensors`` are the operands of the full
     shape that are read or written. ``gpu``
-    names a description, ``blocks`` and ``threads_per_block`` (0 where unknown) the launch of the kernel
-    ``kernel``. ``skipped`` lists rows that could not be used, with the reason.
+    names a description, or is the device's own name where none ships; ``blocks`` and ``threads_per_block`` (0
+    where unknown) the launch of the kernel ``kernel``. ``skipped`` lists rows that could not be used, with
+    the reason.
     """
 
     path: Path
@@ -51,6 +55,18 @@ class OperatorTimes:
         """A name for each row by which rows of two GPUs are matched: variant and shape."""
         columns = zip(self.variant, self.batch, self.m, self.n, self.k, self.element_bytes, strict=True)
         return [f"{v} {b}x{m}x{n}x{k} ({8 * e} bit)" for v, b, m, n, k, e in columns]
+
+
+def named_as(times: OperatorTimes, gpus: Sequence[Gpu]) -> OperatorTimes:
+    """The same with the rows of each of ``gpus`` under its name: a description of the user's own may be of a
+    device that another describes, or none."""
+    names = times.gpu.copy()
+    for name in sorted(set(times.gpu)):
+        called = load_gpu(name).title if name in list_gpus() else name
+        for gpu in gpus:
+            if name not in (g.name for g in gpus) and is_called(gpu, called):
+                names[times.gpu == name] = gpu.name
+    return replace(times, gpu=names)
 
 
 def match(

@@ -11,6 +11,7 @@ from smlab.commands.arguments import a_gpu
 from smlab.examples import PROFILE
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
+from smlab.hw_bench.gpu.devices import gpu_called
 from smlab.hw_bench.profiles import Profile, read_profile
 from smlab.hw_bench.profiles.profile import check_gpu
 
@@ -56,6 +57,9 @@ def gpu_of(profile: Profile, option: str = "--gpu") -> tuple[Gpu, str]:
             "the profile does not name its GPU",
             expected=f"{option} with a name that `smlab gpus` lists, or with a description's path",
         )
+    called = gpu_called(device.name) if device.name else None
+    if called is not None and device.compute_capability in (None, called.compute_capability):
+        return called, ""
     fitting: list[tuple[int, Gpu]] = []
     for name in list_gpus():
         gpu = load_gpu(name)

@@ -4,15 +4,15 @@ where it is there."""
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from smlab.hw_bench.datasets import DATASETS, OperatorTimes, read_dataset, read_neusight
-from smlab.hw_bench.datasets.neusight import DEVICES
-from smlab.hw_bench.datasets.operator_times import match
+from smlab.hw_bench.datasets.operator_times import match, named_as
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.gpu.descriptions import list_gpus
+from smlab.hw_bench.gpu.descriptions import load_gpu
 
 HEADER = "OPName,Latency,Device,Kernel Name,Grid x,Grid y,Grid z,Block x,Block y,Block z,B,H\n"
 PRODUCTS = "OPName,Latency,Device,Kernel Name,Grid x,Grid y,Grid z,Block x,Block y,Block z,B,M,N,K\n"
@@ -52,12 +52,8 @@ def test_rows_that_cannot_be_used_are_listed_with_the_reason(tmp_path: Path) -> 
     other = RELU.replace("Tesla T4", "Some GPU"), RELU.replace("relu", "fft")
     write(tmp_path, "elem.csv", HEADER + ADD + other[0] + other[1] + other[1])
     times = read_neusight(tmp_path)
-    assert len(times) == 1
-    reasons = [reason for _, reason in times.skipped]
-    assert reasons == [
-        "2 rows: operator whose work is not known (fft)",
-        "1 rows: device without a description here (Some GPU)",
-    ]
+    assert times.gpu.tolist() == ["t4", "Some GPU"]
+    assert [reason for _, reason in times.skipped] == ["2 rows: operator whose work is not known (fft)"]
 
 
 def test_a_missing_latency_is_listed_and_a_missing_launch_is_unknown(tmp_path: Path) -> None:
@@ -119,8 +115,15 @@ def test_names_of_sets_are_checked(tmp_path: Path) -> None:
     assert set(DATASETS) == {"neusight"}
 
 
-def test_every_device_has_a_description() -> None:
-    assert set(DEVICES.values()) <= set(list_gpus())
+def test_a_users_own_description_finds_its_rows(tmp_path: Path) -> None:
+    """Of a device that nobody described, and of one that ships a description."""
+    write(tmp_path, "elem.csv", HEADER + ADD + RELU.replace("Tesla T4", "Some GPU"))
+    some, mine = (
+        replace(load_gpu("t4"), name=n, title=t, aliases=()) for n, t in (("a", "Some GPU"), ("b", "T4"))
+    )
+    assert named_as(read_neusight(tmp_path), (some, load_gpu("v100"))).gpu.tolist() == ["t4", "a"]
+    assert named_as(read_neusight(tmp_path), (mine, some)).gpu.tolist() == ["b", "a"]
+    assert named_as(read_neusight(tmp_path), (load_gpu("t4"), mine)).gpu.tolist() == ["t4", "Some GPU"]
 
 
 def test_matching_takes_common_shapes_in_one_order_and_tells_what_is_left(tmp_path: Path) -> None:

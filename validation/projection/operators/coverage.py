@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.datasets import OperatorTimes
-from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.gpu.descriptions import list_gpus, load_gpu
 from smlab.models.operators.interval import width_of
 from smlab.validation.method.widths import width_factor
 from smlab.validation.projection.operators.judge import MIN_S, judge_projection
@@ -44,7 +44,7 @@ class OperatorCoverage:
 def operator_cases(times: OperatorTimes) -> OperatorCases:
     """Every row that is judged, of every ordered pair of GPUs in ``times``."""
     columns: dict[str, list[np.ndarray]] = {n: [] for n in ("operator", "pair", "target", "error", "width")}
-    for source, target in itertools.permutations(sorted(set(times.gpu)), 2):
+    for source, target in itertools.permutations(sorted(set(times.gpu) & set(list_gpus())), 2):
         judged = judge_projection(times, load_gpu(source), load_gpu(target), parts=False)
         assert judged.actual_s is not None
         rows = judged.source_rows

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.datasets import OperatorTimes
-from smlab.hw_bench.datasets.operator_times import match
+from smlab.hw_bench.datasets.operator_times import match, named_as
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.models.operators import (
@@ -89,6 +89,7 @@ def judge_projection(
         SmlabError: no row of the source.
     """
     on = switches or OperatorSwitches()
+    times = named_as(times, (source, target))
     present = sorted(set(times.gpu))
     if source.name not in present:
         raise SmlabError.at(str(times.path), "no measurement of the source", source.name, ", ".join(present))
