@@ -62,7 +62,7 @@ def test_a_factor_takes_the_values_of_other_gpus(atomics: Make) -> None:
 
 def test_descriptions_lie_beside_the_study(atomics: Make, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
-        'title = "mine"\nextends = "v100"\n[sources]\nguess = "assumed: a test"\n[atomic]\n'
+        'title = "mine"\nextends = "v100"\nsame_card = true\n[sources]\nguess = "assumed: a test"\n[atomic]\n'
         'queue_entries = { value = 5, unit = "warp-instructions", kind = "assumed", source = "guess" }\n'
     )
     entries = load_gpu("v100").integer("atomic.queue_entries")
