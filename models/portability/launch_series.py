@@ -113,7 +113,8 @@ def _noise(steady: Floats) -> Floats:
     differences = np.diff(steady, axis=1)
     middle = np.median(differences, axis=1, keepdims=True)
     spread = _TO_SIGMA * np.median(np.abs(differences - middle), axis=1)
-    return np.maximum(spread / np.sqrt(2), NOISE_FLOOR)
+    noise: Floats = np.maximum(spread / np.sqrt(2), NOISE_FLOOR)
+    return noise
 
 
 def _largest_step(steady: Floats, noise: Floats) -> tuple[Floats, NDArray[np.int64], Floats]:
