@@ -12,8 +12,10 @@ from smlab.hw_bench.datasets.nsys import is_nsys, parse_nsys
 from smlab.hw_bench.datasets.plain_times import is_plain, parse_plain
 from smlab.hw_bench.datasets.tuning import TuningTimes, read_json
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
+from smlab.hw_bench.profiles.pivot import Pivot, launch_groups
 from smlab.hw_bench.profiles.reading import read_profile
-from smlab.hw_bench.profiles.roofline_quantities import roofline_quantities
+from smlab.hw_bench.profiles.roofline_counters import CounterReader
 from smlab.hw_bench.profiles.source import load
 
 
@@ -37,36 +39,40 @@ def read_timed_kernels(path: Path) -> TuningTimes:
 def _of_profile(path: Path) -> TuningTimes:
     """The launches of a profile: a row for each kernel, grid and block, in the order of the launches."""
     profile = read_profile(path)
-    found = roofline_quantities(profile)
-    work = found.work
+    pivot = Pivot(profile, launch_groups(profile), profile.table.sm == WHOLE_GPU)
+    read = CounterReader(pivot, None)
+    seconds, _, _ = read.time()
+    launch = read.launch()
     groups: dict[tuple[str, str, str], list[int]] = {}
-    for row in range(len(work.kernel)):
-        blocks, threads = work.blocks[row], work.threads_per_block[row]
-        key = (str(work.kernel[row]), _count(blocks), _count(threads))
-        groups.setdefault(key, []).append(row)
+    timeless = []
+    for row in range(len(pivot)):
+        if not seconds[row] > 0:
+            timeless.append(
+                (pivot.called(row), "no time: neither gpu__time_duration.sum nor cycles with a clock")
+            )
+            continue
+        blocks, threads = launch["blocks"][row], launch["threads_per_block"][row]
+        groups.setdefault((str(pivot.kernel[row]), _count(blocks), _count(threads)), []).append(row)
     if not groups:
-        reasons = "; ".join(sorted({skipped.reason for skipped in found.skipped})) or "no kernel"
-        raise SmlabError.at(str(path), "no kernel with a time in it", reasons, "gpu__time_duration.sum")
+        raise SmlabError.at(
+            str(path), "no kernel with a time in it", expected="ncu --metrics gpu__time_duration.sum"
+        )
     rows = [members[0] for members in groups.values()]
-    runs = tuple(tuple(float(work.seconds[row]) for row in members) for members in groups.values())
+    runs = tuple(tuple(float(seconds[row]) for row in members) for members in groups.values())
     kernel = np.empty(len(groups), dtype=object)
     kernel[:] = [key[0] for key in groups]
-    device = profile.device.name or ""
     return TuningTimes(
         path=path,
-        device=device,
+        device=profile.device.name or "",
         parameters=("blocks", "threads"),
         kernel=kernel,
         config=tuple(key[1:] for key in groups),
         seconds=np.array([np.median(launches) for launches in runs]),
         runs=runs,
-        blocks=work.blocks[rows],
-        threads_per_block=work.threads_per_block[rows],
-        registers_per_thread=work.registers_per_thread[rows],
-        shared_bytes_per_block=work.shared_bytes_per_block[rows],
+        **{name: values[rows] for name, values in launch.items()},
         local_bytes_per_thread=np.full(len(groups), np.nan),
         counters=None,
-        failed=tuple((skipped.kernel, skipped.reason) for skipped in found.skipped),
+        failed=tuple(timeless),
     )
 
 

@@ -9,7 +9,7 @@ from smlab.hw_bench.datasets.timed_kernels import read_timed_kernels
 from smlab.models.portability.ratios import ratios
 
 import smlab
-from smlab.cli import run
+from smlab.cli.main import run
 
 JUDGED = 16
 """Launches that make the interval; as many again judge it."""

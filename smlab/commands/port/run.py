@@ -116,8 +116,8 @@ def _print(result: PortResult, top: int) -> None:
             )
         else:
             out.print(
-                f"  of {found.change.count:,} that looked steady at half-time {found.level:.0%} later stayed within "
-                f"{np.expm1(found.change.log_change):.1%}; the intervals know that"
+                f"  of {found.change.count:,} that looked steady at half-time {found.level:.0%} later stayed "
+                f"within {np.expm1(found.change.log_change):.1%}; the intervals know that"
             )
     rows = sorted(rows_of(result), key=lambda row: -abs(np.log(row["ratio"])))
     same = _same_everywhere([row["config"] for row in rows])
