@@ -1,8 +1,8 @@
 """smlab: how far GPU performance models can be trusted, and where.
 
-The functions are those of the command line: `simulate`, `utilization`, `roofline`, `project`, `whatif`,
-`claims` and `validate`, which give frozen results with ``to_dataframe()``. Names are imported when they are
-first used, so that ``import smlab`` takes no time.
+The functions are those of the command line: `simulate`, `utilization`, `roofline`, `project`, `port`,
+`whatif`, `claims` and `validate`, which give frozen results with ``to_dataframe()``. Names are imported when
+they are first used, so that ``import smlab`` takes no time.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from smlab.commands.claims.api import ClaimsResult, claims
+    from smlab.commands.port.api import PortResult, port
     from smlab.commands.project.api import ProjectResult, project
     from smlab.commands.roofline.api import RooflineResult, roofline
     from smlab.commands.run.api import run
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "smlab.commands.claims.api": ("ClaimsResult", "claims"),
+    "smlab.commands.port.api": ("PortResult", "port"),
     "smlab.commands.project.api": ("ProjectResult", "project"),
     "smlab.commands.roofline.api": ("RooflineResult", "roofline"),
     "smlab.commands.run.api": ("run",),
@@ -78,6 +80,7 @@ __all__ = [
     "Kernel",
     "Loop",
     "MachineRun",
+    "PortResult",
     "Program",
     "ProjectResult",
     "Record",
@@ -95,6 +98,7 @@ __all__ = [
     "estimate_utilization",
     "list_gpus",
     "load_gpu",
+    "port",
     "project",
     "read_atomic_counters",
     "read_workload",

@@ -19,6 +19,7 @@ from smlab.commands.bench import command as bench
 from smlab.commands.case import command as case
 from smlab.commands.claims import command as claims
 from smlab.commands.gpus import command as gpus
+from smlab.commands.port import command as port
 from smlab.commands.project import command as project
 from smlab.commands.roofline import command as roofline
 from smlab.commands.run import command as run_command
@@ -77,6 +78,7 @@ for command in (
     utilization,
     roofline,
     project,
+    port,
     whatif,
     claims,
     case,

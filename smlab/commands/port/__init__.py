@@ -1,0 +1,1 @@
+"""``smlab port``: the same kernels on two or more GPUs: ratios, verdicts and how portable a set is."""
