@@ -56,15 +56,18 @@ def answer(by_file: Mapping[str, Points]) -> Answer:
             for gpu, value in by_gpu.items()
             if abs(value.estimate - 1) >= MATTERS
         ]
+        said: dict[tuple[str, str], str] = {}
         for constant, gpu, value in changes:
             what = f"{title}: {short(constant)} of the {gpu}"
-            findings.append(StudyEstimate(f"{kernel}-{gpu}-{constant}", what, value, "× speed", 3))
+            finding = StudyEstimate(f"{kernel}-{gpu}-{constant}", what, value, "× speed", 3)
+            findings.append(finding)
+            said[gpu, constant] = finding.words()
         parts = []
         for gpu in GPUS:
             own = sorted((c for c in changes if c[1] == gpu), key=lambda c: c[2].estimate)
             most = [own[-1]] if own and own[-1][2].estimate > 1 else []
             least = [own[0]] if own and own[0][2].estimate < 1 else []
-            told = ", ".join(f"{short(c)} {100 * (v.estimate - 1):+.0f} %" for c, _, v in (*most, *least))
+            told = ", ".join(f"{short(c)} {said[gpu, c]}" for c, _, _ in (*most, *least))
             parts.append(f"{gpu}: {told or 'nothing'}")
         sentences.append(f"{title[0].upper()}{title[1:]} ({'; '.join(parts)})")
     text = (
