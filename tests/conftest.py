@@ -68,3 +68,9 @@ def shared_papers(shared_data: Path) -> Path:
     if not folder.is_dir():
         pytest.skip(f"the papers' texts are not here ({folder})")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables as wide as in a pipe: pytest-xdist tells its workers that a terminal is 80 columns wide."""
+    monkeypatch.delenv("COLUMNS", raising=False)

@@ -60,8 +60,9 @@ def smlab_command(tmp_path: Path) -> Smlab:
                 start_new_session=True,
             )
             until = time.monotonic() + timeout_s
-            pid = 0
+            pid = peak_bytes = 0
             while not pid:
+                peak_bytes = max(peak_bytes, _peak_bytes(process.pid))
                 pid, code, used = os.wait4(process.pid, os.WNOHANG)
                 if time.monotonic() > until:
                     os.killpg(process.pid, signal.SIGKILL)
@@ -77,6 +78,16 @@ def smlab_command(tmp_path: Path) -> Smlab:
             if target is not out:
                 target.close()
             cpu_s = used.ru_utime + used.ru_stime
-            return Ended(process.returncode, texts[0], texts[1], cpu_s, used.ru_maxrss * 1024)
+            return Ended(process.returncode, texts[0], texts[1], cpu_s, peak_bytes)
 
     return call
+
+
+def _peak_bytes(pid: int) -> int:
+    """The largest memory of a living process so far. (``ru_maxrss`` begins with that of its parent.)"""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    found = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
+    return 1024 * int(found[0]) if found else 0
