@@ -187,8 +187,6 @@ class Predictor:
         return replace(self._machine, atomics=atomics)
 
     def _shared(self, form: str, cases: Cases) -> Callable[[Values, bool], Floats]:
-        queue = self._machine.shared_queue_entries
-
         def run(values: Values, smooth: bool) -> Floats:
             each, latency = values[SHARED_PASS], values[SHARED_LATENCY]
             if form == "chain":
@@ -197,15 +195,24 @@ class Predictor:
                 return np.asarray(cases.warps * cases.passes * each)
 
             def simulated(whole: Mapping[str, int]) -> Floats:
-                atomics = {**self._machine.atomics, "add": AtomicTiming(0, to_ticks(each), whole["load"])}
-                machine = replace(self._machine, atomics=atomics, atomic_queue_entries=queue)
+                # Loads pass the data stage alone; an atomic without a base takes as long behind it.
+                ticks = to_ticks(each)
+                atomics = {**self._machine.atomics, "add": AtomicTiming(0, ticks, whole["load"])}
+                machine = replace(
+                    self._machine,
+                    atomics=atomics,
+                    atomic_pipes=1,
+                    atomic_round_gap_cycles=0,
+                    atomic_address_ticks=self._machine.address_ticks,
+                    shared_pass_ticks=ticks,
+                )
                 table = batch_cycles if form == "batch" else looped_cycles
                 times = table(machine, "add", cases.warps, cases.passes, cases.cas_warps)
                 return np.asarray(times, dtype=np.float64)
 
             think = values[LINK] if form == "looped" else 0.0
             # The description's latency contains the one pass of a load without conflict, in whole cycles.
-            after = max(1.0, latency - math.ceil(each) + think)
+            after = max(1.0, latency - self._machine.front_cycles - math.ceil(each) + think)
             times = _interpolated({"load": after}, simulated, smooth)
             return times + values[FRAME] if form == "batch" else times
 
