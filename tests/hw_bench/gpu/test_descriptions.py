@@ -45,9 +45,8 @@ def test_every_shipped_description_loads(name: str) -> None:
 
 
 def test_all_are_listed() -> None:
-    assert list_gpus() == sorted(
-        "p100 v100 v100-sxm2 titan-v t4 a100-40 a100-80 a6000 l4 h100-pcie h100-sxm h200".split()  # noqa: SIM905
-    )
+    names = "p100 v100 v100-sxm2 titan-v t4 a100-40 a100-80 a6000 l4 h100-pcie h100-sxm h200 h800 b300 thor"
+    assert list_gpus() == sorted(names.split())
 
 
 @pytest.mark.parametrize(

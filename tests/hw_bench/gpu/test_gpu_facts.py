@@ -28,6 +28,9 @@ FACTS = {
     "h100-pcie": (114, 64, 32, 65536, 228, 227, 51200, 80, 5120, 2),
     "h100-sxm": (132, 64, 32, 65536, 228, 227, 51200, 80, 5120, 2),
     "h200": (132, 64, 32, 65536, 228, 227, 51200, 141, 6144, 2),
+    "h800": (132, 64, 32, 65536, 228, 227, 51200, 80, 5120, 2),
+    "b300": (148, 64, 32, 65536, 228, 227, 129024, 288, 8192, 2),
+    "thor": (20, 48, 24, 65536, 228, 227, 32768, 128, 256, 2),
 }
 CAPABILITY = {
     "pascal": {"6.0"},
@@ -36,6 +39,7 @@ CAPABILITY = {
     "ampere": {"8.0", "8.6"},
     "ada": {"8.9"},
     "hopper": {"9.0"},
+    "blackwell": {"10.3", "11.0"},
 }
 BEFORE_AMPERE = ("pascal", "volta", "turing")
 # Watts, from the makers' pages, typed in here apart from the descriptions.
@@ -52,6 +56,9 @@ POWER = {
     "h100-pcie": 350,
     "h100-sxm": 700,
     "h200": 700,
+    "h800": 700,
+    "b300": 1400,
+    "thor": 130,
 }
 
 
@@ -118,7 +125,7 @@ def test_tensor_cores_beat_the_fp16_pipe(gpu: Gpu) -> None:
         assert not gpu.has("peak.tensor_fp16_flops_per_s")
         return
     ratio = gpu.number("peak.tensor_fp16_flops_per_s") / gpu.number("peak.fp16_flops_per_s")
-    assert 3.5 < ratio < 8
+    assert 3.5 < ratio < (17 if gpu.architecture == "blackwell" else 8)
 
 
 def test_memory_bandwidth_grows_with_the_years() -> None:
@@ -212,7 +219,7 @@ def test_compare_and_swap_costs_more_than_add(gpu: Gpu) -> None:
             for op in ("add", "cas")
         }
         assert cost["cas"] > cost["add"]
-    assert gpu["atomic.cas.pass_interval_cycles"].kind == "assumed"
+    assert gpu["atomic.cas.pass_interval_cycles"].kind == ("calibrated" if gpu.name == "b300" else "assumed")
 
 
 def test_only_the_gpus_with_published_points_are_calibrated(gpu: Gpu) -> None:
@@ -223,7 +230,6 @@ def test_only_the_gpus_with_published_points_are_calibrated(gpu: Gpu) -> None:
         "v100": line,
         "a100-40": line | {"atomic.popc_inc.base_interval_cycles"},
         "h800": {"atomic.address_interval_cycles"},
-        "thor": {"atomic.address_interval_cycles"},
         "b300": every,
     }
     assert calibrated == expected.get(gpu.name, set())
