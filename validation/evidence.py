@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.sim.histogram import share_of
 from smlab.sim.patterns import Affine, Grouped, SharedPattern, Strided
 from smlab.sim.reference import Record
 from smlab.sim.result import SimResult
@@ -157,18 +158,9 @@ def triad(gpu: Gpu, sms: int = 4, mebibytes: int = 16) -> float:
     """GB/s of a[i] = b[i] + s c[i] on a share of the GPU: as many SMs and as much of L2 and DRAM as they are
     of all. 32 warps a block, two blocks an SM, each thread one 16-byte element an iteration."""
     whole = gpu.integer("gpu.sms")
-    shared = {
-        key: gpu.number(key) * sms / whole
-        for key in (
-            "l2.bandwidth_bytes_per_s",
-            "dram.bandwidth_bytes_per_s",
-            "dram.sustained_bandwidth_bytes_per_s",
-        )
-    }
-    lines = max(1, round(gpu.integer("l2.bytes") * sms / whole / (gpu.integer("l2.ways") * 128)))
-    part = gpu.with_values(
-        {**shared, "l2.bytes": lines * gpu.integer("l2.ways") * 128}, source="assumed: a share of the GPU"
-    )
+    way = gpu.integer("l2.ways") * gpu.integer("l1.line_bytes")
+    lines = max(1, round(gpu.integer("l2.bytes") * sms / whole / way))
+    part = share_of(gpu, sms).with_values({"l2.bytes": lines * way}, source="assumed: a share of the GPU")
     warps = 32 * 2 * sms
     rounds = mebibytes * 2**20 // (warps * 512)
     size = warps * rounds * 512

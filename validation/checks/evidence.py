@@ -7,6 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from smlab.hw_bench.datasets.evidence import Evidence, load_evidence
 from smlab.hw_bench.gpu.descriptions import list_gpus, load_gpu
+from smlab.validation.channel_histograms import (
+    ENTRIES,
+    SOURCE,
+    ChannelHistogram,
+    ChannelResult,
+    simulate_entry,
+)
 from smlab.validation.checks import Plan, Results, Task, shares
 from smlab.validation.evidence import EXPERIMENTS
 from smlab.validation.report import Column, Report, Section
@@ -46,10 +53,20 @@ def simulate_rows(rows: list[Evidence]) -> list[Simulated]:
     return found
 
 
+def simulate_histograms() -> list[tuple[str, ChannelHistogram, ChannelResult]]:
+    """The H100's histograms of many channels, under each alternative of its description."""
+    return [
+        (alternative.name, entry, simulate_entry(gpu, entry))
+        for alternative, gpu in load_gpu("h100-sxm").variants()
+        for entry in ENTRIES
+    ]
+
+
 def tasks(plan: Plan) -> list[Task[str]]:
     rows = load_evidence()
     counts = shares(len(rows), PARTS)
-    return [Task(f"evidence-{k}", simulate_rows, (rows[k::PARTS],)) for k in range(len(counts))]
+    parts = [Task(f"evidence-{k}", simulate_rows, (rows[k::PARTS],)) for k in range(len(counts))]
+    return [*parts, Task("evidence-histograms", simulate_histograms, ())]
 
 
 def report(page: Report, plan: Plan, results: Results) -> None:
@@ -93,6 +110,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "against-hardware",
     )
     _summary(section, found)
+    _histograms(section, results["evidence-histograms"])
     section.table(
         "against-hardware-rows",
         [
@@ -120,6 +138,45 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         ],
         "Sources and conditions: hw_bench/datasets/published/memory_path.toml. The error of a range is that "
         "from its nearer end.",
+    )
+
+
+def _histograms(section: Section, found: list[tuple[str, ChannelHistogram, ChannelResult]]) -> None:
+    section.table(
+        "against-hardware-histograms",
+        [
+            Column("entry", digits=0),
+            Column("alternative"),
+            Column("measured", unit="ms", kind="published", digits=3),
+            Column("simulated", unit="ms", kind="simulated", digits=3),
+            Column("error", unit="%", digits=0),
+            Column("long scoreboard, measured", digits=2),
+            Column("simulated", digits=2, key="long_scoreboard"),
+            Column("MIO throttle, measured", digits=2),
+            Column("simulated", digits=2, key="mio_throttle"),
+            Column("issue active, measured", unit="%", digits=1),
+            Column("simulated", unit="%", digits=1, key="issue_active"),
+            Column("data stage", unit="%", digits=1),
+        ],
+        [
+            [
+                entry.entry,
+                name,
+                entry.ms,
+                r.ms,
+                100 * (r.ms / entry.ms - 1),
+                entry.long_scoreboard,
+                r.long_scoreboard,
+                entry.mio_throttle,
+                r.mio_throttle,
+                entry.issue_active_percent,
+                r.issue_active_percent,
+                r.stage_percent,
+            ]
+            for name, entry, r in found
+        ],
+        "Histograms of 512 channels on an H100 SXM, written as workloads (`validation/channel_histograms.py`) "
+        f"and simulated on one SM with its share of L2 and DRAM. Stalls in cycles an instruction. {SOURCE}.",
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from smlab.hw_bench.datasets.evidence import EVIDENCE_FILE, Evidence, judged_rows, load_evidence
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import list_gpus, load_gpu
+from smlab.validation.channel_histograms import ENTRIES, simulate_entry
 from smlab.validation.checks.evidence import Simulated, simulate_rows
 from smlab.validation.evidence import EXPERIMENTS
 
@@ -68,6 +69,20 @@ def test_another_machine_would_miss_them() -> None:
     quick = load_gpu("a6000").with_values({"mio.request_interval_cycles": 1}, source="a test")
     found = Simulated(row, ("x",), (EXPERIMENTS[row.experiment](quick, **row.parameters),))
     assert found.holds == (False,)
+
+
+def test_the_h100_histograms_come_in_the_right_order_and_within_a_quarter() -> None:
+    """No constant was fitted to them; a rule of atomics in L2 was chosen after a look at entry 3."""
+    for _, gpu in load_gpu("h100-sxm").variants():
+        found = {e.entry: simulate_entry(gpu, e) for e in ENTRIES}
+        times = [found[k].ms for k in (3, 4, 6, 8)]
+        assert times == sorted(times, reverse=True)
+        for e in ENTRIES:
+            assert found[e.entry].ms == pytest.approx(e.ms, rel=0.25)
+        # What each waits for: loads, and the data stage nearly full.
+        assert found[4].long_scoreboard == pytest.approx(38.0, rel=0.25)
+        assert found[6].long_scoreboard == pytest.approx(6.01, rel=0.25)
+        assert found[8].stage_percent > 75
 
 
 @pytest.mark.parametrize(
