@@ -3,9 +3,9 @@
 Input: bytes of shape (1,048,576 rows, 512 channels), uniformly random; output: 256 counts a channel. Entry 3
 counts with atomics on global memory, a thread a channel; 4 and 5 in shared memory, a block for 32 channels, a
 warp a row at a time; 6 and 8 load eight rows before they count them. The code between loads and atomics was
-not published: as many integer instructions are written as the profiler's issue-active share and the time say were
-executed. (Entry 5 differs from 4 in its stride, 257 words a channel; with random values both are random words
-on random banks.)
+not published: as many integer instructions are written as the profiler's issue-active share and the time
+say were executed. (Entry 5 differs from 4 in its stride, 257 words a channel; with random values both are
+random words on random banks.)
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class ChannelHistogram:
     """A kernel of the work log: its launch, its loop, and what was measured.
 
     ``integer`` counts the integer instructions an atomic beside load and atomic; ``together`` the loads that
-    are issued before the first of their atomics. Measured: ``ms`` as a mean of runs, stalls in cycles an issued
-    instruction.
+    are issued before the first of their atomics. Measured: ``ms`` as a mean of runs, stalls in cycles an
+    issued instruction.
     """
 
     entry: int

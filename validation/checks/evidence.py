@@ -175,7 +175,7 @@ def _histograms(section: Section, found: list[tuple[str, ChannelHistogram, Chann
             ]
             for name, entry, r in found
         ],
-        "Histograms of 512 channels on an H100 SXM, written as workloads (`validation/channel_histograms.py`) "
+        "Histograms of 512 channels on an H100 SXM, as workloads (`validation/channel_histograms.py`) "
         f"and simulated on one SM with its share of L2 and DRAM. Stalls in cycles an instruction. {SOURCE}.",
     )
 
