@@ -22,7 +22,7 @@ PARTS = 4
 
 
 @dataclass(frozen=True)
-class Simulated:
+class EvidenceResult:
     """A row of evidence and what each alternative of its GPU gives for it, the description itself first."""
 
     row: Evidence
@@ -43,13 +43,13 @@ class Simulated:
         return tuple(abs(self.error(v)) <= tolerance + 1e-9 for v in self.values)
 
 
-def simulate_rows(rows: list[Evidence]) -> list[Simulated]:
+def simulate_rows(rows: list[Evidence]) -> list[EvidenceResult]:
     """Make the experiments of some rows again."""
     found = []
     for row in rows:
         variants = load_gpu(row.gpu).variants()
         values = tuple(EXPERIMENTS[row.experiment](gpu, **row.parameters) for _, gpu in variants)
-        found.append(Simulated(row, tuple(a.name for a, _ in variants), values))
+        found.append(EvidenceResult(row, tuple(a.name for a, _ in variants), values))
     return found
 
 
@@ -71,7 +71,7 @@ def tasks(plan: Plan) -> list[Task[str]]:
 
 def report(page: Report, plan: Plan, results: Results) -> None:
     order = {row.id: k for k, row in enumerate(load_evidence())}
-    found: list[Simulated] = sorted(
+    found: list[EvidenceResult] = sorted(
         (s for k in range(PARTS) for s in results[f"evidence-{k}"]), key=lambda s: order[s.row.id]
     )
     judged = [s for s in found if s.row.used == "judged"]
@@ -180,13 +180,13 @@ def _histograms(section: Section, found: list[tuple[str, ChannelHistogram, Chann
     )
 
 
-def _alternatives(s: Simulated) -> str:
+def _alternatives(s: EvidenceResult) -> str:
     if len(set(np.round(s.values, 3))) == 1:
         return ""
     return ", ".join(f"{name} {value:.4g}" for name, value in zip(s.alternatives, s.values, strict=True))
 
 
-def _summary(section: Section, found: list[Simulated]) -> None:
+def _summary(section: Section, found: list[EvidenceResult]) -> None:
     rows = []
     for gpu in list_gpus():
         own = [s for s in found if s.row.gpu == gpu]

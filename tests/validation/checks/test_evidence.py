@@ -12,7 +12,7 @@ from smlab.hw_bench.datasets.evidence import EVIDENCE_FILE, Evidence, judged_row
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import list_gpus, load_gpu
 from smlab.validation.channel_histograms import ENTRIES, simulate_entry
-from smlab.validation.checks.evidence import Simulated, simulate_rows
+from smlab.validation.checks.evidence import EvidenceResult, simulate_rows
 from smlab.validation.evidence import EXPERIMENTS
 
 MISSED = {"h100-pcie-triad"}
@@ -21,7 +21,7 @@ tolerance."""
 
 
 @pytest.fixture(scope="module")
-def simulated() -> dict[str, Simulated]:
+def simulated() -> dict[str, EvidenceResult]:
     return {s.row.id: s for s in simulate_rows(load_evidence())}
 
 
@@ -37,17 +37,17 @@ def test_rows_name_what_exists() -> None:
     assert judged_rows("l4") == []
 
 
-def test_judged_rows_are_met_under_every_alternative(simulated: dict[str, Simulated]) -> None:
+def test_judged_rows_are_met_under_every_alternative(simulated: dict[str, EvidenceResult]) -> None:
     judged = {name: s for name, s in simulated.items() if s.row.used == "judged"}
     assert len(judged) > 50
     assert {name for name, s in judged.items() if not all(s.holds)} == MISSED
 
 
-def test_fitted_rows_are_met_too(simulated: dict[str, Simulated]) -> None:
+def test_fitted_rows_are_met_too(simulated: dict[str, EvidenceResult]) -> None:
     assert [n for n, s in simulated.items() if s.row.used == "fitted" and not all(s.holds)] == []
 
 
-def test_a_bound_binds_on_one_side_only(simulated: dict[str, Simulated]) -> None:
+def test_a_bound_binds_on_one_side_only(simulated: dict[str, EvidenceResult]) -> None:
     bound = simulated["thor-counting-loop"]
     assert bound.row.bound
     assert bound.values[0] < bound.row.value
@@ -56,7 +56,7 @@ def test_a_bound_binds_on_one_side_only(simulated: dict[str, Simulated]) -> None
     assert slower.error(bound.row.value / 2) == 0
 
 
-def test_an_error_is_that_from_the_nearer_end_of_a_range(simulated: dict[str, Simulated]) -> None:
+def test_an_error_is_that_from_the_nearer_end_of_a_range(simulated: dict[str, EvidenceResult]) -> None:
     triad = simulated["a100-40-triad"]
     assert triad.error(1365.0) == 0
     assert triad.error(1360 * 0.9) == pytest.approx(-0.1)
@@ -67,7 +67,7 @@ def test_another_machine_would_miss_them() -> None:
     """The table can tell: without the path's constants the rows are not met."""
     row = next(r for r in load_evidence() if r.id == "a6000-issue-8-of-4-3")
     quick = load_gpu("a6000").with_values({"mio.request_interval_cycles": 1}, source="a test")
-    found = Simulated(row, ("x",), (EXPERIMENTS[row.experiment](quick, **row.parameters),))
+    found = EvidenceResult(row, ("x",), (EXPERIMENTS[row.experiment](quick, **row.parameters),))
     assert found.holds == (False,)
 
 
