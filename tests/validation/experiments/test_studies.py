@@ -100,8 +100,8 @@ def test_latency_and_interval_are_all_of_s(answers: dict) -> None:
 
 def test_a_second_pipe_needs_banks_of_its_own(answers: dict) -> None:
     found = answers["second-pipe"]
-    # An atomic on a solid image is 3.4 cycles and 32 passes of 0.99: hiding the former gives at most 1.108, and
-    # nothing where the passes of both pipes take the one data stage.
+    # An atomic on a solid image is 3.4 cycles and 32 passes of 0.99: hiding the former gives at most 1.108,
+    # and nothing where the passes of both pipes take the one data stage.
     assert 0.99 < found["shared-solid"].value.estimate <= (3.431 + 32 * 0.989) / (0.02 + 32 * 0.989) + 0.001
     assert 1.4 < found["two-solid"].value.estimate <= 2.0
 
