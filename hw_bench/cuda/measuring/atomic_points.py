@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from smlab.hw_bench.cuda.kernels.language import cuda
 from smlab.hw_bench.cuda.kernels.pairing import ABANDONED, DESK_COLUMNS, QUEUE_COLUMNS
 from smlab.hw_bench.cuda.kernels.points import LANES, MAX_WARPS, AtomicPoint
 from smlab.hw_bench.cuda.kernels.shared_atomics import (
@@ -20,6 +19,7 @@ from smlab.hw_bench.cuda.kernels.shared_atomics import (
     WORDS,
 )
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec
+from smlab.hw_bench.cuda.measuring.driver import cuda
 from smlab.hw_bench.cuda.measuring.launch import ready
 from smlab.hw_bench.cuda.toolkit import SIMULATED
 from smlab.hw_bench.errors import SmlabError

@@ -14,10 +14,10 @@ import numpy as np
 from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.contract.check import check
 from smlab.hw_bench.cuda.contract.compiler import examine
-from smlab.hw_bench.cuda.kernels.language import cuda
 from smlab.hw_bench.cuda.measuring import plan, suite
 from smlab.hw_bench.cuda.measuring.clocks import ClockReading, Clocks
 from smlab.hw_bench.cuda.measuring.dataset import DataSet
+from smlab.hw_bench.cuda.measuring.driver import cuda
 from smlab.hw_bench.cuda.measuring.launch import running_cubin
 from smlab.hw_bench.cuda.toolkit import SIMULATED, is_of_toolkit, one_line, package_versions, require_gpu
 from smlab.hw_bench.errors import SmlabError

@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any
 
 from smlab.hw_bench.cuda import registry
-from smlab.hw_bench.cuda.kernels.language import cuda
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec
+from smlab.hw_bench.cuda.measuring.driver import cuda
 from smlab.hw_bench.cuda.toolkit import SIMULATED
 
 
@@ -23,6 +23,8 @@ def _ready(benchmark: str, name: str) -> Any:
 
 def ready(spec: KernelSpec) -> Any:
     """The kernel as Numba launches it: ``ready(spec)[grid, block](...)``."""
+    if cuda.stand_in is not None:
+        return cuda.kernel(spec)
     return _ready(spec.benchmark, spec.name)
 
 

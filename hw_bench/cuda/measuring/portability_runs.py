@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from smlab.hw_bench.cuda.kernels.language import cuda
 from smlab.hw_bench.cuda.kernels.portability import BANK_STEPS
 from smlab.hw_bench.cuda.kernels.portability_library import NEIGHBOURS
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec
+from smlab.hw_bench.cuda.measuring.driver import cuda
 from smlab.hw_bench.cuda.measuring.launch import ready
 from smlab.hw_bench.cuda.measuring.runners import Enough, compare, launches, once
 

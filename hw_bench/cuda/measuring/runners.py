@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from smlab.hw_bench.cuda.kernels.assembly import ARITHMETIC
 from smlab.hw_bench.cuda.kernels.ceilings import MIXES
 from smlab.hw_bench.cuda.kernels.histogram import CHANNELS, COUNTERS
-from smlab.hw_bench.cuda.kernels.language import cuda
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec
+from smlab.hw_bench.cuda.measuring.driver import cuda
 from smlab.hw_bench.cuda.measuring.launch import ready
 from smlab.hw_bench.cuda.toolkit import SIMULATED
 from smlab.hw_bench.errors import SmlabError

@@ -1,0 +1,227 @@
+"""What a launch needs of a kernel's cubin besides its instructions: registers, memory, parameters, constants."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.sass.cubin import read_cubin
+from smlab.hw_bench.sass.instruction import Function
+
+PARAMETERS_AT: Final = ((100, 0x380), (90, 0x210), (0, 0x160))
+"""Where parameters begin in constant bank 0, from this architecture on."""
+
+_SECTION: Final = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL: Final = struct.Struct("<IBBHQQ")
+_REL: Final = struct.Struct("<QQ")
+_KPARAM_INFO, _PARAM_CBANK, _MIN_STACK, _REGISTERS = 0x17, 0x0A, 0x12, 0x2F
+
+
+@dataclass(frozen=True)
+class KernelParameter:
+    """One parameter of a kernel: its offset among the parameters and its size, in bytes."""
+
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A global or constant variable of the module: its section's offset, size and first content."""
+
+    name: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class KernelImage:
+    """A kernel as the driver would load it.
+
+    ``parameters`` is None where the file does not tell them (a listing). ``banks`` are constant banks with their
+    content, bank 0 without what a launch puts there; ``symbols`` are the variables of bank 3 (``__constant__``);
+    ``globals`` those of the module's global memory, whose content ``global_content`` begins with; ``addresses`` are the
+    places in bank 4 that hold the address of a global variable: (offset, name).
+    """
+
+    function: Function
+    registers: int
+    shared_bytes: int = 0
+    local_bytes: int = 0
+    parameters: tuple[KernelParameter, ...] | None = None
+    parameters_at: int = 0x160
+    banks: dict[int, bytes] = field(default_factory=dict)
+    symbols: tuple[Variable, ...] = ()
+    globals: tuple[Variable, ...] = ()
+    global_content: bytes = b""
+    addresses: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def architecture(self) -> int:
+        return int("".join(c for c in self.function.architecture if c.isdigit()) or 0)
+
+
+def parameters_at(architecture: int) -> int:
+    return next(at for first, at in PARAMETERS_AT if architecture >= first)
+
+
+def registers_used(function: Function) -> int:
+    """Registers a thread, from the highest one that the code names (pairs and quadruples count whole)."""
+    highest = -1
+    for instruction in function.instructions:
+        wide = 4 if "128" in instruction.modifiers else 2 if _pairs(instruction.mnemonic) else 1
+        for operand in instruction.operands:
+            for register in operand.registers:
+                if register.startswith("R") and register != "RZ":
+                    highest = max(highest, int(register[1:]) + wide - 1)
+    return highest + 1
+
+
+def _pairs(mnemonic: str) -> bool:
+    return ".64" in mnemonic or "WIDE" in mnemonic or mnemonic[0] == "D" or ".F64" in mnemonic
+
+
+def listed_image(function: Function) -> KernelImage:
+    """A kernel of which there is a listing only: its registers are counted, the rest a launch must tell."""
+    architecture = int("".join(c for c in function.architecture if c.isdigit()) or 0)
+    return KernelImage(function, registers_used(function), parameters_at=parameters_at(architecture))
+
+
+def read_image(content: bytes | Path, function: Function, where: str = "cubin") -> KernelImage:
+    """Read what a launch of ``function`` needs from the cubin that holds it.
+
+    Raises:
+        SmlabError: a file that is no cubin, is cut off, or has no such kernel.
+    """
+    if isinstance(content, Path):
+        where, content = str(content), content.read_bytes()
+    read_cubin(content, where)
+    try:
+        return _read(content, function)
+    except (struct.error, IndexError, ValueError, UnicodeDecodeError) as error:
+        raise SmlabError.at(where, f"is cut off or damaged: {error}") from error
+
+
+class _Sections:
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        header = struct.unpack_from("<16sHHIQQQIHHHHHH", content)
+        offset, size, count, names_at = header[6], header[11], header[12], header[13]
+        rows = [_SECTION.unpack_from(content, offset + i * size) for i in range(count)]
+        names = content[rows[names_at][4] : rows[names_at][4] + rows[names_at][5]]
+        self.rows = rows
+        self.names = [_text(names, row[0]) for row in rows]
+
+    def find(self, name: str) -> int | None:
+        return self.names.index(name) if name in self.names else None
+
+    def size(self, name: str) -> int:
+        at = self.find(name)
+        return 0 if at is None else int(self.rows[at][5])
+
+    def body(self, name: str) -> bytes:
+        at = self.find(name)
+        if at is None:
+            return b""
+        row = self.rows[at]
+        if row[1] == 8:  # no content in the file
+            return bytes(min(int(row[5]), 1 << 28))
+        if row[4] + row[5] > len(self.content):
+            raise ValueError(f"section {name} ends behind the file")
+        return self.content[row[4] : row[4] + row[5]]
+
+
+def _text(names: bytes, at: int) -> str:
+    return names[at : names.index(b"\0", at)].decode()
+
+
+def _read(content: bytes, function: Function) -> KernelImage:
+    sections = _Sections(content)
+    name = function.name
+    text = sections.find(f".text.{name}")
+    if text is None:
+        raise ValueError(f"no kernel {name!r}")
+    symbols = _symbols(sections)
+    info = sections.body(f".nv.info.{name}")
+    parameters, at = _parameters(info)
+    architecture = int("".join(c for c in function.architecture if c.isdigit()) or 0)
+    banks = {}
+    for bank in range(1, 8):
+        own = sections.body(f".nv.constant{bank}.{name}") or sections.body(f".nv.constant{bank}")
+        if own:
+            banks[bank] = own
+    initialised = sections.body(".nv.global.init")
+    plain_at = -(-len(initialised) // 256) * 256
+    of_init, of_plain = sections.find(".nv.global.init"), sections.find(".nv.global")
+    variables = tuple(
+        Variable(s[0], s[2] + (plain_at if s[1] == of_plain else 0), s[3])
+        for s in symbols
+        if s[0] and s[1] in (of_init, of_plain) and s[1] is not None and s[3]
+    )
+    bank3 = sections.find(".nv.constant3")
+    return KernelImage(
+        function=function,
+        registers=_of_symbol(sections.body(".nv.info"), _REGISTERS, name, symbols)
+        or int(sections.rows[text][7]) >> 24
+        or registers_used(function),
+        shared_bytes=sections.size(f".nv.shared.{name}"),
+        local_bytes=_of_symbol(sections.body(".nv.info"), _MIN_STACK, name, symbols),
+        parameters=parameters,
+        parameters_at=at or parameters_at(architecture),
+        banks=banks,
+        symbols=tuple(
+            Variable(s[0], s[2], s[3]) for s in symbols if bank3 is not None and s[1] == bank3 and s[3]
+        ),
+        globals=variables,
+        global_content=initialised.ljust(plain_at, b"\0") + bytes(sections.size(".nv.global")),
+        addresses=_addresses(sections, symbols),
+    )
+
+
+def _symbols(sections: _Sections) -> list[tuple[str, int, int, int]]:
+    table, names = sections.body(".symtab"), sections.body(".strtab")
+    rows = [_SYMBOL.unpack_from(table, at) for at in range(0, len(table) - _SYMBOL.size + 1, _SYMBOL.size)]
+    return [(_text(names, r[0]), r[3], r[4], r[5]) for r in rows]
+
+
+def _entries(info: bytes) -> list[tuple[int, bytes]]:
+    found, at = [], 0
+    while at + 4 <= len(info):
+        form, kind, size = struct.unpack_from("<BBH", info, at)
+        at += 4
+        if form == 4:
+            found.append((kind, info[at : at + size]))
+            at += size
+        else:
+            found.append((kind, struct.pack("<H", size)))
+    return found
+
+
+def _parameters(info: bytes) -> tuple[tuple[KernelParameter, ...], int]:
+    rows, at = {}, 0
+    for kind, body in _entries(info):
+        if kind == _KPARAM_INFO:
+            _, ordinal, offset, packed = struct.unpack("<IHHI", body)
+            rows[ordinal] = KernelParameter(offset, packed >> 18)
+        elif kind == _PARAM_CBANK:
+            at = struct.unpack_from("<H", body, 4)[0]
+    return tuple(rows[ordinal] for ordinal in sorted(rows)), at
+
+
+def _of_symbol(info: bytes, kind: int, name: str, symbols: list[tuple[str, int, int, int]]) -> int:
+    """A number that the file's notes give for the kernel: registers, bytes of stack that it needs at least."""
+    for found, body in _entries(info):
+        if found == kind and len(body) == 8:
+            index, size = struct.unpack("<II", body)
+            if index < len(symbols) and symbols[index][0] == name:
+                return int(size)
+    return 0
+
+
+def _addresses(sections: _Sections, symbols: list[tuple[str, int, int, int]]) -> tuple[tuple[int, str], ...]:
+    body = sections.body(".rel.nv.constant4")
+    rows = [_REL.unpack_from(body, at) for at in range(0, len(body) - _REL.size + 1, _REL.size)]
+    return tuple((at, symbols[info >> 32][0]) for at, info in rows if info >> 32 < len(symbols))

@@ -1,0 +1,321 @@
+"""A launch of a kernel image: grid, block, arguments, and the memory behind them, with bounds."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.sass.image import KernelImage, KernelParameter
+from smlab.sim.machine_code import record
+from smlab.sim.machine_code.decode import MicroOperation, decode
+from smlab.sim.machine_code.operands import Rows
+
+FIRST_ADDRESS: Final = 0x7F00_0000_0000
+"""Where global memory begins; nothing lies below."""
+ALIGNMENT: Final = 512
+GAP: Final = 4096
+"""Bytes that belong to nobody behind each allocation, so that running over an end is found."""
+STACK_AT: Final = 0x28
+RESERVED_SHARED: Final = {90: 1024}
+"""Shared addresses begin here, from this architecture on."""
+MAX_DIMENSION: Final = (2**31 - 1, 65535, 65535)
+MAX_BLOCK: Final = (1024, 1024, 64)
+MAX_LOCAL_BYTES: Final = 1 << 19
+
+Dim = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A piece of global memory: ``[address, address + bytes)``, and the array whose bytes it is."""
+
+    name: str
+    address: int
+    content: NDArray[np.uint8]
+
+    @property
+    def end(self) -> int:
+        return self.address + len(self.content)
+
+
+class GlobalMemory:
+    """Allocations of global memory, which may outlive a launch."""
+
+    def __init__(self) -> None:
+        self.allocations: list[Allocation] = []
+        self._next = FIRST_ADDRESS
+
+    def allocate(self, name: str, content: NDArray[np.uint8]) -> int:
+        """Put an array's bytes into global memory; its address."""
+        address = self._next
+        self.allocations.append(Allocation(name, address, content))
+        self._next = -(-(address + max(1, len(content)) + GAP) // ALIGNMENT) * ALIGNMENT
+        return address
+
+
+@dataclass
+class MachineLaunch:
+    """A kernel image with everything that a launch gives it. Arrays are changed in place by the run.
+
+    ``arguments`` are scalars, as numpy scalars or bytes of the parameter's own size, and C-contiguous arrays, which
+    are passed by address. ``constants`` are contents of ``__constant__`` variables by name.
+    """
+
+    image: KernelImage
+    grid: Dim
+    block: Dim
+    arguments: Sequence[Any] = ()
+    names: Sequence[str] = ()
+    dynamic_shared_bytes: int = 0
+    constants: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    check_shared: bool = True
+    memory: GlobalMemory = field(default_factory=GlobalMemory)
+
+    def __post_init__(self) -> None:
+        _check_shape(self.where, self.grid, self.block)
+        content = np.frombuffer(bytearray(self.image.global_content or b"\0"), dtype=np.uint8)
+        self._globals = (
+            self.memory.allocate("the module's variables", content) if self.image.global_content else 0
+        )
+        self.parameter_bytes = self._parameters()
+
+    @property
+    def where(self) -> str:
+        return self.image.function.name
+
+    @property
+    def threads(self) -> int:
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def warps_per_block(self) -> int:
+        return -(-self.threads // 32)
+
+    @property
+    def blocks(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def shared_first(self) -> int:
+        return max((b for a, b in RESERVED_SHARED.items() if self.image.architecture >= a), default=0)
+
+    @property
+    def shared_bytes(self) -> int:
+        return self.image.shared_bytes + self.dynamic_shared_bytes
+
+    @property
+    def local_bytes(self) -> int:
+        return min(-(-max(self.image.local_bytes, 0) // 16) * 16, MAX_LOCAL_BYTES)
+
+    @property
+    def allocations(self) -> list[Allocation]:
+        return self.memory.allocations
+
+    def allocate_array(self, name: str, array: NDArray[Any]) -> int:
+        """The same for an array of any type; the run changes the array itself."""
+        if not array.flags.c_contiguous:
+            raise SmlabError.at(
+                f"{self.where}: {name}", "is not contiguous in memory", array.strides, "a C array"
+            )
+        if not array.flags.writeable:
+            raise SmlabError.at(f"{self.where}: {name}", "cannot be written to", None, "a writable array")
+        return self.memory.allocate(name, array.reshape(-1).view(np.uint8))
+
+    def _parameters(self) -> bytes:
+        given = []
+        for n, argument in enumerate(self.arguments):
+            name = self.names[n] if n < len(self.names) else f"argument {n + 1}"
+            if isinstance(argument, np.ndarray):
+                given.append(struct.pack("<Q", self.allocate_array(name, argument)))
+            elif isinstance(argument, bytes):
+                given.append(argument)
+            elif isinstance(argument, np.generic):
+                given.append(argument.tobytes())
+            else:
+                raise SmlabError.at(
+                    f"{self.where}: {name}", "has no type", argument, "a numpy scalar, an array or bytes"
+                )
+        parameters = self.image.parameters
+        if parameters is None:
+            parameters = _natural([len(g) for g in given])
+        if len(given) != len(parameters):
+            raise SmlabError.at(self.where, "wrong number of arguments", len(given), f"{len(parameters)}")
+        size = max((p.offset + p.size for p in parameters), default=0)
+        content = bytearray(size)
+        for n, (value, parameter) in enumerate(zip(given, parameters, strict=True)):
+            if len(value) != parameter.size:
+                name = self.names[n] if n < len(self.names) else f"argument {n + 1}"
+                raise SmlabError.at(
+                    f"{self.where}: {name}",
+                    "has the wrong size",
+                    f"{len(value)} bytes",
+                    f"{parameter.size} bytes",
+                )
+            content[parameter.offset : parameter.offset + parameter.size] = value
+        return bytes(content)
+
+    @cached_property
+    def banks(self) -> dict[int, bytes]:
+        """The constant banks as the kernel sees them."""
+        banks = dict(self.image.banks)
+        at = self.image.parameters_at
+        zero = bytearray(max(at + len(self.parameter_bytes), at) + 8)
+        struct.pack_into("<6I", zero, 0, *self.block, *self.grid)
+        struct.pack_into("<I", zero, STACK_AT, self.local_bytes)
+        zero[at : at + len(self.parameter_bytes)] = self.parameter_bytes
+        banks[0] = bytes(zero)
+        if self.constants:
+            three = bytearray(banks.get(3, b""))
+            for name, value in self.constants.items():
+                variable = next((v for v in self.image.symbols if v.name == name), None)
+                if variable is None:
+                    known = ", ".join(v.name for v in self.image.symbols) or "there are none"
+                    raise SmlabError.at(self.where, "no such __constant__ variable", name, known)
+                content = np.ascontiguousarray(value).tobytes()
+                if len(content) > variable.size:
+                    raise SmlabError.at(
+                        f"{self.where}: {name}",
+                        "is too large",
+                        f"{len(content)} bytes",
+                        f"{variable.size} bytes",
+                    )
+                three[variable.offset : variable.offset + len(content)] = content
+            banks[3] = bytes(three)
+        if self.image.addresses:
+            four = bytearray(banks.get(4, b""))
+            by_name = {v.name: v for v in self.image.globals}
+            for offset, name in self.image.addresses:
+                if name in by_name and offset + 8 <= len(four):
+                    struct.pack_into("<Q", four, offset, self._globals + by_name[name].offset)
+            banks[4] = bytes(four)
+        return banks
+
+    def constant(self, bank: int, offset: int) -> int:
+        """A word of a constant bank; beyond a bank's end there are zeros, as far as an instruction can reach."""
+        content = self.banks.get(bank, b"")
+        if offset + 4 > len(content):
+            return 0
+        return int(struct.unpack_from("<I", content, offset)[0])
+
+    @cached_property
+    def rows(self) -> Rows:
+        return Rows(self.constant)
+
+    @cached_property
+    def code(self) -> tuple[MicroOperation, ...]:
+        """The kernel's micro-operations; constants are already in them."""
+        return decode(self.image.function, self.rows)
+
+    def place(self, address: int) -> str:
+        """An address in words, for messages: what it lies in or behind."""
+        nearest = None
+        for allocation in self.allocations:
+            if allocation.address <= address < allocation.end:
+                return f"byte {address - allocation.address} of {allocation.name}"
+            if allocation.address <= address:
+                nearest = allocation
+        if nearest is None or address - nearest.end > 1 << 32:
+            return "in no allocation"
+        over = address - nearest.end
+        return f"{over + 1} bytes behind the end of {nearest.name} ({len(nearest.content)} bytes)"
+
+
+def _check_shape(where: str, grid: Dim, block: Dim) -> None:
+    for what, shape, limits in (("grid", grid, MAX_DIMENSION), ("block", block, MAX_BLOCK)):
+        for axis, (size, limit) in enumerate(zip(shape, limits, strict=True)):
+            if not 1 <= size <= limit:
+                raise SmlabError.at(
+                    f"{where}: {what}", f"{'xyz'[axis]} is out of range", size, f"1 to {limit}"
+                )
+    threads = block[0] * block[1] * block[2]
+    if threads > 1024:
+        raise SmlabError.at(f"{where}: block", "too many threads", threads, "at most 1024")
+
+
+def _natural(sizes: list[int]) -> tuple[KernelParameter, ...]:
+    """Parameters one after the other, each aligned to its size, as C lays them out."""
+    at, placed = 0, []
+    for size in sizes:
+        align = min(8, size) if size in (1, 2, 4, 8) else 8
+        at = -(-at // align) * align
+        placed.append(KernelParameter(at, size))
+        at += size
+    return tuple(placed)
+
+
+class MachineMemory:
+    """A launch as it lies in memory, for machine code: micro-operations, rows of constants, tables, and room for blocks.
+
+    ``resident`` blocks have their warps' words, shared and local memory at the same time.
+    """
+
+    def __init__(self, launch: MachineLaunch, resident: int) -> None:
+        self.launch = launch
+        self.resident = resident
+        code = launch.code
+        self.length = len(code)
+        self.constant_rows = np.repeat(np.array(launch.rows.words or [0], dtype=np.uint32), 32)
+        ops = np.array([micro.words() for micro in code], dtype=np.int64)
+        for name in "abc":
+            place, register = record.PLACE[name], record.PLACE[f"{name}_reg"]
+            fixed = (ops[:, register] == 0) & (ops[:, record.PLACE[f"{name}_and"]] != 0)
+            ops[fixed, place] = self.constant_rows.ctypes.data + record.ROW_BYTES * ops[fixed, place]
+        self._fix_swaps(ops)
+        self.ops = ops
+        self.warp_bytes = record.warp_bytes(launch.image.registers)
+        warps = launch.warps_per_block
+        # A row or two of words more, so that no vector ends behind the array.
+        self.warps = np.zeros(resident * warps * self.warp_bytes // 8 + 64, dtype=np.int64)
+        shared = launch.shared_bytes
+        self.shared_stride = -(-max(shared, 8) // 64) * 64 + 64
+        self.shared = np.zeros(resident * self.shared_stride, dtype=np.uint8)
+        self.known = np.zeros(resident * self.shared_stride // 4 + 64, dtype=np.uint8)
+        self.local = np.zeros(max(8, resident * warps * 32 * launch.local_bytes), dtype=np.uint8)
+        self.blocks = np.zeros(resident * record.BLOCK_WORDS, dtype=np.int64)
+        self.allocations = np.array(
+            [(a.address, a.end, a.content.ctypes.data) for a in launch.allocations] or [(0, 0, 0)],
+            dtype=np.int64,
+        )
+        self.banks = {n: np.frombuffer(content, dtype=np.uint8) for n, content in launch.banks.items()}
+        table = [
+            (int(self.banks[n].ctypes.data), len(self.banks[n])) if n in self.banks else (0, 0)
+            for n in range(8)
+        ]
+        self.bank_table = np.array(table, dtype=np.int64)
+        words = np.zeros(record.LAUNCH_WORDS, dtype=np.int64)
+        words[record.GRID_X : record.GRID_X + 3] = launch.grid
+        words[record.DIM_X : record.DIM_X + 3] = launch.block
+        words[record.SHARED_BYTES], words[record.SHARED_FIRST] = shared, launch.shared_first
+        words[record.LOCAL_BYTES] = launch.local_bytes
+        words[record.ALLOCATIONS] = len(launch.allocations)
+        words[record.ALLOCATION_TABLE] = self.allocations.ctypes.data
+        words[record.BANK_TABLE] = self.bank_table.ctypes.data
+        words[record.REGISTER_FILE_BYTES] = self.warp_bytes
+        words[record.CHECK_SHARED] = launch.check_shared
+        self.words = words
+        for n in range(resident):
+            row = self.blocks[n * record.BLOCK_WORDS :]
+            row[record.SHARED] = self.shared.ctypes.data + n * self.shared_stride
+            row[record.SHARED_KNOWN] = self.known.ctypes.data + n * (self.shared_stride // 4)
+            row[record.LOCAL] = self.local.ctypes.data + n * warps * 32 * launch.local_bytes
+
+    def _fix_swaps(self, ops: NDArray[np.int64]) -> None:
+        """The second value of a compare-and-swap that is a constant."""
+        from smlab.sim.machine_code.decode import ATOMIC, SPIN, SWAP
+
+        swaps = (ops[:, record.PLACE["code"]] == ATOMIC) & np.isin(ops[:, record.PLACE["i"]], (SWAP, SPIN))
+        fixed = swaps & (ops[:, record.PLACE["q_xor"]] == 0)
+        place = record.PLACE["q"]
+        ops[fixed, place] = self.constant_rows.ctypes.data + record.ROW_BYTES * ops[fixed, place]
+
+    def warp_address(self, block: int, warp: int) -> int:
+        return int(self.warps.ctypes.data) + (block * self.launch.warps_per_block + warp) * self.warp_bytes
+
+    def block_address(self, block: int) -> int:
+        return int(self.blocks.ctypes.data) + 8 * record.BLOCK_WORDS * block

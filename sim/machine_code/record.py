@@ -1,0 +1,119 @@
+"""How micro-operations and a warp's state lie in memory: words of 64 bits, at fixed places, for Python and Numba alike."""
+
+from __future__ import annotations
+
+from typing import Final
+
+FIELDS: Final = (
+    "code",
+    # guard: the predicate's place and what it is exclusive-ored with; `uniform`: all lanes, whatever the active mask
+    "guard", "guard_xor", "uniform",
+    # result: byte offset in the warp of its first row
+    "dst",
+    # three sources: an address, or an offset if `_reg` is -1; value = ((row & and) ^ xor) + add, on each 32-bit word
+    "a", "a_reg", "a_and", "a_xor", "a_add",
+    "b", "b_reg", "b_and", "b_xor", "b_add",
+    "c", "c_reg", "c_and", "c_xor", "c_add",
+    # two predicates read, two written, by place
+    "p", "p_xor", "q", "q_xor", "pd", "qd",
+    # numbers that the meaning itself uses
+    "i", "j", "k",
+    # memory: bytes a lane
+    "width", "offset",
+)  # fmt: skip
+"""The words of a micro-operation, in order."""
+
+PLACE: Final = {name: place for place, name in enumerate(FIELDS)}
+WORDS: Final = len(FIELDS)
+
+# The words of a warp.
+PC: Final = 0  # number of the next instruction
+ACTIVE: Final = 1  # lanes of the running part of the warp
+LIVE: Final = 2  # lanes that have not exited
+PARTS: Final = 3  # parts that do not run now: rows of PART_PC, PART_MASK, PART_WAIT
+WARP_OF_BLOCK: Final = 4
+BLOCK: Final = 5  # address of the block's words
+CLOCK: Final = 6
+SM_ID: Final = 7
+FAULT: Final = 8
+FAULT_LANE: Final = 9
+FAULT_ADDRESS: Final = 10
+LANES: Final = (
+    11  # what the last instruction did: its active lanes, and for memory the lanes with an address below
+)
+PASSES: Final = 12  # the passes over the banks that its addresses need
+PATIENCE: Final = 13  # instructions until another part gets its turn
+SPARE: Final = 14
+PREDICATES: Final = 16  # P0 to P6, PT
+UNIFORM_PREDICATES: Final = 24
+PT: Final = 7
+UPT: Final = 15
+NO_PREDICATE: Final = 16  # written, never read
+BARRIERS: Final = 16  # B0 to B15: for each lane, the lanes that it will wait for; rows of their own
+PART_PC: Final = 56
+PART_MASK: Final = 88
+PART_WAIT: Final = 120
+ADDRESSES: Final = 152  # byte addresses of the lanes, by lane
+REGISTERS_AT: Final = 184
+
+ROW_BYTES: Final = 128
+ZERO_ROWS: Final = 4  # RZ, and what follows it in pairs and quadruples
+DUMP_ROWS: Final = 4
+UNIFORM_ROWS: Final = 64
+
+NOT_WAITING: Final = -1
+AT_BLOCK_BARRIER: Final = 100  # a part waits there; below: for that convergence barrier
+AT_WARP_SYNC: Final = 200
+
+# The words of a block.
+BLOCK_X: Final = 0
+BLOCK_Y: Final = 1
+BLOCK_Z: Final = 2
+SHARED: Final = 3  # address of its shared memory
+SHARED_KNOWN: Final = 4  # address of a byte for each 4 of it: whether it has been written
+LOCAL: Final = 5  # address of its local memory
+REDUCED: Final = 6  # what BAR.RED has gathered
+BLOCK_WORDS: Final = 8
+
+# The words of a launch.
+GRID_X: Final = 0
+DIM_X: Final = 3
+SHARED_BYTES: Final = 6
+SHARED_FIRST: Final = 7
+LOCAL_BYTES: Final = 8
+ALLOCATIONS: Final = 9
+ALLOCATION_TABLE: Final = 10  # address of (first byte, end, address here) a row
+BANK_TABLE: Final = 11  # address of (address here, bytes) for banks 0 to 7
+TARGET_TABLE: Final = 12
+LAST_ALLOCATION: Final = 13
+REGISTER_FILE_BYTES: Final = 14
+CHECK_SHARED: Final = 15
+LAUNCH_WORDS: Final = 16
+
+# Faults.
+FINE, OUT_OF_BOUNDS, MISALIGNED, UNINITIALISED, DIVERGED_BARRIER, BAD_TARGET, DEADLOCK, LOST = range(8)
+
+
+def barrier_at(number: int) -> int:
+    return REGISTERS_AT * 8 + number * ROW_BYTES
+
+
+def zero_at() -> int:
+    return barrier_at(BARRIERS)
+
+
+def dump_at() -> int:
+    return zero_at() + ZERO_ROWS * ROW_BYTES
+
+
+def uniform_at(number: int) -> int:
+    return dump_at() + DUMP_ROWS * ROW_BYTES + number * ROW_BYTES
+
+
+def register_at(number: int) -> int:
+    return uniform_at(UNIFORM_ROWS) + number * ROW_BYTES
+
+
+def warp_bytes(registers: int) -> int:
+    """The bytes of a warp's state with so many registers a thread."""
+    return register_at(registers + 4)
