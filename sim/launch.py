@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from smlab.sim.instructions import CLASS_NAMES
 from smlab.sim.lowering import LoweredKernel
 from smlab.sim.result import Launch
+from smlab.sim.source import WarpSource
 from smlab.sim.workload import blocks_per_sm
+
+
+def executions_of(source: WarpSource) -> NDArray[np.int64]:
+    """Executions by warps and active lanes of each instruction, ``(instructions, 2)``."""
+    return np.stack([source.executed, source.lanes], axis=1)
 
 
 def launch_of(lowered: LoweredKernel) -> Launch:
@@ -18,6 +25,13 @@ def launch_of(lowered: LoweredKernel) -> Launch:
         warps = warps * kernel.blocks
     by_class = [0] * len(CLASS_NAMES)
     threads = [0] * len(CLASS_NAMES)
+    if lowered.source is not None:
+        operations = lowered.programs[0].operations
+        executed = zip(operations, lowered.source.executed.tolist(), lowered.source.lanes.tolist(), strict=True)
+        for operation, times, lanes in executed:
+            by_class[operation.cls.code] += times
+            threads[operation.cls.code] += lanes
+        warps = warps * 0
     for program, count in zip(kernel.programs, warps.tolist(), strict=True):
         for instruction, times in program.instructions():
             by_class[instruction.cls.code] += count * times

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.sass import ControlCode
 from smlab.sim.instructions import InstructionClass, Unit
 from smlab.sim.machine import TICKS_PER_CYCLE, Machine
 from smlab.sim.patterns import Affine, RandomBytes, RandomWords, RecordedBytes, RecordedWords, passes
+from smlab.sim.source import WarpSource
 from smlab.sim.workload import Duration, Instruction, Kernel, Loop, Program, check_fits
 
 MAX_DRAWS = 2**27
@@ -53,6 +55,9 @@ class Operation:
     constants, or arrays of shape ``(warps of the grid, executions)`` where executions differ. ``work`` is the
     occupancy of a queued unit in ticks or the time of a ``think`` in cycles. ``addresses`` holds random or
     recorded byte addresses ``(warps, executions, lanes)``; affine ones stay in ``affine``.
+
+    An instruction of machine code has a ``control`` code in place of ``after``, and its work follows from the passes that
+    its execution needs: ``base_work`` and ``pass_work`` for each of them.
     """
 
     slot: int
@@ -64,6 +69,9 @@ class Operation:
     work: int | NDArray[np.int64]
     affine: Affine | None = None
     addresses: NDArray[np.int64] | None = None
+    control: ControlCode | None = None
+    base_work: int = 0
+    pass_work: int = 0
 
 
 Code = tuple[Operation | LoopBegin | LoopEnd, ...]
@@ -81,6 +89,11 @@ class LoweredProgram:
     def slots(self) -> int:
         return len(self.operations)
 
+    @property
+    def sourced(self) -> bool:
+        """Whether control codes drive the issue, and a source says what comes next."""
+        return bool(self.operations) and self.operations[0].control is not None
+
 
 @dataclass(frozen=True)
 class LoweredKernel:
@@ -90,6 +103,7 @@ class LoweredKernel:
     machine: Machine
     seed: int
     programs: tuple[LoweredProgram, ...]
+    source: WarpSource | None = None
 
 
 def lower(kernel: Kernel, machine: Machine, seed: int = 0) -> LoweredKernel:

@@ -243,6 +243,8 @@ class SimResult:
 
     ``issues`` and ``spans`` are None unless everything was recorded; ``jobs`` holds the atomic jobs, or all
     jobs of queued units when everything was recorded, or is None when only totals were kept.
+    ``instruction_stalls`` (instructions, reasons) are warp-cycles by the instruction that a warp was at, of machine code;
+    ``instruction_executions`` (instructions, 2) how often warps executed each, and the active lanes in sum.
     """
 
     kernel: str
@@ -262,6 +264,8 @@ class SimResult:
     jobs: JobTrace | None
     issues: IssueTrace | None
     spans: SpanTrace | None
+    instruction_stalls: Ints | None = None
+    instruction_executions: Ints | None = None
 
     def __repr__(self) -> str:
         return f"<{self.kernel} on {self.gpu}: {self.cycles:,} cycles, {self.seconds:.3g} s, {self.engine}>"

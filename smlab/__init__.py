@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from smlab.commands.claims.api import ClaimsResult, claims
     from smlab.commands.project.api import ProjectResult, project
     from smlab.commands.roofline.api import RooflineResult, roofline
+    from smlab.commands.run.api import MachineRun, run
     from smlab.commands.simulate.api import simulate
     from smlab.commands.utilization.api import UtilizationResult, utilization
     from smlab.commands.validate.api import ValidationResult, validate
@@ -41,6 +42,7 @@ _HOME = {
     "smlab.commands.claims.api": ("ClaimsResult", "claims"),
     "smlab.commands.project.api": ("ProjectResult", "project"),
     "smlab.commands.roofline.api": ("RooflineResult", "roofline"),
+    "smlab.commands.run.api": ("MachineRun", "run"),
     "smlab.commands.simulate.api": ("simulate",),
     "smlab.commands.utilization.api": ("UtilizationResult", "utilization"),
     "smlab.commands.validate.api": ("ValidationResult", "validate"),
@@ -73,6 +75,7 @@ __all__ = [
     "Instruction",
     "Kernel",
     "Loop",
+    "MachineRun",
     "Program",
     "ProjectResult",
     "Record",
@@ -94,6 +97,7 @@ __all__ = [
     "read_atomic_counters",
     "read_workload",
     "roofline",
+    "run",
     "service_table",
     "simulate",
     "utilization",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.sim.compiled import layout
 from smlab.sim.compiled.prepare import Memory
-from smlab.sim.launch import launch_of
+from smlab.sim.launch import executions_of, launch_of
 from smlab.sim.lowering import LoweredKernel
 from smlab.sim.reference.record import Record
 from smlab.sim.result import (
@@ -84,6 +84,8 @@ def collect(lowered: LoweredKernel, keep: Record, parts: Sequence[Memory], begun
         jobs=None if keep is Record.TOTALS else _jobs(_rows(parts, "job")),
         issues=_issues(_rows(parts, "issue")) if everything else None,
         spans=_spans(_rows(parts, "span")) if everything else None,
+        instruction_stalls=None if lowered.source is None else _by_instruction(memory),
+        instruction_executions=None if lowered.source is None else executions_of(lowered.source),
     )
 
 
@@ -93,6 +95,11 @@ def _rows(parts: Sequence[Memory], kind: str) -> Table:
     width = tables[0].dtype.itemsize // 8
     plain: list[Table] = [table.view(np.int64).reshape(-1, width) for table in tables]
     return plain[0] if len(plain) == 1 else np.concatenate(plain)
+
+
+def _by_instruction(memory: Memory) -> Table:
+    table: Table = memory.tables["stall_of"].view(np.int64).reshape(-1, layout.REASONS)
+    return table[:-1].copy()  # the last one is the end of the code
 
 
 def _warps(memory: Memory) -> WarpTable:

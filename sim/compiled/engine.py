@@ -44,7 +44,8 @@ def run(
     begin(memory.address)
     parts = [SmRange(memory, 0, kernel.sms)]
     if threads is None:
-        threads = processors() if kernel.warp_instructions > FEW_INSTRUCTIONS else 1
+        many = lowered.source is None and kernel.warp_instructions > FEW_INSTRUCTIONS
+        threads = processors() if many else 1
     blocks_fit = kernel.blocks <= kernel.sms * memory["blocks_per_sm"]
     if threads > 1 and kernel.sms > 1 and blocks_fit and not memory["uses_memory"]:
         parts = parts[0].split(min(kernel.sms, 4 * threads))
@@ -52,6 +53,8 @@ def run(
     else:
         parts[0].run(progress)
     retired = sum(part.memory["retired_blocks"] for part in parts)
+    if memory["fault"] and lowered.source is not None:
+        raise lowered.source.fault_of(*divmod(memory["fault"] - 1, memory["max_warps"]))
     if retired < kernel.blocks:
         where = f"{kernel.name} on {lowered.machine.name}"
         if max_cycles is not None:

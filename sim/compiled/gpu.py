@@ -15,6 +15,7 @@ from smlab.sim.compiled.layout import (
     ALL,
     CROWDED,
     DONE,
+    FAULTED,
     LATE,
     NEVER,
     PAUSED,
@@ -86,6 +87,8 @@ def run_sm(st: State, i: int, until: int) -> int:
             retire(st, i, now)
         if sm.next_look == now:
             issue_stage(st, i, now)
+            if st.fault != 0:
+                return FAULTED
 
 
 @helper
@@ -130,7 +133,7 @@ def turn_window(st: State, low: int, high: int) -> int:
         return DONE if resident == 0 and st.next_block == st.blocks else STUCK
     if nearest > st.limit:
         return LATE
-    st.window_end = nearest + st.l2_return + 1
+    st.window_end = nearest + st.window
     deliver(st, st.window_end)
     return PAUSED
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from smlab.sim.compiled.jit import (
     access_at,
+    call_source,
+    entry_at,
     executions_at,
     group_at,
     helper,
@@ -22,6 +24,7 @@ from smlab.sim.compiled.jit import (
     server_at,
     sm_at,
     stall_at,
+    stall_of_at,
     until_at,
     warp_at,
 )
@@ -46,6 +49,8 @@ from smlab.sim.compiled.layout import (
 )
 from smlab.sim.compiled.memory import request
 from smlab.sim.compiled.warps import arrive, emit, leave, proceed, step, wake_up
+
+from smlab.sim.source import ARRIVES, EXITS, FAULTS, LANES, NEXT, PASSES, PC, STALL_SLOT
 
 TICK_BITS = 20
 FRACTION = (1 << TICK_BITS) - 1
@@ -134,6 +139,11 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
     throttled = group.throttled - warp.mark
     stalls = warp.row * REASONS
     stall_at(st, stalls + op.reason).value += throttled
+    if st.source != 0:
+        own = op.slot * REASONS
+        stall_of_at(st, own + op.reason).value += throttled
+        stall_of_at(st, own + NOT_SELECTED).value += now - warp.entered - throttled
+        stall_of_at(st, own + SELECTED).value += 1
     stall_at(st, stalls + NOT_SELECTED).value += now - warp.entered - throttled
     stall_at(st, stalls + SELECTED).value += 1
     scheduler.last_position = position
@@ -146,9 +156,13 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
         out.cycle, out.sm, out.scheduler, out.warp, out.slot = now, i, s, warp.row, op.slot
         st.issues_kept += 1
     unit = op.unit
+    if st.source != 0:
+        issue_sourced(st, i, s, first, w, now)
+        return
     if unit == BARRIER:
         arrive(st, i, w, now)
         return
+    warp.lanes = op.lanes
     if unit == PIPE:
         if op.wide != 0:
             occupy(st, i, s, first, warp.resource, op.reason, now, now + op.interval)
@@ -169,6 +183,50 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
         proceed(st, i, w, now + 1, now + 1)
     else:
         leave(st, i, w, now)
+
+
+@helper
+def issue_sourced(st: State, i: int, s: int, first: int, w: int, now: int) -> None:
+    """Execute the selected instruction of a warp that is led by a source, and send it where it belongs.
+
+    An instruction without a lane takes no place in a queue. Its control code says when the warp may issue again, and
+    which scoreboards wait for its operands and its result.
+    """
+    sm, warp = sm_at(st, i), warp_at(st, w)
+    op = op_at(st, warp.pc)
+    words = st.source_warps + w * st.source_bytes
+    state = call_source(st.source, NEXT, words, st.context, now, 0, 0)
+    if state == FAULTS:
+        st.fault = w + 1
+        return
+    mask, lanes = read_at(words, LANES), 0
+    while mask != 0:
+        mask &= mask - 1
+        lanes += 1
+    warp.lanes = lanes
+    warp.served = now
+    base = w * st.slots
+    if op.unit == PIPE or op.unit == BARRIER:
+        if op.wide != 0:
+            occupy(st, i, s, first, warp.resource, op.reason, now, now + op.interval)
+        elif op.interval > 1:
+            throttle(st, i, s, warp.resource, op.reason, now + 1, now + op.interval)
+        warp.served = now + op.interval
+        if op.target >= 0:
+            result(st, w, op.target, now + op.latency)
+    elif lanes != 0:
+        sm.first_scheduler = s + 1 if s + 1 < st.schedulers else 0
+        enqueue(st, i, s, first, w, now)
+    if op.read_target >= 0:
+        result(st, w, op.read_target, max(warp.served, now + 1))
+    until_at(st, base + STALL_SLOT).value = now + op.stall
+    if state == EXITS:
+        leave(st, i, w, now)
+    elif state == ARRIVES:
+        arrive(st, i, w, now)
+    else:
+        warp.pc = entry_at(st, 0).value + read_at(words, PC)
+        proceed(st, i, w, now + 1, now + 1)
 
 
 @helper
@@ -227,8 +285,12 @@ def enqueue(st: State, i: int, s: int, first: int, w: int, now: int) -> None:
     op = op_at(st, warp.pc)
     number = op.unit - FIRST_QUEUED
     queue = queue_at(st, i * QUEUES + number)
-    passes = value(st, w, warp.row, op.passes, op.passes_at, op.times, op.slot)
-    work = value(st, w, warp.row, op.work, op.work_at, op.times, op.slot)
+    if st.source != 0:
+        passes = read_at(st.source_warps + w * st.source_bytes, PASSES)
+        work = op.base_work + passes * op.pass_work
+    else:
+        passes = value(st, w, warp.row, op.passes, op.passes_at, op.times, op.slot)
+        work = value(st, w, warp.row, op.work, op.work_at, op.times, op.slot)
     access = -1
     if op.unit == GLOBAL:
         access = request(st, i, w)
@@ -244,6 +306,7 @@ def enqueue(st: State, i: int, s: int, first: int, w: int, now: int) -> None:
     end = start + (ticks >> TICK_BITS)
     server.carry = ticks & FRACTION
     server.end = end
+    warp.served = end
     # The ring holds the latest ends, as many as the queue has entries. It is full until the first of them.
     ring = (i * QUEUES + number) * st.entries
     entries = st.atomic_entries
@@ -268,17 +331,17 @@ def enqueue(st: State, i: int, s: int, first: int, w: int, now: int) -> None:
         completion = end + op.latency
         warp.last_completion = max(warp.last_completion, completion)
         if op.watched != 0:
-            result(st, w, op.slot, completion)
+            result(st, w, op.target, completion)
     row = -1
     if st.keep == ALL or (st.keep == ATOMICS and op.unit == ATOMIC):
         row = st.jobs_kept
         st.jobs_kept += 1
         out = job_row_at(st, row)
         out.sm, out.sequence, out.warp, out.slot = i, sm.jobs, warp.row, op.slot
-        out.unit, out.op, out.lanes, out.passes = op.unit, op.cls, op.lanes, passes
+        out.unit, out.op, out.lanes, out.passes = op.unit, op.cls, warp.lanes, passes
         out.issue, out.start, out.end, out.completion = now, start, end, completion
     if op.unit == ATOMIC:
-        count_atomic(st, i, op.lanes, passes, op.cas, now, completion)
+        count_atomic(st, i, warp.lanes, passes, op.cas, now, completion)
         sm.atomic_occupied += end - start
     elif op.unit == GLOBAL:
         job = access_at(st, access)
@@ -291,7 +354,7 @@ def enqueue(st: State, i: int, s: int, first: int, w: int, now: int) -> None:
         sm.serve_tail = access + 1
         warp.unresolved += 1
         if op.watched != 0:
-            pending_at(st, w * st.slots + op.slot).value += 1
+            pending_at(st, w * st.slots + op.target).value += 1
     else:
         sm.shared_occupied += end - start
         if op.store != 0:

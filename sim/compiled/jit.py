@@ -89,6 +89,32 @@ def read_at(typing_context: Any, address: Any, index: Any) -> Any:
 
 
 @intrinsic
+def write_at(typing_context: Any, address: Any, index: Any, value: Any) -> Any:
+    """Set element ``index`` of the int64 array that begins at ``address``."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = builder.inttoptr(arguments[0], _WORD.as_pointer())
+        builder.store(arguments[2], builder.gep(pointer, [arguments[1]]))
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def call_source(
+    typing_context: Any, step: Any, kind: Any, warp: Any, state: Any, now: Any, p: Any, q: Any
+) -> Any:
+    """Call the function of a source at an address; see `smlab.sim.source.CompiledSource`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        shape = ir.FunctionType(_WORD, [_WORD] * 6)
+        function = builder.inttoptr(arguments[0], shape.as_pointer())
+        return builder.call(function, arguments[1:])
+
+    return types.int64(*[types.int64] * 7), generate
+
+
+@intrinsic
 def state_at(typing_context: Any, address: Any) -> Any:
     """The `STATE` at an address."""
     kind = from_dtype(STATE)
@@ -151,6 +177,7 @@ def records(table: str) -> Any:
     pending_at,
     executions_at,
     warp_row_at,
+    stall_of_at,
     stall_at,
     job_row_at,
     issue_row_at,

@@ -40,7 +40,7 @@ POLICY_CODES = {"gto": GTO, "lrr": LRR, "oldest": OLDEST}
 TOTALS, ATOMICS, ALL = 0, 1, 2
 
 # What a call of the engine ends with.
-DONE, PAUSED, CROWDED, STUCK, LATE = 0, 1, 2, 3, 4
+DONE, PAUSED, CROWDED, STUCK, LATE, FAULTED = 0, 1, 2, 3, 4, 5
 
 # Enums are not constants to Numba; these are.
 PIPE, THINK, ATOMIC, GLOBAL, BARRIER = (
@@ -78,11 +78,11 @@ _CONSTANTS = (
     " held_base held_bytes"
     " depth keep limit shared_entries atomic_entries global_entries entries servers uses_memory"
     " line_bytes line_shift sector_bytes sector_shift line_sectors l1_line_ticks l1_tail port_ticks"
-    " l2_ticks l2_return dram_ticks dram_extra"
+    " l2_ticks l2_return dram_ticks dram_extra window source context source_warps source_bytes instructions"
 )
 _PROGRESS = (
     "next_block retired_blocks cycles window_end steps_left jobs_kept issues_kept spans_kept"
-    " l2_free dram_free dram_sectors free_access free_accesses requests fills"
+    " fault l2_free dram_free dram_sectors free_access free_accesses requests fills"
 )
 _ROOM = "job_rows issue_rows span_rows accesses arena arena_bytes"
 
@@ -90,9 +90,12 @@ OP = _record(
     "kind slot unit resource wide reason lanes watched passes passes_at work work_at times interval latency "
     "cas store"
     " cls after_begin after_end count start base warp_stride iteration_stride lane_stride addresses_at"
+    " target read_target stall base_work pass_work"
 )
 """An item of code. ``watched`` says that a later instruction needs the result; ``..._at`` is the address of a
-random table with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to loops."""
+random table with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to loops. ``target`` is where the result's time is kept, the slot itself in a program; machine
+code also says where to keep when its operands have been read (-1: nowhere), the cycles that its warp then waits, and its
+work as a base and a part for each pass."""
 
 NEED = _record("slot reason")
 """A result that an instruction needs, and what a warp waits with for it."""
@@ -103,7 +106,7 @@ SM = _record(
     " resident_area active_cycles active_since atomic_jobs cas_jobs atomic_area cas_area atomic_busy "
     "atomic_until"
     " lanes passes atomic_occupied shared_occupied port_free serve_head serve_tail fill_head fill_tail"
-    " load_passes store_passes store_sectors"
+    " load_passes store_passes store_sectors rooms"
 )
 """``stopped`` is the cycle + 1 in which it waits for blocks to be handed out, or 0."""
 
@@ -118,15 +121,16 @@ SERVER = _record("end carry")
 WARP = _record(
     "age block row pc depth state wake resource entered mark since launch last_completion unresolved "
     "waiting_since span"
-    " missed missed_sequence"
+    " missed missed_sequence lanes served"
 )
 """``block`` is its block's number + 1, or 0 in a free slot; ``entered`` and ``mark`` are when it joined its
 group and how long that had been throttled then; ``since`` and ``span`` where its recorded spans end and the
 number + 1 of the last one; ``unresolved`` its jobs in flight whose completion is not known yet;
 ``waiting_since`` when the state that it is in began, unless that is READY; ``missed`` and ``missed_sequence``
-the number + 1 and the sequence of its last load that went to L2."""
+the number + 1 and the sequence of its last load that went to L2; ``lanes`` are those of the instruction issued last,
+``served`` is when the unit's service of it ends."""
 
-BLOCK = _record("sm launch retire executing unfinished arrived last_exit unused")
+BLOCK = _record("sm launch retire executing unfinished arrived last_exit room")
 LOAD, STORE, REDUCE = 0, 1, 2
 ACCESS = _record("next warp op row sm sequence when rank store lines sectors due followers unused")
 """A global access in flight; ``store`` is LOAD, STORE or REDUCE. ``when`` and ``rank`` order it in the heap
@@ -166,6 +170,7 @@ TABLES: dict[str, np.dtype[Any]] = {
     "pending": CELL,  # results whose time is not known yet, by warp and slot
     "executions": CELL,  # by warp and slot, of instructions whose executions differ
     "warp_row": WARP_ROW,
+    "stall_of": CELL,  # with a source, by instruction and reason
     "stall": CELL,  # by warp of the grid and reason
     "job_row": JOB_ROW,
     "issue_row": ISSUE_ROW,

@@ -14,6 +14,7 @@ from smlab.sim.compiled.jit import (
     heap_at,
     helper,
     line_at,
+    lowest_bit,
     op_at,
     read_at,
     ready_at,
@@ -23,6 +24,7 @@ from smlab.sim.compiled.jit import (
 )
 from smlab.sim.compiled.layout import LOAD, MAX_LANES, NEVER, STORE, Record, State, Word
 from smlab.sim.compiled.warps import resolve
+from smlab.sim.source import ADDRESSES, LANES
 
 TICK_BITS = 20
 SPREAD = 0x61C8864680B583EB  # an odd number with its bits well mixed, to hash line addresses
@@ -181,10 +183,13 @@ def request(st: State, i: int, w: int) -> Word:
     access.next, access.warp, access.op, access.sm, access.store = 0, w, warp.pc, i, op.store
     access.due = access.followers = 0
     first = index * MAX_LANES
-    _addresses(st, w, first)
+    if st.source != 0:
+        _source_addresses(st, w, first)
+    else:
+        _addresses(st, w, first)
     lines = count = 0
     last_line = last_sector = 0
-    for lane in range(op.lanes):
+    for lane in range(warp.lanes):
         address = sector_at(st, first + lane).value
         line = per(address, st.line_bytes, st.line_shift)
         sector = per(address, st.sector_bytes, st.sector_shift)
@@ -196,6 +201,22 @@ def request(st: State, i: int, w: int) -> Word:
         last_line, last_sector = line, sector
     access.lines, access.sectors = lines, count
     return index
+
+
+@helper
+def _source_addresses(st: State, w: int, first: int) -> None:
+    """The byte addresses that a source gave, in ascending order."""
+    words = st.source_warps + w * st.source_bytes
+    mask, end = read_at(words, LANES), first
+    while mask != 0:
+        address = read_at(words, ADDRESSES + lowest_bit(mask))
+        mask &= mask - 1
+        at = end
+        while at > first and sector_at(st, at - 1).value > address:
+            sector_at(st, at).value = sector_at(st, at - 1).value
+            at -= 1
+        sector_at(st, at).value = address
+        end += 1
 
 
 @helper

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.compiled import layout
-from smlab.sim.instructions import Unit
+from smlab.sim.instructions import Reason, Unit
 from smlab.sim.lowering import LoopBegin, LoopEnd, LoweredKernel, LoweredProgram, Operation
 from smlab.sim.machine import TICKS_PER_CYCLE, Machine, ceil_cycles
+from smlab.sim.source import LONG_SLOT, SCOREBOARDS, SHORT_SLOT, SLOTS, STALL_SLOT, CompiledSource
 from smlab.sim.workload import blocks_per_sm
 
 MAX_WARPS_OF_SCHEDULER = 64
@@ -38,7 +39,7 @@ class Code:
     def add(self, program: LoweredProgram) -> None:
         begin = len(self.items)
         self.entries.append(begin)
-        self.slots = max(self.slots, program.slots)
+        self.slots = max(self.slots, SLOTS if program.sourced else program.slots)
         watched = {slot for operation in program.operations for slot in operation.after}
         depth = 0
         for item in program.code:
@@ -89,6 +90,10 @@ class Code:
                     iteration_stride=operation.affine.iteration_stride_bytes,
                     lane_stride=operation.affine.lane_stride_bytes,
                 )
+        if operation.control is not None:
+            needs = self._sourced(operation, values)
+        else:
+            values["target"] = operation.slot
         for name, value in (("passes", operation.passes), ("work", operation.work)):
             if isinstance(value, np.ndarray):
                 values.update({f"{name}_at": self._table(value), "times": value.shape[1]})
@@ -101,12 +106,31 @@ class Code:
             resource=self.resources.setdefault(resource, len(self.resources)),
             reason=cls.full_reason,
             lanes=operation.lanes,
-            watched=watched,
+            watched=values.pop("watched", watched),
             cls=cls.code,
             after_begin=needs,
             after_end=len(self.needs),
             **values,
         )
+
+    def _sourced(self, operation: Operation, values: dict[str, int]) -> int:
+        """What a control code says: the scoreboards that the instruction waits for and those that it sets."""
+        control, needs = operation.control, len(self.needs)
+        assert control is not None
+        for barrier in range(SCOREBOARDS):
+            if control.waits_for(barrier):
+                self.needs.append((LONG_SLOT + barrier, int(Reason.LONG_SCOREBOARD)))
+                self.needs.append((SHORT_SLOT + barrier, int(Reason.SHORT_SCOREBOARD)))
+        self.needs.append((STALL_SLOT, int(Reason.WAIT)))
+        kind = LONG_SLOT if operation.cls.unit is Unit.GLOBAL else SHORT_SLOT
+        written = control.write_barrier
+        values["target"] = -1 if written is None or written >= SCOREBOARDS else kind + written
+        read = control.read_barrier
+        values["read_target"] = -1 if read is None or read >= SCOREBOARDS else SHORT_SLOT + read
+        values["stall"] = max(1, control.stall_cycles)
+        values["watched"] = values["target"] >= 0
+        values["base_work"], values["pass_work"] = operation.base_work, operation.pass_work
+        return needs
 
     def _table(self, values: NDArray[np.int64]) -> int:
         self.tables.append(np.ascontiguousarray(values, dtype=np.int64))
@@ -147,6 +171,7 @@ class Memory:
         self.root = np.zeros(1, dtype=layout.STATE)
         self.arena = arena  # holds the tables that begin as zeros and never grow
         self.tables: dict[str, NDArray[Any]] = {}
+        self.source: CompiledSource | None = None
         self.keepalive: list[NDArray[np.int64]] = []  # random tables: the code holds their addresses
         self.root[0] = tuple(constants.get(name, 0) for name in layout.STATE.names or ())
         self["arena"], self["arena_bytes"] = arena.ctypes.data, arena.nbytes
@@ -184,7 +209,14 @@ def prepare(lowered: LoweredKernel, keep: int, limit: int) -> Memory:
     code = Code(lowered.machine)
     for program in lowered.programs:
         code.add(program)
-    return assemble(lowered, code, np.array(lowered.kernel.roles, dtype=np.int64), keep, limit)
+    memory = assemble(lowered, code, np.array(lowered.kernel.roles, dtype=np.int64), keep, limit)
+    if lowered.source is not None:
+        sms, rooms = lowered.kernel.sms, memory["blocks_per_sm"]
+        source = lowered.source.compiled(sms, sms * memory["max_warps"], sms * rooms)
+        memory["source"], memory["context"] = source.step, source.context
+        memory["source_warps"], memory["source_bytes"] = source.warps, source.warp_bytes
+        memory.source = source
+    return memory
 
 
 def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep: int, limit: int) -> Memory:
@@ -220,6 +252,7 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
         "pending": all_warps * code.slots,
         "executions": all_warps * code.slots,
         "warp_row": grid,
+        "stall_of": constants["instructions"] * layout.REASONS,
         "stall": grid * layout.REASONS,
     }
     ends = np.cumsum([count * layout.TABLES[name].itemsize // 8 for name, count in counts.items()]).tolist()
@@ -318,4 +351,6 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "l2_return": machine.l2_return_cycles,
         "dram_ticks": machine.dram_sector_ticks,
         "dram_extra": machine.dram_extra_cycles,
+        "window": 1 if lowered.source is not None and lowered.source.ordered else machine.l2_return_cycles + 1,
+        "instructions": 0 if lowered.source is None else len(code.items),
     }

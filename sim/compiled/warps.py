@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from smlab.sim.compiled.jit import (
     block_at,
+    call_source,
     counter_at,
     entry_at,
     executions_at,
@@ -20,12 +21,14 @@ from smlab.sim.compiled.jit import (
     need_at,
     op_at,
     pending_at,
+    read_at,
     retiring_at,
     role_at,
     scheduler_at,
     sm_at,
     span_row_at,
     stall_at,
+    stall_of_at,
     until_at,
     warp_at,
     warp_row_at,
@@ -51,6 +54,7 @@ from smlab.sim.compiled.layout import (
     State,
     Word,
 )
+from smlab.sim.source import OPENED, PC, START
 
 
 @helper
@@ -72,6 +76,8 @@ def emit(st: State, i: int, w: int, reason: int, begin: int, end: int) -> None:
 @helper
 def charge(st: State, i: int, w: int, reason: int, begin: int, end: int) -> None:
     stall_at(st, warp_at(st, w).row * REASONS + reason).value += end - begin
+    if st.source != 0:
+        stall_of_at(st, op_at(st, warp_at(st, w).pc).slot * REASONS + reason).value += end - begin
     if st.keep == ALL:
         emit(st, i, w, reason, begin, end)
 
@@ -182,6 +188,12 @@ def step(st: State, w: int) -> Word:
     """Go past the instruction just issued, through loop marks, which take no time; False at the program's
     end."""
     warp = warp_at(st, w)
+    if st.source != 0:
+        words = st.source_warps + w * st.source_bytes
+        if warp.state == AT_BARRIER:
+            call_source(st.source, OPENED, words, st.context, 0, 0, 0)
+        warp.pc = entry_at(st, 0).value + read_at(words, PC)
+        return True
     counters = w * st.depth
     pc = warp.pc + 1
     kind = op_at(st, pc).kind
@@ -278,7 +290,7 @@ def resolve(st: State, i: int, w: int, op: int, row: int, completion: int) -> No
     if row >= 0:
         job_row_at(st, row).completion = completion
     if op_at(st, op).watched != 0:
-        at = w * st.slots + op_at(st, op).slot
+        at = w * st.slots + op_at(st, op).target
         pending_at(st, at).value -= 1
         until_at(st, at).value = max(until_at(st, at).value, completion)
         if warp.state == UNKNOWN:
@@ -299,6 +311,8 @@ def launch(st: State, i: int, now: int) -> None:
     block = block_at(st, b)
     block.sm, block.launch, block.retire = i, now, 0
     block.executing = block.unfinished = block.arrived = block.last_exit = 0
+    block.room = lowest_bit(~sm.rooms)
+    sm.rooms |= 1 << block.room
     w = i * st.max_warps
     roles = b * st.places if st.role_rows > 1 else 0
     ready = now + st.launch_cycles
@@ -308,6 +322,10 @@ def launch(st: State, i: int, now: int) -> None:
             continue
         while warp_at(st, w).block != 0:
             w += 1
+        if st.source != 0:
+            room = i * st.blocks_per_sm + block.room
+            words = st.source_warps + w * st.source_bytes
+            call_source(st.source, START, words, st.context, i, b, p + 64 * room)
         _start_warp(st, i, w, b, b * st.places + p, role, now)
         charge(st, i, w, LAUNCHING, now, ready)
         block.executing += 1
@@ -325,7 +343,7 @@ def _start_warp(st: State, i: int, w: int, b: int, row: int, role: int, now: int
     warp.row = row
     warp.depth = warp.span = 0
     warp.launch = now
-    warp.last_completion = warp.unresolved = warp.missed = 0
+    warp.last_completion = warp.unresolved = warp.missed = warp.state = 0
     for at in range(w * st.slots, (w + 1) * st.slots):
         until_at(st, at).value = pending_at(st, at).value = executions_at(st, at).value = 0
     out = warp_row_at(st, row)
@@ -360,6 +378,7 @@ def retire(st: State, i: int, now: int) -> None:
                 warp.block = 0
                 k = i * st.schedulers + slot % st.schedulers
                 scheduler_at(st, k).residents &= ~(1 << (slot // st.schedulers))
+        sm.rooms &= ~(1 << block_at(st, b).room)
         sm.resident_blocks -= 1
         st.retired_blocks += 1
     sm.retiring = left

@@ -12,6 +12,7 @@ from llvmlite import ir
 from numba import njit, types
 from smlab.sim.machine_code import decode as d
 from smlab.sim.machine_code import meanings, record
+from smlab.sim.machine_code.limits import SHARED_WINDOW, TURNS
 from smlab.sim.machine_code.record import (
     ACTIVE,
     ADDRESSES,
@@ -46,11 +47,12 @@ from smlab.sim.machine_code.record import (
     PART_PC,
     PART_WAIT,
     PARTS,
-    PASSES,
     PATIENCE,
     PC,
     PREDICATES,
     REDUCED,
+    RESULT,
+    SCRATCH,
     SHARED,
     SHARED_BYTES,
     SHARED_FIRST,
@@ -60,17 +62,12 @@ from smlab.sim.machine_code.record import (
     WARP_OF_BLOCK,
     WORDS,
 )
+from smlab.sim.source import ARRIVES, EXITS, FAULTS, GOES_ON
 from smlab.sim.machine_code.vectors import execute_vector, intrinsic
 
 WORD, HALF, BYTE, SHORT = ir.IntType(64), ir.IntType(32), ir.IntType(8), ir.IntType(16)
 FULL = 0xFFFFFFFF
 VECTOR_CODES = meanings.VECTOR_CODES
-GOES_ON, ARRIVES, EXITS, FAULTS = 0, 1, 2, 3
-"""What an instruction leaves its warp with: another instruction, the block's barrier, nothing more to do, an error."""
-TURNS = 64
-"""Backward branches of a part before another part of its warp gets a turn: spin locks end."""
-SHARED_WINDOW = 0x7F4A
-"""The high word of generic addresses in shared memory."""
 
 _P = record.PLACE
 (I_GUARD, I_GUARD_XOR, I_UNIFORM, I_DST, I_A, I_A_REG, I_B, I_B_REG, I_C, I_C_REG) = (
@@ -355,6 +352,10 @@ def rotate(warp: int) -> int:
 @_help
 def open_barrier(warp: int) -> None:
     """The block's barrier has opened: the parts that waited go on, those at one place as one."""
+    block = at(warp, BLOCK)
+    if at(block, REDUCED) != 0:
+        put(block, RESULT, at(block, REDUCED))
+        put(block, REDUCED, 0)
     n = 0
     while n < at(warp, PARTS):
         if at(warp, PART_WAIT + n) == AT_BLOCK_BARRIER:
@@ -575,6 +576,8 @@ def signed32(value: int) -> int:
 def less(kind: int, a: int, b: int) -> bool:
     if kind == d.S32:
         return signed32(a) < signed32(b)
+    if kind == d.S64:
+        return a < b
     if kind == d.U64:
         return (a ^ (-1 << 63)) < (b ^ (-1 << 63))
     return a < b
@@ -680,54 +683,42 @@ def load_constant(op: int, warp: int, launch: int, lanes: int) -> int:
 
 
 @_help
-def bank_passes(op: int, warp: int, atomics: bool, banks: int) -> int:
-    """Passes over the banks: distinct words on a bank at most, or for atomics lanes; wide accesses go by half and quarter
-    warps."""
+def bank_passes(op: int, warp: int, launch: int) -> int:
+    """Passes over the banks that the last instruction's addresses need.
+
+    The most distinct words on one bank, or, of an atomic, the most lanes; wide accesses go by halves and quarters of the
+    warp, each of which asks for all its words.
+    """
     out, lanes, width = warp + 8 * ADDRESSES, at(warp, LANES), at(op, I_WIDTH)
     if lanes == 0:
         return 1
-    if not atomics and width <= 4 and unit_stride(warp, lanes, 4):
+    if width <= 4 and unit_stride(warp, lanes, 4):
         return 1
+    merges = at(op, I_CODE) != d.ATOMIC or at(op, I_I) == d.COUNT
     words = max(1, width // 4)
-    merges = not atomics or at(op, I_I) == d.COUNT
-    total = 0
+    share, total = 32 // words, 0
+    counts = at(launch, SCRATCH)
+    table = counts + 8 * 32
     for part in range(words):
-        mask = (FULL >> (32 - 32 // words)) << (part * (32 // words)) & lanes
-        most, rest = 0, mask
+        for bank in range(32):
+            put(counts, bank, 0)
+        most = 0
+        rest = lanes & ((FULL >> (32 - share)) << (part * share))
         while rest != 0:
             lane = lowest(rest)
             rest &= rest - 1
             first = get64(out + 8 * lane) >> 2
             for word in range(first, first + words):
-                count, others = 0, mask
-                seen = False
-                while others != 0:
-                    other = lowest(others)
-                    others &= others - 1
-                    base = get64(out + 8 * other) >> 2
-                    for its in range(base, base + words):
-                        if its % banks != word % banks:
-                            continue
-                        if its == word and other < lane and merges:
-                            seen = True
-                        if not merges:
-                            count += 1
-                        else:
-                            # Count each distinct word once: at the first lane that asks for it.
-                            first_time, earlier = True, mask & ((1 << other) - 1)
-                            while earlier != 0:
-                                e = lowest(earlier)
-                                earlier &= earlier - 1
-                                start = get64(out + 8 * e) >> 2
-                                if start <= its < start + words:
-                                    first_time = False
-                                    break
-                            if first_time:
-                                count += 1
-                    if seen:
-                        break
-                if not seen:
-                    most = max(most, count)
+                bank = word & 31
+                count, known = at(counts, bank), False
+                if merges:
+                    for k in range(count):
+                        if at(table, bank * 32 + k) == word:
+                            known = True
+                if not known:
+                    put(table, bank * 32 + (count & 31), word)
+                    put(counts, bank, count + 1)
+                    most = max(most, count + 1)
         total += most
     return max(1, total)
 
@@ -1049,7 +1040,7 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
                 kept = word_of(op, warp, I_A, lane) & ~which
                 put32(warp + at(op, I_DST) + 4 * lane, kept | (value & which))
     elif code == d.BARRIER_RESULT:
-        gathered = at(at(warp, BLOCK), REDUCED)
+        gathered = at(at(warp, BLOCK), RESULT)
         kind = (gathered >> 20) & 3
         truth = gathered & 0xFFFF
         if kind == 1:
@@ -1073,7 +1064,7 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
             if (lanes >> lane) & 1 != 0:
                 put32(warp + BARRIER_ROWS + at(op, I_J) * 128 + 4 * lane, word_of(op, warp, I_A, lane))
     else:
-        return fault(warp, LOST, 0, here * 16)
+        return fault(warp, LOST, 0, 0)
     return GOES_ON
 
 
@@ -1096,4 +1087,4 @@ def execute(ops: int, warp: int, launch: int, length: int) -> int:
     return execute_other(op, warp, launch, lanes, code, length)
 
 
-_ = FINE, GRID_X, PASSES
+_ = FINE, GRID_X

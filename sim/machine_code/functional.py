@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.machine_code import record
@@ -24,6 +23,7 @@ from smlab.sim.machine_code.execute import (
     put64,
 )
 from smlab.sim.machine_code.faults import fault_error
+from smlab.sim.machine_code.jit import entry, helper
 from smlab.sim.machine_code.launch import MachineLaunch, MachineMemory
 
 SLICE = 1 << 22
@@ -42,27 +42,34 @@ class FunctionalRun:
     lanes: NDArray[np.int64]
 
 
-@njit(nogil=True, error_model="numpy")
+@helper
 def clear(address: int, size: int) -> None:
     for n in range(size // 8):
         put64(address + 8 * n, 0)
 
 
-@njit(nogil=True, error_model="numpy")
-def start_block(launch, block_at, warps_at, known, known_bytes, index, threads, warps):  # type: ignore[no-untyped-def]
+@helper
+def start_block_words(launch, block_at, known_bytes, index):  # type: ignore[no-untyped-def]
     """Make a block's words those before its first instruction."""
     gx, gy = at(launch, record.GRID_X), at(launch, record.GRID_X + 1)
     put(block_at, record.BLOCK_X, index % gx)
     put(block_at, record.BLOCK_Y, index // gx % gy)
     put(block_at, record.BLOCK_Z, index // (gx * gy))
     put(block_at, record.REDUCED, 0)
-    clear(known, known_bytes)
+    put(block_at, record.RESULT, 0)
+    clear(at(block_at, record.SHARED_KNOWN), known_bytes)
+
+
+@entry
+def start_block(launch, block_at, warps_at, index, threads, warps):  # type: ignore[no-untyped-def]
+    """The same, and all its warps."""
+    start_block_words(launch, block_at, at(launch, record.KNOWN_BYTES), index)
     size = at(launch, record.REGISTER_FILE_BYTES)
     for w in range(warps):
         start_warp(warps_at + w * size, size, block_at, w, min(32, threads - 32 * w))
 
 
-@njit(nogil=True, error_model="numpy")
+@helper
 def start_warp(warp, size, block_at, number, lanes):  # type: ignore[no-untyped-def]
     clear(warp, size)
     mask = (1 << lanes) - 1
@@ -74,7 +81,7 @@ def start_warp(warp, size, block_at, number, lanes):  # type: ignore[no-untyped-
     put(warp, record.PREDICATES + record.UPT, 0xFFFFFFFF)
 
 
-@njit(nogil=True, error_model="numpy", cache=False)
+@entry
 def run_block(ops, length, launch, warps_at, warps, state, executed, lanes, steps):  # type: ignore[no-untyped-def]
     """Run the warps of a block in turn, each as far as the barrier; what stopped it, the warp, and the steps left."""
     size = at(launch, record.REGISTER_FILE_BYTES)
@@ -129,8 +136,7 @@ def run(
     ops, words, warps_at = memory.ops.ctypes.data, memory.words.ctypes.data, memory.warp_address(0, 0)
     for index in range(launch.blocks):
         start_block(
-            words, memory.block_address(0), warps_at, memory.known.ctypes.data, memory.shared_stride // 4,
-            index, launch.threads, warps,
+            words, memory.block_address(0), warps_at, index, launch.threads, warps,
         )  # fmt: skip
         state = np.zeros(warps, dtype=np.int64)
         while True:

@@ -44,6 +44,13 @@ class Allocation:
         return self.address + len(self.content)
 
 
+@dataclass(frozen=True)
+class ArrayView:
+    """An array that is passed by its address, among other words of Numba's calling convention."""
+
+    array: NDArray[Any]
+
+
 class GlobalMemory:
     """Allocations of global memory, which may outlive a launch."""
 
@@ -131,6 +138,8 @@ class MachineLaunch:
         given = []
         for n, argument in enumerate(self.arguments):
             name = self.names[n] if n < len(self.names) else f"argument {n + 1}"
+            if isinstance(argument, ArrayView):
+                argument = argument.array
             if isinstance(argument, np.ndarray):
                 given.append(struct.pack("<Q", self.allocate_array(name, argument)))
             elif isinstance(argument, bytes):
@@ -255,7 +264,7 @@ class MachineMemory:
     ``resident`` blocks have their warps' words, shared and local memory at the same time.
     """
 
-    def __init__(self, launch: MachineLaunch, resident: int) -> None:
+    def __init__(self, launch: MachineLaunch, resident: int, warp_slots: int | None = None) -> None:
         self.launch = launch
         self.resident = resident
         code = launch.code
@@ -271,7 +280,7 @@ class MachineMemory:
         self.warp_bytes = record.warp_bytes(launch.image.registers)
         warps = launch.warps_per_block
         # A row or two of words more, so that no vector ends behind the array.
-        self.warps = np.zeros(resident * warps * self.warp_bytes // 8 + 64, dtype=np.int64)
+        self.warps = np.zeros((warp_slots or resident * warps) * self.warp_bytes // 8 + 64, dtype=np.int64)
         shared = launch.shared_bytes
         self.shared_stride = -(-max(shared, 8) // 64) * 64 + 64
         self.shared = np.zeros(resident * self.shared_stride, dtype=np.uint8)
@@ -298,6 +307,14 @@ class MachineMemory:
         words[record.BANK_TABLE] = self.bank_table.ctypes.data
         words[record.REGISTER_FILE_BYTES] = self.warp_bytes
         words[record.CHECK_SHARED] = launch.check_shared
+        words[record.OPS], words[record.LENGTH] = ops.ctypes.data, len(ops)
+        words[record.BLOCKS_AT], words[record.KNOWN_BYTES] = self.blocks.ctypes.data, self.shared_stride // 4
+        self.executed = np.zeros(len(ops), dtype=np.int64)
+        self.lanes = np.zeros(len(ops), dtype=np.int64)
+        self.scratch = np.zeros(record.SCRATCH_WORDS, dtype=np.int64)
+        words[record.EXECUTED], words[record.EXECUTED_LANES] = self.executed.ctypes.data, self.lanes.ctypes.data
+        words[record.SCRATCH] = self.scratch.ctypes.data
+        words[record.THREADS], words[record.WARPS] = launch.threads, warps
         self.words = words
         for n in range(resident):
             row = self.blocks[n * record.BLOCK_WORDS :]

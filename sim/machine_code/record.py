@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from smlab.sim import source
+
 FIELDS: Final = (
     "code",
     # guard: the predicate's place and what it is exclusive-ored with; `uniform`: all lanes, whatever the active mask
@@ -26,35 +28,33 @@ FIELDS: Final = (
 PLACE: Final = {name: place for place, name in enumerate(FIELDS)}
 WORDS: Final = len(FIELDS)
 
-# The words of a warp.
-PC: Final = 0  # number of the next instruction
-ACTIVE: Final = 1  # lanes of the running part of the warp
-LIVE: Final = 2  # lanes that have not exited
-PARTS: Final = 3  # parts that do not run now: rows of PART_PC, PART_MASK, PART_WAIT
-WARP_OF_BLOCK: Final = 4
-BLOCK: Final = 5  # address of the block's words
-CLOCK: Final = 6
-SM_ID: Final = 7
-FAULT: Final = 8
-FAULT_LANE: Final = 9
-FAULT_ADDRESS: Final = 10
-LANES: Final = (
-    11  # what the last instruction did: its active lanes, and for memory the lanes with an address below
-)
-PASSES: Final = 12  # the passes over the banks that its addresses need
-PATIENCE: Final = 13  # instructions until another part gets its turn
-SPARE: Final = 14
-PREDICATES: Final = 16  # P0 to P6, PT
-UNIFORM_PREDICATES: Final = 24
+# The words of a warp. The first ones are those that the engines know (`smlab.sim.source`).
+PC: Final = source.PC  # number of the next instruction
+LANES: Final = source.LANES
+PASSES: Final = source.PASSES
+ADDRESSES: Final = source.ADDRESSES
+ACTIVE: Final = 35  # lanes of the running part of the warp
+LIVE: Final = 36  # lanes that have not exited
+PARTS: Final = 37  # parts that do not run now: rows of PART_PC, PART_MASK, PART_WAIT
+WARP_OF_BLOCK: Final = 38
+BLOCK: Final = 39  # address of the block's words
+CLOCK: Final = 40
+SM_ID: Final = 41
+FAULT: Final = 42
+FAULT_LANE: Final = 43
+FAULT_ADDRESS: Final = 44
+PATIENCE: Final = 45  # backward branches until another part gets its turn
+LAST_PC: Final = 46
+INDEX: Final = 47  # of the block in the grid
+PREDICATES: Final = 48  # P0 to P6, PT, UP0 to UP6, UPT
 PT: Final = 7
 UPT: Final = 15
 NO_PREDICATE: Final = 16  # written, never read
 BARRIERS: Final = 16  # B0 to B15: for each lane, the lanes that it will wait for; rows of their own
-PART_PC: Final = 56
-PART_MASK: Final = 88
-PART_WAIT: Final = 120
-ADDRESSES: Final = 152  # byte addresses of the lanes, by lane
-REGISTERS_AT: Final = 184
+PART_PC: Final = 66
+PART_MASK: Final = 98
+PART_WAIT: Final = 130
+REGISTERS_AT: Final = 164
 
 ROW_BYTES: Final = 128
 ZERO_ROWS: Final = 4  # RZ, and what follows it in pairs and quadruples
@@ -72,7 +72,8 @@ BLOCK_Z: Final = 2
 SHARED: Final = 3  # address of its shared memory
 SHARED_KNOWN: Final = 4  # address of a byte for each 4 of it: whether it has been written
 LOCAL: Final = 5  # address of its local memory
-REDUCED: Final = 6  # what BAR.RED has gathered
+REDUCED: Final = 6  # what BAR.RED has gathered since the barrier opened last
+RESULT: Final = 7  # and what it had gathered then
 BLOCK_WORDS: Final = 8
 
 # The words of a launch.
@@ -88,7 +89,18 @@ TARGET_TABLE: Final = 12
 LAST_ALLOCATION: Final = 13
 REGISTER_FILE_BYTES: Final = 14
 CHECK_SHARED: Final = 15
-LAUNCH_WORDS: Final = 16
+OPS: Final = 16
+LENGTH: Final = 17
+BLOCKS_AT: Final = 18
+KNOWN_BYTES: Final = 19
+EXECUTED: Final = 20
+EXECUTED_LANES: Final = 21
+SCRATCH: Final = 22  # 32 counts of words, then 32 words for each of 32 banks
+BLOCK_MAP: Final = 25  # address of the grid indices of the blocks that run; 0: all, in order
+THREADS: Final = 23
+WARPS: Final = 24
+LAUNCH_WORDS: Final = 32
+SCRATCH_WORDS: Final = 32 * 33
 
 # Faults.
 FINE, OUT_OF_BOUNDS, MISALIGNED, UNINITIALISED, DIVERGED_BARRIER, BAD_TARGET, DEADLOCK, LOST = range(8)

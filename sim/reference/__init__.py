@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 
 from smlab.sim.instructions import Unit
-from smlab.sim.launch import launch_of
+from smlab.sim.launch import executions_of, launch_of
 from smlab.sim.lowering import LoweredKernel
 from smlab.sim.reference.gpu import Progress, SimulatedGpu
 from smlab.sim.reference.record import Record
@@ -86,4 +86,6 @@ def run(
         jobs=None if keep is Record.TOTALS else JobTrace.from_rows(record.jobs),
         issues=IssueTrace.from_rows(record.issues) if everything else None,
         spans=SpanTrace.from_rows(record.spans) if everything else None,
+        instruction_stalls=None if lowered.source is None else gpu.instruction_stalls,
+        instruction_executions=None if lowered.source is None else executions_of(lowered.source),
     )

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from smlab.hw_bench.errors import SmlabError
+from smlab.sim.instructions import Reason
 from smlab.sim.lowering import LoweredKernel
 from smlab.sim.reference.clock import Clock, Phase
 from smlab.sim.reference.memory import MemorySystem
@@ -26,8 +29,16 @@ class SimulatedGpu:
         self.progress = progress
         self.memory = MemorySystem(lowered.machine)
         self.memory.hold(*lowered.kernel.in_l2)
+        self.instruction_stalls = np.zeros((0, len(Reason)), dtype=np.int64)
+        source = None
+        if lowered.source is not None:
+            source = lowered.source.reference()
+            shape = (len(lowered.programs[0].operations), len(Reason))
+            self.instruction_stalls = np.zeros(shape, dtype=np.int64)
         self.sms = [
-            StreamingMultiprocessor(i, self.clock, lowered, self.memory, self.recorder, self._retired)
+            StreamingMultiprocessor(
+                i, self.clock, lowered, self.memory, self.recorder, self._retired, source, self.instruction_stalls
+            )
             for i in range(lowered.kernel.sms)
         ]
         self.next_block = 0

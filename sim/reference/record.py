@@ -68,7 +68,7 @@ class Recorder:
                     operation.slot,
                     int(unit),
                     operation.cls.code,
-                    operation.lanes,
+                    job.lanes,
                     job.passes,
                     job.issue,
                     job.start,

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
 from smlab.sim.lowering import LoweredKernel, Operation
 from smlab.sim.reference.clock import Clock, Phase
 from smlab.sim.reference.memory import LoadStoreUnit, MemorySystem
 from smlab.sim.reference.record import Meter, Recorder
 from smlab.sim.reference.scheduler import Scheduler
+from smlab.sim.reference.sourced import SourcedWarp
 from smlab.sim.reference.units import AtomicUnit, FifoUnit, SharedMemoryPipe
 from smlab.sim.reference.warp import Block, Job, Warp
+from smlab.sim.source import ARRIVES, EXITS, FAULTS, STALL_SLOT, ReferenceSource
 from smlab.sim.workload import NO_WARP, blocks_per_sm
 
 
@@ -26,6 +31,8 @@ class StreamingMultiprocessor:
         memory: MemorySystem,
         recorder: Recorder,
         retired: Callable[[StreamingMultiprocessor, Block], None],
+        source: ReferenceSource | None,
+        instruction_stalls: NDArray[np.int64],
     ) -> None:
         self.index = index
         self.clock = clock
@@ -46,6 +53,9 @@ class StreamingMultiprocessor:
         self.looks: set[int] = set()
         self.free_slots = list(range(machine.max_warps))
         self.max_blocks = blocks_per_sm(lowered.kernel, machine)
+        self.source = source
+        self.instruction_stalls = instruction_stalls
+        self.rooms: set[int] = set()
         self.resident_blocks = 0
         self.launched_warps = 0
         self.jobs = 0
@@ -72,14 +82,7 @@ class StreamingMultiprocessor:
             if role == NO_WARP:
                 continue
             slot = self.free_slots.pop(0)
-            warp = Warp(
-                block=block,
-                index=index * kernel.warps_per_block + place,
-                program=self.lowered.programs[role],
-                slot=slot,
-                age=self.launched_warps,
-                launch=now,
-            )
+            warp = self._new_warp(block, place, role, slot)
             warp.ready = now + self.machine.block_launch_cycles
             self.launched_warps += 1
             block.warps.append(warp)
@@ -90,8 +93,25 @@ class StreamingMultiprocessor:
         self.resident.change(now, len(block.warps))
         return block
 
+    def _new_warp(self, block: Block, place: int, role: int, slot: int) -> Warp:
+        program, now = self.lowered.programs[role], self.clock.now
+        index = block.index * self.lowered.kernel.warps_per_block + place
+        if self.source is None:
+            return Warp(block, index, program, slot, self.launched_warps, now)
+        if block.room < 0:
+            block.room = min(set(range(self.max_blocks)) - self.rooms)
+            self.rooms.add(block.room)
+        self.source.start(self.index, slot, block.index, place, self.index * self.max_blocks + block.room)
+        stalls = self.instruction_stalls
+        warp = SourcedWarp(
+            block, index, program, slot, self.launched_warps, now, self.index, self.source, stalls
+        )
+        warp.go_on()
+        return warp
+
     def retire(self, block: Block) -> None:
         """Give the block's room back."""
+        self.rooms.discard(block.room)
         self.resident_blocks -= 1
         self.free_slots = sorted([*self.free_slots, *(w.slot for w in block.warps)])
 
@@ -127,6 +147,9 @@ class StreamingMultiprocessor:
         self.warp_instructions += 1
         self.recorder.issue(now, self.index, scheduler.index, warp, operation)
         unit = operation.cls.unit
+        if isinstance(warp, SourcedWarp):
+            self._issue_sourced(warp, operation, scheduler, now)
+            return
         if unit is Unit.BARRIER:
             self._arrive(warp, now)
             return
@@ -143,6 +166,52 @@ class StreamingMultiprocessor:
         if warp.exited:
             self.clock.call(1, Phase.RETURN, lambda: self._exit(warp), self.index)
 
+    def _issue_sourced(self, warp: SourcedWarp, operation: Operation, scheduler: Scheduler, now: int) -> None:
+        """Execute the selected instruction of a warp that a source leads, and send it where it belongs.
+
+        An instruction without a lane takes no place in a queue. Its control code says when the warp may issue again, and
+        which scoreboards wait for its operands and its result.
+        """
+        assert self.source is not None
+        assert operation.control is not None
+        state, mask, warp.passes, warp.addresses = self.source.next(self.index, warp.slot, now)
+        if state == FAULTS:
+            raise self.source.fault(self.index, warp.slot)
+        warp.lanes = mask.bit_count()
+        target, read_target, read_at = warp.target_of(operation), warp.read_target_of(operation), now + 1
+        if operation.cls.unit in (Unit.PIPE, Unit.BARRIER):
+            interval, latency = 0, 0
+            if operation.cls.unit is Unit.PIPE:
+                timing = self.machine.pipes[operation.cls.pipe]
+                interval, latency = timing.interval_cycles, timing.latency_cycles
+                scheduler.pipes_of(operation.cls.pipe)[operation.cls.pipe] = now + interval
+            read_at = max(read_at, now + interval)
+            if target >= 0:
+                warp.result_at[target] = max(warp.result_at[target], now + latency)
+        elif warp.lanes:
+            self._enqueue(warp, operation, now)
+            self.first_scheduler = (scheduler.index + 1) % len(self.schedulers)
+            warp.pending[read_target] += read_target >= 0
+        if read_target >= 0:
+            warp.result_at[read_target] = max(warp.result_at[read_target], read_at)
+        warp.result_at[STALL_SLOT] = now + max(1, operation.control.stall_cycles)
+        warp.book(now)
+        warp.stalls[warp.at, Reason.SELECTED] += 1
+        warp.booked = now + 1
+        if state == EXITS:
+            warp.next = None
+            self.clock.call(1, Phase.RETURN, lambda: self._exit(warp), self.index)
+        elif state == ARRIVES:
+            self._arrive(warp, now)
+        else:
+            warp.go_on()
+
+    def operands_read(self, job: Job) -> None:
+        """A job's service has ended: its operands are free, if its warp waits for that."""
+        if job.read_target >= 0:
+            job.warp.pending[job.read_target] -= 1
+            self.wake(self.scheduler_of(job.warp), self.clock.now)
+
     def _result_at(self, warp: Warp, operation: Operation, cycle: int) -> None:
         warp.result_at[operation.slot] = max(warp.result_at[operation.slot], cycle)
 
@@ -152,13 +221,14 @@ class StreamingMultiprocessor:
         )
         self.jobs += 1
         warp.in_flight += 1
-        warp.pending[operation.slot] += operation.returns
+        if job.target >= 0:
+            warp.pending[job.target] += 1
         if operation.cls.unit is Unit.GLOBAL:
             job.addresses = warp.byte_addresses(operation)
         elif operation.cls.unit is Unit.ATOMIC:
             self.atomics.change(now, +1)
             self.atomic_cas.change(now, operation.cls.operation == "cas")
-            self.atomic_lanes += operation.lanes
+            self.atomic_lanes += job.lanes
             self.atomic_passes += job.passes
         elif operation.cls.unit is Unit.SHARED:
             self.shared_passes[operation.cls.operation] += job.passes
@@ -184,7 +254,8 @@ class StreamingMultiprocessor:
             self.load_store.fill(job)
         self.recorder.job(job, self.index)
         warp.in_flight -= 1
-        warp.pending[job.operation.slot] -= job.operation.returns
+        if job.target >= 0:
+            warp.pending[job.target] -= 1
         self.wake(self.scheduler_of(warp), now)
         if warp.left and not warp.in_flight:
             self._finish(warp)
@@ -231,6 +302,8 @@ class StreamingMultiprocessor:
         for warp in block.warps:
             if warp.at_barrier:
                 warp.at_barrier = False
+                if isinstance(warp, SourcedWarp):
+                    warp.book(self.clock.now)
                 warp.advance()
                 self.wake(self.scheduler_of(warp), self.clock.now)
                 if warp.exited:

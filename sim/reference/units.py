@@ -26,6 +26,8 @@ class UnitOwner(Protocol):
 
     def room_in(self, unit: Unit) -> None: ...
 
+    def operands_read(self, job: Job) -> None: ...
+
     def completed(self, job: Job) -> None: ...
 
 
@@ -94,6 +96,7 @@ class FifoUnit:
         job.end = self.clock.now
         self.free_entries += 1
         self.sm.room_in(self.unit)
+        self.sm.operands_read(job)
         self.served(job)
 
     def occupancy(self, job: Job) -> int:

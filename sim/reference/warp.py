@@ -22,10 +22,13 @@ class Job:
         "end",
         "followers",
         "issue",
+        "lanes",
         "operation",
         "passes",
         "sequence",
+        "read_target",
         "start",
+        "target",
         "warp",
         "work",
     )
@@ -36,6 +39,9 @@ class Job:
         self.sequence = sequence  # counts the jobs of the SM in the order of their issue
         self.warp = warp
         self.operation = operation
+        self.lanes = warp.lanes_of(operation)
+        self.target = warp.target_of(operation)  # where its result is waited for, or -1
+        self.read_target = warp.read_target_of(operation)  # likewise that its operands have been read
         self.issue = issue
         self.passes = passes
         self.work = work
@@ -154,6 +160,24 @@ class Warp:
         )
         return [base + lane * affine.lane_stride_bytes for lane in range(operation.lanes)]
 
+    def lanes_of(self, operation: Operation) -> int:
+        """The active lanes of the coming execution."""
+        return operation.lanes
+
+    def target_of(self, operation: Operation) -> int:
+        """Where the warp waits for the result of a job, or -1."""
+        return operation.slot if operation.returns else -1
+
+    def read_target_of(self, operation: Operation) -> int:
+        """Where it waits for a job's operands to have been read, or -1."""
+        return -1
+
+    def needed(self) -> list[tuple[int, Reason]]:
+        """What the next instruction waits for: where that is kept, and the reason."""
+        assert self.next is not None
+        operations = self.program.operations
+        return [(slot, operations[slot].cls.result_reason) for slot in self.next.after]
+
     def dependence(self, now: int) -> tuple[Reason, int] | None:
         """What the next instruction still waits for: the reason, and the cycle when it ends if that is known
         (else 0).
@@ -164,12 +188,11 @@ class Warp:
         assert self.next is not None
         on_its_way: Reason | None = None
         fixed, until = Reason.WAIT, 0
-        for slot in self.next.after:
+        for slot, reason in self.needed():
             if self.pending[slot]:
-                reason = self.program.operations[slot].cls.result_reason
                 on_its_way = reason if on_its_way is None else max(on_its_way, reason)
             if self.result_at[slot] > now:
-                fixed = max(fixed, self.program.operations[slot].cls.result_reason)
+                fixed = max(fixed, reason)
                 until = min(until, self.result_at[slot]) if until else self.result_at[slot]
         if on_its_way is not None:
             return on_its_way, 0
@@ -186,12 +209,13 @@ class Warp:
 class Block:
     """A resident thread block and its barrier."""
 
-    __slots__ = ("arrived", "executing", "index", "launch", "retire", "unfinished", "warps")
+    __slots__ = ("arrived", "executing", "index", "launch", "retire", "room", "unfinished", "warps")
 
     def __init__(self, index: int, launch: int) -> None:
         self.index = index
         self.launch = launch
         self.retire = -1
+        self.room = -1  # its place among the blocks of its SM, where a source keeps its memory
         self.warps: list[Warp] = []
         self.executing = 0  # warps that have not exited: the ones that a barrier waits for
         self.unfinished = 0  # warps that are still resident

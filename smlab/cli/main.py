@@ -21,6 +21,7 @@ from smlab.commands.claims import command as claims
 from smlab.commands.gpus import command as gpus
 from smlab.commands.project import command as project
 from smlab.commands.roofline import command as roofline
+from smlab.commands.run import command as run_command
 from smlab.commands.simulate import command as simulate
 from smlab.commands.table import command as table
 from smlab.commands.utilization import command as utilization
@@ -70,6 +71,7 @@ def _root(
 for command in (
     gpus,
     simulate,
+    run_command,
     table,
     validate,
     utilization,

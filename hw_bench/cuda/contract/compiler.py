@@ -91,6 +91,26 @@ def examine(
     )
 
 
+def compile_function(function: Callable[..., None], types: tuple[Any, ...], architecture: str) -> bytes:
+    """The cubin of a Python function as a Numba kernel, for these argument types, with line numbers.
+
+    Raises:
+        SmlabError: naming what is missing, or what the compiler said.
+    """
+    require_compiler()
+    name = getattr(function, "__name__", "kernel")
+    try:
+        library, _ = importlib.import_module("numba.cuda.compiler")._compile_pyfunc_with_fixup(
+            function, types, device=False, abi="numba", cc=divmod(number(architecture), 10), lineinfo=True
+        )
+        (ptx,) = library.get_asm_strs(cc=divmod(number(architecture), 10))
+    except Exception as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        said = lines[0] if lines else ""
+        raise SmlabError(f"{name}: does not compile for {architecture}: {type(error).__name__}: {said}") from error
+    return _link(str(ptx), architecture)[0]
+
+
 def linker_release() -> tuple[int, int]:
     """The release of nvJitLink, which assembles what Numba runs.
 

@@ -1,0 +1,12 @@
+"""Numbers that both meanings of machine code share."""
+
+from __future__ import annotations
+
+from typing import Final
+
+TURNS: Final = 64
+"""Backward branches of a part before another part of its warp gets a turn, so that spin locks end."""
+SHARED_WINDOW: Final = 0x7F4A
+"""The high word of generic addresses in shared memory."""
+LOCAL_AT: Final = 1 << 46
+"""Where local memory lies for the caches: each word of a warp's threads side by side."""

@@ -1,0 +1,196 @@
+"""Running a launch on a simulated GPU: whole, or some SMs and some waves of its blocks."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.sim.histogram import share_of
+from smlab.sim.instructions import Reason
+from smlab.sim.machine import machine_from
+from smlab.sim.machine_code.launch import MachineLaunch
+from smlab.sim.machine_code.source import MachineSource, lower_machine_code
+from smlab.sim.reference import Progress, Record
+from smlab.sim.result import SimResult
+from smlab.sim.simulate import DEFAULT_ENGINE, ENGINES
+from smlab.sim.workload import blocks_per_sm
+
+WAVES: Final = 4
+"""Waves of blocks that a sample runs: the first fills the SM, the last empties it."""
+SAMPLES: Final = 3
+T_HALF_WIDTH: Final = 4.303
+"""Student's t for 95 % with two degrees of freedom."""
+
+
+@dataclass(frozen=True)
+class InstructionCount:
+    """What one instruction of the code did: executions by warps, active lanes in sum, warp-cycles by reason."""
+
+    address: int
+    line: int | None
+    text: str
+    executed: int
+    lanes: int
+    stalls: dict[str, int]
+
+
+@dataclass(frozen=True)
+class MachineRun:
+    """A launch on a simulated GPU.
+
+    ``cycles`` is the time of the whole grid, from ``cycles_low`` to ``cycles_high`` where it was sampled (a 95 % interval
+    from independent samples); ``result`` is what was simulated, the first sample. ``instructions`` and ``stalls`` are of
+    that.
+    """
+
+    result: SimResult
+    cycles: float
+    cycles_low: float
+    cycles_high: float
+    seconds: float
+    sms: int
+    blocks: int
+    blocks_simulated: int
+    instructions: tuple[InstructionCount, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every block ran, so that the arrays hold what the kernel computes."""
+        return self.blocks == self.blocks_simulated
+
+
+def run_machine_code(
+    launch: MachineLaunch,
+    gpu: Gpu,
+    *,
+    sms: int | str = "all",
+    engine: str | None = None,
+    policy: str | None = None,
+    keep: Record = Record.ATOMICS,
+    max_cycles: int | None = None,
+    progress: Progress | None = None,
+) -> MachineRun:
+    """Execute a launch, timed.
+
+    ``sms`` is how many of the GPU's SMs run, ``all`` of them or fewer: then each runs some waves of blocks that it would
+    get, with its share of the bandwidth of L2 and DRAM, three times with other blocks, and the grid's time follows.
+
+    Raises:
+        SmlabError: what cannot be executed, a fault of the kernel, ``max_cycles`` passed.
+    """
+    engine = engine or DEFAULT_ENGINE
+    if engine not in ENGINES:
+        raise SmlabError.at("engine", "unknown", engine, "one of " + ", ".join(ENGINES))
+    all_sms = gpu.integer("gpu.sms")
+    count = all_sms if sms == "all" else sms
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= all_sms:
+        raise SmlabError.at("sms", "out of range", sms, f"1 to {all_sms}, or all")
+    if count == all_sms:
+        used = min(all_sms, launch.blocks)
+        machine = machine_from(gpu, policy)
+        lowered = lower_machine_code(launch, machine, used)
+        result = ENGINES[engine](lowered, keep, max_cycles, progress)
+        cycles = float(result.cycles)
+        return _told(launch, result, [cycles], machine.sm_hz, used, launch.blocks)
+    return _sampled(launch, gpu, count, all_sms, engine, policy, keep, max_cycles, progress)
+
+
+def _sampled(
+    launch: MachineLaunch,
+    gpu: Gpu,
+    count: int,
+    all_sms: int,
+    engine: str,
+    policy: str | None,
+    keep: Record,
+    max_cycles: int | None,
+    progress: Progress | None,
+) -> MachineRun:
+    machine = machine_from(share_of(gpu, count), policy)
+    whole = lower_machine_code(launch, machine, count)
+    room = blocks_per_sm(whole.kernel, machine)
+    each = math.ceil(launch.blocks / all_sms)  # blocks that the busiest SM gets
+    wanted = min(each, WAVES * room) * count
+    estimates: list[float] = []
+    first: SimResult | None = None
+    for sample in range(SAMPLES):
+        chosen = _blocks_of(launch.blocks, all_sms, count, wanted, sample)
+        if sample and np.array_equal(chosen, _blocks_of(launch.blocks, all_sms, count, wanted, 0)):
+            break
+        source = MachineSource(launch, count, chosen)
+        kernel = dataclasses.replace(whole.kernel, blocks=len(chosen))
+        lowered = dataclasses.replace(whole, kernel=kernel, source=source)
+        result = ENGINES[engine](lowered, keep, max_cycles, progress)
+        first = first or result
+        estimates.append(_extended(result, each, len(chosen) / count, room))
+    assert first is not None
+    return _told(launch, first, estimates, machine.sm_hz, count, wanted)
+
+
+def _blocks_of(blocks: int, all_sms: int, count: int, wanted: int, sample: int) -> np.ndarray:
+    """Grid indices of the blocks of a sample: what ``count`` SMs of all get one after the other, from a wave of the
+    sample's own on."""
+    waves = np.arange(math.ceil(blocks / all_sms))
+    start = (len(waves) * sample // SAMPLES) if len(waves) * count > wanted else 0
+    lanes = (np.arange(count) + sample * count) % all_sms
+    order = (np.roll(waves, -start)[:, None] * all_sms + lanes[None, :]).reshape(-1)
+    order = order[order < blocks]
+    return order[:wanted].astype(np.int64)
+
+
+def _extended(result: SimResult, each: int, simulated: float, room: int) -> float:
+    """The cycles of an SM with ``each`` blocks from a run of fewer: the rate between the first wave's end and the last
+    one's begin goes on."""
+    if each <= simulated:
+        return float(result.cycles)
+    retire = np.sort(result.blocks.retire)
+    sms = len({int(s) for s in result.blocks.sm})
+    begin, end = min(room * sms, len(retire) - 1) - 1, max(len(retire) - room * sms, room * sms)
+    begin, end = max(begin, 0), min(end, len(retire) - 1)
+    if end <= begin or retire[end] == retire[begin]:
+        rate = result.cycles / simulated
+    else:
+        rate = float(retire[end] - retire[begin]) / (end - begin) * sms
+    return float(result.cycles + (each - simulated) * rate)
+
+
+def _told(
+    launch: MachineLaunch, result: SimResult, estimates: list[float], hz: int, sms: int, simulated: int
+) -> MachineRun:
+    mean = float(np.mean(estimates))
+    width = 0.0
+    if len(estimates) > 1:
+        factor = T_HALF_WIDTH if len(estimates) == SAMPLES else 12.706
+        width = factor * float(np.std(estimates, ddof=1)) / math.sqrt(len(estimates))
+    return MachineRun(
+        result=result,
+        cycles=mean,
+        cycles_low=max(0.0, mean - width),
+        cycles_high=mean + width,
+        seconds=mean / hz,
+        sms=sms,
+        blocks=launch.blocks,
+        blocks_simulated=simulated,
+        instructions=_instructions(launch, result),
+    )
+
+
+def _instructions(launch: MachineLaunch, result: SimResult) -> tuple[InstructionCount, ...]:
+    rows = []
+    stalls = result.instruction_stalls
+    assert stalls is not None
+    assert result.instruction_executions is not None
+    for n, micro in enumerate(launch.code):
+        source = micro.instruction.source
+        reasons = {r.label: int(stalls[n, r]) for r in Reason if stalls[n, r]}
+        executed, lanes = (int(x) for x in result.instruction_executions[n])
+        line = source.outermost.line if source is not None else None
+        rows.append(
+            InstructionCount(micro.instruction.address, line, str(micro.instruction), executed, lanes, reasons)
+        )
+    return tuple(rows)

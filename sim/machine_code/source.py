@@ -1,0 +1,210 @@
+"""Machine code as what warps execute: the engines' source of the next instruction, and a launch lowered for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+from smlab.hw_bench.errors import SmlabError
+from smlab.sim.instructions import CLASSES, Unit
+from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation
+from smlab.sim.machine import Machine
+from smlab.sim.machine_code import decode as d
+from smlab.sim.machine_code import record
+from smlab.sim.machine_code.execute import (
+    I_CODE,
+    I_K,
+    I_WIDTH,
+    at,
+    bank_passes,
+    execute,
+    fault,
+    get64,
+    lowest,
+    ones,
+    open_barrier,
+    put,
+    put64,
+)
+from smlab.sim.machine_code.faults import fault_error
+from smlab.sim.machine_code.functional import start_block_words, start_warp
+from smlab.sim.machine_code.interpreter import Interpreter
+from smlab.sim.machine_code.launch import MachineLaunch, MachineMemory
+from smlab.sim.machine_code.jit import callback, helper
+from smlab.sim.machine_code.limits import LOCAL_AT
+from smlab.sim.source import FAULTS, GOES_ON, NEXT, OPENED, START, CompiledSource, ReferenceSource
+from smlab.sim.workload import Instruction, Kernel, Program, check_fits
+
+_SIGNATURE = types.int64(*[types.int64] * 6)
+
+
+def _step(kind, warp, context, now, p, q):  # type: ignore[no-untyped-def]
+    """The source of the compiled engine; see `smlab.sim.source.CompiledSource`."""
+    if kind == NEXT:
+        put(warp, record.CLOCK, now)
+        pc, length = at(warp, record.PC), at(context, record.LENGTH)
+        put(warp, record.LAST_PC, pc)
+        if pc < 0 or pc >= length:
+            return fault(warp, record.BAD_TARGET, 0, pc * 16)
+        ops = at(context, record.OPS)
+        state = execute(ops, warp, context, length)
+        lanes = at(warp, record.LANES)
+        executed = at(context, record.EXECUTED)
+        put(executed, pc, at(executed, pc) + 1)
+        summed = at(context, record.EXECUTED_LANES)
+        put(summed, pc, at(summed, pc) + ones(lanes))
+        op = ops + pc * (8 * record.WORDS)
+        code = at(op, I_CODE)
+        if state != FAULTS and (code == d.LOAD or code == d.STORE or code == d.ATOMIC):
+            space = at(op, I_K)
+            if space == d.SHARED:
+                put(warp, record.PASSES, bank_passes(op, warp, context))
+            elif space == d.LOCAL:
+                _place_local(op, warp, context, lanes)
+        return state
+    if kind == START:
+        place, room = q & 63, q >> 6
+        if at(context, record.BLOCK_MAP) != 0:
+            p = get64(at(context, record.BLOCK_MAP) + 8 * p)
+        block = at(context, record.BLOCKS_AT) + 8 * record.BLOCK_WORDS * room
+        if place == 0:
+            start_block_words(context, block, at(context, record.KNOWN_BYTES), p)
+        threads = min(32, at(context, record.THREADS) - 32 * place)
+        start_warp(warp, at(context, record.REGISTER_FILE_BYTES), block, place, threads)
+        put(warp, record.SM_ID, now)
+        put(warp, record.INDEX, p)
+        return GOES_ON
+    if kind == OPENED:
+        open_barrier(warp)
+    return GOES_ON
+
+
+def _place_local_body(op, warp, context, lanes):  # type: ignore[no-untyped-def]
+    """Local addresses as the caches see them."""
+    out = warp + 8 * record.ADDRESSES
+    width = at(op, I_WIDTH)
+    number = at(warp, record.INDEX) * at(context, record.WARPS) + at(warp, record.WARP_OF_BLOCK)
+    rest = lanes
+    while rest != 0:
+        lane = lowest(rest)
+        rest &= rest - 1
+        inside = get64(out + 8 * lane)
+        where = LOCAL_AT + (number * at(context, record.LOCAL_BYTES) + (inside & ~(width - 1))) * 32
+        put64(out + 8 * lane, where + lane * max(width, 4))
+
+
+_place_local = helper(_place_local_body)
+_step_function: Any = None
+
+
+def step_address() -> int:
+    """The address of the source's function, compiled at the first call."""
+    global _step_function
+    if _step_function is None:
+        _step_function = callback(_SIGNATURE, _step)
+    return int(_step_function.address)
+
+
+class MachineSource:
+    """Machine code as a `smlab.sim.source.WarpSource`."""
+
+    def __init__(self, launch: MachineLaunch, sms: int, blocks: NDArray[np.int64] | None = None) -> None:
+        self.launch = launch
+        self.blocks = blocks
+        self.memory: MachineMemory | None = None
+        self.interpreter: Interpreter | None = None
+        self.warps_of_sm = 1
+        shares = any(m.code == d.ATOMIC and m.returns and m.fields["k"] != d.SHARED for m in launch.code)
+        strong = any("STRONG" in m.instruction.modifiers and m.code == d.LOAD for m in launch.code)
+        self.ordered = sms > 1 and (shares or strong)
+
+    @property
+    def executed(self) -> NDArray[np.int64]:
+        if self.interpreter is not None:
+            return self.interpreter.executed
+        assert self.memory is not None
+        return self.memory.executed
+
+    @property
+    def lanes(self) -> NDArray[np.int64]:
+        if self.interpreter is not None:
+            return self.interpreter.lanes
+        assert self.memory is not None
+        return self.memory.lanes
+
+    def compiled(self, sms: int, warps: int, rooms: int) -> CompiledSource:
+        self.memory = MachineMemory(self.launch, rooms, warps)
+        if self.blocks is not None:
+            self.memory.words[record.BLOCK_MAP] = self.blocks.ctypes.data
+        self.warps_of_sm = warps // sms
+        return CompiledSource(
+            step_address(),
+            int(self.memory.words.ctypes.data),
+            self.memory.warp_address(0, 0),
+            self.memory.warp_bytes,
+            self.memory,
+        )
+
+    def reference(self) -> ReferenceSource:
+        self.interpreter = Interpreter(self.launch, self.blocks)
+        return self.interpreter
+
+    def fault_of(self, sm: int, slot: int) -> SmlabError:
+        assert self.memory is not None
+        first = (sm * self.warps_of_sm + slot) * self.memory.warp_bytes // 8
+        words = self.memory.warps[first : first + record.REGISTERS_AT].tolist()
+        return fault_error(
+            self.launch,
+            words[record.FAULT],
+            words[record.LAST_PC],
+            words[record.INDEX],
+            words[record.WARP_OF_BLOCK],
+            words[record.FAULT_LANE],
+            words[record.FAULT_ADDRESS],
+        )
+
+
+
+
+def lower_machine_code(launch: MachineLaunch, machine: Machine, sms: int) -> LoweredKernel:
+    """A launch as what the engines execute, on ``sms`` SMs of a machine.
+
+    Raises:
+        SmlabError: an instruction that cannot be executed or has no encoding, a launch that the machine cannot hold.
+    """
+    code = launch.code
+    operations = []
+    for number, micro in enumerate(code):
+        control = micro.instruction.control
+        if control is None:
+            raise SmlabError.at(
+                launch.where, "has no encodings, which hold the control codes", None, "a listing made with -hex"
+            )
+        cls = CLASSES[micro.cls]
+        base, each = 0, 0
+        if cls.unit is Unit.SHARED:
+            each = machine.shared_pass_ticks
+        elif cls.unit is Unit.ATOMIC:
+            timing = machine.atomic(cls.operation)
+            base, each = timing.base_ticks, timing.pass_ticks
+        operations.append(
+            Operation(
+                slot=number, cls=cls, after=(), lanes=32, returns=control.write_barrier is not None,
+                passes=1, work=base + each, control=control, base_work=base, pass_work=each,
+            )  # fmt: skip
+        )
+    program = LoweredProgram(launch.where, tuple(operations), tuple(operations))
+    body = tuple(Instruction(micro.cls) for micro in code)
+    kernel = Kernel(
+        name=launch.where,
+        programs=(Program(launch.where, body),),
+        roles=((0,) * launch.warps_per_block,),
+        blocks=launch.blocks,
+        shared_bytes_per_block=launch.shared_bytes,
+        registers_per_thread=max(launch.image.registers, 1),
+        sms=sms,
+    )
+    check_fits(kernel, machine)
+    return LoweredKernel(kernel, machine, 0, (program,), MachineSource(launch, sms))

@@ -1,0 +1,97 @@
+"""A warp that a source leads, in place of a program: control codes drive its issue (see `smlab.sim.source`)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smlab.sim.instructions import Reason, Unit
+from smlab.sim.lowering import LoweredProgram, Operation
+from smlab.sim.reference.warp import Block, Warp
+from smlab.sim.source import LONG_SLOT, SCOREBOARDS, SHORT_SLOT, SLOTS, STALL_SLOT, ReferenceSource
+
+
+class SourcedWarp(Warp):
+    """A warp whose next instruction, lanes and addresses a source gives.
+
+    ``result_at`` and ``pending`` are by scoreboard, not by instruction. ``stalls`` (instructions, reasons) is of the whole
+    run; ``at`` is the instruction that the warp's cycles are booked under, since ``booked``.
+    """
+
+    __slots__ = ("addresses", "at", "booked", "lanes", "passes", "sm", "source", "stalls")
+
+    def __init__(
+        self,
+        block: Block,
+        index: int,
+        program: LoweredProgram,
+        slot: int,
+        age: int,
+        launch: int,
+        sm: int,
+        source: ReferenceSource,
+        stalls: NDArray[np.int64],
+    ) -> None:
+        super().__init__(block, index, program, slot, age, launch)
+        self.sm = sm
+        self.source = source
+        self.stalls = stalls
+        self.pending = [0] * SLOTS
+        self.result_at = [0] * SLOTS
+        self.at, self.booked = 0, launch
+        self.lanes, self.passes = 0, 1
+        self.addresses: list[int] = []
+
+    def advance(self) -> None:
+        """The block's barrier has opened."""
+        self.source.opened(self.sm, self.slot)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """To the instruction that the source names."""
+        self.next = self.program.operations[self.source.pc(self.sm, self.slot)]
+        self.at = self.next.slot
+
+    def value(self, operation: Operation, of: str) -> int:
+        if of == "passes":
+            return self.passes
+        return operation.base_work + self.passes * operation.pass_work
+
+    def byte_addresses(self, operation: Operation) -> list[int]:
+        return self.addresses
+
+    def lanes_of(self, operation: Operation) -> int:
+        return self.lanes
+
+    def target_of(self, operation: Operation) -> int:
+        assert operation.control is not None
+        written = operation.control.write_barrier
+        if written is None or written >= SCOREBOARDS:
+            return -1
+        return (LONG_SLOT if operation.cls.unit is Unit.GLOBAL else SHORT_SLOT) + written
+
+    def read_target_of(self, operation: Operation) -> int:
+        assert operation.control is not None
+        read = operation.control.read_barrier
+        return -1 if read is None or read >= SCOREBOARDS else SHORT_SLOT + read
+
+    def needed(self) -> list[tuple[int, Reason]]:
+        assert self.next is not None
+        assert self.next.control is not None
+        control = self.next.control
+        waits = [b for b in range(SCOREBOARDS) if control.waits_for(b)]
+        return [
+            *((LONG_SLOT + b, Reason.LONG_SCOREBOARD) for b in waits),
+            *((SHORT_SLOT + b, Reason.SHORT_SCOREBOARD) for b in waits),
+            (STALL_SLOT, Reason.WAIT),
+        ]
+
+    def book(self, now: int) -> None:
+        """Add the cycles up to now to the instruction's own."""
+        self.stalls[self.at, self.reason] += now - self.booked
+        self.booked = now
+
+    def charge(self, now: int, reason: Reason) -> None:
+        if now > self.booked:
+            self.book(now)
+        super().charge(now, reason)

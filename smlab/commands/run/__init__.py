@@ -1,0 +1,1 @@
+"""``smlab run``: machine code on a simulated GPU."""

@@ -1,0 +1,133 @@
+"""``smlab.run``: machine code on a simulated GPU, and arrays changed as a launch would."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from smlab.commands.arguments import a_gpu
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.sass.image import KernelImage
+from smlab.sim import Record
+from smlab.sim.machine_code.device import as_dim
+from smlab.sim.machine_code.kernels import KINDS, load_kernel
+from smlab.sim.machine_code.launch import MachineLaunch
+from smlab.sim.machine_code.run import MachineRun, run_machine_code
+
+
+def run(
+    kernel: Any,
+    grid: int | tuple[int, ...],
+    block: int | tuple[int, ...],
+    *arguments: Any,
+    gpu: str | Path | Gpu = "v100",
+    name: str | None = None,
+    shared_bytes: int = 0,
+    constants: Mapping[str, Any] | None = None,
+    defines: Mapping[str, object] | None = None,
+    sms: int | str = "all",
+    engine: str | None = None,
+    keep: Record = Record.TOTALS,
+    max_cycles: int | None = None,
+    check_shared: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> MachineRun:
+    """Execute a kernel's machine code on a simulated GPU; arrays are changed in place, as a launch would.
+
+    Args:
+        kernel: a path (``.cubin``, ``.sass`` with encodings, ``.cu``), a Numba kernel or Python function, or an image.
+        grid: blocks, one to three numbers; ``block`` threads likewise.
+        arguments: numpy arrays (C-contiguous) and scalars; Python numbers take the parameter's size.
+        gpu: a name, a description's path or a description.
+        name: which kernel of a file with several.
+        shared_bytes: dynamic shared memory; of a listing, all of it.
+        constants: contents of ``__constant__`` variables.
+        defines: macros of CUDA C.
+        sms: how many SMs run, or ``all``; see `smlab.sim.machine_code.run.run_machine_code`.
+        engine: ``compiled`` (the default) or ``simpy``.
+        keep: how much to record.
+        max_cycles: give up, with an error, when the kernel runs longer.
+        check_shared: refuse to read shared memory that nobody has written.
+        progress: told ``(done, total)`` blocks.
+
+    Raises:
+        SmlabError: what cannot be read, compiled, launched or executed, or a fault of the kernel, in one line.
+    """
+    description = a_gpu("gpu", gpu)
+    macros = {k: str(v) for k, v in (defines or {}).items()}
+    image = image_of(kernel, description, name, macros, arguments)
+    shapes = []
+    for what, value in (("grid", grid), ("block", block)):
+        try:
+            shapes.append(as_dim(value))
+        except (TypeError, ValueError) as error:
+            raise SmlabError.at(what, "not a shape", value, "one to three numbers") from error
+    launch = MachineLaunch(
+        image,
+        shapes[0],
+        shapes[1],
+        _arguments(image, kernel, arguments),
+        dynamic_shared_bytes=shared_bytes,
+        constants={k: np.asarray(v) for k, v in (constants or {}).items()},
+        check_shared=check_shared,
+    )
+    return run_machine_code(
+        launch, description, sms=sms, engine=engine, keep=keep, max_cycles=max_cycles, progress=progress
+    )
+
+
+def image_of(
+    kernel: Any, gpu: Gpu, name: str | None, defines: Mapping[str, str], arguments: tuple[Any, ...]
+) -> KernelImage:
+    """A kernel's image for a GPU's architecture, read or compiled."""
+    if isinstance(kernel, KernelImage):
+        return kernel
+    if isinstance(kernel, str | os.PathLike):
+        text = os.fsdecode(kernel)
+        head, colon, function = text.rpartition(":")
+        if colon and head.endswith(".py"):
+            from smlab.commands.run.numba_kernel import from_file
+
+            return from_file(Path(head), function, architecture_of(gpu), arguments)
+        return load_kernel(Path(text), architecture_of(gpu), name=name, defines=defines)
+    if callable(kernel) or hasattr(kernel, "py_func"):
+        from smlab.commands.run.numba_kernel import image_of_function
+
+        return image_of_function(kernel, architecture_of(gpu), arguments)
+    raise SmlabError.at("kernel", f"a {type(kernel).__name__} is no kernel", None, KINDS)
+
+
+def architecture_of(gpu: Gpu) -> str:
+    """``sm_75`` of a GPU description."""
+    return "sm_" + gpu.compute_capability.replace(".", "")
+
+
+def _arguments(image: KernelImage, kernel: Any, arguments: tuple[Any, ...]) -> list[Any]:
+    """Arguments as parameters: Python numbers by the size that the parameter has, Numba's arrays as it passes them."""
+    numba = not isinstance(kernel, str | os.PathLike | KernelImage) or ".py:" in str(kernel)
+    if numba:
+        from smlab.commands.run.numba_kernel import flattened
+
+        return flattened(image, arguments)
+    given: list[Any] = []
+    for n, argument in enumerate(arguments):
+        if isinstance(argument, np.ndarray | np.generic | bytes):
+            given.append(argument)
+            continue
+        parameters = image.parameters
+        size = parameters[n].size if parameters is not None and n < len(parameters) else 4
+        if isinstance(argument, bool | int) and size in (1, 2, 4, 8):
+            try:
+                given.append(int(argument).to_bytes(size, "little", signed=argument < 0))
+            except OverflowError:
+                raise SmlabError.at(f"argument {n + 1}", "too large", argument, f"{size} bytes") from None
+        elif isinstance(argument, float) and size in (4, 8):
+            given.append((np.float32 if size == 4 else np.float64)(argument))
+        else:
+            raise SmlabError.at(f"argument {n + 1}", "no argument of a kernel", argument, "an array or a number")
+    return given

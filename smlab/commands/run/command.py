@@ -1,0 +1,92 @@
+"""``smlab run``: its command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from smlab.cli.early import check_choice, check_gpus, check_inputs, check_outputs
+from smlab.cli.loading import loading
+from smlab.cli.options import GpuOption, JsonOption
+from smlab.hw_bench.errors import SmlabError
+
+ENGINES = ("compiled", "simpy")
+
+
+def run(
+    kernel: Annotated[
+        str | None,
+        typer.Argument(help="A .cubin, a listing of nvdisasm -c -hex (.sass), CUDA C (.cu), or file.py:kernel."),
+    ] = None,
+    launch: Annotated[
+        Path | None, typer.Option(help="The launch (TOML): grid, block, arguments.")
+    ] = None,
+    gpu: GpuOption = "v100",
+    name: Annotated[str | None, typer.Option(help="Which kernel of a file with several.")] = None,
+    defines: Annotated[
+        list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="A macro of CUDA C; repeatable.")
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="The simulator's engine: compiled, or simpy, the reference.")
+    ] = "compiled",
+    sms: Annotated[
+        str, typer.Option(help="SMs that run, each with some waves of its blocks; all: the whole grid.")
+    ] = "all",
+    check: Annotated[
+        Path | None, typer.Option(help="Arrays by name (.npz) that must come back; else status 1.")
+    ] = None,
+    counters: Annotated[
+        Path | None, typer.Option(help="Write the counter table (CSV), as a profiler would give it.")
+    ] = None,
+    trace: Annotated[Path | None, typer.Option(help="Write a Chrome trace (opens in Perfetto).")] = None,
+    result: Annotated[Path | None, typer.Option(help="Write the arrays that come back (.npz).")] = None,
+    max_cycles: Annotated[
+        int | None, typer.Option(min=1, help="Give up when the kernel runs longer.")
+    ] = None,
+    example: Annotated[bool, typer.Option("--example", help="Run the small listing that ships.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Execute a kernel's machine code on a simulated GPU: results, cycles, and where its warps waited."""
+    if example and kernel is not None:
+        raise SmlabError.at("--example", "takes no kernel", kernel, "one or the other")
+    if not example and kernel is None:
+        raise SmlabError("KERNEL: no kernel given (expected a .cubin, .sass, .cu or file.py:kernel, or --example)")
+    if not example and launch is None:
+        raise SmlabError.at("--launch", "is missing", None, "a file with grid, block and arguments")
+    if kernel is not None:
+        head, colon, _ = kernel.rpartition(":")
+        check_inputs(Path(head if colon and head.endswith(".py") else kernel))
+    check_inputs(launch, check)
+    check_choice("--engine", engine, ENGINES)
+    check_gpus(gpu)
+    check_outputs(trace, counters, result)
+    with loading():
+        from smlab.commands.run.run import RunOptions, run_run
+
+    status = run_run(
+        RunOptions(
+            kernel=kernel or "",
+            launch=launch,
+            gpu=gpu,
+            name=name,
+            defines=tuple(defines or ()),
+            engine=engine,
+            sms=sms,
+            check=check,
+            counters=counters,
+            trace=trace,
+            result=result,
+            max_cycles=max_cycles,
+            example=example,
+            as_json=as_json,
+        )
+    )
+    if status:
+        raise typer.Exit(status)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the front door."""
+    app.command()(run)

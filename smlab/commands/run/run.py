@@ -1,0 +1,192 @@
+"""``smlab run``: execute a kernel, and print what it did and when."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from smlab.cli.tables import Listing
+from smlab.cli.terminal import err, out, print_json, progress_bar, shown
+from smlab.commands.run.api import run
+from smlab.commands.run.launch_file import LaunchFile, read_launch
+from smlab.examples import KERNEL, KERNEL_LAUNCH
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.sim import Record, counter_table
+from smlab.sim.chrome_trace import write_chrome_trace
+from smlab.sim.machine_code.run import MachineRun
+
+RELATIVE, ABSOLUTE = 1e-5, 1e-6
+"""How far floating-point results may be from the expected ones; integers must be equal."""
+_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What ``smlab run`` was asked for."""
+
+    kernel: str
+    launch: Path | None
+    gpu: str
+    name: str | None
+    defines: tuple[str, ...]
+    engine: str
+    sms: str
+    check: Path | None
+    counters: Path | None
+    trace: Path | None
+    result: Path | None
+    max_cycles: int | None
+    example: bool
+    as_json: bool
+
+
+def run_run(options: RunOptions) -> int:
+    """``smlab run KERNEL --launch FILE``; 1 where a check of the results fell short."""
+    kernel = str(KERNEL) if options.example else options.kernel
+    path = KERNEL_LAUNCH if options.example else options.launch
+    assert path is not None
+    launch, gpu = read_launch(path), load_gpu(options.gpu)
+    expected = None if options.check is None else _expected(options.check, launch)
+    begun = time.perf_counter()
+    with progress_bar(f"executing {Path(kernel).name} on {gpu.name}") as advance:
+        done = run(
+            kernel,
+            launch.grid,
+            launch.block,
+            *launch.arguments,
+            gpu=gpu,
+            name=options.name,
+            shared_bytes=launch.shared_bytes,
+            constants=launch.constants,
+            defines=_defines(options.defines),
+            sms=_sms(options.sms),
+            engine=options.engine,
+            keep=Record.ALL if options.trace is not None else Record.TOTALS,
+            max_cycles=options.max_cycles,
+            progress=advance,
+        )
+    wall = time.perf_counter() - begun
+    if options.trace is not None:
+        write_chrome_trace(done.result, options.trace)
+    if options.counters is not None:
+        counter_table(done.result).write_csv(options.counters)
+    arrays = dict(zip(launch.names, launch.arguments, strict=True))
+    if options.result is not None:
+        np.savez(options.result, **{name: arrays[name] for name in launch.returned})
+    checks = [] if expected is None else _checks(done, arrays, expected)
+    if options.as_json:
+        print_json(_document(done, wall, checks))
+    else:
+        _print(done, wall, checks)
+    return 1 if any(check["verdict"] == "fell short" for check in checks) else 0
+
+
+def _defines(given: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for text in given:
+        key, _, value = text.partition("=")
+        if not key.isidentifier():
+            raise SmlabError.at("-D", "not a macro", text, "NAME=VALUE")
+        pairs[key] = value or "1"
+    return pairs
+
+
+def _sms(text: str) -> int | str:
+    if text == "all" or not text.isdecimal():
+        return text
+    return int(text)
+
+
+def _expected(path: Path, launch: LaunchFile) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as content:
+            arrays = {name: content[name] for name in content.files}
+    except (OSError, ValueError, EOFError, AttributeError, KeyError) as error:
+        raise SmlabError(f"{path}: no arrays of numpy (.npz): {error}") from error
+    for name in arrays:
+        if name not in launch.names:
+            raise SmlabError.at(str(path), "an array that is no argument", name, "one of " + ", ".join(launch.names))
+    return arrays
+
+
+def _checks(
+    done: MachineRun, arrays: dict[str, object], expected: dict[str, np.ndarray]
+) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for name, wanted in expected.items():
+        if not done.whole:
+            rows.append({"name": name, "verdict": "not done", "summary": "only a part of the grid ran"})
+            continue
+        got = np.asarray(arrays[name]).reshape(-1)
+        flat = wanted.reshape(-1)
+        if got.shape != flat.shape:
+            raise SmlabError.at(f"--check {name}", "has another size", flat.size, f"{got.size} elements")
+        if got.dtype.kind == "f":
+            wrong = ~np.isclose(got, flat, rtol=RELATIVE, atol=ABSOLUTE, equal_nan=True)
+        else:
+            wrong = got != flat
+        count = int(wrong.sum())
+        summary = f"{got.size} elements as expected"
+        if count:
+            n = int(np.argmax(wrong))
+            summary = f"{count} of {got.size} elements differ; the first is element {n}: {got[n]}, not {flat[n]}"
+        rows.append({"name": name, "verdict": "fell short" if count else "held", "summary": summary})
+    return rows
+
+
+def _document(done: MachineRun, wall: float, checks: list[dict[str, object]]) -> dict[str, object]:
+    return {
+        "kernel": done.result.kernel,
+        "gpu": done.result.gpu,
+        "engine": done.result.engine,
+        "cycles": done.cycles,
+        "seconds": done.seconds,
+        "cycles_low": done.cycles_low,
+        "cycles_high": done.cycles_high,
+        "warp_instructions": done.result.warp_instructions,
+        "wall_s": wall,
+        "sms": done.sms,
+        "blocks": done.blocks,
+        "blocks_simulated": done.blocks_simulated,
+        "atomic": dataclasses.asdict(done.result.atomic),
+        "stalls": done.result.stalls,
+        "instructions": [dataclasses.asdict(i) for i in done.instructions],
+        "checks": checks,
+        "ok": not any(check["verdict"] == "fell short" for check in checks),
+    }
+
+
+def _print(done: MachineRun, wall: float, checks: list[dict[str, object]]) -> None:
+    result = done.result
+    out.print(f"[bold]{shown(result.kernel)}[/bold] on {shown(result.gpu)}, engine {result.engine}")
+    summary = Listing("", "", header=False)
+    summary.add_row("cycles", f"{done.cycles:,.0f}")
+    if not done.whole:
+        summary.add_row("of the whole grid, 95 % interval", f"{done.cycles_low:,.0f} to {done.cycles_high:,.0f}")
+        summary.add_row("blocks executed", f"{done.blocks_simulated:,} of {done.blocks:,}, on {done.sms} SMs")
+    summary.add_row("time", f"{1e6 * done.seconds:,.2f} us")
+    summary.add_row("warp-instructions", f"{result.warp_instructions:,} ({result.warp_instructions / wall:,.0f} a s)")
+    if result.atomic.jobs:
+        summary.add_row("atomic jobs", f"{result.atomic.jobs:,}, {result.atomic.e_mean:.2f} passes each")
+        summary.add_row("atomic unit: utilization", f"{100 * result.atomic.utilization:.2f} %")
+    out.print(summary)
+    table = Listing("where the warps waited")
+    for heading in ("line", "executed", "lanes", "warp-cycles", "most of it"):
+        table.add_column(heading, justify="right" if heading != "most of it" else "left")
+    ranked = sorted(done.instructions, key=lambda i: -sum(i.stalls.values()))
+    for row in ranked[:_SHOWN]:
+        reason = max(row.stalls, key=lambda r: row.stalls[r], default="")
+        lanes = row.lanes / row.executed if row.executed else 0.0
+        line = "" if row.line is None else str(row.line)
+        text = shown(f"{row.address:#06x} {row.text}")
+        table.add_row(text, line, f"{row.executed:,}", f"{lanes:.1f}", f"{sum(row.stalls.values()):,}", reason)
+    out.print(table)
+    for check in checks:
+        out.print(f"{check['verdict']}: {shown(check['name'])}: {shown(check['summary'])}")
+    if not done.whole:
+        err.print("only a part of the grid ran: the arrays hold what it wrote", markup=False)
