@@ -27,7 +27,9 @@ def launch_of(lowered: LoweredKernel) -> Launch:
     threads = [0] * len(CLASS_NAMES)
     if lowered.source is not None:
         operations = lowered.programs[0].operations
-        executed = zip(operations, lowered.source.executed.tolist(), lowered.source.lanes.tolist(), strict=True)
+        executed = zip(
+            operations, lowered.source.executed.tolist(), lowered.source.lanes.tolist(), strict=True
+        )
         for operation, times, lanes in executed:
             by_class[operation.cls.code] += times
             threads[operation.cls.code] += lanes

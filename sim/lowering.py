@@ -56,8 +56,8 @@ class Operation:
     occupancy of a queued unit in ticks or the time of a ``think`` in cycles. ``addresses`` holds random or
     recorded byte addresses ``(warps, executions, lanes)``; affine ones stay in ``affine``.
 
-    An instruction of machine code has a ``control`` code in place of ``after``, and its work follows from the passes that
-    its execution needs: ``base_work`` and ``pass_work`` for each of them.
+    An instruction of machine code has a ``control`` code in place of ``after``, and its work follows from
+    the passes that its execution needs: ``base_work`` and ``pass_work`` for each of them.
     """
 
     slot: int

@@ -1,10 +1,13 @@
-"""What a warp executes next, when it is not a program of a workload: the one interface of traces and machine code.
+"""What a warp executes next, when it is not a program of a workload: the one interface of traces and
+machine code.
 
-The engines issue; a *source* says what an issued instruction was: which lanes took part, how many passes over the banks or
-which addresses it asked for, and where the warp goes on. Everything after issue is the same for all.
+The engines issue; a *source* says what an issued instruction was: which lanes took part, how many passes
+over the banks or which addresses it asked for, and where the warp goes on. Everything after issue is the
+same for all.
 
-A source of the compiled engine is a function in machine code (`CompiledSource.step`) on words that it shares with the
-engine, a source of the reference a Python object (`WarpSource`). Both answer with a state of the warp.
+A source of the compiled engine is a function in machine code (`CompiledSource.step`) on words that it
+shares with the engine, a source of the reference a Python object (`WarpSource`). Both answer with a state
+of the warp.
 """
 
 from __future__ import annotations
@@ -19,10 +22,12 @@ if TYPE_CHECKING:
     from smlab.hw_bench.errors import SmlabError
 
 GOES_ON, ARRIVES, EXITS, FAULTS = 0, 1, 2, 3
-"""What an instruction leaves its warp with: another instruction, the block's barrier, nothing more to do, an error."""
+"""What an instruction leaves its warp with: another instruction, the block's barrier, nothing more to do,
+an error."""
 
 START, NEXT, OPENED = 0, 1, 2
-"""What the engine asks of a source: a new warp's first instruction, the issued one's effect, the way on after a barrier."""
+"""What the engine asks of a source: a new warp's first instruction, the issued one's effect, the way on
+after a barrier."""
 
 # The words of a warp that engine and source share; a source may keep more behind them.
 PC: Final = 0
@@ -31,8 +36,8 @@ PASSES: Final = 2  # its passes over the banks
 ADDRESSES: Final = 3  # and its lanes' byte addresses in global memory, by lane
 SHARED_WORDS: Final = 35
 
-# Where a warp keeps what its scoreboards wait for: six for results of global memory, the same six for others' results and
-# for operands that must have been read, and the stall counter of the last instruction.
+# Where a warp keeps what its scoreboards wait for: six for results of global memory, the same six for
+# others' results and for operands that must have been read, and the stall counter of the last instruction.
 SCOREBOARDS: Final = 6
 LONG_SLOT, SHORT_SLOT, STALL_SLOT, SLOTS = 0, 6, 12, 13
 
@@ -41,10 +46,11 @@ LONG_SLOT, SHORT_SLOT, STALL_SLOT, SLOTS = 0, 6, 12, 13
 class CompiledSource:
     """A source for the compiled engine.
 
-    ``step`` is the address of ``int64 (int64 kind, int64 warp, int64 context, int64 now, int64 p, int64 q)``, ``context``
-    what it is called with; ``warps`` is the address of the words of warp 0, ``warp_bytes`` what each warp has. ``p`` and
-    ``q`` of a `START` are the block's index in the grid and the warp's place in its block, with the number of the block's
-    room (of ``sms * blocks_per_sm``) times 64 added.
+    ``step`` is the address of ``int64 (int64 kind, int64 warp, int64 context, int64 now, int64 p, int64
+    q)``, ``context`` what it is called with; ``warps`` is the address of the words of warp 0,
+    ``warp_bytes`` what each warp has. ``p`` and ``q`` of a `START` are the block's index in the grid and
+    the warp's place in its block, with the number of the block's room (of ``sms * blocks_per_sm``) times 64
+    added.
     """
 
     step: int
@@ -60,7 +66,8 @@ class ReferenceSource(Protocol):
     def start(self, sm: int, slot: int, block: int, place: int, room: int) -> None: ...
 
     def next(self, sm: int, slot: int, now: int) -> tuple[int, int, int, list[int]]:
-        """Execute the instruction just issued: state, mask of its lanes, passes, byte addresses of its lanes."""
+        """Execute the instruction just issued: state, mask of its lanes, passes, byte addresses of its
+        lanes."""
         ...
 
     def opened(self, sm: int, slot: int) -> None: ...
@@ -73,13 +80,19 @@ class ReferenceSource(Protocol):
 class WarpSource(Protocol):
     """What a lowered kernel has in place of programs' addresses and loops.
 
-    ``executed`` and ``lanes`` count each instruction's executions by warps and their active lanes. ``ordered`` says that
-    what SMs read of each other's writes matters, so that their cycles must not be run out of order.
+    ``executed`` and ``lanes`` count each instruction's executions by warps and their active lanes.
+    ``ordered`` says that what SMs read of each other's writes matters, so that their cycles must not be run
+    out of order.
     """
 
-    executed: NDArray[np.int64]
-    lanes: NDArray[np.int64]
-    ordered: bool
+    @property
+    def executed(self) -> NDArray[np.int64]: ...
+
+    @property
+    def lanes(self) -> NDArray[np.int64]: ...
+
+    @property
+    def ordered(self) -> bool: ...
 
     def compiled(self, sms: int, warps: int, rooms: int) -> CompiledSource: ...
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from smlab.commands.claims.api import ClaimsResult, claims
     from smlab.commands.project.api import ProjectResult, project
     from smlab.commands.roofline.api import RooflineResult, roofline
-    from smlab.commands.run.api import MachineRun, run
+    from smlab.commands.run.api import run
     from smlab.commands.simulate.api import simulate
     from smlab.commands.utilization.api import UtilizationResult, utilization
     from smlab.commands.validate.api import ValidationResult, validate
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         counter_table,
         read_workload,
     )
+    from smlab.sim.machine_code.run import MachineRun
     from smlab.sim.table import service_table
 
     __version__: str
@@ -42,7 +43,8 @@ _HOME = {
     "smlab.commands.claims.api": ("ClaimsResult", "claims"),
     "smlab.commands.project.api": ("ProjectResult", "project"),
     "smlab.commands.roofline.api": ("RooflineResult", "roofline"),
-    "smlab.commands.run.api": ("MachineRun", "run"),
+    "smlab.commands.run.api": ("run",),
+    "smlab.sim.machine_code.run": ("MachineRun",),
     "smlab.commands.simulate.api": ("simulate",),
     "smlab.commands.utilization.api": ("UtilizationResult", "utilization"),
     "smlab.commands.validate.api": ("ValidationResult", "validate"),

@@ -1,4 +1,5 @@
-"""What a launch needs of a kernel's cubin besides its instructions: registers, memory, parameters, constants."""
+"""What a launch needs of a kernel's cubin besides its instructions: registers, memory, parameters,
+constants."""
 
 from __future__ import annotations
 
@@ -41,10 +42,11 @@ class Variable:
 class KernelImage:
     """A kernel as the driver would load it.
 
-    ``parameters`` is None where the file does not tell them (a listing). ``banks`` are constant banks with their
-    content, bank 0 without what a launch puts there; ``symbols`` are the variables of bank 3 (``__constant__``);
-    ``globals`` those of the module's global memory, whose content ``global_content`` begins with; ``addresses`` are the
-    places in bank 4 that hold the address of a global variable: (offset, name).
+    ``parameters`` is None where the file does not tell them (a listing). ``banks`` are constant banks with
+    their content, bank 0 without what a launch puts there; ``symbols`` are the variables of bank 3
+    (``__constant__``); ``globals`` those of the module's global memory, whose content ``global_content``
+    begins with; ``addresses`` are the places in bank 4 that hold the address of a global variable: (offset,
+    name).
     """
 
     function: Function
@@ -212,7 +214,8 @@ def _parameters(info: bytes) -> tuple[tuple[KernelParameter, ...], int]:
 
 
 def _of_symbol(info: bytes, kind: int, name: str, symbols: list[tuple[str, int, int, int]]) -> int:
-    """A number that the file's notes give for the kernel: registers, bytes of stack that it needs at least."""
+    """A number that the file's notes give for the kernel: registers, bytes of stack that it needs at
+    least."""
     for found, body in _entries(info):
         if found == kind and len(body) == 8:
             index, size = struct.unpack("<II", body)

@@ -12,7 +12,9 @@ from smlab.hw_bench.errors import SmlabError
 _ADVICE = "pip install nvidia-cuda-nvrtc-cu12 cuda-bindings, or 'smlab[cuda12]'"
 
 
-def compile_cuda(source: str, architecture: str, options: Sequence[str] = (), where: str = "kernel.cu") -> bytes:
+def compile_cuda(
+    source: str, architecture: str, options: Sequence[str] = (), where: str = "kernel.cu"
+) -> bytes:
     """The cubin of CUDA C source for ``sm_75`` and its like, with line numbers.
 
     Raises:
@@ -35,7 +37,7 @@ def compile_cuda(source: str, architecture: str, options: Sequence[str] = (), wh
     if int(status):
         lines = [line for line in log.decode(errors="replace").splitlines() if "error" in line]
         raise SmlabError(f"{where}: does not compile for {architecture}: {lines[0] if lines else status}")
-    cubin = b" " * _call(nvrtc.nvrtcGetCUBINSize(program))
+    cubin: bytes = b" " * _call(nvrtc.nvrtcGetCUBINSize(program))
     nvrtc.nvrtcGetCUBIN(program, cubin)
     nvrtc.nvrtcDestroyProgram(program)
     return cubin

@@ -49,7 +49,6 @@ from smlab.sim.compiled.layout import (
 )
 from smlab.sim.compiled.memory import request
 from smlab.sim.compiled.warps import arrive, emit, leave, proceed, step, wake_up
-
 from smlab.sim.source import ARRIVES, EXITS, FAULTS, LANES, NEXT, PASSES, PC, STALL_SLOT
 
 TICK_BITS = 20
@@ -189,8 +188,8 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
 def issue_sourced(st: State, i: int, s: int, first: int, w: int, now: int) -> None:
     """Execute the selected instruction of a warp that is led by a source, and send it where it belongs.
 
-    An instruction without a lane takes no place in a queue. Its control code says when the warp may issue again, and
-    which scoreboards wait for its operands and its result.
+    An instruction without a lane takes no place in a queue. Its control code says when the warp may issue
+    again, and which scoreboards wait for its operands and its result.
     """
     sm, warp = sm_at(st, i), warp_at(st, w)
     op = op_at(st, warp.pc)

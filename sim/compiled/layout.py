@@ -93,9 +93,10 @@ OP = _record(
     " target read_target stall base_work pass_work"
 )
 """An item of code. ``watched`` says that a later instruction needs the result; ``..._at`` is the address of a
-random table with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to loops. ``target`` is where the result's time is kept, the slot itself in a program; machine
-code also says where to keep when its operands have been read (-1: nowhere), the cycles that its warp then waits, and its
-work as a base and a part for each pass."""
+random table with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to loops. ``target`` is
+where the result's time is kept, the slot itself in a program; machine code also says where to keep when its
+operands have been read (-1: nowhere), the cycles that its warp then waits, and its work as a base and a
+part for each pass."""
 
 NEED = _record("slot reason")
 """A result that an instruction needs, and what a warp waits with for it."""
@@ -127,8 +128,8 @@ WARP = _record(
 group and how long that had been throttled then; ``since`` and ``span`` where its recorded spans end and the
 number + 1 of the last one; ``unresolved`` its jobs in flight whose completion is not known yet;
 ``waiting_since`` when the state that it is in began, unless that is READY; ``missed`` and ``missed_sequence``
-the number + 1 and the sequence of its last load that went to L2; ``lanes`` are those of the instruction issued last,
-``served`` is when the unit's service of it ends."""
+the number + 1 and the sequence of its last load that went to L2; ``lanes`` are those of the instruction
+issued last, ``served`` is when the unit's service of it ends."""
 
 BLOCK = _record("sm launch retire executing unfinished arrived last_exit room")
 LOAD, STORE, REDUCE = 0, 1, 2

@@ -351,6 +351,8 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "l2_return": machine.l2_return_cycles,
         "dram_ticks": machine.dram_sector_ticks,
         "dram_extra": machine.dram_extra_cycles,
-        "window": 1 if lowered.source is not None and lowered.source.ordered else machine.l2_return_cycles + 1,
+        "window": 1
+        if lowered.source is not None and lowered.source.ordered
+        else machine.l2_return_cycles + 1,
         "instructions": 0 if lowered.source is None else len(code.items),
     }

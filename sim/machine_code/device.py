@@ -1,4 +1,5 @@
-"""A simulated GPU as the benchmarks see one: the functions of `numba.cuda` that they use, on memory of the simulator."""
+"""A simulated GPU as the benchmarks see one: the functions of `numba.cuda` that they use, on memory of the
+simulator."""
 
 from __future__ import annotations
 
@@ -108,7 +109,7 @@ class Launchable:
                     dynamic_shared_bytes=dynamic,
                     check_shared=False,
                     memory=self.device.memory,
-                )  # fmt: skip
+                )
             )
 
         return launch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.machine_code import record
-from smlab.sim.machine_code.decode import LOAD_CONSTANT, LOCAL, SHARED
+from smlab.sim.machine_code.codes import LOAD_CONSTANT, LOCAL, SHARED
 from smlab.sim.machine_code.launch import MachineLaunch
 
 _WORDS = {
@@ -21,7 +21,8 @@ _WORDS = {
 def fault_error(
     launch: MachineLaunch, kind: int, number: int, block: int, warp: int, lane: int, address: int
 ) -> SmlabError:
-    """The error for a fault at instruction ``number`` of a lane of a warp of a block (by its index in the grid)."""
+    """The error for a fault at instruction ``number`` of a lane of a warp of a block (by its index in the
+    grid)."""
     code = launch.code
     micro = code[min(max(number, 0), len(code) - 1)]
     instruction = micro.instruction

@@ -10,21 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.machine_code import record
-from smlab.sim.machine_code.execute import (
-    ARRIVES,
-    EXITS,
-    FAULTS,
-    GOES_ON,
-    at,
-    execute,
-    ones,
-    open_barrier,
-    put,
-    put64,
-)
+from smlab.sim.machine_code.execute import execute
 from smlab.sim.machine_code.faults import fault_error
 from smlab.sim.machine_code.jit import entry, helper
 from smlab.sim.machine_code.launch import MachineLaunch, MachineMemory
+from smlab.sim.machine_code.parts import open_barrier
+from smlab.sim.machine_code.words import (
+    at,
+    ones,
+    put,
+    put64,
+)
+from smlab.sim.source import ARRIVES, FAULTS, GOES_ON
 
 SLICE = 1 << 22
 """Warp-instructions between two returns to Python."""
@@ -34,7 +31,8 @@ _MORE, _DONE, _FAULT, _LIMIT = 0, 1, 2, 3
 
 @dataclass(frozen=True)
 class FunctionalRun:
-    """A grid executed without timing. ``executed`` and ``lanes`` are by instruction: warps, and active lanes in sum."""
+    """A grid executed without timing. ``executed`` and ``lanes`` are by instruction: warps, and active
+    lanes in sum."""
 
     warp_instructions: int
     wall_s: float
@@ -83,7 +81,8 @@ def start_warp(warp, size, block_at, number, lanes):  # type: ignore[no-untyped-
 
 @entry
 def run_block(ops, length, launch, warps_at, warps, state, executed, lanes, steps):  # type: ignore[no-untyped-def]
-    """Run the warps of a block in turn, each as far as the barrier; what stopped it, the warp, and the steps left."""
+    """Run the warps of a block in turn, each as far as the barrier; what stopped it, the warp, and the
+    steps left."""
     size = at(launch, record.REGISTER_FILE_BYTES)
     while True:
         waiting = gone = 0
@@ -136,8 +135,13 @@ def run(
     ops, words, warps_at = memory.ops.ctypes.data, memory.words.ctypes.data, memory.warp_address(0, 0)
     for index in range(launch.blocks):
         start_block(
-            words, memory.block_address(0), warps_at, index, launch.threads, warps,
-        )  # fmt: skip
+            words,
+            memory.block_address(0),
+            warps_at,
+            index,
+            launch.threads,
+            warps,
+        )
         state = np.zeros(warps, dtype=np.int64)
         while True:
             status, warp, left = run_block(
@@ -171,6 +175,3 @@ def _error(launch: MachineLaunch, memory: MachineMemory, block: int, warp: int) 
         int(words[record.FAULT_LANE]),
         int(words[record.FAULT_ADDRESS]),
     )
-
-
-_ = EXITS

@@ -1,4 +1,5 @@
-"""How this package uses Numba: what Python calls is kept in Numba's cache, with a digest of all source behind it."""
+"""How this package uses Numba: what Python calls is kept in Numba's cache, with a digest of all source
+behind it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Kernels as they come: a cubin, a listing of nvdisasm, CUDA C, a Numba function; all become a `KernelImage`."""
+"""Kernels as they come: a cubin, a listing of nvdisasm, CUDA C, a Numba function; all become a
+`KernelImage`."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def load_kernel(
     """Read or compile a kernel; ``name`` chooses among several.
 
     Raises:
-        SmlabError: a file that is none of these, has several kernels or none of that name, or does not compile.
+        SmlabError: a file that is none of these, has several kernels or none of that name, or does not
+        compile.
     """
     suffix = path.suffix
     if suffix == ".cubin":

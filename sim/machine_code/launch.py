@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.image import KernelImage, KernelParameter
 from smlab.sim.machine_code import record
-from smlab.sim.machine_code.decode import MicroOperation, decode
+from smlab.sim.machine_code.decode import decode
+from smlab.sim.machine_code.micro import MicroOperation
 from smlab.sim.machine_code.operands import Rows
 
 FIRST_ADDRESS: Final = 0x7F00_0000_0000
@@ -70,8 +71,10 @@ class GlobalMemory:
 class MachineLaunch:
     """A kernel image with everything that a launch gives it. Arrays are changed in place by the run.
 
-    ``arguments`` are scalars, as numpy scalars or bytes of the parameter's own size, and C-contiguous arrays, which
-    are passed by address. ``constants`` are contents of ``__constant__`` variables by name.
+    ``arguments`` are scalars, as numpy scalars or bytes of the parameter's own size, and C-contiguous
+    arrays, which are passed by address. ``constants`` are contents of ``__constant__`` variables by name.
+    ``ordered`` keeps the order of plain accesses to one place by several SMs, too (a data race); that of
+    atomics with a result and of strong loads is kept anyway, at some cost of time.
     """
 
     image: KernelImage
@@ -82,6 +85,7 @@ class MachineLaunch:
     dynamic_shared_bytes: int = 0
     constants: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     check_shared: bool = True
+    ordered: bool = False
     memory: GlobalMemory = field(default_factory=GlobalMemory)
 
     def __post_init__(self) -> None:
@@ -206,7 +210,8 @@ class MachineLaunch:
         return banks
 
     def constant(self, bank: int, offset: int) -> int:
-        """A word of a constant bank; beyond a bank's end there are zeros, as far as an instruction can reach."""
+        """A word of a constant bank; beyond a bank's end there are zeros, as far as an instruction can
+        reach."""
         content = self.banks.get(bank, b"")
         if offset + 4 > len(content):
             return 0
@@ -259,7 +264,8 @@ def _natural(sizes: list[int]) -> tuple[KernelParameter, ...]:
 
 
 class MachineMemory:
-    """A launch as it lies in memory, for machine code: micro-operations, rows of constants, tables, and room for blocks.
+    """A launch as it lies in memory, for machine code: micro-operations, rows of constants, tables, and
+    room for blocks.
 
     ``resident`` blocks have their warps' words, shared and local memory at the same time.
     """
@@ -312,7 +318,10 @@ class MachineMemory:
         self.executed = np.zeros(len(ops), dtype=np.int64)
         self.lanes = np.zeros(len(ops), dtype=np.int64)
         self.scratch = np.zeros(record.SCRATCH_WORDS, dtype=np.int64)
-        words[record.EXECUTED], words[record.EXECUTED_LANES] = self.executed.ctypes.data, self.lanes.ctypes.data
+        words[record.EXECUTED], words[record.EXECUTED_LANES] = (
+            self.executed.ctypes.data,
+            self.lanes.ctypes.data,
+        )
         words[record.SCRATCH] = self.scratch.ctypes.data
         words[record.THREADS], words[record.WARPS] = launch.threads, warps
         self.words = words
@@ -324,7 +333,7 @@ class MachineMemory:
 
     def _fix_swaps(self, ops: NDArray[np.int64]) -> None:
         """The second value of a compare-and-swap that is a constant."""
-        from smlab.sim.machine_code.decode import ATOMIC, SPIN, SWAP
+        from smlab.sim.machine_code.codes import ATOMIC, SPIN, SWAP
 
         swaps = (ops[:, record.PLACE["code"]] == ATOMIC) & np.isin(ops[:, record.PLACE["i"]], (SWAP, SPIN))
         fixed = swaps & (ops[:, record.PLACE["q_xor"]] == 0)

@@ -1,9 +1,10 @@
 """What each vector micro-operation computes, for one lane, in plain Python: the reference.
 
-A row of `OPERATIONS` names an operation, the words of its sources (``i`` 32 bits, ``d`` 64 bits, ``-`` none) and of its
-result (``i``, ``d``, ``p`` for predicates only), and holds its meaning: a function of the sources as unsigned integers,
-the two predicates read, and the numbers ``i`` and ``j`` of the micro-operation. It gives the result and the two predicates
-written. `vectors` has the same rows in machine code.
+A row of `OPERATIONS` names an operation, the words of its sources (``i`` 32 bits, ``d`` 64 bits, ``-``
+none) and of its result (``i``, ``d``, ``p`` for predicates only), and holds its meaning: a function of the
+sources as unsigned integers, the two predicates read, and the numbers ``i`` and ``j`` of the
+micro-operation. It gives the result and the two predicates written. `vectors` has the same rows in machine
+code.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def bits32(value: float) -> int:
 
 
 def _rounded(exact: Fraction, digits: int, least: int, most: int, mode: int) -> Fraction | None:
-    """A number to ``digits`` binary digits, not below 2**least, by ``mode``; None where it overflows 2**most."""
+    """A number to ``digits`` binary digits, not below 2**least, by ``mode``; None where it overflows
+    2**most."""
     if exact == 0:
         return exact
     size = abs(exact)
@@ -247,7 +249,12 @@ def _extended(a: int, b: int, i: int) -> int:
     return low | (M32 << width & M32) if i & 1 and low >> (width - 1) else low
 
 
-_WHOLE: Final = {NEAREST: round, DOWN: math.floor, UP: math.ceil, CHOP: math.trunc}
+_WHOLE: Final[dict[int, Callable[[float], int]]] = {
+    NEAREST: round,
+    DOWN: math.floor,
+    UP: math.ceil,
+    CHOP: math.trunc,
+}
 
 
 def _to_integer(value: float, i: int, bits: int) -> int:
@@ -320,10 +327,22 @@ def _rows() -> tuple[VectorOperation, ...]:
     row("iadd3c", "iii", "i", lambda a, b, c, p, q, i, j: _carry(a + b + c + p + q + i))
     row("imad", "iii", "i", plain(lambda a, b, c, i, j: a * b + c))
     row("imadx", "iii", "i", lambda a, b, c, p, q, i, j: ((a * b + c + p) & M32, False, False))
-    row("imul.wide.u", "iid", "d", lambda a, b, c, p, q, i, j: (
-        (a * b + c + p) & M64, a * b + c + p > M64, False))  # fmt: skip
-    row("imul.wide.s", "iid", "d", lambda a, b, c, p, q, i, j: (
-        (signed(a) * signed(b) + c + p) & M64, (signed(a) * signed(b) & M64) + c + p > M64, False))  # fmt: skip
+    row(
+        "imul.wide.u",
+        "iid",
+        "d",
+        lambda a, b, c, p, q, i, j: ((a * b + c + p) & M64, a * b + c + p > M64, False),
+    )
+    row(
+        "imul.wide.s",
+        "iid",
+        "d",
+        lambda a, b, c, p, q, i, j: (
+            (signed(a) * signed(b) + c + p) & M64,
+            (signed(a) * signed(b) & M64) + c + p > M64,
+            False,
+        ),
+    )
     row("imul.hi.u", "iid", "i", plain(lambda a, b, c, i, j: (a * b + c) >> 32))
     row("imul.hi.s", "iid", "i", plain(lambda a, b, c, i, j: (signed(a) * signed(b) + c) >> 32))
     row("lop3", "iii", "i", _lut)
@@ -337,12 +356,22 @@ def _rows() -> tuple[VectorOperation, ...]:
     row("lea.hi", "iii", "i", lambda a, b, c, p, q, i, j: _carry((_pair(a, c) << j >> 32 & M32) + b + p + i))
     row("lea.hi.sx", "ii", "i", lambda a, b, c, p, q, i, j: _carry((signed(a) << j >> 32 & M32) + b + p + i))
     row("isetp", "ii", "p", lambda a, b, c, p, q, i, j: _compared(_relation(a, b), p, q, i, j))
-    row("fsetp", "ii", "p", lambda a, b, c, p, q, i, j: _compared(
-        _relation(*((f32(_flushed(a)), f32(_flushed(b))) if j & 8 else (f32(a), f32(b)))), p, q, i, j))  # fmt: skip
+    row(
+        "fsetp",
+        "ii",
+        "p",
+        lambda a, b, c, p, q, i, j: _compared(
+            _relation(*((f32(_flushed(a)), f32(_flushed(b))) if j & 8 else (f32(a), f32(b)))), p, q, i, j
+        ),
+    )
     row("dsetp", "dd", "p", lambda a, b, c, p, q, i, j: _compared(_relation(f64(a), f64(b)), p, q, i, j))
     row("sel", "ii", "i", lambda a, b, c, p, q, i, j: (a if p else b, False, False))
-    row("imnmx.s", "ii", "i", lambda a, b, c, p, q, i, j: (
-        (min if p else max)(signed(a), signed(b)) & M32, False, False))  # fmt: skip
+    row(
+        "imnmx.s",
+        "ii",
+        "i",
+        lambda a, b, c, p, q, i, j: ((min if p else max)(signed(a), signed(b)) & M32, False, False),
+    )
     row("imnmx.u", "ii", "i", lambda a, b, c, p, q, i, j: ((min if p else max)(a, b), False, False))
     row("prmt", "iii", "i", plain(lambda a, b, c, i, j: _permuted(a, b, c)))
     row("popc", "i", "i", plain(lambda a, b, c, i, j: a.bit_count()))
@@ -350,8 +379,12 @@ def _rows() -> tuple[VectorOperation, ...]:
     row("brev", "i", "i", plain(lambda a, b, c, i, j: int(f"{a:032b}"[::-1], 2)))
     row("iabs", "i", "i", plain(lambda a, b, c, i, j: abs(signed(a))))
     row("sgxt", "ii", "i", plain(lambda a, b, c, i, j: _extended(a, b, i)))
-    row("bmsk", "ii", "i", plain(lambda a, b, c, i, j: (
-        ((1 << min(b, 32)) - 1) << (a & 31 if i & 1 else min(a, 32)))))  # fmt: skip
+    row(
+        "bmsk",
+        "ii",
+        "i",
+        plain(lambda a, b, c, i, j: ((1 << min(b, 32)) - 1) << (a & 31 if i & 1 else min(a, 32))),
+    )
     row("fadd", "ii", "i", plain(lambda a, b, c, i, j: _single(a, _ONE, b, i)))
     row("fmul", "ii", "i", plain(lambda a, b, c, i, j: _single(a, b, (a ^ b) & _MINUS, i)))
     row("ffma", "iii", "i", plain(lambda a, b, c, i, j: _single(a, b, c, i)))
@@ -359,17 +392,28 @@ def _rows() -> tuple[VectorOperation, ...]:
     row("fmnmx", "ii", "i", lambda a, b, c, p, q, i, j: (_choose32(a, b, p, i), False, False))
     row("fchk", "ii", "p", lambda a, b, c, p, q, i, j: (0, _hard_division(a, b), False))
     row("dadd", "dd", "d", plain(lambda a, b, c, i, j: fma(f64(a), 1.0, f64(b), 64, i & MODE), 64))
-    row("dmul", "dd", "d", plain(lambda a, b, c, i, j: fma(
-        f64(a), f64(b), f64((a ^ b) & _MINUS64), 64, i & MODE), 64))  # fmt: skip
+    row(
+        "dmul",
+        "dd",
+        "d",
+        plain(lambda a, b, c, i, j: fma(f64(a), f64(b), f64((a ^ b) & _MINUS64), 64, i & MODE), 64),
+    )
     row("dfma", "ddd", "d", plain(lambda a, b, c, i, j: fma(f64(a), f64(b), f64(c), 64, i & MODE), 64))
     row("dmnmx", "dd", "d", lambda a, b, c, p, q, i, j: (_choose64(a, b, p), False, False))
-    row("i2f", "i", "i", plain(lambda a, b, c, i, j: to_bits(
-        Fraction(signed(a) if i & 4 else a), 32, i & 3)))  # fmt: skip
-    row("l2f", "d", "i", plain(lambda a, b, c, i, j: to_bits(
-        Fraction(signed(a, 64) if i & 4 else a), 32, i & 3)))  # fmt: skip
+    row("i2f", "i", "i", plain(lambda a, b, c, i, j: to_bits(Fraction(signed(a) if i & 4 else a), 32, i & 3)))
+    row(
+        "l2f",
+        "d",
+        "i",
+        plain(lambda a, b, c, i, j: to_bits(Fraction(signed(a, 64) if i & 4 else a), 32, i & 3)),
+    )
     row("i2d", "i", "d", plain(lambda a, b, c, i, j: bits64(float(signed(a) if i & 4 else a)), 64))
-    row("l2d", "d", "d", plain(lambda a, b, c, i, j: to_bits(
-        Fraction(signed(a, 64) if i & 4 else a), 64, i & 3), 64))  # fmt: skip
+    row(
+        "l2d",
+        "d",
+        "d",
+        plain(lambda a, b, c, i, j: to_bits(Fraction(signed(a, 64) if i & 4 else a), 64, i & 3), 64),
+    )
     row("f2i", "i", "i", plain(lambda a, b, c, i, j: _to_integer(f32(_flushed(a) if j else a), i, 32)))
     row("f2l", "i", "d", plain(lambda a, b, c, i, j: _to_integer(f32(_flushed(a) if j else a), i, 64), 64))
     row("d2i", "d", "i", plain(lambda a, b, c, i, j: _to_integer(f64(a), i, 32)))
@@ -393,7 +437,8 @@ def _rows() -> tuple[VectorOperation, ...]:
 
 
 def _hard_division(a: int, b: int) -> bool:
-    """Whether a quotient of singles needs the slow path: an exponent at the edge on either side, or in the result."""
+    """Whether a quotient of singles needs the slow path: an exponent at the edge on either side, or in the
+    result."""
     over, under = a >> 23 & 255, b >> 23 & 255
     return (
         over in (0, 255)

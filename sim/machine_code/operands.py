@@ -54,7 +54,8 @@ class Rows:
 
 @dataclass(frozen=True)
 class Source:
-    """A source: a register's byte offset in the warp, or a row of constants, and what is done to its words."""
+    """A source: a register's byte offset in the warp, or a row of constants, and what is done to its
+    words."""
 
     at: int
     register: bool
@@ -138,7 +139,8 @@ class Operands:
         return source(self.text(), minus, pair, immediate, self.rows).fields(name)
 
     def address(self) -> dict[str, int]:
-        """``[R2.64+UR4+0x10]`` and its like: a general register, a uniform one and an offset, each of which may lack."""
+        """``[R2.64+UR4+0x10]`` and its like: a general register, a uniform one and an offset, each of which
+        may lack."""
         return address_fields(self.text())
 
     def done(self) -> None:
@@ -281,6 +283,6 @@ def refuse(instruction: SassInstruction, where: str, what: str = "") -> SmlabErr
     note = f" ({what})" if what else ""
     line = f", {instruction.source.file} line {instruction.source.line}" if instruction.source else ""
     return SmlabError(
-        f"{where}: the instruction {instruction.mnemonic} at {instruction.address:#x}{line} is not one that is "
-        f"executed here{note}: {instruction}"
+        f"{where}: the instruction {instruction.mnemonic} at {instruction.address:#x}{line} is not one that "
+        f"is executed here{note}: {instruction}"
     )

@@ -1,4 +1,5 @@
-"""How micro-operations and a warp's state lie in memory: words of 64 bits, at fixed places, for Python and Numba alike."""
+"""How micro-operations and a warp's state lie in memory: words of 64 bits, at fixed places, for Python and
+Numba alike."""
 
 from __future__ import annotations
 
@@ -8,21 +9,45 @@ from smlab.sim import source
 
 FIELDS: Final = (
     "code",
-    # guard: the predicate's place and what it is exclusive-ored with; `uniform`: all lanes, whatever the active mask
-    "guard", "guard_xor", "uniform",
+    # guard: the predicate's place and what it is exclusive-ored with; `uniform`: all lanes, whatever the
+    # active mask
+    "guard",
+    "guard_xor",
+    "uniform",
     # result: byte offset in the warp of its first row
     "dst",
-    # three sources: an address, or an offset if `_reg` is -1; value = ((row & and) ^ xor) + add, on each 32-bit word
-    "a", "a_reg", "a_and", "a_xor", "a_add",
-    "b", "b_reg", "b_and", "b_xor", "b_add",
-    "c", "c_reg", "c_and", "c_xor", "c_add",
+    # three sources: an address, or an offset if `_reg` is -1; value = ((row & and) ^ xor) + add, on each
+    # 32-bit word
+    "a",
+    "a_reg",
+    "a_and",
+    "a_xor",
+    "a_add",
+    "b",
+    "b_reg",
+    "b_and",
+    "b_xor",
+    "b_add",
+    "c",
+    "c_reg",
+    "c_and",
+    "c_xor",
+    "c_add",
     # two predicates read, two written, by place
-    "p", "p_xor", "q", "q_xor", "pd", "qd",
+    "p",
+    "p_xor",
+    "q",
+    "q_xor",
+    "pd",
+    "qd",
     # numbers that the meaning itself uses
-    "i", "j", "k",
+    "i",
+    "j",
+    "k",
     # memory: bytes a lane
-    "width", "offset",
-)  # fmt: skip
+    "width",
+    "offset",
+)
 """The words of a micro-operation, in order."""
 
 PLACE: Final = {name: place for place, name in enumerate(FIELDS)}

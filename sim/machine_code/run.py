@@ -29,7 +29,8 @@ T_HALF_WIDTH: Final = 4.303
 
 @dataclass(frozen=True)
 class InstructionCount:
-    """What one instruction of the code did: executions by warps, active lanes in sum, warp-cycles by reason."""
+    """What one instruction of the code did: executions by warps, active lanes in sum, warp-cycles by
+    reason."""
 
     address: int
     line: int | None
@@ -43,9 +44,9 @@ class InstructionCount:
 class MachineRun:
     """A launch on a simulated GPU.
 
-    ``cycles`` is the time of the whole grid, from ``cycles_low`` to ``cycles_high`` where it was sampled (a 95 % interval
-    from independent samples); ``result`` is what was simulated, the first sample. ``instructions`` and ``stalls`` are of
-    that.
+    ``cycles`` is the time of the whole grid, from ``cycles_low`` to ``cycles_high`` where it was sampled (a
+    95 % interval from independent samples); ``result`` is what was simulated, the first sample.
+    ``instructions`` and ``stalls`` are of that.
     """
 
     result: SimResult
@@ -77,8 +78,9 @@ def run_machine_code(
 ) -> MachineRun:
     """Execute a launch, timed.
 
-    ``sms`` is how many of the GPU's SMs run, ``all`` of them or fewer: then each runs some waves of blocks that it would
-    get, with its share of the bandwidth of L2 and DRAM, three times with other blocks, and the grid's time follows.
+    ``sms`` is how many of the GPU's SMs run, ``all`` of them or fewer: then each runs some waves of blocks
+    that it would get, with its share of the bandwidth of L2 and DRAM, three times with other blocks, and
+    the grid's time follows.
 
     Raises:
         SmlabError: what cannot be executed, a fault of the kernel, ``max_cycles`` passed.
@@ -133,8 +135,8 @@ def _sampled(
 
 
 def _blocks_of(blocks: int, all_sms: int, count: int, wanted: int, sample: int) -> np.ndarray:
-    """Grid indices of the blocks of a sample: what ``count`` SMs of all get one after the other, from a wave of the
-    sample's own on."""
+    """Grid indices of the blocks of a sample: what ``count`` SMs of all get one after the other, from a
+    wave of the sample's own on."""
     waves = np.arange(math.ceil(blocks / all_sms))
     start = (len(waves) * sample // SAMPLES) if len(waves) * count > wanted else 0
     lanes = (np.arange(count) + sample * count) % all_sms
@@ -144,8 +146,8 @@ def _blocks_of(blocks: int, all_sms: int, count: int, wanted: int, sample: int) 
 
 
 def _extended(result: SimResult, each: int, simulated: float, room: int) -> float:
-    """The cycles of an SM with ``each`` blocks from a run of fewer: the rate between the first wave's end and the last
-    one's begin goes on."""
+    """The cycles of an SM with ``each`` blocks from a run of fewer: the rate between the first wave's end
+    and the last one's begin goes on."""
     if each <= simulated:
         return float(result.cycles)
     retire = np.sort(result.blocks.retire)
@@ -191,6 +193,8 @@ def _instructions(launch: MachineLaunch, result: SimResult) -> tuple[Instruction
         executed, lanes = (int(x) for x in result.instruction_executions[n])
         line = source.outermost.line if source is not None else None
         rows.append(
-            InstructionCount(micro.instruction.address, line, str(micro.instruction), executed, lanes, reasons)
+            InstructionCount(
+                micro.instruction.address, line, str(micro.instruction), executed, lanes, reasons
+            )
         )
     return tuple(rows)

@@ -1,4 +1,5 @@
-"""Machine code as what warps execute: the engines' source of the next instruction, and a launch lowered for them."""
+"""Machine code as what warps execute: the engines' source of the next instruction, and a launch lowered for
+them."""
 
 from __future__ import annotations
 
@@ -11,29 +12,29 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.sim.instructions import CLASSES, Unit
 from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation
 from smlab.sim.machine import Machine
-from smlab.sim.machine_code import decode as d
+from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code import record
-from smlab.sim.machine_code.execute import (
+from smlab.sim.machine_code.execute import execute
+from smlab.sim.machine_code.faults import fault_error
+from smlab.sim.machine_code.functional import start_block_words, start_warp
+from smlab.sim.machine_code.interpreter import Interpreter
+from smlab.sim.machine_code.jit import callback, helper
+from smlab.sim.machine_code.launch import MachineLaunch, MachineMemory
+from smlab.sim.machine_code.limits import LOCAL_AT
+from smlab.sim.machine_code.parts import open_barrier
+from smlab.sim.machine_code.passes import bank_passes
+from smlab.sim.machine_code.words import (
     I_CODE,
     I_K,
     I_WIDTH,
     at,
-    bank_passes,
-    execute,
     fault,
     get64,
     lowest,
     ones,
-    open_barrier,
     put,
     put64,
 )
-from smlab.sim.machine_code.faults import fault_error
-from smlab.sim.machine_code.functional import start_block_words, start_warp
-from smlab.sim.machine_code.interpreter import Interpreter
-from smlab.sim.machine_code.launch import MachineLaunch, MachineMemory
-from smlab.sim.machine_code.jit import callback, helper
-from smlab.sim.machine_code.limits import LOCAL_AT
 from smlab.sim.source import FAULTS, GOES_ON, NEXT, OPENED, START, CompiledSource, ReferenceSource
 from smlab.sim.workload import Instruction, Kernel, Program, check_fits
 
@@ -118,7 +119,7 @@ class MachineSource:
         self.warps_of_sm = 1
         shares = any(m.code == d.ATOMIC and m.returns and m.fields["k"] != d.SHARED for m in launch.code)
         strong = any("STRONG" in m.instruction.modifiers and m.code == d.LOAD for m in launch.code)
-        self.ordered = sms > 1 and (shares or strong)
+        self.ordered = sms > 1 and (launch.ordered or shares or strong)
 
     @property
     def executed(self) -> NDArray[np.int64]:
@@ -166,13 +167,12 @@ class MachineSource:
         )
 
 
-
-
 def lower_machine_code(launch: MachineLaunch, machine: Machine, sms: int) -> LoweredKernel:
     """A launch as what the engines execute, on ``sms`` SMs of a machine.
 
     Raises:
-        SmlabError: an instruction that cannot be executed or has no encoding, a launch that the machine cannot hold.
+        SmlabError: an instruction that cannot be executed or has no encoding, a launch that the machine
+        cannot hold.
     """
     code = launch.code
     operations = []
@@ -180,7 +180,10 @@ def lower_machine_code(launch: MachineLaunch, machine: Machine, sms: int) -> Low
         control = micro.instruction.control
         if control is None:
             raise SmlabError.at(
-                launch.where, "has no encodings, which hold the control codes", None, "a listing made with -hex"
+                launch.where,
+                "has no encodings, which hold the control codes",
+                None,
+                "a listing made with -hex",
             )
         cls = CLASSES[micro.cls]
         base, each = 0, 0
@@ -191,9 +194,17 @@ def lower_machine_code(launch: MachineLaunch, machine: Machine, sms: int) -> Low
             base, each = timing.base_ticks, timing.pass_ticks
         operations.append(
             Operation(
-                slot=number, cls=cls, after=(), lanes=32, returns=control.write_barrier is not None,
-                passes=1, work=base + each, control=control, base_work=base, pass_work=each,
-            )  # fmt: skip
+                slot=number,
+                cls=cls,
+                after=(),
+                lanes=32,
+                returns=control.write_barrier is not None,
+                passes=1,
+                work=base + each,
+                control=control,
+                base_work=base,
+                pass_work=each,
+            )
         )
     program = LoweredProgram(launch.where, tuple(operations), tuple(operations))
     body = tuple(Instruction(micro.cls) for micro in code)

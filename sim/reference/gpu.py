@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.instructions import Reason
 from smlab.sim.lowering import LoweredKernel
@@ -37,7 +36,14 @@ class SimulatedGpu:
             self.instruction_stalls = np.zeros(shape, dtype=np.int64)
         self.sms = [
             StreamingMultiprocessor(
-                i, self.clock, lowered, self.memory, self.recorder, self._retired, source, self.instruction_stalls
+                i,
+                self.clock,
+                lowered,
+                self.memory,
+                self.recorder,
+                self._retired,
+                source,
+                self.instruction_stalls,
             )
             for i in range(lowered.kernel.sms)
         ]

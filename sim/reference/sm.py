@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-
 from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
 from smlab.sim.lowering import LoweredKernel, Operation
 from smlab.sim.reference.clock import Clock, Phase
@@ -169,8 +168,8 @@ class StreamingMultiprocessor:
     def _issue_sourced(self, warp: SourcedWarp, operation: Operation, scheduler: Scheduler, now: int) -> None:
         """Execute the selected instruction of a warp that a source leads, and send it where it belongs.
 
-        An instruction without a lane takes no place in a queue. Its control code says when the warp may issue again, and
-        which scoreboards wait for its operands and its result.
+        An instruction without a lane takes no place in a queue. Its control code says when the warp may
+        issue again, and which scoreboards wait for its operands and its result.
         """
         assert self.source is not None
         assert operation.control is not None

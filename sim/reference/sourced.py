@@ -1,10 +1,10 @@
-"""A warp that a source leads, in place of a program: control codes drive its issue (see `smlab.sim.source`)."""
+"""A warp that a source leads, in place of a program: control codes drive its issue (see
+`smlab.sim.source`)."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-
 from smlab.sim.instructions import Reason, Unit
 from smlab.sim.lowering import LoweredProgram, Operation
 from smlab.sim.reference.warp import Block, Warp
@@ -14,8 +14,9 @@ from smlab.sim.source import LONG_SLOT, SCOREBOARDS, SHORT_SLOT, SLOTS, STALL_SL
 class SourcedWarp(Warp):
     """A warp whose next instruction, lanes and addresses a source gives.
 
-    ``result_at`` and ``pending`` are by scoreboard, not by instruction. ``stalls`` (instructions, reasons) is of the whole
-    run; ``at`` is the instruction that the warp's cycles are booked under, since ``booked``.
+    ``result_at`` and ``pending`` are by scoreboard, not by instruction. ``stalls`` (instructions, reasons)
+    is of the whole run; ``at`` is the instruction that the warp's cycles are booked under, since
+    ``booked``.
     """
 
     __slots__ = ("addresses", "at", "booked", "lanes", "passes", "sm", "source", "stalls")

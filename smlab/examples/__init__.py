@@ -16,7 +16,8 @@ GPU: Final = "a100-40"
 
 KERNEL: Final = Path(__file__).with_name("histogram.sm_70.sass")
 KERNEL_LAUNCH: Final = Path(__file__).with_name("histogram.toml")
-"""What ``smlab run --example`` runs: the listing of `histogram.cu` as NVRTC 12.9 compiles it, and a launch of it."""
+"""What ``smlab run --example`` runs: the listing of `histogram.cu` as NVRTC 12.9 compiles it, and a launch
+of it."""
 
 TARGET: Final = "h100-pcie"
 """Where ``smlab project --example`` projects to unless told otherwise."""

@@ -107,7 +107,9 @@ def compile_function(function: Callable[..., None], types: tuple[Any, ...], arch
     except Exception as error:
         lines = [line for line in str(error).splitlines() if line.strip()]
         said = lines[0] if lines else ""
-        raise SmlabError(f"{name}: does not compile for {architecture}: {type(error).__name__}: {said}") from error
+        raise SmlabError(
+            f"{name}: does not compile for {architecture}: {type(error).__name__}: {said}"
+        ) from error
     return _link(str(ptx), architecture)[0]
 
 

@@ -1,8 +1,9 @@
-"""What the benchmarks' launches run on: Numba's CUDA (a GPU, or its CPU simulator), or a stand-in handed in from above.
+"""What the benchmarks' launches run on: Numba's CUDA (a GPU, or its CPU simulator), or a stand-in handed in
+from above.
 
-``cuda`` has the few functions of `numba.cuda` that the measuring modules use, and passes each on to the driver in
-force. A stand-in (the simulator behind ``bench run --on-simulator``) offers the same functions and a ``kernel`` that
-gives what ``kernel[grid, block](...)`` launches.
+``cuda`` has the few functions of `numba.cuda` that the measuring modules use, and passes each on to the
+driver in force. A stand-in (the simulator behind ``bench run --on-simulator``) offers the same functions
+and a ``kernel`` that gives what ``kernel[grid, block](...)`` launches.
 """
 
 from __future__ import annotations

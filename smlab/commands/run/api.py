@@ -40,7 +40,8 @@ def run(
     """Execute a kernel's machine code on a simulated GPU; arrays are changed in place, as a launch would.
 
     Args:
-        kernel: a path (``.cubin``, ``.sass`` with encodings, ``.cu``), a Numba kernel or Python function, or an image.
+        kernel: a path (``.cubin``, ``.sass`` with encodings, ``.cu``), a Numba kernel or Python function,
+        or an image.
         grid: blocks, one to three numbers; ``block`` threads likewise.
         arguments: numpy arrays (C-contiguous) and scalars; Python numbers take the parameter's size.
         gpu: a name, a description's path or a description.
@@ -56,7 +57,8 @@ def run(
         progress: told ``(done, total)`` blocks.
 
     Raises:
-        SmlabError: what cannot be read, compiled, launched or executed, or a fault of the kernel, in one line.
+        SmlabError: what cannot be read, compiled, launched or executed, or a fault of the kernel, in one
+        line.
     """
     description = a_gpu("gpu", gpu)
     macros = {k: str(v) for k, v in (defines or {}).items()}
@@ -108,7 +110,8 @@ def architecture_of(gpu: Gpu) -> str:
 
 
 def _arguments(image: KernelImage, kernel: Any, arguments: tuple[Any, ...]) -> list[Any]:
-    """Arguments as parameters: Python numbers by the size that the parameter has, Numba's arrays as it passes them."""
+    """Arguments as parameters: Python numbers by the size that the parameter has, Numba's arrays as it
+    passes them."""
     numba = not isinstance(kernel, str | os.PathLike | KernelImage) or ".py:" in str(kernel)
     if numba:
         from smlab.commands.run.numba_kernel import flattened
@@ -129,5 +132,7 @@ def _arguments(image: KernelImage, kernel: Any, arguments: tuple[Any, ...]) -> l
         elif isinstance(argument, float) and size in (4, 8):
             given.append((np.float32 if size == 4 else np.float64)(argument))
         else:
-            raise SmlabError.at(f"argument {n + 1}", "no argument of a kernel", argument, "an array or a number")
+            raise SmlabError.at(
+                f"argument {n + 1}", "no argument of a kernel", argument, "an array or a number"
+            )
     return given

@@ -18,11 +18,11 @@ ENGINES = ("compiled", "simpy")
 def run(
     kernel: Annotated[
         str | None,
-        typer.Argument(help="A .cubin, a listing of nvdisasm -c -hex (.sass), CUDA C (.cu), or file.py:kernel."),
+        typer.Argument(
+            help="A .cubin, a listing of nvdisasm -c -hex (.sass), CUDA C (.cu), or file.py:kernel."
+        ),
     ] = None,
-    launch: Annotated[
-        Path | None, typer.Option(help="The launch (TOML): grid, block, arguments.")
-    ] = None,
+    launch: Annotated[Path | None, typer.Option(help="The launch (TOML): grid, block, arguments.")] = None,
     gpu: GpuOption = "v100",
     name: Annotated[str | None, typer.Option(help="Which kernel of a file with several.")] = None,
     defines: Annotated[
@@ -52,7 +52,9 @@ def run(
     if example and kernel is not None:
         raise SmlabError.at("--example", "takes no kernel", kernel, "one or the other")
     if not example and kernel is None:
-        raise SmlabError("KERNEL: no kernel given (expected a .cubin, .sass, .cu or file.py:kernel, or --example)")
+        raise SmlabError(
+            "KERNEL: no kernel given (expected a .cubin, .sass, .cu or file.py:kernel, or --example)"
+        )
     if not example and launch is None:
         raise SmlabError.at("--launch", "is missing", None, "a file with grid, block and arguments")
     if kernel is not None:

@@ -1,9 +1,10 @@
 """A launch as a file: grid, block, shared bytes, arguments and constant memory.
 
-``[launch]`` has ``grid`` and ``block`` (a number or up to three) and ``shared_bytes`` (dynamic; of a listing, all). Each
-``[[argument]]`` has a ``name`` and a ``dtype``, and is a scalar (``value``) or an array: ``file`` (.npy), or ``shape`` and
-``make``: ``zeros``, ``arange`` or ``uniform`` (``low``, ``high``, ``seed``). ``returned = true`` says that it comes back.
-``[constant.NAME]`` fills a ``__constant__`` variable in the same way.
+``[launch]`` has ``grid`` and ``block`` (a number or up to three) and ``shared_bytes`` (dynamic; of a
+listing, all). Each ``[[argument]]`` has a ``name`` and a ``dtype``, and is a scalar (``value``) or an
+array: ``file`` (.npy), or ``shape`` and ``make``: ``zeros``, ``arange`` or ``uniform`` (``low``, ``high``,
+``seed``). ``returned = true`` says that it comes back. ``[constant.NAME]`` fills a ``__constant__``
+variable in the same way.
 """
 
 from __future__ import annotations
@@ -72,9 +73,14 @@ def read_launch(path: Path) -> LaunchFile:
     if isinstance(shared, bool) or not isinstance(shared, int) or not 0 <= shared <= 1 << 20:
         raise SmlabError.at(f"{where}: shared_bytes", "not a size", shared, "a whole number of bytes")
     return LaunchFile(
-        _dim(where, launch, "grid"), _dim(where, launch, "block"), shared, tuple(names), tuple(arguments),
-        tuple(returned), constants,
-    )  # fmt: skip
+        _dim(where, launch, "grid"),
+        _dim(where, launch, "block"),
+        shared,
+        tuple(names),
+        tuple(arguments),
+        tuple(returned),
+        constants,
+    )
 
 
 def _known(where: str, table: Any, keys: tuple[str, ...]) -> None:
@@ -108,7 +114,9 @@ def _value(where: str, row: Any, folder: Path) -> Any:
     except TypeError as error:
         raise SmlabError.at(where, "unknown dtype", row.get("dtype"), "such as int32 or float32") from error
     if kind.kind not in "iufb":
-        raise SmlabError.at(where, "a dtype that no kernel takes", row.get("dtype"), "int32, float32 and their like")
+        raise SmlabError.at(
+            where, "a dtype that no kernel takes", row.get("dtype"), "int32, float32 and their like"
+        )
     if "value" in row:
         try:
             value = np.array(row["value"], dtype=kind)
@@ -132,7 +140,9 @@ def _loaded(where: str, path: Path) -> NDArray[Any]:
 def _made(where: str, row: dict[str, Any], kind: np.dtype[Any]) -> NDArray[Any]:
     shape, make = row.get("shape"), row["make"]
     shape = [shape] if isinstance(shape, int) else shape
-    if not isinstance(shape, list) or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in shape):
+    if not isinstance(shape, list) or any(
+        isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in shape
+    ):
         raise SmlabError.at(where, "not a shape", shape, "a list of sizes from 1 on")
     count = 1
     for size in shape:
@@ -148,8 +158,9 @@ def _made(where: str, row: dict[str, Any], kind: np.dtype[Any]) -> NDArray[Any]:
     low, high, seed = row.get("low", 0), row.get("high", 1), row.get("seed", 0)
     try:
         generator = np.random.default_rng(seed)
-        if kind.kind == "f":
-            return (low + (high - low) * generator.random(shape)).astype(kind)
-        return generator.integers(low, high, size=shape).astype(kind)
+        made: NDArray[Any] = generator.random(shape) * (high - low) + low
+        if kind.kind != "f":
+            made = generator.integers(low, high, size=shape)
+        return made.astype(kind)
     except (TypeError, ValueError) as error:
         raise SmlabError(f"{where}: cannot be made: {error}") from error

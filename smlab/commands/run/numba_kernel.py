@@ -1,4 +1,5 @@
-"""Kernels written in Python: Numba's CUDA compiles them, with no GPU, for the architecture that is simulated."""
+"""Kernels written in Python: Numba's CUDA compiles them, with no GPU, for the architecture that is
+simulated."""
 
 from __future__ import annotations
 
@@ -50,12 +51,16 @@ def _types(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     for n, argument in enumerate(arguments):
         if isinstance(argument, np.ndarray):
             if not argument.flags.c_contiguous:
-                raise SmlabError.at(f"argument {n + 1}", "is not contiguous in memory", argument.strides, "a C array")
+                raise SmlabError.at(
+                    f"argument {n + 1}", "is not contiguous in memory", argument.strides, "a C array"
+                )
             found.append(types.Array(typeof(argument).dtype, argument.ndim, "C"))
         elif isinstance(argument, bool | int | float | np.generic):
             found.append(typeof(argument))
         else:
-            raise SmlabError.at(f"argument {n + 1}", "no argument of a kernel", argument, "an array or a number")
+            raise SmlabError.at(
+                f"argument {n + 1}", "no argument of a kernel", argument, "an array or a number"
+            )
     return tuple(found)
 
 

@@ -110,7 +110,9 @@ def _expected(path: Path, launch: LaunchFile) -> dict[str, np.ndarray]:
         raise SmlabError(f"{path}: no arrays of numpy (.npz): {error}") from error
     for name in arrays:
         if name not in launch.names:
-            raise SmlabError.at(str(path), "an array that is no argument", name, "one of " + ", ".join(launch.names))
+            raise SmlabError.at(
+                str(path), "an array that is no argument", name, "one of " + ", ".join(launch.names)
+            )
     return arrays
 
 
@@ -134,7 +136,9 @@ def _checks(
         summary = f"{got.size} elements as expected"
         if count:
             n = int(np.argmax(wrong))
-            summary = f"{count} of {got.size} elements differ; the first is element {n}: {got[n]}, not {flat[n]}"
+            summary = (
+                f"{count} of {got.size} elements differ; the first is element {n}: {got[n]}, not {flat[n]}"
+            )
         rows.append({"name": name, "verdict": "fell short" if count else "held", "summary": summary})
     return rows
 
@@ -167,10 +171,14 @@ def _print(done: MachineRun, wall: float, checks: list[dict[str, object]]) -> No
     summary = Listing("", "", header=False)
     summary.add_row("cycles", f"{done.cycles:,.0f}")
     if not done.whole:
-        summary.add_row("of the whole grid, 95 % interval", f"{done.cycles_low:,.0f} to {done.cycles_high:,.0f}")
+        summary.add_row(
+            "of the whole grid, 95 % interval", f"{done.cycles_low:,.0f} to {done.cycles_high:,.0f}"
+        )
         summary.add_row("blocks executed", f"{done.blocks_simulated:,} of {done.blocks:,}, on {done.sms} SMs")
     summary.add_row("time", f"{1e6 * done.seconds:,.2f} us")
-    summary.add_row("warp-instructions", f"{result.warp_instructions:,} ({result.warp_instructions / wall:,.0f} a s)")
+    summary.add_row(
+        "warp-instructions", f"{result.warp_instructions:,} ({result.warp_instructions / wall:,.0f} a s)"
+    )
     if result.atomic.jobs:
         summary.add_row("atomic jobs", f"{result.atomic.jobs:,}, {result.atomic.e_mean:.2f} passes each")
         summary.add_row("atomic unit: utilization", f"{100 * result.atomic.utilization:.2f} %")
@@ -184,7 +192,9 @@ def _print(done: MachineRun, wall: float, checks: list[dict[str, object]]) -> No
         lanes = row.lanes / row.executed if row.executed else 0.0
         line = "" if row.line is None else str(row.line)
         text = shown(f"{row.address:#06x} {row.text}")
-        table.add_row(text, line, f"{row.executed:,}", f"{lanes:.1f}", f"{sum(row.stalls.values()):,}", reason)
+        table.add_row(
+            text, line, f"{row.executed:,}", f"{lanes:.1f}", f"{sum(row.stalls.values()):,}", reason
+        )
     out.print(table)
     for check in checks:
         out.print(f"{check['verdict']}: {shown(check['name'])}: {shown(check['summary'])}")

@@ -1,0 +1,369 @@
+"""Memory, in machine code: addresses of lanes, tested against bounds before anything is read or written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smlab.sim.machine_code import codes as d
+from smlab.sim.machine_code.limits import SHARED_WINDOW
+from smlab.sim.machine_code.record import (
+    ADDRESSES,
+    ALLOCATION_TABLE,
+    ALLOCATIONS,
+    BANK_TABLE,
+    BLOCK,
+    CHECK_SHARED,
+    LAST_ALLOCATION,
+    LOCAL,
+    LOCAL_BYTES,
+    MISALIGNED,
+    OUT_OF_BOUNDS,
+    SHARED,
+    SHARED_BYTES,
+    SHARED_FIRST,
+    SHARED_KNOWN,
+    UNINITIALISED,
+    WARP_OF_BLOCK,
+)
+from smlab.sim.machine_code.words import (
+    FULL,
+    I_A,
+    I_B,
+    I_C,
+    I_DST,
+    I_I,
+    I_J,
+    I_K,
+    I_OFFSET,
+    I_P,
+    I_PD,
+    I_Q,
+    I_Q_XOR,
+    I_WIDTH,
+    add_doubles,
+    add_singles,
+    at,
+    fault,
+    get8,
+    get8s,
+    get16,
+    get16s,
+    get32,
+    get64,
+    help,
+    lowest,
+    put,
+    put8,
+    put16,
+    put32,
+    put64,
+    row_of,
+)
+from smlab.sim.source import FAULTS, GOES_ON
+
+
+@help
+def lane_addresses(op: int, warp: int, lanes: int) -> None:
+    """The byte addresses of the lanes into the warp's words."""
+    a, b, kind = row_of(op, warp, I_A), row_of(op, warp, I_B), at(op, I_J)
+    shift, offset = at(op, I_PD), at(op, I_OFFSET)
+    out = warp + 8 * ADDRESSES
+    if kind == 0:
+        for lane in range(32):
+            put64(
+                out + 8 * lane, ((get32(a + 4 * lane) << shift) + get32(b + 4 * lane) + offset) & 0xFFFFFFFF
+            )
+    elif kind == 1:
+        uniform = get32(b) | (get32(b + 128) << 32)
+        for lane in range(32):
+            put64(
+                out + 8 * lane, (get32(a + 4 * lane) | (get32(a + 128 + 4 * lane) << 32)) + uniform + offset
+            )
+    else:
+        uniform = get32(b) | (get32(b + 128) << 32)
+        for lane in range(32):
+            put64(out + 8 * lane, get32(a + 4 * lane) + uniform + offset)
+
+
+@help
+def translate(launch: int, address: int, size: int) -> Any:
+    """Where a global address lies here; 0 if it lies in no allocation, or not whole."""
+    table = at(launch, ALLOCATION_TABLE)
+    last = table + 24 * at(launch, LAST_ALLOCATION)
+    if get64(last) <= address and address + size <= get64(last + 8):
+        return get64(last + 16) + address - get64(last)
+    for n in range(at(launch, ALLOCATIONS)):
+        row = table + 24 * n
+        if get64(row) <= address and address + size <= get64(row + 8):
+            put(launch, LAST_ALLOCATION, n)
+            return get64(row + 16) + address - get64(row)
+    return 0
+
+
+@help
+def place_of(warp: int, launch: int, space: int, lane: int, address: int, size: int) -> Any:
+    """Where a lane's address lies here, tested; 0 after a fault."""
+    if address & (size - 1) != 0:
+        fault(warp, MISALIGNED, lane, address)
+        return 0
+    if space == d.GLOBAL:
+        found = translate(launch, address, size)
+        if found == 0:
+            fault(warp, OUT_OF_BOUNDS, lane, address)
+        return found
+    if space == d.SHARED:
+        inside = address - at(launch, SHARED_FIRST)
+        if inside < 0 or inside + size > at(launch, SHARED_BYTES):
+            fault(warp, OUT_OF_BOUNDS, lane, address)
+            return 0
+        return at(at(warp, BLOCK), SHARED) + inside
+    if address < 0 or address + size > at(launch, LOCAL_BYTES):
+        fault(warp, OUT_OF_BOUNDS, lane, address)
+        return 0
+    thread = at(warp, WARP_OF_BLOCK) * 32 + lane
+    return at(at(warp, BLOCK), LOCAL) + thread * at(launch, LOCAL_BYTES) + address
+
+
+@help
+def is_known(warp: int, launch: int, lane: int, address: int, size: int) -> Any:
+    """Whether a place of shared memory has been written; a fault if not and that is asked."""
+    if at(launch, CHECK_SHARED) == 0:
+        return True
+    known = at(at(warp, BLOCK), SHARED_KNOWN)
+    first = (address - at(launch, SHARED_FIRST)) >> 2
+    for word in range(first, first + (size + 3) // 4):
+        if get8(known + word) == 0:
+            fault(warp, UNINITIALISED, lane, address)
+            return False
+    return True
+
+
+@help
+def make_known(warp: int, launch: int, address: int, size: int) -> None:
+    if at(launch, CHECK_SHARED) == 0:
+        return
+    known = at(at(warp, BLOCK), SHARED_KNOWN)
+    first = (address - at(launch, SHARED_FIRST)) >> 2
+    for word in range(first, first + (size + 3) // 4):
+        put8(known + word, 1)
+
+
+@help
+def real_space(op: int, warp: int, lanes: int) -> Any:
+    """The space of an access; of a generic one, by the address of its first lane, which loses the window's
+    high word."""
+    space = at(op, I_K)
+    if space != d.GENERIC:
+        return space
+    out = warp + 8 * ADDRESSES
+    if get64(out + 8 * lowest(lanes)) >> 32 != SHARED_WINDOW:
+        return d.GLOBAL
+    for lane in range(32):
+        put64(out + 8 * lane, get64(out + 8 * lane) & 0xFFFFFFFF)
+    return d.SHARED
+
+
+@help
+def unit_stride(warp: int, lanes: int, width: int) -> Any:
+    """Whether the lanes, all 32, ask for consecutive places."""
+    if lanes != FULL:
+        return False
+    out = warp + 8 * ADDRESSES
+    first = get64(out)
+    odd = 0
+    for lane in range(32):
+        odd |= (get64(out + 8 * lane) - width * lane) ^ first
+    return odd == 0
+
+
+@help
+def load(op: int, warp: int, launch: int, lanes: int) -> Any:
+    lane_addresses(op, warp, lanes)
+    width, signed = at(op, I_WIDTH), at(op, I_I)
+    space = real_space(op, warp, lanes)
+    out, dst = warp + 8 * ADDRESSES, warp + at(op, I_DST)
+    first = get64(out)
+    if width == 4 and space != d.LOCAL and unit_stride(warp, lanes, 4) and first & 3 == 0:
+        base = 0
+        if space == d.GLOBAL:
+            base = translate(launch, first, 128)
+        elif first >= at(launch, SHARED_FIRST) and first + 128 <= at(launch, SHARED_FIRST) + at(
+            launch, SHARED_BYTES
+        ):
+            base = at(at(warp, BLOCK), SHARED) + first - at(launch, SHARED_FIRST)
+            if at(launch, CHECK_SHARED) != 0:
+                known = at(at(warp, BLOCK), SHARED_KNOWN) + ((first - at(launch, SHARED_FIRST)) >> 2)
+                if (
+                    get64(known) & get64(known + 8) & get64(known + 16) & get64(known + 24)
+                    != 0x0101010101010101
+                ):
+                    base = 0
+        if base != 0:
+            for lane in range(32):
+                put32(dst + 4 * lane, get32(base + 4 * lane))
+            return GOES_ON
+    rest = lanes
+    while rest != 0:
+        lane = lowest(rest)
+        rest &= rest - 1
+        address = get64(out + 8 * lane)
+        place = place_of(warp, launch, space, lane, address, width)
+        if place == 0:
+            return FAULTS
+        if space == d.SHARED and not is_known(warp, launch, lane, address, width):
+            return FAULTS
+        to = dst + 4 * lane
+        if width == 4:
+            put32(to, get32(place))
+        elif width == 1:
+            put32(to, get8s(place) if signed != 0 else get8(place))
+        elif width == 2:
+            put32(to, get16s(place) if signed != 0 else get16(place))
+        else:
+            for word in range(width // 4):
+                put32(to + 128 * word, get32(place + 4 * word))
+    return GOES_ON
+
+
+@help
+def store(op: int, warp: int, launch: int, lanes: int) -> Any:
+    lane_addresses(op, warp, lanes)
+    width = at(op, I_WIDTH)
+    space = real_space(op, warp, lanes)
+    out, source = warp + 8 * ADDRESSES, row_of(op, warp, I_C)
+    rest = lanes
+    while rest != 0:
+        lane = lowest(rest)
+        rest &= rest - 1
+        address = get64(out + 8 * lane)
+        place = place_of(warp, launch, space, lane, address, width)
+        if place == 0:
+            return FAULTS
+        if space == d.SHARED:
+            make_known(warp, launch, address, width)
+        value = get32(source + 4 * lane)
+        if width == 4:
+            put32(place, value)
+        elif width == 1:
+            put8(place, value)
+        elif width == 2:
+            put16(place, value)
+        else:
+            for word in range(width // 4):
+                put32(place + 4 * word, get32(source + 128 * word + 4 * lane))
+    return GOES_ON
+
+
+@help
+def signed32(value: int) -> Any:
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+@help
+def less(kind: int, a: int, b: int) -> Any:
+    if kind == d.S32:
+        return signed32(a) < signed32(b)
+    if kind == d.S64:
+        return a < b
+    if kind == d.U64:
+        return (a ^ (-1 << 63)) < (b ^ (-1 << 63))
+    return a < b
+
+
+@help
+def combined(operation: int, kind: int, old: int, value: int, compared: int) -> Any:
+    """What an atomic leaves in memory."""
+    if operation == d.ADD:
+        if kind == d.FLOAT32:
+            return add_singles(old, value)
+        if kind == d.FLOAT64:
+            return add_doubles(old, value)
+        return old + value
+    if operation == d.MIN:
+        return value if less(kind, value, old) else old
+    if operation == d.MAX:
+        return value if less(kind, old, value) else old
+    if operation == d.AND:
+        return old & value
+    if operation == d.OR:
+        return old | value
+    if operation == d.XOR:
+        return old ^ value
+    if operation == d.INC:
+        return 0 if not less(kind, old, value) else old + 1
+    if operation == d.DEC:
+        return value if old == 0 or less(kind, value, old) else old - 1
+    if operation == d.EXCHANGE:
+        return value
+    return value if old == compared else old
+
+
+@help
+def atomic(op: int, warp: int, launch: int, lanes: int) -> Any:
+    lane_addresses(op, warp, lanes)
+    width, operation, kind = at(op, I_WIDTH), at(op, I_I), at(op, I_P)
+    space = real_space(op, warp, lanes)
+    out, dst = warp + 8 * ADDRESSES, warp + at(op, I_DST)
+    source = row_of(op, warp, I_C)
+    new = at(op, I_Q) + (warp & at(op, I_Q_XOR))
+    swaps = operation == d.SWAP or operation == d.SPIN
+    rest = lanes
+    while rest != 0:
+        lane = lowest(rest)
+        rest &= rest - 1
+        address = get64(out + 8 * lane)
+        place = place_of(warp, launch, space, lane, address, width)
+        if place == 0:
+            return FAULTS
+        if space == d.SHARED:
+            if not is_known(warp, launch, lane, address, width):
+                return FAULTS
+            make_known(warp, launch, address, width)
+        value = get32(source + 4 * lane)
+        old = get32(place)
+        if width == 8:
+            value |= get32(source + 128 + 4 * lane) << 32
+            old = get64(place)
+        compared = value
+        if swaps:
+            value = get32(new + 4 * lane)
+            if width == 8:
+                value |= get32(new + 128 + 4 * lane) << 32
+        if operation == d.COUNT:
+            result = old + 1
+        else:
+            result = combined(operation, kind, old, value, compared)
+        if width == 8:
+            put64(place, result)
+        else:
+            put32(place, result)
+        if operation == d.SPIN:
+            old = 1 if old == compared else 0
+        put32(dst + 4 * lane, old)
+        if width == 8 and operation != d.SPIN:
+            put32(dst + 128 + 4 * lane, old >> 32)
+    return GOES_ON
+
+
+@help
+def load_constant(op: int, warp: int, launch: int, lanes: int) -> Any:
+    table = at(launch, BANK_TABLE) + 16 * at(op, I_I)
+    row, dst, width = row_of(op, warp, I_A), warp + at(op, I_DST), at(op, I_WIDTH)
+    rest = lanes
+    while rest != 0:
+        lane = lowest(rest)
+        rest &= rest - 1
+        address = (get32(row + 4 * lane) + at(op, I_OFFSET)) & 0xFFFFFFFF
+        if address & (min(width, 4) - 1) != 0:
+            return fault(warp, MISALIGNED, lane, address)
+        if address + width > get64(table + 8):
+            return fault(warp, OUT_OF_BOUNDS, lane, address)
+        place = get64(table) + address
+        if width == 1:
+            put32(dst + 4 * lane, get8s(place) if at(op, I_J) != 0 else get8(place))
+        elif width == 2:
+            put32(dst + 4 * lane, get16s(place) if at(op, I_J) != 0 else get16(place))
+        else:
+            for word in range(width // 4):
+                put32(dst + 4 * lane + 128 * word, get32(place + 4 * word))
+    return GOES_ON

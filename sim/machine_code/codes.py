@@ -1,0 +1,73 @@
+"""Numbers of what is not a vector operation, and of spaces, atomics and special registers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Codes of what is not a vector operation.
+(
+    NOP,
+    EXIT,
+    BRANCH,
+    BRANCH_SPLIT,
+    BSSY,
+    BSYNC,
+    BREAK,
+    WARPSYNC,
+    BARRIER,
+    BARRIER_REDUCE,
+    JUMP,
+    YIELD,
+    LOAD,
+    STORE,
+    ATOMIC,
+    LOAD_CONSTANT,
+    SHUFFLE,
+    VOTE,
+    MATCH,
+    REDUCE,
+    SPECIAL,
+    PLOP3,
+    R2P,
+    P2R,
+    BARRIER_RESULT,
+    KILL,
+    BMOV_OUT,
+    BMOV_IN,
+    DEPBAR,
+) = range(128, 157)
+GLOBAL, SHARED, LOCAL, GENERIC = 0, 1, 2, 3
+ADD, MIN, MAX, AND, OR, XOR, INC, DEC, EXCHANGE, SWAP, SPIN, COUNT = range(12)
+U32, S32, U64, S64, FLOAT32, FLOAT64 = range(6)
+SPECIALS: Final = {
+    name: number
+    for number, name in enumerate(
+        (
+            "SR_TID.X",
+            "SR_TID.Y",
+            "SR_TID.Z",
+            "SR_CTAID.X",
+            "SR_CTAID.Y",
+            "SR_CTAID.Z",
+            "SR_LANEID",
+            "SR_CLOCKLO",
+            "SR_CLOCKHI",
+            "SR_VIRTUALSMID",
+            "SR_LTMASK",
+            "SR_LEMASK",
+            "SR_GTMASK",
+            "SR_GEMASK",
+            "SR_EQMASK",
+            "SR_CgaCtaId",
+            "SRZ",
+            "SR_NTID.X",
+            "SR_VIRTID",
+            "SR_GLOBALTIMERLO",
+            "SR_GLOBALTIMERHI",
+            "SR_CTAIDX_UNUSED",
+            "SR_SMEMSZ",
+            "SR_WARPID",
+            "SR_SWINHI",
+        )
+    )
+}

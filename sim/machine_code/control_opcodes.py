@@ -1,0 +1,206 @@
+"""The table's rows for branches, convergence, calls and barriers."""
+
+from __future__ import annotations
+
+from smlab.sim.machine_code.codes import (
+    BARRIER,
+    BARRIER_RESULT,
+    BMOV_IN,
+    BMOV_OUT,
+    BRANCH,
+    BRANCH_SPLIT,
+    BREAK,
+    BSSY,
+    BSYNC,
+    EXIT,
+    JUMP,
+    KILL,
+    NOP,
+    WARPSYNC,
+    YIELD,
+)
+from smlab.sim.machine_code.micro import (
+    ROWS,
+    Reader,
+    Row,
+    only,
+    opcode,
+)
+from smlab.sim.machine_code.operands import (
+    M32,
+    Operands,
+    Source,
+    Unknown,
+    is_predicate,
+)
+
+
+def _nothing(*known: str) -> Reader:
+    def read(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+        o.next = len(o.texts)
+        return NOP, {}
+
+    return read
+
+
+for _name in (
+    "NOP",
+    "MEMBAR",
+    "ERRBAR",
+    "CCTL",
+    "CGAERRBAR",
+    "FENCE",
+    "WARPSYNC_NONE",
+    "NANOSLEEP_NONE",
+    "LDGDEPBAR",
+    "DEPBAR",
+    "PMTRIG",
+    "ACQBULK",
+    "UCGABAR_ARV",
+):
+    ROWS[_name] = Row(_nothing(), "control")
+
+
+def _plain(code: int, *known: str) -> Reader:
+    def read(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+        only(m, *known)
+        if o.more():
+            raise Unknown("its operands")
+        return code, {}
+
+    return read
+
+
+ROWS["YIELD"] = Row(_plain(YIELD), "control")
+
+
+@opcode("NANOSLEEP", cls="control")
+def _nanosleep(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    o.next = len(o.texts)
+    return YIELD, {}
+
+
+@opcode("EXIT", cls="control")
+def _exit(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m)
+    return EXIT, o.predicate_in("p") if o.more() else {}
+
+
+@opcode("BPT", cls="control")
+def _bpt(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    o.next = len(o.texts)
+    return KILL, {}
+
+
+@opcode("BRA", cls="control")
+def _bra(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "U", "CONV", "DIV")
+    fields: dict[str, int] = {}
+    if "CONV" in m or "DIV" in m:
+        mask = o.integer("a")  # the lanes that count; ~URZ, all
+        label = o.text()
+        return BRANCH_SPLIT, {**mask, "i": _target(label), "j": int("DIV" in m)}
+    if is_predicate(o.texts[o.next]):
+        fields |= o.predicate_in("p")
+    return BRANCH, {**fields, "i": _target(o.text())}
+
+
+LABELS: list[dict[str, int]] = [{}]
+
+
+def _target(text: str) -> int:
+    """The number of the instruction that a label stands for."""
+    labels = LABELS[-1]
+    name = text[2:-1] if text.startswith("`(") else text
+    if name in labels:
+        return labels[name] // 16
+    if text.startswith("0x"):
+        return int(text, 16) // 16
+    raise Unknown(f"the target {text}")
+
+
+@opcode("CALL", cls="control")
+def _call(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "REL", "NOINC")
+    return BRANCH, {"i": _target(o.text())}
+
+
+@opcode("RET", cls="control")
+def _ret(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "REL", "NODEC", "ABS")
+    register, _, base = o.texts[0].partition(" ")
+    o.texts[:] = [register, *([base] if base else []), *o.texts[1:]]
+    fields = o.integer("a")
+    fields["i"] = _target(o.text()) if o.more() else 0
+    return JUMP, fields
+
+
+@opcode("BRX", cls="control")
+def _brx(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m)
+    if is_predicate(o.texts[o.next]):
+        raise Unknown("its predicate")
+    fields = o.integer("a")
+    text = o.text() if o.more() else "0x0"
+    offset = int(text.split()[0], 16)
+    o.next = len(o.texts)
+    return JUMP, {**fields, "offset": offset + o.instruction.address + 16, "i": 0}
+
+
+@opcode("BSSY", cls="control")
+def _bssy(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m)
+    barrier = _barrier(o.text())
+    return BSSY, {"j": barrier, "i": _target(o.text())}
+
+
+def _barrier(text: str) -> int:
+    if not text.startswith("B") or not text[1:].isdigit():
+        raise Unknown(f"the barrier {text}")
+    return int(text[1:])
+
+
+@opcode("BSYNC", "BREAK", cls="control")
+def _bsync(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m)
+    fields = o.predicate_in("p") if is_predicate(o.texts[o.next]) else {}
+    code = BSYNC if o.instruction.opcode == "BSYNC" else BREAK
+    return code, {**fields, "j": _barrier(o.text())}
+
+
+@opcode("BMOV", cls="control")
+def _bmov(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "32", "CLEAR")
+    first = o.text()
+    if first.startswith("B"):
+        return BMOV_IN, {"j": _barrier(first), **o.integer("a")}
+    o.next -= 1
+    return BMOV_OUT, {"dst": o.destination(), "j": _barrier(o.text()), "i": int("CLEAR" in m)}
+
+
+@opcode("WARPSYNC", cls="control")
+def _warpsync(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "ALL")
+    if "ALL" in m:
+        return WARPSYNC, Source(o.rows.place(M32), False).fields("a")
+    return WARPSYNC, o.integer("a")
+
+
+@opcode("BAR", cls="barrier")
+def _bar(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "SYNC", "DEFER_BLOCKING", "RED", "POPC", "AND", "OR")
+    if o.text() not in ("0x0", "RZ"):
+        raise Unknown("a barrier other than 0")
+    if "RED" in m:
+        kind = {"POPC": 0, "AND": 1, "OR": 2}[next(x for x in m if x in ("POPC", "AND", "OR"))]
+        return BARRIER, {"i": 1, "j": kind, **o.predicate_in("p")}
+    return BARRIER, {}
+
+
+@opcode("B2R", cls="sfu")
+def _b2r(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "RESULT")
+    fields = {"dst": o.destination()}
+    if o.more():
+        fields["pd"] = o.predicate_out()
+    return BARRIER_RESULT, fields

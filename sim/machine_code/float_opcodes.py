@@ -1,0 +1,183 @@
+"""The table's rows for floating point and conversions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from smlab.sim.machine_code.meanings import BY_NAME, FLUSH
+from smlab.sim.machine_code.micro import (
+    COMBINE,
+    MODES,
+    RELATIONS,
+    float_flags,
+    only,
+    opcode,
+    setp,
+)
+from smlab.sim.machine_code.operands import (
+    Operands,
+    Source,
+    Unknown,
+    half_bits,
+)
+
+
+@opcode("FADD", cls="fp32-add")
+def _fadd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    return BY_NAME["fadd"], {"i": float_flags(m), "dst": o.destination(), **o.single("a"), **o.single("b")}
+
+
+@opcode("FMUL", cls="fp32-mul")
+def _fmul(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    return BY_NAME["fmul"], {"i": float_flags(m), "dst": o.destination(), **o.single("a"), **o.single("b")}
+
+
+@opcode("FFMA", cls="fp32")
+def _ffma(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    fields = {"i": float_flags(m), "dst": o.destination(), **o.single("a"), **o.single("b"), **o.single("c")}
+    return BY_NAME["ffma" if fields["i"] else "ffma.near"], fields
+
+
+@opcode("FSETP", cls="int32")
+def _fsetp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, *RELATIONS, *COMBINE, "FTZ")
+    fields = setp(o, m, False) | o.single("a") | o.single("b") | o.predicate_in("p")
+    fields["j"] |= 8 * ("FTZ" in m)
+    return BY_NAME["fsetp"], fields
+
+
+@opcode("FSEL", cls="int32")
+def _fsel(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m)
+    return BY_NAME["sel"], {"dst": o.destination(), **o.single("a"), **o.single("b"), **o.predicate_in("p")}
+
+
+@opcode("FMNMX", cls="int32")
+def _fmnmx(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "FTZ")
+    fields = {"dst": o.destination(), **o.single("a"), **o.single("b"), **o.predicate_in("p")}
+    return BY_NAME["fmnmx"], {**fields, "i": FLUSH * ("FTZ" in m)}
+
+
+@opcode("FCHK", cls="int32")
+def _fchk(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "DIVIDE")
+    return BY_NAME["fchk"], {"pd": o.predicate_out(), **o.single("a"), **o.single("b")}
+
+
+@opcode("DADD", cls="fp64-add")
+def _dadd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, *MODES)
+    return BY_NAME["dadd"], {"i": float_flags(m), "dst": o.destination(), **o.double("a"), **o.double("b")}
+
+
+@opcode("DMUL", cls="fp64-mul")
+def _dmul(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, *MODES)
+    return BY_NAME["dmul"], {"i": float_flags(m), "dst": o.destination(), **o.double("a"), **o.double("b")}
+
+
+@opcode("DFMA", cls="fp64")
+def _dfma(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, *MODES)
+    return BY_NAME["dfma"], {
+        "i": float_flags(m),
+        "dst": o.destination(),
+        **o.double("a"),
+        **o.double("b"),
+        **o.double("c"),
+    }
+
+
+@opcode("DSETP", cls="fp64-add")
+def _dsetp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, *RELATIONS, *COMBINE)
+    return BY_NAME["dsetp"], setp(o, m, False) | o.double("a") | o.double("b") | o.predicate_in("p")
+
+
+@opcode("DMNMX", cls="fp64-add")
+def _dmnmx(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m)
+    return BY_NAME["dmnmx"], {"dst": o.destination(), **o.double("a"), **o.double("b"), **o.predicate_in("p")}
+
+
+_MUFU: Final = {
+    "RCP": "rcp",
+    "RSQ": "rsq",
+    "SQRT": "sqrt",
+    "EX2": "ex2",
+    "LG2": "lg2",
+    "SIN": "sin",
+    "COS": "cos",
+    "TANH": "tanh",
+    "RCP64H": "rcp64h",
+    "RSQ64H": "rsq64h",
+}
+
+
+@opcode("MUFU", cls="sfu")
+def _mufu(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    if len(m) != 1 or m[0] not in _MUFU:
+        raise Unknown("the function")
+    return BY_NAME[_MUFU[m[0]]], {"dst": o.destination(), **o.single("a")}
+
+
+_ROUND: Final = {"FLOOR": 1, "CEIL": 2, "TRUNC": 3, "RM": 1, "RP": 2, "RZ": 3}
+
+
+@opcode("I2F", "I2FP", cls="sfu")
+def _i2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "F32", "F64", "S32", "U32", "S64", "U64", "U16", "S16", "U8", "S8", "RN", "RM", "RP", "RZ")
+    if any(x in m for x in ("U16", "S16", "U8", "S8")):
+        raise Unknown("a short integer")
+    long = "S64" in m or "U64" in m
+    signed = not ("U32" in m or "U64" in m)
+    i = 4 * signed + sum(MODES.get(x, 0) for x in m)
+    name = ("l2" if long else "i2") + ("d" if "F64" in m else "f")
+    return BY_NAME[name], {"i": i, "dst": o.destination(), **(o.long("a") if long else o.integer("a"))}
+
+
+@opcode("F2I", cls="sfu")
+def _f2i(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "FTZ", "U32", "S32", "U64", "S64", "F64", "NTZ", "F32", *_ROUND)
+    double, long = "F64" in m, "U64" in m or "S64" in m
+    i = 4 * ("U32" not in m and "U64" not in m) + sum(_ROUND.get(x, 0) for x in m)
+    fields = {"i": i, "j": int("FTZ" in m), "dst": o.destination()}
+    return BY_NAME[("d" if double else "f") + ("2l" if long else "2i")], {
+        **fields,
+        **(o.double("a") if double else o.single("a")),
+    }
+
+
+@opcode("F2F", cls="sfu")
+def _f2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    i = sum(MODES.get(x, 0) for x in m)
+    kinds = tuple(x for x in m if x not in MODES)
+    if kinds == ("F32", "F64"):
+        return BY_NAME["d2f"], {"i": i, "dst": o.destination(), **o.double("a")}
+    if kinds == ("F64", "F32"):
+        return BY_NAME["f2d"], {"i": i, "dst": o.destination(), **o.single("a")}
+    raise Unknown("the conversion")
+
+
+@opcode("FRND", cls="sfu")
+def _frnd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "F64", "FTZ", *_ROUND)
+    i, double = sum(_ROUND.get(x, 0) for x in m), "F64" in m
+    return BY_NAME["drnd" if double else "frnd"], {
+        "i": i,
+        "j": int("FTZ" in m),
+        "dst": o.destination(),
+        **(o.double("a") if double else o.single("a")),
+    }
+
+
+@opcode("HFMA2", cls="fp16")
+def _hfma2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    """Only as the way to load a constant, two halves; arithmetic on halves has no row yet."""
+    only(m, "MMA")
+    fields = {"dst": o.destination()}
+    if [o.text().lstrip("-").removesuffix(".reuse") for _ in range(2)] != ["RZ", "RZ"]:
+        raise Unknown("arithmetic on halves")
+    high, low = half_bits(o.text()), half_bits(o.text())
+    return BY_NAME["mov"], {**fields, **Source(o.rows.place(high << 16 | low), False).fields("a")}

@@ -1,0 +1,90 @@
+"""The vector operations on floating point, in LLVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from smlab.sim.machine_code import meanings
+from smlab.sim.machine_code.building import (
+    BUILDERS,
+    Builder,
+    Result,
+    builds,
+)
+from smlab.sim.machine_code.lanes import (
+    F32,
+    F64,
+    V32,
+    Lanes,
+)
+
+
+def _single_operation(compute: Callable[..., Any]) -> Builder:
+    def build(v: Lanes, *sources: Any) -> Any:
+        B = v.builder
+        flush = v.flag("i", meanings.FLUSH)
+        singles = [v.single(v.flushed(s, flush)) for s in sources]
+        bits = v.flushed(v.bits32(compute(v, *singles)), flush)
+        value = v.single(bits)
+        zero, one = v.all(0.0, F32), v.all(1.0, F32)
+        above = B.select(B.fcmp_ordered(">", value, one), one, value)
+        cut = B.select(B.fcmp_ordered(">", value, zero), above, zero)
+        return v.either(v.flag("i", meanings.SATURATE), B.bitcast(cut, V32), bits)
+
+    return build
+
+
+BUILDERS["fadd"] = _single_operation(lambda v, a, b: v.builder.fadd(a, b))
+BUILDERS["fmul"] = _single_operation(lambda v, a, b: v.builder.fmul(a, b))
+BUILDERS["ffma"] = _single_operation(lambda v, a, b, c: v.call("fma", F32, a, b, c))
+
+
+@builds("ffma.near")
+def _ffma(v: Lanes, a: Any, b: Any, c: Any) -> Any:
+    return v.bits32(v.call("fma", F32, v.single(a), v.single(b), v.single(c)))
+
+
+def _chosen(v: Lanes, a: Any, b: Any, kind: Any, nan: int) -> Any:
+    B = v.builder
+    ints = a.type
+    x, y = B.bitcast(a, kind), B.bitcast(b, kind)
+    p = v.bits("p")
+    less, equal = B.fcmp_ordered("<", x, y), B.fcmp_ordered("==", x, y)
+    result = B.select(B.xor(less, B.not_(p)), a, b)
+    result = B.select(equal, B.select(p, B.or_(a, b), B.and_(a, b)), result)
+    a_nan, b_nan = B.fcmp_unordered("uno", x, x), B.fcmp_unordered("uno", y, y)
+    result = B.select(a_nan, b, B.select(b_nan, a, result))
+    return B.select(B.and_(a_nan, b_nan), v.all(nan, ints), result)
+
+
+@builds("fmnmx")
+def _fmnmx(v: Lanes, a: Any, b: Any) -> Any:
+    flush = v.flag("i", meanings.FLUSH)
+    return _chosen(v, v.flushed(a, flush), v.flushed(b, flush), F32, meanings.NAN32)
+
+
+BUILDERS["dmnmx"] = lambda v, a, b: _chosen(v, a, b, F64, meanings.NAN64)
+
+
+@builds("fchk")
+def _fchk(v: Lanes, a: Any, b: Any) -> Result:
+    B = v.builder
+
+    def exponent(value: Any) -> Any:
+        return B.and_(B.lshr(value, v.all(23)), v.all(255))
+
+    over, under = exponent(a), exponent(b)
+    gap = B.sub(over, under)
+    fine = B.and_(B.icmp_signed(">", gap, v.all(-100)), B.icmp_signed("<", gap, v.all(100)))
+    for value, low, high in ((over, 31, 255), (under, 16, 252)):
+        fine = B.and_(fine, B.icmp_signed(">", value, v.all(low)))
+        fine = B.and_(fine, B.icmp_signed("<", value, v.all(high)))
+    return None, v.mask(B.not_(fine)), None
+
+
+BUILDERS["dadd"] = lambda v, a, b: v.bits64(v.builder.fadd(v.double(a), v.double(b)))
+BUILDERS["dmul"] = lambda v, a, b: v.bits64(v.builder.fmul(v.double(a), v.double(b)))
+BUILDERS["dfma"] = lambda v, a, b, c: v.bits64(v.call("fma", F64, v.double(a), v.double(b), v.double(c)))
+BUILDERS["d2f"] = lambda v, a: v.bits32(v.builder.fptrunc(v.double(a), F32))
+BUILDERS["f2d"] = lambda v, a: v.bits64(v.builder.fpext(v.single(a), F64))

@@ -1,0 +1,204 @@
+"""The table's rows for integers, comparisons and predicates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from smlab.sim.machine_code import record
+from smlab.sim.machine_code.meanings import BY_NAME
+from smlab.sim.machine_code.micro import (
+    COMBINE,
+    RELATIONS,
+    ROWS,
+    Reader,
+    Row,
+    only,
+    opcode,
+    setp,
+)
+from smlab.sim.machine_code.operands import (
+    M32,
+    Operands,
+    Unknown,
+    zero,
+)
+
+
+@opcode("MOV", "UMOV", "MOV32I", cls="int32")
+def _mov(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m)
+    fields = {"dst": o.destination(), **o.integer("a")}
+    if o.more():  # the mask of bytes, always all
+        o.text()
+    return BY_NAME["mov"], fields
+
+
+def _carries(o: Operands) -> tuple[int, int]:
+    """The predicates that take the carries, if they are there."""
+    first = o.predicate_out() if o.peek_predicate() else record.NO_PREDICATE
+    second = o.predicate_out() if o.peek_predicate() else record.NO_PREDICATE
+    return first, second
+
+
+@opcode("IADD3", "UIADD3", cls="int32")
+def _iadd3(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "X")
+    fields = {"dst": o.destination()}
+    fields["pd"], fields["qd"] = _carries(o)
+    for name in "abc":
+        fields |= o.integer(name, "one")
+    negated = 0
+    if "X" in m:
+        fields |= o.predicate_in("p")
+        if o.more():
+            fields |= o.predicate_in("q")
+        return BY_NAME["iadd3c"], fields
+    for name in "abc":
+        negated += fields[f"{name}_xor"] == M32
+    if fields["pd"] == fields["qd"] == record.NO_PREDICATE:
+        for name in "abc":
+            fields[f"{name}_add"] = int(fields[f"{name}_xor"] == M32)
+        return BY_NAME["iadd3"], fields
+    # In a sum with a carry out, minus x is its complement and one more.
+    false = {"p": record.PT, "p_xor": M32, "q": record.PT, "q_xor": M32}
+    return BY_NAME["iadd3c"], {**fields, **false, "i": negated}
+
+
+@opcode("VIADD", cls="int32")
+def _viadd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m)
+    return BY_NAME["iadd3"], {
+        "dst": o.destination(),
+        **o.integer("a"),
+        **o.integer("b"),
+        **zero().fields("c"),
+    }
+
+
+@opcode("IMAD", "UIMAD", cls="imad")
+def _imad(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "MOV", "U32", "IADD", "SHL", "X", "WIDE", "HI")
+    fields = {"dst": o.destination()}
+    if "WIDE" in m or "HI" in m:
+        fields["pd"] = o.predicate_out() if o.peek_predicate() else record.NO_PREDICATE
+        fields |= {**o.integer("a"), **o.integer("b"), **o.long("c"), "p": record.PT, "p_xor": M32}
+        if any(fields[f"{n}_xor"] for n in "abc"):
+            raise Unknown("a minus in a wide product")
+        if "X" in m:
+            fields |= o.predicate_in("p")
+        kind = "imul.wide" if "WIDE" in m else "imul.hi"
+        return BY_NAME[kind + (".u" if "U32" in m else ".s")], fields
+    if "X" in m:
+        fields |= {**o.integer("a"), **o.integer("b"), **o.integer("c"), **o.predicate_in("p")}
+        return BY_NAME["imadx"], fields
+    fields |= {**o.integer("a"), **o.integer("b"), **o.integer("c")}
+    if "MOV" in m:
+        return BY_NAME["mov"], {
+            **fields,
+            **{f"a{s}": fields[f"c{s}"] for s in ("", "_reg", "_and", "_xor", "_add")},
+        }
+    return BY_NAME["imad"], fields
+
+
+@opcode("LOP3", "ULOP3", cls="int32")
+def _lop3(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "LUT")
+    pd = o.predicate_out() if o.peek_predicate() else record.NO_PREDICATE
+    fields = {"pd": pd, "dst": o.destination()}
+    for name in "abc":
+        fields |= o.integer(name, "one")
+    fields["i"] = int(o.text(), 16)
+    return BY_NAME["lop3"], {**fields, **o.predicate_in("p")}
+
+
+@opcode("SHF", "USHF", cls="int32")
+def _shf(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "L", "R", "W", "U32", "S32", "U64", "S64", "HI")
+    bits = 64 if "U64" in m or "S64" in m else 32
+    name = "shl" if "L" in m else "sar" if "S32" in m or "S64" in m else "shr"
+    fields = {"dst": o.destination(), **o.integer("a"), **o.integer("b"), **o.integer("c")}
+    fields |= {"i": bits, "j": bits - 1 if "W" in m else 0}
+    return BY_NAME[name + (".hi" if "HI" in m else "")], fields
+
+
+@opcode("LEA", "ULEA", cls="int32")
+def _lea(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "HI", "X", "SX32")
+    fields = {"dst": o.destination()}
+    fields["pd"] = o.predicate_out() if o.peek_predicate() else record.NO_PREDICATE
+    fields |= {**o.integer("a"), **o.integer("b", "one"), "p": record.PT, "p_xor": M32}
+    if "HI" in m and "SX32" not in m:
+        fields |= o.integer("c")
+    fields["j"] = int(o.text(), 16)
+    if "X" in m:
+        fields |= o.predicate_in("p")
+    else:
+        fields["i"] = int(fields["b_xor"] == M32)
+    return BY_NAME["lea" + (".hi" if "HI" in m else "") + (".sx" if "SX32" in m else "")], fields
+
+
+@opcode("ISETP", "UISETP", cls="int32")
+def _isetp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, *RELATIONS, *COMBINE, "U32", "EX")
+    fields = setp(o, m, True) | o.integer("a") | o.integer("b") | o.predicate_in("p")
+    if "U32" not in m:  # a signed comparison is one of numbers moved up by 2**31
+        fields["a_add"] = (fields["a_add"] + 0x80000000) & M32
+        fields["b_add"] = (fields["b_add"] + 0x80000000) & M32
+    if "EX" in m:
+        fields |= o.predicate_in("q")
+        fields["j"] |= 4
+    return BY_NAME["isetp"], fields
+
+
+@opcode("SEL", "USEL", cls="int32")
+def _sel(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m)
+    return BY_NAME["sel"], {"dst": o.destination(), **o.integer("a"), **o.integer("b"), **o.predicate_in("p")}
+
+
+@opcode("IMNMX", "VIMNMX", "UIMNMX", cls="int32")
+def _imnmx(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "U32")
+    fields = {"dst": o.destination(), **o.integer("a"), **o.integer("b"), **o.predicate_in("p")}
+    return BY_NAME["imnmx.u" if "U32" in m else "imnmx.s"], fields
+
+
+@opcode("PRMT", "UPRMT", cls="int32")
+def _prmt(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m)
+    return BY_NAME["prmt"], {"dst": o.destination(), **o.integer("a"), **o.integer("b"), **o.integer("c")}
+
+
+def _one_source(name: str, *known: str, i: Callable[[tuple[str, ...]], int] = lambda m: 0) -> Reader:
+    def read(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+        only(m, *known)
+        return BY_NAME[name], {"dst": o.destination(), **o.integer("a"), "i": i(m)}
+
+    return read
+
+
+ROWS["POPC"] = Row(_one_source("popc"), "sfu")
+ROWS["UPOPC"] = Row(_one_source("popc"), "int32", True)
+ROWS["FLO"] = Row(_one_source("flo", "U32", "SH", i=lambda m: ("U32" not in m) + 2 * ("SH" in m)), "sfu")
+ROWS["UFLO"] = Row(ROWS["FLO"].read, "int32", True)
+ROWS["BREV"] = Row(_one_source("brev"), "sfu")
+ROWS["UBREV"] = Row(_one_source("brev"), "int32", True)
+ROWS["IABS"] = Row(_one_source("iabs"), "int32")
+ROWS["R2UR"] = Row(_one_source("mov"), "int32")
+
+
+@opcode("SGXT", "USGXT", cls="int32")
+def _sgxt(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "U32")
+    return BY_NAME["sgxt"], {
+        "dst": o.destination(),
+        **o.integer("a"),
+        **o.integer("b"),
+        "i": int("U32" not in m),
+    }
+
+
+@opcode("BMSK", "UBMSK", cls="int32")
+def _bmsk(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "W", "C")
+    return BY_NAME["bmsk"], {"dst": o.destination(), **o.integer("a"), **o.integer("b"), "i": int("W" in m)}

@@ -1,0 +1,195 @@
+"""The table's rows for memory and atomics."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from smlab.sim.machine_code import record
+from smlab.sim.machine_code.codes import (
+    ADD,
+    AND,
+    ATOMIC,
+    COUNT,
+    DEC,
+    EXCHANGE,
+    FLOAT32,
+    FLOAT64,
+    GENERIC,
+    GLOBAL,
+    INC,
+    LOAD,
+    LOAD_CONSTANT,
+    LOCAL,
+    MAX,
+    MIN,
+    OR,
+    S32,
+    S64,
+    SHARED,
+    SPIN,
+    STORE,
+    SWAP,
+    U32,
+    U64,
+    XOR,
+)
+from smlab.sim.machine_code.meanings import BY_NAME
+from smlab.sim.machine_code.micro import (
+    ROWS,
+    Reader,
+    Row,
+    only,
+    opcode,
+)
+from smlab.sim.machine_code.operands import (
+    Operands,
+    Unknown,
+    indexed_constant,
+    is_predicate,
+)
+
+_WIDTHS: Final = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "32": 4, "64": 8, "128": 16}
+_CACHING: Final = (
+    "E",
+    "SYS",
+    "STRONG",
+    "GPU",
+    "CTA",
+    "SM",
+    "WEAK",
+    "CONSTANT",
+    "U",
+    "EF",
+    "EL",
+    "LU",
+    "EU",
+    "NA",
+    "PRIVATE",
+    "MMIO",
+    "LTC64B",
+    "LTC128B",
+    "LTC256B",
+    "ZD",
+)
+
+
+def _width(m: tuple[str, ...]) -> tuple[int, int]:
+    only(m, *_WIDTHS, *_CACHING)
+    width = next((_WIDTHS[x] for x in m if x in _WIDTHS), 4)
+    return width, int("S8" in m or "S16" in m)
+
+
+def wide(fields: dict[str, int], m: tuple[str, ...], space: int) -> dict[str, int]:
+    """Whether an address is of 64 bits: written out on later machines, always with .E on earlier ones."""
+    texts = fields.pop("k")
+    fields["k"] = space
+    fields["j"] = int(bool(texts) or ("E" in m and space in (GLOBAL, GENERIC)))
+    return fields
+
+
+def _load(space: int) -> Reader:
+    def read(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+        width, signed = _width(m)
+        if o.peek_predicate():
+            o.text()
+        dst = o.destination()
+        narrow = ".U32" in o.texts[o.next]
+        fields = wide(o.address(), m, space)
+        if narrow:
+            fields["j"] = 2
+        if o.more() and is_predicate(o.texts[o.next]):
+            o.text()
+        return LOAD, {**fields, "dst": dst, "width": width, "i": signed}
+
+    return read
+
+
+def _store(space: int) -> Reader:
+    def read(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+        width, _ = _width(m)
+        narrow = ".U32" in o.texts[o.next]
+        fields = wide(o.address(), m, space)
+        if narrow:
+            fields["j"] = 2
+        return STORE, {**fields, **o.integer("c"), "width": width}
+
+    return read
+
+
+for _name, _space in (("LDG", GLOBAL), ("LDS", SHARED), ("LDL", LOCAL), ("LD", GENERIC)):
+    ROWS[_name] = Row(_load(_space), "shared-load" if _space == SHARED else "global-load")
+for _name, _space in (("STG", GLOBAL), ("STS", SHARED), ("STL", LOCAL), ("ST", GENERIC)):
+    ROWS[_name] = Row(_store(_space), "shared-store" if _space == SHARED else "global-store")
+_ATOMIC: Final = {
+    "ADD": ADD,
+    "MIN": MIN,
+    "MAX": MAX,
+    "AND": AND,
+    "OR": OR,
+    "XOR": XOR,
+    "INC": INC,
+    "DEC": DEC,
+    "EXCH": EXCHANGE,
+    "CAS": SWAP,
+    "CAST": SPIN,
+    "POPC": COUNT,
+}
+
+
+def _atomic(space: int, reduction: bool) -> Reader:
+    def read(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+        kinds = ("S32", "U32", "U64", "S64", "64", "32", "F32", "F64", "FTZ", "RN", "SPIN")
+        only(m, *_ATOMIC, *_CACHING, *kinds)
+        first = next((x for x in m if x in _ATOMIC), None)
+        if first is None:
+            raise Unknown("the operation")
+        kind = _ATOMIC[first]
+        number = U32
+        for name, value in (
+            ("S32", S32),
+            ("64", U64),
+            ("U64", U64),
+            ("S64", S64),
+            ("F32", FLOAT32),
+            ("F64", FLOAT64),
+        ):
+            number = value if name in m else number
+        fields: dict[str, int] = {"dst": record.dump_at()}
+        if o.peek_predicate():
+            o.text()
+        if not reduction:
+            fields["dst"] = o.destination()
+        fields |= wide(o.address(), m, space)
+        fields["p"], fields["i"], fields["width"] = number, kind, 8 if number in (U64, S64, FLOAT64) else 4
+        if kind in (SWAP, SPIN):
+            # The value compared with, then the new one: the sources c and, as there are no more, q and q_xor.
+            fields |= o.integer("c")
+            new = o.integer("b")
+            fields |= {"q": new["b"], "q_xor": new["b_reg"]}
+        elif kind != COUNT:
+            fields |= o.integer("c")
+        return ATOMIC, fields
+
+    return read
+
+
+ROWS["ATOMG"] = Row(_atomic(GLOBAL, False), "global-reduce")
+ROWS["ATOM"] = Row(_atomic(GENERIC, False), "global-reduce")
+ROWS["RED"] = ROWS["REDG"] = Row(_atomic(GLOBAL, True), "global-reduce")
+ROWS["ATOMS"] = Row(_atomic(SHARED, False), "atomic-add")
+
+
+@opcode("LDC", "ULDC", cls="sfu")
+def _ldc(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    width, signed = _width(m)
+    dst, text = o.destination(), o.texts[o.next]
+    if (fields := indexed_constant(text)) is not None:
+        o.text()
+        return LOAD_CONSTANT, {**fields, "dst": dst, "width": width, "j": signed}
+    if width not in (4, 8):
+        raise Unknown("a short constant")
+    return (
+        (BY_NAME["mov64"], {"dst": dst, **o.long("a")})
+        if width == 8
+        else (BY_NAME["mov"], {"dst": dst, **o.integer("a")})
+    )

@@ -1,0 +1,208 @@
+"""The parts of a diverged warp, in machine code: who runs, who waits for whom, and what the warp as a whole
+does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smlab.sim.machine_code import record
+from smlab.sim.machine_code.limits import TURNS
+from smlab.sim.machine_code.record import (
+    ACTIVE,
+    AT_BLOCK_BARRIER,
+    AT_WARP_SYNC,
+    BLOCK,
+    DEADLOCK,
+    DIVERGED_BARRIER,
+    LIVE,
+    NOT_WAITING,
+    PART_MASK,
+    PART_PC,
+    PART_WAIT,
+    PARTS,
+    PATIENCE,
+    PC,
+    REDUCED,
+    RESULT,
+)
+from smlab.sim.machine_code.words import (
+    at,
+    fault,
+    get32,
+    help,
+    lowest,
+    put,
+    put32,
+)
+from smlab.sim.source import ARRIVES, EXITS, GOES_ON
+
+
+@help
+def set_aside(warp: int, pc: int, mask: int, wait: int) -> None:
+    n = at(warp, PARTS)
+    put(warp, PART_PC + n, pc)
+    put(warp, PART_MASK + n, mask)
+    put(warp, PART_WAIT + n, wait)
+    put(warp, PARTS, n + 1)
+
+
+@help
+def take_out(warp: int, n: int) -> None:
+    """Remove part ``n``; the others keep their order."""
+    count = at(warp, PARTS) - 1
+    for k in range(n, count):
+        put(warp, PART_PC + k, at(warp, PART_PC + k + 1))
+        put(warp, PART_MASK + k, at(warp, PART_MASK + k + 1))
+        put(warp, PART_WAIT + k, at(warp, PART_WAIT + k + 1))
+    put(warp, PARTS, count)
+
+
+@help
+def resume(warp: int) -> Any:
+    """Let the part that has waited longest and can run, run; else say what the warp as a whole does."""
+    count = at(warp, PARTS)
+    for n in range(count):
+        if at(warp, PART_WAIT + n) == NOT_WAITING:
+            put(warp, PC, at(warp, PART_PC + n))
+            put(warp, ACTIVE, at(warp, PART_MASK + n))
+            put(warp, PATIENCE, TURNS)
+            take_out(warp, n)
+            return GOES_ON
+    put(warp, ACTIVE, 0)
+    if count == 0:
+        return EXITS
+    waiting = 0
+    for n in range(count):
+        if at(warp, PART_WAIT + n) == AT_BLOCK_BARRIER:
+            waiting |= at(warp, PART_MASK + n)
+    if waiting == at(warp, LIVE):
+        return ARRIVES
+    stuck = at(warp, LIVE) & ~waiting
+    put(warp, PC, at(warp, PART_PC))
+    return fault(warp, DIVERGED_BARRIER if waiting != 0 else DEADLOCK, lowest(stuck), 0)
+
+
+@help
+def others_ready(warp: int) -> Any:
+    ready = False
+    for n in range(at(warp, PARTS)):
+        ready |= at(warp, PART_WAIT + n) == NOT_WAITING
+    return ready
+
+
+@help
+def gather(warp: int, wait: int, wanted: int, here: int) -> Any:
+    """Whether the lanes of ``wanted`` that live all wait with ``wait`` or are ``here``; those that waited
+    are then out."""
+    arrived, count = here, at(warp, PARTS)
+    for n in range(count):
+        if at(warp, PART_WAIT + n) == wait and at(warp, PART_MASK + n) & ~wanted == 0:
+            arrived |= at(warp, PART_MASK + n)
+    if wanted & at(warp, LIVE) & ~arrived != 0:
+        return False
+    n = 0
+    while n < at(warp, PARTS):
+        if at(warp, PART_WAIT + n) == wait and at(warp, PART_MASK + n) & ~wanted == 0:
+            take_out(warp, n)
+        else:
+            n += 1
+    return True
+
+
+@help
+def settle(warp: int) -> None:
+    """After lanes left: parts whose barrier has all its lanes now may go on, as one."""
+    n = 0
+    while n < at(warp, PARTS):
+        wait = at(warp, PART_WAIT + n)
+        if 0 <= wait < 16:
+            mask, pc = at(warp, PART_MASK + n), at(warp, PART_PC + n)
+            wanted = barrier_mask(warp, wait, lowest(mask)) & at(warp, LIVE)
+            if gather(warp, wait, wanted, 0):
+                set_aside(warp, pc, wanted, NOT_WAITING)
+                n = 0
+                continue
+        elif wait >= AT_WARP_SYNC:
+            wanted = wait - AT_WARP_SYNC
+            mask, pc = at(warp, PART_MASK + n), at(warp, PART_PC + n)
+            if gather(warp, wait, wanted, 0):
+                set_aside(warp, pc, wanted & at(warp, LIVE), NOT_WAITING)
+                n = 0
+                continue
+        n += 1
+
+
+@help
+def barrier_mask(warp: int, barrier: int, lane: int) -> Any:
+    return get32(warp + BARRIER_ROWS + barrier * 128 + 4 * lane)
+
+
+@help
+def set_barrier(warp: int, barrier: int, lanes: int, mask: int) -> None:
+    rest = lanes
+    while rest != 0:
+        put32(warp + BARRIER_ROWS + barrier * 128 + 4 * lowest(rest), mask)
+        rest &= rest - 1
+
+
+BARRIER_ROWS = record.barrier_at(0)
+
+
+@help
+def leave(warp: int, lanes: int) -> Any:
+    """These lanes exit."""
+    put(warp, LIVE, at(warp, LIVE) & ~lanes)
+    rest = at(warp, ACTIVE) & ~lanes
+    put(warp, ACTIVE, rest)
+    settle(warp)
+    return GOES_ON if rest != 0 else resume(warp)
+
+
+@help
+def branch(warp: int, taken: int, target: int, here: int) -> Any:
+    """The lanes ``taken`` go to ``target``, the others on; both parts remain if both have lanes."""
+    active = at(warp, ACTIVE)
+    if taken == active:
+        put(warp, PC, target)
+    elif taken != 0:
+        set_aside(warp, target, taken, NOT_WAITING)
+        put(warp, ACTIVE, active & ~taken)
+    if taken != 0 and target <= here and at(warp, PARTS) != 0:
+        patience = at(warp, PATIENCE) - 1
+        put(warp, PATIENCE, patience)
+        if patience <= 0 and others_ready(warp):
+            return rotate(warp)
+    return GOES_ON
+
+
+@help
+def rotate(warp: int) -> Any:
+    """The running part goes behind the others."""
+    if not others_ready(warp):
+        return GOES_ON
+    set_aside(warp, at(warp, PC), at(warp, ACTIVE), NOT_WAITING)
+    return resume(warp)
+
+
+@help
+def open_barrier(warp: int) -> None:
+    """The block's barrier has opened: the parts that waited go on, those at one place as one."""
+    block = at(warp, BLOCK)
+    if at(block, REDUCED) != 0:
+        put(block, RESULT, at(block, REDUCED))
+        put(block, REDUCED, 0)
+    n = 0
+    while n < at(warp, PARTS):
+        if at(warp, PART_WAIT + n) == AT_BLOCK_BARRIER:
+            put(warp, PART_WAIT + n, NOT_WAITING)
+            k = n + 1
+            while k < at(warp, PARTS):
+                if at(warp, PART_WAIT + k) == AT_BLOCK_BARRIER and at(warp, PART_PC + k) == at(
+                    warp, PART_PC + n
+                ):
+                    put(warp, PART_MASK + n, at(warp, PART_MASK + n) | at(warp, PART_MASK + k))
+                    take_out(warp, k)
+                else:
+                    k += 1
+        n += 1
+    resume(warp)

@@ -1,0 +1,166 @@
+"""Memory and atomics in plain Python; see `access` for the same in machine code."""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+
+from smlab.sim.machine_code import codes as d
+from smlab.sim.machine_code import record
+from smlab.sim.machine_code.limits import SHARED_WINDOW
+from smlab.sim.machine_code.meanings import M32, M64, bits32, bits64, f32, f64, signed
+from smlab.sim.machine_code.micro import MicroOperation
+from smlab.sim.machine_code.warp_operands import WarpOperands
+from smlab.sim.machine_code.warp_state import (
+    LANES,
+    Fault,
+    WarpState,
+    members,
+)
+
+
+class WarpMemory(WarpOperands):
+    """Loads, stores and atomics, lane by lane in order."""
+
+    def _addresses(self, w: WarpState, micro: MicroOperation) -> int:
+        """The lanes' addresses; the space that they lie in."""
+        f = micro.fields
+        kind, space = f.get("j", 0), f["k"]
+        uniform = self.row(w, micro, "b")[0] | self.row(w, micro, "b", 1)[0] << 32
+        for lane in LANES:
+            low, offset = self.row(w, micro, "a")[lane], f.get("offset", 0)
+            if kind == 0:
+                address = ((low << f.get("pd", 0)) + self.row(w, micro, "b")[lane] + offset) & M32
+            elif kind == 1:
+                address = (low | self.row(w, micro, "a", 1)[lane] << 32) + uniform + offset
+            else:
+                address = low + uniform + offset
+            w.addresses[lane] = signed(address & M64, 64)
+        if space != d.GENERIC:
+            return int(space)
+        if w.addresses[members(w.lanes)[0]] >> 32 != SHARED_WINDOW:
+            return d.GLOBAL
+        w.addresses = [a & M32 for a in w.addresses]
+        return d.SHARED
+
+    def _place(self, w: WarpState, space: int, lane: int, address: int, size: int) -> tuple[memoryview, int]:
+        """The memory that an address lies in, and where in it."""
+        if address & (size - 1):
+            raise Fault(record.MISALIGNED, lane, address)
+        if space == d.SHARED:
+            at = address - self.launch.shared_first
+            if at < 0 or at + size > self.launch.shared_bytes:
+                raise Fault(record.OUT_OF_BOUNDS, lane, address)
+            return memoryview(w.block.shared), at
+        if space == d.LOCAL:
+            if address < 0 or address + size > self.launch.local_bytes:
+                raise Fault(record.OUT_OF_BOUNDS, lane, address)
+            thread = w.number * 32 + lane
+            return memoryview(w.block.local.setdefault(thread, bytearray(self.launch.local_bytes))), address
+        for allocation in self.launch.allocations:
+            if allocation.address <= address and address + size <= allocation.end:
+                return memoryview(allocation.content.data), address - allocation.address
+        raise Fault(record.OUT_OF_BOUNDS, lane, address)
+
+    def _known(self, w: WarpState, lane: int, address: int, size: int, write: bool) -> None:
+        if not self.launch.check_shared:
+            return
+        first = (address - self.launch.shared_first) >> 2
+        words = range(first, first + (size + 3) // 4)
+        if write:
+            w.block.known.update(words)
+        elif any(word not in w.block.known for word in words):
+            raise Fault(record.UNINITIALISED, lane, address)
+
+    def _access(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
+        f, width = micro.fields, micro.fields["width"]
+        space = self._addresses(w, micro)
+        for lane in members(lanes):
+            address = w.addresses[lane]
+            memory, at = self._place(w, space, lane, address, width)
+            if space == d.SHARED and micro.code != d.STORE:
+                self._known(w, lane, address, width, False)
+            if space == d.SHARED and micro.code != d.LOAD:
+                self._known(w, lane, address, width, True)
+            if micro.code == d.LOAD:
+                content = bytes(memory[at : at + width])
+                if width < 4:
+                    self.put(w, f["dst"], lane, int.from_bytes(content, "little", signed=bool(f.get("i"))))
+                for k in range(width // 4):
+                    self.put(
+                        w, f["dst"] + k * record.ROW_BYTES, lane, struct.unpack_from("<I", content, 4 * k)[0]
+                    )
+            elif micro.code == d.STORE:
+                words = [self.row(w, micro, "c", k)[lane] for k in range(max(1, width // 4))]
+                content = b"".join(struct.pack("<I", word) for word in words)
+                memory[at : at + width] = content[:width]
+            else:
+                self._update(w, micro, lane, memory, at)
+
+    def _update(self, w: WarpState, micro: MicroOperation, lane: int, memory: memoryview, at: int) -> None:
+        """An atomic of one lane."""
+        f, width, operation = micro.fields, micro.fields["width"], micro.fields["i"]
+        old = int.from_bytes(memory[at : at + width], "little")
+
+        def value_of(offset: int, register: int) -> int:
+            rows = [
+                w.rows[offset + k * 128] if register else self.constants[offset + k]
+                for k in range(width // 4)
+            ]
+            return sum(row[lane] << 32 * k for k, row in enumerate(rows))
+
+        value = value_of(f["c"], f["c_reg"]) if "c" in f else 0
+        compared = value
+        if operation in (d.SWAP, d.SPIN):
+            value = value_of(f["q"], f["q_xor"])
+        new = old + 1 if operation == d.COUNT else combined(operation, f["p"], old, value, compared)
+        memory[at : at + width] = (new & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+        if operation == d.SPIN:
+            self.put(w, f["dst"], lane, int(old == compared))
+            return
+        for k in range(width // 4):
+            self.put(w, f["dst"] + k * record.ROW_BYTES, lane, old >> 32 * k)
+
+
+def combined(operation: int, kind: int, old: int, value: int, compared: int) -> int:
+    """What an atomic leaves in memory."""
+    if operation == d.ADD and kind == d.FLOAT32:
+        return bits32(f32(old) + f32(value))
+    if operation == d.ADD and kind == d.FLOAT64:
+        return bits64(f64(old) + f64(value))
+
+    def ordered(x: int) -> int:
+        return signed(x) if kind == d.S32 else signed(x, 64) if kind == d.S64 else x
+
+    less = ordered(value) < ordered(old)
+    results = {
+        d.ADD: old + value,
+        d.MIN: value if less else old,
+        d.MAX: value if ordered(old) < ordered(value) else old,
+        d.AND: old & value,
+        d.OR: old | value,
+        d.XOR: old ^ value,
+        d.INC: old + 1 if old < value else 0,
+        d.DEC: value if old == 0 or value < old else old - 1,
+        d.EXCHANGE: value,
+        d.SWAP: value if old == compared else old,
+        d.SPIN: value if old == compared else old,
+    }
+    return results[operation]
+
+
+def bank_passes(micro: MicroOperation, w: WarpState) -> int:
+    """Passes over the banks; see `execute.bank_passes`."""
+    if not w.lanes:
+        return 1
+    merges = micro.code != d.ATOMIC or micro.fields["i"] == d.COUNT
+    words = max(1, micro.fields["width"] // 4)
+    share, total = 32 // words, 0
+    for part in range(words):
+        asked: dict[int, list[int]] = defaultdict(list)
+        for lane in members(w.lanes & (M32 >> (32 - share)) << part * share):
+            first = w.addresses[lane] >> 2
+            for word in range(first, first + words):
+                asked[word & 31].append(word)
+        total += max((len(set(a)) if merges else len(a) for a in asked.values()), default=0)
+    return max(1, total)

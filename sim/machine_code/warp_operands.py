@@ -1,0 +1,49 @@
+"""Operands of instructions in plain Python: rows of registers and constants, predicates."""
+
+from __future__ import annotations
+
+from smlab.sim.machine_code import record
+from smlab.sim.machine_code.launch import MachineLaunch
+from smlab.sim.machine_code.meanings import M32
+from smlab.sim.machine_code.micro import MicroOperation
+from smlab.sim.machine_code.warp_state import (
+    WarpState,
+)
+
+
+class WarpOperands:
+    """A launch's code and constants, and the operands of its instructions for a warp."""
+
+    def __init__(self, launch: MachineLaunch) -> None:
+        self.launch = launch
+        self.code = launch.code
+        self.constants = [[word] * 32 for word in launch.rows.words]
+
+    def row(self, w: WarpState, micro: MicroOperation, name: str, more: int = 0) -> list[int]:
+        f = micro.fields
+        if f.get(f"{name}_reg"):
+            return w.rows[f[name] + more * record.ROW_BYTES]
+        if not f.get(f"{name}_and"):
+            return [0] * 32
+        return self.constants[f[name] + more]
+
+    def word(self, w: WarpState, micro: MicroOperation, name: str, lane: int) -> int:
+        f = micro.fields
+        value = self.row(w, micro, name)[lane]
+        return (((value & f.get(f"{name}_and", 0)) ^ f.get(f"{name}_xor", 0)) + f.get(f"{name}_add", 0)) & M32
+
+    def long(self, w: WarpState, micro: MicroOperation, name: str, lane: int) -> int:
+        f = micro.fields
+        high = self.row(w, micro, name, 1)[lane]
+        high = (high & f.get(f"{name}_and", 0)) ^ f.get(f"{name}_xor", 0)
+        return self.row(w, micro, name)[lane] | high << 32
+
+    def predicate(self, w: WarpState, micro: MicroOperation, name: str) -> int:
+        return w.predicates[micro.fields.get(name, record.PT)] ^ micro.fields.get(f"{name}_xor", 0)
+
+    def set_predicate(self, w: WarpState, micro: MicroOperation, name: str, value: int, lanes: int) -> None:
+        place = micro.fields.get(name, record.NO_PREDICATE)
+        w.predicates[place] = w.predicates[place] & ~lanes | value & lanes
+
+    def put(self, w: WarpState, offset: int, lane: int, value: int) -> None:
+        w.rows[offset][lane] = value & M32

@@ -1,0 +1,148 @@
+"""The parts of a diverged warp in plain Python; see `parts` for the same in machine code."""
+
+from __future__ import annotations
+
+from smlab.sim.machine_code import record
+from smlab.sim.machine_code.limits import TURNS
+from smlab.sim.machine_code.meanings import signed
+from smlab.sim.machine_code.micro import MicroOperation
+from smlab.sim.machine_code.warp_operands import WarpOperands
+from smlab.sim.machine_code.warp_state import (
+    AT_BARRIER,
+    READY,
+    Fault,
+    Part,
+    WarpState,
+    members,
+)
+from smlab.sim.source import ARRIVES, EXITS, GOES_ON
+
+
+class WarpParts(WarpOperands):
+    """Branches, convergence, barriers."""
+
+    def resume(self, w: WarpState) -> int:
+        for part in w.parts:
+            if part.wait == READY:
+                w.parts.remove(part)
+                w.pc, w.active, w.patience = part.pc, part.mask, TURNS
+                return GOES_ON
+        w.active = 0
+        if not w.parts:
+            return EXITS
+        waiting = 0
+        for part in w.parts:
+            waiting |= part.mask if part.wait == AT_BARRIER else 0
+        if waiting == w.live:
+            return ARRIVES
+        stuck = members(w.live & ~waiting)[0]
+        raise Fault(record.DIVERGED_BARRIER if waiting else record.DEADLOCK, stuck)
+
+    def branch(self, w: WarpState, taken: int, target: int) -> int:
+        here = w.pc - 1
+        if taken == w.active:
+            w.pc = target
+        elif taken:
+            w.parts.append(Part(target, taken, READY))
+            w.active &= ~taken
+        if taken and target <= here and w.parts:
+            w.patience -= 1
+            if w.patience <= 0 and any(p.wait == READY for p in w.parts):
+                return self.rotate(w)
+        return GOES_ON
+
+    def rotate(self, w: WarpState) -> int:
+        if not any(p.wait == READY for p in w.parts):
+            return GOES_ON
+        w.parts.append(Part(w.pc, w.active, READY))
+        return self.resume(w)
+
+    def leave(self, w: WarpState, lanes: int) -> int:
+        w.live &= ~lanes
+        w.active &= ~lanes
+        self.settle(w)
+        return GOES_ON if w.active else self.resume(w)
+
+    def gather(self, w: WarpState, wait: int, wanted: int, here: int) -> bool:
+        mine = [p for p in w.parts if p.wait == wait and p.mask & ~wanted == 0]
+        arrived = here
+        for part in mine:
+            arrived |= part.mask
+        if wanted & w.live & ~arrived:
+            return False
+        w.parts = [p for p in w.parts if p not in mine]
+        return True
+
+    def settle(self, w: WarpState) -> None:
+        again = True
+        while again:
+            again = False
+            for part in w.parts:
+                if 0 <= part.wait < record.BARRIERS:
+                    wanted = w.barriers.get((part.wait, members(part.mask)[0]), 0) & w.live
+                elif part.wait >= record.AT_WARP_SYNC:
+                    wanted = part.wait - record.AT_WARP_SYNC
+                else:
+                    continue
+                if self.gather(w, part.wait, wanted, 0):
+                    w.parts.append(Part(part.pc, wanted & w.live, READY))
+                    again = True
+                    break
+
+    def _converge(self, w: WarpState, barrier: int, here: int) -> int:
+        if here != w.active:
+            w.parts.append(Part(w.pc, w.active & ~here, READY))
+            w.active = here
+        wanted = w.barriers.get((barrier, members(here)[0]), 0) & w.live | here
+        if self.gather(w, barrier, wanted, here):
+            w.active = wanted
+            return GOES_ON
+        w.parts.append(Part(w.pc, here, barrier))
+        return self.resume(w)
+
+    def _synchronise(self, w: WarpState, wanted: int, lanes: int) -> int:
+        if self.gather(w, record.AT_WARP_SYNC + wanted, wanted, lanes):
+            w.active = wanted & w.live
+            return GOES_ON
+        w.parts.append(Part(w.pc, lanes, record.AT_WARP_SYNC + wanted))
+        return self.resume(w)
+
+    def _arrive(self, w: WarpState, micro: MicroOperation, lanes: int) -> int:
+        if micro.fields.get("i"):
+            p = self.predicate(w, micro, "p")
+            gathered = w.block.reduced + (p & lanes).bit_count()
+            gathered |= (1 << 16 if p & lanes else 0) | (1 << 17 if lanes & ~p else 0)
+            w.block.reduced = gathered & ~(3 << 20) | micro.fields["j"] << 20
+        if lanes != w.active:
+            w.parts.append(Part(w.pc, w.active & ~lanes, READY))
+        w.parts.append(Part(w.pc, lanes, AT_BARRIER))
+        return self.resume(w)
+
+    def open_barrier(self, w: WarpState) -> None:
+        if w.block.reduced:
+            w.block.result, w.block.reduced = w.block.reduced, 0
+        opened: dict[int, Part] = {}
+        parts = []
+        for part in w.parts:
+            if part.wait == AT_BARRIER:
+                if part.pc in opened:
+                    opened[part.pc].mask |= part.mask
+                    continue
+                opened[part.pc] = part
+                part.wait = READY
+            parts.append(part)
+        w.parts = parts
+        self.resume(w)
+
+    def _jump(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
+        if lanes != w.active:
+            w.parts.append(Part(w.pc, w.active & ~lanes, READY))
+        groups: dict[int, int] = {}
+        for lane in members(lanes):
+            address = signed(self.row(w, micro, "a")[lane]) + micro.fields.get("offset", 0)
+            target = (address >> 4) + micro.fields.get("i", 0)
+            if address & 15 or not 0 <= target < len(self.code):
+                raise Fault(record.BAD_TARGET, lane, address)
+            groups[target] = groups.get(target, 0) | 1 << lane
+        (w.pc, w.active), *others = groups.items()
+        w.parts.extend(Part(pc, mask, READY) for pc, mask in others)

@@ -1,0 +1,71 @@
+"""What a resident warp and block hold, for the reference meaning of machine code."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from smlab.sim.machine_code import record
+from smlab.sim.machine_code.meanings import M32
+
+LANES = range(32)
+READY, AT_BARRIER = -1, record.AT_BLOCK_BARRIER
+
+
+class Fault(Exception):
+    """Something that stops the kernel: what, in which lane, at which address."""
+
+    def __init__(self, kind: int, lane: int, address: int = 0) -> None:
+        super().__init__(kind, lane, address)
+        self.kind, self.lane, self.address = kind, lane, address
+
+
+@dataclass
+class BlockState:
+    """A resident block: its index in the grid, shared and local memory."""
+
+    index: int
+    place: tuple[int, int, int]
+    shared: bytearray
+    local: dict[int, bytearray]
+    known: set[int] = field(default_factory=set)
+    reduced: int = 0
+    result: int = 0
+
+
+@dataclass
+class Part:
+    """Some lanes of a warp that are not running now: where they go on, and what for they wait."""
+
+    pc: int
+    mask: int
+    wait: int
+
+
+@dataclass
+class WarpState:
+    """A resident warp."""
+
+    block: BlockState
+    number: int
+    sm: int
+    active: int
+    live: int
+    pc: int = 0
+    last_pc: int = 0
+    clock: int = 0
+    patience: int = 0
+    lanes: int = 0
+    parts: list[Part] = field(default_factory=list)
+    rows: dict[int, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0] * 32))
+    predicates: list[int] = field(
+        default_factory=lambda: [M32 if n in (record.PT, record.UPT) else 0 for n in range(17)]
+    )
+    barriers: dict[tuple[int, int], int] = field(default_factory=dict)
+    addresses: list[int] = field(default_factory=lambda: [0] * 32)
+    fault: Fault | None = None
+
+
+def members(mask: int) -> list[int]:
+    """The lanes of a mask, in order."""
+    return [lane for lane in LANES if mask >> lane & 1]
