@@ -152,8 +152,9 @@ def _extended(result: SimResult, each: int, simulated: float, room: int) -> floa
         return float(result.cycles)
     retire = np.sort(result.blocks.retire)
     sms = len({int(s) for s in result.blocks.sm})
-    begin, end = min(room * sms, len(retire) - 1) - 1, max(len(retire) - room * sms, room * sms)
-    begin, end = max(begin, 0), min(end, len(retire) - 1)
+    # From the end of the first wave to that of the last but one: waves stay in step, so both are at the same place in one.
+    wave = room * sms
+    begin, end = wave - 1, (len(retire) // wave - 1) * wave - 1
     if end <= begin or retire[end] == retire[begin]:
         rate = result.cycles / simulated
     else:

@@ -50,7 +50,9 @@ class SourcedWarp(Warp):
 
     def go_on(self) -> None:
         """To the instruction that the source names."""
-        self.next = self.program.operations[self.source.pc(self.sm, self.slot)]
+        # Behind the last instruction the source has a fault to tell.
+        place = min(self.source.pc(self.sm, self.slot), len(self.program.operations) - 1)
+        self.next = self.program.operations[place]
         self.at = self.next.slot
 
     def value(self, operation: Operation, of: str) -> int:
