@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from smlab.sim.machine_code import meanings
+from smlab.sim.machine_code import rounding
 from smlab.sim.machine_code.building import BUILDERS, Builder, builds
 from smlab.sim.machine_code.lanes import (
     BITS,
@@ -30,9 +30,9 @@ def _moved(v: Lanes, bits: Any, below: Any, above: Any, kind: Any) -> Any:
     def is_mode(which: int) -> Any:
         return v.splat(B.icmp_unsigned("==", mode, ir.Constant(HALF, which)), BITS)
 
-    chop = is_mode(meanings.CHOP)
-    up = B.and_(below, B.or_(is_mode(meanings.UP), B.and_(chop, negative)))
-    down = B.and_(above, B.or_(is_mode(meanings.DOWN), B.and_(chop, B.not_(negative))))
+    chop = is_mode(rounding.CHOP)
+    up = B.and_(below, B.or_(is_mode(rounding.UP), B.and_(chop, negative)))
+    down = B.and_(above, B.or_(is_mode(rounding.DOWN), B.and_(chop, B.not_(negative))))
     # Away from zero is one more in the bits, towards it one less.
     one = v.all(1, kind)
     grown = B.select(negative, B.sub(bits, one), B.add(bits, one))
@@ -91,7 +91,7 @@ def _made_whole(v: Lanes, value: Any) -> Any:
     B = v.builder
     kind, mode = value.type, v.mode()
     result = v.call("roundeven", kind, value)
-    for which, name in ((meanings.DOWN, "floor"), (meanings.UP, "ceil"), (meanings.CHOP, "trunc")):
+    for which, name in ((rounding.DOWN, "floor"), (rounding.UP, "ceil"), (rounding.CHOP, "trunc")):
         chosen = B.icmp_unsigned("==", mode, ir.Constant(HALF, which))
         result = B.select(chosen, v.call(name, kind, value), result)
     return result

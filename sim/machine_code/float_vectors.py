@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from smlab.sim.machine_code import meanings
+from smlab.sim.machine_code import meanings, rounding
 from smlab.sim.machine_code.building import (
     BUILDERS,
     Builder,
@@ -61,10 +61,10 @@ def _chosen(v: Lanes, a: Any, b: Any, kind: Any, nan: int) -> Any:
 @builds("fmnmx")
 def _fmnmx(v: Lanes, a: Any, b: Any) -> Any:
     flush = v.flag("i", meanings.FLUSH)
-    return _chosen(v, v.flushed(a, flush), v.flushed(b, flush), F32, meanings.NAN32)
+    return _chosen(v, v.flushed(a, flush), v.flushed(b, flush), F32, rounding.NAN32)
 
 
-BUILDERS["dmnmx"] = lambda v, a, b: _chosen(v, a, b, F64, meanings.NAN64)
+BUILDERS["dmnmx"] = lambda v, a, b: _chosen(v, a, b, F64, rounding.NAN64)
 
 
 @builds("fchk")

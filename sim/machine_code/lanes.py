@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 from numba import extending
-from smlab.sim.machine_code import meanings, record
+from smlab.sim.machine_code import meanings, record, rounding
 
 intrinsic: Any = extending.intrinsic
 WORD, HALF = ir.IntType(64), ir.IntType(32)
@@ -132,13 +132,13 @@ class Lanes:
     def bits32(self, value: Any) -> Any:
         b = self.builder
         return b.select(
-            b.fcmp_unordered("uno", value, value), self.all(meanings.NAN32), b.bitcast(value, V32)
+            b.fcmp_unordered("uno", value, value), self.all(rounding.NAN32), b.bitcast(value, V32)
         )
 
     def bits64(self, value: Any) -> Any:
         b = self.builder
         return b.select(
-            b.fcmp_unordered("uno", value, value), self.all(meanings.NAN64, V64), b.bitcast(value, V64)
+            b.fcmp_unordered("uno", value, value), self.all(rounding.NAN64, V64), b.bitcast(value, V64)
         )
 
     def rounding(self, mode: Any) -> None:

@@ -280,6 +280,10 @@ class MachineMemory:
         for name in "abc":
             place, register = record.PLACE[name], record.PLACE[f"{name}_reg"]
             fixed = (ops[:, register] == 0) & (ops[:, record.PLACE[f"{name}_and"]] != 0)
+            # A source that an operation does not have is a row of zeros: whatever reads it reads inside the
+            # warp.
+            absent = (ops[:, register] == 0) & ~fixed
+            ops[absent, place], ops[absent, register] = record.zero_at(), -1
             ops[fixed, place] = self.constant_rows.ctypes.data + record.ROW_BYTES * ops[fixed, place]
         self._fix_swaps(ops)
         self.ops = ops

@@ -152,7 +152,8 @@ def _extended(result: SimResult, each: int, simulated: float, room: int) -> floa
         return float(result.cycles)
     retire = np.sort(result.blocks.retire)
     sms = len({int(s) for s in result.blocks.sm})
-    # From the end of the first wave to that of the last but one: waves stay in step, so both are at the same place in one.
+    # From the end of the first wave to that of the last but one: waves stay in step, so both are at the
+    # same place in one.
     wave = room * sms
     begin, end = wave - 1, (len(retire) // wave - 1) * wave - 1
     if end <= begin or retire[end] == retire[begin]:

@@ -8,8 +8,9 @@ from collections import defaultdict
 from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code import record
 from smlab.sim.machine_code.limits import SHARED_WINDOW
-from smlab.sim.machine_code.meanings import M32, M64, bits32, bits64, f32, f64, signed
+from smlab.sim.machine_code.meanings import M32, M64, signed
 from smlab.sim.machine_code.micro import MicroOperation
+from smlab.sim.machine_code.rounding import bits32, bits64, f32, f64
 from smlab.sim.machine_code.warp_operands import WarpOperands
 from smlab.sim.machine_code.warp_state import (
     LANES,

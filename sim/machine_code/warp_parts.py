@@ -11,7 +11,7 @@ from smlab.sim.machine_code.warp_state import (
     AT_BARRIER,
     READY,
     Fault,
-    Part,
+    WarpPart,
     WarpState,
     members,
 )
@@ -43,7 +43,7 @@ class WarpParts(WarpOperands):
         if taken == w.active:
             w.pc = target
         elif taken:
-            w.parts.append(Part(target, taken, READY))
+            w.parts.append(WarpPart(target, taken, READY))
             w.active &= ~taken
         if taken and target <= here and w.parts:
             w.patience -= 1
@@ -54,7 +54,7 @@ class WarpParts(WarpOperands):
     def rotate(self, w: WarpState) -> int:
         if not any(p.wait == READY for p in w.parts):
             return GOES_ON
-        w.parts.append(Part(w.pc, w.active, READY))
+        w.parts.append(WarpPart(w.pc, w.active, READY))
         return self.resume(w)
 
     def leave(self, w: WarpState, lanes: int) -> int:
@@ -85,26 +85,26 @@ class WarpParts(WarpOperands):
                 else:
                     continue
                 if self.gather(w, part.wait, wanted, 0):
-                    w.parts.append(Part(part.pc, wanted & w.live, READY))
+                    w.parts.append(WarpPart(part.pc, wanted & w.live, READY))
                     again = True
                     break
 
     def _converge(self, w: WarpState, barrier: int, here: int) -> int:
         if here != w.active:
-            w.parts.append(Part(w.pc, w.active & ~here, READY))
+            w.parts.append(WarpPart(w.pc, w.active & ~here, READY))
             w.active = here
         wanted = w.barriers.get((barrier, members(here)[0]), 0) & w.live | here
         if self.gather(w, barrier, wanted, here):
             w.active = wanted
             return GOES_ON
-        w.parts.append(Part(w.pc, here, barrier))
+        w.parts.append(WarpPart(w.pc, here, barrier))
         return self.resume(w)
 
     def _synchronise(self, w: WarpState, wanted: int, lanes: int) -> int:
         if self.gather(w, record.AT_WARP_SYNC + wanted, wanted, lanes):
             w.active = wanted & w.live
             return GOES_ON
-        w.parts.append(Part(w.pc, lanes, record.AT_WARP_SYNC + wanted))
+        w.parts.append(WarpPart(w.pc, lanes, record.AT_WARP_SYNC + wanted))
         return self.resume(w)
 
     def _arrive(self, w: WarpState, micro: MicroOperation, lanes: int) -> int:
@@ -114,14 +114,14 @@ class WarpParts(WarpOperands):
             gathered |= (1 << 16 if p & lanes else 0) | (1 << 17 if lanes & ~p else 0)
             w.block.reduced = gathered & ~(3 << 20) | micro.fields["j"] << 20
         if lanes != w.active:
-            w.parts.append(Part(w.pc, w.active & ~lanes, READY))
-        w.parts.append(Part(w.pc, lanes, AT_BARRIER))
+            w.parts.append(WarpPart(w.pc, w.active & ~lanes, READY))
+        w.parts.append(WarpPart(w.pc, lanes, AT_BARRIER))
         return self.resume(w)
 
     def open_barrier(self, w: WarpState) -> None:
         if w.block.reduced:
             w.block.result, w.block.reduced = w.block.reduced, 0
-        opened: dict[int, Part] = {}
+        opened: dict[int, WarpPart] = {}
         parts = []
         for part in w.parts:
             if part.wait == AT_BARRIER:
@@ -136,7 +136,7 @@ class WarpParts(WarpOperands):
 
     def _jump(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
         if lanes != w.active:
-            w.parts.append(Part(w.pc, w.active & ~lanes, READY))
+            w.parts.append(WarpPart(w.pc, w.active & ~lanes, READY))
         groups: dict[int, int] = {}
         for lane in members(lanes):
             address = signed(self.row(w, micro, "a")[lane]) + micro.fields.get("offset", 0)
@@ -145,4 +145,4 @@ class WarpParts(WarpOperands):
                 raise Fault(record.BAD_TARGET, lane, address)
             groups[target] = groups.get(target, 0) | 1 << lane
         (w.pc, w.active), *others = groups.items()
-        w.parts.extend(Part(pc, mask, READY) for pc, mask in others)
+        w.parts.extend(WarpPart(pc, mask, READY) for pc, mask in others)

@@ -34,7 +34,7 @@ class BlockState:
 
 
 @dataclass
-class Part:
+class WarpPart:
     """Some lanes of a warp that are not running now: where they go on, and what for they wait."""
 
     pc: int
@@ -56,7 +56,7 @@ class WarpState:
     clock: int = 0
     patience: int = 0
     lanes: int = 0
-    parts: list[Part] = field(default_factory=list)
+    parts: list[WarpPart] = field(default_factory=list)
     rows: dict[int, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0] * 32))
     predicates: list[int] = field(
         default_factory=lambda: [M32 if n in (record.PT, record.UPT) else 0 for n in range(17)]

@@ -6,7 +6,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import njit, types
-from smlab.sim.machine_code import meanings, record
+from smlab.sim.machine_code import meanings, record, rounding
 from smlab.sim.machine_code.lanes import intrinsic
 from smlab.sim.machine_code.record import (
     FAULT,
@@ -87,7 +87,7 @@ def add_singles(typing_context: Any, a: Any, b: Any) -> Any:
         x, y = (builder.bitcast(builder.trunc(v, HALF), kind) for v in arguments)
         total = builder.fadd(x, y)
         bits = builder.bitcast(total, HALF)
-        nan = ir.Constant(HALF, meanings.NAN32)
+        nan = ir.Constant(HALF, rounding.NAN32)
         bits = builder.select(builder.fcmp_unordered("uno", total, total), nan, bits)
         return builder.zext(bits, WORD)
 
@@ -100,7 +100,7 @@ def add_doubles(typing_context: Any, a: Any, b: Any) -> Any:
         kind = ir.DoubleType()
         x, y = (builder.bitcast(v, kind) for v in arguments)
         total = builder.fadd(x, y)
-        nan = ir.Constant(WORD, meanings.NAN64)
+        nan = ir.Constant(WORD, rounding.NAN64)
         return builder.select(builder.fcmp_unordered("uno", total, total), nan, builder.bitcast(total, WORD))
 
     return types.int64(types.int64, types.int64), generate

@@ -4,7 +4,7 @@ edges."""
 import numpy as np
 import pytest
 from numba import njit
-from smlab.sim.machine_code import meanings, record
+from smlab.sim.machine_code import meanings, record, rounding
 from smlab.sim.machine_code.meanings import OPERATIONS, VectorOperation
 from smlab.sim.machine_code.vectors import execute_vector
 
@@ -128,8 +128,8 @@ def test_a_planted_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     ("operation", "sources", "i", "expected"),
     [
         ("ffma", (0x3F800001, 0x3F800001, 0xBF800002), 0, 0x28800000),  # (1 + u)^2 - (1 + 2u) is u^2, exactly
-        ("fadd", (0x3F800000, 0x33800000, 0), meanings.UP, 0x3F800001),  # 1 + 2^-24, rounded up
-        ("fadd", (0x3F800000, 0x33800000, 0), meanings.NEAREST, 0x3F800000),  # a tie, to even
+        ("fadd", (0x3F800000, 0x33800000, 0), rounding.UP, 0x3F800001),  # 1 + 2^-24, rounded up
+        ("fadd", (0x3F800000, 0x33800000, 0), rounding.NEAREST, 0x3F800000),  # a tie, to even
         ("f2i", (0x7FC00000, 0, 0), 4, 0),  # NaN
         ("f2i", (0x4F800000, 0, 0), 4, 0x7FFFFFFF),  # 2^32 saturates
         ("flo", (1 << 20, 0, 0), 0, 20),
