@@ -18,6 +18,8 @@ PARAMETERS_AT: Final = ((100, 0x380), (90, 0x210), (0, 0x160))
 _SECTION: Final = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL: Final = struct.Struct("<IBBHQQ")
 _REL: Final = struct.Struct("<QQ")
+_RELA: Final = struct.Struct("<QQq")
+_Symbol = tuple[str, int, int, int]
 _KPARAM_INFO, _PARAM_CBANK, _MIN_STACK, _REGISTERS = 0x17, 0x0A, 0x12, 0x2F
 
 
@@ -59,7 +61,7 @@ class KernelImage:
     symbols: tuple[Variable, ...] = ()
     globals: tuple[Variable, ...] = ()
     global_content: bytes = b""
-    addresses: tuple[tuple[int, str], ...] = ()
+    addresses: tuple[tuple[int, int], ...] = ()
 
     @property
     def architecture(self) -> int:
@@ -158,6 +160,8 @@ def _read(content: bytes, function: Function) -> KernelImage:
     initialised = sections.body(".nv.global.init")
     plain_at = -(-len(initialised) // 256) * 256
     of_init, of_plain = sections.find(".nv.global.init"), sections.find(".nv.global")
+    bases = {of_init: 0, of_plain: plain_at}
+    bases = {section: base for section, base in bases.items() if section is not None}
     variables = tuple(
         Variable(s[0], s[2] + (plain_at if s[1] == of_plain else 0), s[3])
         for s in symbols
@@ -179,11 +183,11 @@ def _read(content: bytes, function: Function) -> KernelImage:
         ),
         globals=variables,
         global_content=initialised.ljust(plain_at, b"\0") + bytes(sections.size(".nv.global")),
-        addresses=_addresses(sections, symbols),
+        addresses=_addresses(sections, bases, symbols),
     )
 
 
-def _symbols(sections: _Sections) -> list[tuple[str, int, int, int]]:
+def _symbols(sections: _Sections) -> list[_Symbol]:
     table, names = sections.body(".symtab"), sections.body(".strtab")
     rows = [_SYMBOL.unpack_from(table, at) for at in range(0, len(table) - _SYMBOL.size + 1, _SYMBOL.size)]
     return [(_text(names, r[0]), r[3], r[4], r[5]) for r in rows]
@@ -213,7 +217,7 @@ def _parameters(info: bytes) -> tuple[tuple[KernelParameter, ...], int]:
     return tuple(rows[ordinal] for ordinal in sorted(rows)), at
 
 
-def _of_symbol(info: bytes, kind: int, name: str, symbols: list[tuple[str, int, int, int]]) -> int:
+def _of_symbol(info: bytes, kind: int, name: str, symbols: list[_Symbol]) -> int:
     """A number that the file's notes give for the kernel: registers, bytes of stack that it needs at
     least."""
     for found, body in _entries(info):
@@ -224,7 +228,17 @@ def _of_symbol(info: bytes, kind: int, name: str, symbols: list[tuple[str, int, 
     return 0
 
 
-def _addresses(sections: _Sections, symbols: list[tuple[str, int, int, int]]) -> tuple[tuple[int, str], ...]:
-    body = sections.body(".rel.nv.constant4")
-    rows = [_REL.unpack_from(body, at) for at in range(0, len(body) - _REL.size + 1, _REL.size)]
-    return tuple((at, symbols[info >> 32][0]) for at, info in rows if info >> 32 < len(symbols))
+def _addresses(
+    sections: _Sections, bases: dict[int, int], symbols: list[_Symbol]
+) -> tuple[tuple[int, int], ...]:
+    """Where bank 4 holds addresses, and of which bytes of the module's variables."""
+    found = []
+    for name, shape in ((".rel.nv.constant4", _REL), (".rela.nv.constant4", _RELA)):
+        body = sections.body(name)
+        for at in range(0, len(body) - shape.size + 1, shape.size):
+            offset, info, *addend = shape.unpack_from(body, at)
+            if info >> 32 < len(symbols):
+                symbol = symbols[info >> 32]
+                if symbol[1] in bases:
+                    found.append((offset, bases[symbol[1]] + symbol[2] + sum(addend)))
+    return tuple(found)

@@ -119,7 +119,9 @@ _MUFU: Final = {
 def _mufu(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     if len(m) != 1 or m[0] not in _MUFU:
         raise Unknown("the function")
-    return BY_NAME[_MUFU[m[0]]], {"dst": o.destination(), **o.single("a")}
+    dst = o.destination()
+    source = o.high_word("a") if m[0].endswith("64H") else o.single("a")
+    return BY_NAME[_MUFU[m[0]]], {"dst": dst, **source}
 
 
 _ROUND: Final = {"FLOOR": 1, "CEIL": 2, "TRUNC": 3, "RM": 1, "RP": 2, "RZ": 3}

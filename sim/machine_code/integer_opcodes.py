@@ -163,6 +163,13 @@ def _imnmx(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     return BY_NAME["imnmx.u" if "U32" in m else "imnmx.s"], fields
 
 
+@opcode("VIADDMNMX", cls="int32")
+def _viaddmnmx(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "U32")
+    fields = {"dst": o.destination(), **o.integer("a"), **o.integer("b"), **o.integer("c")}
+    return BY_NAME["iaddmnmx.u" if "U32" in m else "iaddmnmx.s"], {**fields, **o.predicate_in("p")}
+
+
 @opcode("PRMT", "UPRMT", cls="int32")
 def _prmt(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m)

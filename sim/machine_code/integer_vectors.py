@@ -227,6 +227,11 @@ def _extreme(signed: bool) -> Builder:
     return build
 
 
+def _extreme_of_sum(signed: bool) -> Builder:
+    return lambda v, a, b, c: _extreme(signed)(v, v.builder.add(a, b), c)
+
+
+BUILDERS["iaddmnmx.s"], BUILDERS["iaddmnmx.u"] = _extreme_of_sum(True), _extreme_of_sum(False)
 BUILDERS["imnmx.s"], BUILDERS["imnmx.u"] = _extreme(True), _extreme(False)
 
 

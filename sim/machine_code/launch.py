@@ -202,10 +202,9 @@ class MachineLaunch:
             banks[3] = bytes(three)
         if self.image.addresses:
             four = bytearray(banks.get(4, b""))
-            by_name = {v.name: v for v in self.image.globals}
-            for offset, name in self.image.addresses:
-                if name in by_name and offset + 8 <= len(four):
-                    struct.pack_into("<Q", four, offset, self._globals + by_name[name].offset)
+            for offset, place in self.image.addresses:
+                if offset + 8 <= len(four):
+                    struct.pack_into("<Q", four, offset, self._globals + place)
             banks[4] = bytes(four)
         return banks
 

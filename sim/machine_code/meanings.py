@@ -302,6 +302,22 @@ def _rows() -> tuple[VectorOperation, ...]:
         lambda a, b, c, p, q, i, j: ((min if p else max)(signed(a), signed(b)) & M32, False, False),
     )
     row("imnmx.u", "ii", "i", lambda a, b, c, p, q, i, j: ((min if p else max)(a, b), False, False))
+    row(
+        "iaddmnmx.s",
+        "iii",
+        "i",
+        lambda a, b, c, p, q, i, j: (
+            (min if p else max)(signed((a + b) & M32), signed(c)) & M32,
+            False,
+            False,
+        ),
+    )
+    row(
+        "iaddmnmx.u",
+        "iii",
+        "i",
+        lambda a, b, c, p, q, i, j: ((min if p else max)((a + b) & M32, c), False, False),
+    )
     row("prmt", "iii", "i", plain(lambda a, b, c, i, j: _permuted(a, b, c)))
     row("popc", "i", "i", plain(lambda a, b, c, i, j: a.bit_count()))
     row("flo", "i", "i", plain(lambda a, b, c, i, j: _leading(a, i)))

@@ -128,6 +128,10 @@ class Operands:
     def single(self, name: str) -> dict[str, int]:
         return self._source(name, "sign", False, single_bits)
 
+    def high_word(self, name: str) -> dict[str, int]:
+        """The high word of a double: an immediate is printed as the double."""
+        return self._source(name, "sign", False, lambda text: double_bits(text) >> 32)
+
     def double(self, name: str) -> dict[str, int]:
         return self._source(name, "sign", True, double_bits)
 
