@@ -160,8 +160,7 @@ def _read(content: bytes, function: Function) -> KernelImage:
     initialised = sections.body(".nv.global.init")
     plain_at = -(-len(initialised) // 256) * 256
     of_init, of_plain = sections.find(".nv.global.init"), sections.find(".nv.global")
-    bases = {of_init: 0, of_plain: plain_at}
-    bases = {section: base for section, base in bases.items() if section is not None}
+    bases = {section: base for section, base in ((of_init, 0), (of_plain, plain_at)) if section is not None}
     variables = tuple(
         Variable(s[0], s[2] + (plain_at if s[1] == of_plain else 0), s[3])
         for s in symbols
