@@ -27,9 +27,15 @@ def gpu() -> Gpu:
             "pipe.fp32.interval_cycles": 2,
             "pipe.fp32.latency_cycles": 4,
             "sm.barrier_latency_cycles": 7,
+            "sm.barrier_interval_cycles": 2,
+            "mio.queue_entries": 5,
+            "mio.front_cycles": 11,
+            "mio.address_interval_cycles": 4,
+            "mio.request_interval_cycles": 2,
+            "atomic.address_interval_cycles": 4,
             "atomic.add.base_interval_cycles": 3.5,
             "atomic.add.pass_interval_cycles": 1.0,
-            "atomic.add.latency_cycles": 20,
+            "atomic.add.latency_cycles": 36,
             "atomic.queue_entries": 16,
             "shared.interval_cycles_per_pass": 1,
             "shared.load_latency_cycles": 19,
@@ -75,7 +81,8 @@ def test_a_loop_waits_for_all_executions_of_what_it_needs(gpu: Gpu) -> None:
     previous = Instruction("shared-load", name="x", after=("x",))
     assert np.diff(issues(run(gpu, Loop(4, (previous,))))).tolist() == [19, 19, 19]
     free = Instruction("shared-load", name="x")
-    assert np.diff(issues(run(gpu, Loop(4, (free,)), fp32("x")))).tolist() == [1, 1, 1, 19]
+    # Four loads leave the sub-core 4 cycles apart.
+    assert np.diff(issues(run(gpu, Loop(4, (free,)), fp32("x")))).tolist() == [1, 1, 1, 19 + 3 * 4 - 3]
 
 
 def test_a_pipe_takes_one_instruction_every_interval(gpu: Gpu) -> None:
@@ -129,38 +136,131 @@ def test_the_atomic_unit_carries_fractions_of_a_cycle(gpu: Gpu) -> None:
     result = run(gpu, Loop(4, (Instruction("atomic-add", lanes=1, returns=False),)))
     jobs = result.jobs
     assert jobs is not None
-    # 4.5 cycles a job: 4, 5, 4, 5.
+    # 11 cycles to leave the sub-core and 4 to each next; 4.5 cycles a job in the unit: 4, 5, 4, 5.
     assert jobs.issue.tolist() == [10, 11, 12, 13]
-    assert jobs.start.tolist() == [10, 14, 19, 23]
-    assert jobs.end.tolist() == [14, 19, 23, 28]
-    assert jobs.completion.tolist() == [34, 39, 43, 48]
+    assert jobs.taken.tolist() == [21, 25, 29, 33]
+    assert jobs.start.tolist() == [21, 25, 30, 34]
+    assert jobs.end.tolist() == [25, 30, 34, 39]
+    # 36 cycles from issue to use in all, 11 + 5 of them before the end of one pass.
+    assert jobs.completion.tolist() == [45, 50, 54, 59]
     truth = result.sms[0]
-    assert truth.atomic_busy_cycles == 48 - 10
-    assert truth.atomic_job_cycles == 24 + 28 + 31 + 35
+    assert truth.atomic_busy_cycles == 59 - 10
+    assert truth.atomic_job_cycles == 35 + 39 + 42 + 46
     assert truth.atomic_occupied_cycles == 18
+    assert truth.stage_occupied_cycles == 4
     # The warp has nothing to wait for but drains at its end.
-    assert result.warps.finish.tolist() == [48]
-    assert result.stalls["drain"] == 48 - 14
+    assert result.warps.finish.tolist() == [59]
+    assert result.stalls["drain"] == 59 - 14
 
 
-def test_a_full_queue_stalls_with_mio_throttle_and_serves_the_schedulers_in_turn(gpu: Gpu) -> None:
-    narrow = gpu.with_values({"atomic.queue_entries": 1}, source="test")
+def test_a_full_sub_core_stalls_its_own_warps_and_the_arbiter_takes_turns(gpu: Gpu) -> None:
+    narrow = gpu.with_values({"mio.queue_entries": 1}, source="test")
     result = run(narrow, Loop(3, (Instruction("atomic-add", lanes=1, returns=False),)), warps=4)
     jobs = result.jobs
     assert jobs is not None
-    assert jobs.warp.tolist() == [0, 1, 2, 3] * 3
-    # A job issues in the cycle in which the one before frees the only entry.
-    assert jobs.issue[1:].tolist() == jobs.end[:-1].tolist()
+    order = np.argsort(jobs.taken, kind="stable")
+    assert jobs.warp[order].tolist() == [0, 1, 2, 3] * 3
+    # A warp issues in the cycle in which its sub-core's only place is free.
+    for warp in range(4):
+        own = jobs.chosen(jobs.warp == warp)
+        assert own.issue[1:].tolist() == own.taken[:-1].tolist()
     assert result.stalls["mio_throttle"] > 0
 
 
 @pytest.mark.parametrize("entries", [1, 2, 5])
-def test_no_more_jobs_hold_entries_than_there_are(gpu: Gpu, entries: int) -> None:
-    narrow = gpu.with_values({"atomic.queue_entries": entries}, source="test")
-    jobs = run(narrow, Loop(5, (Instruction("atomic-add", returns=False),)), warps=8).jobs
+def test_no_more_jobs_wait_than_there_are_places(gpu: Gpu, entries: int) -> None:
+    narrow = gpu.with_values({"mio.queue_entries": entries, "atomic.queue_entries": 3}, source="test")
+    jobs = run(narrow, Loop(9, (Instruction("atomic-add", returns=False),)), warps=8).jobs
     assert jobs is not None
-    held = [int(((jobs.issue <= t) & (t < jobs.end)).sum()) for t in range(int(jobs.end.max()))]
-    assert max(held) == entries
+    cycles = np.arange(int(jobs.end.max()))[:, None]
+    waiting = (jobs.issue <= cycles) & (cycles < jobs.taken)
+    assert [int(waiting[:, jobs.warp % 4 == s].sum(axis=1).max()) for s in range(4)] == [entries] * 4
+    assert int(((jobs.taken <= cycles) & (cycles < jobs.end)).sum(axis=1).max()) == 3
+
+
+@pytest.mark.parametrize(
+    ("busy", "issued"),
+    [
+        (1, [[2, 3, 4, 5, 6, 13, 17, 21, 25]]),
+        (2, [[2, 3, 4, 5, 6, 13, 17, 21, 25], [2, 3, 4, 5, 6, 15, 19, 23, 27]]),
+        (
+            3,
+            [
+                [2, 3, 4, 5, 6, 13, 19, 25, 31],
+                [2, 3, 4, 5, 6, 15, 21, 27, 33],
+                [2, 3, 4, 5, 6, 17, 23, 29, 35],
+            ],
+        ),
+        (
+            4,
+            [
+                [2, 3, 4, 5, 6, 13, 21, 29, 37],
+                [2, 3, 4, 5, 6, 15, 23, 31, 39],
+                [2, 3, 4, 5, 6, 17, 25, 33, 41],
+                [2, 3, 4, 5, 6, 19, 27, 35, 43],
+            ],
+        ),
+    ],
+)
+def test_independent_loads_issue_as_measured_on_an_a6000(busy: int, issued: list[list[int]]) -> None:
+    """Huerta et al., 2025, Table 1, every row: issue cycles by instruction and busy sub-core."""
+    body = (Instruction("shared-load"),) * 9
+    trace = run(load_gpu("a6000"), *body, warps=busy).issues
+    assert trace is not None
+    shift = int(trace.cycle.min()) - 2
+    assert [(trace.cycle[trace.warp == w] - shift).tolist() for w in range(busy)] == issued
+
+
+@pytest.mark.parametrize(
+    ("op", "width", "uniform", "read", "use"),
+    [
+        ("global-load", 32, True, 9, 29),
+        ("global-load", 64, True, 9, 31),
+        ("global-load", 128, True, 9, 35),
+        ("global-load", 32, False, 11, 32),
+        ("global-load", 64, False, 11, 34),
+        ("global-load", 128, False, 11, 38),
+        ("shared-load", 32, True, 9, 23),
+        ("shared-load", 64, True, 9, 23),
+        ("shared-load", 128, True, 9, 25),
+        ("shared-load", 32, False, 9, 24),
+        ("shared-load", 64, False, 9, 24),
+        ("shared-load", 128, False, 9, 26),
+        ("shared-store", 32, True, 10, None),
+        ("shared-store", 64, True, 12, None),
+        ("shared-store", 128, True, 16, None),
+        ("shared-store", 32, False, 12, None),
+        ("shared-store", 64, False, 14, None),
+        ("shared-store", 128, False, 18, None),
+        ("global-store", 32, False, 14, None),
+        ("global-store", 64, False, 16, None),
+        ("global-store", 128, False, 20, None),
+        ("global-store", 32, True, 10, None),
+        ("constant-load", 32, False, 29, 29),
+        ("constant-load", 32, True, 10, 26),
+        ("async-copy", 32, False, 13, 39),
+    ],
+)
+def test_latencies_by_width_and_address_as_measured_on_an_a6000(
+    op: str, width: int, uniform: bool, read: int, use: int | None
+) -> None:
+    """Huerta et al., 2025, Table 2: to the use of the result, and to when an operand may be overwritten.
+
+    Global loads hit in L1: an access before has fetched the line.
+    """
+    gpu = load_gpu("a6000")
+    own = Instruction(op, name="x", width=width, uniform=uniform)
+    pause = Instruction("think", name="t", duration=Duration(2000))
+    warm = (Instruction("global-load", width=width), pause) if global_op(op) else (pause,)
+    own = dataclasses.replace(own, after=("t",))
+    if use is not None:
+        assert np.diff(issues(run(gpu, *warm, own, fp32("x"))))[-1] == pytest.approx(use, abs=1)
+    overwrites = Instruction("fp32", after_read=("x",))
+    assert np.diff(issues(run(gpu, *warm, own, overwrites)))[-1] == pytest.approx(read, abs=1)
+
+
+def global_op(op: str) -> bool:
+    return op in ("global-load", "async-copy")
 
 
 def test_unloaded_global_loads_take_the_latencies_of_the_description(gpu: Gpu) -> None:
@@ -219,10 +319,18 @@ def test_one_warp_waits_for_another_at_a_barrier(gpu: Gpu) -> None:
     kernel = Kernel("k", (slow, quick), ((0, 1),))
     result = simulate(kernel, gpu, keep=Record.ALL)
     assert result.issues is not None
-    # The slow warp arrives at 10 + 50 + 1; the barrier opens 7 cycles later for both.
+    # The slow warp arrives at 10 + 50 + 1; the unit takes 2 cycles, and the barrier opens 7 later for both.
     last = result.issues.cycle[-2:].tolist()
-    assert last == [68, 68]
-    assert result.stalls["barrier"] == (68 - 11) + (68 - 62)
+    assert last == [70, 70]
+    assert result.stalls["barrier"] == (70 - 11) + (70 - 62)
+
+
+@pytest.mark.parametrize("warps", [1, 2, 4, 8, 16, 32])
+def test_a_barrier_takes_longer_the_more_warps_it_has(warps: int) -> None:
+    """21 + 2 cycles a warp on an A100 (Burtchell and Burtscher, 2024)."""
+    trace = run(load_gpu("a100-40"), Loop(20, (Instruction("barrier"),)), warps=warps).issues
+    assert trace is not None
+    assert np.diff(trace.cycle[trace.warp == 0])[-1] == pytest.approx(21 + 2 * warps, abs=1)
 
 
 def test_an_exit_completes_a_barrier(gpu: Gpu) -> None:
