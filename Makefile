@@ -37,7 +37,7 @@ pytest: $(VENV)/.installed-dev
 # The CUDA benchmarks' machine code, for all architectures, with no GPU: a part of `make test`. The compiler has an environment of
 # its own (500 MB), over the packages of the first one. Where it cannot be installed, this fails; nothing is skipped.
 sass: $(VENV)-cuda/.installed
-	$(VENV)-cuda/bin/python -m pytest -q -n 2 tests/hw_bench/sass tests/hw_bench/cuda/test_cuda_contract.py \
+	$(VENV)-cuda/bin/python -m pytest -q tests/hw_bench/sass tests/hw_bench/cuda/test_cuda_contract.py \
 	    tests/sim/machine_code/test_compiled_kernels.py \
 	    tests/hw_bench/cuda/test_cuda_harness.py
 	$(VENV)-cuda/bin/python -m smlab.cli bench sass

@@ -2,7 +2,7 @@
 
 This is the one file to read before adding an instruction class. An arithmetic class that runs on an existing
 pipe is one line in `CLASSES`; one with a pipe of its own also needs the constants ``pipe.<name>.*`` in the
-GPU descriptions.
+GPU descriptions; one that takes the memory path to somewhere of its own needs a latency in `machine`.
 """
 
 from __future__ import annotations
@@ -38,26 +38,27 @@ class Unit(IntEnum):
     """Where an instruction goes when it has been issued."""
 
     PIPE = 0  # an arithmetic pipe: fixed latency, the pipe accepts one every `interval` cycles
-    THINK = (
-        1  # no unit at all: the result is there after a given time (everything that a study does not model)
-    )
-    SHARED = 2  # the shared-memory pipe, behind its bounded queue
-    ATOMIC = 3  # the shared-memory atomic unit, behind its bounded queue
-    GLOBAL = 4  # the load/store unit to L1, L2 and DRAM, behind its bounded queue
+    THINK = 1  # no unit: the result is there after a given time (everything that a study does not model)
+    SHARED = 2  # the memory path to shared memory
+    ATOMIC = 3  # the memory path to the shared-memory atomic unit
+    GLOBAL = 4  # the memory path to L1, L2 and DRAM
     BARRIER = 5  # the block's barrier
+    EXCHANGE = 6  # the memory path to what has no queue of its own: shuffles, constant loads
 
 
 @dataclass(frozen=True)
 class InstructionClass:
     """One class of warp-instructions.
 
-    ``pipe`` names the constants ``pipe.<pipe>.*`` of the GPU description (unit PIPE only). ``operation``
-    tells the operations of one unit apart: ``add``, ``cas``, ``popc_inc`` for the atomic unit; ``load``,
-    ``store`` for memory, and ``reduce`` (an atomic on global memory whose result nobody reads) for global
-    memory. ``result_reason`` is what a warp waits with while it needs this instruction's result;
-    ``full_reason`` is what it waits with while the unit cannot take the instruction. ``arithmetic`` is the
-    floating-point operation that a profiler counts it as, by the name in Nsight Compute's counters (``ffma``,
-    ``dadd``, ...).
+    ``pipe`` is the pipe that it takes (unit PIPE only) and ``timing`` names the constants ``pipe.<timing>.*``
+    of the GPU description that say for how long: the pipe's own, but for ``imad``, which takes the ``fp32``
+    pipe at a rate of its own. ``operation`` tells the operations of one unit apart: ``add``, ``cas``,
+    ``popc_inc`` for the atomic unit; ``load``, ``store`` for memory, and for global memory ``reduce`` (an
+    atomic whose result nobody reads, RED), ``atomic`` (one whose result comes back, ATOMG) and ``copy``
+    (to shared memory, LDGSTS). ``result_reason`` is what a warp waits with while it needs this instruction's
+    result; ``full_reason`` is what it waits with while the unit cannot take the instruction. ``arithmetic``
+    is the floating-point operation that a profiler counts it as, by the name in Nsight Compute's counters
+    (``ffma``, ``dadd``, ...).
     """
 
     name: str
@@ -67,6 +68,7 @@ class InstructionClass:
     pipe: str = ""
     operation: str = ""
     arithmetic: str = ""
+    timing: str = ""
 
     @property
     def code(self) -> int:
@@ -75,7 +77,7 @@ class InstructionClass:
 
 
 def _pipe(name: str, result_reason: Reason = Reason.WAIT) -> InstructionClass:
-    return InstructionClass(name, Unit.PIPE, result_reason, Reason.MATH_PIPE_THROTTLE, pipe=name)
+    return InstructionClass(name, Unit.PIPE, result_reason, Reason.MATH_PIPE_THROTTLE, pipe=name, timing=name)
 
 
 def _floating(name: str, arithmetic: str) -> InstructionClass:
@@ -83,7 +85,7 @@ def _floating(name: str, arithmetic: str) -> InstructionClass:
     work."""
     pipe = name.split("-")[0]
     reasons = Reason.WAIT, Reason.MATH_PIPE_THROTTLE
-    return InstructionClass(name, Unit.PIPE, *reasons, pipe=pipe, arithmetic=arithmetic)
+    return InstructionClass(name, Unit.PIPE, *reasons, pipe=pipe, arithmetic=arithmetic, timing=pipe)
 
 
 def _memory(name: str, unit: Unit, operation: str) -> InstructionClass:
@@ -117,7 +119,20 @@ CLASSES: dict[str, InstructionClass] = {
         _floating("fp16-add", "hadd"),
         _floating("fp16-mul", "hmul"),
         _memory("global-reduce", Unit.GLOBAL, "reduce"),
-        InstructionClass("imad", Unit.PIPE, Reason.WAIT, Reason.MATH_PIPE_THROTTLE, pipe="fp32"),
+        InstructionClass(
+            "imad", Unit.PIPE, Reason.WAIT, Reason.MATH_PIPE_THROTTLE, pipe="fp32", timing="imad"
+        ),
+        _pipe("conversion", Reason.SHORT_SCOREBOARD),
+        _pipe("uniform"),
+        _pipe("tensor"),
+        _pipe("vote"),
+        _pipe("match", Reason.SHORT_SCOREBOARD),
+        _pipe("redux", Reason.SHORT_SCOREBOARD),
+        _pipe("special-register", Reason.SHORT_SCOREBOARD),
+        _memory("shuffle", Unit.EXCHANGE, "shuffle"),
+        _memory("constant-load", Unit.EXCHANGE, "constant"),
+        _memory("global-atomic", Unit.GLOBAL, "atomic"),
+        _memory("async-copy", Unit.GLOBAL, "copy"),
     )
 }
 
@@ -125,4 +140,8 @@ _CODES = {name: code for code, name in enumerate(CLASSES)}
 CLASS_NAMES: tuple[str, ...] = tuple(CLASSES)
 PIPES: tuple[str, ...] = tuple(dict.fromkeys(c.pipe for c in CLASSES.values() if c.pipe))
 ATOMIC_OPERATIONS: tuple[str, ...] = ("add", "cas", "popc_inc")
-QUEUED_UNITS: tuple[Unit, ...] = (Unit.SHARED, Unit.ATOMIC, Unit.GLOBAL)
+QUEUED_UNITS: tuple[Unit, ...] = (Unit.SHARED, Unit.ATOMIC, Unit.GLOBAL, Unit.EXCHANGE)
+"""The ends of the memory path: what an instruction of theirs waits for first is its sub-core's queue."""
+TIMINGS: tuple[str, ...] = tuple(dict.fromkeys(c.timing for c in CLASSES.values() if c.timing))
+WIDTHS: tuple[int, ...] = (32, 64, 128)
+"""Bits that a lane of a memory access can move."""

@@ -9,17 +9,26 @@ else differs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import ControlCode
-from smlab.sim.instructions import InstructionClass, Unit
+from smlab.sim.instructions import QUEUED_UNITS, InstructionClass, Unit
 from smlab.sim.machine import TICKS_PER_CYCLE, Machine
-from smlab.sim.patterns import Affine, RandomBytes, RandomWords, RecordedBytes, RecordedWords, passes
+from smlab.sim.patterns import Affine, RandomBytes, RandomWords, RecordedBytes, RecordedWords, Strided, passes
 from smlab.sim.source import WarpSource
-from smlab.sim.workload import Duration, Instruction, Kernel, Loop, Program, check_fits
+from smlab.sim.workload import (
+    CONSECUTIVE_BYTES,
+    CONSECUTIVE_WORDS,
+    Duration,
+    Instruction,
+    Kernel,
+    Loop,
+    Program,
+    check_fits,
+)
 
 MAX_DRAWS = 2**27
 """Random numbers that one kernel may need; more are refused rather than exhausting the memory."""
@@ -51,10 +60,15 @@ class LoopEnd:
 class Operation:
     """One static instruction, lowered.
 
-    ``slot`` numbers the instructions of its program; ``after`` holds slots. ``passes`` and ``work`` are
-    constants, or arrays of shape ``(warps of the grid, executions)`` where executions differ. ``work`` is the
-    occupancy of a queued unit in ticks or the time of a ``think`` in cycles. ``addresses`` holds random or
-    recorded byte addresses ``(warps, executions, lanes)``; affine ones stay in ``affine``.
+    ``slot`` numbers the instructions of its program. ``after`` holds places of the scoreboard: slot s for the
+    result of s, slots + s for the reading of its operands. ``passes`` and ``work`` are constants, or arrays
+    of shape ``(warps of the grid, executions)`` where executions differ. ``work`` is the occupancy of the
+    atomic unit in ticks or the time of a ``think`` in cycles; ``passes`` are what a shared access or an
+    atomic takes of the data stage (a global one's lines follow from its addresses). ``addresses`` holds
+    random or recorded byte addresses ``(warps, executions, lanes)``; affine ones stay in ``affine``.
+
+    Of what takes the memory path: ``tail_cycles`` from leaving the sub-core to the result, for an access of
+    ``free_passes``; ``read_offset_cycles`` from being ready to leave until its operands are read.
 
     An instruction of machine code has a ``control`` code in place of ``after``, and its work follows from
     the passes that its execution needs: ``base_work`` and ``pass_work`` for each of them.
@@ -72,6 +86,9 @@ class Operation:
     control: ControlCode | None = None
     base_work: int = 0
     pass_work: int = 0
+    tail_cycles: int = 0
+    free_passes: int = 1
+    read_offset_cycles: int = 0
 
 
 Code = tuple[Operation | LoopBegin | LoopEnd, ...]
@@ -79,7 +96,10 @@ Code = tuple[Operation | LoopBegin | LoopEnd, ...]
 
 @dataclass(frozen=True)
 class LoweredProgram:
-    """Flat code of one program; ``slots`` is the number of its static instructions."""
+    """Flat code of one program; ``slots`` is the number of its static instructions.
+
+    A warp's scoreboard has a place for the result of each, and one for the reading of its operands.
+    """
 
     name: str
     code: Code
@@ -93,6 +113,10 @@ class LoweredProgram:
     def sourced(self) -> bool:
         """Whether control codes drive the issue, and a source says what comes next."""
         return bool(self.operations) and self.operations[0].control is not None
+
+    def class_at(self, place: int) -> InstructionClass:
+        """Whose result, or whose reading, a place of the scoreboard is."""
+        return self.operations[place % self.slots].cls
 
 
 @dataclass(frozen=True)
@@ -172,7 +196,14 @@ def _lower_program(
     context = _Context(kernel, machine, seed, warps)
     operations = tuple(
         _lower_instruction(
-            context, instruction, slot, times, tuple(slots[name] for name in instruction.after)
+            context,
+            instruction,
+            slot,
+            times,
+            (
+                *(slots[name] for name in instruction.after),
+                *(len(listed) + slots[name] for name in instruction.after_read),
+            ),
         )
         for slot, (instruction, times) in enumerate(listed)
     )
@@ -203,28 +234,71 @@ def _lower_instruction(
     addresses: NDArray[np.int64] | None = None
     if cls.unit in (Unit.SHARED, Unit.ATOMIC):
         count = _bank_passes(context, instruction, slot, times)
-    if cls.unit is Unit.SHARED:
-        work = count * machine.shared_pass_ticks
-    elif cls.unit is Unit.ATOMIC and instruction.duration is None:
+    if cls.unit is Unit.ATOMIC and instruction.duration is None:
         timing = machine.atomic(cls.operation)
         work = timing.base_ticks + count * timing.pass_ticks
     elif cls.unit is Unit.ATOMIC and instruction.duration is not None:
+        count = 1  # the time is the experiment's, so the passes shall not be felt in the data stage either
         work = _durations(context, instruction.duration, slot, times, TICKS_PER_CYCLE)
+    elif cls.operation == "constant":
+        count = 0
     elif cls.unit is Unit.THINK and instruction.duration is not None:
         work = _durations(context, instruction.duration, slot, times, 1)
     elif cls.unit is Unit.GLOBAL and isinstance(instruction.memory, RandomBytes):
+        width = instruction.width // 8
         addresses = np.zeros((context.all_warps, times, instruction.lanes), dtype=np.int64)
         for warp in context.warps:
-            addresses[warp] = instruction.memory.draw(
-                context.stream(warp, slot, ADDRESSES), times, instruction.lanes
-            )
+            drawn = instruction.memory.draw(context.stream(warp, slot, ADDRESSES), times, instruction.lanes)
+            addresses[warp] = drawn if instruction.width == 32 else drawn - drawn % width
     elif cls.unit is Unit.GLOBAL and isinstance(instruction.memory, RecordedBytes):
         where = context.where(instruction)
         addresses = instruction.memory.addresses(context.all_warps, times, instruction.lanes, where)
     elif cls.unit is Unit.GLOBAL and isinstance(instruction.memory, Affine):
         affine = instruction.memory
+        if affine is CONSECUTIVE_BYTES:
+            words = instruction.width // 32
+            affine = Affine(lane_stride_bytes=4 * words, warp_stride_bytes=128 * words)
+    if cls.unit is Unit.GLOBAL:
+        _check_aligned(context, instruction, affine, addresses)
     returns = instruction.returns and cls.operation not in ("store", "reduce")
-    return Operation(slot, cls, after, instruction.lanes, returns, count, work, affine, addresses)
+    operation = Operation(slot, cls, after, instruction.lanes, returns, count, work, affine, addresses)
+    if cls.unit not in QUEUED_UNITS:
+        return operation
+    width, uniform = instruction.width, instruction.uniform
+    tail = 0
+    if cls.unit is Unit.ATOMIC:
+        tail = machine.atomic(cls.operation).latency_cycles
+    elif cls.name in machine.access_latency_cycles:
+        tail = machine.tail_cycles(cls, width, uniform)
+    return replace(
+        operation,
+        tail_cycles=tail,
+        free_passes=width // 32,
+        read_offset_cycles=machine.read_offset_cycles(cls, width, uniform),
+    )
+
+
+def _check_aligned(
+    context: _Context, instruction: Instruction, affine: Affine | None, addresses: NDArray[np.int64] | None
+) -> None:
+    """Refuse wide global accesses that the hardware would: those not aligned to their own width."""
+    size = instruction.width // 8
+    if instruction.width == 32:
+        return
+    if affine is not None:
+        numbers = (
+            affine.base_bytes,
+            affine.lane_stride_bytes,
+            affine.warp_stride_bytes,
+            affine.iteration_stride_bytes,
+        )
+        wrong = [n for n in numbers if n % size]
+    else:
+        assert addresses is not None
+        wrong = addresses[addresses % size != 0].reshape(-1)[:1].tolist()
+    if wrong:
+        what = f"an access of {instruction.width} bits a lane is not aligned"
+        raise SmlabError.at(context.where(instruction), what, wrong[0], f"a multiple of {size} bytes")
 
 
 def _bank_passes(
@@ -232,26 +306,26 @@ def _bank_passes(
 ) -> int | NDArray[np.int64]:
     """Passes over the banks, one number or ``(warps, executions)``; refuses words outside the block's
     memory."""
-    pattern, banks, operation = instruction.shared, context.machine.banks, instruction.cls.operation
+    banks, operation = context.machine.banks, instruction.cls.operation
+    count = instruction.width // 32
+    pattern = Strided(count) if instruction.shared is CONSECUTIVE_WORDS else instruction.shared
     result: int | NDArray[np.int64]
     if isinstance(pattern, RecordedWords):
         result, last_word = _recorded_passes(context, pattern, instruction, times)
     elif isinstance(pattern, RandomWords):
-        last_word = pattern.count - 1
+        last_word = (pattern.count - 1) // count * count
         result = np.ones((context.all_warps, times), dtype=np.int64)
         for warp in context.warps:
-            result[warp] = passes(
-                operation,
-                pattern.draw(context.stream(warp, slot, ADDRESSES), times, instruction.lanes),
-                banks,
-            )
+            drawn = pattern.draw(context.stream(warp, slot, ADDRESSES), times, instruction.lanes)
+            result[warp] = passes(operation, drawn - drawn % count, banks, count)
     else:
         words = pattern.words(instruction.lanes, banks)
         last_word = int(words.max())
-        result = int(passes(operation, words[None, :], banks)[0])
+        _check_words_aligned(context, instruction, words)
+        result = int(passes(operation, words[None, :], banks, count)[0])
         if int(words.min()) < 0:
             raise SmlabError.at(context.where(instruction), "a negative word address", int(words.min()))
-    needed, given = (last_word + 1) * context.machine.bank_bytes, context.kernel.shared_bytes_per_block
+    needed, given = (last_word + count) * context.machine.bank_bytes, context.kernel.shared_bytes_per_block
     if needed > given:
         raise SmlabError.at(
             context.where(instruction),
@@ -279,11 +353,20 @@ def _recorded_passes(
         if int(words.min()) < 0:
             raise SmlabError.at(where, "a negative word address", int(words.min()))
         last_word = max(last_word, int(words.max()))
-        result[part] = passes(operation, words, banks)
+        _check_words_aligned(context, instruction, words)
+        result[part] = passes(operation, words, banks, instruction.width // 32)
     executed = result[warps]
     if executed.size and (executed == executed.flat[0]).all():
         return int(executed.flat[0]), last_word
     return result, last_word
+
+
+def _check_words_aligned(context: _Context, instruction: Instruction, words: NDArray[np.int64]) -> None:
+    wrong = words[words % (instruction.width // 32) != 0].reshape(-1)
+    if wrong.size:
+        what = f"an access of {instruction.width} bits a lane begins at an odd word"
+        expected = f"a multiple of {instruction.width // 32}"
+        raise SmlabError.at(context.where(instruction), what, int(wrong[0]), expected)
 
 
 def _durations(

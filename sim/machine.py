@@ -12,7 +12,7 @@ from functools import cached_property
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.sim.instructions import ATOMIC_OPERATIONS, PIPES
+from smlab.sim.instructions import ATOMIC_OPERATIONS, PIPES, TIMINGS, InstructionClass, Unit
 from smlab.sim.policies import POLICIES
 
 TICK_BITS = 20
@@ -41,7 +41,11 @@ class PipeTiming:
 
 @dataclass(frozen=True)
 class AtomicTiming:
-    """One operation of the atomic unit: ``base + passes * per_pass`` ticks of occupancy, then a latency."""
+    """One operation of the atomic unit: ``base + passes * per_pass`` ticks of occupancy, then a latency.
+
+    ``latency_cycles`` is what comes after the occupancy, so that an operation of one pass which finds the
+    path empty takes what the description says from issue to use.
+    """
 
     base_ticks: int
     pass_ticks: int
@@ -82,17 +86,25 @@ class Machine:
     shared_unit_bytes: int
     block_launch_cycles: int
     barrier_latency_cycles: int
+    barrier_interval_cycles: int
     banks: int
     bank_bytes: int
     pipes: dict[str, PipeTiming]
-    shared_queue_entries: int
+    mio_queue_entries: int
+    front_cycles: int
+    address_ticks: int
+    request_interval_cycles: int
     shared_pass_ticks: int
-    shared_load_latency_cycles: int
-    shared_store_latency_cycles: int
+    access_latency_cycles: dict[str, int]  # issue to use, 32 bits a lane, by class name
+    wide_extra_cycles: dict[tuple[Unit, int], int]  # of a load, by unit and bits a lane
+    uniform_saving_cycles: dict[Unit, int]
+    read_cycles: dict[tuple[str, bool], int]  # issue to operands read, by what reads them and whether uniform
+    wide_store_read_cycles: dict[int, int]  # what more bits a lane add to that of a store
     atomic_queue_entries: int
     atomic_pipes: int
+    atomic_address_ticks: int
+    atomic_round_gap_cycles: int
     atomics: dict[str, AtomicTiming]
-    lsu_queue_entries: int
     line_bytes: int
     sector_bytes: int
     l1: CacheShape
@@ -101,6 +113,8 @@ class Machine:
     port_sector_ticks: int
     l2: CacheShape
     l2_sector_ticks: int
+    l2_atomic_sector_ticks: int
+    l2_atomic_ticks: int
     l2_latency_cycles: int
     dram_sector_ticks: int
     dram_latency_cycles: int
@@ -113,15 +127,15 @@ class Machine:
 
     @cached_property
     def l1_hit_tail_cycles(self) -> int:
-        """From the end of a one-line L1 access to its data, so that an unloaded hit takes
+        """From a global access's leaving its sub-core to its data in L1, so that an unloaded hit takes
         ``l1_latency_cycles``."""
-        return max(1, self.l1_latency_cycles - ceil_cycles(self.l1_line_ticks))
+        return max(1, self.l1_latency_cycles - self.front_cycles)
 
     @cached_property
     def l2_return_cycles(self) -> int:
         """From a sector's service in L2 to its data at the SM; an unloaded hit takes ``l2_latency_cycles``
         in all."""
-        way_down = sum(
+        way_down = self.front_cycles + sum(
             ceil_cycles(t) for t in (self.l1_line_ticks, self.port_sector_ticks, self.l2_sector_ticks)
         )
         return max(1, self.l2_latency_cycles - way_down)
@@ -129,9 +143,28 @@ class Machine:
     @cached_property
     def dram_extra_cycles(self) -> int:
         """What a DRAM access adds to an L2 hit; an unloaded miss takes ``dram_latency_cycles`` in all."""
-        way_down = ceil_cycles(self.l1_line_ticks) + ceil_cycles(self.port_sector_ticks)
+        way_down = self.front_cycles + ceil_cycles(self.l1_line_ticks) + ceil_cycles(self.port_sector_ticks)
         served = ceil_cycles(self.l2_sector_ticks + self.dram_sector_ticks)
         return max(1, self.dram_latency_cycles - self.l2_return_cycles - way_down - served)
+
+    def tail_cycles(self, cls: InstructionClass, width: int = 32, uniform: bool = False) -> int:
+        """From leaving the sub-core to the result of an access without conflicts of ``width`` bits."""
+        cycles = self.access_latency_cycles[cls.name] - self.front_cycles
+        if cls.name == "constant-load" and uniform:
+            cycles = self.access_latency_cycles["constant-immediate"] - self.front_cycles
+        elif cls.operation in ("load", "copy"):
+            cycles += self.wide_extra_cycles.get((cls.unit, width), 0)
+            cycles -= self.uniform_saving_cycles[cls.unit] if uniform else 0
+        return max(1, cycles)
+
+    def read_offset_cycles(self, cls: InstructionClass, width: int = 32, uniform: bool = False) -> int:
+        """From when an access could leave its sub-core to when its operands are read (it may be < 0)."""
+        stores = cls.operation in ("store", "reduce", "atomic") or cls.unit is Unit.ATOMIC
+        reader = cls.operation
+        if reader not in ("constant", "copy"):
+            reader = f"{_ROOMS.get(cls.unit, 'shared')}.{'store' if stores else 'load'}"
+        cycles = self.read_cycles[reader, uniform] - self.front_cycles
+        return cycles + (self.wide_store_read_cycles.get(width, 0) if stores else 0)
 
     def dram_sectors_left(self, free_ticks: int, cycle: int) -> int:
         """Sectors that the DRAM server, which will be free at ``free_ticks``, has not moved yet at
@@ -148,6 +181,22 @@ class Machine:
                 "one of " + ", ".join(a.replace("_", "-") for a in self.atomics),
             )
         return self.atomics[operation]
+
+
+_ROOMS = {Unit.SHARED: "shared", Unit.GLOBAL: "l1"}
+"""Where the description has the constants of a unit's accesses."""
+
+
+_READS = {
+    **{
+        f"{room}.{op}": (f"{room}.{op}_read_cycles", f"{room}.{op}_read_uniform_cycles")
+        for room in _ROOMS.values()
+        for op in ("load", "store")
+    },
+    "copy": ("l1.copy_read_cycles", "l1.copy_read_cycles"),
+    "constant": ("constant.read_cycles", "constant.immediate_read_cycles"),
+}
+"""Which constants say when operands are read: with a lane's own address, and with a uniform one."""
 
 
 def _cache(gpu: Gpu, level: str, line_bytes: int) -> CacheShape:
@@ -173,11 +222,11 @@ def _interval_ticks(gpu: Gpu, key: str) -> int:
 
 
 def _atomic(gpu: Gpu, op: str) -> AtomicTiming:
-    timing = AtomicTiming(
-        base_ticks=to_ticks(gpu.number(f"atomic.{op}.base_interval_cycles")),
-        pass_ticks=to_ticks(gpu.number(f"atomic.{op}.pass_interval_cycles")),
-        latency_cycles=_whole_cycles(gpu, f"atomic.{op}.latency_cycles"),
-    )
+    base = to_ticks(gpu.number(f"atomic.{op}.base_interval_cycles"))
+    per_pass = to_ticks(gpu.number(f"atomic.{op}.pass_interval_cycles"))
+    before = gpu.integer("mio.front_cycles") + ceil_cycles(base + per_pass)
+    whole = _whole_cycles(gpu, f"atomic.{op}.latency_cycles")
+    timing = AtomicTiming(base, per_pass, max(1, whole - before))
     # Ticks are rounded, so base and pass that add up to a cycle may miss it by one.
     if timing.interval_ticks(1) < TICKS_PER_CYCLE - 1:
         interval = timing.interval_ticks(1) / TICKS_PER_CYCLE
@@ -200,6 +249,8 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
     def sector_ticks(bytes_per_cycle: float) -> int:
         return max(1, to_ticks(sector_bytes / bytes_per_cycle))
 
+    l2_sector_ticks = sector_ticks(gpu.number("l2.bandwidth_bytes_per_s") / sm_hz)
+
     return Machine(
         name=gpu.name,
         sms=gpu.integer("gpu.sms"),
@@ -219,24 +270,52 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         shared_unit_bytes=gpu.integer("sm.shared_unit_bytes"),
         block_launch_cycles=gpu.integer("sm.block_launch_cycles"),
         barrier_latency_cycles=_whole_cycles(gpu, "sm.barrier_latency_cycles"),
+        barrier_interval_cycles=gpu.integer("sm.barrier_interval_cycles"),
         banks=gpu.integer("banks.count"),
         bank_bytes=gpu.integer("banks.width_bytes"),
         pipes={
             name: PipeTiming(
                 interval_cycles=_whole_cycles(gpu, f"pipe.{name}.interval_cycles"),
                 latency_cycles=_whole_cycles(gpu, f"pipe.{name}.latency_cycles"),
-                per_sm=gpu.text(f"pipe.{name}.shared_by") == "sm",
+                per_sm=gpu.text(f"pipe.{name if name in PIPES else 'fp32'}.shared_by") == "sm",
             )
-            for name in PIPES
+            for name in TIMINGS
         },
-        shared_queue_entries=gpu.integer("shared.queue_entries"),
+        mio_queue_entries=gpu.integer("mio.queue_entries"),
+        front_cycles=gpu.integer("mio.front_cycles"),
+        address_ticks=to_ticks(gpu.integer("mio.address_interval_cycles")),
+        request_interval_cycles=gpu.integer("mio.request_interval_cycles"),
         shared_pass_ticks=_interval_ticks(gpu, "shared.interval_cycles_per_pass"),
-        shared_load_latency_cycles=_whole_cycles(gpu, "shared.load_latency_cycles"),
-        shared_store_latency_cycles=_whole_cycles(gpu, "shared.store_latency_cycles"),
+        access_latency_cycles={
+            "shared-load": _whole_cycles(gpu, "shared.load_latency_cycles"),
+            "shared-store": _whole_cycles(gpu, "shared.store_latency_cycles"),
+            "shuffle": _whole_cycles(gpu, "mio.shuffle_latency_cycles"),
+            "constant-load": _whole_cycles(gpu, "constant.latency_cycles"),
+            "constant-immediate": _whole_cycles(gpu, "constant.immediate_latency_cycles"),
+            "global-load": _whole_cycles(gpu, "l1.latency_cycles"),
+            "async-copy": _whole_cycles(gpu, "l1.copy_latency_cycles"),
+        },
+        wide_extra_cycles={
+            (unit, width): round(gpu.number(f"{room}.load_{width}_extra_cycles"))
+            for unit, room in _ROOMS.items()
+            for width in (64, 128)
+        },
+        uniform_saving_cycles={
+            unit: round(gpu.number(f"{room}.uniform_saving_cycles")) for unit, room in _ROOMS.items()
+        },
+        read_cycles={
+            (reader, uniform): _whole_cycles(gpu, key)
+            for reader, keys in _READS.items()
+            for uniform, key in zip((False, True), keys, strict=True)
+        },
+        wide_store_read_cycles={
+            width: round(gpu.number(f"mio.store_read_{width}_extra_cycles")) for width in (64, 128)
+        },
         atomic_queue_entries=gpu.integer("atomic.queue_entries"),
         atomic_pipes=gpu.integer("atomic.pipes") if gpu.has("atomic.pipes") else 1,
+        atomic_address_ticks=to_ticks(gpu.number("atomic.address_interval_cycles")),
+        atomic_round_gap_cycles=round(gpu.number("atomic.round_gap_cycles")),
         atomics={op: _atomic(gpu, op) for op in ATOMIC_OPERATIONS if gpu.has(f"atomic.{op}.latency_cycles")},
-        lsu_queue_entries=gpu.integer("lsu.queue_entries"),
         line_bytes=line_bytes,
         sector_bytes=sector_bytes,
         l1=_cache(gpu, "l1", line_bytes),
@@ -244,9 +323,11 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         l1_latency_cycles=_whole_cycles(gpu, "l1.latency_cycles"),
         port_sector_ticks=sector_ticks(gpu.number("l2.sm_port_bytes_per_cycle")),
         l2=_cache(gpu, "l2", line_bytes),
-        l2_sector_ticks=sector_ticks(gpu.number("l2.bandwidth_bytes_per_s") / sm_hz),
+        l2_sector_ticks=l2_sector_ticks,
+        l2_atomic_sector_ticks=round(l2_sector_ticks * gpu.number("l2.atomic_sector_factor")),
+        l2_atomic_ticks=to_ticks(gpu.number("l2.atomic_interval_cycles")),
         l2_latency_cycles=_whole_cycles(gpu, "l2.latency_cycles"),
-        dram_sector_ticks=sector_ticks(gpu.number("dram.bandwidth_bytes_per_s") / sm_hz),
+        dram_sector_ticks=sector_ticks(gpu.number("dram.sustained_bandwidth_bytes_per_s") / sm_hz),
         dram_latency_cycles=_whole_cycles(gpu, "dram.latency_cycles"),
         sm_hz=round(sm_hz),
         gpu=(gpu.title, gpu.compute_capability),

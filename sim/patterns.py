@@ -196,6 +196,25 @@ def words_on_fullest_bank(words: Words, banks: int) -> NDArray[np.int64]:
     return _fullest(ordered % banks, first, banks)
 
 
+def wide_passes(words: Words, count: int, banks: int) -> NDArray[np.int64]:
+    """Passes of a load or store in which each lane touches ``count`` words from the given one on, ``(...,
+    lanes)``.
+
+    The lanes take turns in groups of 32 / ``count``, so that one group's words fill the banks once; a word
+    that all lanes share takes one pass for all of them.
+    """
+    lanes = words.shape[-1]
+    size = max(1, 32 // count)
+    total = np.zeros(words.shape[:-1], dtype=np.int64)
+    for first in range(0, lanes, size):
+        group = words[..., first : first + size]
+        every = (group[..., None] + np.arange(count)).reshape(*group.shape[:-1], -1)
+        total += words_on_fullest_bank(every, banks)
+    alike = (words == words[..., :1]).all(axis=-1)
+    found: NDArray[np.int64] = np.where(alike, 1, total)
+    return found
+
+
 def _fullest(bank: Words, counted: NDArray[np.bool_], banks: int) -> NDArray[np.int64]:
     rows = bank.reshape(-1, bank.shape[-1])
     flat = (np.arange(len(rows), dtype=np.int64)[:, None] * banks + rows)[counted.reshape(rows.shape)]
@@ -204,8 +223,11 @@ def _fullest(bank: Words, counted: NDArray[np.bool_], banks: int) -> NDArray[np.
     return fullest.reshape(bank.shape[:-1])
 
 
-def passes(unit_operation: str, words: Words, banks: int) -> NDArray[np.int64]:
-    """Passes over the banks for ``load``, ``store``, ``add``, ``cas`` or ``popc_inc``."""
+def passes(unit_operation: str, words: Words, banks: int, count: int = 1) -> NDArray[np.int64]:
+    """Passes over the banks for ``load``, ``store``, ``add``, ``cas`` or ``popc_inc``; ``count`` words a
+    lane."""
     if unit_operation in ("add", "cas"):
         return lanes_on_fullest_bank(words, banks)
+    if count > 1:
+        return wide_passes(words, count, banks)
     return words_on_fullest_bank(words, banks)

@@ -25,11 +25,11 @@ def _columns(rows: Sequence[tuple[int, ...]], width: int, order_by: tuple[int, .
 
 @dataclass(frozen=True)
 class JobTrace:
-    """Jobs of the queued units, one element a job, in the order of issue on each SM; arrays of shape
+    """Jobs of the memory path, one element a job, in the order of issue on each SM; arrays of shape
     ``(jobs,)``.
 
-    ``op`` indexes `CLASS_NAMES`, ``unit`` is a `Unit`. The four moments are cycles: issued, service started,
-    service ended (queue entry free), completed (result or acknowledgement back).
+    ``op`` indexes `CLASS_NAMES`, ``unit`` is a `Unit`. The five moments are cycles: issued, taken from the
+    sub-core's queue, service started, service ended, completed (result or acknowledgement back).
     """
 
     sm: Ints
@@ -44,10 +44,11 @@ class JobTrace:
     start: Ints
     end: Ints
     completion: Ints
+    taken: Ints
 
     @classmethod
     def from_rows(cls, rows: Sequence[tuple[int, ...]]) -> JobTrace:
-        return cls(*_columns(rows, 12, order_by=(0, 1)))
+        return cls(*_columns(rows, 13, order_by=(0, 1)))
 
     def __len__(self) -> int:
         return len(self.sm)
@@ -153,9 +154,9 @@ class SmTruth:
     ``atomic_job_cycles`` is the area under n(t), the number of atomic jobs between issue and completion;
     ``atomic_busy_cycles`` the time with n > 0; ``atomic_occupied_cycles`` the time in which the server held a
     job. ``active_cycles`` is the time with at least one resident warp. ``thread_operations`` counts active
-    lanes of atomics, ``atomic_passes`` their passes over the banks; ``shared_load_passes`` and
-    ``shared_store_passes`` those of shared loads and stores. ``l1_store_sectors`` are the sectors that stores
-    sent on to L2.
+    lanes of atomics, ``stage_occupied_cycles`` the time in which the data stage held a wavefront,
+    ``atomic_passes`` their passes over the banks; ``shared_load_passes`` and ``shared_store_passes`` those of
+    shared loads and stores. ``l1_store_sectors`` are the sectors that stores sent on to L2.
     """
 
     sm: int
@@ -171,7 +172,7 @@ class SmTruth:
     atomic_occupied_cycles: int
     thread_operations: int
     atomic_passes: int
-    shared_occupied_cycles: int
+    stage_occupied_cycles: int
     shared_load_passes: int
     shared_store_passes: int
     l1_sector_hits: int

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.sim.instructions import CLASSES, InstructionClass, Unit
+from smlab.sim.instructions import CLASSES, QUEUED_UNITS, WIDTHS, InstructionClass, Unit
 from smlab.sim.machine import Machine
 from smlab.sim.patterns import Affine, GlobalPattern, RandomBytes, RandomWords, SharedPattern, Strided
 
@@ -50,6 +50,10 @@ class Instruction:
     ``after`` names the earlier instructions whose results it needs. ``returns`` says whether an atomic's
     result is used (the warp keeps a scoreboard for it) or only acknowledged. ``duration`` is the time of a
     ``think``, or replaces the initiation interval of an atomic (for experiments with random service times).
+    ``width`` is the bits that each lane of a load, store or copy moves, from its own address on. ``uniform``
+    says that the address is in a uniform register (of a constant load: known to the assembler).
+    ``after_read`` names earlier memory instructions whose operands must have been read first, since this one
+    overwrites them.
     """
 
     op: str
@@ -60,6 +64,9 @@ class Instruction:
     memory: GlobalPattern = CONSECUTIVE_BYTES
     returns: bool = True
     duration: Duration | None = None
+    width: int = 32
+    uniform: bool = False
+    after_read: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.op not in CLASSES:
@@ -71,6 +78,12 @@ class Instruction:
             raise SmlabError.at(self.op, "needs a time", expected="cycles")
         if self.duration is not None and unit not in (Unit.THINK, Unit.ATOMIC):
             raise SmlabError.at(self.op, "takes no time of its own", self.duration.mean_cycles)
+        if self.width not in WIDTHS:
+            raise SmlabError.at(f"{self.op}: width", "not a width", self.width, "32, 64 or 128 bits a lane")
+        if self.width != 32 and self.cls.operation not in ("load", "store", "copy"):
+            raise SmlabError.at(f"{self.op}: width", "only loads, stores and copies are wider", self.width)
+        if self.uniform and unit not in QUEUED_UNITS:
+            raise SmlabError.at(f"{self.op}: uniform", "has no address")
 
     @property
     def cls(self) -> InstructionClass:
@@ -218,11 +231,16 @@ class Kernel:
             if instruction.name:
                 seen[instruction.name] = instruction
         for instruction in instructions:
-            for needed in instruction.after:
+            for needed in (*instruction.after, *instruction.after_read):
                 if needed not in seen:
                     raise SmlabError.at(
                         f"{where}: {instruction.op}", "waits for an instruction that is not there", needed
                     )
+            for needed in instruction.after_read:
+                if seen[needed].cls.unit not in QUEUED_UNITS:
+                    what = "waits for the operands of what reads them at issue"
+                    raise SmlabError.at(f"{where}: {instruction.op}", what, needed, "a memory instruction")
+            for needed in instruction.after:
                 source = seen[needed]
                 if source.cls.unit is Unit.BARRIER or not source.returns:
                     raise SmlabError.at(

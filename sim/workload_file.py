@@ -42,7 +42,16 @@ from smlab.sim.patterns import (
     SharedPattern,
     Strided,
 )
-from smlab.sim.workload import NO_WARP, Duration, Instruction, Kernel, Loop, Program
+from smlab.sim.workload import (
+    CONSECUTIVE_BYTES,
+    CONSECUTIVE_WORDS,
+    NO_WARP,
+    Duration,
+    Instruction,
+    Kernel,
+    Loop,
+    Program,
+)
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -153,6 +162,9 @@ class _Instruction(_StrictTable):
     lanes: int = 32
     address: dict[str, Any] | None = None
     returns: bool = True
+    width: int = 32
+    uniform: bool = False
+    after_read: list[str] = []
     cycles: float | None = None
     distribution: Literal["fixed", "exponential"] = "fixed"
 
@@ -247,8 +259,8 @@ def _instruction(given: _Instruction, where: str) -> Instruction:
             f"{where}.op", "unknown instruction class", given.op, _suggestion(given.op, CLASSES)
         )
     unit = CLASSES[given.op].unit
-    shared: SharedPattern = Strided()
-    memory: GlobalPattern = Affine()
+    shared: SharedPattern = CONSECUTIVE_WORDS
+    memory: GlobalPattern = CONSECUTIVE_BYTES
     if given.address is not None:
         if unit in (Unit.SHARED, Unit.ATOMIC):
             shared = _checked(_SharedHolder, {"address": given.address}, where).address.build()
@@ -266,6 +278,9 @@ def _instruction(given: _Instruction, where: str) -> Instruction:
         memory=memory,
         returns=given.returns,
         duration=duration,
+        width=given.width,
+        uniform=given.uniform,
+        after_read=tuple(given.after_read),
     )
 
 

@@ -16,6 +16,10 @@ A description is a TOML file. Its name is the file's stem; the shipped ones lie 
     [sm]
     max_warps = { value = 64, unit = "warps", kind = "spec", source = "cuda-guide" }
 
+What belongs to an SM generation stands once, in ``hw_bench/gpu/generations``: a description takes from there
+what it does not say itself (`smlab.hw_bench.gpu.generations`), and so it does with the alternatives that the
+evidence leaves open (`smlab.hw_bench.gpu.alternatives`).
+
 What was published of, measured on or calibrated to a card is not known of another one, and what the maker
 rates one board at is no rating of another. So what a description takes over from another board is scaled or
 becomes ``assumed``, and some of it must be said anew (`smlab.hw_bench.gpu.inherit`), unless the file declares
@@ -35,33 +39,26 @@ from pathlib import Path
 from typing import Any, Final
 
 from smlab.hw_bench.errors import SmlabError, nearest
+from smlab.hw_bench.gpu.alternatives import AS_DESCRIBED, Alternative, read_alternatives
 from smlab.hw_bench.gpu.checks import check_constants, check_rates
-from smlab.hw_bench.gpu.constants import Constant, check_value, parse_constant
+from smlab.hw_bench.gpu.constants import Constant, check_value
+from smlab.hw_bench.gpu.generations import generation_of
 from smlab.hw_bench.gpu.inherit import inherited
-from smlab.hw_bench.gpu.schema import ARCHITECTURES, KEYS, KEYS_BY_NAME, KINDS, ConstantKey, is_group
+from smlab.hw_bench.gpu.schema import ARCHITECTURES, KEYS, KEYS_BY_NAME, KINDS, ConstantKey
+from smlab.hw_bench.gpu.tables import TOP_FIELDS, guess_at, read_constants, read_sources
 from smlab.hw_bench.inputs import load_toml
 
 __all__ = ["Constant", "Gpu", "list_gpus", "load_gpu"]
 
 FOLDER: Final = Path(__file__).parent / "boards"
 
-_TOP: Final = (
-    "title",
-    "architecture",
-    "compute_capability",
-    "aliases",
-    "extends",
-    "same_card",
-    "without",
-    "sources",
-)
-
 
 @dataclass(frozen=True, eq=False)
 class Gpu:
     """A complete, checked description; compared and hashed by identity.
 
-    ``constants`` is in the order of `smlab.hw_bench.gpu.schema.KEYS`.
+    ``constants`` is in the order of `smlab.hw_bench.gpu.schema.KEYS`. ``alternatives`` are the readings of
+    the evidence that it carries, itself the first.
     """
 
     name: str
@@ -70,13 +67,14 @@ class Gpu:
     compute_capability: str
     constants: Mapping[str, Constant]
     aliases: tuple[str, ...] = ()
+    alternatives: tuple[Alternative, ...] = (AS_DESCRIBED,)
 
     def __getitem__(self, key: str) -> Constant:
         if key in self.constants:
             return self.constants[key]
         if key in KEYS_BY_NAME:
             raise SmlabError(f"{self.name}: {key}: this GPU's description does not have it")
-        raise SmlabError.at(f"{self.name}: {key}", "unknown key", expected=_guess(key, KEYS_BY_NAME))
+        raise SmlabError.at(f"{self.name}: {key}", "unknown key", expected=guess_at(key, KEYS_BY_NAME))
 
     def has(self, key: str) -> bool:
         """Whether the description has ``key``: False for an optional key that is not there."""
@@ -121,12 +119,24 @@ class Gpu:
         for name, value in values.items():
             key = KEYS_BY_NAME.get(name)
             if key is None:
-                raise SmlabError.at(f"{where}: {name}", "unknown key", expected=_guess(name, KEYS_BY_NAME))
+                raise SmlabError.at(f"{where}: {name}", "unknown key", expected=guess_at(name, KEYS_BY_NAME))
             value = _plain(key, value)
             check_value(f"{where}: {name}", key, value)
             constants[name] = Constant(name, value, key.unit, kind, source)
         check_constants(f"{where} ({self.name})", self.compute_capability, constants)
         return replace(self, constants=_in_order(constants))
+
+    def variants(self) -> tuple[tuple[Alternative, Gpu], ...]:
+        """This GPU under each of its alternatives, itself first; answers that hang on the choice give all."""
+        return tuple(
+            (
+                a,
+                self.with_values(a.values, f"assumed: alternative {a.name!r}: {a.source}")
+                if a.values
+                else self,
+            )
+            for a in self.alternatives
+        )
 
 
 @dataclass(frozen=True)
@@ -137,6 +147,8 @@ class _Draft:
     aliases: tuple[str, ...]
     sources: dict[str, str]
     constants: dict[str, Constant]
+    alternatives: tuple[Alternative, ...] = ()
+    cards: tuple[str, ...] = ()  # the names under which this very card is known
 
 
 def list_gpus() -> list[str]:
@@ -162,15 +174,18 @@ def _load(path: Path) -> Gpu:
     for field in ("title", "architecture", "compute_capability"):
         if field not in draft.fields:
             raise SmlabError(f"{path}: {field}: missing")
-    check_constants(str(path), draft.fields["compute_capability"], draft.constants)
-    check_rates(str(path), draft.constants)
+    generation = generation_of(draft.fields["compute_capability"], draft.cards)
+    constants = generation.constants | draft.constants
+    check_constants(str(path), draft.fields["compute_capability"], constants)
+    check_rates(str(path), constants)
     return Gpu(
         name=path.stem,
         title=draft.fields["title"],
         architecture=draft.fields["architecture"],
         compute_capability=draft.fields["compute_capability"],
-        constants=_in_order(draft.constants),
+        constants=_in_order(constants),
         aliases=draft.aliases,
+        alternatives=draft.alternatives or generation.alternatives or (AS_DESCRIBED,),
     )
 
 
@@ -186,11 +201,6 @@ def _plain(key: ConstantKey, value: int | float | str) -> int | float | str:
 
 def _in_order(constants: Mapping[str, Constant]) -> dict[str, Constant]:
     return {key.name: constants[key.name] for key in KEYS if key.name in constants}
-
-
-def _guess(name: str, known: Mapping[str, object] | list[str]) -> str | None:
-    guess = nearest(name, known)
-    return f"perhaps {guess}" if guess else None
 
 
 @functools.cache
@@ -242,20 +252,24 @@ def _read(path: Path, children: tuple[Path, ...]) -> _Draft:
         for key in without:
             if key not in parent.constants:
                 raise SmlabError.at(
-                    f"{path}: without", f"{name} has no such key", key, _guess(key, KEYS_BY_NAME)
+                    f"{path}: without", f"{name} has no such key", key, guess_at(key, KEYS_BY_NAME)
                 )
         extended = name
     elif "same_card" in data or "without" in data:
         given = "same_card" if "same_card" in data else "without"
         raise SmlabError(f"{path}: {given}: has a meaning only with extends")
-    sources = {**parent.sources, **_read_sources(path, data.get("sources", {}))}
+    sources = {**parent.sources, **read_sources(path, data.get("sources", {}))}
+    cards = (path.stem, *(parent.cards if same_card else ()))
+    alternatives = parent.alternatives
+    if "alternatives" in data:
+        alternatives = read_alternatives(str(path), data["alternatives"], sources)
     constants: dict[str, Constant] = {}
-    _read_group(path, "", {k: v for k, v in data.items() if k not in _TOP}, sources, constants)
+    read_constants(path, "", {k: v for k, v in data.items() if k not in TOP_FIELDS}, sources, constants)
     if extended is not None:
         constants |= inherited(
             str(path), extended, parent.constants, constants, same_card=same_card, without=without
         )
-    return _Draft({**parent.fields, **fields}, aliases, sources, constants)
+    return _Draft({**parent.fields, **fields}, aliases, sources, constants, alternatives, cards)
 
 
 def _read_top(
@@ -290,33 +304,3 @@ def _read_top(
     if not isinstance(same_card, bool):
         raise SmlabError.at(f"{path}: same_card", "is neither true nor false", same_card)
     return fields, lists["aliases"], same_card, lists["without"]
-
-
-def _read_sources(path: Path, table: object) -> dict[str, str]:
-    if not isinstance(table, dict):
-        raise SmlabError.at(
-            f"{path}: sources", "is not a table", table, 'lines such as cuda-guide = "NVIDIA, ..."'
-        )
-    for name, text in table.items():
-        if not isinstance(text, str) or not text.strip():
-            raise SmlabError.at(
-                f"{path}: sources.{name}", "is not a citation", text, "a string that says where from"
-            )
-    return table
-
-
-def _read_group(
-    path: Path, prefix: str, table: Mapping[str, Any], sources: Mapping[str, str], into: dict[str, Constant]
-) -> None:
-    """Put the constants below ``table`` into ``into``, by dotted name."""
-    for part, entry in table.items():
-        name = f"{prefix}{part}"
-        if name in KEYS_BY_NAME:
-            into[name] = parse_constant(str(path), KEYS_BY_NAME[name], entry, sources)
-        elif not is_group(name):
-            known = [*KEYS_BY_NAME, *(_TOP if not prefix else ())]
-            raise SmlabError.at(f"{path}: {name}", "unknown key", expected=_guess(name, known))
-        elif isinstance(entry, dict):
-            _read_group(path, f"{name}.", entry, sources, into)
-        else:
-            raise SmlabError.at(f"{path}: {name}", "is not a table", entry, f"a table [{name}]")

@@ -15,7 +15,10 @@ KINDS: Final = ("spec", "published", "measured", "calibrated", "assumed")
 
 ARCHITECTURES: Final = ("pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell")
 
-PIPES: Final = ("int32", "fp32", "fp64", "fp16", "sfu", "control")
+PIPES: Final = (
+    *("int32", "fp32", "fp64", "fp16", "sfu", "control", "conversion", "uniform", "tensor", "vote"),
+    *("match", "redux", "special-register"),
+)
 """The execution pipes of the SM that a description has."""
 
 ATOMIC_OPS: Final = ("add", "cas", "popc_inc")
@@ -106,6 +109,70 @@ def _pipe_keys() -> Iterable[ConstantKey]:
             f"pipe.{pipe}.shared_by", f"whether {where} is one a scheduler or one an SM", ("scheduler", "sm")
         )
 
+    where = "the fp32 pipe"
+    yield _number(
+        "pipe.imad.interval_cycles",
+        "cycles",
+        f"cycles for which an integer multiply-add occupies {where}",
+        1,
+        1e4,
+    )
+    yield _latency("pipe.imad.latency_cycles", "issue to dependent issue of an integer multiply-add")
+
+
+def _path_keys() -> Iterable[ConstantKey]:
+    """The memory path: a queue and an address unit in each sub-core, an arbiter and a data stage in the
+    SM."""
+    yield _whole("mio.queue_entries", "warp-instructions", "memory instructions that one sub-core can hold")
+    yield _whole("mio.front_cycles", "cycles", "least time from issue to leaving the sub-core")
+    yield _whole(
+        "mio.address_interval_cycles", "cycles", "time between memory instructions that leave one sub-core"
+    )
+    yield _whole(
+        "mio.request_interval_cycles", "cycles", "time between requests that the SM's shared structures take"
+    )
+    yield _latency("mio.shuffle_latency_cycles", "shuffle, issue to use")
+    for width in (64, 128):
+        yield _number(
+            f"mio.store_read_{width}_extra_cycles",
+            "cycles",
+            f"what {width}-bit data add to the time until a store has read its operands",
+            0,
+            1e3,
+        )
+    for room, what in (("shared", "shared"), ("l1", "global")):
+        for width in (64, 128):
+            yield _number(
+                f"{room}.load_{width}_extra_cycles",
+                "cycles",
+                f"what {width} bits a lane add to a {what} load's latency",
+                0,
+                1e3,
+            )
+        yield _number(
+            f"{room}.uniform_saving_cycles",
+            "cycles",
+            f"what an address in a uniform register saves a {what} load",
+            0,
+            1e3,
+        )
+        for op in ("load", "store"):
+            yield _latency(
+                f"{room}.{op}_read_cycles",
+                f"{what} {op}, issue to the reading of its operands (write after read)",
+            )
+            yield _latency(
+                f"{room}.{op}_read_uniform_cycles", "the same with an address in a uniform register"
+            )
+    yield _latency(
+        "l1.copy_latency_cycles", "asynchronous copy to shared memory that hits L1, issue to its end"
+    )
+    yield _latency("l1.copy_read_cycles", "asynchronous copy, issue to the reading of its operands")
+    yield _latency("constant.read_cycles", "constant load, issue to the reading of its operands")
+    yield _latency("constant.immediate_read_cycles", "the same with an address known to the assembler")
+    yield _latency("constant.latency_cycles", "constant load (LDC) that hits its cache, issue to use")
+    yield _latency("constant.immediate_latency_cycles", "the same with an address known to the assembler")
+
 
 def _atomic_keys() -> Iterable[ConstantKey]:
     for op in ATOMIC_OPS:
@@ -130,7 +197,7 @@ def _atomic_keys() -> Iterable[ConstantKey]:
         yield _number(
             f"{stem}.latency_cycles",
             "cycles",
-            f"from the end of one {op}'s occupation of the atomic unit to its result",
+            f"one {op} of one pass that finds the path empty, issue to use",
             maximum=1e5,
             optional=optional,
         )
@@ -175,7 +242,8 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
         0,
         1e6,
     ),
-    _latency("sm.barrier_latency_cycles", "from the last warp's arrival at a barrier to the next issue"),
+    _latency("sm.barrier_latency_cycles", "from the service of a barrier's last arrival to the next issue"),
+    _whole("sm.barrier_interval_cycles", "cycles", "time that the SM's barrier unit takes for an arrival"),
     _name("sm.scheduler_policy", "which ready warp a scheduler takes", ("gto", "lrr", "oldest")),
     _whole("banks.count", "banks", "banks of the shared memory"),
     _whole("banks.width_bytes", "bytes", "bytes that a bank serves in one pass"),
@@ -188,40 +256,41 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
         choices=("own", "fp32"),
         optional=True,
     ),
-    _whole(
-        "shared.queue_entries", "warp-instructions", "shared loads and stores that can wait or be in service"
-    ),
+    *_path_keys(),
     _number(
-        "shared.interval_cycles_per_pass", "cycles", "time of one pass of a shared load or store", 1, 1e4
+        "shared.interval_cycles_per_pass",
+        "cycles",
+        "time of one pass over the banks (a wavefront) in the data stage",
+        1,
+        1e4,
     ),
     _latency("shared.load_latency_cycles", "shared load without bank conflict, issue to use"),
     _latency("shared.store_latency_cycles", "shared store without bank conflict, issue to acknowledgement"),
     _whole(
         "atomic.queue_entries",
         "warp-instructions",
-        "atomics that can wait or be in service in the atomic unit",
+        "atomics that can wait or be in service in one pipe of the atomic unit",
+    ),
+    _number(
+        "atomic.address_interval_cycles", "cycles", "time between atomics that leave one sub-core", 1, 1e3
+    ),
+    _number(
+        "atomic.round_gap_cycles",
+        "cycles",
+        "idle time of the atomic unit between one round of operations and the next; 0 where it has no rounds",
+        0,
+        1e4,
     ),
     ConstantKey(
         "atomic.pipes",
         "pipes",
         int,
-        "servers of the atomic unit behind its one queue; 1 where the description does not say",
+        "pipes of the atomic unit, a sub-core always using the same one; 1 where nothing is said",
         minimum=1,
         maximum=16,
         optional=True,
     ),
     *_atomic_keys(),
-    _whole(
-        "lsu.queue_entries", "warp-instructions", "global loads and stores that can wait for the L1 cache"
-    ),
-    _number(
-        "mio.request_interval_cycles",
-        "cycles",
-        "time between requests that the SM's shared structures take",
-        1,
-        1e3,
-        optional=True,
-    ),
     _whole("l1.bytes", "bytes", "L1 cache and shared memory together", maximum=2**24),
     ConstantKey(
         "l1.cache_bytes",
@@ -236,7 +305,11 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
     _whole("l1.ways", "ways", "associativity of the L1 cache"),
     _latency("l1.latency_cycles", "global load that hits L1, issue to use"),
     _number(
-        "l1.interval_cycles_per_line", "cycles", "time for which a line occupies the L1 cache's port", 1, 1e4
+        "l1.interval_cycles_per_line",
+        "cycles",
+        "time of one line of a global access in the data stage",
+        1,
+        1e4,
     ),
     _number(
         "l1.bandwidth_bytes_per_cycle", "bytes/cycle", "most that the L1 cache of one SM delivers", 1, 1e5
@@ -252,6 +325,14 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
     _latency("l2.latency_cycles", "global load that misses L1 and hits L2, issue to use"),
     _rate("l2.bandwidth_bytes_per_s", "bytes/s", "L2 bandwidth of the whole GPU"),
     _number("l2.sm_port_bytes_per_cycle", "bytes/cycle", "most that one SM receives from L2", 1, 1e5),
+    _number(
+        "l2.atomic_sector_factor",
+        "ratio",
+        "time of a sector of atomics in L2, over that of a sector read",
+        1,
+        1e3,
+    ),
+    _number("l2.atomic_interval_cycles", "cycles", "time between two atomics on one word in L2", 0.1, 1e4),
     _whole("dram.bytes", "bytes", "device memory"),
     _latency("dram.latency_cycles", "global load that misses both caches, issue to use"),
     _rate("dram.bandwidth_bytes_per_s", "bytes/s", "rated bandwidth of the device memory"),

@@ -119,7 +119,7 @@ def grow(memory: Memory) -> None:
         heap = np.empty(4 * old, dtype=np.int64)
         heap[:old], heap[2 * old : 3 * old] = memory.tables["heap"][:old], memory.tables["heap"][old:]
         memory.put("heap", heap)
-        for name in ("access", "sector"):
+        for name in ("access", "sector", "crowd"):
             table = memory.tables[name]
             memory.put(name, np.concatenate([table, np.zeros_like(table)]))
         memory.tables["access"]["next"][old:] = [memory["free_access"], *range(old + 1, 2 * old)]

@@ -25,7 +25,8 @@ from smlab.sim.compiled.layout import (
     State,
     Word,
 )
-from smlab.sim.compiled.memory import deliver, hold, serve_l1, serve_l2
+from smlab.sim.compiled.memory import deliver, hold, serve_l2
+from smlab.sim.compiled.path import arbitrate
 from smlab.sim.compiled.warps import launch, retire
 
 
@@ -79,7 +80,7 @@ def run_sm(st: State, i: int, until: int) -> int:
         if st.steps_left < 0:
             return PAUSED
         if sm.next_serve == now:
-            serve_l1(st, i, now)
+            arbitrate(st, i, now)
         if sm.next_retire == now:
             if st.next_block < st.blocks:
                 sm.stopped = now + 1

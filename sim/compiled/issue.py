@@ -6,22 +6,16 @@ This is the innermost loop of the simulator. It looks at groups of warps, never 
 from __future__ import annotations
 
 from smlab.sim.compiled.jit import (
-    access_at,
     call_source,
     entry_at,
     executions_at,
     group_at,
     helper,
     issue_row_at,
-    job_row_at,
     lowest_bit,
     op_at,
-    pending_at,
-    queue_at,
     read_at,
-    ring_at,
     scheduler_at,
-    server_at,
     sm_at,
     stall_at,
     stall_of_at,
@@ -30,34 +24,28 @@ from smlab.sim.compiled.jit import (
 )
 from smlab.sim.compiled.layout import (
     ALL,
-    ATOMIC,
-    ATOMICS,
     BARRIER,
-    FIRST_QUEUED,
     GLOBAL,
     GTO,
     LRR,
     NEVER,
     NOT_SELECTED,
     PIPE,
-    QUEUES,
     REASONS,
     SELECTED,
     THINK,
     State,
     Word,
 )
-from smlab.sim.compiled.memory import request
+from smlab.sim.compiled.path import enqueue, value
 from smlab.sim.compiled.warps import arrive, emit, leave, proceed, step, wake_up
-from smlab.sim.source import ARRIVES, EXITS, FAULTS, LANES, NEXT, PASSES, PC, STALL_SLOT
-
-TICK_BITS = 20
-FRACTION = (1 << TICK_BITS) - 1
+from smlab.sim.source import ARRIVES, EXITS, FAULTS, LANES, NEXT, PC, STALL_SLOT
 
 
 @helper
 def issue_stage(st: State, i: int, now: int) -> None:
-    """The schedulers of SM ``i`` act in turn, beginning after the one that last issued into a queue."""
+    """The schedulers of SM ``i`` act in turn, beginning after the one that last took a pipe of the whole
+    SM."""
     sm = sm_at(st, i)
     base, count = i * st.schedulers, st.schedulers
     first = s = sm.first_scheduler
@@ -164,18 +152,18 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
     warp.lanes = op.lanes
     if unit == PIPE:
         if op.wide != 0:
+            sm.first_scheduler = s + 1 if s + 1 < st.schedulers else 0
             occupy(st, i, s, first, warp.resource, op.reason, now, now + op.interval)
         elif op.interval > 1:
             throttle(st, i, s, warp.resource, op.reason, now + 1, now + op.interval)
         if op.watched != 0:
-            result(st, w, op.slot, now + op.latency)
+            result(st, w, op.target, now + op.latency)
     elif unit == THINK:
         cycles = value(st, w, warp.row, op.work, op.work_at, op.times, op.slot)
         if op.watched != 0:
-            result(st, w, op.slot, now + cycles)
+            result(st, w, op.target, now + cycles)
     else:
-        sm.first_scheduler = s + 1 if s + 1 < st.schedulers else 0
-        enqueue(st, i, s, first, w, now)
+        enqueue(st, i, s, w, now)
     if op.work_at | op.passes_at != 0 or unit == GLOBAL:
         executions_at(st, w * st.slots + op.slot).value += 1
     if step(st, w):
@@ -203,21 +191,19 @@ def issue_sourced(st: State, i: int, s: int, first: int, w: int, now: int) -> No
         mask &= mask - 1
         lanes += 1
     warp.lanes = lanes
-    warp.served = now
     base = w * st.slots
     if op.unit == PIPE or op.unit == BARRIER:
         if op.wide != 0:
+            sm.first_scheduler = s + 1 if s + 1 < st.schedulers else 0
             occupy(st, i, s, first, warp.resource, op.reason, now, now + op.interval)
         elif op.interval > 1:
             throttle(st, i, s, warp.resource, op.reason, now + 1, now + op.interval)
-        warp.served = now + op.interval
         if op.target >= 0:
             result(st, w, op.target, now + op.latency)
     elif lanes != 0:
-        sm.first_scheduler = s + 1 if s + 1 < st.schedulers else 0
-        enqueue(st, i, s, first, w, now)
-    if op.read_target >= 0:
-        result(st, w, op.read_target, max(warp.served, now + 1))
+        enqueue(st, i, s, w, now)
+    if op.read_watched != 0 and (lanes == 0 or op.unit == PIPE or op.unit == BARRIER):
+        result(st, w, op.read_target, now + max(1, op.interval))
     until_at(st, base + STALL_SLOT).value = now + op.stall
     if state == EXITS:
         leave(st, i, w, now)
@@ -229,16 +215,8 @@ def issue_sourced(st: State, i: int, s: int, first: int, w: int, now: int) -> No
 
 
 @helper
-def value(st: State, w: int, row: int, constant: int, table: int, times: int, slot: int) -> Word:
-    """The passes, work or time of the coming execution of an instruction: constant, or read from its
-    random table."""
-    if table == 0:
-        return constant
-    return read_at(table, row * times + executions_at(st, w * st.slots + slot).value)
-
-
-@helper
 def result(st: State, w: int, slot: int, cycle: int) -> None:
+    """A place of a warp's scoreboard is free from a cycle on, or later."""
     at = w * st.slots + slot
     until_at(st, at).value = max(until_at(st, at).value, cycle)
 
@@ -274,104 +252,3 @@ def occupy(st: State, i: int, s: int, first: int, resource: int, reason: int, no
         other += 1
         if other == count:
             other = 0
-
-
-@helper
-def enqueue(st: State, i: int, s: int, first: int, w: int, now: int) -> None:
-    """Issue a job into its queue. Its service, and when the queue has room again, follow from the jobs
-    before it."""
-    sm, warp = sm_at(st, i), warp_at(st, w)
-    op = op_at(st, warp.pc)
-    number = op.unit - FIRST_QUEUED
-    queue = queue_at(st, i * QUEUES + number)
-    if st.source != 0:
-        passes = read_at(st.source_warps + w * st.source_bytes, PASSES)
-        work = op.base_work + passes * op.pass_work
-    else:
-        passes = value(st, w, warp.row, op.passes, op.passes_at, op.times, op.slot)
-        work = value(st, w, warp.row, op.work, op.work_at, op.times, op.slot)
-    access = -1
-    if op.unit == GLOBAL:
-        access = request(st, i, w)
-        passes = access_at(st, access).lines
-        work = passes * st.l1_line_ticks
-    server = server_at(st, i * st.servers + number)
-    if op.unit == ATOMIC:
-        for k in range(QUEUES, st.servers):
-            if server_at(st, i * st.servers + k).end < server.end:
-                server = server_at(st, i * st.servers + k)
-    start = max(now, server.end)
-    ticks = server.carry + work
-    end = start + (ticks >> TICK_BITS)
-    server.carry = ticks & FRACTION
-    server.end = end
-    warp.served = end
-    # The ring holds the latest ends, as many as the queue has entries. It is full until the first of them.
-    ring = (i * QUEUES + number) * st.entries
-    entries = st.atomic_entries
-    if op.unit == GLOBAL:
-        entries = st.global_entries
-    elif op.unit != ATOMIC:
-        entries = st.shared_entries
-    at = queue.place
-    queue.place = at + 1 if at + 1 < entries else 0
-    # Only with several servers may an earlier job end later than this one.
-    before = at - 1 if at > 0 else entries - 1
-    while at != queue.place and ring_at(st, ring + before).value > end:
-        ring_at(st, ring + at).value = ring_at(st, ring + before).value
-        at = before
-        before = at - 1 if at > 0 else entries - 1
-    ring_at(st, ring + at).value = end
-    full_until = ring_at(st, ring + queue.place).value
-    if full_until > now:
-        occupy(st, i, s, first, warp.resource, op.reason, now, full_until)
-    completion = -1
-    if op.unit != GLOBAL:
-        completion = end + op.latency
-        warp.last_completion = max(warp.last_completion, completion)
-        if op.watched != 0:
-            result(st, w, op.target, completion)
-    row = -1
-    if st.keep == ALL or (st.keep == ATOMICS and op.unit == ATOMIC):
-        row = st.jobs_kept
-        st.jobs_kept += 1
-        out = job_row_at(st, row)
-        out.sm, out.sequence, out.warp, out.slot = i, sm.jobs, warp.row, op.slot
-        out.unit, out.op, out.lanes, out.passes = op.unit, op.cls, warp.lanes, passes
-        out.issue, out.start, out.end, out.completion = now, start, end, completion
-    if op.unit == ATOMIC:
-        count_atomic(st, i, warp.lanes, passes, op.cas, now, completion)
-        sm.atomic_occupied += end - start
-    elif op.unit == GLOBAL:
-        job = access_at(st, access)
-        job.row, job.when, job.sequence = row, end, sm.jobs
-        if sm.serve_head == 0:
-            sm.serve_head = access + 1
-            sm.next_serve = end
-        else:
-            access_at(st, sm.serve_tail - 1).next = access + 1
-        sm.serve_tail = access + 1
-        warp.unresolved += 1
-        if op.watched != 0:
-            pending_at(st, w * st.slots + op.target).value += 1
-    else:
-        sm.shared_occupied += end - start
-        if op.store != 0:
-            sm.store_passes += passes
-        else:
-            sm.load_passes += passes
-    sm.jobs += 1
-
-
-@helper
-def count_atomic(st: State, i: int, lanes: int, passes: int, cas: int, now: int, completion: int) -> None:
-    """Add a job's stay to the area under n(t) and to the time with n > 0, the union of all stays."""
-    sm = sm_at(st, i)
-    sm.atomic_jobs += 1
-    sm.atomic_area += completion - now
-    sm.atomic_busy += max(0, completion - max(now, sm.atomic_until))
-    sm.atomic_until = max(sm.atomic_until, completion)
-    sm.cas_jobs += cas
-    sm.cas_area += cas * (completion - now)
-    sm.lanes += lanes
-    sm.passes += passes

@@ -4,13 +4,14 @@ runs.
 The records are what C would call structs, and one of them, the `STATE`, holds the addresses of all tables:
 compiled functions hand each other this one pointer instead of dozens of arrays. Records are reached by
 number: warp ``sm * max_warps + slot``, scheduler ``sm * schedulers + index``, group ``scheduler * resources +
-resource``, queue ``sm * 3 + number``, server ``sm * servers + number``: one for each queue, and behind those
-the atomic unit's further pipes.
+resource``, server (a pipe of the atomic unit) ``sm * servers + number``, place in a sub-core's queue
+``scheduler * mio_entries + number``.
 
 A *resource* is what an instruction needs besides its operands: an arithmetic pipe, a place in a queue, or
 nothing. The warps of a scheduler that need nothing but the same resource form a *group*. All of a group are
 eligible in the same cycles, so nobody looks at its warps one by one: the group adds up the cycles in which
-its resource was not free (``throttled``), and a warp that leaves it takes the difference since it came.
+its resource was not free (``throttled``), and a warp that leaves it takes the difference since it came. When
+a pipe is free again is known; when a full queue has room is not, so its groups are *closed* until it has.
 """
 
 from __future__ import annotations
@@ -43,11 +44,9 @@ TOTALS, ATOMICS, ALL = 0, 1, 2
 DONE, PAUSED, CROWDED, STUCK, LATE, FAULTED = 0, 1, 2, 3, 4, 5
 
 # Enums are not constants to Numba; these are.
-PIPE, THINK, ATOMIC, GLOBAL, BARRIER = (
-    int(u) for u in (Unit.PIPE, Unit.THINK, Unit.ATOMIC, Unit.GLOBAL, Unit.BARRIER)
+PIPE, THINK, SHARED, ATOMIC, GLOBAL, BARRIER = (
+    int(u) for u in (Unit.PIPE, Unit.THINK, Unit.SHARED, Unit.ATOMIC, Unit.GLOBAL, Unit.BARRIER)
 )
-FIRST_QUEUED = int(Unit.SHARED)  # the queued units are SHARED, ATOMIC, GLOBAL: queues 0, 1, 2
-QUEUES = 3
 SELECTED, NOT_SELECTED, WAIT, SHORT, LONG = (
     int(r)
     for r in (
@@ -58,6 +57,7 @@ SELECTED, NOT_SELECTED, WAIT, SHORT, LONG = (
         Reason.LONG_SCOREBOARD,
     )
 )
+MIO_THROTTLE, LG_THROTTLE = int(Reason.MIO_THROTTLE), int(Reason.LG_THROTTLE)
 AT_THE_BARRIER, DRAIN, LAUNCHING = int(Reason.BARRIER), int(Reason.DRAIN), int(Reason.DISPATCH_STALL)
 REASONS = len(Reason)
 
@@ -76,9 +76,11 @@ _CONSTANTS = (
     "sms schedulers policy max_warps launch_cycles barrier_cycles blocks places role_rows blocks_per_sm "
     "resources slots"
     " held_base held_bytes"
-    " depth keep limit shared_entries atomic_entries global_entries entries servers uses_memory"
+    " depth keep limit mio_entries mio_resource lg_resource front address_ticks atomic_address_ticks"
+    " request_interval pass_ticks atomic_entries servers round_gap barrier_interval uses_memory"
     " line_bytes line_shift sector_bytes sector_shift line_sectors l1_line_ticks l1_tail port_ticks"
-    " l2_ticks l2_return dram_ticks dram_extra window source context source_warps source_bytes instructions"
+    " l2_ticks l2_atomic_sector_ticks l2_atomic_ticks l2_return dram_ticks dram_extra"
+    " window source context source_warps source_bytes instructions"
 )
 _PROGRESS = (
     "next_block retired_blocks cycles window_end steps_left jobs_kept issues_kept spans_kept"
@@ -87,53 +89,63 @@ _PROGRESS = (
 _ROOM = "job_rows issue_rows span_rows accesses arena arena_bytes"
 
 OP = _record(
-    "kind slot unit resource wide reason lanes watched passes passes_at work work_at times interval latency "
-    "cas store"
-    " cls after_begin after_end count start base warp_stride iteration_stride lane_stride addresses_at"
+    "kind slot unit resource wide reason lanes watched read_watched passes passes_at work work_at times"
+    " interval latency tail free_passes read_offset extra cas store cls after_begin after_end count start"
+    " base warp_stride iteration_stride lane_stride addresses_at"
     " target read_target stall base_work pass_work"
 )
-"""An item of code. ``watched`` says that a later instruction needs the result; ``..._at`` is the address of a
-random table with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to loops. ``target`` is
-where the result's time is kept, the slot itself in a program; machine code also says where to keep when its
-operands have been read (-1: nowhere), the cycles that its warp then waits, and its work as a base and a
-part for each pass."""
+"""An item of code. ``watched`` and ``read_watched`` say that a later instruction needs the result, or that
+the operands have been read; ``extra`` is what a wide load or a copy takes longer on its way back; ``..._at``
+is the address of a random table with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to
+loops. ``target`` and ``read_target`` are the places of the scoreboard for the result and the reading; machine
+code also says the cycles that its warp then waits, and its work as a base and a part for each pass."""
 
 NEED = _record("slot reason")
-"""A result that an instruction needs, and what a warp waits with for it."""
+"""A place of the scoreboard that an instruction needs, and what a warp waits with for it."""
 
 SM = _record(
     "next_look next_serve next_retire stopped first_scheduler resident_blocks launched_warps retiring jobs "
     "instructions"
     " resident_area active_cycles active_since atomic_jobs cas_jobs atomic_area cas_area atomic_busy "
     "atomic_until"
-    " lanes passes atomic_occupied shared_occupied port_free serve_head serve_tail fill_head fill_tail"
-    " load_passes store_passes store_sectors rooms"
+    " lanes passes atomic_occupied stage_occupied port_free fill_head fill_tail"
+    " load_passes store_passes store_sectors stage_free stage_carry turn atomic_ahead busy_since barrier_free"
+    " rooms"
 )
-"""``stopped`` is the cycle + 1 in which it waits for blocks to be handed out, or 0."""
+"""``stopped`` is the cycle + 1 in which it waits for blocks to be handed out, or 0. ``next_serve`` is when
+the arbiter can take a request, ``turn`` the sub-core that it asks first. ``atomic_ahead`` counts the atomics
+that it has not taken yet, ``busy_since`` and ``atomic_until`` bound the time with n > 0 that is not counted
+yet."""
 
-SCHEDULER = _record("next_look next_wake blocked residents shuffled last_position last_age unused")
-"""``blocked`` has a bit for each warp with a timer, ``next_wake`` the first of these; ``last_age`` is 0
+SCHEDULER = _record(
+    "next_look next_wake blocked residents shuffled last_position last_age queue_head queued free_at ready"
+    " address_carry"
+)
+"""``queue_head``, ``queued``, ``free_at`` and ``ready`` are its sub-core's queue and address unit;
+``blocked`` has a bit for each warp with a timer, ``next_wake`` the first of these; ``last_age`` is 0
 before the first issue and the age plus 1 of the warp issued last afterwards; ``shuffled`` says that ages may
 not rise with the slots."""
 
-GROUP = _record("mask free throttled unused")
-QUEUE = _record("place")
-SERVER = _record("end carry")
+GROUP = _record("mask free throttled closed")
+"""``closed`` is the cycle + 1 from which on it waits for room in the queue, or 0."""
+QUEUED = _record("warp op issue passes work row access sequence")
+SERVER = _record("end carry place round_began served")
+"""``round_began`` is a cycle + 1."""
 WARP = _record(
     "age block row pc depth state wake resource entered mark since launch last_completion unresolved "
     "waiting_since span"
-    " missed missed_sequence lanes served"
+    " missed missed_sequence lanes"
 )
 """``block`` is its block's number + 1, or 0 in a free slot; ``entered`` and ``mark`` are when it joined its
 group and how long that had been throttled then; ``since`` and ``span`` where its recorded spans end and the
 number + 1 of the last one; ``unresolved`` its jobs in flight whose completion is not known yet;
 ``waiting_since`` when the state that it is in began, unless that is READY; ``missed`` and ``missed_sequence``
 the number + 1 and the sequence of its last load that went to L2; ``lanes`` are those of the instruction
-issued last, ``served`` is when the unit's service of it ends."""
+issued last."""
 
-BLOCK = _record("sm launch retire executing unfinished arrived last_exit room")
+BLOCK = _record("sm launch retire executing unfinished arrived last_exit served room")
 LOAD, STORE, REDUCE = 0, 1, 2
-ACCESS = _record("next warp op row sm sequence when rank store lines sectors due followers unused")
+ACCESS = _record("next warp op row sm sequence when rank store lines sectors due followers end")
 """A global access in flight; ``store`` is LOAD, STORE or REDUCE. ``when`` and ``rank`` order it in the heap
 that it is in. ``due`` is when it will complete once L2 has served it, or 0; ``followers`` begins the list of
 those that wait for it, as numbers + 1. ``sequence`` is -1 in a free record."""
@@ -148,7 +160,7 @@ POINT = _record("jobs code cas blocks places blocks_per_sm begin end")
 """A point of a service table: what is run, and between which two cycles it is timed."""
 
 WARP_ROW = _record("sm slot block launch finish")
-JOB_ROW = _record("sm sequence warp slot unit op lanes passes issue start end completion")
+JOB_ROW = _record("sm sequence warp slot unit op lanes passes issue start end completion taken")
 ISSUE_ROW = _record("cycle sm scheduler warp slot")
 SPAN_ROW = _record("sm warp reason begin end")
 
@@ -160,15 +172,15 @@ TABLES: dict[str, np.dtype[Any]] = {
     "sm": SM,
     "scheduler": SCHEDULER,
     "group": GROUP,
-    "queue": QUEUE,
+    "queued": QUEUED,  # what waits in the sub-cores, by scheduler and place
     "server": SERVER,
-    "ring": CELL,  # the latest ends of service in each queue, one an entry, in order from its place on
+    "ring": CELL,  # the latest ends of service in each pipe, one an entry, in order from its place on
     "warp": WARP,
     "block": BLOCK,
     "retiring": CELL,  # blocks that are finished or know when they will be, a few for each SM
     "counter": CELL,  # loop counters, by warp and depth
-    "until": CELL,  # when the results of an instruction are there, by warp and slot
-    "pending": CELL,  # results whose time is not known yet, by warp and slot
+    "until": CELL,  # when the result of a slot is there and its operands are read, by warp and twice the slot
+    "pending": CELL,  # how often that will be at a time not known yet
     "executions": CELL,  # by warp and slot, of instructions whose executions differ
     "warp_row": WARP_ROW,
     "stall_of": CELL,  # with a source, by instruction and reason
@@ -178,6 +190,7 @@ TABLES: dict[str, np.dtype[Any]] = {
     "span_row": SPAN_ROW,
     "access": ACCESS,
     "sector": CELL,  # by access and lane
+    "crowd": CELL,  # the most lanes on one word of each of these, of atomics
     "heap": CELL,  # of accesses: requests on their way to L2, then loads on their way back
     "cache": CACHE,
     "cache_set": CACHE_SET,

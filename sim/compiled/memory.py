@@ -10,6 +10,7 @@ from smlab.sim.compiled.jit import (
     bucket_at,
     cache_at,
     cache_set_at,
+    crowd_at,
     executions_at,
     heap_at,
     helper,
@@ -22,7 +23,7 @@ from smlab.sim.compiled.jit import (
     sm_at,
     warp_at,
 )
-from smlab.sim.compiled.layout import LOAD, MAX_LANES, NEVER, STORE, Record, State, Word
+from smlab.sim.compiled.layout import LOAD, MAX_LANES, REDUCE, STORE, Record, State, Word
 from smlab.sim.compiled.warps import resolve
 from smlab.sim.source import ADDRESSES, LANES
 
@@ -188,16 +189,21 @@ def request(st: State, i: int, w: int) -> Word:
     else:
         _addresses(st, w, first)
     lines = count = 0
-    last_line = last_sector = 0
+    last_line = last_sector = last_word = same = 0
     for lane in range(warp.lanes):
         address = sector_at(st, first + lane).value
+        word = address >> 2
+        same = same + 1 if lane != 0 and word == last_word else 1
+        last_word = word
         line = per(address, st.line_bytes, st.line_shift)
         sector = per(address, st.sector_bytes, st.sector_shift)
         if lane == 0 or line != last_line:
             lines += 1
         if lane == 0 or sector != last_sector:
             sector_at(st, first + count).value = sector
+            crowd_at(st, first + count).value = 0
             count += 1
+        crowd_at(st, first + count - 1).value = max(crowd_at(st, first + count - 1).value, same)
         last_line, last_sector = line, sector
     access.lines, access.sectors = lines, count
     return index
@@ -254,15 +260,12 @@ def release(st: State, index: int) -> None:
 
 
 @helper
-def serve_l1(st: State, i: int, now: int) -> None:
-    """The load/store unit of SM ``i`` is done with its oldest access: look its sectors up, send the missed
-    ones on."""
+def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
+    """Look the sectors of an access of SM ``i`` up; if all are there, it completes at ``hit``. Send the
+    missed ones on."""
     sm, cache = sm_at(st, i), cache_at(st, i)
     fill_l1(st, i, now)
-    index = sm.serve_head - 1
     access = access_at(st, index)
-    sm.serve_head = access.next
-    sm.next_serve = access_at(st, access.next - 1).when if access.next != 0 else NEVER
     access.next = 0
     if access.store == LOAD:
         first, wanted = index * MAX_LANES, 0
@@ -278,14 +281,14 @@ def serve_l1(st: State, i: int, now: int) -> None:
                 wanted += 1
         access.sectors = wanted
         if wanted == 0:
-            resolve(st, i, access.warp, access.op, access.row, now + st.l1_tail)
+            resolve(st, i, access.warp, access.op, access.row, hit)
             release(st, index)
             return
         if follow(st, i, index):
             return
     else:
         sm.store_sectors += access.sectors
-    sm.port_free = max(now << TICK_BITS, sm.port_free) + access.sectors * st.port_ticks
+    sm.port_free = max(access.end << TICK_BITS, sm.port_free) + access.sectors * st.port_ticks
     access.when = ceil_cycles(sm.port_free)
     access.rank = (i << 44) | access.sequence
     push(st, 0, st.requests, index)
@@ -310,7 +313,7 @@ def follow(st: State, i: int, index: int) -> Word:
             n += 1
         if there == access.sectors:
             if before.due != 0:
-                resolve(st, i, access.warp, access.op, access.row, before.due)
+                resolve(st, i, access.warp, access.op, access.row, max(access.end + 1, before.due))
                 release(st, index)
             else:
                 access.next = before.followers
@@ -347,8 +350,10 @@ def serve_l2(st: State) -> None:
     access = access_at(st, index)
     ready = 0
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
-        ready = max(ready, _serve_sector(st, sector_at(st, n).value, access.store, access.when << TICK_BITS))
-    completion = ceil_cycles(ready) + st.l2_return
+        crowd = crowd_at(st, n).value
+        moment = _serve_sector(st, sector_at(st, n).value, access.store, crowd, access.when << TICK_BITS)
+        ready = max(ready, moment)
+    completion = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
     resolve(st, access.sm, access.warp, access.op, access.row, completion)
     if access.store != LOAD:
         release(st, index)
@@ -358,7 +363,7 @@ def serve_l2(st: State) -> None:
     while follower != 0:
         other = access_at(st, follower - 1)
         following = other.next
-        resolve(st, other.sm, other.warp, other.op, other.row, completion)
+        resolve(st, other.sm, other.warp, other.op, other.row, max(other.end + 1, completion))
         release(st, follower - 1)
         follower = following
     access.when, access.rank = completion, access.sequence
@@ -367,11 +372,11 @@ def serve_l2(st: State) -> None:
 
 
 @helper
-def _serve_sector(st: State, sector: int, store: int, arrival: int) -> Word:
+def _serve_sector(st: State, sector: int, store: int, crowd: int, arrival: int) -> Word:
     """When a sector is ready in L2, in ticks."""
     l2 = st.sms
     cache = cache_at(st, l2)
-    st.l2_free = max(arrival, st.l2_free) + st.l2_ticks
+    st.l2_free = max(arrival, st.l2_free) + (st.l2_atomic_sector_ticks if store == REDUCE else st.l2_ticks)
     tag = sector // st.line_sectors
     at = find(st, l2, tag)
     if at == 0:
@@ -394,6 +399,9 @@ def _serve_sector(st: State, sector: int, store: int, arrival: int) -> Word:
         else:
             moment = _dram(st, 1) + (st.dram_extra << TICK_BITS)
         line.valid |= 1 << place
+        ready.value = moment
+    if store == REDUCE:
+        moment += crowd * st.l2_atomic_ticks
         ready.value = moment
     if store != LOAD:
         line.dirty |= 1 << place

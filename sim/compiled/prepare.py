@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.compiled import layout
-from smlab.sim.instructions import Reason, Unit
+from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
 from smlab.sim.lowering import LoopBegin, LoopEnd, LoweredKernel, LoweredProgram, Operation
-from smlab.sim.machine import TICKS_PER_CYCLE, Machine, ceil_cycles
+from smlab.sim.machine import TICKS_PER_CYCLE, Machine
 from smlab.sim.source import LONG_SLOT, SCOREBOARDS, SHORT_SLOT, SLOTS, STALL_SLOT, CompiledSource
 from smlab.sim.workload import blocks_per_sm
 
@@ -39,12 +39,12 @@ class Code:
     def add(self, program: LoweredProgram) -> None:
         begin = len(self.items)
         self.entries.append(begin)
-        self.slots = max(self.slots, SLOTS if program.sourced else program.slots)
+        self.slots = max(self.slots, SLOTS if program.sourced else 2 * program.slots)
         watched = {slot for operation in program.operations for slot in operation.after}
         depth = 0
         for item in program.code:
             if isinstance(item, Operation):
-                self.items.append(self._operation(program, item, item.slot in watched))
+                self.items.append(self._operation(program, item, watched))
             elif isinstance(item, LoopBegin):
                 depth += 1
                 self.depth = max(self.depth, depth)
@@ -54,30 +54,39 @@ class Code:
                 self.items.append(_item(kind=layout.LOOP_END, start=begin + item.start))
         self.items.append(_item(kind=layout.END))
 
-    def _operation(self, program: LoweredProgram, operation: Operation, watched: bool) -> tuple[int, ...]:
+    def _operation(self, program: LoweredProgram, operation: Operation, watched: set[int]) -> tuple[int, ...]:
         machine, cls = self.machine, operation.cls
         needs = len(self.needs)
-        self.needs.extend((s, int(program.operations[s].cls.result_reason)) for s in operation.after)
+        for place in operation.after:
+            slot, read = place % program.slots, place >= program.slots
+            self.needs.append((2 * slot + read, int(program.class_at(place).result_reason)))
         values: dict[str, int] = {}
         resource: object = None
         if cls.unit is Unit.PIPE:
-            timing = machine.pipes[cls.pipe]
+            timing = machine.pipes[cls.timing]
             resource = cls.pipe
-            values.update(wide=timing.per_sm, interval=timing.interval_cycles, latency=timing.latency_cycles)
-        elif cls.unit is Unit.ATOMIC:
-            resource = cls.unit
-            values.update(latency=machine.atomics[cls.operation].latency_cycles, cas=cls.operation == "cas")
-            self._check_interval(operation)
-        elif cls.unit is Unit.SHARED:
-            resource = cls.unit
-            load = cls.operation == "load"
-            use = machine.shared_load_latency_cycles if load else machine.shared_store_latency_cycles
-            values.update(latency=max(1, use - ceil_cycles(machine.shared_pass_ticks)), store=not load)
-        elif cls.unit is Unit.GLOBAL:
-            resource = cls.unit
-            self.uses_memory = True
             values.update(
-                store={"load": layout.LOAD, "store": layout.STORE, "reduce": layout.REDUCE}[cls.operation]
+                wide=machine.pipes[cls.pipe].per_sm,
+                interval=timing.interval_cycles,
+                latency=timing.latency_cycles,
+            )
+        elif cls.unit in QUEUED_UNITS:
+            resource = cls.full_reason
+            values.update(
+                tail=operation.tail_cycles,
+                free_passes=operation.free_passes,
+                read_offset=operation.read_offset_cycles,
+                cas=cls.operation == "cas",
+                store=cls.operation == "store",
+            )
+        if cls.unit is Unit.ATOMIC:
+            self._check_interval(operation)
+        elif cls.unit is Unit.GLOBAL:
+            self.uses_memory = True
+            loads = cls.operation in ("load", "copy")
+            values.update(
+                store=layout.LOAD if loads else layout.STORE if cls.operation == "store" else layout.REDUCE,
+                extra=max(0, operation.tail_cycles - machine.l1_hit_tail_cycles) if loads else 0,
             )
             if operation.addresses is not None:
                 values.update(
@@ -93,7 +102,7 @@ class Code:
         if operation.control is not None:
             needs = self._sourced(operation, values)
         else:
-            values["target"] = operation.slot
+            values["target"], values["read_target"] = 2 * operation.slot, 2 * operation.slot + 1
         for name, value in (("passes", operation.passes), ("work", operation.work)):
             if isinstance(value, np.ndarray):
                 values.update({f"{name}_at": self._table(value), "times": value.shape[1]})
@@ -106,7 +115,8 @@ class Code:
             resource=self.resources.setdefault(resource, len(self.resources)),
             reason=cls.full_reason,
             lanes=operation.lanes,
-            watched=values.pop("watched", watched),
+            watched=values.pop("watched", operation.slot in watched),
+            read_watched=values.pop("read_watched", program.slots + operation.slot in watched),
             cls=cls.code,
             after_begin=needs,
             after_end=len(self.needs),
@@ -128,7 +138,7 @@ class Code:
         read = control.read_barrier
         values["read_target"] = -1 if read is None or read >= SCOREBOARDS else SHORT_SLOT + read
         values["stall"] = max(1, control.stall_cycles)
-        values["watched"] = values["target"] >= 0
+        values["watched"], values["read_watched"] = values["target"] >= 0, values["read_target"] >= 0
         values["base_work"], values["pass_work"] = operation.base_work, operation.pass_work
         return needs
 
@@ -241,9 +251,9 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
         "sm": kernel.sms,
         "scheduler": schedulers,
         "group": schedulers * len(code.resources),
-        "queue": kernel.sms * layout.QUEUES,
+        "queued": schedulers * constants["mio_entries"],
         "server": kernel.sms * constants["servers"],
-        "ring": kernel.sms * layout.QUEUES * constants["entries"],
+        "ring": kernel.sms * constants["servers"] * constants["atomic_entries"],
         "warp": all_warps,
         "block": kernel.blocks,
         "retiring": kernel.sms * resident,
@@ -302,6 +312,7 @@ def _make_caches(memory: Memory, machine: Machine, sms: int) -> None:
     )
     memory.put("access", np.zeros(FIRST_ACCESSES, dtype=layout.ACCESS))
     memory.put("sector", np.empty(FIRST_ACCESSES * layout.MAX_LANES, dtype=np.int64))
+    memory.put("crowd", np.empty(FIRST_ACCESSES * layout.MAX_LANES, dtype=np.int64))
     memory.put("heap", np.empty(2 * FIRST_ACCESSES, dtype=np.int64))
     memory["accesses"] = FIRST_ACCESSES
 
@@ -319,7 +330,7 @@ def _policy_code(policy: str) -> int:
 
 def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
     machine, kernel = lowered.machine, lowered.kernel
-    queues = (machine.shared_queue_entries, machine.atomic_queue_entries, machine.lsu_queue_entries)
+    resources: dict[object, int] = code.resources
     return {
         "sms": kernel.sms,
         "schedulers": machine.schedulers,
@@ -331,13 +342,20 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "resources": len(code.resources),
         "slots": code.slots,
         "depth": code.depth,
-        "shared_entries": queues[0],
-        "atomic_entries": queues[1],
-        "global_entries": queues[2],
-        "entries": max(queues),
+        "mio_entries": machine.mio_queue_entries,
+        "mio_resource": resources.get(Reason.MIO_THROTTLE, -1) + 1,
+        "lg_resource": resources.get(Reason.LG_THROTTLE, -1) + 1,
+        "front": machine.front_cycles,
+        "address_ticks": machine.address_ticks,
+        "atomic_address_ticks": machine.atomic_address_ticks,
+        "request_interval": machine.request_interval_cycles,
+        "pass_ticks": machine.shared_pass_ticks,
+        "atomic_entries": machine.atomic_queue_entries,
+        "round_gap": machine.atomic_round_gap_cycles,
+        "barrier_interval": machine.barrier_interval_cycles,
         "held_base": kernel.in_l2[0],
         "held_bytes": kernel.in_l2[1],
-        "servers": layout.QUEUES - 1 + machine.atomic_pipes,
+        "servers": machine.atomic_pipes,
         "uses_memory": code.uses_memory,
         "line_bytes": machine.line_bytes,
         "line_shift": _shift(machine.line_bytes),
@@ -348,6 +366,8 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "l1_tail": machine.l1_hit_tail_cycles,
         "port_ticks": machine.port_sector_ticks,
         "l2_ticks": machine.l2_sector_ticks,
+        "l2_atomic_sector_ticks": machine.l2_atomic_sector_ticks,
+        "l2_atomic_ticks": machine.l2_atomic_ticks,
         "l2_return": machine.l2_return_cycles,
         "dram_ticks": machine.dram_sector_ticks,
         "dram_extra": machine.dram_extra_cycles,

@@ -1,9 +1,8 @@
 """What becomes of a warp between two of its issues, worked out as soon as it is known.
 
-Nearly everything is known at issue: fixed latencies, and also when a job of a first-come-first-served unit
-will be done. So a warp needs no events of its own. Its waiting time is charged at once, reason by reason, and
-it sets a timer for the cycle in which it wants to issue again. Only global loads come back at times that are
-not known in advance (`resolve`).
+Fixed latencies are known at issue, and when a job on the memory path will be done is known when the arbiter
+takes it, or L2 serves it (`resolve`). So a warp needs no events of its own. Its waiting time is charged at
+once, reason by reason, and it sets a timer for the cycle in which it wants to issue again.
 """
 
 from __future__ import annotations
@@ -90,7 +89,9 @@ def join(st: State, i: int, w: int, k: int, bit: int, cycle: int) -> None:
     group.mask |= bit
     warp.entered = warp.since = cycle
     warp.mark = group.throttled
-    if group.free > cycle:
+    if group.closed != 0:
+        warp.mark += cycle - (group.closed - 1)
+    elif group.free > cycle:
         warp.mark -= group.free - cycle
         if st.keep == ALL:
             emit(st, i, w, op_at(st, warp.pc).reason, cycle, group.free)
@@ -115,7 +116,8 @@ def place(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
     bit = 1 << (slot // st.schedulers)
     warp.state = READY
     warp.resource = op_at(st, warp.pc).resource
-    if cycle <= horizon or cycle <= group_at(st, k * st.resources + warp.resource).free:
+    group = group_at(st, k * st.resources + warp.resource)
+    if cycle <= horizon or (group.closed == 0 and cycle <= group.free):
         join(st, i, w, k, bit, cycle)
         return
     scheduler = scheduler_at(st, k)
@@ -161,11 +163,11 @@ def proceed(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
     for n in range(op.after_begin, op.after_end):
         need = need_at(st, n)
         at = base + need.slot
+        if pending_at(st, at).value != 0:
+            warp.state = UNKNOWN
+            warp.waiting_since = cycle
+            return
         if need.reason == LONG:
-            if pending_at(st, at).value != 0:
-                warp.state = UNKNOWN
-                warp.waiting_since = cycle
-                return
             long = max(long, until_at(st, at).value)
         elif need.reason == SHORT:
             short = max(short, until_at(st, at).value)
@@ -251,9 +253,11 @@ def leave(st: State, i: int, w: int, now: int) -> None:
 @helper
 def arrive(st: State, i: int, w: int, now: int) -> None:
     """Warp ``w`` issued a barrier."""
-    warp = warp_at(st, w)
+    warp, sm = warp_at(st, w), sm_at(st, i)
     warp.state = AT_BARRIER
     warp.waiting_since = now + 1
+    sm.barrier_free = max(now, sm.barrier_free) + st.barrier_interval
+    block_at(st, warp.block - 1).served = sm.barrier_free
     block_at(st, warp.block - 1).arrived += 1
     open_if_complete(st, i, warp.block - 1, now)
 
@@ -269,7 +273,7 @@ def open_if_complete(st: State, i: int, b: int, now: int) -> None:
     if block.arrived == 0 or block.arrived != block.executing:
         return
     block.arrived = 0
-    opens = max(now, block.last_exit) + st.barrier_cycles
+    opens = max(now, block.last_exit, block.served) + st.barrier_cycles
     for w in range(i * st.max_warps, (i + 1) * st.max_warps):
         warp = warp_at(st, w)
         if warp.state == AT_BARRIER and warp.block == b + 1:
@@ -283,7 +287,7 @@ def open_if_complete(st: State, i: int, b: int, now: int) -> None:
 
 @helper
 def resolve(st: State, i: int, w: int, op: int, row: int, completion: int) -> None:
-    """It has turned out when a global access of warp ``w`` completes."""
+    """It has turned out when a job of warp ``w`` completes."""
     warp = warp_at(st, w)
     warp.unresolved -= 1
     warp.last_completion = max(warp.last_completion, completion)
@@ -300,6 +304,17 @@ def resolve(st: State, i: int, w: int, op: int, row: int, completion: int) -> No
 
 
 @helper
+def resolve_read(st: State, i: int, w: int, place_at: int, cycle: int) -> None:
+    """It has turned out when operands of warp ``w`` are read, which a place of its scoreboard waits for."""
+    warp = warp_at(st, w)
+    at = w * st.slots + place_at
+    pending_at(st, at).value -= 1
+    until_at(st, at).value = max(until_at(st, at).value, cycle)
+    if warp.state == UNKNOWN:
+        proceed(st, i, w, warp.waiting_since, -1)
+
+
+@helper
 def launch(st: State, i: int, now: int) -> None:
     """Make the next block of the grid resident on SM ``i``: its warps take the lowest free slots."""
     sm = sm_at(st, i)
@@ -310,7 +325,7 @@ def launch(st: State, i: int, now: int) -> None:
     sm.resident_blocks += 1
     block = block_at(st, b)
     block.sm, block.launch, block.retire = i, now, 0
-    block.executing = block.unfinished = block.arrived = block.last_exit = 0
+    block.executing = block.unfinished = block.arrived = block.last_exit = block.served = 0
     block.room = lowest_bit(~sm.rooms)
     sm.rooms |= 1 << block.room
     w = i * st.max_warps

@@ -78,7 +78,7 @@ def _decoded(instruction: SassInstruction, rows: Rows, where: str) -> MicroOpera
         raise refuse(instruction, where, str(unknown)) from None
     except (ValueError, KeyError, IndexError, StopIteration):
         raise refuse(instruction, where, "its operands") from None
-    cls = row.cls
+    cls = "uniform" if row.uniform and row.cls != "vote" else row.cls
     if code == ATOMIC and fields["k"] == SHARED:
         cls = _ATOMIC_CLASSES.get(fields["i"], cls)
     returns = code == LOAD or (code == ATOMIC and instruction.opcode not in ("RED", "REDG"))

@@ -127,7 +127,7 @@ def _mufu(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 _ROUND: Final = {"FLOOR": 1, "CEIL": 2, "TRUNC": 3, "RM": 1, "RP": 2, "RZ": 3}
 
 
-@opcode("I2F", "I2FP", cls="sfu")
+@opcode("I2F", "I2FP", cls="conversion")
 def _i2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, "F32", "F64", "S32", "U32", "S64", "U64", "U16", "S16", "U8", "S8", "RN", "RM", "RP", "RZ")
     if any(x in m for x in ("U16", "S16", "U8", "S8")):
@@ -139,7 +139,7 @@ def _i2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     return BY_NAME[name], {"i": i, "dst": o.destination(), **(o.long("a") if long else o.integer("a"))}
 
 
-@opcode("F2I", cls="sfu")
+@opcode("F2I", cls="conversion")
 def _f2i(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, "FTZ", "U32", "S32", "U64", "S64", "F64", "NTZ", "F32", *_ROUND)
     double, long = "F64" in m, "U64" in m or "S64" in m
@@ -151,7 +151,7 @@ def _f2i(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     }
 
 
-@opcode("F2F", cls="sfu")
+@opcode("F2F", cls="conversion")
 def _f2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     i = sum(MODES.get(x, 0) for x in m)
     kinds = tuple(x for x in m if x not in MODES)
@@ -162,7 +162,7 @@ def _f2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     raise Unknown("the conversion")
 
 
-@opcode("FRND", cls="sfu")
+@opcode("FRND", cls="conversion")
 def _frnd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, "F64", "FTZ", *_ROUND)
     i, double = sum(_ROUND.get(x, 0) for x in m), "F64" in m

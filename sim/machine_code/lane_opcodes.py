@@ -31,7 +31,7 @@ from smlab.sim.machine_code.operands import (
 )
 
 
-@opcode("S2R", "S2UR", cls="sfu")
+@opcode("S2R", "S2UR", cls="special-register")
 def _s2r(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m)
     return SPECIAL, {"dst": o.destination(), **_special(o.text()), "width": 4}
@@ -58,7 +58,7 @@ def _plop3(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     return PLOP3, fields
 
 
-@opcode("VOTE", "VOTEU", cls="int32")
+@opcode("VOTE", "VOTEU", cls="vote")
 def _vote(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, "ANY", "ALL", "EQ")
     kind = {"ANY": 0, "ALL": 1, "EQ": 2}[m[0]]
@@ -74,7 +74,7 @@ def _vote(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     return VOTE, fields
 
 
-@opcode("SHFL", cls="sfu")
+@opcode("SHFL", cls="shuffle")
 def _shfl(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, "IDX", "UP", "DOWN", "BFLY")
     fields = {"pd": o.predicate_out(), "dst": o.destination()}
@@ -82,7 +82,7 @@ def _shfl(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     return SHUFFLE, {**fields, "i": {"IDX": 0, "UP": 1, "DOWN": 2, "BFLY": 3}[m[0]]}
 
 
-@opcode("MATCH", cls="sfu")
+@opcode("MATCH", cls="match")
 def _match(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, "ANY", "ALL", "U64")
     if "ALL" in m:
@@ -98,7 +98,7 @@ def _match(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     }
 
 
-@opcode("REDUX", "CREDUX", cls="sfu")
+@opcode("REDUX", "CREDUX", cls="redux")
 def _redux(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, "SUM", "MIN", "MAX", "AND", "OR", "XOR", "S32", "U32")
     kinds = {"SUM": ADD, "MIN": MIN, "MAX": MAX, "AND": AND, "OR": OR, "XOR": XOR}

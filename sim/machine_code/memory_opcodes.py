@@ -173,13 +173,13 @@ def _atomic(space: int, reduction: bool) -> Reader:
     return read
 
 
-ROWS["ATOMG"] = Row(_atomic(GLOBAL, False), "global-reduce")
-ROWS["ATOM"] = Row(_atomic(GENERIC, False), "global-reduce")
+ROWS["ATOMG"] = Row(_atomic(GLOBAL, False), "global-atomic")
+ROWS["ATOM"] = Row(_atomic(GENERIC, False), "global-atomic")
 ROWS["RED"] = ROWS["REDG"] = Row(_atomic(GLOBAL, True), "global-reduce")
 ROWS["ATOMS"] = Row(_atomic(SHARED, False), "atomic-add")
 
 
-@opcode("LDC", "ULDC", cls="sfu")
+@opcode("LDC", "ULDC", cls="constant-load")
 def _ldc(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     width, signed = _width(m)
     dst, text = o.destination(), o.texts[o.next]

@@ -8,6 +8,7 @@ from typing import Final
 
 from smlab.hw_bench.sass import SassInstruction
 from smlab.sim.machine_code import record
+from smlab.sim.machine_code.codes import ATOMIC, LOAD, LOAD_CONSTANT, STORE
 from smlab.sim.machine_code.meanings import FLUSH, SATURATE
 from smlab.sim.machine_code.operands import Operands, Unknown
 
@@ -21,6 +22,15 @@ class MicroOperation:
     cls: str
     fields: dict[str, int] = field(default_factory=dict)
     returns: bool = False
+
+    @property
+    def bits(self) -> int:
+        """What a lane of a memory access moves, 32 at least."""
+        return (
+            max(32, 8 * self.fields.get("width", 4))
+            if self.code in (LOAD, STORE, ATOMIC, LOAD_CONSTANT)
+            else 32
+        )
 
     def words(self) -> list[int]:
         values = {

@@ -9,7 +9,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
-from smlab.sim.instructions import CLASSES, Unit
+from smlab.sim.instructions import CLASSES, QUEUED_UNITS, Unit
 from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation
 from smlab.sim.machine import Machine
 from smlab.sim.machine_code import codes as d
@@ -186,12 +186,16 @@ def lower_machine_code(launch: MachineLaunch, machine: Machine, sms: int) -> Low
                 "a listing made with -hex",
             )
         cls = CLASSES[micro.cls]
-        base, each = 0, 0
-        if cls.unit is Unit.SHARED:
-            each = machine.shared_pass_ticks
-        elif cls.unit is Unit.ATOMIC:
+        base, each, tail, free, read = 0, 0, 0, 1, 0
+        if cls.unit is Unit.ATOMIC:
             timing = machine.atomic(cls.operation)
             base, each = timing.base_ticks, timing.pass_ticks
+            tail = timing.latency_cycles
+        elif cls.name in machine.access_latency_cycles:
+            tail = machine.tail_cycles(cls, micro.bits)
+        if cls.unit in QUEUED_UNITS:
+            free = micro.bits // 32
+            read = machine.read_offset_cycles(cls, micro.bits)
         operations.append(
             Operation(
                 slot=number,
@@ -199,11 +203,14 @@ def lower_machine_code(launch: MachineLaunch, machine: Machine, sms: int) -> Low
                 after=(),
                 lanes=32,
                 returns=control.write_barrier is not None,
-                passes=1,
+                passes=int(cls.operation != "constant"),
                 work=base + each,
                 control=control,
                 base_work=base,
                 pass_work=each,
+                tail_cycles=tail,
+                free_passes=free,
+                read_offset_cycles=read,
             )
         )
     program = LoweredProgram(launch.where, tuple(operations), tuple(operations))

@@ -1,15 +1,14 @@
 """The reference engine: the semantics of SEMANTICS.md in SimPy, written to be read.
 
-`gpu` holds the dispatcher, `sm` an SM and its issue stage, `scheduler` the warp schedulers, `units` and
-`memory` what instructions are issued to, `warp` what is resident, `clock` the phases of a cycle, `record`
-what is written down.
+`gpu` holds the dispatcher, `sm` an SM and its issue stage, `scheduler` the warp schedulers, `path`,
+`units` and `memory` what instructions are issued to, `warp` what is resident, `clock` the phases of a cycle,
+`record` what is written down.
 """
 
 from __future__ import annotations
 
 import time
 
-from smlab.sim.instructions import Unit
 from smlab.sim.launch import executions_of, launch_of
 from smlab.sim.lowering import LoweredKernel
 from smlab.sim.reference.gpu import Progress, SimulatedGpu
@@ -62,15 +61,15 @@ def run(
                 atomic_job_cycles=sm.atomics.area,
                 atomic_cas_job_cycles=sm.atomic_cas.area,
                 atomic_busy_cycles=sm.atomics.busy,
-                atomic_occupied_cycles=sm.units[Unit.ATOMIC].occupied_cycles,
+                atomic_occupied_cycles=sm.path.atomic_occupied_cycles,
                 thread_operations=sm.atomic_lanes,
                 atomic_passes=sm.atomic_passes,
-                shared_occupied_cycles=sm.units[Unit.SHARED].occupied_cycles,
+                stage_occupied_cycles=sm.path.stage_cycles,
                 shared_load_passes=sm.shared_passes["load"],
                 shared_store_passes=sm.shared_passes["store"],
-                l1_sector_hits=sm.load_store.l1.hits,
-                l1_sector_misses=sm.load_store.l1.misses,
-                l1_store_sectors=sm.load_store.store_sectors,
+                l1_sector_hits=sm.path.l1.cache.hits,
+                l1_sector_misses=sm.path.l1.cache.misses,
+                l1_store_sectors=sm.path.l1.store_sectors,
             )
             for sm in gpu.sms
         ),

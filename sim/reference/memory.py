@@ -1,11 +1,12 @@
-"""Global memory: the SM's load/store unit with its L1, and L2 and DRAM, which all SMs share."""
+"""Global memory: L1 of each SM, and L2 and DRAM, which all SMs share."""
 
 from __future__ import annotations
 
-from smlab.sim.instructions import Unit
+from collections import Counter
+from collections.abc import Callable
+
 from smlab.sim.machine import TICK_BITS, CacheShape, Machine, ceil_cycles
 from smlab.sim.reference.clock import Clock, Phase
-from smlab.sim.reference.units import FifoUnit, UnitOwner
 from smlab.sim.reference.warp import Job
 
 
@@ -74,13 +75,17 @@ class MemorySystem:
             line, _ = self.l2.allocate(line_address)
             line.valid = (1 << m.sectors_per_line) - 1
 
-    def serve(self, sectors: list[int], operation: str, now: int) -> int:
-        """Serve a request that reaches L2 in cycle ``now``; the cycle when the last of its sectors is
-        ready there."""
+    def serve(self, sectors: list[int], operation: str, now: int, crowd: dict[int, int]) -> int:
+        """Serve a request that reaches L2 in cycle ``now``; the cycle when the last of its sectors is ready.
+
+        ``crowd`` tells for atomics how many lanes ask for one word of each sector.
+        """
         m = self.machine
         last = 0
+        atomic = operation in ("reduce", "atomic")
         for sector in sectors:
-            self.l2_free_ticks = max(now << TICK_BITS, self.l2_free_ticks) + m.l2_sector_ticks
+            ticks = m.l2_atomic_sector_ticks if atomic else m.l2_sector_ticks
+            self.l2_free_ticks = max(now << TICK_BITS, self.l2_free_ticks) + ticks
             line, evicted = self.l2.allocate(sector // m.sectors_per_line)
             if evicted is not None and evicted.dirty:
                 self._dram(evicted.dirty.bit_count(), self.l2_free_ticks)
@@ -95,10 +100,12 @@ class MemorySystem:
             else:
                 self.l2.misses += 1
                 ready = self._dram(1, self.l2_free_ticks) + (m.dram_extra_cycles << TICK_BITS)
-            if not hit:
+            if atomic:
+                ready += crowd[sector] * m.l2_atomic_ticks
+            if not hit or atomic:
                 line.valid |= 1 << place
                 line.ready_ticks[place] = ready
-            if operation != "load":
+            if operation not in ("load", "copy"):
                 line.dirty |= 1 << place
             last = max(last, ready)
         return ceil_cycles(last)
@@ -111,75 +118,88 @@ class MemorySystem:
         return self.dram_free_ticks
 
 
-class LoadStoreUnit(FifoUnit):
-    """Global loads and stores of one SM: one L1 line after another, then misses and stores go through the
-    port to L2.
+class LevelOne:
+    """L1 of one SM, and its port to L2.
 
     Stores write through and do not allocate in L1. A missed sector is valid in L1 when it has come back; a
     load that asks for it before that goes to L2 as well, unless all that it misses is on its way for the same
     warp's last load before.
     """
 
-    unit = Unit.GLOBAL
-
-    def __init__(self, clock: Clock, sm: UnitOwner, machine: Machine, memory: MemorySystem) -> None:
-        super().__init__(clock, sm, machine.lsu_queue_entries)
+    def __init__(
+        self,
+        clock: Clock,
+        sm: int,
+        machine: Machine,
+        memory: MemorySystem,
+        complete_after: Callable[[Job, int], None],
+    ) -> None:
+        self.clock = clock
+        self.sm = sm
         self.machine = machine
         self.memory = memory
-        self.l1 = Cache(machine.l1, machine.sectors_per_line)
+        self.complete_after = complete_after
+        self.cache = Cache(machine.l1, machine.sectors_per_line)
         self.port_free_ticks = 0
         self.store_sectors = 0
 
-    def accept(self, job: Job) -> None:
-        lines = {a // self.machine.line_bytes for a in job.addresses}
-        job.passes = len(lines)
-        job.work = len(lines) * self.machine.l1_line_ticks
-        super().accept(job)
-
-    def served(self, job: Job) -> None:
-        m = self.machine
+    def serve(self, job: Job, hit_cycle: int) -> None:
+        """Look a job's sectors up now; if all are there, it completes in ``hit_cycle``. The others go through
+        the port from the end of the job's wavefronts on."""
+        m, now = self.machine, self.clock.now
         operation = job.operation.cls.operation
-        load = operation == "load"
+        loads = operation in ("load", "copy")
         sectors = sorted({a // m.sector_bytes for a in job.addresses})
-        wanted = [s for s in sectors if not self._hit(s)] if load else sectors
-        self.store_sectors += 0 if load else len(sectors)
-        job.addresses = wanted if load else []  # from here on: the sectors to fill when the job completes
+        crowd = crowds(job.addresses, m.sector_bytes) if operation in ("reduce", "atomic") else {}
+        wanted = [s for s in sectors if not self._hit(s)] if loads else sectors
+        self.store_sectors += 0 if loads else len(sectors)
+        job.addresses = wanted if loads else []  # from here on: the sectors to fill when the job completes
         if not wanted:
-            self.complete_after(job, m.l1_hit_tail_cycles)
+            self.complete_after(job, max(job.end + 1, hit_cycle) - now)
             return
-        if load:
+        if loads:
             leader = job.warp.last_missed
             if leader is not None and leader.completion < 0 and set(wanted) <= set(leader.addresses):
                 job.addresses = []
                 if leader.due < 0:
                     leader.followers.append(job)
                 else:
-                    self.complete_after(job, leader.due - self.clock.now)
+                    self.complete_after(job, max(job.end + 1, leader.due) - now)
                 return
             job.warp.last_missed = job
-        now_ticks = self.clock.now << TICK_BITS
-        self.port_free_ticks = max(now_ticks, self.port_free_ticks) + len(wanted) * m.port_sector_ticks
+        begin = job.end << TICK_BITS
+        self.port_free_ticks = max(begin, self.port_free_ticks) + len(wanted) * m.port_sector_ticks
         arrival = ceil_cycles(self.port_free_ticks)
+        extra = max(0, job.operation.tail_cycles - m.l1_hit_tail_cycles) if loads else 0
 
         def reach_l2() -> None:
-            ready = self.memory.serve(wanted, operation, self.clock.now)
-            job.due = ready + m.l2_return_cycles
+            job.due = self.memory.serve(wanted, operation, self.clock.now, crowd) + m.l2_return_cycles + extra
             for each in (job, *job.followers):
-                self.complete_after(each, job.due - self.clock.now)
+                self.complete_after(each, max(each.end + 1, job.due) - self.clock.now)
 
-        self.clock.call(arrival - self.clock.now, Phase.MEMORY, reach_l2, self.sm.index, job.sequence)
+        self.clock.call(arrival - now, Phase.MEMORY, reach_l2, self.sm, job.sequence)
 
     def _hit(self, sector: int) -> bool:
-        line, _ = self.l1.touch(sector // self.machine.sectors_per_line)
+        line, _ = self.cache.touch(sector // self.machine.sectors_per_line)
         hit = line is not None and bool(line.valid >> sector % self.machine.sectors_per_line & 1)
         if hit:
-            self.l1.hits += 1
+            self.cache.hits += 1
         else:
-            self.l1.misses += 1
+            self.cache.misses += 1
         return hit
 
     def fill(self, job: Job) -> None:
         """The sectors that a load missed have come back."""
         for sector in job.addresses:
-            line, _ = self.l1.allocate(sector // self.machine.sectors_per_line)
+            line, _ = self.cache.allocate(sector // self.machine.sectors_per_line)
             line.valid |= 1 << sector % self.machine.sectors_per_line
+
+
+def crowds(addresses: list[int], sector_bytes: int) -> dict[int, int]:
+    """The most lanes on one word of each sector."""
+    words = Counter(a // 4 for a in addresses)
+    found: dict[int, int] = {}
+    for word, count in words.items():
+        sector = 4 * word // sector_bytes
+        found[sector] = max(found.get(sector, 0), count)
+    return found

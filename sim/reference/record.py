@@ -74,6 +74,7 @@ class Recorder:
                     job.start,
                     job.end,
                     job.completion,
+                    job.taken,
                 )
             )
 

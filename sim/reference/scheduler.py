@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Protocol, cast
 
-from smlab.sim.instructions import Reason, Unit
+from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
 from smlab.sim.machine import Machine
 from smlab.sim.policies import POLICIES
-from smlab.sim.reference.units import FifoUnit
+from smlab.sim.reference.path import MemoryPath
 from smlab.sim.reference.warp import Warp
 
 NEVER = 1 << 62
@@ -23,10 +22,7 @@ class IssueStage(Protocol):
     def machine(self) -> Machine: ...
 
     @property
-    def units(self) -> Mapping[Unit, FifoUnit]: ...
-
-    @property
-    def waiting_for_room(self) -> Mapping[Unit, set[int]]: ...
+    def path(self) -> MemoryPath: ...
 
     @property
     def pipe_free(self) -> dict[str, int]: ...
@@ -104,8 +100,7 @@ class Scheduler:
         if cls.unit is Unit.PIPE:
             free = self.pipes_of(cls.pipe)[cls.pipe]
             return (cls.full_reason, free) if free > now else None
-        if cls.unit in self.sm.units and not self.sm.units[cls.unit].has_room():
-            self.sm.waiting_for_room[cls.unit].add(self.index)
+        if cls.unit in QUEUED_UNITS and not self.sm.path.has_room(self.index):
             return cls.full_reason, UNKNOWN
         return None
 

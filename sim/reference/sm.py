@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
+from smlab.sim.instructions import Reason, Unit
 from smlab.sim.lowering import LoweredKernel, Operation
 from smlab.sim.reference.clock import Clock, Phase
-from smlab.sim.reference.memory import LoadStoreUnit, MemorySystem
+from smlab.sim.reference.memory import MemorySystem
+from smlab.sim.reference.path import MemoryPath
 from smlab.sim.reference.record import Meter, Recorder
 from smlab.sim.reference.scheduler import Scheduler
 from smlab.sim.reference.sourced import SourcedWarp
-from smlab.sim.reference.units import AtomicUnit, FifoUnit, SharedMemoryPipe
 from smlab.sim.reference.warp import Block, Job, Warp
 from smlab.sim.source import ARRIVES, EXITS, FAULTS, STALL_SLOT, ReferenceSource
 from smlab.sim.workload import NO_WARP, blocks_per_sm
@@ -39,16 +39,11 @@ class StreamingMultiprocessor:
         self.machine = machine = lowered.machine
         self.recorder = recorder
         self.retired = retired
-        self.load_store = LoadStoreUnit(clock, self, machine, memory)
-        self.units: dict[Unit, FifoUnit] = {
-            Unit.SHARED: SharedMemoryPipe(clock, self, machine),
-            Unit.ATOMIC: AtomicUnit(clock, self, machine),
-            Unit.GLOBAL: self.load_store,
-        }
-        self.waiting_for_room: dict[Unit, set[int]] = {unit: set() for unit in QUEUED_UNITS}
+        self.path = MemoryPath(clock, self, machine, memory)
         self.schedulers = [Scheduler(self, i) for i in range(machine.schedulers)]
         self.pipe_free = dict.fromkeys(machine.pipes, 0)
-        self.first_scheduler = 0  # who looks first: the one after the last that issued into a queue
+        self.first_scheduler = 0  # who looks first: the one after the last that took a pipe of the SM
+        self.barrier_free = 0  # when the barrier unit can take an arrival
         self.looks: set[int] = set()
         self.free_slots = list(range(machine.max_warps))
         self.max_blocks = blocks_per_sm(lowered.kernel, machine)
@@ -153,14 +148,15 @@ class StreamingMultiprocessor:
             self._arrive(warp, now)
             return
         if unit is Unit.PIPE:
-            timing = self.machine.pipes[operation.cls.pipe]
+            timing = self.machine.pipes[operation.cls.timing]
             scheduler.pipes_of(operation.cls.pipe)[operation.cls.pipe] = now + timing.interval_cycles
+            if self.machine.pipes[operation.cls.pipe].per_sm:
+                self.first_scheduler = (scheduler.index + 1) % len(self.schedulers)
             self._result_at(warp, operation, now + timing.latency_cycles)
         elif unit is Unit.THINK:
             self._result_at(warp, operation, now + warp.value(operation, "work"))
         else:
-            self._enqueue(warp, operation, now)
-            self.first_scheduler = (scheduler.index + 1) % len(self.schedulers)
+            self._enqueue(warp, operation, scheduler.index, now)
         warp.advance()
         if warp.exited:
             self.clock.call(1, Phase.RETURN, lambda: self._exit(warp), self.index)
@@ -181,16 +177,17 @@ class StreamingMultiprocessor:
         if operation.cls.unit in (Unit.PIPE, Unit.BARRIER):
             interval, latency = 0, 0
             if operation.cls.unit is Unit.PIPE:
-                timing = self.machine.pipes[operation.cls.pipe]
+                timing = self.machine.pipes[operation.cls.timing]
                 interval, latency = timing.interval_cycles, timing.latency_cycles
                 scheduler.pipes_of(operation.cls.pipe)[operation.cls.pipe] = now + interval
+                if self.machine.pipes[operation.cls.pipe].per_sm:
+                    self.first_scheduler = (scheduler.index + 1) % len(self.schedulers)
             read_at = max(read_at, now + interval)
             if target >= 0:
                 warp.result_at[target] = max(warp.result_at[target], now + latency)
         elif warp.lanes:
-            self._enqueue(warp, operation, now)
-            self.first_scheduler = (scheduler.index + 1) % len(self.schedulers)
-            warp.pending[read_target] += read_target >= 0
+            self._enqueue(warp, operation, scheduler.index, now)
+            read_target = -1
         if read_target >= 0:
             warp.result_at[read_target] = max(warp.result_at[read_target], read_at)
         warp.result_at[STALL_SLOT] = now + max(1, operation.control.stall_cycles)
@@ -205,16 +202,10 @@ class StreamingMultiprocessor:
         else:
             warp.go_on()
 
-    def operands_read(self, job: Job) -> None:
-        """A job's service has ended: its operands are free, if its warp waits for that."""
-        if job.read_target >= 0:
-            job.warp.pending[job.read_target] -= 1
-            self.wake(self.scheduler_of(job.warp), self.clock.now)
-
     def _result_at(self, warp: Warp, operation: Operation, cycle: int) -> None:
         warp.result_at[operation.slot] = max(warp.result_at[operation.slot], cycle)
 
-    def _enqueue(self, warp: Warp, operation: Operation, now: int) -> None:
+    def _enqueue(self, warp: Warp, operation: Operation, subcore: int, now: int) -> None:
         job = Job(
             warp, operation, self.jobs, now, warp.value(operation, "passes"), warp.value(operation, "work")
         )
@@ -222,8 +213,11 @@ class StreamingMultiprocessor:
         warp.in_flight += 1
         if job.target >= 0:
             warp.pending[job.target] += 1
+        if job.read_target >= 0:
+            warp.pending[job.read_target] += 1
         if operation.cls.unit is Unit.GLOBAL:
             job.addresses = warp.byte_addresses(operation)
+            job.passes = len({a // self.machine.line_bytes for a in job.addresses})
         elif operation.cls.unit is Unit.ATOMIC:
             self.atomics.change(now, +1)
             self.atomic_cas.change(now, operation.cls.operation == "cas")
@@ -231,16 +225,19 @@ class StreamingMultiprocessor:
             self.atomic_passes += job.passes
         elif operation.cls.unit is Unit.SHARED:
             self.shared_passes[operation.cls.operation] += job.passes
-        self.units[operation.cls.unit].accept(job)
+        self.path.accept(job, subcore)
 
     # What comes back
 
-    def room_in(self, unit: Unit) -> None:
-        """A queue entry of a unit is free: whoever waits for one looks again."""
-        waiting = self.waiting_for_room[unit]
-        for index in sorted(waiting):
-            self.wake(self.schedulers[index], self.clock.now)
-        waiting.clear()
+    def room_in(self, subcore: int) -> None:
+        """A place in a sub-core's queue is free: its scheduler looks again."""
+        self.wake(self.schedulers[subcore], self.clock.now)
+
+    def operands_read(self, job: Job) -> None:
+        """A job's operands have been read; their registers may be written."""
+        if job.read_target >= 0:
+            job.warp.pending[job.read_target] -= 1
+            self.wake(self.scheduler_of(job.warp), self.clock.now)
 
     def completed(self, job: Job) -> None:
         """A job's result or acknowledgement is back."""
@@ -250,7 +247,7 @@ class StreamingMultiprocessor:
             self.atomics.change(now, -1)
             self.atomic_cas.change(now, -(job.operation.cls.operation == "cas"))
         elif unit is Unit.GLOBAL:
-            self.load_store.fill(job)
+            self.path.l1.fill(job)
         self.recorder.job(job, self.index)
         warp.in_flight -= 1
         if job.target >= 0:
@@ -285,13 +282,16 @@ class StreamingMultiprocessor:
     def _arrive(self, warp: Warp, now: int) -> None:
         warp.at_barrier = True
         warp.block.arrived += 1
+        self.barrier_free = max(now, self.barrier_free) + self.machine.barrier_interval_cycles
+        warp.block.served = self.barrier_free
         self._open_barrier_if_complete(warp.block)
 
     def _open_barrier_if_complete(self, block: Block) -> None:
         if block.arrived and block.arrived == block.executing:
             block.arrived = 0
+            now = self.clock.now
             self.clock.call(
-                self.machine.barrier_latency_cycles,
+                max(now, block.served) - now + self.machine.barrier_latency_cycles,
                 Phase.RETURN,
                 lambda: self._open_barrier(block),
                 self.index,

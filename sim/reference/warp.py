@@ -8,11 +8,11 @@ from smlab.sim.lowering import LoopBegin, LoweredProgram, Operation
 
 
 class Job:
-    """One warp-instruction in a queued unit (shared memory, atomic unit, global memory), with its four
-    moments.
+    """One warp-instruction on the memory path, with its five moments.
 
-    ``issue`` <= ``start`` < ``end`` < ``completion``, in cycles: issued into the queue, service begun,
-    service ended (its queue entry is free again), result or acknowledgement back.
+    ``issue`` < ``taken`` <= ``start`` < ``end`` < ``completion``, in cycles: issued into its sub-core's
+    queue, taken from there by the arbiter, service begun, service ended (of an atomic in its unit, of others
+    in the data stage), result or acknowledgement back.
     """
 
     __slots__ = (
@@ -28,6 +28,7 @@ class Job:
         "read_target",
         "sequence",
         "start",
+        "taken",
         "target",
         "warp",
         "work",
@@ -45,7 +46,7 @@ class Job:
         self.issue = issue
         self.passes = passes
         self.work = work
-        self.start = self.end = self.completion = -1
+        self.taken = self.start = self.end = self.completion = -1
         self.addresses: list[int] = []
         self.due = -1  # of a load that went to L2: when it will complete, once that is known
         self.followers: list[Job] = []  # loads that wait for what this one asked L2 for
@@ -96,7 +97,7 @@ class Warp:
         self.reason = Reason.DISPATCH_STALL
         self.since = launch
         self.stall_cycles = [0] * len(Reason)
-        self.pending = [0] * program.slots  # results on their way, by instruction
+        self.pending = [0] * 2 * program.slots  # results on their way, and operands not read, by place
         self.result_at = [0] * program.slots  # when a fixed-latency result is there, by instruction
         self.executions = [0] * program.slots
         self.in_flight = 0  # jobs in queued units, with and without a result
@@ -170,13 +171,12 @@ class Warp:
 
     def read_target_of(self, operation: Operation) -> int:
         """Where it waits for a job's operands to have been read, or -1."""
-        return -1
+        return self.program.slots + operation.slot
 
     def needed(self) -> list[tuple[int, Reason]]:
-        """What the next instruction waits for: where that is kept, and the reason."""
+        """What the next instruction waits for: places of the scoreboard, with the reason of each."""
         assert self.next is not None
-        operations = self.program.operations
-        return [(slot, operations[slot].cls.result_reason) for slot in self.next.after]
+        return [(place, self.program.class_at(place).result_reason) for place in self.next.after]
 
     def dependence(self, now: int) -> tuple[Reason, int] | None:
         """What the next instruction still waits for: the reason, and the cycle when it ends if that is known
@@ -188,12 +188,12 @@ class Warp:
         assert self.next is not None
         on_its_way: Reason | None = None
         fixed, until = Reason.WAIT, 0
-        for slot, reason in self.needed():
-            if self.pending[slot]:
+        for place, reason in self.needed():
+            if self.pending[place]:
                 on_its_way = reason if on_its_way is None else max(on_its_way, reason)
-            if self.result_at[slot] > now:
+            if place < len(self.result_at) and self.result_at[place] > now:
                 fixed = max(fixed, reason)
-                until = min(until, self.result_at[slot]) if until else self.result_at[slot]
+                until = min(until, self.result_at[place]) if until else self.result_at[place]
         if on_its_way is not None:
             return on_its_way, 0
         return (fixed, until) if until else None
@@ -209,7 +209,7 @@ class Warp:
 class Block:
     """A resident thread block and its barrier."""
 
-    __slots__ = ("arrived", "executing", "index", "launch", "retire", "room", "unfinished", "warps")
+    __slots__ = ("arrived", "executing", "index", "launch", "retire", "room", "served", "unfinished", "warps")
 
     def __init__(self, index: int, launch: int) -> None:
         self.index = index
@@ -220,3 +220,4 @@ class Block:
         self.executing = 0  # warps that have not exited: the ones that a barrier waits for
         self.unfinished = 0  # warps that are still resident
         self.arrived = 0  # warps at the barrier
+        self.served = 0  # when the SM's barrier unit has taken the last arrival

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -100,7 +101,7 @@ def test_counts_are_those_of_the_events(machine: Machine, drawn: Kernel, engine:
     sent = sum(s.l1_sector_misses + s.l1_store_sectors for s in result.sms)
     not_sent = sent - result.memory.l2_sector_hits - result.memory.l2_sector_misses
     memory = result.jobs.of_unit(Unit.GLOBAL)
-    loads = memory.op == CLASSES["global-load"].code
+    loads = np.isin(memory.op, [CLASSES[op].code for op in ("global-load", "async-copy")])
     ends = list(zip(memory.warp[loads].tolist(), memory.completion[loads].tolist(), strict=True))
     assert 0 <= not_sent <= 32 * (len(ends) - len(set(ends)))
 

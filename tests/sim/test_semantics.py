@@ -27,9 +27,15 @@ def gpu() -> Gpu:
             "pipe.fp32.interval_cycles": 2,
             "pipe.fp32.latency_cycles": 4,
             "sm.barrier_latency_cycles": 7,
+            "sm.barrier_interval_cycles": 2,
+            "mio.queue_entries": 5,
+            "mio.front_cycles": 11,
+            "mio.address_interval_cycles": 4,
+            "mio.request_interval_cycles": 2,
+            "atomic.address_interval_cycles": 4,
             "atomic.add.base_interval_cycles": 3.5,
             "atomic.add.pass_interval_cycles": 1.0,
-            "atomic.add.latency_cycles": 20,
+            "atomic.add.latency_cycles": 36,
             "atomic.queue_entries": 16,
             "shared.interval_cycles_per_pass": 1,
             "shared.load_latency_cycles": 19,
@@ -75,7 +81,8 @@ def test_a_loop_waits_for_all_executions_of_what_it_needs(gpu: Gpu) -> None:
     previous = Instruction("shared-load", name="x", after=("x",))
     assert np.diff(issues(run(gpu, Loop(4, (previous,))))).tolist() == [19, 19, 19]
     free = Instruction("shared-load", name="x")
-    assert np.diff(issues(run(gpu, Loop(4, (free,)), fp32("x")))).tolist() == [1, 1, 1, 19]
+    # Four loads leave the sub-core 4 cycles apart.
+    assert np.diff(issues(run(gpu, Loop(4, (free,)), fp32("x")))).tolist() == [1, 1, 1, 19 + 3 * 4 - 3]
 
 
 def test_a_pipe_takes_one_instruction_every_interval(gpu: Gpu) -> None:
@@ -129,38 +136,46 @@ def test_the_atomic_unit_carries_fractions_of_a_cycle(gpu: Gpu) -> None:
     result = run(gpu, Loop(4, (Instruction("atomic-add", lanes=1, returns=False),)))
     jobs = result.jobs
     assert jobs is not None
-    # 4.5 cycles a job: 4, 5, 4, 5.
+    # 11 cycles to leave the sub-core and 4 to each next; 4.5 cycles a job in the unit: 4, 5, 4, 5.
     assert jobs.issue.tolist() == [10, 11, 12, 13]
-    assert jobs.start.tolist() == [10, 14, 19, 23]
-    assert jobs.end.tolist() == [14, 19, 23, 28]
-    assert jobs.completion.tolist() == [34, 39, 43, 48]
+    assert jobs.taken.tolist() == [21, 25, 29, 33]
+    assert jobs.start.tolist() == [21, 25, 30, 34]
+    assert jobs.end.tolist() == [25, 30, 34, 39]
+    # 36 cycles from issue to use in all, 11 + 5 of them before the end of one pass.
+    assert jobs.completion.tolist() == [45, 50, 54, 59]
     truth = result.sms[0]
-    assert truth.atomic_busy_cycles == 48 - 10
-    assert truth.atomic_job_cycles == 24 + 28 + 31 + 35
+    assert truth.atomic_busy_cycles == 59 - 10
+    assert truth.atomic_job_cycles == 35 + 39 + 42 + 46
     assert truth.atomic_occupied_cycles == 18
+    assert truth.stage_occupied_cycles == 4
     # The warp has nothing to wait for but drains at its end.
-    assert result.warps.finish.tolist() == [48]
-    assert result.stalls["drain"] == 48 - 14
+    assert result.warps.finish.tolist() == [59]
+    assert result.stalls["drain"] == 59 - 14
 
 
-def test_a_full_queue_stalls_with_mio_throttle_and_serves_the_schedulers_in_turn(gpu: Gpu) -> None:
-    narrow = gpu.with_values({"atomic.queue_entries": 1}, source="test")
+def test_a_full_sub_core_stalls_its_own_warps_and_the_arbiter_takes_turns(gpu: Gpu) -> None:
+    narrow = gpu.with_values({"mio.queue_entries": 1}, source="test")
     result = run(narrow, Loop(3, (Instruction("atomic-add", lanes=1, returns=False),)), warps=4)
     jobs = result.jobs
     assert jobs is not None
-    assert jobs.warp.tolist() == [0, 1, 2, 3] * 3
-    # A job issues in the cycle in which the one before frees the only entry.
-    assert jobs.issue[1:].tolist() == jobs.end[:-1].tolist()
+    order = np.argsort(jobs.taken, kind="stable")
+    assert jobs.warp[order].tolist() == [0, 1, 2, 3] * 3
+    # A warp issues in the cycle in which its sub-core's only place is free.
+    for warp in range(4):
+        own = jobs.chosen(jobs.warp == warp)
+        assert own.issue[1:].tolist() == own.taken[:-1].tolist()
     assert result.stalls["mio_throttle"] > 0
 
 
 @pytest.mark.parametrize("entries", [1, 2, 5])
-def test_no_more_jobs_hold_entries_than_there_are(gpu: Gpu, entries: int) -> None:
-    narrow = gpu.with_values({"atomic.queue_entries": entries}, source="test")
-    jobs = run(narrow, Loop(5, (Instruction("atomic-add", returns=False),)), warps=8).jobs
+def test_no_more_jobs_wait_than_there_are_places(gpu: Gpu, entries: int) -> None:
+    narrow = gpu.with_values({"mio.queue_entries": entries, "atomic.queue_entries": 3}, source="test")
+    jobs = run(narrow, Loop(9, (Instruction("atomic-add", returns=False),)), warps=8).jobs
     assert jobs is not None
-    held = [int(((jobs.issue <= t) & (t < jobs.end)).sum()) for t in range(int(jobs.end.max()))]
-    assert max(held) == entries
+    cycles = np.arange(int(jobs.end.max()))[:, None]
+    waiting = (jobs.issue <= cycles) & (cycles < jobs.taken)
+    assert [int(waiting[:, jobs.warp % 4 == s].sum(axis=1).max()) for s in range(4)] == [entries] * 4
+    assert int(((jobs.taken <= cycles) & (cycles < jobs.end)).sum(axis=1).max()) == 3
 
 
 def test_unloaded_global_loads_take_the_latencies_of_the_description(gpu: Gpu) -> None:
@@ -219,10 +234,10 @@ def test_one_warp_waits_for_another_at_a_barrier(gpu: Gpu) -> None:
     kernel = Kernel("k", (slow, quick), ((0, 1),))
     result = simulate(kernel, gpu, keep=Record.ALL)
     assert result.issues is not None
-    # The slow warp arrives at 10 + 50 + 1; the barrier opens 7 cycles later for both.
+    # The slow warp arrives at 10 + 50 + 1; the unit takes 2 cycles, and the barrier opens 7 later for both.
     last = result.issues.cycle[-2:].tolist()
-    assert last == [68, 68]
-    assert result.stalls["barrier"] == (68 - 11) + (68 - 62)
+    assert last == [70, 70]
+    assert result.stalls["barrier"] == (70 - 11) + (70 - 62)
 
 
 def test_an_exit_completes_a_barrier(gpu: Gpu) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.compiled.table import batch_cycles, looped_cycles
-from smlab.sim.machine import AtomicTiming, Machine, machine_from, to_ticks
+from smlab.sim.machine import TICKS_PER_CYCLE, AtomicTiming, Machine, machine_from, to_ticks
 from smlab.validation.calibrate.cases import Cases, Floats, Ints
 
 CLOSING: Final = "closing_cycles"
@@ -38,7 +38,7 @@ LINK: Final = "link_cycles"
 """The logical instruction between an operation and the next in the looped form."""
 MEASURING: Final = (CLOSING, FRAME, LINK)
 """Constants of the measurement, fitted with the others and not of a description."""
-QUEUE: Final = "atomic.queue_entries"
+QUEUE: Final = "mio.queue_entries"
 SHARED_PASS: Final = "shared.interval_cycles_per_pass"
 SHARED_LATENCY: Final = "shared.load_latency_cycles"
 BASE, PASS, LATENCY = "base_interval_cycles", "pass_interval_cycles", "latency_cycles"
@@ -117,9 +117,9 @@ class Predictor:
         used = [op, "cas"] if cases.cas_warps.any() else [op]
         depends = {key(o, part) for o in used for part in (BASE, PASS)}
         if form == "burst":
-            return Group(at, frozenset(depends | {QUEUE, FRAME}), lambda v, smooth: _burst(cases, op, v))
+            return Group(at, frozenset(depends | {QUEUE, FRAME}), lambda v, smooth: self._burst(cases, op, v))
         if form == "stream":
-            return Group(at, frozenset(depends), lambda v, smooth: _stream(cases, op, v))
+            return Group(at, frozenset(depends), lambda v, smooth: self._stream(cases, op, v))
         closes = np.isin(cases.operation, ("add", "popc-inc"))
         depends |= {CLOSING} if closes.any() else set()
         depends |= {key(o, LATENCY) for o in used} if not closes.all() else set()
@@ -152,7 +152,8 @@ class Predictor:
             last = []
             for o in used:
                 # Without a result, what is seen is the load behind it.
-                latency = np.where(closes, values[CLOSING], values.get(key(o, LATENCY), 0.0))
+                after = self._after(values, o) if key(o, LATENCY) in values else 0.0
+                latency = np.where(closes, values[CLOSING], after)
                 last.append(found[o] + (latency if smooth else np.maximum(1, np.floor(latency + 0.5))))
             times: Floats = values[FRAME] + np.maximum.reduce(last)
             return times
@@ -168,10 +169,36 @@ class Predictor:
                 return looped_cycles(machine, _named(op, {}), cases.warps, cases.cas_passes, cases.cas_warps)
 
             # In a closed loop, what a warp does between two operations is a delay like the latency.
-            think = {o: values[key(o, LATENCY)] + values[LINK] for o in used}
+            think = {o: self._after(values, o) + values[LINK] for o in used}
             return _interpolated(think, simulated, smooth)
 
         return run
+
+    def _after(self, values: Values, op: str) -> float:
+        """What of an operation's latency lies behind its service (`AtomicTiming.latency_cycles`)."""
+        one_pass = values[key(op, BASE)] + values[key(op, PASS)]
+        return max(1.0, values[key(op, LATENCY)] - self._machine.front_cycles - math.ceil(one_pass))
+
+    def _interval(self, values: Values, op: str, passes: Ints) -> Floats:
+        """Time between operations in the unit, or in the data stage if that is slower."""
+        interval: Floats = values[key(op, BASE)] + passes * values[key(op, PASS)]
+        return np.maximum(interval, passes * self._machine.shared_pass_ticks / TICKS_PER_CYCLE)
+
+    def _stream(self, cases: Cases, op: str, values: Values) -> Floats:
+        times: Floats = (cases.warps - cases.cas_warps) * self._interval(values, op, cases.passes)
+        if cases.cas_warps.any():
+            times = times + cases.cas_warps * self._interval(values, "cas", cases.cas_passes)
+        return times
+
+    def _burst(self, cases: Cases, op: str, values: Values) -> Floats:
+        """The last issue: when all have been taken but what the sub-cores hold; at least a cycle for each,
+        which issuing takes. They are taken at the pace of the data stage, until the unit is full."""
+        m, jobs = self._machine, cases.warps * cases.iterations
+        taken = jobs - values[QUEUE] * np.minimum(cases.warps, m.schedulers)
+        passing = (taken - 1) * cases.passes * m.shared_pass_ticks / TICKS_PER_CYCLE
+        unit = (taken - m.atomic_queue_entries) * self._interval(values, op, cases.passes)
+        waiting: Floats = m.front_cycles + np.maximum(passing, unit)
+        return np.asarray(values[FRAME] + np.maximum(waiting, jobs))
 
     def _with(
         self,
@@ -187,8 +214,6 @@ class Predictor:
         return replace(self._machine, atomics=atomics)
 
     def _shared(self, form: str, cases: Cases) -> Callable[[Values, bool], Floats]:
-        queue = self._machine.shared_queue_entries
-
         def run(values: Values, smooth: bool) -> Floats:
             each, latency = values[SHARED_PASS], values[SHARED_LATENCY]
             if form == "chain":
@@ -197,15 +222,24 @@ class Predictor:
                 return np.asarray(cases.warps * cases.passes * each)
 
             def simulated(whole: Mapping[str, int]) -> Floats:
-                atomics = {**self._machine.atomics, "add": AtomicTiming(0, to_ticks(each), whole["load"])}
-                machine = replace(self._machine, atomics=atomics, atomic_queue_entries=queue)
+                # Loads pass the data stage alone; an atomic without a base takes as long behind it.
+                ticks = to_ticks(each)
+                atomics = {**self._machine.atomics, "add": AtomicTiming(0, ticks, whole["load"])}
+                machine = replace(
+                    self._machine,
+                    atomics=atomics,
+                    atomic_pipes=1,
+                    atomic_round_gap_cycles=0,
+                    atomic_address_ticks=self._machine.address_ticks,
+                    shared_pass_ticks=ticks,
+                )
                 table = batch_cycles if form == "batch" else looped_cycles
                 times = table(machine, "add", cases.warps, cases.passes, cases.cas_warps)
                 return np.asarray(times, dtype=np.float64)
 
             think = values[LINK] if form == "looped" else 0.0
             # The description's latency contains the one pass of a load without conflict, in whole cycles.
-            after = max(1.0, latency - math.ceil(each) + think)
+            after = max(1.0, latency - self._machine.front_cycles - math.ceil(each) + think)
             times = _interpolated({"load": after}, simulated, smooth)
             return times + values[FRAME] if form == "batch" else times
 
@@ -234,25 +268,6 @@ def _interpolated(
         if part > 1e-9:
             times += part * (simulated({**below, op: below[op] + 1}) - base)
     return times
-
-
-def _interval(values: Values, op: str, passes: Ints) -> Floats:
-    interval: Floats = values[key(op, BASE)] + passes * values[key(op, PASS)]
-    return interval
-
-
-def _stream(cases: Cases, op: str, values: Values) -> Floats:
-    times: Floats = (cases.warps - cases.cas_warps) * _interval(values, op, cases.passes)
-    if cases.cas_warps.any():
-        times = times + cases.cas_warps * _interval(values, "cas", cases.cas_passes)
-    return times
-
-
-def _burst(cases: Cases, op: str, values: Values) -> Floats:
-    """The last issue; at least a cycle for each operation, which issuing takes."""
-    jobs = cases.warps * cases.iterations
-    waiting: Floats = (jobs - values[QUEUE]) * _interval(values, op, cases.passes)
-    return np.asarray(values[FRAME] + np.maximum(waiting, jobs))
 
 
 def _framed(cases: Cases, values: Values) -> Floats:

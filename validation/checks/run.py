@@ -16,6 +16,7 @@ from smlab.validation.checks import (
     claims,
     constants,
     engines,
+    evidence,
     hardware,
     laws,
     paper_facts,
@@ -31,6 +32,7 @@ from smlab.validation.work.runner import run_tasks
 
 CHECKS: tuple[ModuleType, ...] = (
     hardware,
+    evidence,
     queue_model,
     campaign,
     case,

@@ -21,9 +21,9 @@ from smlab.sim.result import JobTrace
 from smlab.sim.simulate import DEFAULT_ENGINE, ENGINES
 from smlab.sim.workload import Duration, Instruction, Kernel, Loop, Program
 
-LATENCY_CYCLES = 1
-"""The shortest pipeline behind the atomic unit's server; a delay that customers spend beside their think
-time."""
+LATENCY_CYCLES = 2
+"""The shortest path there is: a cycle before the atomic unit's server and one behind it. A delay that
+customers spend beside their think time."""
 
 
 def closed_kernel(
@@ -59,13 +59,17 @@ def closed_kernel(
 
 
 def theory_gpu() -> Gpu:
-    """A GPU whose atomic unit is a plain single server: an unbounded queue for 64 warps, the shortest
-    pipeline."""
+    """A GPU whose atomic unit is a plain single server: unbounded queues for 64 warps, the shortest path."""
     return load_gpu("v100").with_values(
         {
+            "mio.queue_entries": 64,
+            "mio.front_cycles": 1,
+            "mio.address_interval_cycles": 1,
+            "mio.request_interval_cycles": 1,
             "atomic.queue_entries": 64,
-            "atomic.add.latency_cycles": LATENCY_CYCLES,
-            "atomic.cas.latency_cycles": LATENCY_CYCLES,
+            "atomic.address_interval_cycles": 1,
+            "atomic.add.latency_cycles": 1,  # rounded up to what the path takes
+            "atomic.cas.latency_cycles": 1,
         },
         source="assumed: a single server for comparison with theory",
     )

@@ -19,6 +19,7 @@ from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
 from smlab.sim.machine import TICK_BITS, Machine
 from smlab.sim.result import JobTrace, SimResult, SmTruth
 from smlab.sim.workload import NO_WARP, Kernel
+from smlab.validation.laws import memory_path
 
 Ints = NDArray[np.int64]
 
@@ -80,19 +81,6 @@ def area_by_sweep(up: Ints, down: Ints) -> int:
     """The area under such a level, summed change by change."""
     times, level = level_steps(up, down)
     return int((level[:-1] * np.diff(times)).sum()) if len(times) else 0
-
-
-def served_by(jobs: JobTrace, servers: int) -> tuple[Ints, Ints]:
-    """The server of each job of a unit, the one that is free first (the first such), and the end of that
-    server's job before."""
-    if servers == 1:
-        return np.zeros(len(jobs), dtype=np.int64), np.concatenate([[0], jobs.end])[: len(jobs)]
-    server, before = np.zeros(len(jobs), dtype=np.int64), np.zeros(len(jobs), dtype=np.int64)
-    free = [0] * servers
-    for i, end in enumerate(jobs.end.tolist()):
-        server[i] = free.index(min(free))
-        before[i], free[server[i]] = free[server[i]], end
-    return server, before
 
 
 # The laws: each yields (where, left, right) and holds where left equals right
@@ -209,64 +197,92 @@ def spans_tile_residence(run: Run) -> Sides:
 
 
 def moments_in_order(run: Run) -> Sides:
-    """issue <= start < end < completion for every job; no residence is zero or negative."""
+    """issue < taken <= start < end < completion for every job; no residence is zero or negative."""
     assert run.result.jobs is not None
     jobs = run.result.jobs
-    wrong = (jobs.start < jobs.issue) | (jobs.end <= jobs.start) | (jobs.completion <= jobs.end)
+    wrong = (jobs.taken <= jobs.issue) | (jobs.start < jobs.taken)
+    wrong |= (jobs.end <= jobs.start) | (jobs.completion <= jobs.end)
     for i in np.flatnonzero(wrong)[:1]:
-        moments = tuple(int(m[i]) for m in (jobs.issue, jobs.start, jobs.end, jobs.completion))
+        moments = tuple(int(m[i]) for m in (jobs.issue, jobs.taken, jobs.start, jobs.end, jobs.completion))
         yield f"job {jobs.sequence[i]} of SM {jobs.sm[i]}", moments, "in order"
 
 
-def first_come_first_served(run: Run) -> Sides:
-    """Work conservation and order: service k starts at max(issue k, its server's last end), for every
-    queued unit."""
+def _of_sm(run: Run, sm: int) -> tuple[JobTrace, Ints]:
+    """The jobs of an SM and their sub-cores."""
+    assert run.result.jobs is not None
+    jobs = run.result.jobs.chosen(run.result.jobs.sm == sm)
+    return jobs, memory_path.subcores(jobs, run.result.warps, run.machine.schedulers)
+
+
+def taken_by_the_rules(run: Run) -> Sides:
+    """Each request leaves its sub-core in the first cycle in which the rules allow it, and none sooner."""
     for sm in run.result.sms:
-        for unit in QUEUED_UNITS:
-            jobs = run.jobs(unit, sm.sm)
-            _, before = served_by(jobs, run.machine.atomic_pipes if unit is Unit.ATOMIC else 1)
-            wrong = jobs.start != np.maximum(jobs.issue, before)
-            for i in np.flatnonzero(wrong)[:1]:
-                where = f"{_sm(sm)}, {unit.name.lower()} job {i}"
-                yield where, int(jobs.start[i]), max(int(jobs.issue[i]), int(before[i]))
+        jobs, subcore = _of_sm(run, sm.sm)
+        for job, expected in memory_path.replay(jobs, subcore, run.machine):
+            if int(jobs.taken[job]) != expected:
+                where = f"{_sm(sm)}, job {jobs.sequence[job]} of sub-core {subcore[job]}"
+                yield where, int(jobs.taken[job]), expected
+                break
+
+
+def atomics_start_when_they_can(run: Run) -> Sides:
+    """Work conservation and order in the atomic unit: a job starts when taken, or when its pipe is free."""
+    for sm in run.result.sms:
+        jobs, subcore = _of_sm(run, sm.sm)
+        chosen = jobs.unit == int(Unit.ATOMIC)
+        jobs, pipe = jobs.chosen(chosen), subcore[chosen] % run.machine.atomic_pipes
+        expected = memory_path.atomic_starts(jobs, pipe, run.machine)
+        for i in np.flatnonzero(jobs.start != expected)[:1]:
+            yield f"{_sm(sm)}, atomic {jobs.sequence[i]}", int(jobs.start[i]), int(expected[i])
 
 
 def bounded_queues(run: Run) -> Sides:
-    """No more jobs hold an entry (from issue to end of service) than the queue has."""
+    """No more jobs wait in a sub-core than it has entries, nor in a pipe of the atomic unit."""
     machine = run.machine
-    entries = {
-        Unit.SHARED: machine.shared_queue_entries,
-        Unit.ATOMIC: machine.atomic_queue_entries,
-        Unit.GLOBAL: machine.lsu_queue_entries,
-    }
     for sm in run.result.sms:
-        for unit, most in entries.items():
-            jobs = run.jobs(unit, sm.sm)
-            _, level = level_steps(jobs.issue, jobs.end)
+        jobs, subcore = _of_sm(run, sm.sm)
+        atomic = jobs.unit == int(Unit.ATOMIC)
+        places = [
+            (f"sub-core {s}", subcore == s, jobs.issue, jobs.taken, machine.mio_queue_entries)
+            for s in range(machine.schedulers)
+        ]
+        pipe = subcore % machine.atomic_pipes
+        places += [
+            (f"atomic pipe {k}", atomic & (pipe == k), jobs.taken, jobs.end, machine.atomic_queue_entries)
+            for k in range(machine.atomic_pipes)
+        ]
+        for name, chosen, begin, end, most in places:
+            _, level = level_steps(begin[chosen], end[chosen])
             over = max(int(level.max(initial=0)) - most, 0)
-            yield f"{_sm(sm)}, entries of {unit.name.lower()} beyond {most}", over, 0
+            yield f"{_sm(sm)}, entries of {name} beyond {most}", over, 0
 
 
 def work_done(run: Run) -> Sides:
-    """An atomic server's occupied time is the whole part of its jobs' exact work (their intervals in
-    ticks)."""
-    timings = run.machine.atomics
-    if any(
+    """What is occupied is the whole part of the exact work (in ticks): of the data stage, and of each pipe of
+    the atomic unit, job by job."""
+    timings, machine = run.machine.atomics, run.machine
+    drawn = any(
         i.duration is not None and i.cls.unit is Unit.ATOMIC
         for p in run.kernel.programs
         for i, _ in p.instructions()
-    ):
-        return
+    )
     for sm in run.result.sms:
-        jobs = run.jobs(Unit.ATOMIC, sm.sm)
+        jobs, subcore = _of_sm(run, sm.sm)
+        asked = int(memory_path.stage_ticks(jobs, machine).sum()) >> TICK_BITS
+        yield f"{_sm(sm)}, data stage", sm.stage_occupied_cycles, asked
+        chosen = jobs.unit == int(Unit.ATOMIC)
+        jobs, pipe = jobs.chosen(chosen), subcore[chosen] % machine.atomic_pipes
+        yield f"{_sm(sm)}, atomic unit", sm.atomic_occupied_cycles, int((jobs.end - jobs.start).sum())
+        if drawn:
+            continue
         operation = [name.removeprefix("atomic-").replace("-", "_") for name in jobs.op_names]
-        ticks = [0] * run.machine.atomic_pipes
-        server, _ = served_by(jobs, len(ticks))
-        for op, count, k in zip(operation, jobs.passes.tolist(), server.tolist(), strict=True):
-            ticks[k] += timings[op].interval_ticks(count)
-        work = sum(t >> TICK_BITS for t in ticks)
-        yield f"{_sm(sm)}, trace", int((jobs.end - jobs.start).sum()), work
-        yield f"{_sm(sm)}, engine", sm.atomic_occupied_cycles, work
+        ticks = np.array(
+            [timings[op].interval_ticks(n) for op, n in zip(operation, jobs.passes.tolist(), strict=True)],
+            dtype=np.int64,
+        )
+        expected = memory_path.pipe_cycles(ticks, pipe, jobs.taken, machine.atomic_pipes)
+        for i in np.flatnonzero(jobs.end - jobs.start != expected)[:1]:
+            yield f"{_sm(sm)}, atomic {jobs.sequence[i]}", int(jobs.end[i] - jobs.start[i]), int(expected[i])
 
 
 def nothing_outlives_the_kernel(run: Run) -> Sides:
@@ -297,7 +313,8 @@ LAWS: dict[str, Callable[[Run], Sides]] = {
     "selected cycles are issued instructions": selected_is_issued,
     "spans tile the residence": spans_tile_residence,
     "moments in order": moments_in_order,
-    "first come, first served, without idling": first_come_first_served,
+    "requests are taken by the rules": taken_by_the_rules,
+    "atomics start when they can": atomics_start_when_they_can,
     "bounded queues": bounded_queues,
     "work done": work_done,
     "nothing outlives the kernel": nothing_outlives_the_kernel,

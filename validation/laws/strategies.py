@@ -18,10 +18,18 @@ from typing import Any, TypeVar
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
-from smlab.sim.instructions import ATOMIC_OPERATIONS
+from smlab.sim.instructions import ATOMIC_OPERATIONS, CLASSES, QUEUED_UNITS
 from smlab.sim.lowering import LoweredKernel, lower
 from smlab.sim.machine import CacheShape, Machine, machine_from
-from smlab.sim.patterns import Affine, Grouped, RandomBytes, RandomWords, SharedPattern, Strided
+from smlab.sim.patterns import (
+    Affine,
+    GlobalPattern,
+    Grouped,
+    RandomBytes,
+    RandomWords,
+    SharedPattern,
+    Strided,
+)
 from smlab.sim.policies import POLICIES
 from smlab.sim.reference import Record
 from smlab.sim.simulate import DEFAULT_ENGINE, ENGINES
@@ -52,12 +60,24 @@ _GPU_VALUES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "pipe.int32.latency_cycles": st.integers(4, 12),
         "pipe.fp64.interval_cycles": st.integers(1, 16),
         "pipe.fp64.shared_by": st.sampled_from(["sm", "scheduler"]),
-        "shared.queue_entries": _FEW,
+        "sm.barrier_interval_cycles": st.integers(1, 4),
+        "mio.queue_entries": _FEW,
+        "mio.front_cycles": st.integers(1, 14),
+        "mio.address_interval_cycles": st.integers(1, 6),
+        "mio.request_interval_cycles": st.integers(1, 4),
+        "mio.shuffle_latency_cycles": st.integers(10, 30),
+        "shared.load_read_cycles": st.integers(1, 16),
+        "shared.store_read_cycles": st.integers(1, 20),
+        "l1.load_read_cycles": st.integers(1, 16),
+        "constant.latency_cycles": st.integers(10, 40),
         "shared.interval_cycles_per_pass": _TENTHS,
         "shared.load_latency_cycles": st.integers(10, 30),
         "atomic.queue_entries": st.integers(1, 16),
         "atomic.pipes": st.sampled_from([1, 1, 1, 2, 3]),
-        "lsu.queue_entries": _FEW,
+        "atomic.round_gap_cycles": st.sampled_from([0, 0, 3, 27]),
+        "atomic.address_interval_cycles": _TENTHS,
+        "l2.atomic_sector_factor": st.integers(1, 4),
+        "l2.atomic_interval_cycles": _TENTHS,
         "l1.interval_cycles_per_line": _TENTHS,
         **{f"atomic.{op}.base_interval_cycles": _TENTHS for op in ATOMIC_OPERATIONS},
         **{
@@ -80,7 +100,7 @@ _GLOBAL_PATTERNS = st.one_of(
 )
 _DURATIONS = st.builds(Duration, st.integers(1, 300), st.sampled_from(["fixed", "exponential"]))
 _ATOMICS = ("atomic-add", "atomic-cas", "atomic-popc-inc")
-_STORES = ("shared-store", "global-store")
+_STORES = ("shared-store", "global-store", "global-reduce")
 _OTHERS = (
     "int32",
     "fp32",
@@ -90,9 +110,19 @@ _OTHERS = (
     "sfu",
     "control",
     "think",
+    "imad",
+    "redux",
+    "shared-load",
     "shared-load",
     "global-load",
+    "global-load",
+    "global-atomic",
+    "async-copy",
+    "shuffle",
+    "constant-load",
 )
+_WIDE = ("shared-load", "shared-store", "global-load", "global-store", "async-copy")
+_WIDTHS = st.sampled_from([32, 32, 32, 64, 128])
 _OPS = st.sampled_from([*_OTHERS, *_STORES, *_ATOMICS * 3])
 _OPS_AND_BARRIERS = st.sampled_from([*_OTHERS, *_STORES, *_ATOMICS * 3, "barrier"])
 _LANES = st.sampled_from([1, 7, 16, 32])
@@ -142,30 +172,58 @@ def shared_patterns(lanes: int) -> st.SearchStrategy[SharedPattern]:
     )
 
 
+_WIDE_PATTERNS: st.SearchStrategy[SharedPattern] = st.one_of(
+    st.sampled_from([0, 4, 8, 32]).map(Strided), st.sampled_from([32, 256, 4096]).map(RandomWords)
+)
+
+
 @cache
 def _needs(names: tuple[str, ...]) -> st.SearchStrategy[set[str]]:
     return st.sets(st.sampled_from(names), max_size=2)
 
 
-def _instruction(draw: st.DrawFn, name: str, known: tuple[str, ...], barriers: bool) -> Instruction:
-    """One instruction that may need results of the ``known`` ones, and of its own earlier executions."""
+def _widened(pattern: GlobalPattern, size: int) -> GlobalPattern:
+    """A pattern for accesses that must be aligned to ``size`` bytes."""
+    if isinstance(pattern, Affine):
+        return Affine(
+            pattern.lane_stride_bytes // size * size,
+            pattern.warp_stride_bytes,
+            pattern.iteration_stride_bytes,
+        )
+    return pattern
+
+
+def _instruction(
+    draw: st.DrawFn, name: str, known: tuple[str, ...], read: tuple[str, ...], barriers: bool
+) -> Instruction:
+    """One instruction that may need results of the ``known`` ones, the reading of others' operands, and both
+    of its own earlier executions."""
     op = draw(_OPS_AND_BARRIERS if barriers else _OPS)
     returns = op not in (*_STORES, "barrier") and (op not in _ATOMICS or draw(_BOOLEANS))
     needable = (*known, name) if returns else known
     after = tuple(sorted(draw(_needs(needable)))) if needable else ()
+    overwrites = bool(read) and draw(_BOOLEANS)
+    after_read = tuple(sorted(draw(_needs(read)))) if overwrites else ()
     if op in ("think", "barrier"):
         thinks = op == "think"
         return Instruction(op, name if thinks else "", after, duration=draw(_DURATIONS) if thinks else None)
     lanes = draw(_LANES)
+    width = draw(_WIDTHS) if op in _WIDE else 32
+    shared = draw(shared_patterns(lanes))
+    if width != 32:
+        shared = draw(_WIDE_PATTERNS)
     return Instruction(
         op,
-        name=name if returns else "",
+        name=name,
         after=after,
         lanes=lanes,
-        shared=draw(shared_patterns(lanes)),
-        memory=draw(_GLOBAL_PATTERNS),
+        shared=shared,
+        memory=_widened(draw(_GLOBAL_PATTERNS), width // 8) if width != 32 else draw(_GLOBAL_PATTERNS),
         returns=returns or op not in _ATOMICS,
         duration=draw(_INTERVALS) if op in _ATOMICS else None,
+        width=width,
+        uniform=CLASSES[op].unit in QUEUED_UNITS and bool(draw(_BOOLEANS)),
+        after_read=after_read,
     )
 
 
@@ -173,12 +231,15 @@ def _instruction(draw: st.DrawFn, name: str, known: tuple[str, ...], barriers: b
 def programs(draw: st.DrawFn, name: str = "p", barriers: bool = True, max_loop: int = 8) -> Program:
     """A program of a few instructions, in loops up to two deep, with dependences between them."""
     results: list[str] = []
+    read: list[str] = []
 
     def one(index: int) -> Instruction:
         label = f"i{index}"
-        instruction = _instruction(draw, label, tuple(results), barriers)
-        if instruction.name:
+        instruction = _instruction(draw, label, tuple(results), tuple(read), barriers)
+        if instruction.name and instruction.returns and instruction.op not in _STORES:
             results.append(label)
+        if instruction.name and instruction.cls.unit in QUEUED_UNITS:
+            read.append(label)
         return instruction
 
     counter = iter(range(1000))

@@ -148,7 +148,13 @@ def test_a_copy_loads_from_its_path(tmp_path: Path) -> None:
     path = edited(tmp_path)
     by_path, by_string = load_gpu(path), load_gpu(str(path))
     assert by_path.name == "edited"
-    assert dict(by_path.constants) == dict(by_string.constants) == dict(load_gpu("v100").constants)
+    assert dict(by_path.constants) == dict(by_string.constants)
+    shipped = load_gpu("v100")
+    differ = {k for k, constant in by_path.constants.items() if constant != shipped[k]}
+    # What an SM generation's file knows as measured on the V100 is not known of a card of another name.
+    assert differ == {"pipe.sfu.latency_cycles"}
+    assert by_path["pipe.sfu.latency_cycles"].kind == "assumed"
+    assert by_path["pipe.sfu.latency_cycles"].value == shipped["pipe.sfu.latency_cycles"].value
 
 
 REFUSED = {
@@ -243,12 +249,11 @@ REFUSED = {
     "without, alone": (r"^aliases = [^\n]*", "without = []", "without: has a meaning only with extends"),
     "malformed TOML": (r"^\[gpu\]$", "[gpu", r"is not valid TOML: .*\(at line \d+, column \d+\)"),
     "popc-inc on Volta": (
-        r"^\[lsu\]$",
+        r"^\[l1\]$",
         "[atomic.popc_inc]\nlatency_cycles = { value = 24, unit = 'cycles', kind = 'assumed', "
-        "source = 'assumed-queue' }\n[lsu]",
+        "source = 'assumed-control' }\n[l1]",
         "atomic.popc_inc.latency_cycles: compute capability 7.0 has no ATOMS.POPC.INC",
     ),
-    "no popc-inc on Ampere": ('"7.0"', '"8.0"', "atomic.popc_inc.base_interval_cycles: is missing"),
     "base clock above boost": ("value = 1230e6", "value = 1400e6", "clock.base_hz: exceeds clock.boost_hz"),
     "block's shared memory above the SM's": (
         r"(?<=^shared_bytes_per_block = { value = )98304",

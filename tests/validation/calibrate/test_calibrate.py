@@ -30,7 +30,7 @@ TRUTH = {
     "atomic.cas.latency_cycles": 52,
     "atomic.popc_inc.base_interval_cycles": 3.2,
     "atomic.popc_inc.pass_interval_cycles": 1.6,
-    "atomic.queue_entries": 23,
+    "mio.queue_entries": 7,
     "shared.load_latency_cycles": 27,
 }
 

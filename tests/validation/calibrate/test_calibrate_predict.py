@@ -84,7 +84,8 @@ def test_the_shared_memory_pipe_is_a_unit_of_the_same_kind(warps: int, same_bank
     assert predicted(case("load", "batch", warps, same_bank=same_bank)) == pytest.approx(simulated, abs=1)
     rounds = [simulate(shared_loads(warps, same_bank, k), GPU, keep=Record.TOTALS).cycles for k in (40, 80)]
     looped = predicted(case("load", "looped", warps, same_bank=same_bank))
-    assert looped == pytest.approx((rounds[1] - rounds[0]) / 40, rel=0.02)
+    # Half a cycle is how a pass of 1.5 cycles is rounded.
+    assert looped == pytest.approx((rounds[1] - rounds[0]) / 40, rel=0.02, abs=0.5)
 
 
 @pytest.mark.parametrize("warps, cas, same_word", [(1, 0, 1), (4, 0, 32), (8, 3, 8)])  # noqa: PT006
@@ -102,14 +103,15 @@ def test_a_stream_keeps_the_server_busy(warps: int, cas: int, same_word: int) ->
 @pytest.mark.parametrize("warps", [1, 4])
 @pytest.mark.parametrize("iterations", [16, 40])
 def test_a_burst_tells_the_queue(warps: int, iterations: int) -> None:
-    """The last operation is issued when all but a queueful of the earlier ones have been served."""
+    """The last operation is issued when all earlier ones but what the sub-cores hold have left them."""
     result = simulate(atomics(warps=warps, same_word=32, iterations=iterations), GPU)
     assert result.jobs is not None
     span = result.jobs.issue.max() - result.jobs.issue.min()
     cases = case("add", "burst", warps, 0, 32, 32, 1, iterations)
     assert predicted(cases) == pytest.approx(span, abs=3)
-    interval = VALUES["atomic.add.base_interval_cycles"] + 32 * VALUES["atomic.add.pass_interval_cycles"]
-    assert predicted(cases, **{predict.QUEUE: 12.0}) == pytest.approx(predicted(cases) - interval)
+    # The data stage is the slower here: one place more in each sub-core saves 32 passes a sub-core.
+    saved = warps * 32 * VALUES["shared.interval_cycles_per_pass"]
+    assert predicted(cases, **{predict.QUEUE: 6.0}) == pytest.approx(predicted(cases) - saved)
 
 
 def test_the_looped_form_has_the_link_as_a_delay() -> None:

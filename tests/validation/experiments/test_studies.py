@@ -51,7 +51,7 @@ def test_study_files_are_sound(folder: str, file: str) -> None:
     study = read(folder, file)
     assert study.title
     assert study.question
-    assert study.design.size > 20
+    assert study.design.size >= 20
 
 
 @pytest.mark.parametrize("folder", [c.folder for c in CHAPTERS])
@@ -100,8 +100,9 @@ def test_latency_and_interval_are_all_of_s(answers: dict) -> None:
 
 def test_a_second_pipe_needs_banks_of_its_own(answers: dict) -> None:
     found = answers["second-pipe"]
-    # An atomic on a solid image is 3.4 cycles and 32 passes of 0.99: hiding the former gives at most 1.108.
-    assert 1.03 < found["shared-solid"].value.estimate <= (3.431 + 32 * 0.989) / (0.02 + 32 * 0.989) + 0.001
+    # An atomic on a solid image is 3.4 cycles and 32 passes of 0.99: hiding the former gives at most 1.108,
+    # and nothing where the passes of both pipes take the one data stage.
+    assert 0.99 < found["shared-solid"].value.estimate <= (3.431 + 32 * 0.989) / (0.02 + 32 * 0.989) + 0.001
     assert 1.4 < found["two-solid"].value.estimate <= 2.0
 
 
@@ -131,7 +132,7 @@ def test_a_faster_clock_cannot_give_more_than_its_ratio(answers: dict) -> None:
         found, bound = gains[f"{kernel}-H100-gpu.clock.sm_hz"], 1980 / 1380
         assert found.estimate > 1.2
         assert found.estimate <= bound + 1e-9 or found.contains(bound)
-    assert gains["stream-H100-gpu.dram.bandwidth_bytes_per_s"].estimate > 1.2
+    assert gains["stream-H100-gpu.dram.sustained_bandwidth_bytes_per_s"].estimate > 1.2
     assert gains["gather-H100-gpu.dram.latency_cycles"].estimate < 0.95
 
 

@@ -31,7 +31,7 @@ from smlab.validation.method.statistics import mean_interval
 
 def trace(issue: list[int], completion: list[int], warp: list[int]) -> JobTrace:
     rows = [
-        (0, k, w, 0, 3, 9, 32, 1, i, i, c - 1, c)
+        (0, k, w, 0, 3, 9, 32, 1, i, i, c - 1, c, i)
         for k, (i, c, w) in enumerate(zip(issue, completion, warp, strict=True))
     ]
     return JobTrace.from_rows(rows)

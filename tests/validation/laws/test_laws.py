@@ -11,8 +11,9 @@ from smlab.sim.instructions import Reason, Unit
 from smlab.sim.lowering import lower
 from smlab.sim.machine import machine_from
 from smlab.sim.patterns import Grouped
+from smlab.sim.reference.path import MemoryPath, Subcore
 from smlab.sim.reference.record import Meter, Recorder
-from smlab.sim.reference.units import FifoUnit, WholeCycles
+from smlab.sim.reference.units import AtomicPipe, WholeCycles
 from smlab.sim.reference.warp import Job, Warp
 from smlab.validation.laws.identities import LAWS, Run, area_by_sweep, busy_by_union, violations
 from smlab.validation.laws.strategies import runs
@@ -38,7 +39,9 @@ def contended_run(keep: Record = Record.ALL) -> Run:
         Loop(4, (Instruction("atomic-cas", shared=Grouped(32), returns=False),)),
     )
     kernel = Kernel("contended", (Program("p", body),), ((0,) * 8,), 2, shared_bytes_per_block=4096)
-    machine = machine_from(load_gpu("v100"))
+    # With few places in the pipe, so that it fills.
+    gpu = load_gpu("v100").with_values({"atomic.queue_entries": 2}, source="a test")
+    machine = machine_from(gpu)
     return Run(reference.run(lower(kernel, machine), keep), kernel, machine)
 
 
@@ -101,15 +104,15 @@ def break_meter_counting_a_busy_cycle_twice(monkeypatch: pytest.MonkeyPatch) -> 
 
 def break_job_with_negative_residence(monkeypatch: pytest.MonkeyPatch) -> None:
     """One job is said to have completed before it was issued."""
-    sound, seen = FifoUnit.complete_after, [0]
+    sound, seen = MemoryPath.complete_after, [0]
 
-    def complete_after(self: FifoUnit, job: Job, cycles: int) -> None:
+    def complete_after(self: MemoryPath, job: Job, cycles: int) -> None:
         seen[0] += 1
         if seen[0] == 20:
             job.issue = job.end + cycles + 5
         sound(self, job, cycles)
 
-    monkeypatch.setattr(FifoUnit, "complete_after", complete_after)
+    monkeypatch.setattr(MemoryPath, "complete_after", complete_after)
 
 
 def break_server_dropping_remainders(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +122,57 @@ def break_server_dropping_remainders(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def break_queue_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Schedulers issue into a full queue."""
-    monkeypatch.setattr(FifoUnit, "has_room", lambda self: True)
+    monkeypatch.setattr(MemoryPath, "has_room", lambda self, subcore: True)
+
+
+def break_arbiter_that_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request is taken while the data stage still passes the one before."""
+    sound = MemoryPath._take
+
+    def take(self: MemoryPath, own: Subcore) -> None:
+        sound(self, own)
+        self.free_at = self.clock.now + 1
+
+    monkeypatch.setattr(MemoryPath, "_take", take)
+
+
+def break_arbiter_that_prefers_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sub-cores do not take turns."""
+    sound = MemoryPath._arbitrate
+
+    def arbitrate(self: MemoryPath) -> None:
+        self.last = -1
+        sound(self)
+
+    monkeypatch.setattr(MemoryPath, "_arbitrate", arbitrate)
+
+
+def break_address_unit_that_is_too_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sub-core's next request is ready the cycle after the last one left."""
+    sound = MemoryPath._next
+
+    def following(self: MemoryPath, own: Subcore) -> None:
+        own.free_at = min(own.free_at, self.clock.now + 1)
+        sound(self, own)
+
+    monkeypatch.setattr(MemoryPath, "_next", following)
+
+
+def break_pipe_that_overlaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An atomic begins a cycle before the one ahead of it has ended."""
+    sound = AtomicPipe.serve
+
+    def serve(self: AtomicPipe, job: Job, now: int) -> int:
+        if self.ends and self.ends[-1] > now:
+            self.ends[-1] -= 1
+        return sound(self, job, now)
+
+    monkeypatch.setattr(AtomicPipe, "serve", serve)
+
+
+def break_pipe_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The arbiter sends atomics into a pipe that has no room."""
+    monkeypatch.setattr(AtomicPipe, "room_at", lambda self: 0)
 
 
 FAULTS: dict[Callable[[pytest.MonkeyPatch], None], set[str]] = {
@@ -130,6 +183,11 @@ FAULTS: dict[Callable[[pytest.MonkeyPatch], None], set[str]] = {
     break_job_with_negative_residence: {"moments in order"},
     break_server_dropping_remainders: {"work done"},
     break_queue_without_bound: {"bounded queues"},
+    break_arbiter_that_does_not_wait: {"requests are taken by the rules"},
+    break_arbiter_that_prefers_the_first: {"requests are taken by the rules"},
+    break_address_unit_that_is_too_quick: {"requests are taken by the rules"},
+    break_pipe_that_overlaps: {"atomics start when they can"},
+    break_pipe_without_bound: {"bounded queues"},
 }
 
 

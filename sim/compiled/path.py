@@ -1,0 +1,276 @@
+"""The memory path: a queue and an address unit in each sub-core, an arbiter, the data stage, and behind it
+the atomic unit and L1.
+
+Which request the arbiter takes next hangs on what the other sub-cores issue until then, so it is an event of
+the SM (`arbitrate`). All that follows is known in that moment, but for what L2 has to say.
+"""
+
+from __future__ import annotations
+
+from smlab.sim.compiled.jit import (
+    access_at,
+    executions_at,
+    group_at,
+    helper,
+    job_row_at,
+    lowest_bit,
+    op_at,
+    pending_at,
+    queued_at,
+    read_at,
+    ring_at,
+    scheduler_at,
+    server_at,
+    sm_at,
+    warp_at,
+)
+from smlab.sim.compiled.layout import (
+    ALL,
+    ATOMIC,
+    ATOMICS,
+    GLOBAL,
+    LG_THROTTLE,
+    MIO_THROTTLE,
+    NEVER,
+    NOT_SELECTED,
+    SHARED,
+    Record,
+    State,
+    Word,
+)
+from smlab.sim.compiled.memory import request, serve_l1
+from smlab.sim.compiled.warps import emit, resolve, resolve_read
+from smlab.sim.source import PASSES
+
+TICK_BITS = 20
+FRACTION = (1 << TICK_BITS) - 1
+
+
+@helper
+def value(st: State, w: int, row: int, constant: int, table: int, times: int, slot: int) -> Word:
+    """The passes, work or time of the coming execution of an instruction: constant, or read from its
+    random table."""
+    if table == 0:
+        return constant
+    return read_at(table, row * times + executions_at(st, w * st.slots + slot).value)
+
+
+@helper
+def enqueue(st: State, i: int, s: int, w: int, now: int) -> None:
+    """Scheduler ``s`` issues the next instruction of warp ``w`` into its sub-core's queue."""
+    sm, warp, k = sm_at(st, i), warp_at(st, w), i * st.schedulers + s
+    op, scheduler = op_at(st, warp.pc), scheduler_at(st, k)
+    place = scheduler.queue_head + scheduler.queued
+    if place >= st.mio_entries:
+        place -= st.mio_entries
+    job = queued_at(st, k * st.mio_entries + place)
+    job.warp, job.op, job.issue, job.sequence = w, warp.pc, now, sm.jobs
+    if st.source != 0:
+        job.passes = op.passes
+        if op.unit == SHARED or op.unit == ATOMIC:
+            job.passes = read_at(st.source_warps + w * st.source_bytes, PASSES)
+        job.work = op.base_work + job.passes * op.pass_work
+    else:
+        job.passes = value(st, w, warp.row, op.passes, op.passes_at, op.times, op.slot)
+        job.work = value(st, w, warp.row, op.work, op.work_at, op.times, op.slot)
+    job.access = job.row = -1
+    if st.keep == ALL or (st.keep == ATOMICS and op.unit == ATOMIC):
+        job.row = st.jobs_kept
+        st.jobs_kept += 1
+    if op.unit == GLOBAL:
+        job.access = request(st, i, w)
+        access = access_at(st, job.access)
+        access.row, access.sequence = job.row, sm.jobs
+        job.passes = access.lines
+    elif op.unit == ATOMIC:
+        count_arrival(st, i, op, warp.lanes, job.passes, now)
+    elif op.unit == SHARED:
+        if op.store != 0:
+            sm.store_passes += job.passes
+        else:
+            sm.load_passes += job.passes
+    if job.row >= 0:
+        out = job_row_at(st, job.row)
+        out.sm, out.sequence, out.warp, out.slot = i, sm.jobs, warp.row, op.slot
+        out.unit, out.op, out.lanes, out.passes, out.issue = op.unit, op.cls, warp.lanes, job.passes, now
+    sm.jobs += 1
+    warp.unresolved += 1
+    if op.watched != 0:
+        pending_at(st, w * st.slots + op.target).value += 1
+    if op.read_watched != 0:
+        pending_at(st, w * st.slots + op.read_target).value += 1
+    scheduler.queued += 1
+    if scheduler.queued == 1:
+        next_request(st, i, s, now)
+        sm.next_serve = min(sm.next_serve, possible(st, i, s))
+    if scheduler.queued == st.mio_entries:
+        if st.mio_resource != 0:
+            close(st, i, s, st.mio_resource - 1, now + 1)
+        if st.lg_resource != 0:
+            close(st, i, s, st.lg_resource - 1, now + 1)
+
+
+@helper
+def count_arrival(st: State, i: int, op: Record, lanes: int, passes: int, now: int) -> None:
+    """An atomic arrives; the time with n > 0 goes on, or begins anew."""
+    sm = sm_at(st, i)
+    if sm.atomic_ahead == 0 and sm.atomic_until < now:
+        sm.atomic_busy += sm.atomic_until - sm.busy_since
+        sm.busy_since = now
+    sm.atomic_ahead += 1
+    sm.atomic_jobs += 1
+    sm.cas_jobs += op.cas
+    sm.lanes += lanes
+    sm.passes += passes
+
+
+@helper
+def close(st: State, i: int, s: int, resource: int, begin: int) -> None:
+    """Scheduler ``s``'s queue is full from ``begin`` on, nobody knows until when."""
+    group = group_at(st, (i * st.schedulers + s) * st.resources + resource)
+    group.closed = begin + 1
+    group.free = NEVER
+    if st.keep == ALL:
+        rest = group.mask
+        while rest != 0:
+            w = i * st.max_warps + lowest_bit(rest) * st.schedulers + s
+            rest &= rest - 1
+            emit(st, i, w, NOT_SELECTED, warp_at(st, w).since, begin)
+            warp_at(st, w).since = begin
+
+
+@helper
+def reopen(st: State, i: int, s: int, resource: int, reason: int, now: int) -> None:
+    """Scheduler ``s``'s queue has room again."""
+    k = i * st.schedulers + s
+    group = group_at(st, k * st.resources + resource)
+    group.throttled += now - (group.closed - 1)
+    group.closed = 0
+    group.free = now
+    if group.mask == 0:
+        return
+    scheduler_at(st, k).next_look = min(scheduler_at(st, k).next_look, now)
+    sm_at(st, i).next_look = min(sm_at(st, i).next_look, now)
+    if st.keep == ALL:
+        rest = group.mask
+        while rest != 0:
+            w = i * st.max_warps + lowest_bit(rest) * st.schedulers + s
+            rest &= rest - 1
+            emit(st, i, w, reason, warp_at(st, w).since, now)
+            warp_at(st, w).since = now
+
+
+@helper
+def next_request(st: State, i: int, s: int, now: int) -> None:
+    """The address unit of sub-core ``s`` takes the first of its queue."""
+    k = i * st.schedulers + s
+    scheduler = scheduler_at(st, k)
+    job = queued_at(st, k * st.mio_entries + scheduler.queue_head)
+    op = op_at(st, job.op)
+    scheduler.ready = max(job.issue + st.front, scheduler.free_at)
+    if op.read_watched != 0:
+        resolve_read(st, i, job.warp, op.read_target, max(now + 1, scheduler.ready + op.read_offset))
+
+
+@helper
+def possible(st: State, i: int, s: int) -> Word:
+    """From when on the arbiter can take the first request of sub-core ``s``."""
+    k = i * st.schedulers + s
+    scheduler = scheduler_at(st, k)
+    cycle = max(scheduler.ready, sm_at(st, i).stage_free)
+    job = queued_at(st, k * st.mio_entries + scheduler.queue_head)
+    if op_at(st, job.op).unit == ATOMIC:
+        number = i * st.servers + s % st.servers
+        cycle = max(cycle, ring_at(st, number * st.atomic_entries + server_at(st, number).place).value)
+    return cycle
+
+
+@helper
+def arbitrate(st: State, i: int, now: int) -> None:
+    """Take the request of the first sub-core, from the one after the last served on, that can be taken
+    now."""
+    sm, count = sm_at(st, i), st.schedulers
+    chosen, s = -1, sm.turn
+    for _ in range(count):
+        if chosen < 0 and scheduler_at(st, i * count + s).queued != 0 and possible(st, i, s) <= now:
+            chosen = s
+        s = s + 1 if s + 1 < count else 0
+    take(st, i, chosen, now)
+    sm.turn = chosen + 1 if chosen + 1 < count else 0
+    nearest = NEVER
+    for s in range(count):
+        if scheduler_at(st, i * count + s).queued != 0:
+            nearest = min(nearest, possible(st, i, s))
+    sm.next_serve = nearest
+
+
+@helper
+def take(st: State, i: int, s: int, now: int) -> None:
+    """The first request of sub-core ``s`` leaves it and passes the data stage; when it will be done
+    follows."""
+    sm, k = sm_at(st, i), i * st.schedulers + s
+    scheduler = scheduler_at(st, k)
+    job = queued_at(st, k * st.mio_entries + scheduler.queue_head)
+    op = op_at(st, job.op)
+    unit = op.unit
+    ticks = scheduler.address_carry + (st.atomic_address_ticks if unit == ATOMIC else st.address_ticks)
+    scheduler.free_at = now + (ticks >> TICK_BITS)
+    scheduler.address_carry = ticks & FRACTION
+    per_pass = st.l1_line_ticks if unit == GLOBAL else st.pass_ticks
+    ticks = sm.stage_carry + job.passes * per_pass
+    wavefronts = ticks >> TICK_BITS
+    sm.stage_carry = ticks & FRACTION
+    sm.stage_occupied += wavefronts
+    sm.stage_free = now + max(st.request_interval, wavefronts)
+    start, end = now, now + max(1, wavefronts)
+    completion = -1
+    if unit == ATOMIC:
+        number = i * st.servers + s % st.servers
+        start = serve_atomic(st, number, job.work, now)
+        end = server_at(st, number).end
+        completion = end + op.tail
+        sm.atomic_ahead -= 1
+        sm.atomic_occupied += end - start
+        sm.atomic_area += completion - job.issue
+        sm.cas_area += op.cas * (completion - job.issue)
+        sm.atomic_until = max(sm.atomic_until, completion)
+    else:
+        completion = max(
+            end + 1, now + op.tail + ((max(0, job.passes - op.free_passes) * per_pass) >> TICK_BITS)
+        )
+    w, op_number, row, access = job.warp, job.op, job.row, job.access
+    if row >= 0:
+        out = job_row_at(st, row)
+        out.taken, out.start, out.end = now, start, end
+    scheduler.queue_head = scheduler.queue_head + 1 if scheduler.queue_head + 1 < st.mio_entries else 0
+    if scheduler.queued == st.mio_entries:
+        if st.mio_resource != 0:
+            reopen(st, i, s, st.mio_resource - 1, MIO_THROTTLE, now)
+        if st.lg_resource != 0:
+            reopen(st, i, s, st.lg_resource - 1, LG_THROTTLE, now)
+    scheduler.queued -= 1
+    if unit == GLOBAL:
+        access_at(st, access).end = end
+        serve_l1(st, i, access, now, completion)
+    else:
+        resolve(st, i, w, op_number, row, completion)
+    if scheduler.queued != 0:
+        next_request(st, i, s, now)
+
+
+@helper
+def serve_atomic(st: State, number: int, work: int, now: int) -> Word:
+    """A pipe of the atomic unit takes a job; its start. Its end is then the pipe's."""
+    server = server_at(st, number)
+    if st.round_gap != 0 and now + 1 > server.round_began:
+        start = max(now, server.end + (st.round_gap if server.served != 0 else 0))
+        server.round_began = start + 1
+    else:
+        start = max(now, server.end)
+    ticks = server.carry + work
+    server.end = start + (ticks >> TICK_BITS)
+    server.carry = ticks & FRACTION
+    server.served = 1
+    ring_at(st, number * st.atomic_entries + server.place).value = server.end
+    server.place = server.place + 1 if server.place + 1 < st.atomic_entries else 0
+    return start

@@ -1,0 +1,128 @@
+"""The memory path against the measurements that it is made of (Huerta et al., Burtchell and Burtscher)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record, simulate
+from smlab.sim.result import SimResult
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+def run(gpu: Gpu, *body: Instruction | Loop, warps: int = 1, blocks: int = 1, **options: object) -> SimResult:
+    kernel_options = {k: options.pop(k) for k in ("registers_per_thread", "sms") if k in options}
+    kernel = Kernel(
+        name="test",
+        programs=(Program("p", body),),
+        roles=((0,) * warps,),
+        blocks=blocks,
+        shared_bytes_per_block=options.pop("shared_bytes", 16384),  # type: ignore[arg-type]
+        **kernel_options,  # type: ignore[arg-type]
+    )
+    return simulate(kernel, gpu, keep=Record.ALL, **options)  # type: ignore[arg-type]
+
+
+def issues(result: SimResult) -> list[int]:
+    assert result.issues is not None
+    return result.issues.cycle.tolist()
+
+
+def fp32(*after: str, name: str = "") -> Instruction:
+    return Instruction("fp32", name=name, after=after)
+
+
+@pytest.mark.parametrize(
+    ("busy", "issued"),
+    [
+        (1, [[2, 3, 4, 5, 6, 13, 17, 21, 25]]),
+        (2, [[2, 3, 4, 5, 6, 13, 17, 21, 25], [2, 3, 4, 5, 6, 15, 19, 23, 27]]),
+        (
+            3,
+            [
+                [2, 3, 4, 5, 6, 13, 19, 25, 31],
+                [2, 3, 4, 5, 6, 15, 21, 27, 33],
+                [2, 3, 4, 5, 6, 17, 23, 29, 35],
+            ],
+        ),
+        (
+            4,
+            [
+                [2, 3, 4, 5, 6, 13, 21, 29, 37],
+                [2, 3, 4, 5, 6, 15, 23, 31, 39],
+                [2, 3, 4, 5, 6, 17, 25, 33, 41],
+                [2, 3, 4, 5, 6, 19, 27, 35, 43],
+            ],
+        ),
+    ],
+)
+def test_independent_loads_issue_as_measured_on_an_a6000(busy: int, issued: list[list[int]]) -> None:
+    """Huerta et al., 2025, Table 1, every row: issue cycles by instruction and busy sub-core."""
+    body = (Instruction("shared-load"),) * 9
+    trace = run(load_gpu("a6000"), *body, warps=busy).issues
+    assert trace is not None
+    shift = int(trace.cycle.min()) - 2
+    assert [(trace.cycle[trace.warp == w] - shift).tolist() for w in range(busy)] == issued
+
+
+@pytest.mark.parametrize(
+    ("op", "width", "uniform", "read", "use"),
+    [
+        ("global-load", 32, True, 9, 29),
+        ("global-load", 64, True, 9, 31),
+        ("global-load", 128, True, 9, 35),
+        ("global-load", 32, False, 11, 32),
+        ("global-load", 64, False, 11, 34),
+        ("global-load", 128, False, 11, 38),
+        ("shared-load", 32, True, 9, 23),
+        ("shared-load", 64, True, 9, 23),
+        ("shared-load", 128, True, 9, 25),
+        ("shared-load", 32, False, 9, 24),
+        ("shared-load", 64, False, 9, 24),
+        ("shared-load", 128, False, 9, 26),
+        ("shared-store", 32, True, 10, None),
+        ("shared-store", 64, True, 12, None),
+        ("shared-store", 128, True, 16, None),
+        ("shared-store", 32, False, 12, None),
+        ("shared-store", 64, False, 14, None),
+        ("shared-store", 128, False, 18, None),
+        ("global-store", 32, False, 14, None),
+        ("global-store", 64, False, 16, None),
+        ("global-store", 128, False, 20, None),
+        ("global-store", 32, True, 10, None),
+        ("constant-load", 32, False, 29, 29),
+        ("constant-load", 32, True, 10, 26),
+        ("async-copy", 32, False, 13, 39),
+    ],
+)
+def test_latencies_by_width_and_address_as_measured_on_an_a6000(
+    op: str, width: int, uniform: bool, read: int, use: int | None
+) -> None:
+    """Huerta et al., 2025, Table 2: to the use of the result, and to when an operand may be overwritten.
+
+    Global loads hit in L1: an access before has fetched the line.
+    """
+    gpu = load_gpu("a6000")
+    own = Instruction(op, name="x", width=width, uniform=uniform)
+    pause = Instruction("think", name="t", duration=Duration(2000))
+    warm = (Instruction("global-load", width=width), pause) if global_op(op) else (pause,)
+    own = dataclasses.replace(own, after=("t",))
+    if use is not None:
+        assert np.diff(issues(run(gpu, *warm, own, fp32("x"))))[-1] == pytest.approx(use, abs=1)
+    overwrites = Instruction("fp32", after_read=("x",))
+    assert np.diff(issues(run(gpu, *warm, own, overwrites)))[-1] == pytest.approx(read, abs=1)
+
+
+def global_op(op: str) -> bool:
+    return op in ("global-load", "async-copy")
+
+
+@pytest.mark.parametrize("warps", [1, 2, 4, 8, 16, 32])
+def test_a_barrier_takes_longer_the_more_warps_it_has(warps: int) -> None:
+    """21 + 2 cycles a warp on an A100 (Burtchell and Burtscher, 2024)."""
+    trace = run(load_gpu("a100-40"), Loop(20, (Instruction("barrier"),)), warps=warps).issues
+    assert trace is not None
+    assert np.diff(trace.cycle[trace.warp == 0])[-1] == pytest.approx(21 + 2 * warps, abs=1)
