@@ -1,13 +1,20 @@
-"""CUDA C to a cubin with NVIDIA's run-time compiler, from pip wheels and with no GPU."""
+"""CUDA C to a cubin with NVIDIA's run-time compiler, from pip wheels and with no GPU.
+
+A kernel that is unrolled to thousands of instructions takes ten seconds, and a tuning space has thousands of
+kernels, so what was compiled once is kept in the user's cache folder.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.files import cache_folder, write_atomic
 
 _ADVICE = "pip install nvidia-cuda-nvrtc-cu12 cuda-bindings, or 'smlab[cuda12]'"
 
@@ -16,6 +23,9 @@ def compile_cuda(
     source: str, architecture: str, options: Sequence[str] = (), where: str = "kernel.cu"
 ) -> bytes:
     """The cubin of CUDA C source for ``sm_75`` and its like, with line numbers.
+
+    It comes from the cache where the same compiler made it of the same source and options before; source that
+    includes a file of its own is compiled each time.
 
     Raises:
         SmlabError: no compiler, or the first error that it tells.
@@ -26,11 +36,16 @@ def compile_cuda(
         from cuda.bindings import nvrtc
     except ImportError as error:
         raise SmlabError(f"the CUDA compiler cannot be loaded ({error}): {_ADVICE}") from error
+    wanted = [f"--gpu-architecture={architecture}", "--std=c++17", "-lineinfo", *_includes(), *options]
     try:
+        status, *release = nvrtc.nvrtcVersion()
+        kept = _kept(source, where, wanted, f"{status} {release}")
+        if kept is not None and kept.is_file():
+            with contextlib.suppress(OSError):
+                return kept.read_bytes()
         program = _call(nvrtc.nvrtcCreateProgram(source.encode(), where.encode(), 0, [], []))
     except RuntimeError as error:
         raise SmlabError(f"the CUDA compiler cannot be loaded ({error}): {_ADVICE}") from error
-    wanted = [f"--gpu-architecture={architecture}", "--std=c++17", "-lineinfo", *_includes(), *options]
     status = nvrtc.nvrtcCompileProgram(program, len(wanted), [o.encode() for o in wanted])[0]
     log = b" " * _call(nvrtc.nvrtcGetProgramLogSize(program))
     nvrtc.nvrtcGetProgramLog(program, log)
@@ -40,7 +55,23 @@ def compile_cuda(
     cubin: bytes = b" " * _call(nvrtc.nvrtcGetCUBINSize(program))
     nvrtc.nvrtcGetCUBIN(program, cubin)
     nvrtc.nvrtcDestroyProgram(program)
+    if kept is not None:
+        with contextlib.suppress(OSError):
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(kept, cubin)
     return cubin
+
+
+def _kept(source: str, where: str, options: Sequence[str], compiler: str) -> Path | None:
+    """Where the cubin of this source may be kept; None for source whose text is not all that it is made of.
+
+    The file's name is in the cubin's line table, so it is a part of the key.
+    """
+    foreign = [o for o in options if o.startswith(("-I", "--include", "-include")) and o not in _includes()]
+    if '#include "' in source or foreign:
+        return None
+    key = hashlib.sha256("\0".join([compiler, where, *sorted(options), source]).encode()).hexdigest()
+    return cache_folder("cubins", key[:2]) / f"{key}.cubin"
 
 
 def _call(answer: tuple[Any, ...]) -> Any:

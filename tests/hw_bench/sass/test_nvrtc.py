@@ -1,0 +1,102 @@
+"""Compiling CUDA C: what is kept, and what is said where it does not compile; the compiler is a stand-in."""
+
+import sys
+import types
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.sass.nvrtc import compile_cuda
+
+
+class Compiler(types.ModuleType):
+    """NVRTC's functions: the cubin is the source and the options; source with ``bad`` does not compile."""
+
+    def __init__(self) -> None:
+        super().__init__("cuda.bindings.nvrtc")
+        self.release = (0, 12, 9)
+        self.compiled: list[bytes] = []
+        self.text = b""
+        self.log = b""
+
+    def nvrtcVersion(self) -> tuple[int, int, int]:
+        return self.release
+
+    def nvrtcCreateProgram(self, source: bytes, name: bytes, *rest: Any) -> tuple[int, bytes]:
+        return 0, source
+
+    def nvrtcCompileProgram(self, program: bytes, count: int, options: list[bytes]) -> tuple[int]:
+        self.compiled.append(program)
+        self.text = program + b"".join(o for o in options if o.startswith(b"-D"))
+        self.log = b"k.cu(1): error: bad" if b"bad" in program else b""
+        return (int(bool(self.log)),)
+
+    def nvrtcGetProgramLogSize(self, program: bytes) -> tuple[int, int]:
+        return 0, len(self.log)
+
+    def nvrtcGetCUBINSize(self, program: bytes) -> tuple[int, int]:
+        return 0, len(self.text)
+
+    def _fill(self, buffer: bytes, content: bytes) -> None:
+        import ctypes
+
+        ctypes.memmove(buffer, content, len(content))  # as NVRTC fills the caller's bytes
+
+    def nvrtcGetProgramLog(self, program: bytes, log: bytes) -> None:
+        if self.log:
+            self._fill(log, self.log)
+
+    def nvrtcGetCUBIN(self, program: bytes, cubin: bytes) -> None:
+        self._fill(cubin, self.text)
+
+    def nvrtcDestroyProgram(self, program: bytes) -> None:
+        return
+
+
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Compiler:
+    found = Compiler()
+    root, bindings = types.ModuleType("cuda"), types.ModuleType("cuda.bindings")
+    for module in (root, bindings, found):
+        module.__spec__ = ModuleSpec(module.__name__, None, is_package=True)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    root.__path__, bindings.__path__ = [], []
+    monkeypatch.setattr(bindings, "nvrtc", found, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return found
+
+
+def test_what_was_compiled_is_kept(compiler: Compiler) -> None:
+    first = compile_cuda("kernel", "sm_75", ["-DA=1", "-DB=2"])
+    assert compile_cuda("kernel", "sm_75", ["-DB=2", "-DA=1"]) == first  # the order of macros is nothing
+    assert len(compiler.compiled) == 1
+    compile_cuda("kernel", "sm_86", ["-DA=1", "-DB=2"])
+    compile_cuda("kernel", "sm_75", ["-DA=1", "-DB=3"])
+    compile_cuda("kernel2", "sm_75", ["-DA=1", "-DB=2"])
+    compiler.release = (0, 13, 0)
+    compile_cuda("kernel", "sm_75", ["-DA=1", "-DB=2"])
+    assert len(compiler.compiled) == 5
+
+
+def test_source_that_includes_files_is_compiled_each_time(compiler: Compiler) -> None:
+    for _ in range(2):
+        compile_cuda('#include "mine.h"\nkernel', "sm_75")
+        compile_cuda("kernel", "sm_75", ["-I/home/me/include"])
+    assert len(compiler.compiled) == 4
+
+
+def test_an_error_is_told_and_not_kept(compiler: Compiler) -> None:
+    for _ in range(2):
+        with pytest.raises(SmlabError, match="does not compile for sm_75: k.cu.1.: error: bad"):
+            compile_cuda("bad", "sm_75", where="k.cu")
+    assert len(compiler.compiled) == 2
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(
+    compiler: Compiler, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert compile_cuda("kernel", "sm_75") == b"kernel"
