@@ -8,11 +8,14 @@ import json
 from pathlib import Path
 
 
-def digest_of(*places: Path) -> str:
-    """A digest (16 hexadecimal digits) of files and of all Python files in folders, with their names."""
+def digest_of(*places: Path, data: bool = False) -> str:
+    """A digest (16 hexadecimal digits) of files and of all Python files in folders, with their names; with
+    ``data``, of the other files in the folders as well."""
     digest = hashlib.sha256()
     for place in places:
-        for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
+        for path in [place] if place.is_file() else sorted(place.rglob("*" if data else "*.py")):
+            if not path.is_file() or "__pycache__" in path.parts:
+                continue
             digest.update(path.relative_to(place.parent).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -47,10 +47,10 @@ def started(path: Path, count: int) -> Callable[[Path], bool]:
     return there
 
 
-COMMANDS: dict[str, tuple[list[str], Callable[[Path], bool] | None]] = {
+COMMANDS: dict[str, tuple[list[str], Callable[[Path], bool]]] = {
     "case": (["case", "histogram"], started(Path("points.sqlite"), 2)),
     "whatif": (["whatif", "STUDY"], started(Path("points.sqlite"), 20)),
-    "validate": (["validate", "--quick"], None),
+    "validate": (["validate", "--quick"], started(Path("results.sqlite"), 5)),
 }
 LONG = pytest.mark.thorough
 
@@ -76,12 +76,10 @@ def test_no_worker_survives_two_seconds(name: str, how: signal.Signals, tmp_path
     command = [sys.executable, "-m", "smlab.cli", *arguments, "--out", str(out), "--jobs", "2"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 120
-        while len(workers := children(process.pid)) < 2 or (ready is not None and not ready(out)):
+        while len(workers := children(process.pid)) < 2 or not ready(out):
             assert process.poll() is None, process.stderr and process.stderr.read()
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        if ready is None:
-            time.sleep(5)  # into the work
         process.send_signal(how)
         deadline = time.monotonic() + 2
         while left := [pid for pid in workers if alive(pid)]:
@@ -91,13 +89,37 @@ def test_no_worker_survives_two_seconds(name: str, how: signal.Signals, tmp_path
     status = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGKILL: -signal.SIGKILL}[how]
     assert process.returncode == status
     assert "Traceback" not in errors
-    if ready is not None:
-        assert ready(out)
-    elif how != signal.SIGKILL:
+    assert ready(out)
+    if name == "validate" and how != signal.SIGKILL:
         checks = json.loads((out / "metrics.json").read_text())["checks"]
         assert any("interrupted before its work was complete" in check["summary"] for check in checks)
     if how == signal.SIGTERM:
         assert "ended by SIGTERM after" in errors
+
+
+@pytest.mark.thorough
+def test_a_killed_validation_is_resumed_and_ends_as_if_undisturbed(tmp_path: Path, smlab_command) -> None:
+    options, ready = ["validate", "--quick", "--seed", "3"], started(Path("results.sqlite"), 40)
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    command = [sys.executable, "-m", "smlab.cli", *options, "--out", str(killed), "--jobs", "2"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 300
+        while not ready(killed):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.kill()
+    assert not (killed / "metrics.json").exists()
+    resumed = smlab_command(*options, "--out", str(killed), "--resume", timeout_s=600)
+    undisturbed = smlab_command(*options, "--out", str(whole), timeout_s=600)
+    assert (resumed.status, undisturbed.status) == (0, 0), (resumed.err, undisturbed.err)
+    assert resumed.cpu_s < 0.9 * undisturbed.cpu_s
+    told = [json.loads((folder / "metrics.json").read_text()) for folder in (killed, whole)]
+    for metrics in told:
+        del metrics["provenance"]["date"]
+    assert told[0] == told[1]
+    again = smlab_command("validate", "--quick", "--seed", "4", "--out", str(killed), "--resume")
+    assert "made with another GPU description, profile, seed or version of smlab" in again.refused()
 
 
 def children(pid: int) -> list[int]:

@@ -1,14 +1,23 @@
-"""``smlab validate``: run every cross-check, side by side where they allow it, and make the report."""
+"""``smlab validate``: run every cross-check, side by side where they allow it, and make the report.
+
+With a folder, results of tasks are kept in it as they come, so that a run that was interrupted or killed can
+be resumed. They depend on the GPU's description, the profile, the seed, the text of the code and its data,
+and the libraries; a report from resumed results is that of an undisturbed run.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
+from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.sources import cache_key, digest_of, package_folder
 from smlab.sim.compiled.threads import processors
 from smlab.validation.checks import (
     Plan,
@@ -27,8 +36,10 @@ from smlab.validation.checks import (
 )
 from smlab.validation.checks import trust as campaign
 from smlab.validation.report import Report
-from smlab.validation.report.provenance import provenance
-from smlab.validation.work.runner import run_tasks
+from smlab.validation.report.provenance import libraries, provenance
+from smlab.validation.work.encoding import decode, encode
+from smlab.validation.work.runner import Task, run_tasks
+from smlab.validation.work.store import Entry, Store
 
 CHECKS: tuple[ModuleType, ...] = (
     hardware,
@@ -46,6 +57,10 @@ CHECKS: tuple[ModuleType, ...] = (
     constants,
 )
 """In the order of the report."""
+
+RESULTS: Final = "results.sqlite"
+"""The file of finished results, in the folder."""
+ROOMS: Final = ("smlab.hw_bench", "smlab.sim", "smlab.models", "smlab.validation")
 
 Progress = Callable[[int, int], None]
 
@@ -66,23 +81,47 @@ def validate(
     quick: bool = False,
     seed: int = 0,
     processes: int | None = None,
+    folder: Path | None = None,
+    resume: bool = False,
     progress: Progress | None = None,
 ) -> ValidationRun:
     """Run all cross-checks for ``gpu``; equal arguments give equal results, on any number of processes.
 
     Ctrl-C ends the work, and so does SIGTERM under the command line; the checks whose work was done by then
-    are in the report, and the others are listed as not done.
+    are in the report, and the others are listed as not done. With a ``folder``, results are kept there as
+    they come; with ``resume``, those that are there already are not computed again.
+
+    Raises:
+        SmlabError: to resume results that depend on something else, or a folder that cannot be used.
     """
     began = time.perf_counter()
     plan = Plan(gpu=gpu, quick=quick, seed=seed, processes=processes or processors())
     work = [(check, check.tasks(plan)) for check in CHECKS]
+    tasks = [task for _, own in work for task in own]
     results: dict[str, Any] = {}
     interrupted = False
-    try:
-        tasks = [task for _, own in work for task in own]
-        run_tasks(tasks, results.__setitem__, jobs=plan.processes, progress=progress)
-    except KeyboardInterrupt:
-        interrupted = True
+    with ExitStack() as opened:
+        store = opened.enter_context(Store(folder / RESULTS)) if folder is not None else None
+        if store is not None:
+            store.begin(_made_with(plan), "GPU description, profile, seed or version of smlab", resume=resume)
+            results = _stored(store, tasks)
+        done = len(results)
+
+        def keep(key: str, result: Any) -> None:
+            results[key] = result
+            if store is not None:
+                store.add([Entry(_key(key), {"task": key}, {"value": encode(result)})])
+
+        def advance(count: int, _: int) -> None:
+            if progress is not None:
+                progress(done + count, len(tasks))
+
+        advance(0, 0)
+        missing = [task for task in tasks if task.key not in results]
+        try:
+            run_tasks(missing, keep, jobs=plan.processes, progress=advance)
+        except KeyboardInterrupt:
+            interrupted = True
     page = Report(
         "smlab: how far the models can be trusted",
         f"Cross-checks on {gpu.title} ({gpu.name})" + (", quick profile" if quick else ""),
@@ -94,11 +133,32 @@ def validate(
             "processes": plan.processes,
         },
     )
-    for check, tasks in work:
-        needed = {*(task.key for task in tasks), *getattr(check, "BORROWED", ())}
+    for check, own in work:
+        needed = {*(task.key for task in own), *getattr(check, "BORROWED", ())}
         if needed <= results.keys():
             check.report(page, plan, results)
         else:
             name = check.__name__.rpartition(".")[2].replace("_", "-")
             page.check(name, None, "not done: interrupted before its work was complete", None)
     return ValidationRun(page, time.perf_counter() - began, interrupted)
+
+
+def _made_with(plan: Plan) -> str:
+    """What all results depend on. Numbers of processes are not among it."""
+    settings = (encode(plan.gpu), plan.quick, plan.seed, plan.engine)
+    return cache_key(settings, digest_of(*map(package_folder, ROOMS), data=True), libraries())
+
+
+def _key(task: str) -> bytes:
+    return bytes.fromhex(cache_key(task))
+
+
+def _stored(store: Store, tasks: Sequence[Task[str]]) -> dict[str, Any]:
+    """The results in the store, by task."""
+    keys = {_key(task.key): task.key for task in tasks}
+    try:
+        return {keys[key]: decode(entry.result["value"]) for key, entry in store.get(list(keys)).items()}
+    except (ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
+        raise SmlabError.at(
+            str(store.path), f"not results of a validation ({error})", expected="a run without --resume"
+        ) from error

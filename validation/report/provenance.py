@@ -23,9 +23,13 @@ def provenance(command: str) -> dict[str, object]:
         "command": command,
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": f"{machine()}, {processors()} processors, {platform.system()}",
-        "Python": platform.python_version(),
-        **{name: _version(name) for name in LIBRARIES},
+        **libraries(),
     }
+
+
+def libraries() -> dict[str, str]:
+    """The versions of Python and of the libraries that numbers depend on."""
+    return {"Python": platform.python_version(), **{name: _version(name) for name in LIBRARIES}}
 
 
 def commit() -> str:

@@ -97,6 +97,22 @@ class Store:
         found = self._db.execute("SELECT value FROM about WHERE key = 'made with'").fetchone()
         return found[0] if found else ""
 
+    def begin(self, made_with: str, what: str, *, resume: bool) -> None:
+        """Make the store ready for results that all depend on ``made_with``; what is there goes without
+        ``resume``.
+
+        Raises:
+            SmlabError: ``resume``, and what is there was made with another ``what``.
+        """
+        if resume and self.made_with and self.made_with != made_with:
+            raise SmlabError.at(
+                str(self.path),
+                f"made with another {what}",
+                expected="a run without --resume, or another --out",
+            )
+        if not resume or not self.made_with:
+            self.begin_with(made_with)
+
     def begin_with(self, made_with: str) -> None:
         """Drop all results, and note what the coming ones depend on."""
         with self._transaction():

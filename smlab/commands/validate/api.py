@@ -53,6 +53,7 @@ def validate(
     seed: int = 0,
     jobs: int | None = None,
     out: str | Path | None = None,
+    resume: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> ValidationResult:
     """Run every cross-check for a GPU.
@@ -62,7 +63,8 @@ def validate(
         quick: fewer random cases.
         seed: root of all random numbers.
         jobs: processes; None for one a core.
-        out: folder for the report; None writes none.
+        out: folder for the report and, as they come, for results; None writes none.
+        resume: keep the results in ``out`` and compute the others.
         progress: told ``(done, total)`` tasks.
 
     Raises:
@@ -73,7 +75,9 @@ def validate(
     if jobs is not None:
         a_whole("jobs", jobs, 1)
     folder = None if out is None else a_path("out", out)
-    outcome = run_checks(description, quick=quick, seed=seed, processes=jobs, progress=progress)
+    outcome = run_checks(
+        description, quick=quick, seed=seed, processes=jobs, folder=folder, resume=resume, progress=progress
+    )
     page = None if folder is None else outcome.report.write(folder)
     document = outcome.report.as_json()
     return ValidationResult(

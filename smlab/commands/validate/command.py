@@ -16,6 +16,9 @@ def validate(
     gpu: GpuOption = "v100",
     quick: Annotated[bool, typer.Option("--quick", help="Fewer random cases; under a minute.")] = False,
     out: Annotated[Path, typer.Option("--out", help="Folder for the report.")] = Path("results/validate"),
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Keep the results in the folder and compute the others.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Root of all random numbers.")] = 0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes to use (all cores).")] = None,
     as_json: JsonOption = False,
@@ -25,7 +28,9 @@ def validate(
     with loading():
         from smlab.commands.validate.run import ValidateOptions, run_validate
 
-    options = ValidateOptions(gpu=gpu, quick=quick, out=out, seed=seed, jobs=jobs, as_json=as_json)
+    options = ValidateOptions(
+        gpu=gpu, quick=quick, out=out, resume=resume, seed=seed, jobs=jobs, as_json=as_json
+    )
     if not run_validate(options):
         raise typer.Exit(1)
 

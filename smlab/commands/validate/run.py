@@ -9,6 +9,7 @@ from smlab.cli.terminal import err, print_json, progress_bar
 from smlab.commands.validate.api import validate
 from smlab.commands.validate.output import print_checks, print_findings
 from smlab.sim.warming import looks_cold, warm
+from smlab.validation.checks.run import RESULTS
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class ValidateOptions:
     gpu: str
     quick: bool
     out: Path
+    resume: bool
     seed: int
     jobs: int | None
     as_json: bool
@@ -34,6 +36,7 @@ def run_validate(options: ValidateOptions) -> bool:
             seed=options.seed,
             jobs=options.jobs,
             out=options.out,
+            resume=options.resume,
             progress=advance,
         )
     if options.as_json:
@@ -43,5 +46,8 @@ def run_validate(options: ValidateOptions) -> bool:
         print_checks(found.checks)
     err.print(f"report: {found.report}", markup=False, soft_wrap=True)
     if found.interrupted:
+        err.print(
+            f"what was done is in {options.out / RESULTS}; --resume keeps it", markup=False, soft_wrap=True
+        )
         raise KeyboardInterrupt
     return found.ok

@@ -1,11 +1,17 @@
 """The main job, as a user runs it."""
 
+import contextlib
 import json
+import sqlite3
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim.simulate import DEFAULT_ENGINE
 from smlab.validation.checks import Plan, Results, Task, queue_model, shares
@@ -13,6 +19,7 @@ from smlab.validation.checks import run as validating
 from smlab.validation.checks.laws import check_runs
 from smlab.validation.laws.closed_workloads import observe
 from smlab.validation.report import Report
+from smlab.validation.work.encoding import decode, encode
 
 from smlab.cli.main import run
 
@@ -97,21 +104,38 @@ def test_the_report_says_of_each_number_where_it_comes_from(output: Path) -> Non
         assert kind in page
 
 
-def test_an_interrupt_keeps_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Two checks of 1 and 50 tasks in place of the real ones; the tasks that were run."""
+    tasks_run: list[str] = []
+
+    def count(key: str) -> tuple[str, float]:
+        tasks_run.append(key)
+        return key, len(key) / 3
+
     def counting(name: str, tasks: int) -> SimpleNamespace:
         def report(page: Report, plan: Plan, results: Results) -> None:
-            page.check(f"{name}-done", results[f"{name}-0"] == 3, "counted")
+            whole = [results[f"{name}-{i}"] for i in range(tasks)]
+            page.check(f"{name}-done", True, f"{whole}")
 
-        made = [Task(f"{name}-{i}", len, ("abc",)) for i in range(tasks)]
+        made = [Task(f"{name}-{i}", count, (f"{name}-{i}",)) for i in range(tasks)]
         return SimpleNamespace(__name__=name, tasks=lambda plan: made, report=report)
 
     monkeypatch.setattr(validating, "CHECKS", (counting("short", 1), counting("long", 50)))
+    return tasks_run
 
+
+def stop_after(count: int) -> Callable[[int, int], None]:
     def stop(done: int, total: int) -> None:
-        if done >= 1:
+        assert total == 51
+        if done >= count:
             raise KeyboardInterrupt
 
-    found = validating.validate(load_gpu("v100"), quick=True, processes=1, progress=stop)
+    return stop
+
+
+def test_an_interrupt_keeps_what_was_done(tmp_path: Path, ran: list[str]) -> None:
+    found = validating.validate(load_gpu("v100"), quick=True, processes=1, progress=stop_after(1))
     assert found.interrupted
     checks = {c["name"]: c for c in found.report.as_json()["checks"]}
     assert checks["short-done"]["ok"] is True
@@ -119,6 +143,55 @@ def test_an_interrupt_keeps_what_was_done(tmp_path: Path, monkeypatch: pytest.Mo
     assert "interrupted" in checks["long"]["summary"]
     found.report.write(tmp_path)
     assert (tmp_path / "report.html").exists()
+
+
+def test_a_run_is_resumed_where_it_stopped_and_ends_the_same(tmp_path: Path, ran: list[str]) -> None:
+    gpu = load_gpu("v100")
+    for stop, resume in ((20, False), (35, True)):
+        found = validating.validate(
+            gpu, processes=1, folder=tmp_path, resume=resume, progress=stop_after(stop)
+        )
+        assert found.interrupted
+    resumed = validating.validate(gpu, processes=1, folder=tmp_path, resume=True)
+    assert len(ran) == len(set(ran)) == 51
+    assert not resumed.interrupted
+    assert resumed.report.as_json() == validating.validate(gpu, processes=1).report.as_json()
+    ran.clear()
+    validating.validate(gpu, processes=1, folder=tmp_path)
+    assert len(ran) == 51, "without resume, all is computed anew"
+
+
+def test_results_that_depend_on_something_else_are_not_resumed(
+    tmp_path: Path, ran: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = load_gpu("v100")
+    validating.validate(gpu, processes=1, folder=tmp_path)
+    constants = dict(gpu.constants)
+    key = "atomic.add.latency_cycles"
+    constants[key] = replace(constants[key], value=constants[key].value + 1)
+    ran.clear()
+    other: dict[str, dict[str, Any]] = {
+        "gpu": {"gpu": replace(gpu, constants=constants)},
+        "quick": {"quick": True},
+        "seed": {"seed": 1},
+    }
+    for changed in other.values():
+        with pytest.raises(SmlabError, match="made with another GPU description, profile, seed or version"):
+            validating.validate(**{"gpu": gpu, "processes": 1, "folder": tmp_path, "resume": True} | changed)
+    monkeypatch.setattr(validating, "digest_of", lambda *places, data: "another text")
+    with pytest.raises(SmlabError, match="a run without --resume, or another --out"):
+        validating.validate(gpu, processes=1, folder=tmp_path, resume=True)
+    assert not ran
+
+
+def test_every_result_of_the_real_checks_is_stored_and_comes_back_as_it_was(output: Path) -> None:
+    with contextlib.closing(sqlite3.connect(output / validating.RESULTS)) as store:
+        rows = store.execute("SELECT asked, result FROM results").fetchall()
+    plan = Plan(load_gpu("v100"), True, 0, 2)
+    tasks = {task.key for check in validating.CHECKS for task in check.tasks(plan)}
+    assert {json.loads(asked)["task"] for asked, _ in rows} == tasks
+    for asked, result in rows:
+        assert json.dumps({"value": encode(decode(json.loads(result)["value"]))}) == result, asked
 
 
 def test_parts_of_the_work_do_not_depend_on_the_processes() -> None:

@@ -47,7 +47,8 @@ def run_study(
     with ExitStack() as opened:
         store = opened.enter_context(Store(folder / POINTS)) if folder is not None else None
         if store is not None:
-            _begin(store, _made_with(gpu, specs, seed), resume)
+            what = "GPU description, simulator, seed or image"
+            store.begin(_made_with(gpu, specs, seed), what, resume=resume)
             done = _stored(store, wanted)
         if progress is not None:
             progress(len(done), len(wanted))
@@ -64,18 +65,6 @@ def run_study(
         tasks = [Task(spec, run_point, (gpu, spec, seed)) for spec in missing]
         run_tasks(tasks, keep, jobs=min(processes, max(1, len(tasks))))
     return with_speedups(done[spec] for spec in specs)
-
-
-def _begin(store: Store, made_with: str, resume: bool) -> None:
-    """Make the store ready for points that depend on ``made_with``; what is there goes without ``resume``."""
-    if resume and store.made_with and store.made_with != made_with:
-        raise SmlabError.at(
-            str(store.path),
-            "made with another GPU description, simulator, seed or image",
-            expected="a run without --resume, or another --out",
-        )
-    if not resume or not store.made_with:
-        store.begin_with(made_with)
 
 
 def _stored(store: Store, specs: Iterable[Spec]) -> dict[Spec, CasePoint]:

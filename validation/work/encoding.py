@@ -1,0 +1,176 @@
+"""Results of tasks as plain JSON, and back without a difference: what the store keeps of them.
+
+Not pickle, which runs what the file says: a folder of results may come from somebody else. Here only classes
+of smlab are made anew, from their fields.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import importlib
+import io
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import xarray as xr
+
+TAG: Final = "is"
+"""The key that tells a value of another kind from a dictionary, which has a tag as well."""
+
+OURS: Final = "smlab."
+
+
+def encode(value: Any) -> Any:
+    """``value`` as JSON has it: numbers, strings, lists, dictionaries, enums, dataclasses of smlab, arrays
+    (NumPy, xarray) and data frames, in each other.
+
+    Raises:
+        TypeError: something else, which a result should not hold.
+    """
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if type(value) is list:
+        return [encode(item) for item in value]
+    if type(value) in (tuple, set, frozenset):
+        return {TAG: type(value).__name__, "of": [encode(item) for item in value]}
+    if type(value) in (dict, MappingProxyType):
+        pairs = [[encode(key), encode(item)] for key, item in value.items()]
+        return {TAG: "dict" if type(value) is dict else "view", "of": pairs}
+    if isinstance(value, Enum):
+        return {TAG: "enum", "class": _name(type(value)), "name": value.name}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {TAG: "object", "class": _name(type(value)), "of": fields}
+    if isinstance(value, np.ndarray | np.generic):
+        return _encode_array(value)
+    if isinstance(value, xr.DataArray):
+        coordinates = [[encode(key), list(c.dims), encode(c.values)] for key, c in value.coords.items()]
+        return {
+            TAG: "labelled",
+            "dims": list(value.dims),
+            "of": encode(value.values),
+            "coords": coordinates,
+            "name": value.name,
+            "attrs": encode(value.attrs),
+        }
+    if isinstance(value, pd.DataFrame):
+        return {TAG: "frame", "of": _text(_arrow(value))}
+    raise TypeError(f"{type(value).__module__}.{type(value).__qualname__} has no place in a stored result")
+
+
+def decode(plain: Any) -> Any:
+    """What `encode` was given.
+
+    Raises:
+        ValueError, KeyError, TypeError, AttributeError, ImportError: ``plain`` is nothing that it made.
+    """
+    if isinstance(plain, list):
+        return [decode(item) for item in plain]
+    if not isinstance(plain, dict):
+        return plain
+    match plain[TAG]:
+        case "tuple":
+            return tuple(map(decode, plain["of"]))
+        case "set":
+            return set(map(decode, plain["of"]))
+        case "frozenset":
+            return frozenset(map(decode, plain["of"]))
+        case "dict":
+            return {decode(key): decode(item) for key, item in plain["of"]}
+        case "view":
+            return MappingProxyType({decode(key): decode(item) for key, item in plain["of"]})
+        case "enum":
+            return _class(plain["class"])[plain["name"]]
+        case "object":
+            return _decode_object(_class(plain["class"]), plain["of"])
+        case "array" | "scalar":
+            return _decode_array(plain)
+        case "labelled":
+            coordinates = {decode(key): (dims, decode(of)) for key, dims, of in plain["coords"]}
+            attributes = decode(plain["attrs"])
+            return xr.DataArray(
+                decode(plain["of"]), coordinates, plain["dims"], name=plain["name"], attrs=attributes
+            )
+        case "frame":
+            with pa.ipc.open_file(base64.b64decode(plain["of"])) as file:
+                return file.read_pandas()
+        case other:
+            raise ValueError(f"no kind of value: {other!r}")
+
+
+def _name(kind: type) -> str:
+    name = f"{kind.__module__}:{kind.__qualname__}"
+    if not name.startswith(OURS) or "<locals>" in name:
+        raise TypeError(f"{name} has no place in a stored result")
+    return name
+
+
+def _class(name: str) -> Any:
+    """A dataclass or an enum of smlab, by its name; never a function, nor what another package has."""
+    module, _, qualified = name.partition(":")
+    if not module.startswith(OURS) or module.endswith("__main__"):
+        raise ValueError(f"no class of a stored result: {name!r}")
+    found: Any = importlib.import_module(module)
+    for part in qualified.split("."):
+        found = getattr(found, part)
+    ours = isinstance(found, type) and (dataclasses.is_dataclass(found) or issubclass(found, Enum))
+    if not ours or _name(found) != name:
+        raise ValueError(f"no class of a stored result: {name!r}")
+    return found
+
+
+def _decode_object(kind: type, plain: Mapping[str, Any]) -> Any:
+    """An object with the fields that were stored; checks of its constructor were passed when it was made."""
+    names = [f.name for f in dataclasses.fields(kind)]
+    if names != list(plain):
+        raise ValueError(f"{kind.__name__} has the fields {names}, not {list(plain)}")
+    made = object.__new__(kind)
+    for name, item in plain.items():
+        object.__setattr__(made, name, decode(item))
+    return made
+
+
+def _encode_array(value: Any) -> dict[str, Any]:
+    whole = np.asarray(value)
+    told = {TAG: "array" if isinstance(value, np.ndarray) else "scalar", "shape": list(whole.shape)}
+    if whole.dtype.hasobject:
+        return {**told, "items": [encode(item) for item in whole.ravel().tolist()]}
+    kind = whole.dtype.str if whole.dtype.names is None else [list(part) for part in whole.dtype.descr]
+    return {**told, "dtype": kind, "of": _text(whole.tobytes())}
+
+
+def _decode_array(plain: Mapping[str, Any]) -> Any:
+    shape = tuple(plain["shape"])
+    if "items" in plain:
+        made: Any = np.empty(len(plain["items"]), object)
+        for i, item in enumerate(plain["items"]):  # at once, lists would be taken for a second dimension
+            made[i] = decode(item)
+        return made.reshape(shape)
+    kind = plain["dtype"]
+    dtype = np.dtype(kind if isinstance(kind, str) else [_part(part) for part in kind])
+    whole = np.frombuffer(base64.b64decode(plain["of"]), dtype).reshape(shape).copy()
+    return whole if plain[TAG] == "array" else whole[()]
+
+
+def _part(part: list[Any]) -> tuple[Any, ...]:
+    """A field of a structured type: its name, its kind and perhaps its shape."""
+    name, kind, *shape = part
+    return (name, kind, *map(tuple, shape))
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _arrow(frame: pd.DataFrame) -> bytes:
+    table = pa.Table.from_pandas(frame)
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
