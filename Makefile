@@ -5,7 +5,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= results/validate
 
-.PHONY: types validate quick test lint typecheck imports pytest sass picture look docs tutorial bench wheel-check thorough clean
+.PHONY: types validate quick test static engine lint typecheck imports pytest sass picture look docs tutorial bench wheel-check \
+    thorough clean
 
 validate: $(VENV)/.installed
 	$(BIN)/smlab validate --out $(OUT)
@@ -13,7 +14,17 @@ validate: $(VENV)/.installed
 quick: $(VENV)/.installed
 	$(BIN)/smlab validate --quick --out $(OUT)
 
-test: lint typecheck imports pytest sass
+# First, beside each other, what keeps one core busy; the tests then have both.
+test: $(VENV)/.installed-dev
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target static engine $(VENV)-cuda/.installed
+	$(MAKE) --no-print-directory pytest
+	$(MAKE) --no-print-directory sass
+
+static: lint typecheck imports
+
+# Both engines compiled once; else each process of the tests would.
+engine: $(VENV)/.installed
+	$(BIN)/python -m smlab.sim.warming
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -32,7 +43,7 @@ types:
 	for part in smlab/*; do case $$part in */__pycache__) ;; *) ln -s ../../$$part types/smlab/;; esac; done
 
 pytest: $(VENV)/.installed-dev
-	$(BIN)/pytest -q -n 2
+	$(BIN)/pytest -q -n 2 --dist worksteal
 
 # The CUDA benchmarks' machine code, for all architectures, with no GPU: a part of `make test`. The compiler has an environment of
 # its own (500 MB), over the packages of the first one. Where it cannot be installed, this fails; nothing is skipped.

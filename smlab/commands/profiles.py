@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from smlab.cli.early import check_profiles
 from smlab.cli.tables import Listing
+from smlab.cli.terminal import out
 from smlab.commands.arguments import a_gpu
 from smlab.examples import PROFILE
 from smlab.hw_bench.errors import SmlabError
@@ -36,6 +41,17 @@ def short_label(path: Path) -> str:
 def kernel_column(listed: Listing) -> None:
     """The column of a table that names the kernels."""
     listed.add_column("kernel", fold=True, max_width=40, min_width=16)
+
+
+PRINTED_ROWS: Final = 40
+"""Kernels that a table in print shows; the document has all."""
+
+
+def longest(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Which kernels to print, the longest first; says so where some are left out."""
+    if len(seconds) > PRINTED_ROWS:
+        out.print(f"the {PRINTED_ROWS} longest (--json gives all)")
+    return np.argsort(-seconds, kind="stable")[:PRINTED_ROWS]
 
 
 def profile_of(path: Path, given: str | Path | Gpu | None, option: str = "--gpu") -> tuple[Profile, Gpu, str]:

@@ -10,6 +10,7 @@ import base64
 import dataclasses
 import importlib
 import io
+from collections import Counter
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
@@ -19,16 +20,19 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import xarray as xr
+from pydantic import BaseModel
 
 TAG: Final = "is"
 """The key that tells a value of another kind from a dictionary, which has a tag as well."""
 
 OURS: Final = "smlab."
 
+MAPPINGS: Final[Mapping[str, Any]] = {kind.__name__: kind for kind in (dict, Counter, MappingProxyType)}
+
 
 def encode(value: Any) -> Any:
-    """``value`` as JSON has it: numbers, strings, lists, dictionaries, enums, dataclasses of smlab, arrays
-    (NumPy, xarray) and data frames, in each other.
+    """``value`` as JSON has it: numbers, strings, lists, dictionaries, enums, dataclasses and models
+    (pydantic) of smlab, arrays (NumPy, xarray) and data frames, in each other.
 
     Raises:
         TypeError: something else, which a result should not hold.
@@ -39,14 +43,18 @@ def encode(value: Any) -> Any:
         return [encode(item) for item in value]
     if type(value) in (tuple, set, frozenset):
         return {TAG: type(value).__name__, "of": [encode(item) for item in value]}
-    if type(value) in (dict, MappingProxyType):
+    if type(value) in MAPPINGS.values():
         pairs = [[encode(key), encode(item)] for key, item in value.items()]
-        return {TAG: "dict" if type(value) is dict else "view", "of": pairs}
+        return {TAG: type(value).__name__, "of": pairs}
     if isinstance(value, Enum):
         return {TAG: "enum", "class": _name(type(value)), "name": value.name}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return {TAG: "object", "class": _name(type(value)), "of": fields}
+    if isinstance(value, BaseModel):
+        fields = {name: encode(getattr(value, name)) for name in type(value).model_fields}
+        given = sorted(value.model_fields_set)
+        return {TAG: "model", "class": _name(type(value)), "of": fields, "given": given}
     if isinstance(value, np.ndarray | np.generic):
         return _encode_array(value)
     if isinstance(value, xr.DataArray):
@@ -81,14 +89,19 @@ def decode(plain: Any) -> Any:
             return set(map(decode, plain["of"]))
         case "frozenset":
             return frozenset(map(decode, plain["of"]))
-        case "dict":
-            return {decode(key): decode(item) for key, item in plain["of"]}
-        case "view":
-            return MappingProxyType({decode(key): decode(item) for key, item in plain["of"]})
+        case "dict" | "Counter" | "mappingproxy" as kind:
+            return MAPPINGS[kind]({decode(key): decode(item) for key, item in plain["of"]})
         case "enum":
             return _class(plain["class"])[plain["name"]]
         case "object":
-            return _decode_object(_class(plain["class"]), plain["of"])
+            kind = _class(plain["class"])
+            made: Any = object.__new__(kind)
+            for name, item in _fields(plain, [f.name for f in dataclasses.fields(kind)]):
+                object.__setattr__(made, name, item)
+            return made
+        case "model":
+            kind = _class(plain["class"])
+            return kind.model_construct(set(plain["given"]), **dict(_fields(plain, list(kind.model_fields))))
         case "array" | "scalar":
             return _decode_array(plain)
         case "labelled":
@@ -112,28 +125,26 @@ def _name(kind: type) -> str:
 
 
 def _class(name: str) -> Any:
-    """A dataclass or an enum of smlab, by its name; never a function, nor what another package has."""
+    """A dataclass, a model or an enum of smlab, by its name; never a function, nor another package's."""
     module, _, qualified = name.partition(":")
     if not module.startswith(OURS) or module.endswith("__main__"):
         raise ValueError(f"no class of a stored result: {name!r}")
     found: Any = importlib.import_module(module)
     for part in qualified.split("."):
         found = getattr(found, part)
-    ours = isinstance(found, type) and (dataclasses.is_dataclass(found) or issubclass(found, Enum))
+    ours = isinstance(found, type) and (
+        dataclasses.is_dataclass(found) or issubclass(found, Enum | BaseModel)
+    )
     if not ours or _name(found) != name:
         raise ValueError(f"no class of a stored result: {name!r}")
     return found
 
 
-def _decode_object(kind: type, plain: Mapping[str, Any]) -> Any:
-    """An object with the fields that were stored; checks of its constructor were passed when it was made."""
-    names = [f.name for f in dataclasses.fields(kind)]
-    if names != list(plain):
-        raise ValueError(f"{kind.__name__} has the fields {names}, not {list(plain)}")
-    made = object.__new__(kind)
-    for name, item in plain.items():
-        object.__setattr__(made, name, decode(item))
-    return made
+def _fields(plain: Mapping[str, Any], names: list[str]) -> list[tuple[str, Any]]:
+    """The fields that were stored, decoded. The constructor's checks were passed when the object was made."""
+    if names != list(plain["of"]):
+        raise ValueError(f"{plain['class']} has the fields {names}, not {list(plain['of'])}")
+    return [(name, decode(item)) for name, item in plain["of"].items()]
 
 
 def _encode_array(value: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from smlab.commands.arguments import a_gpu, a_path
 from smlab.commands.frames import dataframe
 from smlab.commands.profiles import profile_of
 from smlab.commands.project.errors import ProjectionErrors, errors_of
+from smlab.commands.project.rows import agreed_row
 from smlab.commands.project.truth import Matched, match, read_truth
 from smlab.commands.roofline.rows import short_name
 from smlab.hw_bench.errors import SmlabError
@@ -133,16 +134,8 @@ def rows_of(a: ProjectResult) -> list[dict[str, Any]]:
     p = a.projection
     rows = []
     for i in range(len(p)):
-        row = {
-            "kernel": p.kernel[i],
-            "launch": p.launch[i],
-            "source_s": p.source_s[i],
-            "low_s": p.low_s[i],
-            "mid_s": p.mid_s[i],
-            "high_s": p.high_s[i],
-            "limiter": p.limiter[i],
-            "flags": list(p.flags[i]),
-        }
+        named = {"kernel": p.kernel[i], "launch": p.launch[i]}
+        row = agreed_row(p, i, p.source_s[i], list(p.flags[i]), **named)
         if a.matched is not None:
             row["actual_s"] = a.matched.actual_s[i]
         rows.append(row)

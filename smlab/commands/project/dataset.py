@@ -10,6 +10,7 @@ import numpy as np
 
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.project.errors import error_listing
+from smlab.commands.project.rows import agreed_row
 from smlab.hw_bench.datasets import read_dataset
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.operators import OperatorSwitches
@@ -95,16 +96,7 @@ def _rows(judged: Judgement) -> list[dict[str, Any]]:
     rows, p = judged.source_rows, judged.projection
     listed = []
     for i, label in enumerate(rows.labels()):
-        row = {
-            "kernel": label,
-            "operator": rows.operator[i],
-            "source_s": rows.seconds[i],
-            "low_s": p.low_s[i],
-            "mid_s": p.mid_s[i],
-            "high_s": p.high_s[i],
-            "limiter": p.limiter[i],
-            "flags": [],
-        }
+        row = agreed_row(p, i, rows.seconds[i], [], kernel=label, operator=rows.operator[i])
         if judged.actual_s is not None:
             row["actual_s"] = judged.actual_s[i]
             if min(rows.seconds[i], judged.actual_s[i]) <= MIN_S:

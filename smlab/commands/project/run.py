@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from smlab.cli.early import PROFILE_OR_DATASET
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
-from smlab.commands.profiles import chosen_profiles, kernel_column, label
+from smlab.commands.profiles import chosen_profiles, kernel_column, label, longest
 from smlab.commands.project.api import ProjectResult, project, rows_of
 from smlab.commands.roofline.rows import short_name
 from smlab.examples import TARGET
@@ -24,8 +24,6 @@ from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.models.roofline import ProjectionSwitches
 from smlab.models.roofline.uncertainty import LEVEL
 from smlab.validation.projection.held import NARROW, HeldIntervals, shipped_held
-
-PRINTED_ROWS = 40
 
 
 @dataclass(frozen=True)
@@ -193,9 +191,7 @@ def _print_answer(a: ProjectResult) -> None:
         f"[bold]{shown(label(a.profile))}[/bold]: {len(p):,} kernels from {shown(a.source.title)} to "
         f"{shown(a.target.title)}"
     )
-    order = np.argsort(-p.source_s, kind="stable")[:PRINTED_ROWS]
-    if len(p) > PRINTED_ROWS:
-        out.print(f"the {PRINTED_ROWS} longest (--json gives all)")
+    order = longest(p.source_s)
     listed = Listing()
     kernel_column(listed)
     headings = ["launch", "here us", "there us", "interval us", "speed-up"]

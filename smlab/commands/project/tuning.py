@@ -11,6 +11,7 @@ import numpy as np
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.project.errors import error_listing
+from smlab.commands.project.rows import agreed_row
 from smlab.hw_bench.datasets import read_tuning
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
@@ -63,15 +64,8 @@ def _rows(judged: TuningJudgement) -> list[dict[str, Any]]:
     p = judged.projection
     listed = []
     for i, label in enumerate(judged.labels):
-        row = {
-            "kernel": label,
-            "source_s": p.source_s[i],
-            "low_s": p.low_s[i],
-            "mid_s": p.mid_s[i],
-            "high_s": p.high_s[i],
-            "limiter": p.limiter[i],
-            "flags": list(p.flags[i]) if isinstance(p, Projection) else [],
-        }
+        flags = list(p.flags[i]) if isinstance(p, Projection) else []
+        row = agreed_row(p, i, p.source_s[i], flags, kernel=label)
         if judged.actual_s is not None:
             row["actual_s"] = None if np.isnan(judged.actual_s[i]) else judged.actual_s[i]
         listed.append(row)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from smlab.cli.early import PROFILE_OR_HOW
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
-from smlab.commands.profiles import chosen_profiles, kernel_column, label
+from smlab.commands.profiles import chosen_profiles, kernel_column, label, longest
 from smlab.commands.roofline.api import RooflineResult, roofline
 from smlab.commands.roofline.rows import kernel_rows, limiter_shares, roofs, short_name
 from smlab.hw_bench.errors import SmlabError
@@ -23,7 +23,6 @@ from smlab.hw_bench.profiles.roofline_quantities import NEEDED
 from smlab.models.roofline.ceilings import LATENCY, LOW_EFFICIENCY, WITHOUT_ROOF
 from smlab.models.roofline.violations import RooflineViolation
 
-PRINTED_ROWS = 40
 PRINTED_VIOLATIONS = 5
 
 
@@ -123,9 +122,7 @@ def _print_answer(a: RooflineResult) -> None:
         f"[bold]{shown(label(a.profile))}[/bold] on {shown(a.gpu.title)}: {len(found):,} kernels under "
         f"{found.maxima.which} maxima"
     )
-    order = np.argsort(-work.seconds, kind="stable")[:PRINTED_ROWS]
-    if len(found) > PRINTED_ROWS:
-        out.print(f"the {PRINTED_ROWS} longest (--json gives all)")
+    order = longest(work.seconds)
     by_instructions = found.by_instructions[order]
     _print_kernels(a, order[~by_instructions], instructions=False)
     _print_kernels(a, order[by_instructions], instructions=True)

@@ -8,12 +8,11 @@ from typing import Any
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import out, shown
-from smlab.commands.profiles import kernel_column, label
+from smlab.commands.profiles import PRINTED_ROWS, kernel_column, label
 from smlab.commands.utilization.api import UtilizationResult
 from smlab.commands.utilization.rows import LEVEL, LaunchRow, launches
 from smlab.models.verdict import BOTTLENECK, CANNOT_TELL, NOT, percent_range
 
-PRINTED_ROWS = 40
 COLOUR = {BOTTLENECK: "red", NOT: "green", CANNOT_TELL: "yellow"}
 
 

@@ -1,6 +1,7 @@
 """Results come back from the store as they were, and nothing else comes out of it."""
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
@@ -13,6 +14,7 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from smlab.hw_bench.datasets.evidence import load_evidence
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.experiments.run.outcome import Times
 from smlab.validation.work.encoding import decode, encode
@@ -71,7 +73,16 @@ def test_objects_come_back_without_their_checks_and_with_their_kind() -> None:
     assert type(gpu) is type(load_gpu("v100"))
     assert gpu.constants == load_gpu("v100").constants
     assert isinstance(there_and_back(MappingProxyType({1: 2})), MappingProxyType)
+    counted = there_and_back(Counter("abba"))
+    assert (type(counted), counted) == (Counter, Counter(a=2, b=2))
     assert there_and_back(frozenset({(1, "a")})) == frozenset({(1, "a")})
+
+
+def test_models_come_back() -> None:
+    first, *_ = load_evidence()
+    back = there_and_back(first)
+    assert back == first
+    assert back.model_fields_set == first.model_fields_set
 
 
 def test_labelled_arrays_and_frames_come_back() -> None:
