@@ -44,8 +44,9 @@ class ClosedEstimate:
     most that the server gives to W warps that never think. At 1 and above no think time explains the
     throughput: the unit is taken as always busy with all warps in it (Z = 0), and a saturation clearly above
     1 says that the table's unit is slower than the real one. ``low`` and ``high`` are bounds that hold
-    whatever the arrivals are like: the busy time lies between jobs times the least and jobs times the
-    greatest S(n) for n up to W.
+    whatever the arrivals are like, if nothing but atomics is on their way: the busy time lies between jobs
+    times the least and jobs times the greatest S(n) for n up to W. Scattered loads before an atomic in its
+    sub-core can raise it above ``high``.
     """
 
     utilization: Floats

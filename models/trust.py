@@ -7,7 +7,8 @@ numbers without a unit of their own, so that it serves every GPU with a service 
 
 - *floor* and *ceiling*: the counted throughput X times the least and the most time that the unit can be busy
   with a job, S at full load and S(1). They follow from the counters and the table alone. How the arrivals are
-  strewn decides where between them the truth lies, and no counter shows that.
+  strewn decides where between them the truth lies, and no counter shows that. The ceiling is one of a kernel
+  whose atomics wait for atomics alone: behind scattered loads in their sub-core they may stay longer.
 - an estimate's *residual*: (truth - estimate) / (ceiling - floor). Its quantiles, in bins of what counters
   see, give the interval: split-conformal prediction with the local scale ceiling - floor (J. Lei, M. G'Sell,
   A. Rinaldo, R. Tibshirani, L. Wasserman, "Distribution-free predictive inference for regression", JASA 113,

@@ -24,21 +24,6 @@ WORKLOADS: Final = ("compact", "saxpy", "matmul", "hash_keys", "walk_list")
 MADE_BY: Final = "python -m smlab.examples"
 
 
-def example_gpu() -> Gpu:
-    """The description of the example's GPU with the DRAM bandwidth that benchmarks reach.
-
-    The simulator's DRAM moves what its pins can; a kernel that does so on a chart of what cards sustain would
-    only confuse.
-    """
-    gpu = load_gpu(GPU)
-    sustained = gpu.number("dram.sustained_bandwidth_bytes_per_s")
-    return gpu.with_values(
-        {"dram.bandwidth_bytes_per_s": float(sustained)},
-        source="assumed: as dram.sustained_bandwidth_bytes_per_s, for the example profile",
-        where="smlab.examples",
-    )
-
-
 def example_kernels(gpu: Gpu) -> Iterator[Kernel]:
     """The kernels of the profile, in the order of their launches."""
     for name, image in HISTOGRAMS.items():
@@ -50,7 +35,7 @@ def example_kernels(gpu: Gpu) -> Iterator[Kernel]:
 
 def write_profile(path: Path) -> None:
     """Simulate the kernels, all SMs of the GPU, and write their counters as ncu's raw page."""
-    gpu = example_gpu()
+    gpu = load_gpu(GPU)
     rows = []
     for launch, kernel in enumerate(example_kernels(gpu)):
         table = counter_table(simulate(kernel, gpu), launch)

@@ -8,6 +8,8 @@ import re
 import numpy as np
 import pytest
 from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.sim import atomics, simulate
+from smlab.sim.histogram import histogram, share_of
 from smlab.validation.checks import Plan, whatif
 from smlab.validation.experiments.effects.paired import variance_reduction
 from smlab.validation.experiments.studies.book import CHAPTERS
@@ -98,18 +100,30 @@ def test_latency_and_interval_are_all_of_s(answers: dict) -> None:
     assert found["interval-16"].value.low > 80
 
 
-def test_a_second_pipe_needs_banks_of_its_own(answers: dict) -> None:
+def test_a_second_pipe_hides_no_pass(answers: dict) -> None:
     found = answers["second-pipe"]
-    # An atomic on a solid image is 3.4 cycles and 32 passes of 0.99: hiding the former gives at most 1.108,
-    # and nothing where the passes of both pipes take the one data stage.
-    assert 0.99 < found["shared-solid"].value.estimate <= (3.431 + 32 * 0.989) / (0.02 + 32 * 0.989) + 0.001
-    assert 1.4 < found["two-solid"].value.estimate <= 2.0
+    # An atomic on a solid image is 3.4 cycles and 32 passes. A second pipe hides the former; the passes of
+    # both take the one data stage, a cycle each: 35.1 / 32 at most, and less where the unit is not always
+    # busy.
+    most = (3.431 + 32 * 0.989) / 32 + 0.001
+    for name in ("two-solid", "shared-solid"):
+        assert 0.99 < found[name].value.estimate <= most
+
+
+def test_two_pipes_that_are_kept_busy_are_as_fast_as_the_data_stage() -> None:
+    """The bound of the study is reached by a microbenchmark: 32 cycles an atomic in place of 35.1."""
+    one, two = (
+        load_gpu("titan-v").with_values({"atomic.pipes": pipes}, source="assumed: a test") for pipes in (1, 2)
+    )
+    kernel = atomics(warps=32, same_word=32, iterations=50)
+    cycles = [simulate(kernel, gpu).cycles / (32 * 50) for gpu in (one, two)]
+    assert cycles == pytest.approx([3.431 + 32 * 0.989, 32], rel=0.01)
 
 
 def test_merging_lanes_beats_a_second_pipe(answers: dict) -> None:
     found = {f.name: f.value.estimate for f in answers["second-pipe"].findings}
-    assert found["popc-512"] > found["two-solid"]
-    assert found["popc-512"] < 32  # passes go from 32 to 1
+    assert 2 < found["popc-512"] < 32  # passes go from 32 to 1
+    assert found["popc-512"] > 2 * found["two-solid"]
     assert found["popc-two-128"] == pytest.approx(1.0, abs=0.05)
 
 
@@ -128,12 +142,34 @@ def test_the_closed_network_beats_the_occupancy_estimate_where_warps_are_indepen
 
 def test_a_faster_clock_cannot_give_more_than_its_ratio(answers: dict) -> None:
     gains = {f.name: f.value for f in answers["newer-sm"].findings}
-    for kernel in ("histogram", "gather", "tile"):
-        found, bound = gains[f"{kernel}-H100-gpu.clock.sm_hz"], 1980 / 1380
+    bound = 1980 / 1380
+    for kernel in ("gather", "tile"):
+        found = gains[f"{kernel}-H100-gpu.clock.sm_hz"]
         assert found.estimate > 1.2
         assert found.estimate <= bound + 1e-9 or found.contains(bound)
+    # One run of the histogram, without chance: what meets what in its queues changes with the clock, for
+    # better or worse.
+    assert 1.2 < gains["histogram-H100-gpu.clock.sm_hz"].estimate < 1.03 * bound
     assert gains["stream-H100-gpu.dram.sustained_bandwidth_bytes_per_s"].estimate > 1.2
     assert gains["gather-H100-gpu.dram.latency_cycles"].estimate < 0.95
+
+
+def test_a_histogram_that_beats_the_ratio_of_clocks_does_so_by_chance() -> None:
+    """Slower memory, in cycles, can save cycles (Graham's anomaly); over sizes of the image it does not."""
+    gpus = [
+        load_gpu("v100").with_values(
+            {"clock.sm_hz": hz, "dram.bandwidth_bytes_per_s": 2400e9}, source="assumed: a test"
+        )
+        for hz in (1380e6, 1980e6)
+    ]
+    ratios = []
+    for pixels in (65536, 98304, 131072, 196608, 262144):
+        cycles = [
+            simulate(histogram(g, pixels=pixels, image="uniform", sms=4), share_of(g, 4)).cycles for g in gpus
+        ]
+        ratios.append(cycles[1] / cycles[0])
+    assert min(ratios) > 1 / 1.03
+    assert np.mean(ratios) > 1
 
 
 def test_the_pairing_saves_what_the_paired_runs_say_it_does() -> None:
@@ -152,7 +188,6 @@ def test_the_pairing_saves_what_the_paired_runs_say_it_does() -> None:
 def _cycles(common: bool) -> tuple[np.ndarray, np.ndarray]:
     """Cycles of scattered reads with the A100's L2 latency, and with the V100's, over 40 seeds."""
     from smlab.hw_bench.inputs import load_toml
-    from smlab.sim.simulate import simulate
     from smlab.sim.workload_file import parse_workload
 
     tables = load_toml(folder_of("newer-sm") / "kernel-gather.toml")

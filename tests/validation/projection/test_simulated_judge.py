@@ -139,7 +139,14 @@ def test_kernels_made_for_one_resource_come_close_to_its_bound_and_stay_below(gp
     for limiter, body in (("fp32", chains), ("fp64", double), ("dram", [stream]), ("shared", [conflicts])):
         found = judge_ceilings(work_of(gpu, *body, blocks=540, times=40), gpu)
         assert found.limiter[0] == limiter
-        assert 0.9 < found.of_bound[0] <= 1 + EXACT, limiter
+        # Bounds take the pin rate of DRAM, of which rows and refreshes leave a stream less.
+        most = 1.0
+        if limiter == "dram":
+            sustained, rated = (
+                gpu.number(f"dram.{key}_bytes_per_s") for key in ("sustained_bandwidth", "bandwidth")
+            )
+            most = sustained / rated
+        assert 0.9 * most < found.of_bound[0] <= most + EXACT, limiter
 
 
 def test_overlapped_transfers_beat_the_published_ceiling_but_no_bound() -> None:
@@ -229,13 +236,13 @@ def probe() -> Simulated:
     return simulate_probe(GPUS, "compiled")
 
 
-def test_shared_atomics_beside_shared_loads_are_the_known_violation(probe: Simulated) -> None:
-    """If the simulator learns that both share the banks, the report's words about it go, and so does this
-    test."""
+def test_shared_atomics_beside_shared_loads_pass_one_data_stage(probe: Simulated) -> None:
+    """Until both took one data stage (SEMANTICS.md, 6.5), this kernel was faster than its bound, by a
+    fifth."""
     for gpu, work in zip(GPUS, probe.work, strict=True):
         found = judge_ceilings(work, gpu)
         assert found.limiter[0] == "shared"
-        assert 1.05 < found.of_bound[0] < 1.2  # six passes in 5 or 5.1 cycles
+        assert 0.95 < found.of_bound[0] <= 1 + EXACT
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,8 @@ from smlab.validation.trust.simulate import draw_kernel, fair_share, observe
 from smlab.validation.trust.twins import KINDS, draw_twins, least_error_points
 
 GPU = load_gpu("v100")
+BEHIND_LOADS = ("work-queue", "hash-insert", "graph", "frontier", "segments")
+"""Families whose atomics follow global accesses to many lines."""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +69,11 @@ def test_a_campaign_is_broad_and_its_truth_possible(drawn: CampaignTable, tables
     features, exact = judged.estimates.features, truth(judged.table)
     # Jobs of one kernel differ in their passes, and the table knows only their mean.
     assert (exact >= features.floor - 0.03).all()
-    assert (exact <= features.ceiling + 0.03).all()
+    # An atomic that waits in its sub-core behind scattered loads is in the unit, and no table knows of them.
+    alone = ~np.isin(judged.table.family, BEHIND_LOADS)
+    assert (exact <= features.ceiling + 0.03)[alone].all()
+    assert (exact <= 3 * features.ceiling + 0.03).all()
+    assert (exact > features.ceiling + 0.03)[~alone].any()
     assert max(judged.utilization[CLOSED]) <= 1
 
 

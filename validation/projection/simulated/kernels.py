@@ -272,11 +272,11 @@ def draw(regime: str, number: int, seed: int, machine: Machine) -> DrawnKernel:
 
 
 def atomics_beside_loads(machine: Machine) -> DrawnKernel:
-    """Shared loads without conflict and shared atomics at once: together they ask more of the banks than
-    there is.
+    """Shared loads without conflict and shared atomics at once: together they ask for all that the banks
+    have.
 
-    The simulator takes it that the two do not slow each other down (SEMANTICS.md, 6.7), so this kernel is
-    faster than its bound. It is no part of any regime, and none of those has shared atomics.
+    Both pass one data stage (SEMANTICS.md, 6.5). It is no part of any regime, and none of those has shared
+    atomics.
     """
     loads = [Instruction("shared-load", shared=Strided(1)) for _ in range(5)]
     body = (*loads, Instruction("atomic-add", shared=Strided(1), returns=False))

@@ -47,7 +47,7 @@ def simulate_kernels(
 
 
 def simulate_probe(gpus: Sequence[Gpu], engine: str) -> Simulated:
-    """The kernel that is known to be faster than its bound."""
+    """The kernel that asks for all that the banks have, by loads and by atomics."""
     smaller = min((machine_from(gpu) for gpu in gpus), key=lambda m: m.sms)
     return run([atomics_beside_loads(smaller)], gpus, engine)
 

@@ -100,7 +100,8 @@ def load_of_a_batch(gpu: str, jobs: int, lanes: int, queue: str) -> Observed:
     """
     description = load_gpu(gpu)
     if queue == "unbounded":
-        description = description.with_values({"atomic.queue_entries": jobs}, source="assumed: room for all")
+        # The jobs wait in their sub-cores until the data stage takes them.
+        description = description.with_values({"mio.queue_entries": jobs}, source="assumed: room for all")
     result = simulate(simultaneous_atomics(jobs, "add", lanes), description, keep=Record.TOTALS)
     return Observed.exactly(
         result.atomic.n_busy_mean / jobs, f"{result.atomic.n_busy_mean:.1f} of {jobs} jobs, queue {queue}"
