@@ -6,17 +6,25 @@ how much a pass through each loop differs. How often a loop is executed, the cod
 differ in some loops and not in others, the ratio depends on it, so it is given as an interval over
 `LOOP_EXECUTIONS` (assumed), and over whether rare slow paths are taken. Where every loop has the same
 operations, the ratio is exactly 1, whatever is executed how often.
+
+The code also says what no counter of the source does: the registers and the shared memory that the target's
+compiler takes, and what it spills. Warp-instructions and requests to memory change by the difference of the
+two codes, each loop executed as often as makes the source's instructions those that were counted
+(`executions_seen`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final
 
 import numpy as np
+from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.kernel_work import PRECISIONS, KernelWork
 from smlab.hw_bench.sass import CodeComparison, CodeComparisons, Precision
+from smlab.models.roofline.spills import with_local_memory
 
 LOOP_EXECUTIONS: Final = (1.0, 10.0, 100.0, 1000.0)
 TYPICAL_EXECUTIONS: Final = 100.0
@@ -65,31 +73,110 @@ def operation_ratios(code: CodeComparison) -> tuple[OperationRatio, ...]:
     return tuple(operation_ratio(code, precision) for precision in PRECISIONS)
 
 
-def target_work(work: KernelWork, code: CodeComparisons) -> KernelWork:
-    """The same kernels with the operations that they execute on the target; for
-    `smlab.models.roofline.project`.
+def target_work(work: KernelWork, code: CodeComparisons, target: Gpu | None = None) -> KernelWork:
+    """The same kernels with what they execute on the target, by name; see `work_by_code`."""
+    return work_by_code(work, [code.of(str(name)) for name in work.kernel], target)
+
+
+def work_by_code(
+    work: KernelWork, code: Sequence[CodeComparison | None], target: Gpu | None = None
+) -> KernelWork:
+    """The same kernels with what they execute on the target, each by its code (None where there is none);
+    for `smlab.models.roofline.project`.
 
     ``add``, ``mul`` and ``fma`` change, each kind by its own ratio (a kind that only the target's code has,
-    in proportion to all operations of its precision). Each kernel that changes, and each that is not in both
-    files, gets a flag. The number of instructions and the memory traffic stay: spills and the like are not
-    compared.
+    in proportion to all operations of its precision); instructions, requests and shared wavefronts by the
+    difference; registers and shared memory become the target's. What the target's code moves to and from
+    local memory is added to the traffic as far as ``target`` tells where it goes
+    (`smlab.models.roofline.spills`). Each kernel that changes, and each without code, gets a flag.
     """
-    counts = {name: getattr(work, name).copy() for name in _OPERATIONS}
+    names = (*_OPERATIONS, *_ISSUED, "registers_per_thread", "shared_bytes_per_block")
+    counts = {name: getattr(work, name).copy() for name in names}
+    per_thread, moved = np.zeros(len(work)), np.zeros(len(work))
     flagged = work
-    for row, name in enumerate(work.kernel.tolist()):
+    for row, found in enumerate(code):
         here = np.arange(len(work)) == row
-        found = code.of(str(name))
         if found is None:
             flagged = flagged.flagged(here, "not in both files of machine code: operations as on the source")
             continue
-        if found.same_operations:
-            continue
-        for column in range(len(PRECISIONS)):
-            _scale(counts, row, column, found)
-        told = ", ".join(str(r) for r in operation_ratios(found) if r.mid != 1.0)
+        if not found.same_operations:
+            for column in range(len(PRECISIONS)):
+                _scale(counts, row, column, found)
+            ratios = ", ".join(str(r) for r in operation_ratios(found) if r.mid != 1.0)
+            if ratios:
+                flagged = flagged.flagged(here, f"operations from machine code: {ratios}")
+        moved[row] = _issue(counts, work, row, found)
+        told = _reserve(counts, work, row, found)
+        if found.target.footprint is not None:
+            per_thread[row] = found.target.footprint.local_bytes or 0.0
+        if moved[row] > 0:
+            told.append(f"{per_thread[row]:g} bytes of local memory a thread")
         if told:
-            flagged = flagged.flagged(here, f"operations from machine code: {told}")
-    return replace(flagged, **counts)
+            flagged = flagged.flagged(here, f"the target's code takes {', '.join(told)}")
+    found_work = replace(flagged, **counts)
+    return found_work if target is None else with_local_memory(found_work, target, per_thread, moved)
+
+
+_ISSUED: Final = ("instructions", "thread_instructions", "memory_requests", "shared_wavefronts")
+MOST_EXECUTIONS, HALVINGS = 1e6, 60
+
+
+def executions_seen(work: KernelWork, row: int, code: CodeComparison) -> float | None:
+    """How often each loop's body was executed for each time that it was entered, one number for all loops of
+    the source's code, so that it has the warp-instructions that were counted; None where that is not known.
+    """
+    warps = _warps(work, row)
+    executed = float(work.instructions[row]) / warps if warps else np.nan
+    if not executed > 0:
+        return None
+    low, high = np.log(1 / MOST_EXECUTIONS), np.log(MOST_EXECUTIONS)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        fewer = code.source.issued(float(np.exp(middle))).instructions < executed
+        low, high = (middle, high) if fewer else (low, middle)
+    return float(np.exp(high))
+
+
+def _warps(work: KernelWork, row: int) -> float:
+    """Warps of the grid; 0 where the launch is not known."""
+    blocks, threads = float(work.blocks[row]), float(work.threads_per_block[row])
+    return 0.0 if np.isnan(blocks * threads) else blocks * np.ceil(threads / 32)
+
+
+def _issue(counts: dict[str, np.ndarray], work: KernelWork, row: int, code: CodeComparison) -> float:
+    """Add what the target's code issues more, in place; bytes moved to and from local memory beyond what
+    the source's code moves (0 or more)."""
+    times = executions_seen(work, row, code)
+    if times is None:
+        return 0.0
+    before, after = code.source.issued(times), code.target.issued(times)
+    warps = _warps(work, row)
+    grown = max(1.0 + warps * (after.instructions - before.instructions) / counts["instructions"][row], 0.1)
+    counts["instructions"][row] *= grown
+    counts["thread_instructions"][row] *= grown
+    more = warps * (after.requests - before.requests)
+    counts["memory_requests"][row] = max(counts["memory_requests"][row] + more, 0.0)
+    if before.shared > 0:
+        counts["shared_wavefronts"][row] *= after.shared / before.shared
+    return max(0.0, warps * 32 * (after.local_bytes - before.local_bytes))
+
+
+def _reserve(counts: dict[str, np.ndarray], work: KernelWork, row: int, code: CodeComparison) -> list[str]:
+    """Registers and shared memory of the target's code, in place; what changed, in words."""
+    before, after = code.source.footprint, code.target.footprint
+    if after is None:
+        return []
+    told = []
+    if work.registers_per_thread[row] != after.registers:
+        told.append(f"{after.registers} registers ({work.registers_per_thread[row]:g} on the source)")
+    counts["registers_per_thread"][row] = after.registers
+    if before is not None and None not in (before.shared_bytes, after.shared_bytes):
+        assert before.shared_bytes is not None
+        assert after.shared_bytes is not None
+        if after.shared_bytes != before.shared_bytes:
+            told.append(f"{after.shared_bytes:,} bytes of shared memory")
+            counts["shared_bytes_per_block"][row] += after.shared_bytes - before.shared_bytes
+    return told
 
 
 def _scale(counts: dict[str, np.ndarray], row: int, column: int, code: CodeComparison) -> None:

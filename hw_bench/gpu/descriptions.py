@@ -80,6 +80,11 @@ class Gpu:
         """Whether the description has ``key``: False for an optional key that is not there."""
         return key in self.constants
 
+    @property
+    def sm_architecture(self) -> str:
+        """What compilers call its machine code: ``sm_75``."""
+        return "sm_" + self.compute_capability.replace(".", "")
+
     def number(self, key: str) -> float | int:
         """The value of a key that holds a number."""
         value = self[key].value

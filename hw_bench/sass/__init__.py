@@ -12,11 +12,13 @@ from smlab.hw_bench.sass.compare import (
     compare_code,
     compare_files,
     read_code,
+    read_regions,
 )
 from smlab.hw_bench.sass.control import ControlCode
 from smlab.hw_bench.sass.cubin import Cubin, CubinFunction, read_cubin
 from smlab.hw_bench.sass.flow import BasicBlock, ControlFlow, NaturalLoop
 from smlab.hw_bench.sass.instruction import Function, Operand, Predicate, SassInstruction, SourceLine
+from smlab.hw_bench.sass.issued import Footprint, IssuedCounts, count_issued
 from smlab.hw_bench.sass.listing import parse_listing
 from smlab.hw_bench.sass.operations import OperationCounts, Precision, count_operations
 from smlab.hw_bench.sass.tools import Tool, assemble, disassemble, find_nvdisasm, find_ptxas, flow_edges
@@ -29,7 +31,9 @@ __all__ = [
     "ControlFlow",
     "Cubin",
     "CubinFunction",
+    "Footprint",
     "Function",
+    "IssuedCounts",
     "NaturalLoop",
     "Operand",
     "OperationCounts",
@@ -41,6 +45,7 @@ __all__ = [
     "assemble",
     "compare_code",
     "compare_files",
+    "count_issued",
     "count_operations",
     "disassemble",
     "find_nvdisasm",
@@ -49,4 +54,5 @@ __all__ = [
     "parse_listing",
     "read_code",
     "read_cubin",
+    "read_regions",
 ]

@@ -23,6 +23,7 @@ from typing import Final
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.flow import BasicBlock, ControlFlow, NaturalLoop
 from smlab.hw_bench.sass.instruction import Function, SassInstruction
+from smlab.hw_bench.sass.issued import Footprint, IssuedCounts, count_issued, footprint_of
 from smlab.hw_bench.sass.listing import parse_listing
 from smlab.hw_bench.sass.names import mangled_name, plain_name, short_name
 from smlab.hw_bench.sass.operations import OperationCounts, Precision, count_operations, special_function
@@ -32,6 +33,7 @@ _CALLS: Final = ("CALL", "CAL", "JCAL")
 _OLD_FLOW: Final = frozenset({"SYNC", "BRK", "CONT", "PRET"})
 _NOTHING: Final = OperationCounts()
 _LARGEST_LISTING: Final = 1 << 28
+_ELF: Final = b"\x7fELF"
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,8 @@ class Region:
     """A loop's own code, or the code outside of all loops (``depth`` 0); counts are static, each block once.
 
     ``counts`` leaves out what rare calls execute (``rare``); ``in_special_blocks`` is the part of ``counts``
-    in blocks with a special function or a call. ``functions`` are the special functions and the functions
-    called, sorted.
+    in blocks with a special function or a call. ``issued`` are the instructions of the region itself, calls
+    left out. ``functions`` are the special functions and the functions called, sorted.
     """
 
     address: int
@@ -48,16 +50,19 @@ class Region:
     counts: OperationCounts
     in_special_blocks: OperationCounts
     rare: OperationCounts
+    issued: IssuedCounts
     functions: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class FunctionRegions:
-    """The regions of one function, outermost code first, then loops by address."""
+    """The regions of one function, outermost code first, then loops by address, and what a launch of it
+    reserves (None where nobody read that)."""
 
     name: str
     architecture: str
     regions: tuple[Region, ...]
+    footprint: Footprint | None = None
 
     def total(
         self, loop_executions: float = 1.0, rare_share: float = 0.0, executions: Sequence[float] | None = None
@@ -68,6 +73,13 @@ class FunctionRegions:
         for index, region in enumerate(self.regions):
             times = loop_executions**region.depth if executions is None else executions[index]
             total += (region.counts + region.rare * rare_share) * times
+        return total
+
+    def issued(self, loop_executions: float = 1.0) -> IssuedCounts:
+        """Instructions and requests a warp, loops as in `total`."""
+        total = IssuedCounts()
+        for region in self.regions:
+            total += region.issued * loop_executions**region.depth
         return total
 
 
@@ -168,8 +180,8 @@ class CodeComparisons:
         return found[0] if len(found) == 1 else None
 
 
-def profile_code(function: Function) -> FunctionRegions:
-    """Count a function's operations region by region.
+def profile_code(function: Function, footprint: Footprint | None = None) -> FunctionRegions:
+    """Count a function's operations and instructions region by region.
 
     Raises:
         SmlabError: for code before Volta that uses its reconvergence stack, whose flow the listing does not
@@ -190,7 +202,7 @@ def profile_code(function: Function) -> FunctionRegions:
     for loop in loops:
         blocks = [flow.blocks[b] for b in sorted(flow.reachable) if flow.innermost_loop(b) == loop]
         regions.append(_region(flow, loop, blocks, subroutines))
-    return FunctionRegions(function.name, function.architecture, tuple(regions))
+    return FunctionRegions(function.name, function.architecture, tuple(regions), footprint)
 
 
 def compare_code(source: Function, target: Function) -> CodeComparison:
@@ -198,36 +210,37 @@ def compare_code(source: Function, target: Function) -> CodeComparison:
     return CodeComparison(profile_code(source), profile_code(target))
 
 
-def compare_files(source: Path, target: Path) -> CodeComparisons:
-    """Compare the kernels of two files, each a cubin or a listing that nvdisasm printed.
+def compare_files(source: Path | bytes, target: Path | bytes) -> CodeComparisons:
+    """Compare the kernels of two files, each a cubin (or its bytes) or a listing that nvdisasm printed.
 
     Raises:
         SmlabError: a file that is neither, or two files with no kernel in common.
     """
-    of_source, of_target = ({f.name: f for f in read_code(path)} for path in (source, target))
+    names = [_name(x) for x in (source, target)]
+    of_source, of_target = ({f.name: f for f in read_regions(x)} for x in (source, target))
     common = [name for name in of_source if name in of_target]
     if not common:
         raise SmlabError.at(
-            str(target), "has no kernel that the other file has", sorted(of_target), ", ".join(of_source)
+            names[1], "has no kernel that the other file has", sorted(of_target), ", ".join(of_source)
         )
-    unmatched = [f"{name} ({source})" for name in of_source if name not in of_target]
-    unmatched += [f"{name} ({target})" for name in of_target if name not in of_source]
+    unmatched = [f"{name} ({names[0]})" for name in of_source if name not in of_target]
+    unmatched += [f"{name} ({names[1]})" for name in of_target if name not in of_source]
     return CodeComparisons(
-        tuple(compare_code(of_source[name], of_target[name]) for name in common), tuple(unmatched)
+        tuple(CodeComparison(of_source[name], of_target[name]) for name in common), tuple(unmatched)
     )
+
+
+def read_regions(code: Path | bytes) -> tuple[FunctionRegions, ...]:
+    """The functions of a file or of a cubin in memory, region by region, with what a launch reserves."""
+    content = _content(code) if isinstance(code, Path) else code
+    functions = read_code(code) if isinstance(code, Path) else disassemble(code)
+    return tuple(profile_code(f, footprint_of(content, f, _name(code))) for f in functions)
 
 
 def read_code(path: Path) -> tuple[Function, ...]:
     """The functions of a cubin (with the disassembler) or of a listing (without)."""
-    try:
-        if path.stat().st_size > _LARGEST_LISTING:
-            raise SmlabError.at(
-                str(path), "too large for one kernel's code", path.stat().st_size, "at most 256 MiB"
-            )
-        content = path.read_bytes()
-    except OSError as error:
-        raise SmlabError(f"{path}: cannot be read: {error.strerror or error}") from error
-    if content.startswith(b"\x7fELF"):
+    content = _content(path)
+    if content.startswith(_ELF):
         return disassemble(path)
     try:
         functions = parse_listing(content.decode("utf-8"), str(path))
@@ -238,6 +251,21 @@ def read_code(path: Path) -> tuple[Function, ...]:
     return functions
 
 
+def _content(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > _LARGEST_LISTING:
+            raise SmlabError.at(
+                str(path), "too large for one kernel's code", path.stat().st_size, "at most 256 MiB"
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise SmlabError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _name(code: Path | bytes) -> str:
+    return str(code) if isinstance(code, Path) else "cubin"
+
+
 def _region(
     flow: ControlFlow,
     loop: NaturalLoop | None,
@@ -245,6 +273,7 @@ def _region(
     subroutines: dict[str, OperationCounts],
 ) -> Region:
     counts = special = rare = _NOTHING
+    issued = IssuedCounts()
     functions: list[str] = []
     for block in blocks:
         own = count_operations(block.instructions)
@@ -257,12 +286,13 @@ def _region(
             else:
                 own += called
         counts += own
+        issued += count_issued(block.instructions)
         if named or calls:
             special += own
         functions += [*named, *(short_name(name) for name in calls)]
     address = flow.function.instructions[0].address if loop is None else flow.blocks[loop.header].start
     depth = 0 if loop is None else loop.depth
-    return Region(address, depth, counts, special, rare, tuple(sorted(functions)))
+    return Region(address, depth, counts, special, rare, issued, tuple(sorted(functions)))
 
 
 def _can_be_passed(flow: ControlFlow, loop: NaturalLoop | None, block: int) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.util
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -65,13 +66,26 @@ def compile_cuda(
 def _kept(source: str, where: str, options: Sequence[str], compiler: str) -> Path | None:
     """Where the cubin of this source may be kept; None for source whose text is not all that it is made of.
 
-    The file's name is in the cubin's line table, so it is a part of the key.
+    The file's name is in the cubin's line table, so it is a part of the key. A macro that the text never
+    names is none: tuners pass parameters that a kernel does not read.
     """
     foreign = [o for o in options if o.startswith(("-I", "--include", "-include")) and o not in _includes()]
     if '#include "' in source or foreign:
         return None
+    if "#include" not in source:
+        named = names_in(source)
+        options = [o for o in options if not o.startswith("-D") or _macro(o) in named]
     key = hashlib.sha256("\0".join([compiler, where, *sorted(options), source]).encode()).hexdigest()
     return cache_folder("cubins", key[:2]) / f"{key}.cubin"
+
+
+def names_in(source: str) -> frozenset[str]:
+    """All names in the text of a source: a macro that is none of them changes nothing."""
+    return frozenset(re.findall(r"[A-Za-z_]\w*", source))
+
+
+def _macro(option: str) -> str:
+    return option.removeprefix("-D").partition("=")[0].strip()
 
 
 def _call(answer: tuple[Any, ...]) -> Any:

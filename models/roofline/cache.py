@@ -18,7 +18,7 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.kernel_work import Floats, KernelWork
 
 
-def miss_share(capacity_bytes: float, working_set_bytes: Floats) -> Floats:
+def miss_share(capacity_bytes: Floats | float, working_set_bytes: Floats) -> Floats:
     """The share of repeated accesses that misses: 0 while the working set fits, then rising towards 1."""
     return np.asarray(np.maximum(0.0, 1.0 - capacity_bytes / working_set_bytes))
 

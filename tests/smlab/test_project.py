@@ -286,3 +286,67 @@ def test_an_a100_table_is_projected_and_nothing_is_nan(shared_data: Path, tmp_pa
     assert len(found["kernels"]) == 4349
     assert found["errors"]["mape"] == pytest.approx(0.0, abs=1e-9)
     assert all(math.isfinite(k["mid_s"]) and k["mid_s"] > 0 for k in found["kernels"])
+
+
+SPILLING = """
+extern "C" __global__ void k(float* a, int n) {
+    float x[WIDTH];
+    #pragma unroll
+    for (int i = 0; i < WIDTH; i++) x[i] = a[i * n + threadIdx.x];
+    __syncthreads();
+    float sum = 0;
+    #pragma unroll
+    for (int i = 0; i < WIDTH; i++) sum += x[i] * x[WIDTH - 1 - i];
+    a[threadIdx.x] = sum;
+}
+"""
+
+
+def test_source_and_cubins_give_the_targets_registers(tmp_path: Path, capsys) -> None:
+    """With the compiler and nvdisasm at hand: the same from source and from cubins of it."""
+    try:
+        from smlab.hw_bench.sass import disassemble
+        from smlab.hw_bench.sass.nvrtc import compile_cuda
+
+        cubins = {a: compile_cuda(SPILLING, a, ["-DWIDTH=64"], "k.cu") for a in ("sm_75", "sm_86")}
+        disassemble(cubins["sm_75"])
+    except SmlabError as error:
+        pytest.skip(f"not checked on compiled code: {error}")
+    values = {"dram__bytes.sum": 1e8, "lts__t_bytes.sum": 1e8, "l1tex__t_bytes.sum": 1e8}
+    rows = [CounterRow("k", 0, WHOLE_GPU, c, v, "byte") for c, v in values.items()]
+    launch = {"launch__grid_size": 6800.0, "launch__block_size": 256.0}
+    rows += [CounterRow("k", 0, WHOLE_GPU, c, v, "") for c, v in launch.items()]
+    rows.append(CounterRow("k", 0, WHOLE_GPU, "smsp__inst_executed.sum", 1e7, "inst"))
+    rows.append(CounterRow("k", 0, WHOLE_GPU, "launch__registers_per_thread", 32.0, "register/thread"))
+    rows.append(CounterRow("k", 0, WHOLE_GPU, "gpu__time_duration.sum", 1e-3, "second"))
+    path = tmp_path / "p.csv"
+    CounterTable.from_rows(rows).write_csv(path)
+    (tmp_path / "k.cu").write_text(SPILLING)
+    asked = (path, "--from", "rtx-2080-ti", "--to", "rtx-3090", *QUIET)
+    of_source = document(capsys, *asked, "--source", tmp_path / "k.cu", "-D", "WIDTH=64")["kernels"][0]
+    flag = next(f for f in of_source["flags"] if "registers (32 on the source)" in f)
+    for architecture, cubin in cubins.items():
+        (tmp_path / f"{architecture}.cubin").write_bytes(cubin)
+    both = [x for a in cubins for x in ("--cubin", tmp_path / f"{a}.cubin")]
+    of_cubins = document(capsys, *asked, *both)["kernels"][0]
+    assert of_cubins["mid_s"] == of_source["mid_s"]
+    alone = document(capsys, *asked, *both[2:])["kernels"][0]
+    assert flag in alone["flags"]
+    assert run([*map(str, ("project", *asked)), *map(str, both[:2])]) == 2
+    assert "none runs on rtx-3090" in capsys.readouterr().err
+
+
+def test_code_options_that_do_not_go_together(tmp_path: Path, three: Path, capsys) -> None:
+    listings = Path(__file__).parents[1] / "hw_bench" / "sass" / "listings"
+    code = ("--cubin-from", listings / "gamma32.sm_70.sass", "--cubin-to", listings / "gamma32.sm_86.sass")
+    (tmp_path / "k.cu").write_text(SPILLING)
+    source = ("--source", tmp_path / "k.cu")
+    for asked, told in (
+        ((*code, *source), "goes without --source"),
+        ((*source, "-D", "2=3"), "-D: not a macro"),
+        (("--draw", "3"), "draws rows of a tuning set"),
+        ((*source, "--cubin", listings / "gamma32.sm_70.sass"), "goes without --source"),
+        (("--cubin", listings / "gamma32.sm_70.sass"), "is not a CUDA binary"),
+    ):
+        assert run([*map(str, ("project", three, *FROM_TO, *asked))]) == 2
+        assert told in capsys.readouterr().err

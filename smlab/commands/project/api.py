@@ -12,6 +12,7 @@ import numpy as np
 from smlab.commands.arguments import a_gpu, a_path
 from smlab.commands.frames import dataframe
 from smlab.commands.profiles import profile_of
+from smlab.commands.project.code import KernelCode
 from smlab.commands.project.errors import ProjectionErrors, errors_of
 from smlab.commands.project.rows import agreed_row
 from smlab.commands.project.truth import Matched, match, read_truth
@@ -61,6 +62,7 @@ def project(
     switches: ProjectionSwitches | None = None,
     truth: str | Path | None = None,
     cubins: tuple[str | Path, str | Path] | None = None,
+    code: KernelCode | None = None,
     working_sets: Mapping[str, float] | None = None,
 ) -> ProjectResult:
     """Every kernel's time on another GPU, as an interval; how wrong that is where the truth is known.
@@ -73,6 +75,7 @@ def project(
         switches: the parts of the method; None for all of the defaults.
         truth: times on the target, a profile or CSV ``kernel,seconds[,launch]``.
         cubins: machine code of the kernels for source and target.
+        code: their source, or machine code by architecture (`smlab.commands.project.code.KernelCode`).
         working_sets: bytes that a kernel uses again, by its name.
 
     Raises:
@@ -92,14 +95,22 @@ def project(
             f"launch overhead of {' and '.join(silent)} is not known: taken as 0 (--overhead-us tells)"
         )
     there: KernelWork | None = None
-    if cubins is not None:
-        from smlab.hw_bench.sass import compare_files
+    if cubins is not None or code is not None:
         from smlab.models.roofline_from_sass import target_work
 
-        code = compare_files(*(a_path("cubins", c) for c in cubins))
-        there = target_work(work, code)
-        notes += [f"machine code of {name}: the other file has none" for name in code.unmatched]
-        notes += [f"machine code of {c.kernel}: {said}" for c in code.comparisons for said in c.differences()]
+        if cubins is not None:
+            from smlab.hw_bench.sass import compare_files
+
+            compared = compare_files(*(a_path("cubins", c) for c in cubins))
+        else:
+            assert code is not None
+            compared, said_of_code = code.compare(here, there_gpu)
+            notes += said_of_code
+        there = target_work(work, compared, there_gpu)
+        notes += [f"machine code of {name}: the other file has none" for name in compared.unmatched]
+        notes += [
+            f"machine code of {c.kernel}: {said}" for c in compared.comparisons for said in c.differences()
+        ]
     found = project_work(work, here, there_gpu, switches, target_work=there)
     skipped = [(s.kernel, s.launch, s.reason) for s in quantities.skipped]
     skipped += [(str(work.kernel[i]), int(work.launch[i]), reason) for i, reason in found.skipped]

@@ -42,6 +42,24 @@ def project(
     cubin_to: Annotated[
         Path | None, typer.Option("--cubin-to", help="Machine code of the kernels for the target.")
     ] = None,
+    kernel_source: Annotated[
+        Path | None,
+        typer.Option(
+            "--source", help="CUDA C of the kernels: compiled for both GPUs (with a tuning set: of each row)."
+        ),
+    ] = None,
+    define: Annotated[
+        list[str] | None,
+        typer.Option("-D", metavar="NAME=VALUE", help="A macro for --source; repeatable."),
+    ] = None,
+    cubin: Annotated[
+        list[Path] | None,
+        typer.Option("--cubin", help="Machine code for the target, or for either GPU; repeatable."),
+    ] = None,
+    draw: Annotated[
+        int | None,
+        typer.Option("--draw", min=1, help="Only so many rows of a tuning set, drawn with seed 0."),
+    ] = None,
     working_set: Annotated[
         list[str] | None,
         typer.Option("--working-set", metavar="KERNEL=BYTES", help="What a kernel uses again; repeatable."),
@@ -79,7 +97,7 @@ def project(
     if dataset is None:
         check_profiles(profiles, example, PROFILE_OR_DATASET)
     check_gpus(source, target)
-    check_inputs(truth, cubin_from, cubin_to)
+    check_inputs(truth, cubin_from, cubin_to, kernel_source, *(cubin or ()))
     check_outputs(plot)
     with loading():
         from smlab.commands.project.run import ProjectOptions, run_project
@@ -107,6 +125,10 @@ def project(
             dataset=dataset,
             cubin_from=cubin_from,
             cubin_to=cubin_to,
+            code_source=kernel_source,
+            defines=tuple(define or ()),
+            cubins=tuple(cubin or ()),
+            draw=draw,
             working_sets=tuple(working_set or ()),
             example=example,
             plot=plot,

@@ -17,6 +17,7 @@ from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.profiles import chosen_profiles, kernel_column, label, longest
 from smlab.commands.project.api import ProjectResult, project, rows_of
+from smlab.commands.project.code import KernelCode, macros_of
 from smlab.commands.roofline.rows import short_name
 from smlab.examples import TARGET
 from smlab.hw_bench.errors import SmlabError
@@ -38,6 +39,10 @@ class ProjectOptions:
     dataset: str | None
     cubin_from: Path | None
     cubin_to: Path | None
+    code_source: Path | None
+    defines: tuple[str, ...]
+    cubins: tuple[Path, ...]
+    draw: int | None
     working_sets: tuple[str, ...]
     example: bool
     plot: Path | None
@@ -64,23 +69,12 @@ def run_project(options: ProjectOptions) -> None:
     if options.dataset is not None:
         if options.source is None:
             raise SmlabError.at("--from", "no GPU given", expected="a GPU of the data set")
-        from smlab.hw_bench.datasets import is_tuning_set
-
-        if is_tuning_set(options.dataset):
-            from smlab.commands.project.tuning import run_tuning_projection as run
-        else:
-            from smlab.commands.project.dataset import run_dataset_projection as run
-        run(
-            options.dataset,
-            options.source,
-            to,
-            options.switches,
-            plot=plot,
-            as_json=options.as_json,
-        )
+        _run_dataset(options, options.dataset, options.source, to)
         return
     if (options.cubin_from is None) != (options.cubin_to is None):
         raise SmlabError("--cubin-from, --cubin-to: one goes with the other (expected both, or none)")
+    if options.draw is not None:
+        raise SmlabError.at("--draw", "draws rows of a tuning set", options.draw, "with --dataset")
     if truth is not None and len(profiles) > 1:
         raise SmlabError.at("--truth", "goes with one profile", len(profiles), "one profile")
     target = load_gpu(to)
@@ -88,6 +82,9 @@ def run_project(options: ProjectOptions) -> None:
     cubins = None
     if options.cubin_from is not None and options.cubin_to is not None:
         cubins = (options.cubin_from, options.cubin_to)
+    code = KernelCode(options.code_source, macros_of(options.defines), options.cubins)
+    if cubins is not None and code:
+        raise SmlabError.at("--cubin-from", "goes without --source and --cubin", str(options.cubin_from))
     answers = [
         project(
             path,
@@ -96,6 +93,7 @@ def run_project(options: ProjectOptions) -> None:
             switches=options.switches,
             truth=truth,
             cubins=cubins,
+            code=code if code else None,
             working_sets=working_sets,
         )
         for path in profiles
@@ -117,6 +115,38 @@ def run_project(options: ProjectOptions) -> None:
         return
     for a in answers:
         _print_answer(a)
+
+
+def _run_dataset(options: ProjectOptions, dataset: str, source: str, to: str) -> None:
+    """Others' measurements in place of a profile."""
+    from smlab.hw_bench.datasets import is_tuning_set
+
+    if is_tuning_set(dataset):
+        from smlab.commands.project.tuning import run_tuning_projection
+
+        if options.cubins:
+            expected = "--source, compiled for each configuration"
+            raise SmlabError.at("--cubin", "is one configuration's", str(options.cubins[0]), expected)
+        run_tuning_projection(
+            dataset,
+            source,
+            to,
+            options.switches,
+            code=options.code_source,
+            defines=macros_of(options.defines),
+            draw=options.draw,
+            plot=options.plot,
+            as_json=options.as_json,
+        )
+        return
+    from smlab.commands.project.dataset import run_dataset_projection
+
+    for name, given in (("--source", options.code_source), ("--draw", options.draw)):
+        if given is not None:
+            raise SmlabError.at(
+                name, "goes with a tuning set or a profile", str(given), "ktt:DIR and its like"
+            )
+    run_dataset_projection(dataset, source, to, options.switches, plot=options.plot, as_json=options.as_json)
 
 
 def _working_set(text: str) -> tuple[str, float]:

@@ -3,13 +3,14 @@ is."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from smlab.cli.tables import Listing
-from smlab.cli.terminal import err, out, print_json, shown
+from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.project.errors import error_listing
 from smlab.commands.project.rows import agreed_row
 from smlab.hw_bench.datasets import read_tuning
@@ -18,6 +19,7 @@ from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.roofline.projection import Projection, ProjectionSwitches
 from smlab.models.roofline.uncertainty import LEVEL
 from smlab.validation.projection.tuning import TuningErrors, TuningJudgement, judge_tuning
+from smlab.validation.projection.tuning.code import TuningSource
 
 
 def run_tuning_projection(
@@ -26,6 +28,9 @@ def run_tuning_projection(
     target_name: str,
     switches: ProjectionSwitches,
     *,
+    code: Path | None = None,
+    defines: tuple[tuple[str, str], ...] = (),
+    draw: int | None = None,
     plot: Path | None = None,
     as_json: bool = False,
 ) -> None:
@@ -34,7 +39,10 @@ def run_tuning_projection(
     if plot is not None:
         raise SmlabError.at("--plot", "draws operators, not tuning spaces", str(plot))
     source, target = load_gpu(source_name), load_gpu(target_name)
-    judged = judge_tuning(read_tuning(dataset), source, target, switches)
+    compiled = None if code is None else TuningSource(code, defines)
+    sets = read_tuning(dataset)
+    with progress_bar("compiling") if compiled is not None else nullcontext() as advance:
+        judged = judge_tuning(sets, source, target, switches, code=compiled, draw=draw, progress=advance)
     for note in judged.notes:
         err.print(f"{dataset}: {note}", markup=False)
     if as_json:

@@ -95,18 +95,13 @@ def image_of(
         if colon and head.endswith(".py"):
             from smlab.commands.run.numba_kernel import from_file
 
-            return from_file(Path(head), function, architecture_of(gpu), arguments)
-        return load_kernel(Path(text), architecture_of(gpu), name=name, defines=defines)
+            return from_file(Path(head), function, gpu.sm_architecture, arguments)
+        return load_kernel(Path(text), gpu.sm_architecture, name=name, defines=defines)
     if callable(kernel) or hasattr(kernel, "py_func"):
         from smlab.commands.run.numba_kernel import image_of_function
 
-        return image_of_function(kernel, architecture_of(gpu), arguments)
+        return image_of_function(kernel, gpu.sm_architecture, arguments)
     raise SmlabError.at("kernel", f"a {type(kernel).__name__} is no kernel", None, KINDS)
-
-
-def architecture_of(gpu: Gpu) -> str:
-    """``sm_75`` of a GPU description."""
-    return "sm_" + gpu.compute_capability.replace(".", "")
 
 
 def _arguments(image: KernelImage, kernel: Any, arguments: tuple[Any, ...]) -> list[Any]:

@@ -69,14 +69,17 @@ def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Compiler:
 
 
 def test_what_was_compiled_is_kept(compiler: Compiler) -> None:
-    first = compile_cuda("kernel", "sm_75", ["-DA=1", "-DB=2"])
-    assert compile_cuda("kernel", "sm_75", ["-DB=2", "-DA=1"]) == first  # the order of macros is nothing
+    first = compile_cuda("kernel A B", "sm_75", ["-DA=1", "-DB=2"])
+    assert compile_cuda("kernel A B", "sm_75", ["-DB=2", "-DA=1"]) == first  # the order of macros is nothing
+    assert (
+        compile_cuda("kernel A B", "sm_75", ["-DB=2", "-DA=1", "-DC=3"]) == first
+    )  # nor one that nobody reads
     assert len(compiler.compiled) == 1
-    compile_cuda("kernel", "sm_86", ["-DA=1", "-DB=2"])
-    compile_cuda("kernel", "sm_75", ["-DA=1", "-DB=3"])
-    compile_cuda("kernel2", "sm_75", ["-DA=1", "-DB=2"])
+    compile_cuda("kernel A B", "sm_86", ["-DA=1", "-DB=2"])
+    compile_cuda("kernel A B", "sm_75", ["-DA=1", "-DB=3"])
+    compile_cuda("kernel B A", "sm_75", ["-DA=1", "-DB=2"])
     compiler.release = (0, 13, 0)
-    compile_cuda("kernel", "sm_75", ["-DA=1", "-DB=2"])
+    compile_cuda("kernel A B", "sm_75", ["-DA=1", "-DB=2"])
     assert len(compiler.compiled) == 5
 
 

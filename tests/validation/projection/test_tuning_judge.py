@@ -4,6 +4,7 @@ hand."""
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,14 @@ import pytest
 from smlab.hw_bench.datasets import read_neusight, read_tuning
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.sass import CodeComparison, Footprint
+from smlab.hw_bench.sass.compare import FunctionRegions
 from smlab.models.operators.interval import FACTOR as OPERATORS_FACTOR
 from smlab.models.roofline.uncertainty import FACTOR
 from smlab.validation.method.widths import left_out, width_factor
 from smlab.validation.projection.operators.coverage import fitted_factor, operator_cases, operator_coverage
 from smlab.validation.projection.tuning import judge_tuning
+from smlab.validation.projection.tuning.code import TuningSource
 from smlab.validation.projection.tuning.coverage import tuning_coverage
 
 from smlab.cli.main import run
@@ -170,3 +174,41 @@ def test_operators_intervals_hold_for_operators_and_cards_left_out(shared_data: 
     for found in operator_coverage(cases):
         for share in (found.without_operator, found.without_target, found.without_both):
             assert 0.80 < share < 0.97, found
+
+
+class PlantedSource(TuningSource):
+    """Code of which the target's takes four times the registers; nothing is compiled."""
+
+    def compare(self, times, rows, source, target, progress=None):
+        here = FunctionRegions("k", "sm_75", (), Footprint(32, 0, 0))
+        return [CodeComparison(here, replace(here, footprint=Footprint(128, 0, 0))) for _ in rows]
+
+    def distinct(self, times, rows):
+        return list(rows)
+
+
+def test_the_targets_code_gives_its_registers(tmp_path: Path) -> None:
+    sets = read_tuning(f"ktt:{planted(tmp_path)}")
+    judged = judge_tuning(sets, HERE, THERE, code=PlantedSource(tmp_path / "k.cu"), draw=3)
+    assert len(judged.projection) == 3
+    assert "without the target's code" in dict(judged.without)
+    assert all("128 registers (32 on the source)" in " ".join(f) for f in judged.projection.flags)
+    again = judge_tuning(sets, HERE, THERE, code=PlantedSource(tmp_path / "k.cu"), draw=3)
+    assert again.labels == judged.labels  # drawn with a seed
+    assert len(judge_tuning(sets, HERE, THERE, draw=2).projection) == 2
+
+
+def test_rows_whose_source_reads_the_same_macros_share_their_code(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text("__global__ void k(float* a) { a[0] = TILE_SIZE_X / 2; }")
+    (here,) = (s for s in read_tuning(f"ktt:{planted(tmp_path)}") if s.counters is not None)
+    twins = replace(here, parameters=("TILE_SIZE_X", "UNREAD"), config=((1, 0), (1, 1), (2, 0), (2, 1)))
+    assert TuningSource(tmp_path / "k.cu").distinct(twins, [0, 1, 2, 3]) == [0, 2]
+
+
+def test_code_that_does_not_go_with_a_set_is_refused(tmp_path: Path, capsys) -> None:
+    asked = ["project", "--dataset", f"ktt:{planted(tmp_path)}", "--from", "rtx-2080-ti", "--to", "rtx-3090"]
+    (tmp_path / "k.cubin").write_bytes(b"x")
+    assert run([*asked, "--cubin", str(tmp_path / "k.cubin")]) == 2
+    assert "--source, compiled for each configuration" in capsys.readouterr().err
+    assert run([*asked, "--source", str(tmp_path / "no.cu")]) == 2
+    assert "no.cu" in capsys.readouterr().err

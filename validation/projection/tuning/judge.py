@@ -17,6 +17,8 @@ from smlab.hw_bench.profiles.kernel_work import KernelWork
 from smlab.hw_bench.profiles.roofline_quantities import roofline_quantities
 from smlab.models.roofline import Projection, ProjectionSwitches, project
 from smlab.models.roofline.projection import PAPER
+from smlab.models.roofline_from_sass import work_by_code
+from smlab.validation.projection.tuning.code import Progress, TuningSource, drawn
 from smlab.validation.projection.tuning.errors import TuningErrors, tuning_errors
 from smlab.validation.projection.tuning.peaks import PeakProjection, project_by_peaks
 
@@ -55,12 +57,19 @@ def judge_tuning(
     switches: ProjectionSwitches | None = None,
     *,
     parts: bool = True,
+    code: TuningSource | None = None,
+    draw: int | None = None,
+    progress: Progress | None = None,
 ) -> TuningJudgement:
     """Project the set measured on ``source`` to ``target`` and judge it by the set measured there, if there
     is one.
 
+    ``code`` is compiled for both GPUs with each configuration's parameters, so that the target's registers,
+    spills and instructions are known. ``draw`` takes so many configurations (with ``code``, of those whose
+    code differs) that have a truth, or any where there is none. ``progress`` is told of each one compiled.
+
     Raises:
-        SmlabError: no set of the source, or several.
+        SmlabError: no set of the source, or several; code that does not compile.
     """
     on = switches or ProjectionSwitches()
     here = _of(sets, source, required=True)
@@ -70,12 +79,19 @@ def judge_tuning(
     if here.counters is None:
         notes.append("no counters in the set: projected by the ratios of the GPUs' resources alone")
         found: Projection | PeakProjection = project_by_peaks(here.seconds, source, target, on)
-        work = None
+        work = changed = None
     else:
         read = roofline_quantities(here.profile(), source)
         work, skipped = read.work, read.skipped
         notes += [f"{len(skipped)} rows skipped: {skipped[0].reason}"] if skipped else []
-        found = project(work, source, target, on)
+        if draw is not None:
+            work = work.chosen(_drawn(here, there, work, code, draw))
+            notes.append(f"{len(work)} configurations drawn with seed 0")
+        changed = None
+        if code is not None:
+            codes = code.compare(here, work.launch.tolist(), source, target, progress)
+            changed = work_by_code(work, codes, target)
+        found = project(work, source, target, on, target_work=changed)
         notes += [f"{len(found.skipped)} rows not projected: {found.skipped[0][1]}"] if found.skipped else []
     rows = found.index if work is None else work.launch[found.index]
     names = here.labels()
@@ -91,7 +107,7 @@ def judge_tuning(
         notes.append(f"{int((~match.known).sum()):,} configurations were not measured on {target.name}")
     every = _errors(found, match, match.known, source, target)
     groups = _groups(here, there, rows, match, found, source, target)
-    without = _without(work, on, match, source, target) if parts and work is not None else ()
+    without = _without(work, changed, on, match, source, target) if parts and work is not None else ()
     return TuningJudgement(
         source, target, labels, families, found, match.actual_s, every, groups, without, tuple(notes)
     )
@@ -172,18 +188,41 @@ def _switched(on: ProjectionSwitches, name: str) -> ProjectionSwitches:
     return replace(on, **off)
 
 
+def _drawn(
+    here: TuningTimes, there: TuningTimes | None, work: KernelWork, code: TuningSource | None, count: int
+) -> NDArray[np.int64]:
+    """Rows of ``work``, ``count`` of them: of configurations that have a truth, in the order of its file."""
+    names = here.labels()
+    row_of = {names[launch]: row for row, launch in enumerate(work.launch.tolist())}
+    rows = [row_of[label] for label in there.labels() if label in row_of] if there is not None else []
+    rows = rows or list(range(len(work)))
+    if code is not None:
+        launches = work.launch[rows].tolist()
+        first = set(code.distinct(here, launches))
+        rows = [row for row, launch in zip(rows, launches, strict=True) if launch in first]
+    return drawn(rows, count)
+
+
 def _without(
-    work: KernelWork, on: ProjectionSwitches, match: _Match, source: Gpu, target: Gpu
+    work: KernelWork,
+    changed: KernelWork | None,
+    on: ProjectionSwitches,
+    match: _Match,
+    source: Gpu,
+    target: Gpu,
 ) -> tuple[tuple[str, TuningErrors], ...]:
-    """The method as published, and with each mechanism off that is on."""
+    """The method as published, with each mechanism off that is on, and without the target's code where it is
+    known (``changed``)."""
     variants = [] if on == PAPER else [("as published", replace(PAPER, maxima=on.maxima))]
     known = {f.name for f in fields(ProjectionSwitches)}
     variants += [
         (f"without {name}", _switched(on, name)) for name in MECHANISMS if name in known and getattr(on, name)
     ]
+    every = [(name, switched, changed) for name, switched in variants]
+    every += [("without the target's code", on, None)] if changed is not None else []
     found = []
-    for name, changed in variants:
-        other = project(work, source, target, changed)
+    for name, switched, of_code in every:
+        other = project(work, source, target, switched, target_work=of_code)
         if len(other) == len(match.row):
             found.append((name, _errors(other, match, match.known, source, target)))
     return tuple(found)

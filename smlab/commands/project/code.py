@@ -1,0 +1,76 @@
+"""The machine code of a profile's kernels for two GPUs: compiled from their source, or read from cubins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.sass import CodeComparison, CodeComparisons, compare_files, read_cubin, read_regions
+from smlab.hw_bench.sass.nvrtc import compile_cuda
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """``source`` is CUDA C with macros ``defines``, ``cubins`` machine code, one for each GPU or for the
+    target alone. False where there is neither."""
+
+    source: Path | None = None
+    defines: tuple[tuple[str, str], ...] = ()
+    cubins: tuple[Path, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.source is not None or bool(self.cubins)
+
+    def compare(self, source: Gpu, target: Gpu) -> tuple[CodeComparisons, tuple[str, ...]]:
+        """The kernels' code for both GPUs, and notes.
+
+        Raises:
+            SmlabError: source that does not compile, both kinds given, no cubin that runs on the target.
+        """
+        if self.source is not None:
+            if self.cubins:
+                expected = "one of --source and --cubin"
+                raise SmlabError.at("--cubin", "goes without --source", str(self.cubins[0]), expected)
+            return compare_files(*(self._compiled(self.source, gpu) for gpu in (source, target))), ()
+        here, there = (_runs_on(self.cubins, gpu) for gpu in (source, target))
+        if there is None:
+            had = ", ".join(read_cubin(path).architecture for path in self.cubins)
+            raise SmlabError.at("--cubin", f"none runs on {target.name}", had, target.sm_architecture)
+        if here is not None:
+            return compare_files(here, there), ()
+        alone = tuple(CodeComparison(replace(f, footprint=None), f) for f in read_regions(there))
+        note = f"no machine code for {source.name}: registers from the target's, operations as on the source"
+        return CodeComparisons(alone, ()), (note,)
+
+    def _compiled(self, path: Path, gpu: Gpu) -> bytes:
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise SmlabError(f"{path}: cannot be read: {error.strerror or error}") from error
+        return compile_cuda(text, gpu.sm_architecture, [f"-D{k}={v}" for k, v in self.defines], path.name)
+
+
+def macros_of(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """``NAME=VALUE`` of each -D; a name alone is 1."""
+    pairs = []
+    for text in given:
+        name, _, value = text.partition("=")
+        if not name.isidentifier():
+            raise SmlabError.at("-D", "not a macro", text, "NAME=VALUE")
+        pairs.append((name, value or "1"))
+    return tuple(pairs)
+
+
+def _runs_on(cubins: Sequence[Path], gpu: Gpu) -> Path | None:
+    """The cubin whose code runs on ``gpu``: of its major architecture, and of the highest minor one that is
+    not above it."""
+    wanted = int(gpu.sm_architecture.removeprefix("sm_"))
+    fit = []
+    for path in cubins:
+        number = int(read_cubin(path).architecture.removeprefix("sm_"))
+        if number // 10 == wanted // 10 and number <= wanted:
+            fit.append((number, path))
+    return max(fit)[1] if fit else None
