@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from smlab.commands.claims.api import ClaimsResult, claims
-    from smlab.commands.port.api import PortResult, port
+    from smlab.commands.port.api import port
+    from smlab.commands.port.result import PortResult
     from smlab.commands.project.api import ProjectResult, project
     from smlab.commands.roofline.api import RooflineResult, roofline
     from smlab.commands.run.api import run
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
 
 _HOME = {
     "smlab.commands.claims.api": ("ClaimsResult", "claims"),
-    "smlab.commands.port.api": ("PortResult", "port"),
+    "smlab.commands.port.api": ("port",),
+    "smlab.commands.port.result": ("PortResult",),
     "smlab.commands.project.api": ("ProjectResult", "project"),
     "smlab.commands.roofline.api": ("RooflineResult", "roofline"),
     "smlab.commands.run.api": ("run",),

@@ -1,5 +1,6 @@
 """Reader of the plainest table of times: CSV with the columns ``kernel``, ``seconds`` and, where there are
-any, ``config`` and ``launch``.
+any, ``config`` and ``launch``; ``blocks``, ``threads_per_block``, ``registers_per_thread`` and
+``shared_bytes_per_block`` where they are known.
 
 For whoever times kernels with tools of their own. The unit is in the column's name: ``milliseconds``,
 ``microseconds`` and ``nanoseconds`` do as well.
@@ -17,7 +18,10 @@ from smlab.hw_bench.datasets.tuning import SECONDS, TuningTimes, time_of
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.source import load
 
-COLUMNS: Final = ("kernel", "config", "launch", "device", "seconds")
+LAUNCH: Final = ("blocks", "threads_per_block", "registers_per_thread", "shared_bytes_per_block")
+"""Optional columns that tell a launch; one value for all rows of a kernel and configuration."""
+
+COLUMNS: Final = ("kernel", "config", "launch", "device", *LAUNCH, "seconds")
 
 
 def is_plain(data: bytes) -> bool:
@@ -49,6 +53,7 @@ def parse_plain(path: Path, data: bytes) -> TuningTimes:
             raise SmlabError.at(f"{path}: row 1", "columns that are not known", ",".join(header), expected)
         groups: dict[tuple[str, str], list[tuple[float, float]]] = {}
         devices: dict[str, None] = {}
+        shapes: dict[tuple[str, str], tuple[float, ...]] = {}
         for number, row in enumerate(lines, start=2):
             if not row:
                 continue
@@ -63,6 +68,9 @@ def parse_plain(path: Path, data: bytes) -> TuningTimes:
             if any(launch == other for other, _ in launches[-1:]):
                 raise SmlabError.at(f"{where}: launch", "stands twice", cells["launch"])
             launches.append((launch, seconds))
+            shape = tuple(_size(where, name, cells.get(name, "")) for name in LAUNCH)
+            if str(shapes.setdefault(key, shape)) != str(shape):
+                raise SmlabError.at(where, "another launch than before", str(shape), str(shapes[key]))
             if "device" in cells:
                 devices.setdefault(cells["device"])
     except csv.Error as error:
@@ -74,7 +82,7 @@ def parse_plain(path: Path, data: bytes) -> TuningTimes:
     runs = tuple(tuple(seconds for _, seconds in sorted(launches)) for launches in groups.values())
     kernel = np.empty(len(groups), dtype=object)
     kernel[:] = [name for name, _ in groups]
-    unknown_number = np.full(len(groups), np.nan)
+    columns = dict(zip(LAUNCH, np.array([shapes[key] for key in groups]).T, strict=True))
     return TuningTimes(
         path=path,
         device=next(iter(devices), ""),
@@ -83,11 +91,8 @@ def parse_plain(path: Path, data: bytes) -> TuningTimes:
         config=tuple((config,) for _, config in groups),
         seconds=np.array([np.median(launches) for launches in runs]),
         runs=runs,
-        blocks=unknown_number,
-        threads_per_block=unknown_number,
-        registers_per_thread=unknown_number,
-        shared_bytes_per_block=unknown_number,
-        local_bytes_per_thread=unknown_number,
+        **columns,
+        local_bytes_per_thread=np.full(len(groups), np.nan),
         counters=None,
         failed=(),
     )
@@ -102,6 +107,17 @@ def _number(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
+
+
+def _size(where: str, name: str, text: str) -> float:
+    """A number of a launch; NaN for an empty cell."""
+    if not text.strip():
+        return float("nan")
+    value = _number(text)
+    least = 1 if name in ("blocks", "threads_per_block") else 0
+    if isinstance(value, str) or not least <= value < 2**40 or value != int(value):
+        raise SmlabError.at(f"{where}: {name}", "not a size", text, f"a whole number of at least {least}")
+    return value
 
 
 def _launch(where: str, text: str) -> float:

@@ -3,6 +3,7 @@ is."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from smlab.hw_bench.datasets.nsys import is_nsys, parse_nsys
 from smlab.hw_bench.datasets.plain_times import is_plain, parse_plain
 from smlab.hw_bench.datasets.tuning import TuningTimes, read_json
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterTable
 from smlab.hw_bench.profiles.pivot import Pivot, launch_groups
 from smlab.hw_bench.profiles.reading import read_profile
 from smlab.hw_bench.profiles.roofline_counters import CounterReader
@@ -71,9 +72,18 @@ def _of_profile(path: Path) -> TuningTimes:
         runs=runs,
         **{name: values[rows] for name, values in launch.items()},
         local_bytes_per_thread=np.full(len(groups), np.nan),
-        counters=None,
+        counters=_of_first_launches(profile.table, pivot, rows),
         failed=tuple(timeless),
     )
+
+
+def _of_first_launches(table: CounterTable, pivot: Pivot, rows: list[int]) -> CounterTable:
+    """The counters of each group's first launch, numbered by the group."""
+    number = {(str(pivot.kernel[row]), int(pivot.launch[row])): i for i, row in enumerate(rows)}
+    of = [number.get((str(k), int(n)), -1) for k, n in zip(table.kernel, table.launch, strict=True)]
+    group = np.array(of, dtype=np.int64)
+    kept = (group >= 0) & (table.sm == WHOLE_GPU)
+    return replace(table.take(kept), launch=group[kept])
 
 
 def _count(value: float) -> str:

@@ -138,6 +138,27 @@ class _Sections:
         return self.content[row[4] : row[4] + row[5]]
 
 
+def compiled_resources(content: bytes, where: str = "cubin") -> dict[str, tuple[int, int]]:
+    """Registers a thread and static shared bytes of each kernel of a cubin, by its name; no tool is needed.
+
+    Raises:
+        SmlabError: a file that is no cubin or is cut off.
+    """
+    names = [f.name for f in read_cubin(content, where).functions]
+    try:
+        sections = _Sections(content)
+        symbols = _symbols(sections)
+        found = {}
+        for name in names:
+            text = sections.find(f".text.{name}")
+            registers = _of_symbol(sections.body(".nv.info"), _REGISTERS, name, symbols)
+            registers = registers or int(sections.rows[text or 0][7]) >> 24
+            found[name] = registers, sections.size(f".nv.shared.{name}")
+    except (struct.error, IndexError, ValueError, UnicodeDecodeError) as error:
+        raise SmlabError.at(where, f"is cut off or damaged: {error}") from error
+    return found
+
+
 def _text(names: bytes, at: int) -> str:
     return names[at : names.index(b"\0", at)].decode()
 

@@ -83,21 +83,26 @@ class Ratios:
         ``tolerance``. ``as expected``: the whole interval lies within it. Else, and where it drifts unless
         all levels seen agree, ``cannot tell``.
         """
-        middle = np.broadcast_to(np.asarray(expected, dtype=np.float64), self.ratio.shape)
-        if not (np.isfinite(middle) & (middle > 0)).all():
-            raise SmlabError.at("expected", "not a ratio", float(middle.min()), "above 0")
-        below, above = middle / (1 + tolerance), middle * (1 + tolerance)
-        words: list[Verdict] = []
-        for low, high, under, over in zip(self.low, self.high, below, above, strict=True):
-            if high < under:
-                words.append("faster")
-            elif low > over:
-                words.append("slower")
-            elif low >= under and high <= over:
-                words.append("as expected")
-            else:
-                words.append("cannot tell")
-        return words
+        return verdicts_of(self.low, self.high, expected, tolerance)
+
+
+def verdicts_of(low: Floats, high: Floats, expected: ArrayLike, tolerance: float) -> list[Verdict]:
+    """Each interval ``low`` to ``high`` against an expected ratio, as `Ratios.verdicts` says."""
+    middle = np.broadcast_to(np.asarray(expected, dtype=np.float64), low.shape)
+    if not (np.isfinite(middle) & (middle > 0)).all():
+        raise SmlabError.at("expected", "not a ratio", float(middle.min()), "above 0")
+    below, above = middle / (1 + tolerance), middle * (1 + tolerance)
+    words: list[Verdict] = []
+    for start, end, under, over in zip(low, high, below, above, strict=True):
+        if end < under:
+            words.append("faster")
+        elif start > over:
+            words.append("slower")
+        elif start >= under and end <= over:
+            words.append("as expected")
+        else:
+            words.append("cannot tell")
+    return words
 
 
 def ratios(source_s: ArrayLike, target_s: ArrayLike, level: float = 0.9) -> Ratios:

@@ -1,69 +1,53 @@
-"""``smlab.port``: the same kernels on several GPUs, compared."""
+"""``smlab.port``: the same kernels on several GPUs, compared; or on one, and projected to another."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.commands.arguments import a_path
-from smlab.commands.frames import dataframe
+from smlab.commands.arguments import a_gpu, a_path
+from smlab.commands.port.result import PortResult
+from smlab.commands.port.why import Explained, checked_expect, explain, gpu_of
 from smlab.hw_bench.datasets.timed_kernels import read_timed_kernels
+from smlab.hw_bench.datasets.timed_work import work_of_times
 from smlab.hw_bench.datasets.tuning import TuningTimes, label_of
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.models.portability.causes import causes
 from smlab.models.portability.launch_series import INITIAL_LAUNCHES, MIN_LAUNCHES
 from smlab.models.portability.matching import Matches, check_units, match
-from smlab.models.portability.metric import PortabilityOfSet, application_efficiency, portability
+from smlab.models.portability.metric import application_efficiency, portability
 from smlab.models.portability.ratios import Ratios, ratios
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Floats = NDArray[np.float64]
 
-SAME: Final = 0.02
-"""Two GPUs whose times differ by less, relative, are as fast as each other for whoever has to choose."""
 
-
-@dataclass(frozen=True, repr=False)
-class PortResult:
-    """Kernels on several platforms. ``pairs`` holds, for each platform but the first, the ratios of its times
-    to the first's: of configurations with `MIN_LAUNCHES` launches or more in ``compared`` (rows of
-    ``matches``), None where there is none. ``steady_s`` is of shape ``(matched, platforms)``. ``portability``
-    sums up each kernel's configurations as applications, by application efficiency.
-    """
-
-    platforms: tuple[str, ...]
-    times: tuple[TuningTimes, ...]
-    matches: Matches
-    steady_s: Floats
-    pairs: Mapping[str, tuple[NDArray[np.int64], Ratios] | None]
-    kernels: tuple[str, ...]
-    portability: PortabilityOfSet
-    notes: tuple[str, ...]
-
-    def __repr__(self) -> str:
-        return f"<{len(self.matches.labels):,} configurations on {', '.join(self.platforms)}>"
-
-    def to_dataframe(self) -> pd.DataFrame:
-        """One row a configuration and pair, with the keys of ``smlab port --json``."""
-        return dataframe(rows_of(self))
-
-
-def port(files: Mapping[str, str | Path]) -> PortResult:
+def port(
+    files: Mapping[str, str | Path],
+    *,
+    gpus: Mapping[str, str | Path | Gpu] | None = None,
+    expect: str = "same",
+) -> PortResult:
     """Compare the kernels that all files hold; ``files`` maps a name for each GPU to its times.
 
     A file is whatever `read_timed_kernels` reads. The first is the source, the others are held against it.
+
+    Args:
+        files: a name for each GPU and its file.
+        gpus: descriptions by those names, where neither the name nor the file tells which GPU it is.
+        expect: what ratio verdicts are held against: ``same`` (1), ``peak`` (of the FP32 peaks), ``roofline``
+            (of each kernel's closest roofs) or ``project`` (of the modelled times).
 
     Raises:
         SmlabError: an unreadable file, nothing in common, times in different units, one GPU given twice.
     """
     if not isinstance(files, Mapping):
         raise SmlabError.at("files", f"a {type(files).__name__} is not a mapping", files, "{name: path}")
+    expected = checked_expect(expect)
     paths = {name: a_path(name, path) for name, path in files.items()}
     seen: dict[Path, str] = {}
     for name, path in paths.items():
@@ -72,15 +56,34 @@ def port(files: Mapping[str, str | Path]) -> PortResult:
                 name, "the same file as " + seen[path.resolve()], str(path), "another GPU's file"
             )
         seen[path.resolve()] = name
+    given = {name: a_gpu(f"gpus[{name!r}]", gpu) for name, gpu in (gpus or {}).items()}
+    for name in given:
+        if name not in paths:
+            raise SmlabError.at("gpus", "no file of that name", name, ", ".join(paths))
     times = {name: read_timed_kernels(path) for name, path in paths.items()}
     found = match(_labels(times))
     steady = np.column_stack([_steady(t, found.rows[:, column]) for column, t in enumerate(times.values())])
     names = tuple(times)
+    described = [gpu_of(name, t, given) for name, t in times.items()]
     pairs: dict[str, tuple[NDArray[np.int64], Ratios] | None] = {}
+    explained: dict[str, Explained] = {}
     notes = _notes(times, found)
+    notes += [
+        f"{name}: no description of this GPU, so no causes (smlab gpus lists them; --gpu {name}=GPU)"
+        for name, gpu in zip(names, described, strict=True)
+        if gpu is None
+    ]
     for column, name in enumerate(names[1:], start=1):
         check_units((names[0], name), (steady[:, 0], steady[:, column]))
         pairs[name] = _pair(times[names[0]], times[name], found.rows[:, [0, column]])
+        explained[name] = explain(
+            (times[names[0]], times[name]),
+            found.rows[:, [0, column]],
+            steady[:, [0, column]],
+            (described[0], described[column]),
+            pairs[name],
+            expected,
+        )
     kernels, best = _best_of_kernels(times[names[0]], found, steady)
     return PortResult(
         platforms=names,
@@ -88,45 +91,60 @@ def port(files: Mapping[str, str | Path]) -> PortResult:
         matches=found,
         steady_s=steady,
         pairs=pairs,
+        explained=explained,
         kernels=kernels,
         portability=portability(best),
         notes=tuple(notes),
     )
 
 
-def rows_of(result: PortResult) -> list[dict[str, Any]]:
-    """The rows of ``kernels`` in the JSON document."""
-    rows: list[dict[str, Any]] = []
-    source = result.times[0]
-    for column, name in enumerate(result.platforms[1:], start=1):
-        pair = result.pairs[name]
-        at = {int(row): i for i, row in enumerate(pair[0])} if pair else {}
-        words = pair[1].verdicts(1.0, SAME) if pair else []
-        for row, label in enumerate(result.matches.labels):
-            kernel = str(source.kernel[result.matches.rows[row, 0]])
-            entry: dict[str, Any] = {
-                "kernel": kernel,
-                "config": label.removeprefix(kernel).strip() or label,
-                "target": name,
-                "ratio": float(result.steady_s[row, column] / result.steady_s[row, 0]),
-                "low": None,
-                "high": None,
-                "initial_ratio": None,
-                "verdict": "cannot tell",
-                "drifting": None,
-            }
-            if pair and row in at:
-                i, found = at[row], pair[1]
-                entry |= {
-                    "ratio": float(found.ratio[i]),
-                    "low": float(found.low[i]),
-                    "high": float(found.high[i]),
-                    "initial_ratio": float(found.initial_ratio[i]),
-                    "verdict": words[i],
-                    "drifting": bool(found.drifting[i]),
-                }
-            rows.append(entry)
-    return rows
+def port_modelled(file: str | Path, source: str | Path | Gpu, target: str | Path | Gpu) -> PortResult:
+    """The kernels of one file, measured on ``source``, with their modelled times on ``target``.
+
+    Raises:
+        SmlabError: an unreadable file, an unknown GPU, or a file that tells of no kernel what it does.
+    """
+    path, here, there = a_path("file", file), a_gpu("source", source), a_gpu("target", target)
+    if here.constants == there.constants:
+        raise SmlabError.at("--to", "the same GPU as --from", there.name, "another GPU")
+    times = read_timed_kernels(path)
+    labels = _labels({here.name: times})[here.name]
+    all_rows = np.arange(len(times))
+    steady = _steady(times, all_rows)
+    work = work_of_times(times, all_rows, steady, here)
+    told = np.flatnonzero(~np.isnan(work.blocks) | (np.nan_to_num(work.instructions) > 0))
+    if not len(told):
+        raise SmlabError.at(
+            str(path), "tells neither launches nor counters", expected="a profile of ncu, or nsys's trace"
+        )
+    found = causes(work.chosen(told), here, there)
+    seconds = steady[told] * np.exp(found.modelled)
+    matches = Matches(
+        labels=tuple(labels[row] for row in told.tolist()),
+        rows=np.column_stack([told, told]),
+        unmatched={
+            here.name: tuple(labels[row] for row in range(len(times)) if row not in set(told.tolist()))
+        },
+    )
+    both = np.column_stack([steady[told], seconds])
+    kernels, best = _best_of_kernels(times, matches, both)
+    notes = [f"{there.name} is modelled, not measured"]
+    if not found.counted.all():
+        notes.append(
+            f"{int((~found.counted).sum()):,} of {len(told):,} without counters: taken as bound by their SMs"
+        )
+    return PortResult(
+        platforms=(here.name, there.name),
+        times=(times, replace(times, device=there.title)),
+        matches=matches,
+        steady_s=both,
+        pairs={there.name: None},
+        explained={there.name: Explained(np.arange(len(told)), found, np.ones(len(told)))},
+        kernels=kernels,
+        portability=portability(best),
+        notes=tuple(notes),
+        modelled=True,
+    )
 
 
 def _labels(times: Mapping[str, TuningTimes]) -> dict[str, list[str]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from smlab.cli.early import check_gpus, check_inputs
 from smlab.cli.loading import loading
 from smlab.cli.options import JsonOption
 
@@ -15,11 +17,31 @@ def port(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="NAME=FILE...",
+            metavar="[NAME=]FILE...",
             help="Times on each GPU: nsys's trace (CSV), a profile of ncu, Kernel Tuner's cache or T4, KTT's "
-            "JSON, or CSV kernel,config,launch,seconds. The first is the source.",
+            "JSON, a folder of bench run, or CSV kernel,config,launch,seconds. The first is the source.",
         ),
     ] = None,
+    source: Annotated[
+        str | None, typer.Option("--from", help="With --to and one FILE: the GPU that it was measured on.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--to", help="The GPU whose times are modelled, none being measured.")
+    ] = None,
+    gpu: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--gpu",
+            metavar="NAME=GPU",
+            help="The description of a name, where neither it nor the file tells.",
+        ),
+    ] = None,
+    expect: Annotated[
+        str,
+        typer.Option(
+            "--expect", help="Ratio that verdicts are held against: same, peak, roofline or project."
+        ),
+    ] = "same",
     top: Annotated[int, typer.Option("--top", min=1, help="How many configurations to list.")] = 20,
     plot: Annotated[
         Path | None,
@@ -27,14 +49,96 @@ def port(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """The same kernels on two or more GPUs: ratios with intervals that know drift, and how portable they
-    are."""
+    """The same kernels on two or more GPUs: ratios with intervals that know drift, why, and how portable
+    they are."""
+    check_gpus(source, target)
     with loading():
         from smlab.commands.port.run import PortOptions, run_port
 
-    run_port(PortOptions(files=tuple(files or ()), top=top, plot=plot, as_json=as_json))
+    run_port(
+        PortOptions(
+            files=tuple(files or ()),
+            gpus=tuple(gpu or ()),
+            source=source,
+            target=target,
+            expect=expect,
+            top=top,
+            plot=plot,
+            as_json=as_json,
+        )
+    )
+
+
+def tune(
+    file: Annotated[
+        Path, typer.Argument(help="A whole space measured on the old GPU, such as a tuner's cache.")
+    ],
+    source: Annotated[str, typer.Option("--from", help="The GPU that it was measured on.")],
+    target: Annotated[str, typer.Option("--to", help="The new GPU.")],
+    measured: Annotated[
+        Path | None, typer.Option("--measured", help="What was measured on the new GPU so far.")
+    ] = None,
+    truth: Annotated[
+        Path | None,
+        typer.Option("--truth", help="The whole space on the new GPU: replay measurements and judge."),
+    ] = None,
+    kernel: Annotated[
+        Path | None,
+        typer.Option("--source", help="CUDA C of the kernel: what does not fit once compiled is left out."),
+    ] = None,
+    compile_all: Annotated[
+        bool,
+        typer.Option(
+            "--compile-all",
+            help="With --source: compile all that may not fit, not only what is proposed (minutes).",
+        ),
+    ] = False,
+    budget: Annotated[int, typer.Option("--budget", min=1, help="Configurations to measure in all.")] = 10,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Replays, with --truth.")] = 20,
+    curves: Annotated[
+        bool, typer.Option("--curves", help="With --truth: replay budgets of 5, 10, 20 and 50 too.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Which few configurations to measure on a new GPU, when a whole space was measured on an old one."""
+    check_gpus(source, target)
+    check_inputs(file, measured, truth, kernel)
+    with loading():
+        from smlab.commands.port.tune_run import TuneOptions, run_tune
+
+    run_tune(
+        TuneOptions(
+            file=file,
+            source=source,
+            target=target,
+            measured=measured,
+            truth=truth,
+            kernel=kernel,
+            compile_all=compile_all,
+            budget=budget,
+            seeds=seeds,
+            curves=curves,
+            as_json=as_json,
+        )
+    )
+
+
+COMPARE = "compare"
+
+
+class ComparesUnlessTold(TyperGroup):
+    """``smlab port FILES`` compares; only ``tune`` has to be named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or args[0] not in self.commands:
+            args = [COMPARE, *args]
+        return super().parse_args(ctx, args)
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the front door."""
-    app.command()(port)
+    group = typer.Typer(cls=ComparesUnlessTold, help=port.__doc__)
+    epilog = "smlab port tune --help: which configurations to measure on a new GPU."
+    group.command(COMPARE, epilog=epilog)(port)
+    group.command("tune")(tune)
+    app.add_typer(group, name="port")

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from smlab.commands.plots import write_figure
-from smlab.commands.port.api import PortResult
+from smlab.commands.port.result import PortResult
 from smlab.commands.roofline.rows import short_name
 from smlab.models.portability.metric import cascade
 from smlab.validation.report.style import DASHES, MARKERS, PALETTE, legend_above, new_figure, styled

@@ -12,15 +12,23 @@ import numpy as np
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.plots import check_plot
-from smlab.commands.port.api import SAME, PortResult, port, rows_of
+from smlab.commands.port.api import port, port_modelled
+from smlab.commands.port.result import PortResult, document, rows_of, same_everywhere
+from smlab.commands.port.why import TITLES
 from smlab.hw_bench.errors import SmlabError
+from smlab.models.portability.causes import CAUSES
 
 
 @dataclass(frozen=True)
 class PortOptions:
-    """What ``smlab port`` was asked for; ``files`` are ``NAME=FILE``."""
+    """What ``smlab port`` was asked for; ``files`` are ``NAME=FILE``, or one FILE with ``source`` and
+    ``target``; ``gpus`` are ``NAME=GPU``."""
 
     files: tuple[str, ...]
+    gpus: tuple[str, ...]
+    source: str | None
+    target: str | None
+    expect: str
     top: int
     plot: Path | None
     as_json: bool
@@ -28,10 +36,14 @@ class PortOptions:
 
 def run_port(options: PortOptions) -> None:
     """Read, compare and print; nothing of a file is left out silently."""
-    files = _files(options.files)
-    if options.plot is not None:
-        check_plot(options.plot, tuple(files.values()))
-    result = port(files)
+    if options.source is not None or options.target is not None:
+        result = _modelled(options)
+    else:
+        files = _named(options.files, "FILE", "v100=times.csv")
+        paths = {name: Path(path) for name, path in files.items()}
+        if options.plot is not None:
+            check_plot(options.plot, tuple(paths.values()))
+        result = port(paths, gpus=_named(options.gpus, "GPU", "old=v100"), expect=options.expect)
     for note in result.notes:
         err.print(shown(note))
     if options.plot is not None:
@@ -45,51 +57,27 @@ def run_port(options: PortOptions) -> None:
         _print(result, options.top)
 
 
-def document(result: PortResult) -> dict[str, Any]:
-    """The JSON document of a comparison."""
-    return {
-        "platforms": [
-            {"name": name, "device": t.device, "file": str(t.path), "failed": len(t.failed)}
-            for name, t in zip(result.platforms, result.times, strict=True)
-        ],
-        "kernels": rows_of(result),
-        "campaigns": {
-            name: None
-            if pair is None or pair[1].change is None
-            else {
-                "change": float(np.expm1(pair[1].change.log_change)),
-                "level": pair[1].change.level,
-                "configurations": pair[1].change.count,
-            }
-            for name, pair in result.pairs.items()
-        },
-        "portability": [
-            {
-                "kernel": kernel,
-                "metric": float(result.portability.metric[row]),
-                "min": float(result.portability.least[row]),
-                "mean": float(result.portability.mean[row]),
-                "efficiencies": dict(
-                    zip(result.platforms, result.portability.efficiencies[row].tolist(), strict=True)
-                ),
-            }
-            for row, kernel in enumerate(result.kernels)
-        ],
-        "unmatched": {name: list(labels) for name, labels in result.matches.unmatched.items()},
-        "notes": list(result.notes),
-    }
+def _modelled(options: PortOptions) -> PortResult:
+    if options.source is None or options.target is None or len(options.files) != 1:
+        raise SmlabError.at("port", "--from and --to need each other and one FILE", len(options.files), "1")
+    file = options.files[0]
+    if options.plot is not None:
+        check_plot(options.plot, (Path(file),))
+    return port_modelled(file, options.source, options.target)
 
 
-def _files(given: tuple[str, ...]) -> dict[str, Path]:
-    files: dict[str, Path] = {}
+def _named(given: tuple[str, ...], what: str, such_as: str) -> dict[str, str]:
+    found: dict[str, str] = {}
     for text in given:
-        name, equals, path = text.partition("=")
-        if not (name and equals and path):
-            raise SmlabError.at("port", "not a named file", text, "NAME=FILE, such as v100=times.csv")
-        if name in files:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise SmlabError.at(
+                "port", "not a named " + what.lower(), text, f"NAME={what}, such as {such_as}"
+            )
+        if name in found:
             raise SmlabError.at("port", "a name stands twice", name, "another name for each GPU")
-        files[name] = Path(path)
-    return files
+        found[name] = value
+    return found
 
 
 def _print(result: PortResult, top: int) -> None:
@@ -102,11 +90,13 @@ def _print(result: PortResult, top: int) -> None:
             f"[bold]{shown(name)} over {shown(source)}[/bold]: {len(log_ratio):,} configurations, ratio "
             f"{middle:.3g} in the median, {low:.3g} to {high:.3g} for nine of ten"
         )
+        _print_causes(result, name)
         if pair is None:
-            out.print("  too few launches of each for an interval: no verdict can be given")
+            if not result.modelled:
+                out.print("  too few launches of each for an interval: no verdict can be given")
             continue
         found = pair[1]
-        words = Counter(found.verdicts(1.0, SAME))
+        words = Counter(row["verdict"] for row in rows_of(result) if row["target"] == name and row["low"])
         told = ", ".join(f"{count:,} {word}" for word, count in words.most_common())
         out.print(f"  {told}; {np.mean(found.drifting):.0%} drift within their launches")
         if found.change is None:
@@ -120,19 +110,20 @@ def _print(result: PortResult, top: int) -> None:
                 f"within {np.expm1(found.change.log_change):.1%}; the intervals know that"
             )
     rows = sorted(rows_of(result), key=lambda row: -abs(np.log(row["ratio"])))
-    same = _same_everywhere([row["config"] for row in rows])
+    same = same_everywhere([row["config"] for row in rows])
     table = Listing()
     table.add_column("kernel and configuration", fold=True)
     for heading, drop in (("GPU", 0), ("ratio", 0), ("low to high", 1), ("first launch", 3)):
         table.add_column(heading, justify="right", drop=drop)
     table.add_column("verdict", drop=2)
+    table.add_column("largest cause", drop=4)
     for row in rows[:top]:
         interval = "" if row["low"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
         initial = "" if row["initial_ratio"] is None else f"{row['initial_ratio']:.3f}"
         word = row["verdict"] + (", drifting" if row["drifting"] else "")
         config = ", ".join(part for part in row["config"].split(", ") if part not in same)
         name = shown(f"{row['kernel']} {config}".strip())
-        table.add_row(name, shown(row["target"]), f"{row['ratio']:.3f}", interval, initial, word)
+        table.add_row(name, shown(row["target"]), f"{row['ratio']:.3f}", interval, initial, word, _cause(row))
     out.print(table)
     if len(rows) > top:
         out.print(f"the {top} furthest from 1 of {len(rows):,} (--top; all with --json)")
@@ -141,12 +132,31 @@ def _print(result: PortResult, top: int) -> None:
     _print_portability(result)
 
 
-def _same_everywhere(configs: list[str]) -> set[str]:
-    """Parameters that have one value in all configurations: told once, not in every row."""
-    common = set(configs[0].split(", "))
-    for config in configs:
-        common &= set(config.split(", "))
-    return common if len(set(configs)) > 1 else set()
+def _cause(row: dict[str, Any]) -> str:
+    """The dominant term of a row, as the factor that it is."""
+    if "terms" not in row:
+        return ""
+    name = row["dominant"]
+    values = {n: t["log"] for n, t in row["terms"].items()} | {"unexplained": row["unexplained"]["log"]}
+    values["sms and tail"] = values["sms"] + values["tail"]
+    return f"{TITLES[name]} {np.exp(values[name]):.2f}x"
+
+
+def _print_causes(result: PortResult, name: str) -> None:
+    """Which causes dominate how many kernels, and what each brings in the median."""
+    found = result.explained[name].causes
+    if found is None:
+        return
+    dominant = Counter(found.dominant(row) for row in range(len(found.log_ratio)))
+    told = ", ".join(f"{TITLES[word]} {count:,}" for word, count in dominant.most_common(5))
+    out.print(f"  largest cause of the ratio: {told}")
+    middle = sorted(
+        ((n, float(np.median(found.terms[:, c]))) for c, n in enumerate(CAUSES)), key=lambda x: -abs(x[1])
+    )
+    factors = ", ".join(f"{TITLES[n]} {np.exp(v):.2f}x" for n, v in middle if abs(v) > 0.005)
+    left = float(np.median(found.unexplained))
+    more = "" if result.modelled else f", unexplained {np.exp(left):.2f}x"
+    out.print(f"  in the median: {factors or 'no cause changes anything'}{more}")
 
 
 def _print_portability(result: PortResult) -> None:

@@ -1,0 +1,151 @@
+"""What ``smlab port`` gives: its result, its rows and its JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smlab.commands.frames import dataframe
+from smlab.commands.port.why import Explained, stall_difference, terms_of
+from smlab.hw_bench.datasets.timed_work import stalls_of
+from smlab.hw_bench.datasets.tuning import TuningTimes
+from smlab.models.portability.matching import Matches
+from smlab.models.portability.metric import PortabilityOfSet
+from smlab.models.portability.ratios import Ratios, verdicts_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+
+SAME: Final = 0.02
+"""Two GPUs whose times differ by less, relative, are as fast as each other for whoever has to choose."""
+
+
+@dataclass(frozen=True, repr=False)
+class PortResult:
+    """Kernels on several platforms. ``pairs`` holds, for each platform but the first, the ratios of its times
+    to the first's: of configurations with `MIN_LAUNCHES` launches or more in ``compared`` (rows of
+    ``matches``), None where there is none. ``steady_s`` is of shape ``(matched, platforms)``. ``explained``
+    holds the causes of the ratios, None where a GPU has no description or nothing tells of the kernels.
+    ``portability`` sums up each kernel's configurations as applications, by application efficiency.
+    ``modelled``: the second platform was not measured but projected.
+    """
+
+    platforms: tuple[str, ...]
+    times: tuple[TuningTimes, ...]
+    matches: Matches
+    steady_s: Floats
+    pairs: Mapping[str, tuple[NDArray[np.int64], Ratios] | None]
+    explained: Mapping[str, Explained]
+    kernels: tuple[str, ...]
+    portability: PortabilityOfSet
+    notes: tuple[str, ...]
+    modelled: bool = False
+
+    def __repr__(self) -> str:
+        return f"<{len(self.matches.labels):,} configurations on {', '.join(self.platforms)}>"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a configuration and pair, with the keys of ``smlab port --json``."""
+        return dataframe(rows_of(self))
+
+
+def rows_of(result: PortResult) -> list[dict[str, Any]]:
+    """The rows of ``kernels`` in the JSON document."""
+    rows: list[dict[str, Any]] = []
+    source = result.times[0]
+    for column, name in enumerate(result.platforms[1:], start=1):
+        pair, explained = result.pairs[name], result.explained[name]
+        measured = (source, result.times[column]) if not result.modelled else ()
+        stalls = [stalls_of(t) for t in measured]
+        at = {int(row): i for i, row in enumerate(pair[0])} if pair else {}
+        reasons = {int(row): i for i, row in enumerate(explained.rows)}
+        for row, label in enumerate(result.matches.labels):
+            kernel = str(source.kernel[result.matches.rows[row, 0]])
+            expected = float(explained.expected[row])
+            entry: dict[str, Any] = {
+                "kernel": kernel,
+                "config": label.removeprefix(kernel).strip() or label,
+                "target": name,
+                "evidence": "modelled" if result.modelled else "measured",
+                "ratio": float(result.steady_s[row, column] / result.steady_s[row, 0]),
+                "low": None,
+                "high": None,
+                "initial_ratio": None,
+                "expected": None if np.isnan(expected) else expected,
+                "verdict": "cannot tell",
+                "drifting": None,
+            }
+            if pair and row in at:
+                i, found = at[row], pair[1]
+                entry |= {
+                    "ratio": float(found.ratio[i]),
+                    "low": float(found.low[i]),
+                    "high": float(found.high[i]),
+                    "initial_ratio": float(found.initial_ratio[i]),
+                    "drifting": bool(found.drifting[i]),
+                }
+            if explained.causes is not None and row in reasons:
+                entry |= terms_of(explained.causes, reasons[row])
+                if result.modelled:
+                    left = entry["unexplained"]
+                    low, high = (float(entry["ratio"] * np.exp(left[end])) for end in ("low", "high"))
+                    entry |= {"low": low, "high": high}
+            if entry["low"] is not None and not np.isnan(expected):
+                ends = (np.array([entry["low"]]), np.array([entry["high"]]))
+                entry["verdict"] = verdicts_of(*ends, expected, SAME)[0]
+            both = [
+                s.get(int(result.matches.rows[row, c])) for s, c in zip(stalls, (0, column), strict=False)
+            ]
+            if len(both) == 2 and both[0] and both[1]:
+                entry["stalls"] = stall_difference(both[0], both[1])
+            rows.append(entry)
+    return rows
+
+
+def document(result: PortResult) -> dict[str, Any]:
+    """The JSON document of a comparison."""
+    return {
+        "platforms": [
+            {"name": name, "device": t.device, "file": str(t.path), "failed": len(t.failed)}
+            for name, t in zip(result.platforms, result.times, strict=True)
+        ],
+        "kernels": rows_of(result),
+        "campaigns": {
+            name: None
+            if pair is None or pair[1].change is None
+            else {
+                "change": float(np.expm1(pair[1].change.log_change)),
+                "level": pair[1].change.level,
+                "configurations": pair[1].change.count,
+            }
+            for name, pair in result.pairs.items()
+        },
+        "portability": [
+            {
+                "kernel": kernel,
+                "metric": float(result.portability.metric[row]),
+                "min": float(result.portability.least[row]),
+                "mean": float(result.portability.mean[row]),
+                "efficiencies": dict(
+                    zip(result.platforms, result.portability.efficiencies[row].tolist(), strict=True)
+                ),
+            }
+            for row, kernel in enumerate(result.kernels)
+        ],
+        "unmatched": {name: list(labels) for name, labels in result.matches.unmatched.items()},
+        "notes": list(result.notes),
+    }
+
+
+def same_everywhere(configs: list[str]) -> set[str]:
+    """Parameters that have one value in all configurations: told once, not in every row."""
+    common = set(configs[0].split(", "))
+    for config in configs:
+        common &= set(config.split(", "))
+    return common if len(set(configs)) > 1 else set()

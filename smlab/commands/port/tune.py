@@ -1,0 +1,350 @@
+"""``smlab.port_tune``: which configurations to measure on a new GPU, from a space measured on an old one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smlab.commands.arguments import a_gpu, a_path, a_whole
+from smlab.commands.frames import dataframe
+from smlab.commands.port.registers import CompiledConfigurations
+from smlab.hw_bench.datasets.timed_kernels import read_timed_kernels
+from smlab.hw_bench.datasets.timed_work import work_of_times
+from smlab.hw_bench.datasets.tuning import TuningTimes, label_of
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.models.parallelism import resident_blocks
+from smlab.models.portability.advice import Evidence, changes_from, confidence
+from smlab.models.portability.launch_series import INITIAL_LAUNCHES
+from smlab.models.portability.transfer import SearchSpace, TransferSearch, planned, search_space
+from smlab.models.roofline import project
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+
+SEEDS: Final = 20
+CURVE: Final = (5, 10, 20, 50)
+"""Budgets of the curves that a replay gives."""
+
+RUNS: Final = 7
+"""Launches of each configuration to take, the first of which is left out."""
+
+LEAST_COUNTED: Final = 0.9
+"""The share of a space that must have counters for its times to be projected; else they are taken over."""
+
+WIDE: Final = 1.645
+
+
+@dataclass(frozen=True, repr=False)
+class TuneResult:
+    """Rows to measure on the target, in order, with predicted times; ``low_s`` to ``high_s`` hold 90 %.
+
+    ``evidence`` is what the order rests on: projected times, or the source's. ``foreseen`` are the labels of
+    configurations that cannot run on the target. ``replayed`` holds, for each budget, the fractions of the
+    target's optimum that were reached: one a seed by this search and by random ones, one number by the
+    source's best.
+    """
+
+    source: Gpu
+    target: Gpu
+    labels: tuple[str, ...]
+    rows: tuple[int, ...]
+    predicted_s: Floats
+    low_s: Floats
+    high_s: Floats
+    measured_s: Mapping[int, float]
+    evidence: Evidence
+    foreseen: tuple[str, ...]
+    advice: tuple[Mapping[str, Any], ...]
+    replayed: Mapping[int, Replayed]
+    notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<{len(self.rows)} of {len(self.labels):,} configurations to measure on {self.target.name}>"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a configuration to measure, with the keys of ``smlab port tune --json``."""
+        return dataframe(tune_rows(self))
+
+
+@dataclass(frozen=True, eq=False)
+class Replayed:
+    """Fractions of the optimum: ``found`` and ``random`` (seeds,), ``old_best`` by the source's best ones."""
+
+    found: Floats
+    random: Floats
+    old_best: float
+
+
+def port_tune(
+    file: str | Path,
+    source: str | Path | Gpu,
+    target: str | Path | Gpu,
+    *,
+    measured: str | Path | None = None,
+    truth: str | Path | None = None,
+    kernel: str | Path | None = None,
+    compile_all: bool = False,
+    budget: int = 10,
+    seeds: int = SEEDS,
+    curve: Sequence[int] = (),
+    progress: Callable[[int, int], None] | None = None,
+) -> TuneResult:
+    """Which configurations of a space to measure on ``target``, when all were measured on ``source``.
+
+    Args:
+        file: the space on the source: a tuner's output or any table of times.
+        source: the GPU that it was measured on.
+        target: the new GPU.
+        measured: what was measured on the target so far; the next are chosen after it.
+        truth: the whole space on the target: measurements are replayed from it, and the result is judged.
+        kernel: CUDA C of the kernel; what does not fit the target once compiled is not proposed.
+        compile_all: compile every configuration that may not fit, not only those that are proposed (seconds
+            each).
+        budget: how many configurations to measure in all.
+        seeds: replays; each takes another launch of those that the truth holds.
+        curve: more budgets to replay.
+        progress: told ``(compiled, asked)``.
+
+    Raises:
+        SmlabError: an unusable file or argument, or files that share no configuration.
+    """
+    here, there = a_gpu("source", source), a_gpu("target", target)
+    a_whole("budget", budget, 1), a_whole("seeds", seeds, 1)
+    times = read_timed_kernels(a_path("file", file))
+    labels = _labels(times)
+    if len(set(times.kernel.tolist())) > 1:
+        raise SmlabError.at(
+            str(times.path), "holds several kernels", str(times.kernel[1]), "one space a file"
+        )
+    steady = np.array([_steady(run) for run in times.runs])
+    guess_s, evidence, notes = _guess(times, steady, here, there)
+    compiled = (
+        CompiledConfigurations(a_path("kernel", kernel), there, progress) if kernel is not None else None
+    )
+    runs_there = _fits(times, there)
+    if compiled is not None and compile_all:
+        runs_there &= compiled.fit_all(times)
+    space = search_space(guess_s, times.config, runs_there)
+    known = _measured(measured, labels)
+    if measured is not None and not known:
+        raise SmlabError.at(str(measured), "no configuration of the space in it", expected=labels[0])
+    replayed: dict[int, Replayed] = {}
+    taken: dict[int, float] = dict(known)
+    if truth is not None:
+        runs = _runs_of(truth, labels)
+        for size in sorted({budget, *curve}):
+            replayed[size] = _replay(space, steady, runs, size, seeds)
+        search = TransferSearch(space, budget)
+        rows, taken = _play(search, runs, budget, None)
+    else:
+        search = TransferSearch(space, budget)
+        for row, seconds in known.items():
+            search.tell(row, seconds)
+        rows = _proposed(search, max(0, budget - len(known)), times, compiled)
+    told = TransferSearch(space, budget)
+    for row, seconds in (taken if truth is None else {}).items():
+        told.tell(row, seconds)
+    mean, deviation = told.predicted()
+    at = np.array(rows, dtype=np.int64)
+    return TuneResult(
+        source=here,
+        target=there,
+        labels=labels,
+        rows=tuple(rows),
+        predicted_s=np.exp(mean[at]),
+        low_s=np.exp(mean[at] - WIDE * deviation[at]),
+        high_s=np.exp(mean[at] + WIDE * deviation[at]),
+        measured_s=taken,
+        evidence=evidence,
+        foreseen=tuple(
+            dict.fromkeys(
+                (*(labels[i] for i in np.flatnonzero(~space.runs)), *(compiled.refused if compiled else ()))
+            )
+        ),
+        advice=_advice(times, steady, guess_s, evidence, rows, taken),
+        replayed=replayed,
+        notes=tuple(notes),
+    )
+
+
+def tune_rows(result: TuneResult) -> list[dict[str, Any]]:
+    """The rows of ``tune`` in the JSON document."""
+    return [
+        {
+            "config": result.labels[row],
+            "predicted_s": float(result.predicted_s[i]),
+            "low": float(result.low_s[i]),
+            "high": float(result.high_s[i]),
+            "runs": RUNS,
+            "measured_s": result.measured_s.get(row),
+        }
+        for i, row in enumerate(result.rows)
+    ]
+
+
+def _labels(times: TuningTimes) -> tuple[str, ...]:
+    return tuple(label_of(times.parameters, config) for config in times.config)
+
+
+def _steady(runs: Sequence[float]) -> float:
+    return float(np.median(runs[INITIAL_LAUNCHES:] if len(runs) > INITIAL_LAUNCHES else runs))
+
+
+def _guess(times: TuningTimes, steady: Floats, here: Gpu, there: Gpu) -> tuple[Floats, Evidence, list[str]]:
+    """Times on the target as far as they can be foreseen, in any unit: projected where there are counters."""
+    rows = np.arange(len(times))
+    work = work_of_times(times, rows, steady, here)
+    counted = np.nan_to_num(work.instructions) > 0
+    if counted.mean() < LEAST_COUNTED:
+        return steady, "copied", ["no counters: the source's own order is the first guess"]
+    found = project(work, here, there)
+    guess = steady * float(np.median(found.mid_s / found.source_s))
+    guess[found.index] = found.mid_s
+    return guess, "projected", []
+
+
+def _fits(times: TuningTimes, gpu: Gpu) -> NDArray[np.bool_]:
+    """Whether a block fits an SM of the target, as far as the file tells launches."""
+    threads = np.where(times.threads_per_block > 0, times.threads_per_block, 1)
+    registers, shared = (np.nan_to_num(x) for x in (times.registers_per_thread, times.shared_bytes_per_block))
+    return np.asarray(resident_blocks(gpu, threads, registers, shared) > 0)
+
+
+def _measured(path: str | Path | None, labels: tuple[str, ...]) -> dict[int, float]:
+    if path is None:
+        return {}
+    times = read_timed_kernels(a_path("measured", path))
+    at = {label: row for row, label in enumerate(labels)}
+    plain = times.parameters == ("config",)
+    given = [str(c[0]) for c in times.config] if plain else list(_labels(times))
+    return {at[g]: _steady(run) for g, run in zip(given, times.runs, strict=True) if g in at}
+
+
+def _runs_of(truth: str | Path, labels: tuple[str, ...]) -> dict[int, tuple[float, ...] | None]:
+    """Launches on the target of each row of the space that it holds; None for one that did not run."""
+    times = read_timed_kernels(a_path("truth", truth))
+    own = dict(zip(_labels(times), times.runs, strict=True))
+    failed = {label for label, _ in times.failed}
+    found: dict[int, tuple[float, ...] | None] = {}
+    for row, label in enumerate(labels):
+        if label in own:
+            found[row] = own[label]
+        elif label in failed:
+            found[row] = None
+    if not any(found.values()):
+        raise SmlabError.at(str(truth), "no configuration of the space in it", next(iter(own)), labels[0])
+    return found
+
+
+def _play(
+    search: TransferSearch,
+    runs: Mapping[int, tuple[float, ...] | None],
+    budget: int,
+    rng: np.random.Generator | None,
+) -> tuple[list[int], dict[int, float]]:
+    """Search with measurements replayed: one launch of each configuration, or its steady time without
+    ``rng``."""
+    rows: list[int] = []
+    taken: dict[int, float] = {}
+    while len(rows) < budget:
+        row = search.next()
+        if row is None:
+            break
+        launches = runs[row]
+        rows.append(row)
+        if launches is None:
+            search.tell(row, None)
+            continue
+        later = launches[INITIAL_LAUNCHES:] or launches
+        seconds = _steady(launches) if rng is None else float(later[int(rng.integers(len(later)))])
+        taken[row] = seconds
+        search.tell(row, seconds)
+    return rows, taken
+
+
+def _replay(
+    space: SearchSpace,
+    steady: Floats,
+    runs: Mapping[int, tuple[float, ...] | None],
+    budget: int,
+    seeds: int,
+) -> Replayed:
+    """``seeds`` searches over the configurations that the truth holds."""
+    rows = np.array(sorted(runs), dtype=np.int64)
+    local = SearchSpace(space.guess[rows], space.sizes[rows], space.stratum[rows], space.runs[rows])
+    own = {i: runs[row] for i, row in enumerate(rows.tolist())}
+    true_s = np.array([np.inf if own[i] is None else _steady(own[i] or ()) for i in range(len(rows))])
+    best = float(true_s.min())
+
+    def fraction(chosen: Sequence[int] | NDArray[np.int64]) -> float:
+        return best / float(true_s[np.asarray(chosen)].min())
+
+    found: list[float] = []
+    random: list[float] = []
+    exact = all(launches is None or len(launches) == 1 for launches in own.values())
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        if not exact or not found:
+            found.append(fraction(_play(TransferSearch(local, budget), own, budget, rng)[0]))
+        else:
+            found.append(found[0])  # one launch each: every seed sees the same
+        random.append(fraction(rng.choice(len(rows), size=min(budget, len(rows)), replace=False)))
+    old = fraction(np.argsort(steady[rows], kind="stable")[:budget])
+    return Replayed(np.array(found), np.array(random), old)
+
+
+def _proposed(
+    search: TransferSearch, count: int, times: TuningTimes, compiled: CompiledConfigurations | None
+) -> list[int]:
+    """The next rows to measure; those that do not fit once compiled are passed over."""
+    if compiled is None:
+        return planned(search, count)
+    rows: list[int] = []
+    while len(rows) < count:
+        row = search.next()
+        if row is None:
+            break
+        if compiled.fits(times, row):
+            rows.append(row)
+            search.tell(row, float(np.exp(search.predicted()[0][row])))
+        else:
+            search.tell(row, None)
+    return rows
+
+
+def _advice(
+    times: TuningTimes,
+    steady: Floats,
+    guess_s: Floats,
+    evidence: Evidence,
+    rows: Sequence[int],
+    taken: Mapping[int, float],
+) -> tuple[Mapping[str, Any], ...]:
+    """One-parameter changes of the best configuration known (else of the first proposed), best first."""
+    if not rows and not taken:
+        return ()
+    start = min(taken, key=lambda row: taken[row]) if taken else rows[0]
+    found: list[dict[str, Any]] = []
+    for other, column in changes_from(times.config, start):
+        change = float(np.log(guess_s[other] / guess_s[start]))
+        found.append(
+            {
+                "from": label_of(times.parameters, times.config[start]),
+                "parameter": times.parameters[column],
+                "value": times.config[start][column],
+                "to": times.config[other][column],
+                "target_change": float(np.expm1(change)),
+                "source_change": float(steady[other] / steady[start] - 1),
+                "confidence": float(confidence(change, evidence)),
+                "evidence": evidence,
+            }
+        )
+    return tuple(sorted(found, key=lambda row: row["target_change"]))

@@ -1,0 +1,116 @@
+"""The search for configurations on a new GPU: visits strata twice, then models; never measures twice."""
+
+import numpy as np
+import pytest
+from smlab.hw_bench.errors import SmlabError
+from smlab.models.portability.advice import changes_from, confidence, one_change
+from smlab.models.portability.transfer import SearchSpace, TransferSearch, planned, search_space
+
+CONFIG = [(size, flag, 7) for flag in (0, 1) for size in (1, 2, 4, 8, 16, 32)]
+"""Sizes, a switch, and a parameter that is always the same."""
+
+
+def old_times() -> np.ndarray:
+    """Without the switch 1 ms, with it 1.2; best at a size of 4."""
+    return np.array([1e-3 * (1 + 0.2 * f) * (1 + 0.2 * abs(np.log2(s) - 2)) for s, f, _ in CONFIG])
+
+
+def space() -> SearchSpace:
+    return search_space(old_times(), CONFIG)
+
+
+def play(search: TransferSearch, times: np.ndarray, count: int) -> list[int]:
+    rows = []
+    for _ in range(count):
+        row = search.next()
+        assert row is not None
+        rows.append(row)
+        search.tell(row, float(times[row]))
+    return rows
+
+
+def test_strata_are_told_by_switches_and_sizes_by_their_logarithms() -> None:
+    found = space()
+    assert found.sizes.shape == (12, 1)
+    assert found.stratum.tolist() == [0] * 6 + [1] * 6
+    assert np.diff(found.sizes[:6, 0]) == pytest.approx(np.full(5, np.diff(found.sizes[:2, 0])[0]))
+
+
+def test_each_stratum_is_visited_twice_and_nothing_is_measured_twice() -> None:
+    rows = play(TransferSearch(space(), 10), old_times(), 10)
+    assert sorted(space().stratum[rows[:4]].tolist()) == [0, 0, 1, 1]
+    assert len(set(rows)) == 10
+    assert rows[0] == int(np.argmin(old_times()))
+
+
+def test_a_switch_that_turned_over_is_found_and_followed() -> None:
+    new = np.array([t * (0.4 if c[1] else 1.0) for t, c in zip(old_times(), CONFIG, strict=True)])
+    rows = play(TransferSearch(space(), 6), new, 6)
+    assert int(np.argmin(new)) in rows[:4]
+    assert all(space().stratum[row] == 1 for row in rows[4:])
+
+
+def test_a_hopeless_stratum_is_not_visited_again() -> None:
+    new = np.array([t * (5.0 if c[1] else 1.0) for t, c in zip(old_times(), CONFIG, strict=True)])
+    rows = play(TransferSearch(space(), 6), new, 6)
+    assert sum(space().stratum[row] == 1 for row in rows) == 1
+
+
+def test_failures_teach_and_the_search_ends_with_the_space() -> None:
+    search = TransferSearch(space(), 50)
+    for _ in range(12):
+        row = search.next()
+        assert row is not None
+        search.tell(row, None if row % 2 else 1e-3)
+    assert search.next() is None
+    assert len(planned(TransferSearch(space(), 50), 50)) == 12
+
+
+def test_what_cannot_run_is_never_proposed() -> None:
+    runs = np.array([c[1] == 0 for c in CONFIG])
+    rows = planned(TransferSearch(search_space(old_times(), CONFIG, runs), 12), 12)
+    assert sorted(rows) == list(range(6))
+
+
+def test_measurements_pin_the_prediction_and_narrow_their_neighbours() -> None:
+    search = TransferSearch(space(), 10)
+    before = search.predicted()[1]
+    search.tell(2, 3e-3)
+    mean, after = search.predicted()
+    assert mean[2] == pytest.approx(np.log(3e-3))
+    assert (after < before).all()
+    assert after[3] < after[9]
+    assert mean[3] - search.space.guess[3] == pytest.approx(np.log(3), abs=0.2)
+
+
+def test_bad_spaces_are_refused() -> None:
+    for times, config, message in (
+        ([], [], "not a time for each"),
+        ([1.0, -1.0], [(1,), (2,)], "not a time"),
+        ([1.0, 1.0], [(1,), (1, 2)], "unequal length"),
+    ):
+        with pytest.raises(SmlabError, match=message):
+            search_space(times, config)
+    with pytest.raises(SmlabError, match="nothing to measure"):
+        TransferSearch(space(), 0)
+    with pytest.raises(SmlabError, match="not a time"):
+        TransferSearch(space(), 5).tell(0, -1.0)
+
+
+def test_pairs_that_differ_in_one_parameter() -> None:
+    pairs = one_change(CONFIG)
+    assert len(pairs) == 2 * 15 + 6
+    differing = [
+        sum(a != b for a, b in zip(CONFIG[i], CONFIG[j], strict=True))
+        for i, j in zip(pairs.first, pairs.second, strict=True)
+    ]
+    assert set(differing) == {1}
+    assert sorted(changes_from(CONFIG, 0)) == [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 1)]
+
+
+def test_confidence_grows_with_the_change_and_projecting_beats_copying() -> None:
+    changes = np.array([0.0, 0.02, 0.1, 1.0])
+    for evidence in ("projected", "copied"):
+        assert (np.diff(confidence(changes, evidence)) > 0).all()  # type: ignore[arg-type]
+        assert confidence(0.0, evidence) == 0.5  # type: ignore[arg-type]
+    assert (confidence(changes[1:], "projected") > confidence(changes[1:], "copied")).all()

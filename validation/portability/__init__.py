@@ -1,0 +1,3 @@
+"""Judging what `smlab.models.portability` says: causes by counterfactual runs on simulated GPUs, and what
+`smlab port tune` finds in whole measured spaces. ``python -m smlab.validation.portability`` makes the studies
+anew."""
