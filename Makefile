@@ -49,6 +49,7 @@ pytest: $(VENV)/.installed-dev
 # its own (500 MB), over the packages of the first one. Where it cannot be installed, this fails; nothing is skipped.
 sass: $(VENV)-cuda/.installed
 	$(VENV)-cuda/bin/python -m pytest -q tests/hw_bench/sass tests/hw_bench/cuda/test_cuda_contract.py \
+	    tests/hw_bench/cuda/test_cuda_dependence.py \
 	    tests/sim/machine_code/test_compiled_kernels.py \
 	    tests/hw_bench/cuda/test_cuda_harness.py
 	$(VENV)-cuda/bin/python -m smlab.cli bench sass

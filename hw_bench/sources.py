@@ -5,7 +5,11 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import subprocess
 from pathlib import Path
+from typing import Final
+
+_ROOT: Final = Path(__file__).resolve().parents[1]
 
 
 def digest_of(*places: Path, data: bool = False) -> str:
@@ -36,3 +40,22 @@ def cache_key(*parts: object) -> str:
     """A digest (16 hexadecimal digits) of plain values: what a cached result depends on."""
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def commit() -> str:
+    """The commit of the checkout that the code runs from, "+ changes" where files differ from it; or "no
+    checkout"."""
+    try:
+        head = _git("rev-parse", "--short=12", "HEAD")
+        return head + (" + changes" if _git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.SubprocessError):
+        return "no checkout"
+
+
+def _git(*arguments: str) -> str:
+    if not (_ROOT / ".git").exists():  # never that of a folder around an installed package
+        raise FileNotFoundError(_ROOT / ".git")
+    done = subprocess.run(
+        ["git", "-C", str(_ROOT), *arguments], check=True, capture_output=True, text=True, timeout=10
+    )
+    return done.stdout.strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
+from collections.abc import Sequence
 from typing import Final
 
 from smlab.hw_bench.errors import SmlabError
@@ -68,10 +69,11 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-def package_versions() -> dict[str, str]:
-    """The release of each package that shapes the machine code; those not installed are left out."""
+def package_versions(names: Sequence[str] = PACKAGES) -> dict[str, str]:
+    """The release of each package, by default those that shape the machine code; those not installed are
+    left out."""
     versions = {}
-    for name in PACKAGES:
+    for name in names:
         try:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

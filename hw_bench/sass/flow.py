@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import Final
 
 from smlab.hw_bench.errors import SmlabError
@@ -117,6 +119,18 @@ class ControlFlow:
         else:
             for successor in block.successors:
                 yield self.blocks[successor].instructions[0]
+
+    @cached_property
+    def preceding(self) -> dict[int, tuple[SassInstruction, ...]]:
+        """By address, the instructions that may have been executed just before, in reachable code."""
+        before: dict[int, list[SassInstruction]] = {}
+        for at in self.reachable:
+            code = self.blocks[at].instructions
+            for first, second in pairwise(code):
+                before.setdefault(second.address, []).append(first)
+            for successor in self.blocks[at].successors:
+                before.setdefault(self.blocks[successor].start, []).append(code[-1])
+        return {address: tuple(found) for address, found in before.items()}
 
     def _reverse_postorder(self) -> tuple[int, ...]:
         order: list[int] = []

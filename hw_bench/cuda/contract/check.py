@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Final
 
 from smlab.hw_bench.cuda import registry
+from smlab.hw_bench.cuda.contract import dependence
 from smlab.hw_bench.cuda.contract.compiler import Compiled, compile_kernel, find_disassembler, linker_release
 from smlab.hw_bench.cuda.contract.regions import TimedRegion, timed_regions
-from smlab.hw_bench.cuda.kernels.spec import ARCHITECTURES, KernelSpec, Timed, number
+from smlab.hw_bench.cuda.kernels.spec import ARCHITECTURES, LATER, KernelSpec, Timed, number
 from smlab.hw_bench.cuda.toolkit import package_versions, require_compiler
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import cache_folder, write_atomic
@@ -150,8 +151,35 @@ def _faults(flow: ControlFlow, region: TimedRegion, timed: Timed) -> list[str]:
     faults = _miscounted(executed, timed)
     if timed.waits_for and not _waited_for(region, timed.waits_for):
         faults.append(f"the second clock read does not wait for {timed.waits_for}")
-    if timed.apart and not _apart(executed, timed.apart):
-        faults.append(f"the {timed.apart} wait for each other's results")
+    return [*faults, *_dependences(flow, region, timed, executed)]
+
+
+def _dependences(
+    flow: ControlFlow, region: TimedRegion, timed: Timed, executed: Sequence[SassInstruction]
+) -> list[str]:
+    """Where instructions do not wait for what they must, or do for what they must not."""
+    faults = []
+    if timed.chained:
+        apart = dependence.unchained(executed, timed.chained, looped=timed.part == "loop")
+        if apart:
+            faults.append(f"{len(apart)} {timed.chained} do not wait for the one before")
+    if timed.apart:
+        names = [i for i in executed if i.is_a(timed.apart)]
+        free = dependence.unchained(executed, timed.apart, looped=False)
+        if len(free) < len(names) - 1:
+            faults.append(f"{len(names) - 1 - len(free)} {timed.apart} wait for the one before")
+    if timed.unhindered:
+        for waiting in dependence.waiting_inside(region, timed.unhindered)[:1]:
+            faults.append(f"{waiting.mnemonic} at {waiting.address:#x} waits for an {timed.unhindered}")
+    if timed.anywhere:
+        known = dependence.known_addresses(flow, executed, timed.anywhere)
+        if known:
+            faults.append(f"{len(known)} {timed.anywhere} have an address that is known beforehand")
+    if timed.step is not None:
+        steps = dependence.steps(flow, executed)
+        if steps != {timed.step}:
+            told = " and ".join(map(str, sorted(steps))) or "nothing that can be read"
+            faults.append(f"the loop counts by {told} where {timed.step} expected")
     return faults
 
 
@@ -188,11 +216,6 @@ def _waited_for(region: TimedRegion, name: str) -> bool:
     last, barrier = matching[-1], matching[-1].control.write_barrier
     behind = [i for i in (*region.instructions, *region.ends) if i.address > last.address]
     return any(i.control is not None and i.control.waits_for(barrier) for i in behind)
-
-
-def _apart(body: Sequence[SassInstruction], name: str) -> bool:
-    barriers = [i.control.write_barrier for i in body if i.is_a(name) and i.control is not None]
-    return None not in barriers and len(set(barriers)) == len(barriers)
 
 
 def _describe(flow: ControlFlow, region: TimedRegion, wanted: Iterable[str]) -> str:
@@ -257,8 +280,9 @@ def check_all(
     """
     require_compiler()
     for architecture in architectures:
-        if architecture not in ARCHITECTURES:
-            raise SmlabError.at("architecture", "unknown", architecture, "one of " + ", ".join(ARCHITECTURES))
+        if architecture not in ARCHITECTURES + LATER:
+            known = ", ".join(ARCHITECTURES + LATER)
+            raise SmlabError.at("architecture", "unknown", architecture, f"one of {known}")
         find_disassembler(architecture)
     chosen = [registry.benchmark(name) for name in benchmarks] if benchmarks else registry.BENCHMARKS
     tasks = [

@@ -36,9 +36,10 @@ class TimedRegion:
 
 
 def is_clock_read(instruction: SassInstruction) -> bool:
-    """A read of the 64-bit clock (two registers); the 32-bit one is read by ``CS2R.32`` or ``S2R``."""
+    """A read of the 64-bit clock (two registers, from Blackwell on uniform ones: ``CS2UR``); the 32-bit one
+    is read by ``CS2R.32`` or ``S2R``."""
     return (
-        instruction.mnemonic == "CS2R"
+        instruction.mnemonic in {"CS2R", "CS2UR"}
         and any(operand.text == _CLOCK for operand in instruction.operands)
         and not instruction.never_executed
     )

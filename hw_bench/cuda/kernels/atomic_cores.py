@@ -5,15 +5,20 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from smlab.hw_bench.cuda.kernels.device import clock, clock_after, count_down, rolled
+from smlab.hw_bench.cuda.kernels.device import clock, clock_after, count_down, rolled, settle
 from smlab.hw_bench.cuda.kernels.language import cuda, int32
 from smlab.hw_bench.cuda.kernels.pairing import INLINED
 
 IN_FLIGHT: Final = 4
-"""Operations of a warp that may be under way together, in the independent form with results."""
+"""Loads in the body of a loop whose results are all held."""
+STREAM: Final = 16
+"""Operations in the body of the independent form with results, each of which is used four operations later:
+the compiler makes it four to eight that are under way together."""
 BODY: Final = 8
 """Operations in the body of the other loops. Iterations are counted in operations and are a multiple of
 this."""
+BURSTS: Final = (2, 4, 8, 16, 32, 64)
+"""Lengths of a burst, the operations of a warp."""
 
 
 @cuda.jit(**INLINED)
@@ -108,16 +113,45 @@ def independent_core(operate: Any, used: bool) -> Any:
         @cuda.jit(**INLINED)
         def core(words: Any, word: Any, one: Any, zero: Any, iterations: Any) -> Any:
             left = iterations
+            sum = zero
             first = second = third = fourth = one
             start = clock()
             while left > 0:
                 rolled()
+                sum = int32(sum + first)
                 first = operate(words, word, one, zero)
+                sum = int32(sum + second)
                 second = operate(words, word, one, zero)
+                sum = int32(sum + third)
                 third = operate(words, word, one, zero)
+                sum = int32(sum + fourth)
                 fourth = operate(words, word, one, zero)
-                left = count_down(left, int32(IN_FLIGHT))
-            return start, clock_after(int32(first + second + third + fourth))
+                sum = int32(sum + first)
+                first = operate(words, word, one, zero)
+                sum = int32(sum + second)
+                second = operate(words, word, one, zero)
+                sum = int32(sum + third)
+                third = operate(words, word, one, zero)
+                sum = int32(sum + fourth)
+                fourth = operate(words, word, one, zero)
+                sum = int32(sum + first)
+                first = operate(words, word, one, zero)
+                sum = int32(sum + second)
+                second = operate(words, word, one, zero)
+                sum = int32(sum + third)
+                third = operate(words, word, one, zero)
+                sum = int32(sum + fourth)
+                fourth = operate(words, word, one, zero)
+                sum = int32(sum + first)
+                first = operate(words, word, one, zero)
+                sum = int32(sum + second)
+                second = operate(words, word, one, zero)
+                sum = int32(sum + third)
+                third = operate(words, word, one, zero)
+                sum = int32(sum + fourth)
+                fourth = operate(words, word, one, zero)
+                left = count_down(left, int32(STREAM))
+            return start, clock_after(int32(sum + first + second + third + fourth))
 
     else:
 
@@ -141,22 +175,63 @@ def independent_core(operate: Any, used: bool) -> Any:
     return core
 
 
-def burst_core(operate: Any) -> Any:
-    """Operations without a result, one after the other, until the last is issued; gives start and the end of
-    the issue.
+@cuda.jit(**INLINED)
+def _issued(words: Any, word: Any, one: Any) -> Any:
+    """The clock, in registers that no operation still reads: address and value are needed behind it."""
+    finish = clock()
+    settle(words[word])
+    settle(one)
+    return finish
 
-    Nothing is waited for: as long as the unit's queue has room this takes as long as issuing does, and then
-    each operation waits for an entry to become free.
+
+def _doubled(operate: Any) -> Any:
+    @cuda.jit(**INLINED)
+    def both(words: Any, word: Any, value: Any, zero: Any) -> None:
+        operate(words, word, value, zero)
+        operate(words, word, value, zero)
+
+    return both
+
+
+def burst_core(operate: Any) -> Any:
+    """``iterations`` operations without a result, until the last is issued; gives start and the end of the
+    issue.
+
+    ``iterations`` is one of `BURSTS`, each written out: a loop's end waits until the operands of its last
+    operation have been read. As long as the queues have room, this takes as long as issuing does; then each
+    operation waits for an entry to become free.
     """
+    two = _doubled(operate)
+    four = _doubled(two)
+    eight = _doubled(four)
+    sixteen = _doubled(eight)
+    thirty_two = _doubled(sixteen)
 
     @cuda.jit(**INLINED)
     def core(words: Any, word: Any, one: Any, zero: Any, iterations: Any) -> Any:
-        left = iterations
+        if iterations <= 2:
+            start = clock()
+            two(words, word, one, zero)
+            return start, _issued(words, word, one)
+        if iterations <= 4:
+            start = clock()
+            four(words, word, one, zero)
+            return start, _issued(words, word, one)
+        if iterations <= 8:
+            start = clock()
+            eight(words, word, one, zero)
+            return start, _issued(words, word, one)
+        if iterations <= 16:
+            start = clock()
+            sixteen(words, word, one, zero)
+            return start, _issued(words, word, one)
+        if iterations <= 32:
+            start = clock()
+            thirty_two(words, word, one, zero)
+            return start, _issued(words, word, one)
         start = clock()
-        while left > 0:
-            rolled()
-            operate(words, word, one, zero)
-            left = count_down(left, int32(1))
-        return start, clock()
+        thirty_two(words, word, one, zero)
+        thirty_two(words, word, one, zero)
+        return start, _issued(words, word, one)
 
     return core

@@ -181,7 +181,7 @@ def _expect(instruction: str) -> Callable[[int], tuple[Timed, ...]]:
         # What has no fixed latency must be waited for; Hopper's double precision has one.
         variable = ("LD", "MUFU", "POPC") if architecture >= 90 else ("LD", "MUFU", "POPC", "D")
         waits_for = instruction if instruction.startswith(variable) else None
-        return (Timed("chain", "loop", counts, others, waits_for),)
+        return (Timed("chain", "loop", counts, others, waits_for, chained=waits_for, step=LINKS),)
 
     return expect
 

@@ -9,7 +9,7 @@ block without a partner measures nothing.
 
 Times are of the SM's clock: first start, last start and last finish over all warps of a block. In the
 ``batch`` form, each warp does one operation. In the ``dependent`` form, each operation needs the result of
-the warp's last one (through one logical instruction); in the ``independent`` form, up to four of a warp are
+the warp's last one (through one logical instruction); in the ``independent`` form, several of a warp are
 under way. The ``burst`` form ends when its last operation is issued, which tells how many the unit's queue
 takes. An operation without a result is followed by one load of its word, so that the finish is the load's.
 The operation ``none`` times the frame around the operations.
@@ -22,7 +22,8 @@ from typing import Any, Final, Literal
 
 from smlab.hw_bench.cuda.kernels.atomic_cores import (
     BODY,
-    IN_FLIGHT,
+    BURSTS,
+    STREAM,
     add,
     add_one,
     batch_core,
@@ -50,6 +51,10 @@ POINT_COLUMNS: Final = 4
 FIRST_START, LAST_START, LAST_FINISH = range(3)
 """Columns of a sample, in cycles of the SM's clock."""
 SAMPLE_COLUMNS: Final = 3
+TOTAL, BY_WORD = range(2)
+"""Columns of the sums of a block's words after the last repetition: of their values, and of each value times
+the square of its word's number plus 1, by which a value in the wrong word is found."""
+SUM_COLUMNS: Final = 2
 
 FORMS: Final = ("batch", "dependent", "independent", "burst")
 
@@ -157,7 +162,11 @@ def point_kernel(core: Any, number: Any, cas_core: Any = None) -> Callable[..., 
             index = thread
             while index < uint32(WORDS):
                 if words[index] != 0:
-                    cuda.atomic.add(sums, (point, uint32(seat)), int64(words[index]))
+                    counted = int64(words[index])
+                    cuda.atomic.add(sums, (point, uint32(seat), TOTAL), counted)
+                    cuda.atomic.add(
+                        sums, (point, uint32(seat), BY_WORD), counted * int64(index * index + uint32(1))
+                    )
                 index = uint32(index + threads)
             cuda.syncthreads()
             turn += int32(1)
@@ -168,7 +177,7 @@ def point_kernel(core: Any, number: Any, cas_core: Any = None) -> Callable[..., 
 def point_signature(number: str) -> str:
     return (
         f"void(int32[:,::1], int32[:,::1], {number}[::1], int32[::1], int32[:,::1], int64[:,:,:,::1], "
-        "int32[:,::1], int64[:,::1], int32, int32, int32)"
+        "int32[:,::1], int64[:,:,::1], int32, int32, int32)"
     )
 
 
@@ -190,21 +199,29 @@ def _timed(name: str, instruction: str, form: str, used: bool) -> Callable[[int]
             # register.
             others = 2 + counting
             waits_for = instruction if used else "LDS"
-            return Timed(name, "between", counts | closing, others, waits_for or None)
-        body = 1 if form == "burst" else IN_FLIGHT if form == "independent" and used else BODY
+            return Timed(
+                name, "between", counts | closing, others, waits_for or None, anywhere=instruction or None
+            )
+        stream = form == "independent" and used
+        body = STREAM if stream else BODY
         counts = {instruction: exactly(body)} if instruction else {}
         # Counter, comparison, branch and a constant; a logical instruction for each link of a chain, and in a
         # chain of compare-and-swaps the old value beside the new one.
         others = 4 + counting + (5 if architecture < 80 else 0)
         if form == "dependent":
             others += 2 * BODY if name == "compare-and-swap" else BODY
+        if stream:  # results are added up as they come, and some are moved at a turn's end
+            others += STREAM + (4 if architecture >= 100 else 0)
         return Timed(
             name,
             "loop",
             counts | loop_extras(architecture),
             others,
             waits_for=(instruction or None) if used else None,
-            apart=instruction if form == "independent" and used else None,
+            apart=(instruction or None) if stream else None,
+            chained=(instruction or None) if form == "dependent" else None,
+            anywhere=instruction or None,
+            step=body,
         )
 
     return expect
@@ -216,6 +233,22 @@ def _expect(instruction: Callable[[int], str], form: str, used: bool) -> Callabl
         return main, _timed("compare-and-swap", "ATOMS.CAS", form, used)(architecture)
 
     return expect
+
+
+def _expect_burst(architecture: int) -> tuple[Timed, ...]:
+    """Nothing but the operations, for each length; Blackwell puts moves of address and clock between."""
+    others = 2 if architecture >= 100 else 0
+    return tuple(
+        Timed(
+            f"burst of {length}",
+            "between",
+            {"ATOMS.ADD": exactly(length)},
+            others=others,
+            unhindered="ATOMS.ADD",
+            anywhere="ATOMS.ADD",
+        )
+        for length in BURSTS
+    )
 
 
 def _expect_float(form: str) -> Callable[[int], tuple[Timed, ...]]:
@@ -277,8 +310,7 @@ def _specs() -> tuple[KernelSpec, ...]:
         specs.append(_spec(operation, "batch", *batch, _expect(instruction, "batch", False)))
         stream = independent_core(operate, False), independent_core(compare_and_swap, False)
         specs.append(_spec(operation, "independent", *stream, _expect(instruction, "independent", False)))
-    burst = burst_core(add), burst_core(compare_and_swap)
-    specs.append(_spec("add", "burst", *burst, _expect(_always("ATOMS.ADD"), "burst", False)))
+    specs.append(_spec("add", "burst", burst_core(add), None, _expect_burst))
     core = batch_core(add, True)
     specs.append(_spec("float-add", "batch", core, None, _expect_float("batch"), "float32"))
     core = dependent_core(add, link_float)

@@ -108,7 +108,12 @@ def _expect_loop(instruction: str, times: int, links: int = 0) -> Callable[[int]
         others = 4 + links + (5 if architecture < 80 else 0)
         # A stream of stores ends with one load, which tells when they are done.
         waits_for = "LDS" if instruction == "STS" else instruction
-        return (Timed("access", "loop", counts, others, waits_for),)
+        chained = instruction if links else None
+        return (
+            Timed(
+                "access", "loop", counts, others, waits_for, chained=chained, anywhere=instruction, step=times
+            ),
+        )
 
     return expect
 

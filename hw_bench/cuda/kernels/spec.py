@@ -8,6 +8,9 @@ from typing import Final, Literal
 
 ARCHITECTURES: Final = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 """The architectures that every kernel is checked for."""
+LATER: Final = ("sm_100", "sm_120")
+"""Those that the contract reads as well, if asked for: what the compiler makes of the kernels there has not
+been looked at one by one, and the simulator has no machine of theirs."""
 
 
 def number(architecture: str) -> int:
@@ -46,8 +49,11 @@ class Timed:
     maps a mnemonic, or its beginning (``ATOMS`` names ``ATOMS.ADD``), to how often it must be there. Memory,
     warp-wide, synchronising and calling instructions that are not in ``counts`` must not be there at all; of
     all others together at most ``others``. ``waits_for``, if given, is the instruction whose results the
-    second clock read must come after. ``apart`` asks that the loop's instructions of that name set as many
-    different scoreboards, so that none waits for another's result.
+    second clock read must come after. ``apart`` asks that no instruction of that name waits for the result
+    of the one before in the same turn, ``chained`` that each does, the first in a turn for the last of the
+    turn before. ``unhindered`` names instructions of whose scoreboards nothing in the region waits for
+    any, its end included; ``anywhere`` those whose address must come from something that was loaded, so that
+    no compiler knows it. ``step`` is by how much a loop's counter goes down each turn.
     """
 
     name: str
@@ -56,6 +62,10 @@ class Timed:
     others: int
     waits_for: str | None = None
     apart: str | None = None
+    chained: str | None = None
+    unhindered: str | None = None
+    anywhere: str | None = None
+    step: int | None = None
 
 
 @dataclass(frozen=True)

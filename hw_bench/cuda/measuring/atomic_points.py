@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from smlab.hw_bench.cuda.kernels.atomic_cores import BURSTS
 from smlab.hw_bench.cuda.kernels.pairing import ABANDONED, DESK_COLUMNS, QUEUE_COLUMNS
 from smlab.hw_bench.cuda.kernels.points import LANES, MAX_WARPS, AtomicPoint
 from smlab.hw_bench.cuda.kernels.shared_atomics import (
@@ -16,6 +17,8 @@ from smlab.hw_bench.cuda.kernels.shared_atomics import (
     LAST_START,
     POINT_COLUMNS,
     SAMPLE_COLUMNS,
+    SUM_COLUMNS,
+    TOTAL,
     WORDS,
 )
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec
@@ -33,8 +36,9 @@ class AtomicTimes:
 
     ``cycles`` is T, first start to last finish over all warps, and ``issue_cycles`` first start to last
     start, both of shape ``(points, repetitions)`` in the order of measurement. ``sms`` of shape ``(points,
-    blocks)`` says where each block ran; ``sums`` adds up the words of each block after the last repetition.
-    ``measured`` is false for a point whose blocks found no partner.
+    blocks)`` says where each block ran; ``sums`` of shape ``(points, blocks, SUM_COLUMNS)`` adds up the
+    words of each block after the last repetition. ``measured`` is false for a point whose blocks found no
+    partner.
     """
 
     points: tuple[AtomicPoint, ...]
@@ -64,6 +68,10 @@ def measure(
     """
     if spec.name.startswith("float") and any(point.cas_warps for point in points):
         raise SmlabError("float-add already is a loop of compare-and-swap; its points have no cas_warps")
+    if spec.name.endswith("burst") and (iterations not in BURSTS or any(point.cas_warps for point in points)):
+        raise SmlabError.at(
+            "burst", "no such burst of additions", iterations, "one of " + ", ".join(map(str, BURSTS))
+        )
     most = max(point.warps for point in points)
     if most > blocks * block_warps or (blocks == 2 and min(point.warps for point in points) < 2):
         raise SmlabError.at("warps", f"cannot be spread over {blocks} blocks", most)
@@ -75,7 +83,7 @@ def measure(
     number = np.float32 if spec.name.startswith("float") else np.int32
     places = cuda.to_device(np.full((len(points), blocks), -1, dtype=np.int32))
     samples = cuda.to_device(np.zeros((len(points), repetitions, blocks, SAMPLE_COLUMNS), dtype=np.int64))
-    sums = cuda.to_device(np.zeros((len(points), blocks), dtype=np.int64))
+    sums = cuda.to_device(np.zeros((len(points), blocks, SUM_COLUMNS), dtype=np.int64))
     queue = cuda.to_device(np.zeros(QUEUE_COLUMNS, dtype=np.int32))
     # Warps beyond a point's n wait at a barrier; the simulator, where each thread is a Python thread, goes
     # without them.
@@ -108,49 +116,63 @@ def measure(
     )
 
 
-def expected_sums(operation: str, point: AtomicPoint, iterations: int, blocks: int) -> list[tuple[int, int]]:
-    """Between which values the words of each block must add up after one repetition.
+def expected_sums(
+    operation: str, point: AtomicPoint, iterations: int, blocks: int
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Between which values the sums over the words of each block must be after one repetition, each of shape
+    ``(SUM_COLUMNS,)``.
 
     All words begin at 0. A compare-and-swap makes a word 1 if it is 0; when additions run beside it, it may
     come first or not.
     """
     half = (point.warps + 1) // 2 if blocks == 2 else point.warps
     warps_of = [range(half), range(half, point.warps)][:blocks]
-    base = point.pattern.words()
     limits = []
     for warps in warps_of:
-        adders = [warp for warp in warps if warp >= point.cas_warps]
-        touched: dict[str, set[int]] = {"add": set(), "swap": set()}
-        spread = (
-            warps if point.warp_stride_words else [*adders[:1], *[w for w in warps if w not in adders][:1]]
-        )
-        for warp in spread:
-            words = (base[base >= 0] + warp * point.warp_stride_words) % WORDS
-            touched["add" if warp in adders else "swap"].update(map(int, words))
-        swapped = len(touched["swap"])
-        if operation == "none":
-            low = high = swapped
-        elif operation == "load":
-            low = high = 0
+        swapping = range(warps.start, min(warps.stop, max(warps.start, point.cas_warps)))
+        others = range(swapping.stop, warps.stop)
+        swapped, touched = _touches(point, swapping) > 0, _touches(point, others)
+        if operation == "load":
+            low = high = 0 * touched
+        elif operation == "none":
+            low = high = swapped.astype(np.int64)
         elif operation in {"max", "exchange", "store"}:
-            low = high = len(touched["swap"] | touched["add"])
+            low = high = (swapped | (touched > 0)).astype(np.int64)
         else:
-            low = len(adders) * point.pattern.lanes * iterations + len(touched["swap"] - touched["add"])
-            high = low + len(touched["swap"] & touched["add"])
-        limits.append((low, high))
+            low = touched * iterations + (swapped & (touched == 0))
+            high = touched * iterations + swapped
+        limits.append((_WEIGHTS @ low, _WEIGHTS @ high))
     return limits
 
 
+_WEIGHTS = np.stack([np.ones(WORDS, dtype=np.int64), np.arange(WORDS, dtype=np.int64) ** 2 + 1])
+
+
+def _touches(point: AtomicPoint, warps: range) -> NDArray[np.int64]:
+    """How many lanes of all these warps touch each word."""
+    base = point.pattern.words()
+    base = base[base >= 0]
+    stride = point.warp_stride_words
+    first = np.array(warps, dtype=np.int64)[:, None] * stride if stride else np.zeros((1, 1), dtype=np.int64)
+    touched = np.bincount(((base + first) % WORDS).reshape(-1), minlength=WORDS)
+    return touched * (1 if stride else len(warps))
+
+
 def wrong_sums(operation: str, times: AtomicTimes, iterations: int) -> list[str]:
-    """The measured points whose counters do not come to what they must, in words."""
+    """The measured points whose words do not come to what they must, in words."""
     blocks = times.sums.shape[1]
     wrong = []
     for at in np.flatnonzero(times.measured):
         limits = expected_sums(operation, times.points[at], iterations, blocks)
         for block, (low, high) in enumerate(limits):
-            if not low <= times.sums[at, block] <= high:
-                expected = str(low) if low == high else f"{low} to {high}"
-                wrong.append(
-                    f"{times.points[at]}: block {block} counted {times.sums[at, block]}, not {expected}"
-                )
+            found = times.sums[at, block]
+            if ((low <= found) & (found <= high)).all():
+                continue
+            where = f"{times.points[at]}: block {block}"
+            if low[TOTAL] <= found[TOTAL] <= high[TOTAL]:
+                wrong.append(f"{where} counted in other words than those of the pattern")
+            else:
+                told = [str(n[TOTAL]) for n in (low, high)]
+                expected = told[0] if told[0] == told[1] else " to ".join(told)
+                wrong.append(f"{where} counted {found[TOTAL]}, not {expected}")
     return wrong

@@ -84,7 +84,11 @@ class Clocks:
         return None if version is None else str(version)
 
     def settings(self) -> dict[str, Any]:
-        """What may explain a measurement later: which GPU exactly, how it was set up, who else was on it."""
+        """What may explain a measurement later: which GPU exactly, how it was set up, who else was on it.
+
+        The library does not tell whether clocks are locked: the clock that was measured beside the highest
+        one does (`timing.clock_rate`).
+        """
         ecc = self._of_gpu("nvmlDeviceGetEccMode")
         mig = self._of_gpu("nvmlDeviceGetMigMode")
         limit = self._of_gpu("nvmlDeviceGetPowerManagementLimit")
@@ -96,6 +100,10 @@ class Clocks:
             "persistence": _flag(self._of_gpu("nvmlDeviceGetPersistenceMode")),
             "compute_mode": self._of_gpu("nvmlDeviceGetComputeMode"),
             "power_limit_w": None if limit is None else limit / 1e3,
+            "application_sm_mhz": self._of_gpu("nvmlDeviceGetApplicationsClock", "NVML_CLOCK_SM"),
+            "application_memory_mhz": self._of_gpu("nvmlDeviceGetApplicationsClock", "NVML_CLOCK_MEM"),
+            "max_sm_mhz": self._of_gpu("nvmlDeviceGetMaxClockInfo", "NVML_CLOCK_SM"),
+            "max_memory_mhz": self._of_gpu("nvmlDeviceGetMaxClockInfo", "NVML_CLOCK_MEM"),
             "other_processes": None if processes is None else sum(p.pid != os.getpid() for p in processes),
         }
 

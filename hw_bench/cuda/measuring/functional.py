@@ -109,21 +109,24 @@ def _wrong(spec: KernelSpec) -> str:
 
 
 def _wrong_points(spec: KernelSpec) -> str:
+    from smlab.hw_bench.cuda.kernels.atomic_cores import BURSTS
     from smlab.hw_bench.cuda.kernels.points import AtomicPoint, Pattern
     from smlab.hw_bench.cuda.measuring.atomic_points import measure, wrong_sums
 
     operation, form = spec.name.split("/")
-    swaps = spec.benchmark == "shared-atomics" and not operation.startswith("float")
+    swaps = spec.benchmark == "shared-atomics" and not operation.startswith("float") and form != "burst"
     points = [
         AtomicPoint(1, Pattern(5, 5)),
         AtomicPoint(2, Pattern(6, 3, 2), cas_warps=1 if swaps else 0),
         AtomicPoint(3, Pattern(32, 4), cas_warps=3 if swaps else 0),
         AtomicPoint(2, Pattern(4), warp_stride_words=32),
     ]
-    iterations = 1 if form == "batch" else 16
-    times = measure(spec, points, repetitions=2, iterations=iterations)
-    missing = [] if times.measured.all() else [f"{int((~times.measured).sum())} points were not measured"]
-    return "; ".join(missing + wrong_sums(operation, times, iterations))
+    wrong = []
+    for iterations in BURSTS if form == "burst" else (1,) if form == "batch" else (16,):
+        times = measure(spec, points, repetitions=2, iterations=iterations)
+        wrong += [] if times.measured.all() else [f"{int((~times.measured).sum())} points were not measured"]
+        wrong += wrong_sums(operation, times, iterations)
+    return "; ".join(wrong)
 
 
 def _wrong_ceiling(spec: KernelSpec) -> str:

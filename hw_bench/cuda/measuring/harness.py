@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,10 @@ from smlab.hw_bench.cuda.measuring.clocks import ClockReading, Clocks
 from smlab.hw_bench.cuda.measuring.dataset import DataSet
 from smlab.hw_bench.cuda.measuring.driver import cuda
 from smlab.hw_bench.cuda.measuring.launch import running_cubin
+from smlab.hw_bench.cuda.measuring.timing import ClockRate, clock_rate, empty_seconds, launches_not_held
 from smlab.hw_bench.cuda.toolkit import SIMULATED, is_of_toolkit, one_line, package_versions, require_gpu
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.sources import commit
 
 _SLOW = 0.97
 """A launch counts as throttled when the SM clock behind it is below this share of the highest seen."""
@@ -105,10 +107,14 @@ def measure(
         data = DataSet(out, name, plan.COLUMNS[name], about, resume)
         before = clocks.read()
         rows[name] = 0
+        rate_before: ClockRate | None = None
+        rate_after: ClockRate | None = None
+        empty_s: float | None = None
         faults: list[str] = []
         codes: dict[str, dict[str, Any]] = {}
         complete, failure = False, None
         try:
+            rate_before, empty_s = clock_rate(), empty_seconds()
             for batch in suite.run(name, chosen, gpu, data.done, throttle):
                 data.add(
                     batch.name, batch.rows, batch.samples, {**batch.about, "wrong_results": len(batch.wrong)}
@@ -117,6 +123,7 @@ def measure(
                 faults.extend(f"{name} {batch.name}: {line}" for line in batch.wrong)
                 progress(f"{name} {batch.name}: {len(batch.rows)} rows")
             codes = _codes(name)
+            rate_after = clock_rate()
             complete = True
         except KeyboardInterrupt:
             interrupted = True
@@ -134,6 +141,10 @@ def measure(
                 clocks_before=before and before.as_json(),
                 clocks_after=(after := clocks.read()) and after.as_json(),
                 clocks_during=_clock_range(throttle),
+                sm_clock_before=rate_before and asdict(rate_before),
+                sm_clock_after=rate_after and asdict(rate_after),
+                empty_kernel_seconds=empty_s,
+                launches_not_held=launches_not_held(),
                 wrong_results=faults[:100],
                 machine_code=codes,
             )
@@ -169,6 +180,8 @@ def _about(gpu: plan.DeviceLimits, clocks: Clocks, profile: str) -> dict[str, An
         "driver": clocks.driver,
         "settings": clocks.settings(),
         "host": platform.node(),
+        "smlab": package_versions(("smlab",)).get("smlab"),
+        "commit": commit(),
         "cuda_runtime": None if SIMULATED else ".".join(map(str, cuda.runtime.get_version())),
         "python": platform.python_version(),
         "packages": package_versions(),

@@ -40,9 +40,10 @@ class BenchmarkProfile:
 
     c goes from 0 to n in ``cas_steps`` steps (None: all values). Loops run once with each number of
     ``iterations``, so that the difference is free of their beginning and end. ``bursts`` are the operations
-    that a warp issues without waiting. ``max_bytes`` bounds the chains of loads. Grids, sizes and contention
-    levels of `portability` are Coyne's in the full profile. A series of launches ends when it is quiet, or
-    after ``stopping_s`` seconds (``series_s`` where there are hundreds).
+    that a warp issues without waiting, each one of the lengths that the kernel has. ``max_bytes`` bounds the
+    chains of loads. Grids, sizes and contention levels of `portability` are Coyne's in the full profile. A
+    series of launches ends when it is quiet, or after ``stopping_s`` seconds (``series_s`` where there are
+    hundreds).
     """
 
     name: str
@@ -77,7 +78,7 @@ PROFILES: Final = {
         cas_steps=None,
         loop_lanes=(1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32),
         iterations=(64, 192),
-        bursts=(1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128),
+        bursts=(2, 4, 8, 16, 32, 64),
         pattern_warps=(1, 2, 4, 8, 16, 32, 64),
         bank_warps=(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64),
         links=4096,
@@ -99,7 +100,7 @@ PROFILES: Final = {
         cas_steps=4,
         loop_lanes=(1, 2, 4, 8, 16, 32),
         iterations=(64, 192),
-        bursts=(1, 2, 4, 8, 16, 32, 64, 128),
+        bursts=(2, 4, 8, 16, 32, 64),
         pattern_warps=(1, 8, 32),
         bank_warps=(1, 4, 8, 32),
         links=1024,
@@ -144,7 +145,7 @@ PROFILES: Final = {
         lanes=(1, 4),
         cas_steps=1,
         loop_lanes=(2,),
-        iterations=(8, 16),
+        iterations=(16, 32),
         bursts=(2, 4),
         pattern_warps=(1,),
         bank_warps=(2,),
@@ -204,6 +205,10 @@ COLUMNS: Final = {
 """The columns of each data set."""
 
 
+BURST_WARPS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+"""Warps that issue a burst each: one to four fill as many sub-cores' queues, more the unit behind them."""
+
+
 def loop_counts(form: str, chosen: BenchmarkProfile) -> tuple[int, ...]:
     """With which numbers of iterations a form of `shared-atomics` or `shared-banks` is launched."""
     if form == "batch":
@@ -218,9 +223,8 @@ def atomic_points(kernel: str, chosen: BenchmarkProfile, max_warps: int) -> list
     if operation == "none":
         return [AtomicPoint(n, Pattern(1)) for n in warps]
     if form == "burst":
-        lanes = {min(32, max(chosen.lanes)), min(16, max(chosen.lanes))}
-        few = [n for n in chosen.pattern_warps if n <= min(max_warps, 8)]
-        return [AtomicPoint(n, Pattern(e, e)) for n in few for e in sorted(lanes)]
+        lanes = {min(e, max(chosen.lanes)) for e in (8, 16, 32)}
+        return [AtomicPoint(n, Pattern(e, e)) for n in warps if n in BURST_WARPS for e in sorted(lanes)]
     steps: int | None = 2
     if operation == "add-result" and form == "batch":
         steps = chosen.cas_steps

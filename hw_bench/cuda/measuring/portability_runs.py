@@ -12,7 +12,8 @@ from smlab.hw_bench.cuda.kernels.portability_library import NEIGHBOURS
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec
 from smlab.hw_bench.cuda.measuring.driver import cuda
 from smlab.hw_bench.cuda.measuring.launch import ready
-from smlab.hw_bench.cuda.measuring.runners import Enough, compare, launches, once
+from smlab.hw_bench.cuda.measuring.runners import compare
+from smlab.hw_bench.cuda.measuring.timing import Enough, launches, once
 
 _EACH_EIGHT = BANK_STEPS // 8
 _A, _B = 7, 3

@@ -6,8 +6,6 @@ still hold.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +17,7 @@ from smlab.hw_bench.cuda.kernels.histogram import CHANNELS, COUNTERS
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec
 from smlab.hw_bench.cuda.measuring.driver import cuda
 from smlab.hw_bench.cuda.measuring.launch import ready
+from smlab.hw_bench.cuda.measuring.timing import Enough, launches, once
 from smlab.hw_bench.cuda.toolkit import SIMULATED
 from smlab.hw_bench.errors import SmlabError
 
@@ -53,46 +52,6 @@ class WarpTimes:
             here = self.sms[block] == sm
             spans[int(sm)] = int(self.finishes[here].max() - self.starts[here].min())
         return spans
-
-
-Enough = Callable[[list[float]], bool]
-"""Told the seconds of all launches so far: whether they are enough."""
-
-
-def once(seconds: list[float]) -> bool:
-    return True
-
-
-def launches(launch: Callable[[], None], enough: Enough) -> tuple[float, ...]:
-    """Launch until it is enough."""
-    seconds: list[float] = []
-    while not seconds or not enough(seconds):
-        with _Stopwatch() as watch:
-            launch()
-        seconds.append(watch.seconds)
-    return tuple(seconds)
-
-
-class _Stopwatch:
-    """The time of what is launched inside, by the GPU's events."""
-
-    seconds = 0.0
-
-    def __enter__(self) -> _Stopwatch:
-        if SIMULATED:
-            self._begin: Any = time.perf_counter()
-        else:
-            self._begin, self._end = cuda.event(timing=True), cuda.event(timing=True)
-            self._begin.record()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if SIMULATED:
-            self.seconds = time.perf_counter() - self._begin
-        elif exception[0] is None:
-            self._end.record()
-            self._end.synchronize()
-            self.seconds = cuda.event_elapsed_time(self._begin, self._end) / 1e3
 
 
 _NOWHERE = np.zeros(0, dtype=np.int32)

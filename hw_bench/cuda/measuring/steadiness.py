@@ -61,13 +61,15 @@ class Stopping:
     """Decides after each sample of a series whether to go on, as nvbench does.
 
     Stop when the noise is under ``bound`` (*quiet*), when it no longer changes (*stable*), or after
-    ``limit_s`` seconds or ``most`` samples (*noisy*).
+    ``limit_s`` seconds or ``most`` samples (*noisy*). The ``least`` samples are taken first, whatever
+    ``limit_s``, unless they take ``patience_s`` seconds.
     """
 
     bound: float = 0.005
     least: int = 10
     most: int = 200
     limit_s: float = 2.0
+    patience_s: float = 10.0
 
     def __post_init__(self) -> None:
         self._began = time.monotonic()
@@ -76,7 +78,7 @@ class Stopping:
     def verdict(self, series: list[float]) -> Verdict | None:
         """What to call the series, or None to go on."""
         if len(series) < self.least:
-            return None if time.monotonic() - self._began < self.limit_s else "noisy"
+            return None if time.monotonic() - self._began < max(self.limit_s, self.patience_s) else "noisy"
         now = noise(series[int(steady_from(series)[0]) :])
         self._noises.append(now)
         if now <= self.bound:

@@ -8,6 +8,7 @@ pytest.importorskip(
 
 from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.kernels.points import AtomicPoint, Pattern, every_pattern, paper_points
+from smlab.hw_bench.cuda.kernels.shared_atomics import TOTAL
 from smlab.hw_bench.cuda.measuring import functional
 from smlab.hw_bench.cuda.measuring.atomic_points import expected_sums
 from smlab.hw_bench.errors import SmlabError
@@ -69,4 +70,11 @@ def test_the_papers_points() -> None:
 def test_what_the_counters_must_come_to(
     operation: str, point: AtomicPoint, iterations: int, blocks: int, limits: list[tuple[int, int]]
 ) -> None:
-    assert expected_sums(operation, point, iterations, blocks) == limits
+    found = expected_sums(operation, point, iterations, blocks)
+    assert [(low[TOTAL], high[TOTAL]) for low, high in found] == limits
+
+
+def test_sums_know_the_words() -> None:
+    ((low, high),) = expected_sums("add", AtomicPoint(2, Pattern(4), warp_stride_words=32), 1, 1)
+    words = [0, 1, 2, 3, 32, 33, 34, 35]
+    assert low.tolist() == high.tolist() == [8, sum(word**2 + 1 for word in words)]

@@ -214,4 +214,4 @@ def test_stopping_knows_quiet_stable_and_noisy(monkeypatch: pytest.MonkeyPatch) 
     # A spread that grows and grows.
     assert verdict([100.0 + (-1) ** k * 3 * k for k in range(30)], most=30) == "noisy"
     monkeypatch.setattr(steadiness.time, "monotonic", iter(range(1000)).__next__)
-    assert verdict([1.0, 2.0, 3.0, 4.0], limit_s=3.0) == "noisy"
+    assert verdict([1.0, 2.0, 3.0, 4.0], limit_s=3.0, patience_s=3.0) == "noisy"
