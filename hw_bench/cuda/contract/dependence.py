@@ -61,7 +61,7 @@ def unchained(body: Sequence[SassInstruction], name: str, *, looped: bool) -> li
 def steps(flow: ControlFlow, body: Sequence[SassInstruction]) -> set[int]:
     """By how much the counters of a loop go down each turn: those that its closing comparison reads."""
     inside = {i.address for i in body}
-    found = set()
+    found: set[int] = set()
     for branch in body:
         leaves = branch.opcode == "BRA" and any(i.address not in inside for i in flow.following(branch))
         if not leaves:

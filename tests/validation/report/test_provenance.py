@@ -7,8 +7,9 @@ import socket
 from pathlib import Path
 
 import pytest
-from smlab.validation.report import provenance as module
-from smlab.validation.report.provenance import commit, provenance
+from smlab.hw_bench import sources as module
+from smlab.hw_bench.sources import commit
+from smlab.validation.report.provenance import provenance
 
 
 def test_it_names_code_command_machine_and_libraries() -> None:
@@ -28,5 +29,5 @@ def test_it_tells_no_path_host_or_user() -> None:
 
 
 def test_an_installed_package_has_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "_ROOT", tmp_path)
     assert commit() == "no checkout"
