@@ -1,8 +1,14 @@
 """Hypothesis profiles and the ``--thorough`` option, for all tests."""
 
+import io
 import os
+import re
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -74,3 +80,60 @@ def shared_papers(shared_data: Path) -> Path:
 def _no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables as wide as in a pipe: pytest-xdist tells its workers that a terminal is 80 columns wide."""
     monkeypatch.delenv("COLUMNS", raising=False)
+
+
+WIDTHS = (40, 60, 80, 120, 200)
+WHOLE = 400
+"""As wide as every table, so that nothing is folded."""
+NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?![\w.,])")
+
+
+@dataclass
+class Prints:
+    """What commands printed for people, to be printed again in a terminal of any width."""
+
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
+
+    def at(self, width: int) -> str:
+        from smlab.cli.terminal import Terminal
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("COLUMNS", str(width))
+            terminal = Terminal()
+            terminal.file = io.StringIO()
+            for values, options in self.calls:
+                terminal.print(*values, **options)
+            return terminal.file.getvalue()
+
+    def check_every_width(self) -> None:
+        """Nothing sticks out, and every number of a narrow table stands in the wide one: none is a piece of
+        another. What is to be copied whole (a command, a path) may go beyond the edge."""
+        tables = Prints([call for call in self.calls if not call[1].get("soft_wrap")])
+        whole = set(NUMBER.findall(tables.at(WHOLE)))
+        assert tables.calls
+        for width in WIDTHS:
+            text = tables.at(width)
+            assert max(map(len, text.splitlines())) <= width, text
+            assert "\N{HORIZONTAL ELLIPSIS}" not in text
+            assert set(NUMBER.findall(text)) <= whole, (width, set(NUMBER.findall(text)) - whole)
+
+
+@pytest.fixture(scope="session")
+def recorded() -> Callable[[], AbstractContextManager[Prints]]:
+    """``with recorded() as prints:`` what commands print on standard output within."""
+
+    @contextmanager
+    def recording() -> Iterator[Prints]:
+        from smlab.cli.terminal import out
+
+        prints, show = Prints(), out.print
+
+        def print_and_keep(*values: Any, **options: Any) -> None:
+            prints.calls.append((values, options))
+            show(*values, **options)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(out, "print", print_and_keep)
+            yield prints
+
+    return recording

@@ -1,5 +1,6 @@
 """The real command in a process of its own, and what it used."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -15,13 +16,16 @@ import pytest
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended: its exit status, what it printed, its processor time and its largest memory."""
+    """How a command ended: its exit status, what it printed, its processor and wall-clock time, its largest
+    memory, and what it left running."""
 
     status: int
     out: str
     err: str
     cpu_s: float
+    wall_s: float
     peak_bytes: int
+    left: tuple[int, ...]
 
     def refused(self) -> str:
         """The one line of a command that must exit with 2 and print nothing else."""
@@ -37,7 +41,8 @@ Smlab = Callable[..., Ended]
 
 @pytest.fixture
 def smlab_command(tmp_path: Path) -> Smlab:
-    """``smlab_command(*arguments, env=..., stdout=..., timeout_s=...)``: ended, or killed after that time."""
+    """``smlab_command(*arguments, env=..., stdout=..., timeout_s=...)``: ended, or killed after that time.
+    ``end_s``: Ctrl-C then."""
 
     def call(
         *arguments: str,
@@ -45,6 +50,7 @@ def smlab_command(tmp_path: Path) -> Smlab:
         stdout: str | None = None,
         cwd: Path = tmp_path,
         timeout_s: float = 60,
+        end_s: float | None = None,
     ) -> Ended:
         command = [sys.executable, "-m", "smlab.cli", *arguments]
         environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "PYTHONIOENCODING")}
@@ -59,17 +65,21 @@ def smlab_command(tmp_path: Path) -> Smlab:
                 env={**environment, **(env or {})},
                 start_new_session=True,
             )
-            until = time.monotonic() + timeout_s
+            began = time.monotonic()
             pid = peak_bytes = 0
             while not pid:
                 peak_bytes = max(peak_bytes, _peak_bytes(process.pid))
                 pid, code, used = os.wait4(process.pid, os.WNOHANG)
-                if time.monotonic() > until:
+                if end_s is not None and not pid and time.monotonic() > began + end_s:
+                    process.send_signal(signal.SIGINT)
+                    end_s = None
+                if time.monotonic() > began + timeout_s:
                     os.killpg(process.pid, signal.SIGKILL)
                     os.wait4(process.pid, 0)
                     process.returncode = -9
                     raise AssertionError(f"still running after {timeout_s} s: {' '.join(arguments)[:200]}")
                 time.sleep(0.02)
+            wall_s = time.monotonic() - began
             process.returncode = os.waitstatus_to_exitcode(code)
             texts = []
             for file in (out, err):
@@ -78,9 +88,21 @@ def smlab_command(tmp_path: Path) -> Smlab:
             if target is not out:
                 target.close()
             cpu_s = used.ru_utime + used.ru_stime
-            return Ended(process.returncode, texts[0], texts[1], cpu_s, peak_bytes)
+            left = _in_session(process.pid)
+            return Ended(process.returncode, *texts, cpu_s, wall_s, peak_bytes, left)
 
     return call
+
+
+def _in_session(leader: int) -> tuple[int, ...]:
+    """Processes of a session whose leader has ended."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
+            if int(session) == leader and state != "Z":
+                found.append(int(stat.parent.name))
+    return tuple(found)
 
 
 def _peak_bytes(pid: int) -> int:

@@ -131,7 +131,7 @@ def test_the_profiled_command_ends_with_the_application(tmp_path: Path) -> None:
         profiling.profile(tmp_path / "a.csv", ["bogus"])
 
 
-def test_the_loop_runs_in_one_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_loop_runs_in_one_command(capsys: pytest.CaptureFixture[str], tmp_path: Path, recorded) -> None:
     """simulate, calibrate, compare, and use the result; then the same data set again, as text."""
     folder, out = tmp_path / "data", tmp_path / "found.toml"
     arguments = ["bench", "calibrate", str(folder), "--gpu", "v100", "--out", str(out), "--quick"]
@@ -149,8 +149,10 @@ def test_the_loop_runs_in_one_command(capsys: pytest.CaptureFixture[str], tmp_pa
     assert load_gpu(out)["atomic.add.latency_cycles"].kind == "calibrated"
     assert run(["simulate", "atomics", "--gpu", str(out), "--json"]) == 0
     capsys.readouterr()
-    assert run(arguments) == 0
+    with recorded() as prints:
+        assert run(arguments) == 0
     assert "SIMULATED" in capsys.readouterr().out
+    prints.check_every_width()
 
 
 @pytest.mark.parametrize("trouble", ["", "wrong", "interrupted"])

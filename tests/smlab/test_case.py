@@ -17,7 +17,7 @@ def few_points(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_case_prints_its_points_and_writes_its_files(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], recorded
 ) -> None:
     np.save(tmp_path / "mine.npy", np.random.default_rng(0).integers(0, 256, (30, 4), dtype=np.uint8))
     own = str(tmp_path / "mine.npy")
@@ -42,8 +42,10 @@ def test_the_case_prints_its_points_and_writes_its_files(
     before = (tmp_path / "o" / "points.csv").read_bytes()
     assert run([*command, "--resume"]) == 0
     assert (tmp_path / "o" / "points.csv").read_bytes() == before
-    assert run(command[:-1]) == 0
+    with recorded() as prints:
+        assert run([*command[:-1], "--resume"]) == 0
     assert "20 points" in capsys.readouterr().out
+    prints.check_every_width()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 import random
 import time
+from collections import Counter
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,9 @@ TOKENS = (
     b"\x1b[2J",
 )
 MAX_S = 10.0  # of processor time
+MAX_WALL_S = 120.0  # on a busy machine
+MAX_BYTES = 2 * 10**9
+END_S = 8.0  # a study that runs so long was read
 
 
 def mutated(data: bytes, rng: random.Random) -> bytes:
@@ -48,32 +53,96 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
     return bytes(out)
 
 
+COMMANDS = (
+    ("utilization", "--gpu", "a100-40"),
+    ("roofline",),
+    ("project", "--from", "a100-40", "--to", "h100-pcie"),
+    ("simulate", "--gpu", "a100-40", "--max-cycles", "2000000"),
+    ("whatif", "--jobs", "2"),
+)
+STUDIES = resources.files("smlab.validation.experiments") / "studies"
+
+
+def sources(command: str) -> list[Path]:
+    """What the command is made to read, mutated."""
+    if command == "simulate":
+        return sorted(PROFILE.parent.glob("*.toml"))
+    if command == "whatif":
+        return sorted(Path(str(STUDIES)).glob("*/*.toml"))
+    return [PROFILE]
+
+
+def written(command: str, seed: int, folder: Path) -> Path:
+    rng = random.Random(seed)
+    source = rng.choice(sources(command))
+    path = folder / f"{seed}{source.suffix}"
+    path.write_bytes(mutated(source.read_bytes(), rng))
+    return path
+
+
+@pytest.fixture(scope="module")
+def ready() -> None:
+    """The engine loaded, or compiled where it never was: that is no command's time."""
+    assert run(["simulate", "atomics", "--set", "iterations=1"]) == 0
+
+
 @pytest.mark.parametrize(
     "seeds", [range(10), pytest.param(range(10, 310), marks=pytest.mark.thorough)], ids=["ten", "300"]
 )
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("utilization", "--gpu", "a100-40"),
-        ("roofline",),
-        ("project", "--from", "a100-40", "--to", "h100-pcie"),
-        ("simulate", "--gpu", "a100-40", "--max-cycles", "2000000"),
-    ],
-    ids=lambda command: command[0],
-)
+@pytest.mark.parametrize("command", COMMANDS[:-1], ids=lambda command: command[0])
+@pytest.mark.usefixtures("ready")
 def test_mutated_input_is_read_or_refused(
     command: tuple[str, ...], seeds: range, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sources = sorted(PROFILE.parent.glob("*.toml")) if command[0] == "simulate" else [PROFILE]
     for seed in seeds:
-        rng = random.Random(seed)
-        source = rng.choice(sources)
-        path = tmp_path / f"{seed}{source.suffix}"
-        path.write_bytes(mutated(source.read_bytes(), rng))
+        path = written(command[0], seed, tmp_path)
+        capsys.readouterr()
         began = time.process_time()
         status = run([command[0], str(path), *command[1:]])
-        assert time.process_time() - began < MAX_S or seed == seeds[0], seed  # the first one loads the engine
+        assert time.process_time() - began < MAX_S, seed
         told = capsys.readouterr().err
         assert status in (0, 2), seed
         if status == 2:
             assert [line.startswith("smlab: ") for line in told.splitlines()].count(True) == 1, (seed, told)
+
+
+EACH = 20
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("command", "first"),
+    [
+        (command, first)
+        for command in COMMANDS
+        for first in range(1000, 1300 if sources(command[0]) == [PROFILE] else 1100, EACH)
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else str(value),
+)
+@pytest.mark.usefixtures("ready")
+def test_mutated_input_by_the_real_command(
+    command: tuple[str, ...], first: int, tmp_path: Path, smlab_command, record_property
+) -> None:
+    """Processes that begin cold, with their memory, their time and what they leave behind. A study may be
+    long and right: it is ended, and must leave nothing."""
+    worst: dict[str, float] = {"cpu_s": 0, "wall_s": 0, "peak_bytes": 0}
+    statuses: list[int] = []
+    for seed in range(first, first + EACH):
+        path = written(command[0], seed, tmp_path)
+        arguments = (command[0], str(path), *command[1:])
+        if command[0] == "whatif":
+            arguments += ("--out", str(tmp_path / f"out-{seed}"))
+        ended = smlab_command(
+            *arguments, timeout_s=MAX_WALL_S, end_s=END_S if command[0] == "whatif" else None
+        )
+        statuses.append(ended.status)
+        assert ended.status in ((0, 2, 130) if command[0] == "whatif" else (0, 2)), (seed, ended)
+        assert "Traceback" not in ended.err, (seed, ended.err)
+        if ended.status == 2:
+            ended.refused()
+        assert ended.left == (), seed
+        assert ended.peak_bytes < MAX_BYTES, seed
+        assert ended.cpu_s < MAX_S or ended.status == 130, seed
+        worst = {key: max(value, getattr(ended, key)) for key, value in worst.items()}
+    record_property("worst", worst)
+    print(f"{command[0]} {first}: {Counter(statuses)} {worst}")

@@ -60,16 +60,12 @@ def test_with_few_launches_no_verdict_is_given(tmp_path: Path, capsys: pytest.Ca
     assert "too few launches" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("width", [40, 80, 160])
-def test_it_fits_the_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
+def test_it_fits_the_terminal(tmp_path: Path, recorded) -> None:
     a, b = table(tmp_path / "a.csv", 1), table(tmp_path / "b.csv", 2)
-    assert run(["port", f"a={a}", f"b={b}"]) == 0
-    printed = capsys.readouterr().out
-    assert "2.000" in printed
-    assert max(len(line) for line in printed.splitlines()) <= width
+    with recorded() as prints:
+        assert run(["port", f"a={a}", f"b={b}"]) == 0
+    prints.check_every_width()
+    assert all("2.000" in prints.at(width) for width in (40, 80, 160))
 
 
 def test_the_cascade_is_drawn_with_its_data(tmp_path: Path) -> None:

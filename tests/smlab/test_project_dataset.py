@@ -89,8 +89,12 @@ def test_a_gpu_that_nobody_measured_is_projected_without_errors(
     assert "10 shapes" in capsys.readouterr().out
 
 
-def test_people_get_a_table_for_each_operator(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_dataset_projection(f"neusight:{folder}", "v100", "t4")
+def test_people_get_a_table_for_each_operator(
+    folder: Path, capsys: pytest.CaptureFixture[str], recorded: Any
+) -> None:
+    with recorded() as prints:
+        run_dataset_projection(f"neusight:{folder}", "v100", "t4")
+    prints.check_every_width()
     text = capsys.readouterr().out
     for expected in (
         "linear",

@@ -1,8 +1,11 @@
 """What people read: tables at any width with no number cut, text from files without what a terminal obeys."""
 
 import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from smlab.hw_bench.csv_cells import guarded, unguarded
@@ -81,26 +84,30 @@ COMMANDS = (
     ("claims", "--only", "dp-spread"),
     ("bench", "list"),
     ("bench", "plan"),
+    ("run", "--example"),
 )
-NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?![\w.,])")
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_fits_and_cuts_no_number(
-    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: tuple[str, ...], recorded: Callable[[], AbstractContextManager[Any]]
 ) -> None:
-    """Every number of a narrow table stands in the wide one: none is a piece of another."""
-    monkeypatch.setenv("COLUMNS", "400")
-    assert run(list(command)) == 0
-    whole = set(NUMBER.findall(capsys.readouterr().out))
+    """The commands that take longer are looked at by their own tests."""
+    with recorded() as prints:
+        assert run(list(command)) == 0
+    prints.check_every_width()
+
+
+def test_a_command_is_as_wide_as_columns_says(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    widths = []
     for width in WIDTHS:
         monkeypatch.setenv("COLUMNS", str(width))
-        assert run(list(command)) == 0
-        text = capsys.readouterr().out
-        table = [line for line in text.splitlines() if "ncu " not in line and "nvprof " not in line]
-        assert max(map(len, table)) <= width
-        assert "…" not in text
-        assert set(NUMBER.findall(text)) <= whole, width
+        assert run(["gpus", "v100"]) == 0
+        widths.append(max(map(len, capsys.readouterr().out.splitlines())))
+    assert all(seen <= width for seen, width in zip(widths, WIDTHS, strict=True))
+    assert widths == sorted(set(widths))
 
 
 def test_columns_is_obeyed_when_piped_and_no_narrower_than_readable(monkeypatch: pytest.MonkeyPatch) -> None:

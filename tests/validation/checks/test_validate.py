@@ -25,10 +25,21 @@ from smlab.cli.main import run
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def validated(tmp_path_factory: pytest.TempPathFactory, recorded: Any) -> tuple[Path, Any]:
+    """The folder of a validation, and what was printed."""
     folder = tmp_path_factory.mktemp("validate")
-    assert run(["validate", "--quick", "--out", str(folder)]) == 0
-    return folder
+    with recorded() as prints:
+        assert run(["validate", "--quick", "--out", str(folder)]) == 0
+    return folder, prints
+
+
+@pytest.fixture(scope="module")
+def output(validated: tuple[Path, Any]) -> Path:
+    return validated[0]
+
+
+def test_what_is_printed_fits_the_terminal_and_cuts_no_number(validated: tuple[Path, Any]) -> None:
+    validated[1].check_every_width()
 
 
 def test_it_writes_a_report_and_every_check_holds(output: Path) -> None:
