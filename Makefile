@@ -22,9 +22,12 @@ test: $(VENV)/.installed-dev
 
 static: lint typecheck imports
 
-# Both engines compiled once; else each process of the tests would.
-engine: $(VENV)/.installed
-	$(BIN)/python -m smlab.sim.warming
+# The compiled engine, the sweep of service tables and machine code compiled once, by tests that need them; else each process
+# of the tests would compile them.
+engine: $(VENV)/.installed-dev
+	$(BIN)/pytest -q -p no:cacheprovider tests/sim/test_atomic_pipes.py::test_tables_in_bulk_know_the_pipes \
+	    tests/sim/machine_code/test_execution.py::test_without_timing_the_results_are_the_same \
+	    'tests/sim/machine_code/test_execution.py::test_a_loop_that_lanes_leave_at_different_times[compiled]'
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -47,12 +50,12 @@ pytest: $(VENV)/.installed-dev
 
 # The CUDA benchmarks' machine code, for all architectures, with no GPU: a part of `make test`. The compiler has an environment of
 # its own (500 MB), over the packages of the first one. Where it cannot be installed, this fails; nothing is skipped.
+# `bench sass` goes first: it compiles on all cores what the tests then find in the cache.
 sass: $(VENV)-cuda/.installed
-	$(VENV)-cuda/bin/python -m pytest -q tests/hw_bench/sass tests/hw_bench/cuda/test_cuda_contract.py \
-	    tests/hw_bench/cuda/test_cuda_dependence.py \
-	    tests/sim/machine_code/test_compiled_kernels.py \
-	    tests/hw_bench/cuda/test_cuda_harness.py
 	$(VENV)-cuda/bin/python -m smlab.cli bench sass
+	$(VENV)-cuda/bin/python -m pytest -q -n 2 --dist worksteal tests/hw_bench/sass tests/hw_bench/cuda/test_cuda_contract.py \
+	    tests/hw_bench/cuda/test_cuda_dependence.py tests/sim/machine_code/test_compiled_kernels.py \
+	    tests/hw_bench/cuda/test_cuda_harness.py
 
 $(VENV)-cuda/.installed: .ci/toolchain.txt .ci/nvdisasm.py | $(VENV)/.installed-dev
 	$(BIN)/python -m venv --clear $(VENV)-cuda
