@@ -1,6 +1,7 @@
 """Profiles and workloads with something wrong in them, through the commands: read, or refused in one line."""
 
 import random
+import re
 import time
 from collections import Counter
 from importlib import resources
@@ -30,6 +31,18 @@ MAX_S = 10.0  # of processor time
 MAX_WALL_S = 120.0  # on a busy machine
 MAX_BYTES = 2 * 10**9
 END_S = 8.0  # a study that runs so long was read
+
+
+NUMBERS = (b"0", b"1", b"2", b"3", b"7", b"31", b"1000", b"1000000", b"1000000000000", b"-1", b"1.5", b"true")
+
+
+def other_numbers(data: bytes, rng: random.Random) -> bytes:
+    """One to three of the numbers are others: what is written may well be a file of its kind."""
+    out = data
+    for _ in range(rng.choice([1, 1, 2, 3])):
+        place = rng.choice(list(re.finditer(rb"(?<![\w.\"-])\d+(?![\w.\"-])", out)))
+        out = out[: place.start()] + rng.choice(NUMBERS) + out[place.end() :]
+    return out
 
 
 def mutated(data: bytes, rng: random.Random) -> bytes:
@@ -76,7 +89,8 @@ def written(command: str, seed: int, folder: Path) -> Path:
     rng = random.Random(seed)
     source = rng.choice(sources(command))
     path = folder / f"{seed}{source.suffix}"
-    path.write_bytes(mutated(source.read_bytes(), rng))
+    change = rng.choice([mutated, other_numbers]) if source.suffix == ".toml" else mutated
+    path.write_bytes(change(source.read_bytes(), rng))
     return path
 
 
