@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.commands.run.api import architecture_of
 from smlab.hw_bench.datasets.tuning import TuningTimes, label_of
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
@@ -64,7 +63,7 @@ class CompiledConfigurations:
         config = zip(times.parameters, times.config[row], strict=True)
         options = tuple(f"-D{name}={value}" for name, value in config if name in self._names)
         if options not in self._known:
-            content = compile_cuda(self._source, architecture_of(self._gpu), options, self._path.name)
+            content = compile_cuda(self._source, self._gpu.sm_architecture, options, self._path.name)
             kernels = compiled_resources(content, str(self._path))
             name = str(times.kernel[row])
             mine = [r for mangled, r in kernels.items() if name == mangled or f"{len(name)}{name}" in mangled]
