@@ -22,7 +22,7 @@ def measure(
     profile: BenchmarkProfile, gpu: DeviceLimits, done: frozenset[str], throttled: Throttled
 ) -> Iterator[Batch]:
     """One batch for each kernel that this GPU and, in the simulator, Numba has."""
-    architecture = gpu.sm_architecture
+    architecture = "sm_" + gpu.compute_capability.replace(".", "")
     for spec in registry.benchmark("portability").kernels():
         if spec.name in done or (SIMULATED and spec.warp_wide):
             continue
