@@ -103,6 +103,7 @@ class Machine:
     atomic_queue_entries: int
     atomic_pipes: int
     atomic_address_ticks: int
+    atomic_stage_ticks: int  # a pass of an atomic in the data stage
     atomic_round_gap_cycles: int
     atomics: dict[str, AtomicTiming]
     line_bytes: int
@@ -124,6 +125,12 @@ class Machine:
     @cached_property
     def sectors_per_line(self) -> int:
         return self.line_bytes // self.sector_bytes
+
+    def stage_ticks(self, unit: Unit) -> int:
+        """What a pass, or a line, of a unit's accesses takes of the data stage."""
+        return {Unit.GLOBAL: self.l1_line_ticks, Unit.ATOMIC: self.atomic_stage_ticks}.get(
+            unit, self.shared_pass_ticks
+        )
 
     @cached_property
     def l1_hit_tail_cycles(self) -> int:
@@ -314,6 +321,10 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         atomic_queue_entries=gpu.integer("atomic.queue_entries"),
         atomic_pipes=gpu.integer("atomic.pipes") if gpu.has("atomic.pipes") else 1,
         atomic_address_ticks=to_ticks(gpu.number("atomic.address_interval_cycles")),
+        atomic_stage_ticks=max(
+            1,
+            to_ticks(gpu.number("atomic.stage_factor") * gpu.number("shared.interval_cycles_per_pass")),
+        ),
         atomic_round_gap_cycles=round(gpu.number("atomic.round_gap_cycles")),
         atomics={op: _atomic(gpu, op) for op in ATOMIC_OPERATIONS if gpu.has(f"atomic.{op}.latency_cycles")},
         line_bytes=line_bytes,

@@ -284,6 +284,13 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
         "atomic.address_interval_cycles", "cycles", "time between atomics that leave one sub-core", 1, 1e3
     ),
     _number(
+        "atomic.stage_factor",
+        "ratio",
+        "time of an atomic's pass in the data stage over that of a shared load's",
+        0.01,
+        100,
+    ),
+    _number(
         "atomic.round_gap_cycles",
         "cycles",
         "idle time of the atomic unit between one round of operations and the next; 0 where it has no rounds",

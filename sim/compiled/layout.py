@@ -77,9 +77,9 @@ _CONSTANTS = (
     "resources slots"
     " held_base held_bytes"
     " depth keep limit mio_entries mio_resource lg_resource front address_ticks atomic_address_ticks"
-    " request_interval pass_ticks atomic_entries servers round_gap barrier_interval uses_memory"
-    " line_bytes line_shift sector_bytes sector_shift line_sectors l1_line_ticks l1_tail port_ticks"
-    " l2_ticks l2_atomic_sector_ticks l2_atomic_ticks l2_return dram_ticks dram_extra"
+    " request_interval pass_ticks atomic_stage_ticks atomic_entries servers round_gap barrier_interval"
+    " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors l1_line_ticks l1_tail"
+    " port_ticks l2_ticks l2_atomic_sector_ticks l2_atomic_ticks l2_return dram_ticks dram_extra"
     " window source context source_warps source_bytes instructions"
 )
 _PROGRESS = (

@@ -216,7 +216,11 @@ def take(st: State, i: int, s: int, now: int) -> None:
     ticks = scheduler.address_carry + (st.atomic_address_ticks if unit == ATOMIC else st.address_ticks)
     scheduler.free_at = now + (ticks >> TICK_BITS)
     scheduler.address_carry = ticks & FRACTION
-    per_pass = st.l1_line_ticks if unit == GLOBAL else st.pass_ticks
+    per_pass = st.pass_ticks
+    if unit == GLOBAL:
+        per_pass = st.l1_line_ticks
+    elif unit == ATOMIC:
+        per_pass = st.atomic_stage_ticks
     ticks = sm.stage_carry + job.passes * per_pass
     wavefronts = ticks >> TICK_BITS
     sm.stage_carry = ticks & FRACTION

@@ -350,6 +350,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "atomic_address_ticks": machine.atomic_address_ticks,
         "request_interval": machine.request_interval_cycles,
         "pass_ticks": machine.shared_pass_ticks,
+        "atomic_stage_ticks": machine.atomic_stage_ticks,
         "atomic_entries": machine.atomic_queue_entries,
         "round_gap": machine.atomic_round_gap_cycles,
         "barrier_interval": machine.barrier_interval_cycles,

@@ -114,8 +114,7 @@ class MemoryPath:
         own.free_at = now + own.whole_cycles.take(
             m.atomic_address_ticks if unit is Unit.ATOMIC else m.address_ticks
         )
-        ticks = job.passes * (m.l1_line_ticks if unit is Unit.GLOBAL else m.shared_pass_ticks)
-        wavefronts = self.stage.take(ticks)
+        wavefronts = self.stage.take(job.passes * m.stage_ticks(unit))
         self.stage_cycles += wavefronts
         self.free_at = now + max(m.request_interval_cycles, wavefronts)
         if unit is Unit.ATOMIC:

@@ -40,7 +40,7 @@ def subcores(jobs: JobTrace, warps: WarpTable, schedulers: int) -> Ints:
 
 def stage_ticks(jobs: JobTrace, machine: Machine) -> Ints:
     """What each job asks of the data stage."""
-    per_pass = np.where(jobs.unit == int(Unit.GLOBAL), machine.l1_line_ticks, machine.shared_pass_ticks)
+    per_pass = np.array([machine.stage_ticks(Unit(u)) for u in jobs.unit.tolist()], dtype=np.int64)
     found: Ints = jobs.passes * per_pass
     return found
 

@@ -76,6 +76,7 @@ _GPU_VALUES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "atomic.pipes": st.sampled_from([1, 1, 1, 2, 3]),
         "atomic.round_gap_cycles": st.sampled_from([0, 0, 3, 27]),
         "atomic.address_interval_cycles": _TENTHS,
+        "atomic.stage_factor": st.sampled_from([1, 1, 0.5, 2]),
         "l2.atomic_sector_factor": st.integers(1, 4),
         "l2.atomic_interval_cycles": _TENTHS,
         "l1.interval_cycles_per_line": _TENTHS,

@@ -152,9 +152,18 @@ def fair_share(gpu: Gpu, sms: int) -> Gpu:
 
 
 def twice_as_fast(gpu: Gpu) -> Gpu:
-    """``gpu`` with an atomic unit that takes half the time for everything, its pipeline included."""
-    keys = [k for k in gpu.constants if k.startswith("atomic.") and k.endswith("_cycles")]
-    return gpu.with_values({k: gpu.number(k) / 2 for k in keys}, source="assumed: twice as fast a unit")
+    """``gpu`` with an atomic unit that takes half the time for everything: its pipeline, what an atomic's
+    passes take of the data stage, a round's gap. (Where nothing is left beyond the passes, one pass takes a
+    cycle still.)"""
+    values = {"atomic.stage_factor": float(gpu.number("atomic.stage_factor")) / 2}
+    kept = ("atomic.address_interval_cycles",)  # a sub-core's, not the unit's
+    for key in gpu.constants:
+        if key.startswith("atomic.") and key.endswith("_cycles") and key not in kept:
+            values[key] = float(gpu.number(key)) / 2
+    for key in [k for k in values if k.endswith(".base_interval_cycles")]:
+        passing = values[key.replace("base_interval", "pass_interval")]
+        values[key] = max(values[key], 1 - passing)
+    return gpu.with_values(values, source="assumed: twice as fast a unit")
 
 
 def observe(

@@ -196,8 +196,8 @@ def test_the_command_makes_a_map(tables: ServiceTables, monkeypatch, tmp_path: P
     path = tmp_path / "map.json"
     assert command.main(["--out", str(path), "--count", "2", "--jobs", "1"]) == 0
     made = TrustMap.read(path)
-    assert made.about["kernels"] == 2 * len(FIT)
-    assert "22 kernels" in capsys.readouterr().err
+    assert made.about["kernels"] == 2 * 2 * len(FIT)
+    assert "44 kernels" in capsys.readouterr().err
 
 
 def test_twins_have_equal_counters_and_unequal_truth() -> None:
