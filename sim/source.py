@@ -33,8 +33,9 @@ after a barrier."""
 PC: Final = 0
 LANES: Final = 1  # mask of the lanes that took part in the last instruction
 PASSES: Final = 2  # its passes over the banks
-ADDRESSES: Final = 3  # and its lanes' byte addresses in global memory, by lane
-SHARED_WORDS: Final = 35
+CONSECUTIVE: Final = 3  # whether its lanes ask global memory for consecutive places, in ascending order
+ADDRESSES: Final = 8  # and its lanes' byte addresses in global memory, by lane
+SHARED_WORDS: Final = 40
 
 # Where a warp keeps what its scoreboards wait for: six for results of global memory, the same six for
 # others' results and for operands that must have been read, and the stall counter of the last instruction.

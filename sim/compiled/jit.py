@@ -27,7 +27,7 @@ _HERE = Path(__file__).parent
 _WORD = ir.IntType(64)
 
 
-_STAMP = digest_of(_HERE, _HERE.parent / "instructions.py", _HERE.parent / "machine.py")
+_STAMP = digest_of(_HERE, *(_HERE.parent / f"{name}.py" for name in ("instructions", "machine", "source")))
 """Of all source that ends up in machine code: this package and the constants that it takes from `sim`."""
 
 

@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from smlab.sim.machine_code import codes as d
+from smlab.sim.machine_code.access_vectors import (
+    add_row,
+    all_inside,
+    gather_row,
+    known_lanes,
+    known_row,
+    load_8,
+    load_8s,
+    load_16,
+    load_16s,
+    load_pair,
+    load_row,
+    mark_lanes,
+    mark_row,
+    one_place,
+    scatter_row,
+    spread_narrow,
+    spread_short,
+    spread_wide,
+    store_8,
+    store_16,
+    store_pair,
+    store_row,
+    summed,
+)
 from smlab.sim.machine_code.limits import SHARED_WINDOW
 from smlab.sim.machine_code.record import (
     ADDRESSES,
@@ -13,6 +38,7 @@ from smlab.sim.machine_code.record import (
     BANK_TABLE,
     BLOCK,
     CHECK_SHARED,
+    CONSECUTIVE,
     LAST_ALLOCATION,
     LOCAL,
     LOCAL_BYTES,
@@ -24,9 +50,9 @@ from smlab.sim.machine_code.record import (
     SHARED_KNOWN,
     UNINITIALISED,
     WARP_OF_BLOCK,
+    dump_at,
 )
 from smlab.sim.machine_code.words import (
-    FULL,
     I_A,
     I_B,
     I_C,
@@ -61,28 +87,26 @@ from smlab.sim.machine_code.words import (
 )
 from smlab.sim.source import FAULTS, GOES_ON
 
+NOWHERE: Final = 1 << 62
+NO_RESULT: Final = dump_at()
+
 
 @help
-def lane_addresses(op: int, warp: int, lanes: int) -> None:
-    """The byte addresses of the lanes into the warp's words."""
+def lane_addresses(op: int, warp: int, lanes: int, width: int) -> Any:
+    """The byte addresses of the lanes into the warp's words; whether the lanes that take part ask for
+    consecutive places."""
     a, b, kind = row_of(op, warp, I_A), row_of(op, warp, I_B), at(op, I_J)
-    shift, offset = at(op, I_PD), at(op, I_OFFSET)
-    out = warp + 8 * ADDRESSES
+    offset = at(op, I_OFFSET)
     if kind == 0:
-        for lane in range(32):
-            put64(
-                out + 8 * lane, ((get32(a + 4 * lane) << shift) + get32(b + 4 * lane) + offset) & 0xFFFFFFFF
-            )
-    elif kind == 1:
-        uniform = get32(b) | (get32(b + 128) << 32)
-        for lane in range(32):
-            put64(
-                out + 8 * lane, (get32(a + 4 * lane) | (get32(a + 128 + 4 * lane) << 32)) + uniform + offset
-            )
+        unit = spread_short(warp, a, b, at(op, I_PD), offset, lanes, width)
     else:
-        uniform = get32(b) | (get32(b + 128) << 32)
-        for lane in range(32):
-            put64(out + 8 * lane, get32(a + 4 * lane) + uniform + offset)
+        added = (get32(b) | (get32(b + 128) << 32)) + offset
+        if kind == 1:
+            unit = spread_wide(warp, a, added, lanes, width)
+        else:
+            unit = spread_narrow(warp, a, added, lanes, width)
+    put(warp, CONSECUTIVE, unit)
+    return unit != 0
 
 
 @help
@@ -132,7 +156,7 @@ def is_known(warp: int, launch: int, lane: int, address: int, size: int) -> Any:
     known = at(at(warp, BLOCK), SHARED_KNOWN)
     first = (address - at(launch, SHARED_FIRST)) >> 2
     for word in range(first, first + (size + 3) // 4):
-        if get8(known + word) == 0:
+        if get32(known + 4 * word) == 0:
             fault(warp, UNINITIALISED, lane, address)
             return False
     return True
@@ -145,7 +169,60 @@ def make_known(warp: int, launch: int, address: int, size: int) -> None:
     known = at(at(warp, BLOCK), SHARED_KNOWN)
     first = (address - at(launch, SHARED_FIRST)) >> 2
     for word in range(first, first + (size + 3) // 4):
-        put8(known + word, 1)
+        put32(known + 4 * word, 1)
+
+
+@help
+def lanes_known(warp: int, launch: int, lanes: int, width: int, unit: int) -> Any:
+    """Whether all that the lanes ask for of shared memory, which lies inside, has been written."""
+    moved = at(at(warp, BLOCK), SHARED_KNOWN) - at(launch, SHARED_FIRST)
+    if unit and width == 4:
+        return known_row(first_place(warp, lanes, 4) + moved, lanes) != 0
+    known = True
+    for word in range((width + 3) // 4):
+        known &= known_lanes(warp, lanes, moved + 4 * word) != 0
+    return known
+
+
+@help
+def make_lanes_known(warp: int, launch: int, lanes: int, width: int, unit: int) -> None:
+    moved = at(at(warp, BLOCK), SHARED_KNOWN) - at(launch, SHARED_FIRST)
+    if unit and width == 4:
+        mark_row(first_place(warp, lanes, 4) + moved, lanes)
+        return
+    for word in range((width + 3) // 4):
+        mark_lanes(warp, lanes, moved + 4 * word)
+
+
+@help
+def first_place(warp: int, lanes: int, width: int) -> Any:
+    """Lane 0's address, of lanes that ask for consecutive places, whether it takes part or not."""
+    lane = lowest(lanes)
+    return get64(warp + 8 * ADDRESSES + 8 * lane) - width * lane
+
+
+@help
+def reach(warp: int, launch: int, space: int, lanes: int, width: int) -> Any:
+    """How much further on than its address each lane's place lies here; `NOWHERE` if they do not all lie
+    inside one piece of memory."""
+    if space == d.SHARED:
+        low, room = at(launch, SHARED_FIRST), at(launch, SHARED_BYTES)
+        moved = at(at(warp, BLOCK), SHARED) - low
+    elif space == d.LOCAL:
+        low, room = 0, at(launch, LOCAL_BYTES)
+        moved = at(at(warp, BLOCK), LOCAL) + at(warp, WARP_OF_BLOCK) * 32 * room
+    else:
+        row = at(launch, ALLOCATION_TABLE) + 24 * at(launch, LAST_ALLOCATION)
+        low = get64(row)
+        room, moved = get64(row + 8) - low, get64(row + 16) - low
+        if all_inside(warp, lanes, low, room, width) != 0:
+            return moved
+        if translate(launch, get64(warp + 8 * ADDRESSES + 8 * lowest(lanes)), width) == 0:
+            return NOWHERE
+        row = at(launch, ALLOCATION_TABLE) + 24 * at(launch, LAST_ALLOCATION)
+        low = get64(row)
+        room, moved = get64(row + 8) - low, get64(row + 16) - low
+    return moved if all_inside(warp, lanes, low, room, width) != 0 else NOWHERE
 
 
 @help
@@ -164,44 +241,43 @@ def real_space(op: int, warp: int, lanes: int) -> Any:
 
 
 @help
-def unit_stride(warp: int, lanes: int, width: int) -> Any:
-    """Whether the lanes, all 32, ask for consecutive places."""
-    if lanes != FULL:
-        return False
-    out = warp + 8 * ADDRESSES
-    first = get64(out)
-    odd = 0
-    for lane in range(32):
-        odd |= (get64(out + 8 * lane) - width * lane) ^ first
-    return odd == 0
+def load(op: int, warp: int, launch: int, lanes: int) -> Any:
+    width, signed, dst = at(op, I_WIDTH), at(op, I_I), warp + at(op, I_DST)
+    unit = lane_addresses(op, warp, lanes, width)
+    space = real_space(op, warp, lanes)
+    moved = reach(warp, launch, space, lanes, width)
+    asked = moved != NOWHERE and space == d.SHARED and at(launch, CHECK_SHARED) != 0
+    if asked and not lanes_known(warp, launch, lanes, width, unit):
+        moved = NOWHERE
+    together = unit and space != d.LOCAL and width <= 8
+    if moved == NOWHERE or (width < 4 and not together):
+        return load_one_by_one(warp, launch, space, lanes, width, signed, dst)
+    if together:
+        place = first_place(warp, lanes, width) + moved
+        if width == 4:
+            load_row(place, lanes, dst)
+        elif width == 8:
+            load_pair(place, lanes, dst)
+        elif width == 2:
+            if signed != 0:
+                load_16s(place, lanes, dst)
+            else:
+                load_16(place, lanes, dst)
+        elif signed != 0:
+            load_8s(place, lanes, dst)
+        else:
+            load_8(place, lanes, dst)
+    else:
+        stride = at(launch, LOCAL_BYTES) if space == d.LOCAL else 0
+        for word in range(width // 4):
+            gather_row(warp, lanes, moved + 4 * word, stride, dst + 128 * word)
+    return GOES_ON
 
 
 @help
-def load(op: int, warp: int, launch: int, lanes: int) -> Any:
-    lane_addresses(op, warp, lanes)
-    width, signed = at(op, I_WIDTH), at(op, I_I)
-    space = real_space(op, warp, lanes)
-    out, dst = warp + 8 * ADDRESSES, warp + at(op, I_DST)
-    first = get64(out)
-    if width == 4 and space != d.LOCAL and unit_stride(warp, lanes, 4) and first & 3 == 0:
-        base = 0
-        if space == d.GLOBAL:
-            base = translate(launch, first, 128)
-        elif first >= at(launch, SHARED_FIRST) and first + 128 <= at(launch, SHARED_FIRST) + at(
-            launch, SHARED_BYTES
-        ):
-            base = at(at(warp, BLOCK), SHARED) + first - at(launch, SHARED_FIRST)
-            if at(launch, CHECK_SHARED) != 0:
-                known = at(at(warp, BLOCK), SHARED_KNOWN) + ((first - at(launch, SHARED_FIRST)) >> 2)
-                if (
-                    get64(known) & get64(known + 8) & get64(known + 16) & get64(known + 24)
-                    != 0x0101010101010101
-                ):
-                    base = 0
-        if base != 0:
-            for lane in range(32):
-                put32(dst + 4 * lane, get32(base + 4 * lane))
-            return GOES_ON
+def load_one_by_one(warp: int, launch: int, space: int, lanes: int, width: int, signed: int, dst: int) -> Any:
+    """Lane after lane, each tested for itself: what finds the lane at fault."""
+    out = warp + 8 * ADDRESSES
     rest = lanes
     while rest != 0:
         lane = lowest(rest)
@@ -213,9 +289,7 @@ def load(op: int, warp: int, launch: int, lanes: int) -> Any:
         if space == d.SHARED and not is_known(warp, launch, lane, address, width):
             return FAULTS
         to = dst + 4 * lane
-        if width == 4:
-            put32(to, get32(place))
-        elif width == 1:
+        if width == 1:
             put32(to, get8s(place) if signed != 0 else get8(place))
         elif width == 2:
             put32(to, get16s(place) if signed != 0 else get16(place))
@@ -227,10 +301,35 @@ def load(op: int, warp: int, launch: int, lanes: int) -> Any:
 
 @help
 def store(op: int, warp: int, launch: int, lanes: int) -> Any:
-    lane_addresses(op, warp, lanes)
-    width = at(op, I_WIDTH)
+    width, source = at(op, I_WIDTH), row_of(op, warp, I_C)
+    unit = lane_addresses(op, warp, lanes, width)
     space = real_space(op, warp, lanes)
-    out, source = warp + 8 * ADDRESSES, row_of(op, warp, I_C)
+    moved = reach(warp, launch, space, lanes, width)
+    together = unit and space != d.LOCAL and width <= 8
+    if moved == NOWHERE or (width < 4 and not together):
+        return store_one_by_one(warp, launch, space, lanes, width, source)
+    if space == d.SHARED and at(launch, CHECK_SHARED) != 0:
+        make_lanes_known(warp, launch, lanes, width, unit)
+    if together:
+        place = first_place(warp, lanes, width) + moved
+        if width == 4:
+            store_row(place, lanes, source)
+        elif width == 8:
+            store_pair(place, lanes, source)
+        elif width == 2:
+            store_16(place, lanes, source)
+        else:
+            store_8(place, lanes, source)
+    else:
+        stride = at(launch, LOCAL_BYTES) if space == d.LOCAL else 0
+        for word in range(width // 4):
+            scatter_row(warp, lanes, moved + 4 * word, stride, source + 128 * word)
+    return GOES_ON
+
+
+@help
+def store_one_by_one(warp: int, launch: int, space: int, lanes: int, width: int, source: int) -> Any:
+    out = warp + 8 * ADDRESSES
     rest = lanes
     while rest != 0:
         lane = lowest(rest)
@@ -242,9 +341,7 @@ def store(op: int, warp: int, launch: int, lanes: int) -> Any:
         if space == d.SHARED:
             make_known(warp, launch, address, width)
         value = get32(source + 4 * lane)
-        if width == 4:
-            put32(place, value)
-        elif width == 1:
+        if width == 1:
             put8(place, value)
         elif width == 2:
             put16(place, value)
@@ -300,9 +397,38 @@ def combined(operation: int, kind: int, old: int, value: int, compared: int) -> 
 
 @help
 def atomic(op: int, warp: int, launch: int, lanes: int) -> Any:
-    lane_addresses(op, warp, lanes)
     width, operation, kind = at(op, I_WIDTH), at(op, I_I), at(op, I_P)
+    unit = lane_addresses(op, warp, lanes, width)
     space = real_space(op, warp, lanes)
+    moved = reach(warp, launch, space, lanes, width)
+    asked = moved != NOWHERE and space == d.SHARED and at(launch, CHECK_SHARED) != 0
+    if asked and not lanes_known(warp, launch, lanes, width, unit):
+        moved = NOWHERE
+    if moved == NOWHERE or operation != d.ADD or width != 4 or kind == d.FLOAT32:
+        return atomic_one_by_one(op, warp, launch, space, lanes, moved)
+    out, dst = warp + 8 * ADDRESSES, warp + at(op, I_DST)
+    source = row_of(op, warp, I_C)
+    if unit:
+        add_row(first_place(warp, lanes, 4) + moved, lanes, source, dst)
+    elif at(op, I_DST) == NO_RESULT and one_place(warp, lanes) != 0:
+        place = get64(out + 8 * lowest(lanes)) + moved
+        put32(place, get32(place) + summed(source, lanes))
+    else:
+        rest = lanes
+        while rest != 0:
+            lane = lowest(rest)
+            rest &= rest - 1
+            place = get64(out + 8 * lane) + moved
+            old = get32(place)
+            put32(place, old + get32(source + 4 * lane))
+            put32(dst + 4 * lane, old)
+    return GOES_ON
+
+
+@help
+def atomic_one_by_one(op: int, warp: int, launch: int, space: int, lanes: int, moved: int) -> Any:
+    """Lane after lane; each is tested for itself unless all places are known."""
+    width, operation, kind = at(op, I_WIDTH), at(op, I_I), at(op, I_P)
     out, dst = warp + 8 * ADDRESSES, warp + at(op, I_DST)
     source = row_of(op, warp, I_C)
     new = at(op, I_Q) + (warp & at(op, I_Q_XOR))
@@ -312,13 +438,13 @@ def atomic(op: int, warp: int, launch: int, lanes: int) -> Any:
         lane = lowest(rest)
         rest &= rest - 1
         address = get64(out + 8 * lane)
-        place = place_of(warp, launch, space, lane, address, width)
-        if place == 0:
-            return FAULTS
-        if space == d.SHARED:
-            if not is_known(warp, launch, lane, address, width):
+        place = address + moved
+        if moved == NOWHERE:
+            place = place_of(warp, launch, space, lane, address, width)
+            if place == 0:
                 return FAULTS
-            make_known(warp, launch, address, width)
+            if space == d.SHARED and not is_known(warp, launch, lane, address, width):
+                return FAULTS
         value = get32(source + 4 * lane)
         old = get32(place)
         if width == 8:

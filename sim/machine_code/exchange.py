@@ -6,6 +6,7 @@ from typing import Any
 
 from smlab.sim.machine_code import record
 from smlab.sim.machine_code.access import combined, signed32
+from smlab.sim.machine_code.access_vectors import put_all
 from smlab.sim.machine_code.limits import SHARED_WINDOW
 from smlab.sim.machine_code.parts import set_aside
 from smlab.sim.machine_code.record import (
@@ -112,9 +113,7 @@ def vote(op: int, warp: int, lanes: int) -> None:
     else:
         truth = holds == here or holds == 0
     dst = warp + at(op, I_DST)
-    for lane in range(32):
-        if (lanes >> lane) & 1 != 0:
-            put32(dst + 4 * lane, holds)
+    put_all(dst, holds, lanes)
     set_predicate(op, warp, I_PD, FULL if truth else 0, lanes)
 
 
@@ -139,9 +138,7 @@ def match(op: int, warp: int, lanes: int) -> None:
             everyone = False
         put32(dst + 4 * lane, same)
     if at(op, I_I) != 0:
-        for lane in range(32):
-            if (lanes >> lane) & 1 != 0:
-                put32(dst + 4 * lane, lanes if everyone else 0)
+        put_all(dst, lanes if everyone else 0, lanes)
         set_predicate(op, warp, I_PD, FULL if everyone else 0, lanes)
 
 
@@ -154,62 +151,75 @@ def reduce_lanes(op: int, warp: int, active: int) -> None:
     while rest != 0:
         total = combined(kind, number, total, word_of(op, warp, I_A, lowest(rest)), 0) & 0xFFFFFFFF
         rest &= rest - 1
-    dst = warp + at(op, I_DST)
-    for lane in range(32):
-        put32(dst + 4 * lane, total)
+    put_all(warp + at(op, I_DST), total, FULL)
 
 
 @help
 def special(op: int, warp: int, launch: int, lanes: int) -> None:
     number, dst = at(op, I_I), warp + at(op, I_DST)
-    block = at(warp, BLOCK)
-    width, dx = at(launch, DIM_X), at(launch, DIM_X + 1)
+    if number <= 2:
+        thread_index(warp, launch, number, dst, lanes)
+    elif number == 6 or 10 <= number <= 14:
+        for lane in range(32):
+            if (lanes >> lane) & 1 != 0:
+                put32(dst + 4 * lane, of_lane(number, lane))
+    else:
+        put_all(dst, of_warp(warp, launch, number), lanes)
+    if at(op, I_WIDTH) == 8:
+        put_all(dst + 128, at(warp, CLOCK) >> 32 if number == 7 else 0, lanes)
+
+
+@help
+def thread_index(warp: int, launch: int, axis: int, dst: int, lanes: int) -> None:
+    """The lanes' place in their block on an axis."""
+    x_size, y_size = at(launch, DIM_X), at(launch, DIM_X + 1)
+    thread = at(warp, WARP_OF_BLOCK) * 32
+    x, rest = thread % x_size, thread // x_size
+    y, z = rest % y_size, rest // y_size
     for lane in range(32):
-        if (lanes >> lane) & 1 == 0:
-            continue
-        thread = at(warp, WARP_OF_BLOCK) * 32 + lane
-        value = 0
-        if number == 0:
-            value = thread % width
-        elif number == 1:
-            value = thread // width % dx
-        elif number == 2:
-            value = thread // (width * dx)
-        elif number <= 5:
-            value = at(block, BLOCK_X + number - 3)
-        elif number == 6:
-            value = lane
-        elif number == 7:
-            value = at(warp, CLOCK)
-        elif number == 8:
-            value = at(warp, CLOCK) >> 32
-        elif number == 9:
-            value = at(warp, SM_ID)
-        elif number == 10:
-            value = (1 << lane) - 1
-        elif number == 11:
-            value = (2 << lane) - 1
-        elif number == 12:
-            value = FULL & ~((2 << lane) - 1)
-        elif number == 13:
-            value = FULL & ~((1 << lane) - 1)
-        elif number == 14:
-            value = 1 << lane
-        elif number == 17:
-            value = width
-        elif number == 18:
-            value = at(warp, WARP_OF_BLOCK)
-        elif number == 19:
-            value = at(warp, CLOCK)
-        elif number == 22:
-            value = at(launch, SHARED_BYTES)
-        elif number == 23:
-            value = at(warp, WARP_OF_BLOCK)
-        elif number == 24:
-            value = SHARED_WINDOW
-        put32(dst + 4 * lane, value)
-        if at(op, I_WIDTH) == 8:
-            put32(dst + 128 + 4 * lane, at(warp, CLOCK) >> 32 if number == 7 else 0)
+        if (lanes >> lane) & 1 != 0:
+            put32(dst + 4 * lane, x if axis == 0 else y if axis == 1 else z)
+        x += 1
+        if x == x_size:
+            x = 0
+            y += 1
+            if y == y_size:
+                y = 0
+                z += 1
+
+
+@help
+def of_lane(number: int, lane: int) -> Any:
+    if number == 6:
+        return lane
+    if number == 10:
+        return (1 << lane) - 1
+    if number == 11:
+        return (2 << lane) - 1
+    if number == 12:
+        return FULL & ~((2 << lane) - 1)
+    if number == 13:
+        return FULL & ~((1 << lane) - 1)
+    return 1 << lane
+
+
+@help
+def of_warp(warp: int, launch: int, number: int) -> Any:
+    if number <= 5:
+        return at(at(warp, BLOCK), BLOCK_X + number - 3)
+    if number == 7 or number == 19:
+        return at(warp, CLOCK)
+    if number == 8:
+        return at(warp, CLOCK) >> 32
+    if number == 9:
+        return at(warp, SM_ID)
+    if number == 17:
+        return at(launch, DIM_X)
+    if number == 18 or number == 23:
+        return at(warp, WARP_OF_BLOCK)
+    if number == 22:
+        return at(launch, SHARED_BYTES)
+    return SHARED_WINDOW if number == 24 else 0
 
 
 @help

@@ -14,6 +14,7 @@ from smlab.sim.machine_code.access import (
     load_constant,
     store,
 )
+from smlab.sim.machine_code.access_vectors import load_row, put_all
 from smlab.sim.machine_code.exchange import (
     combine_predicates,
     jump,
@@ -45,6 +46,7 @@ from smlab.sim.machine_code.record import (
     LIVE,
     LOST,
     NOT_WAITING,
+    PARTS,
     PC,
     PREDICATES,
     RESULT,
@@ -81,16 +83,6 @@ from smlab.sim.source import GOES_ON
 
 @help
 def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length: int) -> Any:
-    here = at(warp, PC) - 1
-    if code == d.NOP:
-        return GOES_ON
-    if code == d.BRANCH:
-        taken = lanes & predicate(op, warp, I_P, I_P_XOR)
-        return branch(warp, taken, at(op, I_I), here)
-    if code == d.LOAD:
-        return load(op, warp, launch, lanes) if lanes != 0 else GOES_ON
-    if code == d.STORE:
-        return store(op, warp, launch, lanes) if lanes != 0 else GOES_ON
     if code == d.ATOMIC:
         return atomic(op, warp, launch, lanes) if lanes != 0 else GOES_ON
     if code == d.EXIT:
@@ -189,14 +181,10 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
             truth = (gathered >> 16) & 1
         if kind != 0:
             truth = FULL if truth != 0 else 0
-        for lane in range(32):
-            if (lanes >> lane) & 1 != 0:
-                put32(warp + at(op, I_DST) + 4 * lane, truth)
+        put_all(warp + at(op, I_DST), truth, lanes)
         set_predicate(op, warp, I_PD, FULL if truth != 0 else 0, lanes)
     elif code == d.BMOV_OUT:
-        for lane in range(32):
-            if (lanes >> lane) & 1 != 0:
-                put32(warp + at(op, I_DST) + 4 * lane, barrier_mask(warp, at(op, I_J), lane))
+        load_row(warp + BARRIER_ROWS + at(op, I_J) * 128, lanes, warp + at(op, I_DST))
         if at(op, I_I) != 0:
             set_barrier(warp, at(op, I_J), lanes, 0)
     elif code == d.BMOV_IN:
@@ -223,5 +211,21 @@ def execute(ops: int, warp: int, launch: int, length: int) -> Any:
     put(warp, PC, pc + 1)
     if code < VECTOR_CODES:
         execute_vector(op, warp, lanes)
+        return GOES_ON
+    # The most frequent of the others are here: a call of the function for all of them costs more than they.
+    if code == d.LOAD:
+        return load(op, warp, launch, lanes) if lanes != 0 else GOES_ON
+    if code == d.STORE:
+        return store(op, warp, launch, lanes) if lanes != 0 else GOES_ON
+    if code == d.BRANCH:
+        taken = lanes & predicate(op, warp, I_P, I_P_XOR)
+        if at(warp, PARTS) == 0:
+            if taken == 0:
+                return GOES_ON
+            if taken == active:
+                put(warp, PC, at(op, I_I))
+                return GOES_ON
+        return branch(warp, taken, at(op, I_I), pc)
+    if code == d.NOP:
         return GOES_ON
     return execute_other(op, warp, launch, lanes, code, length)

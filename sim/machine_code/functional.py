@@ -17,9 +17,9 @@ from smlab.sim.machine_code.launch import MachineLaunch, MachineMemory
 from smlab.sim.machine_code.parts import open_barrier
 from smlab.sim.machine_code.words import (
     at,
+    clear,
     ones,
     put,
-    put64,
 )
 from smlab.sim.source import ARRIVES, FAULTS, GOES_ON
 
@@ -27,6 +27,7 @@ SLICE = 1 << 22
 """Warp-instructions between two returns to Python."""
 _RUNS, _WAITS, _GONE = 0, 1, 2
 _MORE, _DONE, _FAULT, _LIMIT = 0, 1, 2, 3
+_UNIFORM_AT, _REGISTERS_AT = record.uniform_at(0), record.register_at(0)
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,6 @@ class FunctionalRun:
     wall_s: float
     executed: NDArray[np.int64]
     lanes: NDArray[np.int64]
-
-
-@helper
-def clear(address: int, size: int) -> None:
-    for n in range(size // 8):
-        put64(address + 8 * n, 0)
 
 
 @helper
@@ -64,12 +59,13 @@ def start_block(launch, block_at, warps_at, index, threads, warps):  # type: ign
     start_block_words(launch, block_at, at(launch, record.KNOWN_BYTES), index)
     size = at(launch, record.REGISTER_FILE_BYTES)
     for w in range(warps):
-        start_warp(warps_at + w * size, size, block_at, w, min(32, threads - 32 * w))
+        start_warp(launch, warps_at + w * size, block_at, w, min(32, threads - 32 * w))
 
 
 @helper
-def start_warp(warp, size, block_at, number, lanes):  # type: ignore[no-untyped-def]
-    clear(warp, size)
+def start_warp(launch, warp, block_at, number, lanes):  # type: ignore[no-untyped-def]
+    clear(warp, _UNIFORM_AT + record.ROW_BYTES * at(launch, record.UNIFORM_ROWS_USED))
+    clear(warp + _REGISTERS_AT, at(launch, record.REGISTER_FILE_BYTES) - _REGISTERS_AT)
     mask = (1 << lanes) - 1
     put(warp, record.ACTIVE, mask)
     put(warp, record.LIVE, mask)
@@ -79,41 +75,53 @@ def start_warp(warp, size, block_at, number, lanes):  # type: ignore[no-untyped-
     put(warp, record.PREDICATES + record.UPT, 0xFFFFFFFF)
 
 
+@helper
+def run_warp(ops, length, launch, warp, steps):  # type: ignore[no-untyped-def]
+    """Run a warp to a barrier, its end, a fault or out of steps; what it stopped at and the steps left."""
+    executed, lanes = at(launch, record.EXECUTED), at(launch, record.EXECUTED_LANES)
+    clock = at(warp, record.CLOCK)
+    while steps > 0:
+        pc = at(warp, record.PC)
+        if pc < 0 or pc >= length:
+            put(warp, record.FAULT, record.BAD_TARGET)
+            return FAULTS, steps
+        steps -= 1
+        put(warp, record.CLOCK, clock)
+        clock += 1
+        state = execute(ops, warp, launch, length)
+        put(executed, pc, at(executed, pc) + 1)
+        put(lanes, pc, at(lanes, pc) + ones(at(warp, record.LANES)))
+        if state != GOES_ON:
+            if state == FAULTS:
+                put(warp, record.PC, pc)
+            put(warp, record.CLOCK, clock)
+            return state, steps
+    put(warp, record.CLOCK, clock)
+    return GOES_ON, steps
+
+
 @entry
-def run_block(ops, length, launch, warps_at, warps, state, executed, lanes, steps):  # type: ignore[no-untyped-def]
+def run_block(ops, length, launch, warps_at, warps, state, steps):  # type: ignore[no-untyped-def]
     """Run the warps of a block in turn, each as far as the barrier; what stopped it, the warp, and the
-    steps left."""
+    steps left. ``state`` is the address of a word a warp."""
     size = at(launch, record.REGISTER_FILE_BYTES)
     while True:
-        waiting = gone = 0
+        waiting = 0
         for w in range(warps):
-            warp = warps_at + w * size
-            while state[w] == _RUNS:
-                if steps <= 0:
+            if at(state, w) == _RUNS:
+                after, steps = run_warp(ops, length, launch, warps_at + w * size, steps)
+                if after == GOES_ON:
                     return _MORE, w, steps
-                steps -= 1
-                pc = at(warp, record.PC)
-                if pc < 0 or pc >= length:
-                    put(warp, record.FAULT, record.BAD_TARGET)
+                if after == FAULTS:
                     return _FAULT, w, steps
-                state_after = execute(ops, warp, launch, length)
-                executed[pc] += 1
-                lanes[pc] += ones(at(warp, record.LANES))
-                if state_after != GOES_ON:
-                    if state_after == FAULTS:
-                        put(warp, record.PC, pc)
-                        return _FAULT, w, steps
-                    state[w] = _WAITS if state_after == ARRIVES else _GONE
-                put(warp, record.CLOCK, at(warp, record.CLOCK) + 1)
-            if state[w] == _WAITS:
+                put(state, w, _WAITS if after == ARRIVES else _GONE)
+            if at(state, w) == _WAITS:
                 waiting += 1
-            else:
-                gone += 1
         if waiting == 0:
             return _DONE, 0, steps
         for w in range(warps):
-            if state[w] == _WAITS:
-                state[w] = _RUNS
+            if at(state, w) == _WAITS:
+                put(state, w, _RUNS)
                 open_barrier(warps_at + w * size)
 
 
@@ -129,9 +137,9 @@ def run(
     """
     begun = time.perf_counter()
     memory = MachineMemory(launch, 1)
-    executed = np.zeros(memory.length, dtype=np.int64)
-    lanes = np.zeros(memory.length, dtype=np.int64)
+    executed, lanes = memory.executed, memory.lanes
     warps, done = launch.warps_per_block, 0
+    state = np.zeros(warps, dtype=np.int64)
     ops, words, warps_at = memory.ops.ctypes.data, memory.words.ctypes.data, memory.warp_address(0, 0)
     for index in range(launch.blocks):
         start_block(
@@ -142,10 +150,10 @@ def run(
             launch.threads,
             warps,
         )
-        state = np.zeros(warps, dtype=np.int64)
+        state[:] = _RUNS
         while True:
             status, warp, left = run_block(
-                ops, memory.length, words, warps_at, warps, state, executed, lanes, SLICE
+                ops, memory.length, words, warps_at, warps, state.ctypes.data, SLICE
             )
             done += SLICE - left
             if status == _FAULT:

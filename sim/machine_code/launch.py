@@ -262,6 +262,22 @@ def _natural(sizes: list[int]) -> tuple[KernelParameter, ...]:
     return tuple(placed)
 
 
+def aligned(count: int, kind: Any) -> NDArray[Any]:
+    """An array of zeros that begins on a cache line."""
+    size = np.dtype(kind).itemsize
+    whole = np.zeros(count * size + 64, dtype=np.uint8)
+    first = -int(whole.ctypes.data) % 64
+    return whole[first : first + count * size].view(kind)
+
+
+def _uniform_rows(ops: NDArray[np.int64]) -> int:
+    """How many uniform registers micro-operations can reach, those that follow one named among them."""
+    first, end = record.uniform_at(0), record.register_at(0)
+    places = [ops[:, record.PLACE[name]] for name in ("dst", "a", "b", "c", "q")]
+    last = max((int(p[(p >= first) & (p < end)].max(initial=0)) for p in places), default=0)
+    return min(record.UNIFORM_ROWS, (last - first) // record.ROW_BYTES + 4) if last else 0
+
+
 class MachineMemory:
     """A launch as it lies in memory, for machine code: micro-operations, rows of constants, tables, and
     room for blocks.
@@ -274,7 +290,9 @@ class MachineMemory:
         self.resident = resident
         code = launch.code
         self.length = len(code)
-        self.constant_rows = np.repeat(np.array(launch.rows.words or [0], dtype=np.uint32), 32)
+        words = np.array(launch.rows.words or [0], dtype=np.uint32)
+        self.constant_rows = aligned(32 * len(words), np.uint32)
+        self.constant_rows[:] = np.repeat(words, 32)
         ops = np.array([micro.words() for micro in code], dtype=np.int64)
         for name in "abc":
             place, register = record.PLACE[name], record.PLACE[f"{name}_reg"]
@@ -289,11 +307,11 @@ class MachineMemory:
         self.warp_bytes = record.warp_bytes(launch.image.registers)
         warps = launch.warps_per_block
         # A row or two of words more, so that no vector ends behind the array.
-        self.warps = np.zeros((warp_slots or resident * warps) * self.warp_bytes // 8 + 64, dtype=np.int64)
+        self.warps = aligned((warp_slots or resident * warps) * self.warp_bytes // 8 + 64, np.int64)
         shared = launch.shared_bytes
         self.shared_stride = -(-max(shared, 8) // 64) * 64 + 64
-        self.shared = np.zeros(resident * self.shared_stride, dtype=np.uint8)
-        self.known = np.zeros(resident * self.shared_stride // 4 + 64, dtype=np.uint8)
+        self.shared = aligned(resident * self.shared_stride, np.uint8)
+        self.known = aligned(resident * self.shared_stride if launch.check_shared else 64, np.uint8)
         self.local = np.zeros(max(8, resident * warps * 32 * launch.local_bytes), dtype=np.uint8)
         self.blocks = np.zeros(resident * record.BLOCK_WORDS, dtype=np.int64)
         self.allocations = np.array(
@@ -317,7 +335,9 @@ class MachineMemory:
         words[record.REGISTER_FILE_BYTES] = self.warp_bytes
         words[record.CHECK_SHARED] = launch.check_shared
         words[record.OPS], words[record.LENGTH] = ops.ctypes.data, len(ops)
-        words[record.BLOCKS_AT], words[record.KNOWN_BYTES] = self.blocks.ctypes.data, self.shared_stride // 4
+        words[record.BLOCKS_AT] = self.blocks.ctypes.data
+        words[record.KNOWN_BYTES] = self.shared_stride * launch.check_shared
+        words[record.UNIFORM_ROWS_USED] = _uniform_rows(ops)
         self.executed = np.zeros(len(ops), dtype=np.int64)
         self.lanes = np.zeros(len(ops), dtype=np.int64)
         self.scratch = np.zeros(record.SCRATCH_WORDS, dtype=np.int64)
@@ -331,7 +351,7 @@ class MachineMemory:
         for n in range(resident):
             row = self.blocks[n * record.BLOCK_WORDS :]
             row[record.SHARED] = self.shared.ctypes.data + n * self.shared_stride
-            row[record.SHARED_KNOWN] = self.known.ctypes.data + n * (self.shared_stride // 4)
+            row[record.SHARED_KNOWN] = self.known.ctypes.data + n * self.shared_stride
             row[record.LOCAL] = self.local.ctypes.data + n * warps * 32 * launch.local_bytes
 
     def _fix_swaps(self, ops: NDArray[np.int64]) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from smlab.sim.machine_code import record
+from smlab.sim.machine_code.access_vectors import put_all
 from smlab.sim.machine_code.limits import TURNS
 from smlab.sim.machine_code.record import (
     ACTIVE,
@@ -32,7 +33,6 @@ from smlab.sim.machine_code.words import (
     help,
     lowest,
     put,
-    put32,
 )
 from smlab.sim.source import ARRIVES, EXITS, GOES_ON
 
@@ -139,10 +139,7 @@ def barrier_mask(warp: int, barrier: int, lane: int) -> Any:
 
 @help
 def set_barrier(warp: int, barrier: int, lanes: int, mask: int) -> None:
-    rest = lanes
-    while rest != 0:
-        put32(warp + BARRIER_ROWS + barrier * 128 + 4 * lowest(rest), mask)
-        rest &= rest - 1
+    put_all(warp + BARRIER_ROWS + barrier * 128, mask, lanes)
 
 
 BARRIER_ROWS = record.barrier_at(0)

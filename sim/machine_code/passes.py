@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from smlab.sim.machine_code import codes as d
-from smlab.sim.machine_code.access import unit_stride
-from smlab.sim.machine_code.record import ADDRESSES, LANES, SCRATCH
+from smlab.sim.machine_code.access_vectors import one_place
+from smlab.sim.machine_code.record import ADDRESSES, CONSECUTIVE, LANES, SCRATCH
 from smlab.sim.machine_code.words import (
     FULL,
     I_CODE,
@@ -16,6 +16,7 @@ from smlab.sim.machine_code.words import (
     get64,
     help,
     lowest,
+    ones,
     put,
 )
 
@@ -30,9 +31,11 @@ def bank_passes(op: int, warp: int, launch: int) -> Any:
     out, lanes, width = warp + 8 * ADDRESSES, at(warp, LANES), at(op, I_WIDTH)
     if lanes == 0:
         return 1
-    if width <= 4 and unit_stride(warp, lanes, 4):
+    if width <= 4 and at(warp, CONSECUTIVE) != 0:
         return 1
     merges = at(op, I_CODE) != d.ATOMIC or at(op, I_I) == d.COUNT
+    if width <= 4 and one_place(warp, lanes) != 0:
+        return 1 if merges else ones(lanes)
     words = max(1, width // 4)
     share, total = 32 // words, 0
     counts = at(launch, SCRATCH)

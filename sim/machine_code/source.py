@@ -73,7 +73,7 @@ def _step(kind, warp, context, now, p, q):  # type: ignore[no-untyped-def]
         if place == 0:
             start_block_words(context, block, at(context, record.KNOWN_BYTES), p)
         threads = min(32, at(context, record.THREADS) - 32 * place)
-        start_warp(warp, at(context, record.REGISTER_FILE_BYTES), block, place, threads)
+        start_warp(context, warp, block, place, threads)
         put(warp, record.SM_ID, now)
         put(warp, record.INDEX, p)
         return GOES_ON

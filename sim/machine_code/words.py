@@ -6,6 +6,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from smlab.sim.machine_code import meanings, record, rounding
 from smlab.sim.machine_code.lanes import intrinsic
 from smlab.sim.machine_code.record import (
@@ -76,6 +77,17 @@ def lowest(typing_context: Any, mask: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
     return types.int64(types.int64), generate
+
+
+@intrinsic
+def clear(typing_context: Any, address: Any, size: Any) -> Any:
+    """Set ``size`` bytes at an address to zero."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        cgutils.memset(builder, builder.inttoptr(arguments[0], BYTE.as_pointer()), arguments[1], 0)
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64), generate
 
 
 @intrinsic
