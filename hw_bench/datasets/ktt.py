@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 from smlab.hw_bench.datasets.tuning import (
+    Floats,
     Parameter,
     TuningTimes,
     field_of,
@@ -97,7 +98,7 @@ def read_ktt(path: Path) -> TuningTimes:
 
 
 _NUMBERS: Final = (
-    *("seconds", "blocks", "threads_per_block", "registers_per_thread"),
+    *("seconds", "grid", "block", "blocks", "threads_per_block", "registers_per_thread"),
     *("shared_bytes_per_block", "local_bytes_per_thread"),
 )
 _LAUNCH: Final = {
@@ -118,8 +119,8 @@ def _configuration(where: str, result: Any) -> tuple[tuple[str, ...], tuple[Para
 
 
 def _row(where: str, one: Any, unit_s: float, in_threads: bool) -> dict[str, Any]:
-    local = _product(where, one, "LocalSize")
-    blocks = _product(where, one, "GlobalSize")
+    block = _shape(where, one, "LocalSize")
+    grid = _shape(where, one, "GlobalSize") / (block if in_threads else 1.0)
     compiled = one.get("CompilationData") or {}
     says = "a number of at least 0"
 
@@ -134,20 +135,22 @@ def _row(where: str, one: Any, unit_s: float, in_threads: bool) -> dict[str, Any
     return {
         "kernel": field_of(where, one, "KernelFunction", str, "the kernel's name"),
         "seconds": time_of(f"{where}: Duration", one.get("Duration"), unit_s),
-        "blocks": blocks / local if in_threads else blocks,
-        "threads_per_block": local,
+        "grid": grid,
+        "block": block,
+        "blocks": float(np.prod(grid)),
+        "threads_per_block": float(np.prod(block)),
         "registers_per_thread": number("RegistersCount"),
         "shared_bytes_per_block": number("LocalMemorySize"),
         "local_bytes_per_thread": number("PrivateMemorySize"),
     }
 
 
-def _product(where: str, one: Any, name: str) -> float:
+def _shape(where: str, one: Any, name: str) -> Floats:
     size = field_of(where, one, name, dict, "a table of X, Y and Z")
     whole = [field_of(f"{where}: {name}", size, axis, int, "a whole number of at least 1") for axis in "XYZ"]
     if min(whole) < 1:
         raise SmlabError.at(f"{where}: {name}", "unusable size", min(whole), "whole numbers of at least 1")
-    return float(np.prod([float(x) for x in whole]))
+    return np.array(whole, dtype=np.float64)
 
 
 def _counters(where: str, one: Any, row: dict[str, Any], launch: int) -> Iterator[CounterRow]:

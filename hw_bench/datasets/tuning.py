@@ -36,9 +36,9 @@ class TuningTimes:
     ``device`` is the GPU's name as the file has it ("" where it has none). ``config`` holds each row's
     parameters, in the order of ``parameters``. ``seconds`` is the median of ``runs``, the raw times in the
     order in which they were taken. ``blocks``, ``threads_per_block``, ``registers_per_thread``,
-    ``shared_bytes_per_block`` and ``local_bytes_per_thread`` are of the launch. ``counters`` is the counter
-    table of a profile, its ``launch`` the row's number here. ``failed`` lists configurations that did not
-    run, each with the reason.
+    ``shared_bytes_per_block`` and ``local_bytes_per_thread`` are of the launch, ``grid`` and ``block`` its
+    shapes, (rows, 3), None where the format has none. ``counters`` is the counter table of a profile, its
+    ``launch`` the row's number here. ``failed`` lists configurations that did not run, each with the reason.
     """
 
     path: Path
@@ -55,6 +55,8 @@ class TuningTimes:
     local_bytes_per_thread: Floats
     counters: CounterTable | None
     failed: tuple[tuple[str, str], ...]
+    grid: Floats | None = None
+    block: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -89,14 +91,16 @@ class TuningTimes:
         """Some rows, without their counters (whose launches are numbered by row)."""
         index = np.asarray(rows, dtype=np.int64)
         picked: dict[str, Any] = {
-            f.name: getattr(self, f.name)[index] for f in fields(self) if f.name in _ARRAYS
+            f.name: getattr(self, f.name)[index]
+            for f in fields(self)
+            if f.name in _ARRAYS and getattr(self, f.name) is not None
         }
         picked |= {name: tuple(getattr(self, name)[i] for i in index.tolist()) for name in ("config", "runs")}
         return replace(self, **picked, counters=None)
 
 
 _ARRAYS: Final = (
-    *("kernel", "seconds", "blocks", "threads_per_block"),
+    *("kernel", "seconds", "grid", "block", "blocks", "threads_per_block"),
     *("registers_per_thread", "shared_bytes_per_block", "local_bytes_per_thread"),
 )
 

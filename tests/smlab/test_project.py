@@ -302,8 +302,11 @@ extern "C" __global__ void k(float* a, int n) {
 """
 
 
-def test_source_and_cubins_give_the_targets_registers(tmp_path: Path, capsys) -> None:
-    """With the compiler and nvdisasm at hand: the same from source and from cubins of it."""
+def test_source_and_cubins_give_the_targets_registers(
+    tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the compiler and nvdisasm at hand: the same from source and from cubins of it, which also run."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     try:
         from smlab.hw_bench.sass import disassemble
         from smlab.hw_bench.sass.nvrtc import compile_cuda
@@ -334,6 +337,15 @@ def test_source_and_cubins_give_the_targets_registers(tmp_path: Path, capsys) ->
     assert flag in alone["flags"]
     assert run([*map(str, ("project", *asked)), *map(str, both[:2])]) == 2
     assert "none runs on rtx-3090" in capsys.readouterr().err
+    argument = '[[argument]]\nname = "a"\ndtype = "float32"\nshape = [25600]\nmake = "zeros"\n'
+    argument += '[[argument]]\nname = "n"\ndtype = "int32"\nvalue = 400\n'
+    (tmp_path / "k.toml").write_text(f"[launch]\ngrid = 6800\nblock = 256\n{argument}")
+    simulate = ("--simulate", "--launch", tmp_path / "k.toml")
+    ran = document(capsys, *asked, *both, *simulate)["kernels"][0]
+    assert 0.2 < ran["simulated_s"] / ran["mid_s"] < 5
+    (tmp_path / "k.toml").write_text(f"[launch]\ngrid = 1\nblock = 256\n{argument}")
+    assert run([*map(str, ("project", *asked, *both, *simulate))]) == 2
+    assert "no such launch in the profile" in capsys.readouterr().err
 
 
 def test_code_options_that_do_not_go_together(tmp_path: Path, three: Path, capsys) -> None:
@@ -346,6 +358,8 @@ def test_code_options_that_do_not_go_together(tmp_path: Path, three: Path, capsy
         ((*source, "-D", "2=3"), "-D: not a macro"),
         (("--draw", "3"), "draws rows of a tuning set"),
         ((*source, "--cubin", listings / "gamma32.sm_70.sass"), "goes without --source"),
+        (("--simulate",), "one goes with the other"),
+        (("--simulate", "--launch", tmp_path / "k.cu"), "no machine code to run"),
         (("--cubin", listings / "gamma32.sm_70.sass"), "is not a CUDA binary"),
     ):
         assert run([*map(str, ("project", three, *FROM_TO, *asked))]) == 2

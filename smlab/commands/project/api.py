@@ -19,7 +19,7 @@ from smlab.commands.project.truth import Matched, match, read_truth
 from smlab.commands.roofline.rows import short_name
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.profiles.kernel_work import KernelWork
+from smlab.hw_bench.profiles.kernel_work import Floats, KernelWork
 from smlab.hw_bench.profiles.roofline_quantities import roofline_quantities
 from smlab.models.roofline import Projection, ProjectionSwitches
 from smlab.models.roofline import project as project_work
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class ProjectResult:
-    """The projection of one profile, beside the truth where there is one; ``work`` is all that was read."""
+    """The projection of one profile, beside the truth where there is one; ``work`` is all that was read.
+    ``simulated_s`` are the times by running the machine code on both GPUs, NaN for kernels without."""
 
     profile: Path
     source: Gpu
@@ -42,6 +43,7 @@ class ProjectResult:
     notes: tuple[str, ...]
     matched: Matched | None
     errors: ProjectionErrors | None
+    simulated_s: Floats | None = None
 
     def __repr__(self) -> str:
         return (
@@ -63,6 +65,7 @@ def project(
     truth: str | Path | None = None,
     cubins: tuple[str | Path, str | Path] | None = None,
     code: KernelCode | None = None,
+    launch: str | Path | None = None,
     working_sets: Mapping[str, float] | None = None,
 ) -> ProjectResult:
     """Every kernel's time on another GPU, as an interval; how wrong that is where the truth is known.
@@ -76,6 +79,7 @@ def project(
         truth: times on the target, a profile or CSV ``kernel,seconds[,launch]``.
         cubins: machine code of the kernels for source and target.
         code: their source, or machine code by architecture (`smlab.commands.project.code.KernelCode`).
+        launch: with ``code``, runs it on both GPUs, with the arguments of this file (as of ``smlab run``).
         working_sets: bytes that a kernel uses again, by its name.
 
     Raises:
@@ -116,11 +120,20 @@ def project(
     skipped += [(str(work.kernel[i]), int(work.launch[i]), reason) for i, reason in found.skipped]
     if not len(found):
         raise SmlabError(f"{path}: no kernel can be projected: {skipped[0][0]}: {skipped[0][2]}")
+    simulated_s = None
+    if launch is not None and code is not None:
+        from smlab.commands.project.simulated import simulated_seconds
+
+        chosen = work.chosen(found.index)
+        simulated_s, told = simulated_seconds(chosen, code, a_path("launch", launch), here, there_gpu)
+        notes.append(told)
     matched, errors = None, None
     if truth is not None:
         matched = match(read_truth(a_path("truth", truth), there_gpu), found.kernel, found.launch)
         errors = errors_of(work, here, there_gpu, switches, found, matched.actual_s, there)
-    return ProjectResult(path, here, there_gpu, work, found, tuple(skipped), tuple(notes), matched, errors)
+    return ProjectResult(
+        path, here, there_gpu, work, found, tuple(skipped), tuple(notes), matched, errors, simulated_s
+    )
 
 
 def _with_working_sets(work: KernelWork, given: Mapping[str, float]) -> KernelWork:
@@ -147,6 +160,8 @@ def rows_of(a: ProjectResult) -> list[dict[str, Any]]:
     for i in range(len(p)):
         named = {"kernel": p.kernel[i], "launch": p.launch[i]}
         row = agreed_row(p, i, p.source_s[i], list(p.flags[i]), **named)
+        if a.simulated_s is not None:
+            row["simulated_s"] = None if np.isnan(a.simulated_s[i]) else a.simulated_s[i]
         if a.matched is not None:
             row["actual_s"] = a.matched.actual_s[i]
         rows.append(row)

@@ -45,6 +45,15 @@ class KernelCode:
         note = f"no machine code for {source.name}: registers from the target's, operations as on the source"
         return CodeComparisons(alone, ()), (note,)
 
+    def cubin(self, gpu: Gpu) -> bytes:
+        """The machine code that runs on ``gpu``; `SmlabError` where there is none."""
+        if self.source is not None:
+            return self._compiled(self.source, gpu)
+        path = _runs_on(self.cubins, gpu)
+        if path is None:
+            raise SmlabError.at("--cubin", f"none runs on {gpu.name}", None, gpu.sm_architecture)
+        return path.read_bytes()
+
     def _compiled(self, path: Path, gpu: Gpu) -> bytes:
         try:
             text = path.read_text(encoding="utf-8", errors="replace")

@@ -56,6 +56,14 @@ def project(
         list[Path] | None,
         typer.Option("--cubin", help="Machine code for the target, or for either GPU; repeatable."),
     ] = None,
+    simulate: Annotated[
+        bool,
+        typer.Option("--simulate", help="Also run the machine code on both GPUs (with --launch)."),
+    ] = False,
+    launch: Annotated[
+        Path | None,
+        typer.Option("--launch", help="The kernels' arguments for --simulate, as `smlab run` takes them."),
+    ] = None,
     draw: Annotated[
         int | None,
         typer.Option("--draw", min=1, help="Only so many rows of a tuning set, drawn with seed 0."),
@@ -97,7 +105,7 @@ def project(
     if dataset is None:
         check_profiles(profiles, example, PROFILE_OR_DATASET)
     check_gpus(source, target)
-    check_inputs(truth, cubin_from, cubin_to, kernel_source, *(cubin or ()))
+    check_inputs(truth, cubin_from, cubin_to, kernel_source, launch, *(cubin or ()))
     check_outputs(plot)
     with loading():
         from smlab.commands.project.run import ProjectOptions, run_project
@@ -129,6 +137,8 @@ def project(
             defines=tuple(define or ()),
             cubins=tuple(cubin or ()),
             draw=draw,
+            simulate=simulate,
+            launch=launch,
             working_sets=tuple(working_set or ()),
             example=example,
             plot=plot,

@@ -43,6 +43,8 @@ class ProjectOptions:
     defines: tuple[str, ...]
     cubins: tuple[Path, ...]
     draw: int | None
+    simulate: bool
+    launch: Path | None
     working_sets: tuple[str, ...]
     example: bool
     plot: Path | None
@@ -58,6 +60,10 @@ def run_project(options: ProjectOptions) -> None:
             raise SmlabError.at("--dataset", "takes no profile", str((*profiles, "--example")[0]))
     else:
         profiles = chosen_profiles(options.profiles, options.example, PROFILE_OR_DATASET)
+    if options.simulate != (options.launch is not None):
+        raise SmlabError("--simulate, --launch: one goes with the other (expected both, or none)")
+    if options.simulate and options.code_source is None and len(options.cubins) < 1:
+        raise SmlabError("--simulate: no machine code to run (expected --source, or --cubin for both GPUs)")
     to = options.target or (TARGET if options.example else None)
     if to is None:
         raise SmlabError.at("--to", "no GPU given", expected="a GPU's name or a description's path")
@@ -94,6 +100,7 @@ def run_project(options: ProjectOptions) -> None:
             truth=truth,
             cubins=cubins,
             code=code if code else None,
+            launch=options.launch,
             working_sets=working_sets,
         )
         for path in profiles
@@ -135,6 +142,7 @@ def _run_dataset(options: ProjectOptions, dataset: str, source: str, to: str) ->
             code=options.code_source,
             defines=macros_of(options.defines),
             draw=options.draw,
+            launch=options.launch,
             plot=options.plot,
             as_json=options.as_json,
         )
@@ -225,6 +233,8 @@ def _print_answer(a: ProjectResult) -> None:
     listed = Listing()
     kernel_column(listed)
     headings = ["launch", "here us", "there us", "interval us", "speed-up"]
+    if a.simulated_s is not None:
+        headings.append("simulated us")
     if a.matched is not None:
         headings += ["actual us", "off"]
     for heading in headings:
@@ -239,6 +249,9 @@ def _print_answer(a: ProjectResult) -> None:
             _span(float(p.low_s[i]), float(p.high_s[i])),
             f"{p.source_s[i] / p.mid_s[i]:.2f}x",
         ]
+        if a.simulated_s is not None:
+            by_code = a.simulated_s[i]
+            cells.append("-" if np.isnan(by_code) else f"{1e6 * by_code:,.1f}")
         if a.matched is not None:
             actual = a.matched.actual_s[i]
             known = not np.isnan(actual)

@@ -4,6 +4,7 @@ is."""
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.project.errors import error_listing
 from smlab.commands.project.rows import agreed_row
+from smlab.commands.project.simulated import data_of, runs_kept
 from smlab.hw_bench.datasets import read_tuning
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
@@ -20,6 +22,12 @@ from smlab.models.roofline.projection import Projection, ProjectionSwitches
 from smlab.models.roofline.uncertainty import LEVEL
 from smlab.validation.projection.tuning import TuningErrors, TuningJudgement, judge_tuning
 from smlab.validation.projection.tuning.code import TuningSource
+from smlab.validation.projection.tuning.simulated import (
+    SimulatedErrors,
+    SimulatedSpace,
+    simulate_space,
+    simulated_errors,
+)
 
 
 def run_tuning_projection(
@@ -31,11 +39,12 @@ def run_tuning_projection(
     code: Path | None = None,
     defines: tuple[tuple[str, str], ...] = (),
     draw: int | None = None,
+    launch: Path | None = None,
     plot: Path | None = None,
     as_json: bool = False,
 ) -> None:
-    """Read the set, project, judge and print; `SmlabError` for an unknown set or GPU, or a set without the
-    source."""
+    """Read the set, project, judge and print; with ``launch``, whose data the kernels take, also by running
+    their ``code`` on both GPUs. `SmlabError` for an unknown set or GPU, or a set without the source."""
     if plot is not None:
         raise SmlabError.at("--plot", "draws operators, not tuning spaces", str(plot))
     source, target = load_gpu(source_name), load_gpu(target_name)
@@ -43,25 +52,66 @@ def run_tuning_projection(
     sets = read_tuning(dataset)
     with progress_bar("compiling") if compiled is not None else nullcontext() as advance:
         judged = judge_tuning(sets, source, target, switches, code=compiled, draw=draw, progress=advance)
+    simulated = None if launch is None or compiled is None else _simulated(judged, compiled, launch)
     for note in judged.notes:
         err.print(f"{dataset}: {note}", markup=False)
     if as_json:
-        print_json(_document(judged, dataset, switches))
+        print_json(_document(judged, dataset, switches, simulated))
         return
-    _print(judged, dataset)
+    _print(judged, dataset, simulated)
 
 
-def _document(judged: TuningJudgement, dataset: str, switches: ProjectionSwitches) -> dict[str, Any]:
+@dataclass(frozen=True, eq=False)
+class _Simulated:
+    """The second predictor on the same rows; ``roofline`` are the first one's errors on them, None without a
+    truth."""
+
+    space: SimulatedSpace
+    errors: SimulatedErrors | None
+
+
+def _simulated(judged: TuningJudgement, code: TuningSource, launch: Path) -> _Simulated:
+    _, data = data_of(launch)
+    with progress_bar("running machine code") as advance:
+        space = simulate_space(
+            judged.times,
+            judged.rows,
+            code,
+            data,
+            judged.source,
+            judged.target,
+            judged.clock_ratio,
+            runs_kept(),
+            advance,
+        )
+    if judged.actual_s is None:
+        return _Simulated(space, None)
+    known = ~np.isnan(judged.actual_s)
+    family = tuple(f for f, k in zip(judged.family, known, strict=True) if k)
+    truth = judged.actual_s[known]
+    errors = simulated_errors(space.chosen(known), truth, family, judged.source, judged.target)
+    return _Simulated(space, errors)
+
+
+def _document(
+    judged: TuningJudgement, dataset: str, switches: ProjectionSwitches, simulated: _Simulated | None
+) -> dict[str, Any]:
     errors = None if judged.every is None else judged.every.as_json()
     if errors is not None:
         errors["groups"] = {name: e.as_json() for name, e in judged.groups}
         errors["parts"] = {name: e.as_json() for name, e in judged.without}
+        if simulated is not None and simulated.errors is not None:
+            errors["simulated"] = simulated.errors.errors.as_json()
+    rows = _rows(judged)
+    if simulated is not None:
+        for row, mid_s in zip(rows, simulated.space.mid_s.tolist(), strict=True):
+            row["simulated_s"] = mid_s
     return {
         "dataset": dataset,
         "from": judged.source.name,
         "to": judged.target.name,
         "switches": {name: getattr(switches, name) for name in switches.__dataclass_fields__},
-        "kernels": _rows(judged),
+        "kernels": rows,
         "skipped": [],
         "errors": errors,
         "notes": list(judged.notes),
@@ -80,7 +130,7 @@ def _rows(judged: TuningJudgement) -> list[dict[str, Any]]:
     return listed
 
 
-def _print(judged: TuningJudgement, dataset: str) -> None:
+def _print(judged: TuningJudgement, dataset: str, simulated: _Simulated | None) -> None:
     p = judged.projection
     out.print(
         f"[bold]{shown(dataset)}[/bold]: {len(p):,} configurations from {shown(judged.source.title)} to "
@@ -97,6 +147,9 @@ def _print(judged: TuningJudgement, dataset: str) -> None:
         return
     e = judged.every
     rows = [("projection", e.projected), *((f"  {name}", g.projected) for name, g in judged.groups)]
+    by_code = None if simulated is None else simulated.errors
+    if by_code is not None:
+        rows.append(("machine code simulated on both", by_code.errors.projected))
     out.print(error_listing("", [*rows, *e.baselines, *((n, w.projected) for n, w in judged.without)]))
     level = f"{100 * LEVEL:.0f} % interval" if isinstance(p, Projection) else "interval"
     listed = Listing("")
@@ -104,7 +157,14 @@ def _print(judged: TuningJudgement, dataset: str) -> None:
         listed.add_column(title, justify="right" if title else "left")
     for name, group in (("all", e), *judged.groups):
         listed.add_row(name, *_worth(group))
+    if by_code is not None:
+        listed.add_row("machine code simulated on both", *_worth(by_code.errors))
     out.print(listed)
+    if by_code is not None:
+        out.print(
+            f"The simulated interval's width is fitted without the row's family, of {by_code.families}. "
+            f"On the source, simulated times are {by_code.source:.2f} of the measured ones at the median."
+        )
 
 
 def _worth(e: TuningErrors) -> tuple[str, str, str]:

@@ -16,6 +16,7 @@ from smlab.hw_bench.gpu.devices import is_called
 from smlab.hw_bench.profiles.kernel_work import KernelWork
 from smlab.hw_bench.profiles.roofline_quantities import roofline_quantities
 from smlab.models.roofline import Projection, ProjectionSwitches, project
+from smlab.models.roofline.clock import clock_ratios
 from smlab.models.roofline.projection import PAPER
 from smlab.models.roofline_from_sass import work_by_code
 from smlab.validation.projection.tuning.code import Progress, TuningSource, drawn
@@ -35,7 +36,7 @@ class TuningJudgement:
     """``labels`` are the rows projected; ``actual_s`` is NaN where the target's set lacks one, None without
     such a set. ``every`` are the errors of all rows with a truth, ``groups`` of parts of them by name,
     ``without`` with each mechanism off. ``projection`` is by counters, or by peaks alone where the set has no
-    counters.
+    counters (``work`` is None then). ``rows`` are those of ``times``, the source's set.
     """
 
     source: Gpu
@@ -48,6 +49,17 @@ class TuningJudgement:
     groups: tuple[tuple[str, TuningErrors], ...]
     without: tuple[tuple[str, TuningErrors], ...]
     notes: tuple[str, ...]
+    times: TuningTimes
+    rows: NDArray[np.int64]
+    work: KernelWork | None
+
+    @property
+    def clock_ratio(self) -> NDArray[np.float64]:
+        """The SM clock of the source over that of the target, as both are taken to have run, (rows,)."""
+        if self.work is None:
+            rated = float(self.source.number("clock.sm_hz")) / float(self.target.number("clock.sm_hz"))
+            return np.full(len(self.rows), rated)
+        return clock_ratios(self.work, self.source, self.target).in_hz(self.source, self.target)
 
 
 def judge_tuning(
@@ -94,12 +106,15 @@ def judge_tuning(
         found = project(work, source, target, on, target_work=changed)
         notes += [f"{len(found.skipped)} rows not projected: {found.skipped[0][1]}"] if found.skipped else []
     rows = found.index if work is None else work.launch[found.index]
+    own = None if work is None else work.chosen(found.index)
     names = here.labels()
     labels = tuple(names[i] for i in rows.tolist())
     families = tuple(family_of(here, i) for i in rows.tolist())
     if there is None:
         notes.append(f"no measurement of {target.name} in the set: nothing to compare with")
-        return TuningJudgement(source, target, labels, families, found, None, None, (), (), tuple(notes))
+        return TuningJudgement(
+            source, target, labels, families, found, None, None, (), (), tuple(notes), here, rows, own
+        )
     match = _Match.of(labels, there)
     if not match.known.any():
         raise SmlabError(f"{there.path}: no configuration in common with {here.path}")
@@ -109,7 +124,19 @@ def judge_tuning(
     groups = _groups(here, there, rows, match, found, source, target)
     without = _without(work, changed, on, match, source, target) if parts and work is not None else ()
     return TuningJudgement(
-        source, target, labels, families, found, match.actual_s, every, groups, without, tuple(notes)
+        source,
+        target,
+        labels,
+        families,
+        found,
+        match.actual_s,
+        every,
+        groups,
+        without,
+        tuple(notes),
+        here,
+        rows,
+        own,
     )
 
 

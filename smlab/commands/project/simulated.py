@@ -1,0 +1,75 @@
+"""The second predictor for a profile's kernels: their machine code on both GPUs' descriptions."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+from smlab.cli.terminal import progress_bar
+from smlab.commands.project.code import KernelCode
+from smlab.commands.run.launch_file import LaunchFile, read_launch
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.files import cache_folder
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles.kernel_work import Floats, KernelWork
+from smlab.hw_bench.sass import read_cubin
+from smlab.hw_bench.sass.names import mangled_name, plain_name
+from smlab.models.roofline.clock import clock_ratios
+from smlab.validation.projection.machine_code import CodeRun, LaunchData, run_codes
+
+
+def data_of(path: Path) -> tuple[LaunchFile, LaunchData]:
+    """A launch file, and what of it is not the launch's shape."""
+    read = read_launch(path)
+    key = hashlib.sha256(path.read_bytes()).hexdigest()
+    return read, LaunchData(read.arguments, key, read.names, read.constants, read.shared_bytes)
+
+
+def runs_kept() -> Path:
+    """Where the times of what was run are kept."""
+    return cache_folder("simulated") / "machine-code.sqlite"
+
+
+def simulated_seconds(
+    work: KernelWork, code: KernelCode, launch: Path, source: Gpu, target: Gpu
+) -> tuple[Floats, str]:
+    """Times on ``target`` of the kernels of ``work`` by running their code on both, (kernels,), NaN for those
+    that are another kernel than the code's, or had another launch than ``launch``; and a note.
+
+    Raises:
+        SmlabError: no code for one of the GPUs, code that does not hold one kernel, or no kernel of ``work``
+            that is it.
+    """
+    read, data = data_of(launch)
+    cubins = [code.cubin(gpu) for gpu in (source, target)]
+    names = [f.name for f in read_cubin(cubins[0]).functions]
+    fits = [
+        [n for n in names if plain_name(str(kernel)) in (n, mangled_name(n))]
+        for kernel in work.kernel.tolist()
+    ]
+    found = {name for some in fits for name in some}
+    if len(found) != 1:
+        wanted = ", ".join(sorted({plain_name(str(k)) for k in work.kernel}))
+        raise SmlabError.at(
+            "--simulate", "the code does not hold one kernel of the profile", wanted, str(names)
+        )
+    (name,) = found
+    blocks, threads = (float(np.prod(shape)) for shape in (read.grid, read.block))
+    same = np.array([bool(some) for some in fits])
+    same &= np.isnan(work.blocks) | (work.blocks == blocks)
+    same &= np.isnan(work.threads_per_block) | (work.threads_per_block == threads)
+    if not same.any():
+        had = f"{work.blocks[0]:g} blocks of {work.threads_per_block[0]:g} threads"
+        raise SmlabError.at(f"{launch}: grid, block", "no such launch in the profile", blocks, had)
+    runs = [
+        CodeRun(cubin, name, read.grid, read.block, gpu)
+        for cubin, gpu in zip(cubins, (source, target), strict=True)
+    ]
+    with progress_bar("running machine code") as advance:
+        here, there = run_codes(runs, data, runs_kept(), advance)
+    ratio = there.cycles / here.cycles * clock_ratios(work, source, target).in_hz(source, target)
+    of_measured = float(np.median(here.seconds / work.seconds[same]))
+    note = f"machine code of {name}: simulated {of_measured:.2f} of the measured time on {source.name}"
+    return np.where(same, work.seconds * ratio, np.nan), note

@@ -1,0 +1,92 @@
+"""The second predictor: what is run and kept, and how its errors are told. What runs is a stand-in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.validation.projection import machine_code
+from smlab.validation.projection.machine_code import CodeRun, LaunchData, RunTime, run_codes, whole_shape
+from smlab.validation.projection.tuning.simulated import SimulatedSpace, simulated_errors
+
+HERE, THERE = load_gpu("rtx-2080-ti"), load_gpu("rtx-3090")
+DATA = LaunchData((), "data")
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[CodeRun]:
+    seen: list[CodeRun] = []
+
+    def run(one: CodeRun, data: LaunchData) -> RunTime:
+        seen.append(one)
+        return RunTime(1000.0 * len(one.cubin), 900.0, 1100.0, 1e9)
+
+    monkeypatch.setattr(machine_code, "_run", run)
+    return seen
+
+
+def test_what_was_run_is_kept_until_something_changes(ran: list[CodeRun], tmp_path: Path) -> None:
+    store = tmp_path / "runs.sqlite"
+    one = CodeRun(b"abc", "k", (4, 1, 1), (32, 1, 1), HERE)
+    steps: list[tuple[int, int]] = []
+    first = run_codes([one, one], DATA, store, lambda done, total: steps.append((done, total)))
+    assert [f.cycles for f in first] == [3000.0, 3000.0]
+    assert first[0].seconds == 3e-6
+    assert steps == [(1, 2), (2, 2)]
+    assert len(ran) == 1
+    assert run_codes([one], DATA, store) == first[:1]
+    assert len(ran) == 1
+    changed = HERE.with_values({"l1.latency_cycles": 99}, source="a test")
+    for other in (replace(one, grid=(5, 1, 1)), replace(one, cubin=b"abd"), replace(one, gpu=changed)):
+        run_codes([other], DATA, store)
+    run_codes([one], LaunchData((), "other data"), store)
+    assert len(ran) == 5
+    run_codes([one], DATA, None)  # nothing kept, nothing found
+    assert len(ran) == 6
+
+
+def test_what_was_run_before_an_interruption_is_there_afterwards(
+    ran: list[CodeRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [CodeRun(b"x" * n, "k", (4, 1, 1), (32, 1, 1), HERE) for n in (1, 2, 3)]
+    run = machine_code._run
+
+    def interrupted(one: CodeRun, data: LaunchData) -> RunTime:
+        if len(one.cubin) == 3:
+            raise KeyboardInterrupt
+        return run(one, data)
+
+    monkeypatch.setattr(machine_code, "_run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_codes(runs, DATA, tmp_path / "s.sqlite")
+    monkeypatch.setattr(machine_code, "_run", run)
+    run_codes(runs, DATA, tmp_path / "s.sqlite")
+    assert [len(one.cubin) for one in ran] == [1, 2, 3]
+
+
+def test_a_set_without_shapes_is_refused() -> None:
+    assert whole_shape("row 1", np.array([4.0, 2.0, 1.0])) == (4, 2, 1)
+    for shape in (None, np.array([4.0, np.nan, 1.0])):
+        with pytest.raises(SmlabError, match="row 1: the set does not tell the launch's shape"):
+            whole_shape("row 1", shape)
+
+
+def test_widths_are_fitted_without_the_family_that_they_judge() -> None:
+    """Ten families off by 10 %, one by 60 %: its own interval does not know."""
+    rng = np.random.default_rng(0)
+    family = tuple(f"f{i % 11}" for i in range(1100))
+    spread = np.where(np.array(family) == "f10", 0.6, 0.1)
+    actual = np.exp(rng.normal(size=1100) * spread / 1.645)
+    one = np.ones(1100)
+    space = SimulatedSpace(one * 2, one, one * 1.1, ())
+    found = simulated_errors(space, actual, family, HERE, THERE)
+    assert found.families == 11
+    assert found.source == pytest.approx(1.1)
+    assert found.errors.median_width == pytest.approx(10.5, abs=4)
+    assert 80 < found.errors.coverage < 92
+    with pytest.raises(SmlabError, match="rows of one family only"):
+        simulated_errors(space, actual, ("one",) * 1100, HERE, THERE)

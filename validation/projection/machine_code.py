@@ -1,0 +1,122 @@
+"""The second predictor: a kernel's machine code runs on both GPUs' descriptions, and the ratio of their times
+carries the measured one over.
+
+What the simulator gets wrong of a kernel it gets wrong on both cards, so a ratio is better than a time. Each
+card runs its own code, as compiled for it. Grids are sampled (`smlab.sim.machine_code.run`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.sources import digest_of, package_folder
+from smlab.sim.machine_code.kernels import from_cubin
+from smlab.sim.machine_code.launch import MachineLaunch
+from smlab.sim.machine_code.run import run_machine_code
+from smlab.sim.reference import Record
+from smlab.validation.work.runner import Progress
+from smlab.validation.work.store import Entry, Store
+
+SMS: Final = 1
+"""SMs that a sample runs, each with its share of L2 and DRAM."""
+
+Dim = tuple[int, int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class LaunchData:
+    """What a launch passes beside its shape: ``arguments`` in order (arrays are written to), the contents of
+    ``__constant__`` variables, and dynamic shared memory. ``key`` says which data these are."""
+
+    arguments: tuple[Any, ...]
+    key: str
+    names: tuple[str, ...] = ()
+    constants: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    shared_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class CodeRun:
+    """One kernel on one GPU: its cubin, the kernel's name in it, and the launch's shape."""
+
+    cubin: bytes
+    kernel: str
+    grid: Dim
+    block: Dim
+    gpu: Gpu
+
+
+@dataclass(frozen=True)
+class RunTime:
+    """Simulated cycles of the whole grid, with the 95 % interval of sampling, at ``hz``."""
+
+    cycles: float
+    low: float
+    high: float
+    hz: float
+
+    @property
+    def seconds(self) -> float:
+        return self.cycles / self.hz
+
+
+def run_codes(
+    runs: Sequence[CodeRun], data: LaunchData, store: Path | None, progress: Progress | None = None
+) -> list[RunTime]:
+    """Run each on its GPU; what ``store`` has of the same code, launch, data, description and simulator is
+    taken from there, and what is run is kept in it as it comes."""
+    keys = [_key(one, data) for one in runs]
+    kept = None if store is None else Store(store)
+    try:
+        known = {} if kept is None else {k: RunTime(**e.result) for k, e in kept.get(keys).items()}
+        for done, (key, one) in enumerate(zip(keys, runs, strict=True), start=1):
+            if key not in known:
+                known[key] = _run(one, data)
+                if kept is not None:
+                    asked = {"kernel": one.kernel, "gpu": one.gpu.name, "grid": one.grid, "block": one.block}
+                    kept.add([Entry(key, asked, asdict(known[key]))])
+            if progress is not None:
+                progress(done, len(runs))
+    finally:
+        if kept is not None:
+            kept.close()
+    return [known[key] for key in keys]
+
+
+def _run(one: CodeRun, data: LaunchData) -> RunTime:
+    launch = MachineLaunch(
+        from_cubin(one.cubin, one.kernel, one.kernel),
+        one.grid,
+        one.block,
+        data.arguments,
+        data.names,
+        dynamic_shared_bytes=data.shared_bytes,
+        constants=data.constants,
+        check_shared=False,
+    )
+    sms = min(SMS, one.gpu.integer("gpu.sms"))
+    found = run_machine_code(launch, one.gpu, sms=sms, keep=Record.TOTALS)
+    return RunTime(found.cycles, found.cycles_low, found.cycles_high, float(one.gpu.number("clock.sm_hz")))
+
+
+def _key(one: CodeRun, data: LaunchData) -> bytes:
+    rooms = [package_folder(name) for name in ("smlab.sim",)]
+    constants = sorted((k, str(c.value)) for k, c in one.gpu.constants.items())
+    parts = (digest_of(*rooms), one.kernel, one.grid, one.block, SMS, data.key, constants)
+    return hashlib.sha256(one.cubin + repr(parts).encode()).digest()
+
+
+def whole_shape(where: str, shape: NDArray[np.float64] | None) -> Dim:
+    """A launch's shape as whole numbers; `SmlabError` where the data set does not tell it."""
+    if shape is None or not np.isfinite(shape).all():
+        raise SmlabError.at(where, "the set does not tell the launch's shape", expected="KTT's, which does")
+    x, y, z = (round(float(v)) for v in shape)
+    return x, y, z
