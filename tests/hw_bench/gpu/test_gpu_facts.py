@@ -58,6 +58,46 @@ FACTS = {
     "b300": (148, 64, 32, 65536, 228, 227, 129024, 288, 8192, 2),
     "thor": (20, 48, 24, 65536, 228, 227, 32768, 128, 256, 2),
 }
+# Base and boost clock in MHz, power in W, rated GB/s; typed in apart from the descriptions, and held against
+# public tables where one was found: lists of desktop and data-centre GPUs (gists by sagnitude and Fuwn, the GPU
+# table of Lambda's LLM calculator), card pages (thefpsreview, askgeek, technical.city, itcreations, alldbin).
+CLOCKS = {
+    "gtx-1080-ti": (1480, 1582, 250, 484),
+    "p4": (810, 1063, 75, 192),
+    "p40": (1303, 1531, 250, 346),
+    "p100": (1126, 1303, 250, 732),
+    "titan-v": (1200, 1455, 250, 653),
+    "v100": (1230, 1380, 250, 900),
+    "v100-sxm2": (1290, 1530, 300, 900),
+    "titan-rtx": (1350, 1770, 280, 672),
+    "rtx-2060": (1365, 1680, 160, 336),
+    "rtx-2060-super": (1470, 1650, 175, 448),
+    "rtx-2070": (1410, 1620, 175, 448),
+    "rtx-2080": (1515, 1710, 215, 448),
+    "rtx-2080-ti": (1350, 1545, 250, 616),
+    "t4": (585, 1590, 70, 320),
+    "a100-40": (765, 1410, 250, 1555),
+    "a100-80": (1065, 1410, 300, 1935),
+    "a100-sxm4-40": (1095, 1410, 400, 1555),
+    "a100-sxm4-80": (1275, 1410, 400, 2039),
+    "a30": (930, 1440, 165, 933),
+    "a10": (885, 1695, 150, 600),
+    "a40": (1305, 1740, 300, 696),
+    "a6000": (1410, 1800, 300, 768),
+    "rtx-a4000": (735, 1560, 140, 448),
+    "rtx-a5000": (1170, 1695, 230, 768),
+    "rtx-3060": (1320, 1777, 170, 360),
+    "rtx-3060-laptop": (900, 1425, 80, 336),
+    "rtx-3070": (1500, 1725, 220, 448),
+    "rtx-3080": (1440, 1710, 320, 760),
+    "rtx-3090": (1395, 1695, 350, 936),
+    "rtx-4070": (1920, 2475, 200, 504),
+    "rtx-4080": (2205, 2505, 320, 717),
+    "rtx-4090": (2235, 2520, 450, 1008),
+    "l4": (795, 2040, 72, 300),
+    "l40s": (1110, 2520, 350, 864),
+    "h100-pcie": (1125, 1755, 350, 2039),
+}
 # TFLOP/s of FP32 as the makers round them (TechPowerUp's where the maker gives none), typed in here apart.
 TERAFLOPS = {
     **{
@@ -161,6 +201,16 @@ def test_spec_facts(gpu: Gpu) -> None:
     assert gpu.number("power.limit_w") == POWER[gpu.name]
     assert (gpu.integer("banks.count"), gpu.integer("banks.width_bytes")) == (32, 4)
     assert gpu.compute_capability in CAPABILITY[gpu.architecture]
+
+
+@pytest.mark.parametrize("name", sorted(CLOCKS))
+def test_clocks_power_and_bandwidth(name: str) -> None:
+    gpu = load_gpu(name)
+    base, boost, power, bandwidth = CLOCKS[name]
+    assert gpu.number("clock.base_hz") / 1e6 == pytest.approx(base, abs=1)
+    assert gpu.number("clock.boost_hz") / 1e6 == pytest.approx(boost, abs=1)
+    assert gpu.number("power.limit_w") == power
+    assert gpu.number("dram.bandwidth_bytes_per_s") / 1e9 == pytest.approx(bandwidth, abs=1)
 
 
 def test_shared_memory_rules_of_the_architecture(gpu: Gpu) -> None:
