@@ -58,9 +58,9 @@ FACTS = {
     "b300": (148, 64, 32, 65536, 228, 227, 129024, 288, 8192, 2),
     "thor": (20, 48, 24, 65536, 228, 227, 32768, 128, 256, 2),
 }
-# Base and boost clock in MHz, power in W, rated GB/s; typed in apart from the descriptions, and held against
-# public tables where one was found: lists of desktop and data-centre GPUs (gists by sagnitude and Fuwn, the GPU
-# table of Lambda's LLM calculator), card pages (thefpsreview, askgeek, technical.city, itcreations, alldbin).
+# Base and boost clock in MHz, power in W, rated GB/s; typed in apart from the descriptions. Held against
+# public tables where one was found: lists of GPUs (gists by sagnitude and Fuwn, one of Lambda's), and pages
+# of single cards (thefpsreview, askgeek, technical.city, itcreations, alldbin).
 CLOCKS = {
     "gtx-1080-ti": (1480, 1582, 250, 484),
     "p4": (810, 1063, 75, 192),
