@@ -1,15 +1,18 @@
 """The real command in a process of its own, and what it used."""
 
 import contextlib
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +42,40 @@ class Ended:
 Smlab = Callable[..., Ended]
 
 
+MARK = "\0ended with "
+TOGETHER = f"""
+import json, logging, sys
+from smlab.cli.main import main
+for arguments in json.loads(sys.argv[1]):
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        for stream in sys.stdout, sys.stderr:
+            print({MARK!r} + str(ended.code), file=stream, flush=True)
+    logging.getLogger("smlab").handlers.clear()
+"""
+
+
+@pytest.fixture
+def smlab_commands(smlab_command: Smlab) -> Callable[..., list[Ended]]:
+    """``smlab_commands([arguments, arguments, ...], env=...)``: one after the other in one process, which is
+    as cold as the first of them, and whose time and memory each is told."""
+
+    def call(commands: list[tuple[str, ...]], **options: Any) -> list[Ended]:
+        whole = smlab_command(json.dumps(commands), program=("-c", TOGETHER), **options)
+        assert whole.status == 0, whole
+        *out, rest = re.split(f"{MARK}(.*)\n", whole.out)
+        *err, more = re.split(f"{MARK}(.*)\n", whole.err)
+        assert (rest, more) == ("", "")
+        assert len(out) == len(err) == 2 * len(commands)
+        return [
+            replace(whole, status=int(status), out=printed, err=told)
+            for printed, status, told in zip(out[::2], out[1::2], err[::2], strict=True)
+        ]
+
+    return call
+
+
 @pytest.fixture
 def smlab_command(tmp_path: Path) -> Smlab:
     """``smlab_command(*arguments, env=..., stdout=..., timeout_s=...)``: ended, or killed after that time.
@@ -51,8 +88,9 @@ def smlab_command(tmp_path: Path) -> Smlab:
         cwd: Path = tmp_path,
         timeout_s: float = 60,
         end_s: float | None = None,
+        program: tuple[str, ...] = ("-m", "smlab.cli"),
     ) -> Ended:
-        command = [sys.executable, "-m", "smlab.cli", *arguments]
+        command = [sys.executable, *program, *arguments]
         environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "PYTHONIOENCODING")}
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             target = out if stdout is None else Path(stdout).open("wb")  # noqa: SIM115

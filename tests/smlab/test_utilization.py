@@ -19,7 +19,7 @@ from smlab.sim.counters import counter_table
 from smlab.sim.lowering import lower
 from smlab.sim.machine import machine_from
 from smlab.sim.reference import Record
-from smlab.validation.service_tables import ServiceTables, simulate_tables
+from smlab.validation.service_tables import ServiceTables, tables_of
 from smlab.validation.trust.simulate import draw_kernel
 
 from smlab.commands.utilization.api import tables_for, utilization
@@ -36,15 +36,13 @@ KEYS = [
 
 @pytest.fixture(scope="module")
 def simulated() -> ServiceTables:
-    return simulate_tables(GPU)
+    return tables_of(GPU)
 
 
 @pytest.fixture(autouse=True)
 def no_waiting(simulated: ServiceTables, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(
-        "smlab.validation.service_tables.simulate_tables", lambda gpu, progress=None: simulated
-    )
+    monkeypatch.setattr("smlab.validation.service_tables.tables_of", lambda gpu, progress=None: simulated)
 
 
 def counters(*families: str) -> CounterTable:

@@ -34,8 +34,9 @@ BEHIND_LOADS = ("work-queue", "hash-insert", "graph", "frontier", "segments")
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> ServiceTables:
-    return tables_of(GPU, folder=tmp_path_factory.mktemp("tables"))
+def tables() -> ServiceTables:
+    """As a user's second command finds them: in the cache, by a digest of the simulator."""
+    return tables_of(GPU)
 
 
 @pytest.fixture(scope="module")
