@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from smlab.hw_bench.datasets.bench_folder import read_bench_folder
 from smlab.hw_bench.datasets.kernel_tuner import read_search
 from smlab.hw_bench.datasets.ktt import read_ktt
 from smlab.hw_bench.datasets.nsys import is_nsys, parse_nsys
@@ -21,11 +22,14 @@ from smlab.hw_bench.profiles.source import load
 
 
 def read_timed_kernels(path: Path) -> TuningTimes:
-    """Kernel Tuner's cache or T4, KTT's JSON, nsys's trace, a plain table, or a profile of Nsight Compute.
+    """Kernel Tuner's cache or T4, KTT's JSON, nsys's trace, a plain table, a profile of Nsight Compute, or
+    the folder of a ``bench run``.
 
     Raises:
         SmlabError: a file that is none of these, or is not whole.
     """
+    if path.is_dir():
+        return read_bench_folder(path)
     if any(path.name.endswith(suffix) for suffix in (".json", ".json.gz")):
         content = read_json(path)
         return read_ktt(path) if isinstance(content, dict) and "Results" in content else read_search(path)

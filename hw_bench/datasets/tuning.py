@@ -106,7 +106,10 @@ _ARRAYS: Final = (
 
 
 def label_of(parameters: Sequence[str], config: Sequence[Parameter]) -> str:
-    """``a=1, b=2`` for the parameters and values of one configuration."""
+    """``a=1, b=2`` for the parameters and values of one configuration; a configuration that is one text (of a
+    plain table) as it is."""
+    if tuple(parameters) == ("config",):
+        return str(config[0])
     return ", ".join(f"{name}={value}" for name, value in zip(parameters, config, strict=True))
 
 

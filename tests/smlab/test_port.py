@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from smlab.hw_bench.datasets.timed_kernels import read_timed_kernels
 from smlab.models.portability.ratios import ratios
+from smlab.validation.papers.claims.published import grid_table
 
 import smlab
 from smlab.cli.main import run
@@ -129,3 +130,128 @@ def test_a_profile_of_ncu_is_a_file_of_times(tmp_path: Path) -> None:
     path.write_text(text)
     found = read_timed_kernels(path)
     assert found.runs[0] == pytest.approx((10e-6, 11e-6) * 3)
+
+
+COYNE = {"butterfly": 3.5, "neighbour": 3.5, "bank-16": 3.5, "bank-32": 3.5}
+"""Tables of Coyne's thesis, and how many per cent the modelled ratios may be off."""
+
+
+def coyne_files(folder: Path, table: str) -> list[str]:
+    """A published table as two files of times: the V100's are all 1 ms, the ratio is what was printed."""
+    grid = grid_table(table)
+    threads = 256 if table.startswith("bank") else 1024
+    files = []
+    for name, factor in (("v100", np.ones(len(grid.blocks))), ("a100-80", 1 + np.array(grid.steady) / 100)):
+        rows = [
+            f"{table},blocks={b},{launch},{b},{threads},{1e-3 * f}"
+            for b, f in zip(grid.blocks, factor, strict=True)
+            for launch in range(5)
+        ]
+        path = folder / f"{name}.csv"
+        path.write_text("kernel,config,launch,blocks,threads_per_block,seconds\n" + "\n".join(rows) + "\n")
+        files.append(f"{name}={path}")
+    return files
+
+
+@pytest.mark.parametrize("table", [*COYNE, "bank-4"])
+def test_coyne_s_tables_through_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], table: str
+) -> None:
+    """Jumps at 96, 192 and 224 blocks are the tail's; 4-way bank conflicts stay unexplained."""
+    clocks = ["--clock", "v100=1.38", "--clock", "a100-80=1.38"]
+    assert run(["port", *coyne_files(tmp_path, table), *clocks, "--json"]) == 0
+    rows = {int(r["config"].partition("=")[2]): r for r in json.loads(capsys.readouterr().out)["kernels"]}
+    for row in rows.values():
+        terms = sum(term["log"] for term in row["terms"].values()) + row["unexplained"]["log"]
+        assert terms == pytest.approx(np.log(row["ratio"]), abs=1e-9)
+    if table == "bank-4":
+        small = [row for blocks, row in rows.items() if blocks <= 64]
+        assert {row["dominant"] for row in small} == {"unexplained"}
+        assert all(row["unexplained"]["high"] < -0.2 for row in small)
+        return
+    off = [100 * abs(np.expm1(-row["unexplained"]["log"])) for row in rows.values()]
+    assert np.mean(off) <= COYNE[table]
+    for before, after in ((64, 96), (160, 192), (192, 224)):
+        if before in rows and after in rows:
+            jump = rows[after]["terms"]["tail"]["log"] - rows[before]["terms"]["tail"]["log"]
+            seen = np.log(rows[after]["ratio"] / rows[before]["ratio"])
+            assert jump == pytest.approx(seen, rel=0.25)
+            others = {n for n in rows[after]["terms"] if n != "tail"}
+            assert all(
+                abs(rows[after]["terms"][n]["log"] - rows[before]["terms"][n]["log"]) < 0.02 for n in others
+            )
+
+
+def test_a_gpu_that_was_not_measured_is_modelled(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (file, _) = coyne_files(tmp_path, "butterfly")
+    path = file.partition("=")[2]
+    assert run(["port", path, "--from", "v100", "--to", "a100-80", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert {row["evidence"] for row in document["kernels"]} == {"modelled"}
+    for row in document["kernels"]:
+        assert row["low"] < row["ratio"] < row["high"]
+        assert row["unexplained"]["log"] == 0
+    assert "modelled" in document["notes"][0]
+    assert run(["port", path, "--from", "v100", "--to", "v100"]) == 2
+    assert run(["port", path, "--from", "v100"]) == 2
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("expect", "verdict"), [("same", "faster"), ("peak", "slower"), ("project", "slower")]
+)
+def test_verdicts_are_held_against_what_is_expected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], expect: str, verdict: str
+) -> None:
+    """1024 blocks that take 0.95 of the V100's time on an A100, whose peak is 1.38 times as high."""
+    files = []
+    for name, factor in (("v100", 1.0), ("a100-80", 0.95)):
+        rows = [f"k,,{n},1024,256,{1e-3 * factor * (1 + 1e-5 * (n % 3))}" for n in range(8)]
+        path = tmp_path / f"{name}.csv"
+        path.write_text("kernel,config,launch,blocks,threads_per_block,seconds\n" + "\n".join(rows))
+        files.append(f"{name}={path}")
+    assert run(["port", *files, "--expect", expect, "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["kernels"]
+    assert row["verdict"] == verdict
+    assert row["expected"] == pytest.approx(
+        {"same": 1.0, "peak": 14.1 / 19.5, "project": 0.75}[expect], abs=0.03
+    )
+
+
+def test_stalls_are_compared_by_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    head = (
+        '"ID","Kernel Name","Device","CC","Block Size","Grid Size","gpu__time_duration.sum",'
+        '"smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio",'
+        '"smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio"\n"","","","","","","us","",""\n'
+    )
+    files = []
+    for name, stalls in (("v100", (1, 3)), ("a100-40", (2, 2))):
+        path = tmp_path / f"{name}.csv"
+        path.write_text(
+            head + f'"0","f","0","7.0","(256, 1, 1)","(80, 1, 1)","10","{stalls[0]}","{stalls[1]}"\n'
+        )
+        files.append(f"{name}={path}")
+    assert run(["port", *files, "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["kernels"]
+    assert row["stalls"]["barrier"] == {"source": 0.25, "target": 0.5, "change": 0.25}
+    assert row["stalls"]["long_scoreboard"]["change"] == -0.25
+
+
+def test_a_folder_of_bench_run_is_a_file_of_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    header = "kernel,size,blocks,threads,samples,seconds_median"
+    for name, factor in (("v100", 1e-3), ("a100-40", 8e-4)):
+        folder = tmp_path / name
+        folder.mkdir()
+        rows = [f"butterfly,0,{blocks},1024,6,{factor}" for blocks in (80, 160)]
+        (folder / "portability.csv").write_text("\n".join([header, *rows]) + "\n")
+        launches = np.full((2, 8), np.nan)
+        launches[:, :6] = factor * (1 + 1e-4 * np.arange(6))
+        np.savez(folder / "portability.samples.npz", **{"butterfly/seconds": launches})
+    files = [f"{name}={tmp_path / name}" for name in ("v100", "a100-40")]
+    assert run(["port", *files, "--json"]) == 0
+    rows_read = json.loads(capsys.readouterr().out)["kernels"]
+    assert [row["ratio"] for row in rows_read] == pytest.approx([0.8, 0.8])
+    assert all(row["low"] is not None and "terms" in row for row in rows_read)
+    (tmp_path / "v100" / "portability.csv").unlink()
+    assert run(["port", *files]) == 2
+    assert "no times of kernels in this folder" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from smlab.commands.arguments import a_gpu, a_path
 from smlab.commands.port.result import PortResult
-from smlab.commands.port.why import Explained, checked_expect, explain, gpu_of
+from smlab.commands.port.why import Explained, at_clock, checked_expect, explain, gpu_of
 from smlab.hw_bench.datasets.timed_kernels import read_timed_kernels
 from smlab.hw_bench.datasets.timed_work import work_of_times
 from smlab.hw_bench.datasets.tuning import TuningTimes, label_of
@@ -30,6 +30,7 @@ def port(
     files: Mapping[str, str | Path],
     *,
     gpus: Mapping[str, str | Path | Gpu] | None = None,
+    clocks_hz: Mapping[str, float] | None = None,
     expect: str = "same",
 ) -> PortResult:
     """Compare the kernels that all files hold; ``files`` maps a name for each GPU to its times.
@@ -39,6 +40,7 @@ def port(
     Args:
         files: a name for each GPU and its file.
         gpus: descriptions by those names, where neither the name nor the file tells which GPU it is.
+        clocks_hz: SM clocks by those names, where somebody saw them and the files do not tell.
         expect: what ratio verdicts are held against: ``same`` (1), ``peak`` (of the FP32 peaks), ``roofline``
             (of each kernel's closest roofs) or ``project`` (of the modelled times).
 
@@ -57,14 +59,16 @@ def port(
             )
         seen[path.resolve()] = name
     given = {name: a_gpu(f"gpus[{name!r}]", gpu) for name, gpu in (gpus or {}).items()}
-    for name in given:
+    for name in (*given, *(clocks_hz or {})):
         if name not in paths:
             raise SmlabError.at("gpus", "no file of that name", name, ", ".join(paths))
     times = {name: read_timed_kernels(path) for name, path in paths.items()}
     found = match(_labels(times))
     steady = np.column_stack([_steady(t, found.rows[:, column]) for column, t in enumerate(times.values())])
     names = tuple(times)
-    described = [gpu_of(name, t, given) for name, t in times.items()]
+    described = [
+        at_clock(name, gpu_of(name, t, given), (clocks_hz or {}).get(name)) for name, t in times.items()
+    ]
     pairs: dict[str, tuple[NDArray[np.int64], Ratios] | None] = {}
     explained: dict[str, Explained] = {}
     notes = _notes(times, found)

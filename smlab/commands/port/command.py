@@ -36,6 +36,10 @@ def port(
             help="The description of a name, where neither it nor the file tells.",
         ),
     ] = None,
+    clock: Annotated[
+        list[str] | None,
+        typer.Option("--clock", metavar="NAME=GHZ", help="The SM clock, where you saw it and no file tells."),
+    ] = None,
     expect: Annotated[
         str,
         typer.Option(
@@ -59,6 +63,7 @@ def port(
         PortOptions(
             files=tuple(files or ()),
             gpus=tuple(gpu or ()),
+            clocks=tuple(clock or ()),
             source=source,
             target=target,
             expect=expect,

@@ -26,6 +26,7 @@ class PortOptions:
 
     files: tuple[str, ...]
     gpus: tuple[str, ...]
+    clocks: tuple[str, ...]
     source: str | None
     target: str | None
     expect: str
@@ -43,7 +44,13 @@ def run_port(options: PortOptions) -> None:
         paths = {name: Path(path) for name, path in files.items()}
         if options.plot is not None:
             check_plot(options.plot, tuple(paths.values()))
-        result = port(paths, gpus=_named(options.gpus, "GPU", "old=v100"), expect=options.expect)
+        clocks = _named(options.clocks, "GHZ", "v100=1.38")
+        result = port(
+            paths,
+            gpus=_named(options.gpus, "GPU", "old=v100"),
+            clocks_hz={name: _ghz(name, text) * 1e9 for name, text in clocks.items()},
+            expect=options.expect,
+        )
     for note in result.notes:
         err.print(shown(note))
     if options.plot is not None:
@@ -64,6 +71,16 @@ def _modelled(options: PortOptions) -> PortResult:
     if options.plot is not None:
         check_plot(options.plot, (Path(file),))
     return port_modelled(file, options.source, options.target)
+
+
+def _ghz(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.1 <= value <= 10:
+        raise SmlabError.at(f"--clock {name}", "not an SM clock", text, "GHz, such as 1.38")
+    return value
 
 
 def _named(given: tuple[str, ...], what: str, such_as: str) -> dict[str, str]:

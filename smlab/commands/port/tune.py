@@ -23,6 +23,7 @@ from smlab.models.portability.advice import Evidence, changes_from, confidence
 from smlab.models.portability.launch_series import INITIAL_LAUNCHES
 from smlab.models.portability.transfer import SearchSpace, TransferSearch, planned, search_space
 from smlab.models.roofline import project
+from smlab.validation.projection.tuning.code import TuningSource
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,9 +127,9 @@ def port_tune(
         )
     steady = np.array([_steady(run) for run in times.runs])
     guess_s, evidence, notes = _guess(times, steady, here, there)
-    compiled = (
-        CompiledConfigurations(a_path("kernel", kernel), there, progress) if kernel is not None else None
-    )
+    compiled = None
+    if kernel is not None:
+        compiled = CompiledConfigurations(TuningSource(a_path("kernel", kernel)), there, progress)
     runs_there = _fits(times, there)
     if compiled is not None and compile_all:
         runs_there &= compiled.fit_all(times)
@@ -223,9 +224,7 @@ def _measured(path: str | Path | None, labels: tuple[str, ...]) -> dict[int, flo
         return {}
     times = read_timed_kernels(a_path("measured", path))
     at = {label: row for row, label in enumerate(labels)}
-    plain = times.parameters == ("config",)
-    given = [str(c[0]) for c in times.config] if plain else list(_labels(times))
-    return {at[g]: _steady(run) for g, run in zip(given, times.runs, strict=True) if g in at}
+    return {at[g]: _steady(run) for g, run in zip(_labels(times), times.runs, strict=True) if g in at}
 
 
 def _runs_of(truth: str | Path, labels: tuple[str, ...]) -> dict[int, tuple[float, ...] | None]:

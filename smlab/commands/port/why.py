@@ -65,6 +65,13 @@ def gpu_of(name: str, times: TuningTimes, given: Mapping[str, Gpu]) -> Gpu | Non
         return gpu_called(times.device) if times.device else None
 
 
+def at_clock(name: str, gpu: Gpu | None, clock_hz: float | None) -> Gpu | None:
+    """The GPU at the SM clock that it was seen to run at; as it is without one."""
+    if clock_hz is None or gpu is None:
+        return gpu
+    return gpu.with_values({"clock.sm_hz": clock_hz}, "seen while it ran", "measured", f"--clock {name}")
+
+
 def explain(
     times: tuple[TuningTimes, TuningTimes],
     rows: NDArray[np.int64],

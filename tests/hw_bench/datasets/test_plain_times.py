@@ -17,7 +17,7 @@ def read(tmp_path: Path, text: str) -> TuningTimes:
 def test_rows_by_kernel_and_configuration_in_the_order_of_launches(tmp_path: Path) -> None:
     text = "kernel,config,launch,seconds\nf,a=1,1,0.5\nf,a=1,0,0.75\ng,a=1,0,2\n"
     found = read(tmp_path, text)
-    assert found.labels() == ["f config=a=1", "g config=a=1"]
+    assert found.labels() == ["f a=1", "g a=1"]
     assert found.runs == ((0.75, 0.5), (2.0,))
 
 

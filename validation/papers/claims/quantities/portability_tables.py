@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.profiles.kernel_work import KernelWork
+from smlab.models.portability.causes import CAUSES, Causes, causes
 from smlab.sim.patterns import words_on_fullest_bank
 from smlab.validation.papers.claims.published import GridTable, grid_table, portability
 from smlab.validation.papers.claims.registry import Observed, quantity
@@ -77,16 +79,58 @@ def steps_worse(state: str, most: int) -> Observed:
     return Observed.exactly(sum(b > a for a, b in pairwise(means)), f"means {words} %")
 
 
-def blocks_on_fullest_sm(blocks: int, sms: int) -> int:
-    """What the SM with the most work has, when blocks are dealt out evenly."""
-    return math.ceil(blocks / sms)
+def why_of_grids(
+    blocks: Sequence[int],
+    log_ratio: Sequence[float] | None = None,
+    clocks_hz: tuple[float, float] | None = None,
+) -> Causes:
+    """Causes of the A100's times over the V100's for grids of so many blocks, nothing else being known: what
+    ``smlab port`` says of such launches.
+
+    ``clocks_hz`` are the SM clocks of the two, equal ones by default.
+    """
+    launches = np.array(blocks, dtype=np.float64)
+
+    def work(clock_hz: float) -> KernelWork:
+        known = {"blocks": launches, "threads_per_block": 1024, "clock_hz": clock_hz}
+        return KernelWork.of(["grid"] * len(launches), np.full(len(launches), 1e-4), **known)
+
+    here, there = (work(clock) for clock in clocks_hz or (1.38e9, 1.38e9))
+    return causes(here, load_gpu(OLD), load_gpu(NEW), log_ratio, target_work=there)
 
 
 def ratio_by_block_count(blocks: Sequence[int]) -> NDArray[np.float64]:
     """Run time of the A100 over that of the V100, by the blocks on the fullest SM alone, for grids of so
     many blocks."""
-    old, new = (load_gpu(name).integer("gpu.sms") for name in (OLD, NEW))
-    return np.array([blocks_on_fullest_sm(b, new) / blocks_on_fullest_sm(b, old) for b in blocks])
+    return np.exp(why_of_grids(blocks).modelled)
+
+
+JUMPS: Final = ((64, 96), (160, 192), (192, 224))
+"""Grid sizes between which the ratio jumps."""
+
+
+@quantity("portability.jump_by_tail", unit="", evidence="published", scale=Scale.RATIO)
+def jump_by_tail(grid: str, state: str, before: int, after: int) -> Observed:
+    """Of the jump of the ratio of times from one grid size to the next, the part that is the tail's, over
+    what is not unexplained."""
+    table = grid_table(grid)
+    rows = [table.blocks.index(before), table.blocks.index(after)]
+    log_ratio = np.log1p(np.array(table.state(state))[rows] / 100)
+    found = why_of_grids([before, after], log_ratio.tolist())
+    tail = np.diff(found.terms[:, CAUSES.index("tail")])[0]
+    jump = np.diff(log_ratio)[0]
+    return Observed.exactly(
+        tail / jump, f"the ratio's logarithm jumps by {jump:+.2f}, the tail's by {tail:+.2f}"
+    )
+
+
+@quantity("portability.left_unexplained", unit="%", evidence="published", scale=Scale.DIFFERENCE)
+def left_unexplained(grid: str, state: str, most: int) -> Observed:
+    """What of the ratios of times up to so many blocks no cause explains, on average, as a factor less 1."""
+    table = grid_table(grid)
+    log_ratio = np.log1p(_chosen(table, state, 1, most, []) / 100)
+    found = why_of_grids([b for b in table.blocks if b <= most], log_ratio.tolist())
+    return Observed.exactly(100 * float(np.expm1(found.unexplained.mean())))
 
 
 @quantity("portability.error_of_block_count", unit="%", evidence="published", scale=Scale.ERROR)
@@ -100,9 +144,9 @@ def error_of_block_count(grid: str, state: str, clocks: str) -> Observed:
     table = grid_table(grid)
     if clocks not in ("equal", "printed"):
         raise SmlabError.at("clocks", "unknown", clocks, "equal or printed")
-    factor = 1.20 / 1.13 if clocks == "printed" else 1.0
     ratio = 1 + np.array(table.state(state)) / 100
-    predicted = factor * ratio_by_block_count(table.blocks)
+    seen = (1.20e9, 1.13e9) if clocks == "printed" else None
+    predicted = np.exp(why_of_grids(table.blocks, clocks_hz=seen).modelled)
     constants = np.linspace(0.4, 1.2, 801)
     best = float(np.abs(constants[:, None] / ratio - 1).mean(axis=1).min() * 100)
     error = float(100 * np.abs(predicted / ratio - 1).mean())

@@ -1,0 +1,113 @@
+"""Reader of what ``smlab bench run`` leaves in a folder, as times of kernels: its portability benchmark.
+
+A row is one kernel at one size and grid; its launches are in the samples' archive, in the order in which they
+ran. Other benchmarks of the suite measure points of their own, not kernels to be compared.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from smlab.hw_bench.cuda.measuring.dataset import find_table, read_table
+from smlab.hw_bench.datasets.tuning import TuningTimes
+from smlab.hw_bench.errors import SmlabError
+
+BENCHMARK: Final = "portability"
+_NEEDED: Final = ("kernel", "size", "blocks", "threads", "seconds_median")
+
+
+def read_bench_folder(path: Path) -> TuningTimes:
+    """The kernels of the portability benchmark of a run.
+
+    Raises:
+        SmlabError: a folder without it, a table that is not whole, samples that do not fit it.
+    """
+    table = find_table(path, BENCHMARK)
+    if table is None:
+        expected = f"{BENCHMARK}.csv, as smlab bench run --benchmark {BENCHMARK} writes it"
+        raise SmlabError.at(str(path), "no times of kernels in this folder", expected=expected)
+    columns = read_table(table)
+    for name in _NEEDED:
+        if name not in columns:
+            raise SmlabError.at(str(table), "a column is missing", name, ", ".join(_NEEDED))
+    count = len(columns["kernel"])
+    if not count:
+        raise SmlabError.at(str(table), "no kernel in it", expected="a row for each kernel and grid")
+    numbers = {name: _numbers(table, name, columns[name]) for name in _NEEDED[1:]}
+    kernel = columns["kernel"].astype(object)
+    runs = _runs(path, kernel, numbers["seconds_median"])
+    unknown = np.full(count, np.nan)
+    return TuningTimes(
+        path=path,
+        device=_device(path),
+        parameters=("size", "blocks", "threads"),
+        kernel=kernel,
+        config=tuple(
+            (int(size), int(blocks), int(threads))
+            for size, blocks, threads in zip(
+                numbers["size"], numbers["blocks"], numbers["threads"], strict=True
+            )
+        ),
+        seconds=numbers["seconds_median"],
+        runs=runs,
+        blocks=numbers["blocks"],
+        threads_per_block=numbers["threads"],
+        registers_per_thread=unknown,
+        shared_bytes_per_block=unknown,
+        local_bytes_per_thread=unknown,
+        counters=None,
+        failed=(),
+    )
+
+
+def _numbers(table: Path, name: str, column: NDArray[Any]) -> NDArray[np.float64]:
+    try:
+        values = np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.full(len(column), np.nan)
+    least = 0.0 if name == "size" else np.nextafter(0, 1)
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values >= least)))
+    if len(wrong):
+        row = int(wrong[0])
+        raise SmlabError.at(f"{table}: row {row + 2}: {name}", "unusable value", column[row], "above 0")
+    return values
+
+
+def _runs(
+    path: Path, kernel: NDArray[np.object_], seconds: NDArray[np.float64]
+) -> tuple[tuple[float, ...], ...]:
+    """Launches of each row: rows of a kernel in the table's order are rows of its array of samples."""
+    archive = path / f"{BENCHMARK}.samples.npz"
+    if not archive.is_file():
+        return tuple((float(s),) for s in seconds)
+    try:
+        with np.load(archive) as content:
+            samples = {name: np.asarray(content[name], dtype=np.float64) for name in content.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
+        raise SmlabError.at(str(archive), f"cannot be read: {error}") from error
+    runs: list[tuple[float, ...]] = []
+    seen: dict[str, int] = {}
+    for name, median in zip(kernel.tolist(), seconds.tolist(), strict=True):
+        at = seen.get(name, 0)
+        seen[name] = at + 1
+        of = samples.get(f"{name}/seconds")
+        if of is None or of.ndim != 2 or at >= len(of):
+            runs.append((median,))
+            continue
+        launches = of[at][np.isfinite(of[at]) & (of[at] > 0)]
+        runs.append(tuple(launches.tolist()) or (median,))
+    return tuple(runs)
+
+
+def _device(path: Path) -> str:
+    """The GPU that the run's note names; "" where there is none."""
+    try:
+        note = json.loads((path / f"{BENCHMARK}.json").read_text(encoding="utf-8"))
+        return str(note.get("gpu", ""))
+    except (OSError, ValueError, AttributeError):
+        return ""
