@@ -12,6 +12,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles import AtomicQuantities, write_ncu_long, write_ncu_wide, write_nvprof
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
+from smlab.models.service_table import ServiceTable
 from smlab.models.trust import CLOSED, shipped_map
 from smlab.models.verdict import BOTTLENECK, NOT, percent_range
 from smlab.sim.compiled import run
@@ -29,8 +30,9 @@ from smlab.commands.utilization.run import UtilizationOptions, run_utilization
 GPU = load_gpu("v100")
 
 KEYS = [
-    *("kernel", "launch", "sm", "jobs", "cas_jobs", "warps", "n", "e", "c", "service_cycles", "busy_cycles"),
-    *("elapsed_cycles", "utilization", "low", "high", "utilization_occupancy", "verdict", "flags"),
+    *("kernel", "launch", "sm", "jobs", "cas_jobs", "warps", "n", "e", "c", "occupied", "saturation"),
+    *("latency", "service_cycles", "busy_cycles", "elapsed_cycles", "utilization", "low", "high"),
+    *("utilization_occupancy", "verdict", "flags", "alternatives"),
 ]
 
 
@@ -91,6 +93,37 @@ def test_the_document_has_the_agreed_keys_and_adds_up(tmp_path: Path, capsys) ->
         assert row["c"] == pytest.approx(row["n"] * row["cas_jobs"] / row["jobs"])
         assert row["service_cycles"] * row["jobs"] == pytest.approx(row["busy_cycles"])
         assert 0 <= row["n"] <= row["warps"]
+        assert row["latency"] == pytest.approx(max(0, row["utilization"] - row["occupied"]))
+        own = row["alternatives"]
+        assert [a["name"] for a in own] == [a.name for a in GPU.alternatives]
+        for key in ("occupied", "saturation", "utilization"):
+            assert row[key] == pytest.approx(sum(a["weight"] * a[key] for a in own))
+        # A mixture is made of 200 points for each, so its ends are known to that.
+        assert min(a["low"] for a in own) - 0.01 <= row["low"]
+        assert row["high"] <= max(a["high"] for a in own) + 0.01
+
+
+def test_what_the_evidence_leaves_open_is_told_where_it_matters(
+    tmp_path: Path, capsys, simulated: ServiceTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A unit that takes four times as long under the second alternative: other shares, and no verdict."""
+    slow = ServiceTables(
+        *(ServiceTable(t.data.copy(data=4 * t.data.values)) for t in (simulated.batch, simulated.looped))
+    )
+
+    def tables(gpu, progress=None):
+        return slow if gpu.number("atomic.round_gap_cycles") else simulated
+
+    monkeypatch.setattr("smlab.validation.service_tables.simulate_tables", tables)
+    path = tmp_path / "counters.csv"
+    counters("work-queue").write_csv(path)
+    row = document(capsys, path)["kernels"][0]
+    first, second = row["alternatives"]
+    assert second["occupied"] == pytest.approx(min(1, 4 * first["occupied"]))
+    assert row["verdict"] == (first["verdict"] if first["verdict"] == second["verdict"] else "cannot tell")
+    printed = " ".join(command(capsys, path).split())
+    assert "by what the evidence leaves open: occupancy: occupied" in printed
+    assert "rounds: occupied" in printed
 
 
 def test_counters_survive_every_format(tmp_path: Path, capsys) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from smlab.commands.arguments import a_path
 from smlab.commands.frames import dataframe
 from smlab.commands.profiles import profile_of
-from smlab.commands.utilization.rows import KernelRow, TablePair, estimate_rows
+from smlab.commands.utilization.rows import AlternativeTables, KernelRow, TablePair, estimate_rows
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles import atomic_quantities
 from smlab.models.service_table import ServiceTable
@@ -69,18 +69,31 @@ def utilization(
         own = None if table is None else a_path("table", table)
         tables = tables_for(found_gpu, own, progress)
         rows = estimate_rows(quantities, tables, found_gpu)
-        held = shipped_map().held(tables.estimator)
+        held = shipped_map().held(tables[0].tables.estimator)
     skipped = tuple((s.kernel, s.reason) for s in quantities.skipped)
     return UtilizationResult(path, found_gpu, tuple(rows), skipped, tuple(notes), held)
 
 
-def tables_for(gpu: Gpu, table: Path | None, progress: Callable[[int, int], None] | None = None) -> TablePair:
-    """The table in a file, or both forms for ``gpu``, simulated on first use and kept in the user's cache
-    folder."""
+def tables_for(
+    gpu: Gpu, table: Path | None, progress: Callable[[int, int], None] | None = None
+) -> tuple[AlternativeTables, ...]:
+    """The table in a file, or both forms for ``gpu`` under each alternative that its description carries,
+    simulated on first use and kept in the user's cache folder."""
     if table is not None:
         own = ServiceTable.read(table)
-        return TablePair(own, None) if own.attrs["form"] == "looped" else TablePair(None, own)
+        pair = TablePair(own, None) if own.attrs["form"] == "looped" else TablePair(None, own)
+        return (AlternativeTables("the table given", 1.0, pair),)
     from smlab.validation.service_tables import tables_of
 
-    both = tables_of(gpu, progress=progress)
-    return TablePair(both.looped, both.batch)
+    found = []
+    variants = gpu.variants()
+    for number, (alternative, described) in enumerate(variants):
+
+        def advance(done: int, total: int, before: int = number) -> None:
+            if progress is not None:
+                progress(before * total + done, len(variants) * total)
+
+        both = tables_of(described, progress=advance)
+        pair = TablePair(both.looped, both.batch)
+        found.append(AlternativeTables(alternative.name, alternative.weight, pair))
+    return tuple(found)

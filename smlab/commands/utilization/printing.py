@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import out, shown
@@ -29,18 +31,22 @@ def print_answer(a: UtilizationResult) -> None:
     listed = Listing()
     kernel_column(listed)
     listed.add_column("launch", justify="right", drop=1)
+    listed.add_column("occupied %", justify="right")
+    listed.add_column("satur. %", justify="right", drop=3)
     listed.add_column(f"busy %, {100 * LEVEL:.0f} % interval", justify="right")
     listed.add_column("verdict", fold=True, min_width=len(CANNOT_TELL))
     listed.add_column("best guess %", justify="right", drop=2)
     by_sm = any(row.sms for row in rows)
     if by_sm:
-        listed.add_column("SMs", justify="right", drop=3)
-    for heading, drop in (("e", 4), ("S cycles", 5), ("warps", 6), ("as published %", 7)):
+        listed.add_column("SMs", justify="right", drop=4)
+    for heading, drop in (("e", 5), ("S cycles", 6), ("warps", 7), ("as published %", 8)):
         listed.add_column(heading, justify="right", drop=drop)
     for row in rows:
         listed.add_row(
             shown(row.kernel),
             str(row.launch),
+            f"{100 * row.occupied:.0f}",
+            f"{100 * row.saturation:.0f}",
             percent_range(row.low, row.high),
             f"[{COLOUR[row.verdict]}]{row.verdict}[/]",
             f"{100 * row.utilization:.1f}",
@@ -49,7 +55,12 @@ def print_answer(a: UtilizationResult) -> None:
         )
     if rows:
         out.print(listed)
+        out.print(
+            "occupied: the unit at work, if kept fed (100: it takes no more); busy: a job in it, most of "
+            "whose time may be latency"
+        )
         _print_held(a)
+        _print_alternatives(rows)
     else:
         out.print(f"{NOT}: no launch in it uses shared-memory atomics")
     for (kernel, verdict, reason, advice), where in _reasons(rows).items():
@@ -76,6 +87,26 @@ def _print_held(a: UtilizationResult) -> None:
         f"{held.mean:.0f} % of the time ({held.families} kinds, simulated; {held.least:.0f} % for "
         f"{held.least_family}); the best guess has none"
     )
+
+
+APART: Final = 0.03
+"""How far two alternatives differ, as a share of the elapsed cycles, before both are printed."""
+
+
+def _print_alternatives(rows: Sequence[LaunchRow]) -> None:
+    """Which alternative of the description gives what, for the kernels where they disagree."""
+    first: dict[str, LaunchRow] = {}
+    for row in rows:
+        first.setdefault(row.kernel, row)
+    for row in first.values():
+        ends = np.array([(x.occupied, x.low, x.high) for x in row.alternatives])
+        if len(ends) < 2 or np.ptp(ends, axis=0).max() < APART:
+            continue
+        each = "; ".join(
+            f"{x.name}: occupied {100 * x.occupied:.0f} %, busy {percent_range(x.low, x.high)} %, {x.verdict}"
+            for x in row.alternatives
+        )
+        out.print(f"[bold]{shown(row.kernel)}[/bold], by what the evidence leaves open: {shown(each)}")
 
 
 def _reasons(rows: Sequence[LaunchRow]) -> dict[tuple[str, str, str, tuple[str, ...]], str]:

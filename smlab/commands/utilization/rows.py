@@ -4,7 +4,7 @@ and flags."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,6 +14,12 @@ from numpy.typing import NDArray
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles import AtomicQuantities
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
+from smlab.models.alternative_estimates import (
+    AlternativeEstimates,
+    joint_verdict,
+    mean_over,
+    mixed_interval,
+)
 from smlab.models.service_table import ServiceTable
 from smlab.models.trust import (
     CLOSED,
@@ -56,15 +62,46 @@ class TablePair:
 
 
 @dataclass(frozen=True)
+class AlternativeTables:
+    """The tables of one alternative of a GPU's description, and its weight."""
+
+    name: str
+    weight: float
+    tables: TablePair
+
+
+@dataclass(frozen=True)
+class AlternativeAnswer:
+    """What one alternative says of a launch or SM: as the columns of that name in `KernelRow`."""
+
+    name: str
+    weight: float
+    occupied: float
+    saturation: float
+    utilization: float
+    low: float
+    high: float
+    verdict: str
+
+
+@dataclass(frozen=True)
 class KernelRow:
     """One launch, or one SM of it (``sm`` None: the whole GPU). ``jobs`` and ``cas_jobs`` are summed over its
     SMs.
+
+    What bounds throughput: ``occupied``, the share of the elapsed cycles that the unit is at work with these
+    jobs when it is kept fed (1: it takes no more), and ``saturation``, the throughput over the most that this
+    many warps can draw from it, each waiting for its result. ``utilization`` is the share with a job in the
+    unit (n > 0, the paper's); ``latency`` is what of it is no work but waiting for results.
 
     For each SM (the mean): resident ``warps``, jobs in the unit ``n`` and compare-and-swap jobs ``c`` over
     the elapsed time (best guesses with no interval: no counter tells how the atomics come, so print does not
     show them), ``busy_cycles`` of ``elapsed_cycles``, ``service_cycles`` (busy time per job),
     ``utilization`` by the closed network with its 90 % interval ``low`` to ``high``, and as published. ``e``:
     lanes serialised per job.
+
+    Where the description carries alternatives, all these are their means by weight, the interval is that of
+    their mixture, and ``alternatives`` says what each gives; ``utilization_occupancy`` is by the first.
     """
 
     kernel: str
@@ -76,6 +113,9 @@ class KernelRow:
     n: float
     e: float
     c: float
+    occupied: float
+    saturation: float
+    latency: float
     service_cycles: float
     busy_cycles: float
     elapsed_cycles: float
@@ -85,17 +125,24 @@ class KernelRow:
     utilization_occupancy: float
     verdict: str
     flags: tuple[str, ...]
+    alternatives: tuple[AlternativeAnswer, ...]
     why: Verdict = field(compare=False, repr=False)
 
     def as_json(self) -> dict[str, Any]:
         row = {k: v for k, v in asdict(self).items() if k != "why"}
-        return {**row, "flags": list(self.flags)}
+        return {**row, "flags": list(self.flags), "alternatives": list(row["alternatives"])}
 
 
 def estimate_rows(
-    quantities: AtomicQuantities, tables: TablePair, gpu: Gpu, trust: TrustMap | None = None
+    quantities: AtomicQuantities,
+    tables: TablePair | Sequence[AlternativeTables],
+    gpu: Gpu,
+    trust: TrustMap | None = None,
 ) -> list[KernelRow]:
-    """The estimates of all launches (and SMs) at once."""
+    """The estimates of all launches (and SMs) at once, under each alternative that has tables."""
+    if isinstance(tables, TablePair):
+        tables = (AlternativeTables("as described", 1.0, tables),)
+    given_tables, tables = tables, tables[0].tables
     trust = trust or shipped_map()
     q = quantities
     busy = q.jobs > 0
@@ -110,18 +157,26 @@ def estimate_rows(
     e_used, warps_used = np.clip(e, 1, table.e_max), np.minimum(q.mean_active_warps, table.n_max)
     peak = np.minimum(np.fmax(q.peak_warps, warps_used), table.n_max)
     given = np.stack([q.jobs / q.sms, q.active_cycles, warps_used, e_used, share, peak])[:, busy]
-    found = _estimates(tables, given)
-    interval = trust.interval(found, LEVEL, tables.estimator)
+    parts = [AlternativeEstimates(a.name, a.weight, _estimates(a.tables, given)) for a in given_tables]
+    found = parts[0].estimates
+    interval = mixed_interval(parts, trust, LEVEL, tables.estimator)
     merges = tuple(int(x) for x in gpu.compute_capability.split(".")) >= (8, 0)
     place = np.cumsum(busy) - 1
     share_active = q.active_cycles / np.where(q.elapsed_cycles > 0, q.elapsed_cycles, 1)
-    said = verdicts(found, interval, merges_increments=merges, active=share_active[busy])
+    answers = _by_alternative(parts, trust, tables.estimator, merges, share_active[busy])
+    together = verdicts(found, interval, merges_increments=merges, active=share_active[busy])
+    said = [
+        joint_verdict([p.name for p in parts], [why for _, why in own], by_mixture)
+        for own, by_mixture in zip(answers, together, strict=True)
+    ]
     active = share_active.tolist()
-    main = found.utilization[tables.estimator].tolist()
+    main = mean_over(parts, [p.estimates.utilization[tables.estimator] for p in parts]).tolist()
     published = found.utilization.get(OCCUPANCY, np.full(int(busy.sum()), np.nan)).tolist()
-    low, high, n_all = interval.low.tolist(), interval.high.tolist(), found.closed.n.tolist()
+    low, high = interval.low.tolist(), interval.high.tolist()
+    n_all = mean_over(parts, [p.estimates.closed.n for p in parts]).tolist()
     outside = interval.flags
-    saturation, floors = found.closed.saturation.tolist(), found.features.floor.tolist()
+    saturation = mean_over(parts, [p.estimates.closed.saturation for p in parts]).tolist()
+    floors = mean_over(parts, [p.estimates.features.floor for p in parts]).tolist()
     idle = Verdict(NOT, "no shared-memory atomics on this SM")
     rows = []
     columns = (q.kernel, q.launch, q.sm, q.sms, q.jobs, q.cas_jobs, q.mean_active_warps, q.elapsed_cycles)
@@ -132,9 +187,11 @@ def estimate_rows(
         if busy[i]:
             u, n, why = main[k] * active[i], n_all[k] * active[i], said[k]
             ends = (low[k] * active[i], high[k] * active[i], published[k] * active[i])
-            flags = list(outside[k])
+            flags, own = list(outside[k]), tuple(answer for answer, _ in answers[k])
+            occupied, full = floors[k] * active[i], saturation[k]
         else:
-            u, n, why, ends, flags = 0.0, 0.0, idle, (0.0, 0.0, 0.0), []
+            u, n, why, ends, flags, own = 0.0, 0.0, idle, (0.0, 0.0, 0.0), [], ()
+            occupied = full = 0.0
         if busy[i] and from_lanes[i]:
             flags.append(E_FROM_LANES)
         if busy[i] and e[i] != e_used[i]:
@@ -156,6 +213,9 @@ def estimate_rows(
                 n=n,
                 e=float(e[i]),
                 c=n * float(share[i]),
+                occupied=occupied,
+                saturation=full,
+                latency=max(0.0, u - occupied),
                 service_cycles=u * elapsed * sms / jobs if busy[i] else math.nan,
                 busy_cycles=u * elapsed,
                 elapsed_cycles=elapsed,
@@ -165,10 +225,38 @@ def estimate_rows(
                 utilization_occupancy=ends[2],
                 verdict=why.verdict,
                 flags=tuple(flags),
+                alternatives=own,
                 why=why,
             )
         )
     return rows
+
+
+def _by_alternative(
+    parts: Sequence[AlternativeEstimates], trust: TrustMap, estimator: str, merges: bool, active: Floats
+) -> list[list[tuple[AlternativeAnswer, Verdict]]]:
+    """For each kernel what each alternative says, ``active`` being the active share of its elapsed cycles."""
+    columns = []
+    for p in parts:
+        interval = trust.interval(p.estimates, LEVEL, estimator)
+        said = verdicts(p.estimates, interval, merges_increments=merges, active=active)
+        numbers = np.stack(
+            [
+                p.estimates.features.floor * active,
+                p.estimates.closed.saturation,
+                p.estimates.utilization[estimator] * active,
+                interval.low * active,
+                interval.high * active,
+            ],
+            axis=1,
+        )
+        columns.append(
+            [
+                (AlternativeAnswer(p.name, p.weight, work, full, u, low, high, why.verdict), why)
+                for (work, full, u, low, high), why in zip(numbers.tolist(), said, strict=True)
+            ]
+        )
+    return [list(own) for own in zip(*columns, strict=True)]
 
 
 def _estimates(tables: TablePair, given: Floats) -> UtilizationEstimates:
@@ -199,11 +287,13 @@ def _beyond(saturation: float, floor: float) -> str:
 class LaunchRow:
     """A launch with its SMs taken together, for print and for comparing: means over ``sms`` SMs (0: the
     profile counts the whole GPU only), and the verdict on the launch as a whole with its reason, which is
-    that of ``agreeing`` of the SMs."""
+    that of ``agreeing`` of the SMs; ``alternatives`` those of the busiest of these."""
 
     kernel: str
     launch: int
     sms: int
+    occupied: float
+    saturation: float
     utilization: float
     low: float
     high: float
@@ -214,11 +304,22 @@ class LaunchRow:
     utilization_occupancy: float
     verdict: str
     agreeing: int
+    alternatives: tuple[AlternativeAnswer, ...]
     why: Verdict = field(compare=False, repr=False)
 
     def as_json(self) -> dict[str, Any]:
         """What a comparison tells of it."""
-        names = ("kernel", "launch", "utilization", "low", "high", "elapsed_cycles", "verdict")
+        names = [
+            "kernel",
+            "launch",
+            "occupied",
+            "saturation",
+            "utilization",
+            "low",
+            "high",
+            "elapsed_cycles",
+            "verdict",
+        ]
         return {name: getattr(self, name) for name in names}
 
 
@@ -247,6 +348,8 @@ def _taken_together(members: list[KernelRow]) -> LaunchRow:
         kernel=first.kernel,
         launch=first.launch,
         sms=0 if first.sm is None else len(members),
+        occupied=mean("occupied"),
+        saturation=mean("saturation"),
         utilization=mean("utilization"),
         low=mean("low"),
         high=mean("high"),
@@ -257,6 +360,7 @@ def _taken_together(members: list[KernelRow]) -> LaunchRow:
         utilization_occupancy=mean("utilization_occupancy"),
         verdict=verdict,
         agreeing=len(agreeing),
+        alternatives=busiest.alternatives,
         why=busiest.why,
     )
 

@@ -1,0 +1,95 @@
+"""Utilization where the evidence leaves a choice: estimates under each alternative of a GPU's description,
+taken together.
+
+An alternative has tables of its own (`smlab.hw_bench.gpu.alternatives`), so it has an estimate and an
+interval of its own. What is said of a kernel is the mixture of them, weighted as the description weighs them;
+a verdict on which they differ is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from smlab.models.trust import LEVELS, TrustMap, UtilizationEstimates, UtilizationInterval
+from smlab.models.verdict import CANNOT_TELL, Verdict
+
+Floats = NDArray[np.float64]
+
+ATOMS: Final = 200
+"""Points that stand for the distribution of an alternative's interval."""
+
+
+@dataclass(frozen=True, eq=False)
+class AlternativeEstimates:
+    """The estimates of some kernels under one alternative, and the ``weight`` that it has."""
+
+    name: str
+    weight: float
+    estimates: UtilizationEstimates
+
+
+def mean_over(parts: Sequence[AlternativeEstimates], values: Sequence[Floats]) -> Floats:
+    """The mean of what each alternative gives, (kernels,), by their weights."""
+    total: Floats = np.average(np.stack(values), axis=0, weights=[p.weight for p in parts])
+    return total
+
+
+def mixed_interval(
+    parts: Sequence[AlternativeEstimates], trust: TrustMap, level: float, estimator: str
+) -> UtilizationInterval:
+    """The interval at ``level`` of the mixture of the alternatives; that of the only one if there is one.
+
+    Each alternative's intervals at all levels of the map are quantiles of a distribution; the ends are
+    quantiles of the weighted sum of these. So if a GPU is like an alternative as often as its weight says,
+    the interval holds as often as those of the alternatives do.
+    """
+    alone = [trust.interval(p.estimates, level, estimator) for p in parts]
+    if len(parts) == 1:
+        return alone[0]
+    atoms = np.concatenate([_atoms(p.estimates, trust, estimator) for p in parts], axis=1)
+    weights = np.concatenate([np.full(ATOMS, p.weight / ATOMS) for p in parts])
+    order = np.argsort(atoms, axis=1, kind="stable")
+    below = np.cumsum(weights[order], axis=1)
+    ends = [
+        np.take_along_axis(atoms, _first(below, p * below[:, -1:], order), axis=1)[:, 0]
+        for p in ((1 - level) / 2, (1 + level) / 2)
+    ]
+    outside = tuple(
+        tuple(dict.fromkeys(name for names in each for name in names))
+        for each in zip(*(i.outside for i in alone), strict=True)
+    )
+    return UtilizationInterval(level, ends[0], ends[1], outside)
+
+
+def _first(below: Floats, wanted: Floats, order: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The place, (kernels, 1), of the first atom up to which the weights reach what is wanted."""
+    place = np.argmax(below >= wanted - 1e-12, axis=1)[:, None]
+    return np.take_along_axis(order, place, axis=1)
+
+
+def _atoms(estimates: UtilizationEstimates, trust: TrustMap, estimator: str) -> Floats:
+    """As many equally likely values of each kernel's utilization, (kernels, atoms), as its intervals at all
+    levels say."""
+    levels = LEVELS[: len(trust.estimators[estimator].pooled)]
+    found = [trust.interval(estimates, level, estimator) for level in levels]
+    probabilities = [(1 - x) / 2 for x in reversed(levels)] + [(1 + x) / 2 for x in levels]
+    ends = np.stack([i.low for i in reversed(found)] + [i.high for i in found], axis=1)
+    ends = np.maximum.accumulate(ends, axis=1)
+    at = (np.arange(ATOMS) + 0.5) / ATOMS
+    return np.stack([np.interp(at, probabilities, row) for row in ends])
+
+
+def joint_verdict(names: Sequence[str], said: Sequence[Verdict], by_mixture: Verdict) -> Verdict:
+    """The verdict on which all alternatives agree, with the reason that goes by the mixture's interval; else
+    that the evidence does not tell, and which of them says what."""
+    if len({v.verdict for v in said}) == 1:
+        return by_mixture if by_mixture.verdict == said[0].verdict else said[0]
+    told = "; ".join(f"{v.verdict} if {name}" for name, v in zip(names, said, strict=True))
+    advice = next((v.advice for v in said if v.advice), ())
+    return Verdict(
+        CANNOT_TELL, f"it hangs on what the evidence leaves open of this GPU's unit: {told}", advice
+    )
