@@ -2,6 +2,7 @@
 
 import random
 import re
+import shutil
 import time
 from collections import Counter
 from importlib import resources
@@ -81,14 +82,17 @@ def sources(command: str) -> list[Path]:
     if command == "simulate":
         return sorted(PROFILE.parent.glob("*.toml"))
     if command == "whatif":
-        return sorted(Path(str(STUDIES)).glob("*/*.toml"))
+        return sorted(Path(str(STUDIES)).glob("*/study*.toml"))
     return [PROFILE]
 
 
 def written(command: str, seed: int, folder: Path) -> Path:
     rng = random.Random(seed)
     source = rng.choice(sources(command))
-    path = folder / f"{seed}{source.suffix}"
+    path = folder / str(seed) / source.name
+    path.parent.mkdir()
+    for beside in source.parent.glob("kernel*.toml"):  # that a study names
+        shutil.copy(beside, path.parent)
     change = rng.choice([mutated, other_numbers]) if source.suffix == ".toml" else mutated
     path.write_bytes(change(source.read_bytes(), rng))
     return path
