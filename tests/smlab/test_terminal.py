@@ -177,3 +177,13 @@ def test_a_formula_is_guarded_and_comes_back(text: str) -> None:
     assert str(guarded(text))[:1] not in tuple("=+-@\t\r")
     assert guarded("-1.5e-3") == "-1.5e-3"
     assert guarded(-2) == -2
+
+
+@pytest.mark.parametrize("group", [(), ("case",), ("bench",)], ids=" ".join)
+def test_no_line_of_a_list_of_commands_is_cut(
+    group: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*group, "--help"]) == 0
+    listed = capsys.readouterr().out.partition("Commands:")[2].strip().splitlines()
+    assert listed
+    assert [line for line in listed if line.rstrip().endswith("...")] == []

@@ -25,7 +25,7 @@ def bench_list(as_json: JsonOption = False) -> None:
     list_benchmarks(as_json)
 
 
-@bench.command("sass")
+@bench.command("sass", short_help="Check the benchmarks' machine code, with no GPU.")
 def bench_sass(
     architecture: Annotated[
         list[str] | None, typer.Option(help="Such as sm_80; repeatable. All six by default.")
@@ -74,7 +74,7 @@ def bench_run(
     raise typer.Exit(status)
 
 
-@bench.command("profile")
+@bench.command("profile", short_help="Run benchmarks under Nsight Compute (ncu).")
 def bench_profile(
     benchmarks: Annotated[list[str] | None, typer.Argument(help="Which; histogram by default.")] = None,
     out: Annotated[Path, typer.Option("--out", help="Where the profiler's CSV goes.")] = Path(
@@ -89,7 +89,7 @@ def bench_profile(
     profile_benchmarks(out, benchmarks or [], as_json)
 
 
-@bench.command("calibrate")
+@bench.command("calibrate", short_help="Fit a GPU description to a data set.")
 def bench_calibrate(
     data_set: Annotated[Path, typer.Argument(metavar="DATASET", help="Folder that `smlab bench run` wrote.")],
     out: Annotated[Path, typer.Option("--out", help="The calibrated description, a .toml file.")],
@@ -110,7 +110,7 @@ def bench_calibrate(
     share: Annotated[
         float, typer.Option(help="Share of the times to fit, 2,000 at most; the others judge.")
     ] = 0.05,
-    seed: Annotated[int, typer.Option(help="Which times are fitted.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the draw of the times that are fitted.")] = 0,
     cases: Annotated[
         Path | None, typer.Option("--cases", help="Write every time, measured and predicted, as CSV.")
     ] = None,
@@ -130,4 +130,4 @@ def bench_calibrate(
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the front door."""
-    app.add_typer(bench, name="bench")
+    app.add_typer(bench, name="bench", short_help="The CUDA benchmarks: run, check, calibrate to them.")

@@ -19,7 +19,7 @@ def _root() -> None:
     """Case studies from papers, simulated: rerun and vary them."""
 
 
-@case.command("histogram")
+@case.command("histogram", short_help="Dong & Pai's histogram, Figures 3 to 5.")
 def case_histogram(
     gpu: GpuOption = "titan-v",
     out: Annotated[

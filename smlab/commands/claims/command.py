@@ -32,4 +32,4 @@ def claims(
 
 def register(app: typer.Typer) -> None:
     """Add the command to the front door."""
-    app.command()(claims)
+    app.command(short_help="What four papers claim, and whether it holds here.")(claims)

@@ -25,4 +25,4 @@ def gpus(
 
 def register(app: typer.Typer) -> None:
     """Add the command to the front door."""
-    app.command()(gpus)
+    app.command(short_help="GPUs, and where each of their constants comes from.")(gpus)

@@ -146,4 +146,4 @@ def register(app: typer.Typer) -> None:
     epilog = "smlab port tune --help: which configurations to measure on a new GPU."
     group.command(COMPARE, epilog=epilog)(port)
     group.command("tune")(tune)
-    app.add_typer(group, name="port")
+    app.add_typer(group, name="port", short_help="The same kernels on two or more GPUs: ratios, why.")

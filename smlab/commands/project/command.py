@@ -70,7 +70,11 @@ def project(
     ] = None,
     working_set: Annotated[
         list[str] | None,
-        typer.Option("--working-set", metavar="KERNEL=BYTES", help="What a kernel uses again; repeatable."),
+        typer.Option(
+            "--working-set",
+            metavar="KERNEL=BYTES",
+            help="A kernel's working set, for L2's capacity; repeatable.",
+        ),
     ] = None,
     maxima: MaximaOption = "sustained",
     parallelism: ParallelismOption = True,
@@ -88,7 +92,8 @@ def project(
     latency: Annotated[
         bool,
         typer.Option(
-            "--latency/--no-latency", help="Time that no ceiling explains scales with latency, not with it."
+            "--latency/--no-latency",
+            help="Scale time that no ceiling explains with latency, not with the ceilings.",
         ),
     ] = False,
     paper: Annotated[
@@ -149,4 +154,4 @@ def project(
 
 def register(app: typer.Typer) -> None:
     """Add the command to the front door."""
-    app.command()(project)
+    app.command(short_help="A kernel's time on another GPU, as an interval.")(project)

@@ -63,4 +63,4 @@ def roofline(
 
 def register(app: typer.Typer) -> None:
     """Add the command to the front door."""
-    app.command()(roofline)
+    app.command(short_help="What limits each kernel: roofs and ceilings.")(roofline)

@@ -91,4 +91,4 @@ def run(
 
 def register(app: typer.Typer) -> None:
     """Add the command to the front door."""
-    app.command()(run)
+    app.command(short_help="Execute machine code on a simulated GPU.")(run)

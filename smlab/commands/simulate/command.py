@@ -24,7 +24,9 @@ def simulate(
     engine: Annotated[
         str, typer.Option(help="The simulator's engine: compiled, or simpy, the reference.")
     ] = "compiled",
-    policy: Annotated[str | None, typer.Option(help="Warp scheduler policy: gto, lrr or oldest.")] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="Warp scheduler policy: gto, lrr or oldest (the GPU's).")
+    ] = None,
     settings: SetOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Root of all random numbers.")] = 0,
     trace: Annotated[Path | None, typer.Option(help="Write a Chrome trace (opens in Perfetto).")] = None,

@@ -53,4 +53,4 @@ def table(
 
 def register(app: typer.Typer) -> None:
     """Add the command to the front door."""
-    app.command()(table)
+    app.command(short_help="The service table of the shared-memory atomic unit.")(table)

@@ -54,4 +54,4 @@ def utilization(
 
 def register(app: typer.Typer) -> None:
     """Add the command to the front door."""
-    app.command()(utilization)
+    app.command(short_help="Is the shared-memory atomic unit the bottleneck?")(utilization)

@@ -14,7 +14,7 @@ from smlab.cli.options import GpuOption, JsonOption
 
 def validate(
     gpu: GpuOption = "v100",
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer random cases; under a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer random cases: a minute or so.")] = False,
     out: Annotated[Path, typer.Option("--out", help="Folder for the report.")] = Path("results/validate"),
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the results in the folder and compute the others.")

@@ -48,4 +48,4 @@ def whatif(
 
 def register(app: typer.Typer) -> None:
     """Add the command to the front door."""
-    app.command()(whatif)
+    app.command(short_help="A study over parameters of hardware and workload.")(whatif)
