@@ -107,7 +107,6 @@ def ceilings(
     at_clock: bool = False,
     issue: bool = True,
     requests: bool = True,
-    integers: bool = True,
     parallelism: bool = True,
     seen: UnderWay | None = None,
 ) -> Ceilings:
@@ -116,8 +115,7 @@ def ceilings(
     ``maxima`` are the published ones (``"sustained"``) or the rated ones (``"spec"``; nothing should be
     faster). ``at_clock`` scales the SM's rates to the clock at which each kernel ran, where that is known.
     ``issue`` counts the rate at which instructions are issued among the ceilings (Ding and Williams 2022).
-    ``requests`` counts among the bounds how many memory instructions an SM takes, whatever their bytes;
-    ``integers`` that integer instructions take lanes from FP32 ones where they share them.
+    ``requests`` counts among the bounds how many memory instructions an SM takes, whatever their bytes.
     ``parallelism`` counts what the grid can use of the GPU, where the launch is known, with ``seen`` under
     way by each warp (without it, what ``work`` shows, as measured on ``gpu``). The paper has neither. Of
     parallelism the bounds take only SMs that never get a block.
@@ -175,15 +173,9 @@ def ceilings(
     per_byte = eq.bandwidth_ceilings(served, served_s, np.nan_to_num(work.shared_bytes), in_shared_s)
     level_s = np.where(counted, np.maximum(through, compute_s[:, None]), np.nan)
 
-    on_lanes_s = scalar_s.copy()
-    if integers and top.integers_on_fp32:
-        fp32 = PRECISIONS.index("fp32")
-        on_lanes_s[:, fp32] += np.nan_to_num(work.integer_operations) / (
-            top.fma_flops_per_s[fp32] / 2 * clock
-        )
     request_s = np.nan_to_num(work.memory_requests) / (top.requests_per_s * clock)
     of_sms = [
-        *on_lanes_s.T,
+        *scalar_s.T,
         tensor_s,
         issue_s,
         request_s if requests else 0 * request_s,

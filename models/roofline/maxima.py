@@ -23,9 +23,8 @@ class Maxima:
 
     ``tensor_flops_per_s`` is 0 for a GPU without tensor cores. ``bandwidth`` in bytes/s is of shape (3,), in
     the order of `LEVELS`. ``issue_per_s`` are warp-instructions; ``requests_per_s`` those that access memory,
-    infinite where the description does not say how many the SM takes. ``integers_on_fp32``: integer
-    instructions take lanes from FP32 ones (GA10x, Ada, Pascal). ``origin`` tells for each maximum its kind
-    and source.
+    infinite where the description does not say how many the SM takes. ``origin`` tells for each maximum its
+    kind and source.
     """
 
     gpu: Gpu
@@ -37,7 +36,6 @@ class Maxima:
     shared_bytes_per_s: float
     issue_per_s: float
     requests_per_s: float
-    integers_on_fp32: bool
     clock_hz: float
     origin: Mapping[str, str]
 
@@ -101,7 +99,6 @@ def maxima_of(gpu: Gpu, which: Which = "sustained") -> Maxima:
         shared_bytes_per_s=shared,
         issue_per_s=sms * schedulers * clock,
         requests_per_s=requests,
-        integers_on_fp32=gpu.has("pipe.int32.lanes") and gpu.text("pipe.int32.lanes") == "fp32",
         clock_hz=clock,
         origin=origin,
     )

@@ -19,11 +19,11 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.kernel_work import LEVELS, Floats, KernelWork, add_flag, object_array
 from smlab.models.roofline.cache import target_dram_bytes
-from smlab.models.roofline.ceilings import LOW_EFFICIENCY, RESOURCES, TOLERANCE, Ceilings, ceilings
+from smlab.models.roofline.ceilings import LOW_EFFICIENCY, TOLERANCE, Ceilings, ceilings
 from smlab.models.roofline.clock import ClockRatios, clock_ratios
 from smlab.models.roofline.grid import GridShare
 from smlab.models.roofline.maxima import Maxima, Which, maxima_of
-from smlab.models.roofline.residency import carried_by_residency
+from smlab.models.roofline.residency import Residency, carried_by_residency
 from smlab.models.roofline.uncertainty import Parts, parts_of
 from smlab.models.roofline.violations import constants_behind
 
@@ -36,15 +36,17 @@ class ProjectionSwitches:
     each GPU. ``cache``: L2's capacity, where the working set is known. ``launch_overhead``: a part of the
     time that no ceiling scales. ``issue``: the rate of instructions. `PAPER` has none of them.
 
-    ``latency``, off by default: in kernels that are far from every ceiling, the time that no ceiling explains
-    scales with latency and rounds of blocks rather than with the ceiling. With ``parallelism`` on, it gained
-    nothing on simulated kernels.
+    ``latency``, off by default: what warps wait for takes the latencies of both descriptions, whoever
+    measured them, in place of as many cycles (`smlab.models.roofline.residency.latency_ratio`). Right for
+    simulated GPUs, whose descriptions are true.
 
-    ``requests``: how many memory instructions an SM takes. ``integers``: lanes that integer instructions
-    share with FP32. ``clock``: the clock that the kernel had on the source, where the profile tells it
-    (`target_clock_hz`). ``residency``: where an SM limits, what its resident warps wait for
-    (`smlab.models.roofline.residency`). ``interval``: an interval that holds with a stated level
-    (`smlab.models.roofline.uncertainty`) instead of the span of the levels.
+    ``requests``: how many memory instructions an SM takes. ``clock``: the clock that the kernel had on the
+    source, where the profile tells it (`smlab.models.roofline.clock`). ``residency``: where an SM limits,
+    what its resident warps wait for (`smlab.models.roofline.residency`). ``interval``: an interval that holds
+    with a stated level (`smlab.models.roofline.uncertainty`) instead of the span of the levels.
+
+    Integer instructions that share lanes with FP32 ones (GA10x, Ada, Pascal) have no bound: these lanes take
+    an instruction a cycle and scheduler, which is what ``issue`` allows anyway.
 
     ``overhead_s`` is the launch overhead of both GPUs; without it, that of the descriptions, or 0 where they
     have none.
@@ -57,7 +59,6 @@ class ProjectionSwitches:
     issue: bool = True
     latency: bool = False
     requests: bool = True
-    integers: bool = True
     clock: bool = True
     residency: bool = True
     interval: bool = True
@@ -75,7 +76,6 @@ PAPER = ProjectionSwitches(
     issue=False,
     latency=False,
     requests=False,
-    integers=False,
     clock=False,
     residency=False,
     interval=False,
@@ -154,18 +154,17 @@ def project(
     measured = spent_s[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         level_s = measured * (after / before)
-    if on.latency:
-        slower = _latency_ratio(here, far, source, target)[:, None]
-        far_off = np.nanmax(before, axis=1, initial=0.0) < LOW_EFFICIENCY * measured[:, 0]
-        apart = (measured > before) & (far_off & here.grid.known)[:, None]
-        level_s = np.where(apart, after + (measured - before) * slower, level_s)
     level_s = np.where(usable, level_s, np.nan)
     with np.errstate(invalid="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a kernel without any level
         by_level = (np.nanmin(level_s, axis=1) + np.nanmax(level_s, axis=1)) / 2
     seconds, resident = by_level, None
+
+    def carried(there: Ceilings, ratio: Floats, latencies: bool = on.latency) -> Residency:
+        return carried_by_residency(here, there, spent_s, ratio, latencies=latencies)
+
     if on.residency and on.parallelism:
-        resident = carried_by_residency(here, far, spent_s, clocks.in_hz(source, target))
+        resident = carried(far, clocks.in_hz(source, target))
         seconds = resident.best(by_level)
 
     fits = far.grid.fits & here.grid.fits
@@ -198,7 +197,7 @@ def project(
         if source.constants != target.constants:
             ratio = clocks.in_hz(source, target)
             told = there.registers_per_thread != work.registers_per_thread  # by the target's own code
-            range_ = None
+            range_ = other = None
             if resident is not None:
                 fewer, more = (
                     _ceilings_of(
@@ -206,17 +205,15 @@ def project(
                     )
                     for x in (1 / REGISTERS_WITHIN, REGISTERS_WITHIN)
                 )
-                range_ = (
-                    carried_by_residency(here, fewer, spent_s, ratio),
-                    carried_by_residency(here, more, spent_s, ratio),
-                )
+                range_ = carried(fewer, ratio), carried(more, ratio)
+                other = carried(far, ratio, not on.latency)
             unsaid = on.launch_overhead and not all(overhead)
             other_cache = np.isnan(there.working_set_bytes) & (
                 source["l2.bytes"].value != target["l2.bytes"].value
             )
-            parts = parts_of(seconds, level_s, resident, range_, clocks, other_cache, launch=unsaid).chosen(
-                index
-            )
+            parts = parts_of(
+                seconds, level_s, resident, range_, other, clocks, other_cache, launch=unsaid
+            ).chosen(index)
         low, high = parts.interval(mid)
     return Projection(
         kernel=work.kernel[index],
@@ -245,7 +242,6 @@ def _ceilings_of(
         at_clock=on.clock,
         issue=on.issue,
         requests=on.requests,
-        integers=on.integers,
         parallelism=on.parallelism,
         seen=None if source is None else source.seen,
     )
@@ -282,22 +278,6 @@ def overhead_s(gpu: Gpu, switches: ProjectionSwitches) -> float:
         return switches.overhead_s
     key = "launch.overhead_s"
     return float(gpu.number(key)) if gpu.has(key) else 0.0
-
-
-def _latency_ratio(here: Ceilings, far: Ceilings, source: Gpu, target: Gpu) -> Floats:
-    """How much longer what is neither operations nor transfers takes: latency, and the rounds in which
-    blocks come."""
-    names = {"l1": "l1.latency_cycles", "l2": "l2.latency_cycles", "dram": "dram.latency_cycles"}
-    names |= {"shared": "shared.load_latency_cycles", "fp16": "pipe.fp16.latency_cycles"}
-    names |= {"fp64": "pipe.fp64.latency_cycles"}
-    each = {}
-    for resource in RESOURCES:
-        key = names.get(resource, "pipe.fp32.latency_cycles")
-        each[resource] = (target.number(key) / target.number("clock.sm_hz")) / (
-            source.number(key) / source.number("clock.sm_hz")
-        )
-    rounds = np.maximum(far.grid.waves, 1.0) / np.maximum(here.grid.waves, 1.0)
-    return np.array([each[name] for name in here.limiter]) * rounds
 
 
 def _reason(here: Ceilings, far: Ceilings, i: int, runs: bool) -> str:

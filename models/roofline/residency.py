@@ -8,8 +8,9 @@ bounds of Zahorjan, Sevcik, Eager and Galler (CACM 25(2), 1982) give for the tim
 
 On the source T, D and N are known, so S is. On the target D follows from its ceilings and N from what an SM
 there holds of the kernel's blocks. S is the rest: the resources' own time is exchanged for the target's, and
-what is left are latencies, which take as many cycles of the SM there as here. (Published latencies of two
-generations differ by less than those of one generation in two papers, so they are not scaled.)
+what is left are latencies. They take as many cycles of the SM there as here, but for those that one source
+gives for both GPUs: published latencies of two generations differ by less than those of one generation in two
+papers. `latency_ratio` takes all of them where the descriptions are to be believed, as of simulated GPUs.
 
 So a kernel of many warps keeps the cycles that it lost, one of few gains with every warp more that fits, and
 the share of a peak that it reached on the source is nowhere carried to another limiter.
@@ -22,8 +23,10 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from smlab.hw_bench.profiles.kernel_work import Floats
+from smlab.hw_bench.profiles.kernel_work import PRECISIONS, Floats
 from smlab.models.roofline.ceilings import RESOURCES, Ceilings
+from smlab.models.roofline.grid import REQUEST_BYTES
+from smlab.models.roofline.work import served_bytes, warp_operations
 
 OF_SM: Final = tuple(name not in ("l2", "dram") for name in RESOURCES)
 """Which of the columns of `Ceilings.bounds_s` are resources of one SM."""
@@ -63,10 +66,13 @@ class Residency:
         )
 
 
-def carried_by_residency(here: Ceilings, far: Ceilings, spent_s: Floats, clock_ratio: Floats) -> Residency:
+def carried_by_residency(
+    here: Ceilings, far: Ceilings, spent_s: Floats, clock_ratio: Floats, *, latencies: bool = False
+) -> Residency:
     """Times on the GPU of ``far`` of kernels that took ``spent_s`` on that of ``here``.
 
-    ``clock_ratio`` is the SM clock of the source over that of the target, as both ran. Applies where the
+    ``clock_ratio`` is the SM clock of the source over that of the target, as both ran. ``latencies`` takes
+    those of both descriptions, whoever measured them. Applies where the
     launch is known and fits, and an SM's resource limits on one of the two, or is `NEAR`.
     """
     known = here.grid.known & far.grid.known & here.grid.fits & far.grid.fits
@@ -87,8 +93,9 @@ def carried_by_residency(here: Ceilings, far: Ceilings, spent_s: Floats, clock_r
     own_here, own_there = (x[:, sm].sum(axis=1) for x in (before, after))
     sms = [float(c.maxima.gpu.number("gpu.sms")) * c.grid.spread for c in (here, far)]
     scale = clock_ratio * sms[0] / sms[1]
-    waiting = np.maximum(alone - own_here, 0.0) * scale
-    alone_there = np.where(alone > own_here, waiting + own_there, alone * scale)
+    longer = latency_ratio(here, far, every=latencies) * scale
+    waiting = np.maximum(alone - own_here, 0.0) * longer
+    alone_there = np.where(alone > own_here, waiting + own_there, alone * longer)
     seconds = np.maximum(bound, ((there - 1) * bound + alone_there) / there)
     with np.errstate(divide="ignore", invalid="ignore"):
         proportional = spent_s * bound / bound_here
@@ -102,6 +109,37 @@ def carried_by_residency(here: Ceilings, far: Ceilings, spent_s: Floats, clock_r
         applies,
         known & (bound > 0) & (bound_here > 0),
     )
+
+
+_LATENCIES: Final = (
+    *(f"pipe.{p}.latency_cycles" for p in PRECISIONS),
+    *("pipe.int32.latency_cycles", "shared.load_latency_cycles"),
+    *("l1.latency_cycles", "l2.latency_cycles", "dram.latency_cycles"),
+)
+
+
+def latency_ratio(here: Ceilings, far: Ceilings, *, every: bool) -> Floats:
+    """Cycles that a kernel's instructions wait on the target over those on the source, (kernels,).
+
+    Each latency counts as often as the kernel waits for it: by its instructions in a pipe, its passes of
+    shared memory without conflicts, and the requests that L1, L2 and DRAM serve. Latencies that different
+    sources give are taken as equal, unless ``every`` counts.
+    """
+    work = here.work
+    operations = warp_operations(work)
+    shared = np.nan_to_num(work.shared_ideal_wavefronts)
+    served = served_bytes(work) / REQUEST_BYTES
+    requests = np.maximum(np.nan_to_num(work.memory_requests), shared + served.sum(axis=1))
+    others = np.maximum(np.nan_to_num(work.instructions) - operations.sum(axis=1) - requests, 0.0)
+    waits = np.column_stack([operations, others, shared, served])
+    gpus = here.maxima.gpu, far.maxima.gpu
+    before, after = (np.array([float(gpu.number(key)) for key in _LATENCIES]) for gpu in gpus)
+    if not every:
+        one_source = [gpus[0][key].source == gpus[1][key].source for key in _LATENCIES]
+        after = np.where(one_source, after, before)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (waits @ after) / (waits @ before)
+    return np.where(np.isfinite(ratio) & (ratio > 0), ratio, 1.0)
 
 
 def _on_the_fullest_sm(c: Ceilings) -> Floats:

@@ -4,6 +4,8 @@ Each part is the half width, in logarithms, of what one thing that is not known 
 
 - ``efficiency``: whether what a kernel lost on the source is cycles of waiting, which stay, or a share of its
   bound, which scales (`smlab.models.roofline.residency`): the distance between the two readings;
+- ``latency``: whether what warps wait for takes as many cycles, or the latencies of both descriptions: half
+  the distance;
 - ``level``: which level of memory sets the time, where no resource of an SM does: half the span of all
 readings;
 - ``cache``: what another L2 makes of the traffic beyond it, where no resource of an SM sets the time and
@@ -34,6 +36,7 @@ from smlab.models.roofline.residency import Residency
 
 NAMES: Final = (
     "efficiency",
+    "latency",
     "level",
     "cache",
     "clock",
@@ -90,13 +93,15 @@ def parts_of(
     level_s: Floats,
     resident: Residency | None,
     with_registers: tuple[Residency, Residency] | None,
+    with_latencies: Residency | None,
     clocks: ClockRatios,
     other_cache: NDArray[np.bool_],
     *,
     launch: bool,
 ) -> Parts:
     """The parts for kernels projected to take ``seconds`` (kernels,), from the times by level of memory
-    (kernels, 3), by residency, and by residency with fewer and more registers. ``other_cache`` (kernels,): L2
+    (kernels, 3), by residency, and by residency with fewer and more registers and with the other reading of
+    latencies. ``other_cache`` (kernels,): L2
     differs and the working set is not known; ``launch``: whether the cost of a launch is not known either.
     """
     count = len(seconds)
@@ -104,11 +109,13 @@ def parts_of(
     by_sm = zero.astype(bool) if resident is None else resident.applies
     known = zero.astype(bool) if resident is None else resident.known
     readings = [level_s]
-    efficiency = occupancy = zero
+    efficiency = latency = occupancy = zero
     if resident is not None:
         efficiency = np.where(by_sm, _distance(resident.seconds, resident.proportional_s), 0.0)
         two = np.stack([resident.seconds, resident.proportional_s], axis=1)
         readings.append(np.where(known[:, None], two, np.nan))
+    if with_latencies is not None and resident is not None:
+        latency = np.where(by_sm, _distance(with_latencies.seconds, resident.seconds) / 2, 0.0)
     if with_registers is not None:
         fewer, more = (r.seconds for r in with_registers)
         occupancy = np.where(known, _distance(fewer, more) / 2, 0.0)
@@ -117,6 +124,7 @@ def parts_of(
     spans = ~by_sm & np.isfinite(low) & np.isfinite(high)
     parts = [
         efficiency,
+        latency,
         np.where(spans, _distance(low, high) / 2, 0.0),
         np.where(other_cache & ~by_sm, CACHE, 0.0),
         _distance(clocks.low, clocks.high) / 2,

@@ -10,7 +10,7 @@ from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.method.statistics import binomial_interval
 from smlab.validation.projection.held import MOST, HeldIntervals, HeldRecords
 from smlab.validation.projection.simulated.gpus import part_of
-from smlab.validation.projection.simulated.judge import OURS, judge_projection
+from smlab.validation.projection.simulated.judge import CYCLES, judge_projection
 from smlab.validation.projection.simulated.kernels import REGIMES
 from smlab.validation.projection.simulated.simulate import simulate_kernels
 
@@ -31,7 +31,8 @@ def count_held(kernels: int = KERNELS, seed: int = SEED) -> HeldRecords:
         for a, b in ((0, 1), (1, 0))
     ]
     low, mid, high = (
-        np.concatenate([getattr(d, name)[OURS] for d in directions]) for name in ("low", "predicted", "high")
+        np.concatenate([getattr(d, name)[CYCLES] for d in directions])
+        for name in ("low", "predicted", "high")
     )
     truth = np.concatenate([d.truth_s for d in directions])
     memory = np.tile(np.isin(np.array(seen.regimes), MEMORY), len(directions))

@@ -93,7 +93,7 @@ def project(
         bool,
         typer.Option(
             "--latency/--no-latency",
-            help="Scale time that no ceiling explains with latency, not with the ceilings.",
+            help="Take both descriptions' latencies for what warps wait for, whoever measured them.",
         ),
     ] = False,
     paper: Annotated[

@@ -12,6 +12,8 @@ from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.models.roofline import KernelWork, ProjectionSwitches, ceilings, maxima_of, project
 from smlab.models.roofline.cache import miss_share, target_dram_bytes
 from smlab.models.roofline.projection import PAPER
+from smlab.models.roofline.residency import latency_ratio
+from smlab.models.roofline.uncertainty import NAMES
 
 V100, A100 = load_gpu("v100"), load_gpu("a100-40")
 PRECISIONS, OPS = ("fp16", "fp32", "fp64"), ("add", "mul", "fma")
@@ -216,20 +218,31 @@ def test_a_small_grid_gains_nothing_from_more_sms() -> None:
     assert found.mid_s[0] == pytest.approx(1.38 / 1.41, rel=0.01)
 
 
-def test_time_that_no_ceiling_explains_goes_by_latency() -> None:
-    """A tenth of the memory's bandwidth with every SM full: nine tenths of the time are latency."""
-    w = stream(10.0, blocks=80 * 108 * 8, threads_per_block=256, instructions=1e9)
-    by_latency = ProjectionSwitches(latency=True, residency=False)
-    published, found = (project(w, V100, A100, on).mid_s[0] for on in (PAPER, by_latency))
-    assert published == pytest.approx(10 * 846 / 1375)
-    seconds = [g.number("dram.latency_cycles") / g.number("clock.sm_hz") for g in (V100, A100)]
-    rounds = 80 / 108  # waves, for as many blocks fit on an SM of each
-    rest = (10 - 0.5) * seconds[1] / seconds[0] * rounds
-    assert found == pytest.approx(423 / 1375 + rest, rel=0.01)
-    # One chain of loads on each card makes this ratio of latencies, 1.43. With residency, what stands on such
-    # ratios is held to near the times that do not.
-    held = project(w, V100, A100, ProjectionSwitches(latency=True)).mid_s[0]
-    assert 10 * 1.38 / 1.41 * rounds < held < found
+def test_waiting_goes_by_latencies_that_are_to_be_believed() -> None:
+    """Loads that DRAM serves, and nothing else to wait for: 375 and 549 cycles, by two papers."""
+    w = stream(10.0, blocks=80 * 108 * 8, threads_per_block=256)
+    here, far = (ceilings(w, gpu) for gpu in (V100, A100))
+    dram = float(A100.number("dram.latency_cycles")) / float(V100.number("dram.latency_cycles"))
+    assert latency_ratio(here, far, every=True)[0] == pytest.approx(dram, rel=1e-3)
+    assert latency_ratio(here, far, every=False)[0] == 1.0
+    assert latency_ratio(here, here, every=False)[0] == 1.0
+    other = A100.with_values({"dram.latency_cycles": 700}, source=V100["dram.latency_cycles"].source)
+    told = latency_ratio(here, ceilings(w, other), every=False)[0]
+    assert told == pytest.approx(700 / float(V100.number("dram.latency_cycles")), rel=1e-3)
+
+
+def test_a_kernel_that_waits_takes_longer_where_latencies_are() -> None:
+    """Arithmetic beside loads of L2: by the descriptions' latencies, or by as many cycles; the interval knows
+    of both."""
+    w = KernelWork.of(
+        ["k"], 1e-3, fp32_fma=1e7, instructions=1e6, l1_bytes=1e7, l2_bytes=1e7, dram_bytes=1e3,
+        blocks=80 * 108, threads_per_block=32, registers_per_thread=32, memory_requests=1e6,
+    )  # fmt: skip
+    as_cycles, by_latency = (project(w, V100, A100, ProjectionSwitches(latency=x)) for x in (False, True))
+    l2 = float(A100.number("l2.latency_cycles")) / float(V100.number("l2.latency_cycles"))
+    assert 1.1 < by_latency.mid_s[0] / as_cycles.mid_s[0] < l2
+    part = as_cycles.parts.log[0, NAMES.index("latency")]
+    assert part == pytest.approx(np.log(by_latency.mid_s[0] / as_cycles.mid_s[0]) / 2, rel=0.01)
 
 
 def test_launch_overhead_does_not_scale() -> None:

@@ -19,10 +19,11 @@ EXACT: Final = 1e-4
 PUBLISHED: Final = replace(PAPER, maxima="spec")
 """Van Lanker et al.'s method. A simulated GPU reaches its rated maxima, so these are its measured ones."""
 
-_OURS: Final = ProjectionSwitches(maxima="spec", launch_overhead=False)
+_OURS: Final = ProjectionSwitches(maxima="spec", launch_overhead=False, latency=True)
 
 OURS: Final = "ours"
-"""The defaults of ``smlab project``, with rated maxima and no launch overhead."""
+"""The defaults of ``smlab project``, with what is true of a simulated GPU: it reaches its rated maxima, has
+the latencies of its description, and no launch overhead."""
 
 METHODS: Final[dict[str, ProjectionSwitches]] = {
     "as published": PUBLISHED,
@@ -33,6 +34,8 @@ METHODS: Final[dict[str, ProjectionSwitches]] = {
 """Launch overhead is off: a simulated kernel has none beyond the launch of its blocks."""
 
 WORKING_SET: Final = "ours, working set known"
+CYCLES: Final = "ours, as many cycles of waiting"
+"""What users get: latencies of descriptions are not believed (``latency`` off)."""
 ORACLE: Final = "ours, target's counters known"
 BEST_CONSTANT: Final = "best constant"
 """The baseline that is fitted to the cases that judge."""
@@ -135,6 +138,7 @@ def judge_projection(
     """Project kernels simulated on ``source``, and keep what they took on ``target``."""
     known = work.with_values(working_set_bytes=np.where(working_set_bytes > 0, working_set_bytes, np.nan))
     projections = {name: project(work, source, target, on) for name, on in METHODS.items()}
+    projections[CYCLES] = project(work, source, target, replace(_OURS, latency=False))
     projections[WORKING_SET] = project(known, source, target, _OURS)
     projections[ORACLE] = project(work, source, target, replace(_OURS, cache=False), target_work=truth)
     peak, bandwidth = (

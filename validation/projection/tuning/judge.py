@@ -27,7 +27,7 @@ BLOWN_UP: Final = 1.5
 """Registers of the target over the source's from which on its compiler is said to have made another
 kernel."""
 
-MECHANISMS: Final = ("requests", "integers", "clock", "residency", "parallelism", "cache", "issue")
+MECHANISMS: Final = ("requests", "clock", "residency", "parallelism", "cache", "issue")
 """Switches that are turned off in turn."""
 
 
