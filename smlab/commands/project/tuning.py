@@ -151,7 +151,7 @@ def _print(judged: TuningJudgement, dataset: str, simulated: _Simulated | None) 
     if by_code is not None:
         rows.append(("machine code simulated on both", by_code.errors.projected))
     out.print(error_listing("", [*rows, *e.baselines, *((n, w.projected) for n, w in judged.without)]))
-    level = f"{100 * LEVEL:.0f} % interval" if isinstance(p, Projection) else "interval"
+    level = f"{100 * LEVEL:.0f} % interval"
     listed = Listing("")
     for title in ("", level + " holds", "median width", "rank of the ratio"):
         listed.add_column(title, justify="right" if title else "left")

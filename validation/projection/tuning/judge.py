@@ -89,7 +89,7 @@ def judge_tuning(
     there = _of(sets, target, required=False)
     notes = [f"{len(here.failed):,} configurations did not run on {source.name}"] if here.failed else []
     if here.counters is None:
-        notes.append("no counters in the set: projected by the ratios of the GPUs' resources alone")
+        notes.append("no counters in the set: one ratio for all rows, between those of FP32 and of issue")
         found: Projection | PeakProjection = project_by_peaks(here.seconds, source, target, on)
         work = changed = None
     else:
