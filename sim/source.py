@@ -78,12 +78,29 @@ class ReferenceSource(Protocol):
     def fault(self, sm: int, slot: int) -> SmlabError: ...
 
 
+class FetchedElsewhere(Protocol):
+    """Sectors of global memory that blocks which are not simulated bring to L2: ``sectors`` of them from
+    ``first`` on, a bit each in ``bits``."""
+
+    @property
+    def first(self) -> int: ...
+
+    @property
+    def sectors(self) -> int: ...
+
+    @property
+    def bits(self) -> NDArray[np.int64]: ...
+
+    def __contains__(self, sector: object, /) -> bool: ...
+
+
 class WarpSource(Protocol):
     """What a lowered kernel has in place of programs' addresses and loops.
 
     ``executed`` and ``lanes`` count each instruction's executions by warps and their active lanes.
     ``ordered`` says that what SMs read of each other's writes matters, so that their cycles must not be run
-    out of order.
+    out of order. ``elsewhere`` is what blocks of the grid that are not simulated bring to L2, if that is
+    known.
     """
 
     @property
@@ -94,6 +111,9 @@ class WarpSource(Protocol):
 
     @property
     def ordered(self) -> bool: ...
+
+    @property
+    def elsewhere(self) -> FetchedElsewhere | None: ...
 
     def compiled(self, sms: int, warps: int, rooms: int) -> CompiledSource: ...
 

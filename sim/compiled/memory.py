@@ -5,6 +5,7 @@ L1 and L2 are hash tables of lines with a list by use for each set, since a set 
 
 from __future__ import annotations
 
+from smlab.sim.compiled.elsewhere import fetched_elsewhere
 from smlab.sim.compiled.jit import (
     access_at,
     bucket_at,
@@ -394,7 +395,7 @@ def _serve_sector(st: State, sector: int, store: int, crowd: int, arrival: int) 
         moment = max(st.l2_free, ready.value)
     else:
         cache.misses += 1
-        if store == STORE:
+        if store == STORE or fetched_elsewhere(st, sector) != 0:
             moment = st.l2_free
         else:
             moment = _dram(st, 1) + (st.dram_extra << TICK_BITS)

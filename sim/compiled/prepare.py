@@ -331,6 +331,7 @@ def _policy_code(policy: str) -> int:
 def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
     machine, kernel = lowered.machine, lowered.kernel
     resources: dict[object, int] = code.resources
+    elsewhere = None if lowered.source is None else lowered.source.elsewhere
     return {
         "sms": kernel.sms,
         "schedulers": machine.schedulers,
@@ -356,6 +357,9 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "barrier_interval": machine.barrier_interval_cycles,
         "held_base": kernel.in_l2[0],
         "held_bytes": kernel.in_l2[1],
+        "elsewhere": 0 if elsewhere is None else elsewhere.bits.ctypes.data,
+        "elsewhere_first": 0 if elsewhere is None else elsewhere.first,
+        "elsewhere_sectors": 0 if elsewhere is None else elsewhere.sectors,
         "servers": machine.atomic_pipes,
         "uses_memory": code.uses_memory,
         "line_bytes": machine.line_bytes,

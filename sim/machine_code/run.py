@@ -13,6 +13,7 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.histogram import share_of
 from smlab.sim.instructions import Reason
 from smlab.sim.machine import machine_from
+from smlab.sim.machine_code.elsewhere import block_instructions, fetched_elsewhere
 from smlab.sim.machine_code.launch import MachineLaunch
 from smlab.sim.machine_code.source import MachineSource, lower_machine_code
 from smlab.sim.reference import Progress, Record
@@ -20,8 +21,11 @@ from smlab.sim.result import SimResult
 from smlab.sim.simulate import DEFAULT_ENGINE, ENGINES
 from smlab.sim.workload import blocks_per_sm
 
-WAVES: Final = 4
-"""Waves of blocks that a sample runs: the first fills the SM, the last empties it."""
+WAVES: Final = 4, 24
+"""Waves of blocks that a sample runs, at least and at most: the first fills the SM, the last empties it, and
+blocks that began together take some waves to get out of step."""
+GRID_INSTRUCTIONS: Final = 6_000_000
+"""Warp-instructions of the whole GPU in the waves of a sample, where that is more waves than the fewest."""
 SAMPLES: Final = 3
 T_HALF_WIDTH: Final = 4.303
 """Student's t for 95 % with two degrees of freedom."""
@@ -39,6 +43,12 @@ class InstructionCount:
     lanes: int
     stalls: dict[str, int]
 
+    @property
+    def opcode(self) -> str:
+        """The mnemonic up to its first modifier, without the guard."""
+        words = self.text.split()
+        return words[words[0].startswith("@")].split(".")[0]
+
 
 @dataclass(frozen=True)
 class MachineRun:
@@ -46,7 +56,8 @@ class MachineRun:
 
     ``cycles`` is the time of the whole grid, from ``cycles_low`` to ``cycles_high`` where it was sampled (a
     95 % interval from independent samples); ``result`` is what was simulated, the first sample.
-    ``instructions`` and ``stalls`` are of that.
+    ``instructions`` and ``stalls`` are of that. ``dram_sectors_read`` is of the whole grid, as if L2 kept
+    what blocks near each other share.
     """
 
     result: SimResult
@@ -58,6 +69,7 @@ class MachineRun:
     blocks: int
     blocks_simulated: int
     instructions: tuple[InstructionCount, ...]
+    dram_sectors_read: float
 
     @property
     def whole(self) -> bool:
@@ -80,7 +92,7 @@ def run_machine_code(
 
     ``sms`` is how many of the GPU's SMs run, ``all`` of them or fewer: then each runs some waves of blocks
     that it would get, with its share of the bandwidth of L2 and DRAM, three times with other blocks, and
-    the grid's time follows.
+    the grid's time follows. What their neighbours fetch is in L2 (`smlab.sim.machine_code.elsewhere`).
 
     Raises:
         SmlabError: what cannot be executed, a fault of the kernel, ``max_cycles`` passed.
@@ -98,7 +110,8 @@ def run_machine_code(
         lowered = lower_machine_code(launch, machine, used)
         result = ENGINES[engine](lowered, keep, max_cycles, progress)
         cycles = float(result.cycles)
-        return _told(launch, result, [cycles], machine.sm_hz, used, launch.blocks)
+        moved = float(result.memory.dram_sectors)
+        return _told(launch, result, [cycles], machine.sm_hz, used, launch.blocks, moved)
     return _sampled(launch, gpu, count, all_sms, engine, policy, keep, max_cycles, progress)
 
 
@@ -117,21 +130,25 @@ def _sampled(
     whole = lower_machine_code(launch, machine, count)
     room = blocks_per_sm(whole.kernel, machine)
     each = math.ceil(launch.blocks / all_sms)  # blocks that the busiest SM gets
-    wanted = min(each, WAVES * room) * count
+    waves = GRID_INSTRUCTIONS // max(1, block_instructions(launch) * room * all_sms)
+    wanted = min(each, min(max(waves, WAVES[0]), WAVES[1]) * room) * count
     estimates: list[float] = []
+    reads: list[float] = []
     first: SimResult | None = None
     for sample in range(SAMPLES):
         chosen = _blocks_of(launch.blocks, all_sms, count, wanted, sample)
         if sample and np.array_equal(chosen, _blocks_of(launch.blocks, all_sms, count, wanted, 0)):
             break
-        source = MachineSource(launch, count, chosen)
+        elsewhere = fetched_elsewhere(launch, chosen, room * all_sms, machine.sector_bytes)
+        reads.append(elsewhere.read_each * launch.blocks)
+        source = MachineSource(launch, count, chosen, elsewhere)
         kernel = dataclasses.replace(whole.kernel, blocks=len(chosen))
         lowered = dataclasses.replace(whole, kernel=kernel, source=source)
         result = ENGINES[engine](lowered, keep, max_cycles, progress)
         first = first or result
         estimates.append(_extended(result, each, len(chosen) / count, room))
     assert first is not None
-    return _told(launch, first, estimates, machine.sm_hz, count, wanted)
+    return _told(launch, first, estimates, machine.sm_hz, count, wanted, float(np.mean(reads)))
 
 
 def _blocks_of(blocks: int, all_sms: int, count: int, wanted: int, sample: int) -> np.ndarray:
@@ -164,7 +181,13 @@ def _extended(result: SimResult, each: int, simulated: float, room: int) -> floa
 
 
 def _told(
-    launch: MachineLaunch, result: SimResult, estimates: list[float], hz: int, sms: int, simulated: int
+    launch: MachineLaunch,
+    result: SimResult,
+    estimates: list[float],
+    hz: int,
+    sms: int,
+    simulated: int,
+    sectors: float,
 ) -> MachineRun:
     mean = float(np.mean(estimates))
     width = 0.0
@@ -181,6 +204,7 @@ def _told(
         blocks=launch.blocks,
         blocks_simulated=simulated,
         instructions=_instructions(launch, result),
+        dram_sectors_read=sectors,
     )
 
 
@@ -196,7 +220,12 @@ def _instructions(launch: MachineLaunch, result: SimResult) -> tuple[Instruction
         line = source.outermost.line if source is not None else None
         rows.append(
             InstructionCount(
-                micro.instruction.address, line, str(micro.instruction), executed, lanes, reasons
+                micro.instruction.address,
+                line,
+                str(micro.instruction),
+                executed,
+                lanes,
+                reasons,
             )
         )
     return tuple(rows)

@@ -35,7 +35,16 @@ from smlab.sim.machine_code.words import (
     put,
     put64,
 )
-from smlab.sim.source import FAULTS, GOES_ON, NEXT, OPENED, START, CompiledSource, ReferenceSource
+from smlab.sim.source import (
+    FAULTS,
+    GOES_ON,
+    NEXT,
+    OPENED,
+    START,
+    CompiledSource,
+    FetchedElsewhere,
+    ReferenceSource,
+)
 from smlab.sim.workload import Instruction, Kernel, Program, check_fits
 
 _SIGNATURE = types.int64(*[types.int64] * 6)
@@ -111,9 +120,16 @@ def step_address() -> int:
 class MachineSource:
     """Machine code as a `smlab.sim.source.WarpSource`."""
 
-    def __init__(self, launch: MachineLaunch, sms: int, blocks: NDArray[np.int64] | None = None) -> None:
+    def __init__(
+        self,
+        launch: MachineLaunch,
+        sms: int,
+        blocks: NDArray[np.int64] | None = None,
+        elsewhere: FetchedElsewhere | None = None,
+    ) -> None:
         self.launch = launch
         self.blocks = blocks
+        self.elsewhere = elsewhere
         self.memory: MachineMemory | None = None
         self.interpreter: Interpreter | None = None
         self.warps_of_sm = 1

@@ -26,7 +26,8 @@ class SimulatedGpu:
         self.clock = Clock()
         self.recorder = Recorder(keep)
         self.progress = progress
-        self.memory = MemorySystem(lowered.machine)
+        elsewhere = None if lowered.source is None else lowered.source.elsewhere
+        self.memory = MemorySystem(lowered.machine, () if elsewhere is None else elsewhere)
         self.memory.hold(*lowered.kernel.in_l2)
         self.instruction_stalls = np.zeros((0, len(Reason)), dtype=np.int64)
         source = None

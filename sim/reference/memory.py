@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from smlab.sim.machine import TICK_BITS, CacheShape, Machine, ceil_cycles
 from smlab.sim.reference.clock import Clock, Phase
@@ -57,11 +57,13 @@ class MemorySystem:
     """L2 and DRAM. A request's sectors are served one after the other; times are in ticks.
 
     L2 and DRAM are servers that take work in the order in which requests reach L2, so their times follow from
-    the end of the work before (start = max(arrival, free)).
+    the end of the work before (start = max(arrival, free)). ``elsewhere`` are sectors that blocks which are
+    not simulated have brought to L2.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, elsewhere: Container[int] = ()) -> None:
         self.machine = machine
+        self.elsewhere = elsewhere
         self.l2 = Cache(machine.l2, machine.sectors_per_line)
         self.l2_free_ticks = 0
         self.dram_free_ticks = 0
@@ -94,7 +96,7 @@ class MemorySystem:
             if hit:
                 self.l2.hits += 1
                 ready = max(self.l2_free_ticks, line.ready_ticks[place])
-            elif operation == "store":
+            elif operation == "store" or sector in self.elsewhere:
                 self.l2.misses += 1
                 ready = self.l2_free_ticks
             else:

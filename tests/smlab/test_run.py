@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from smlab.sim.machine_code.launch_file import read_launch
 
 import smlab
 from smlab.cli.main import run as command
-from smlab.commands.run.launch_file import read_launch
 from smlab.examples import KERNEL, KERNEL_LAUNCH
 
 KEYS = (

@@ -9,7 +9,6 @@ import numpy as np
 
 from smlab.cli.terminal import progress_bar
 from smlab.commands.project.code import KernelCode
-from smlab.commands.run.launch_file import LaunchFile, read_launch
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import cache_folder
 from smlab.hw_bench.gpu.descriptions import Gpu
@@ -17,6 +16,7 @@ from smlab.hw_bench.profiles.kernel_work import Floats, KernelWork
 from smlab.hw_bench.sass import read_cubin
 from smlab.hw_bench.sass.names import mangled_name, plain_name
 from smlab.models.roofline.clock import clock_ratios
+from smlab.sim.machine_code.launch_file import LaunchFile, read_launch
 from smlab.validation.projection.machine_code import CodeRun, LaunchData, run_codes
 
 

@@ -12,12 +12,12 @@ import numpy as np
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.run.api import run
-from smlab.commands.run.launch_file import LaunchFile, read_launch
 from smlab.examples import KERNEL, KERNEL_LAUNCH
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Record, counter_table
 from smlab.sim.chrome_trace import write_chrome_trace
+from smlab.sim.machine_code.launch_file import LaunchFile, read_launch
 from smlab.sim.machine_code.run import MachineRun
 
 RELATIVE, ABSOLUTE = 1e-5, 1e-6
@@ -50,7 +50,8 @@ def run_run(options: RunOptions) -> int:
     kernel = str(KERNEL) if options.example else options.kernel
     path = KERNEL_LAUNCH if options.example else options.launch
     assert path is not None
-    launch, gpu = read_launch(path), load_gpu(options.gpu)
+    defines = _defines(options.defines)
+    launch, gpu = read_launch(path, defines), load_gpu(options.gpu)
     expected = None if options.check is None else _expected(options.check, launch)
     begun = time.perf_counter()
     with progress_bar(f"executing {Path(kernel).name} on {gpu.name}") as advance:
@@ -63,8 +64,9 @@ def run_run(options: RunOptions) -> int:
             name=options.name,
             shared_bytes=launch.shared_bytes,
             constants=launch.constants,
-            defines=_defines(options.defines),
+            defines=defines,
             sms=_sms(options.sms),
+            check_shared=launch.check_shared,
             engine=options.engine,
             keep=Record.ALL if options.trace is not None else Record.TOTALS,
             max_cycles=options.max_cycles,

@@ -117,6 +117,24 @@ class Random:
 
 
 @dataclass(frozen=True)
+class CaseList:
+    """The cases of a list: a row each, a value for each factor."""
+
+    factors: tuple[Factor, ...]
+    rows: tuple[tuple[Value, ...], ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.rows)
+
+    def values(self, case: int) -> tuple[Value, ...]:
+        return _base(self.factors) if case == 0 else self.rows[case - 1]
+
+    def changed(self, case: int) -> str:
+        return ""
+
+
+@dataclass(frozen=True)
 class Sobol:
     """Saltelli's sample, in the order in which `SALib.analyze.sobol` wants the responses.
 
@@ -160,9 +178,16 @@ class Sobol:
 
 
 def make_design(
-    kind: str, factors: tuple[Factor, ...], samples: int, second_order: bool, seed: int
+    kind: str,
+    factors: tuple[Factor, ...],
+    samples: int,
+    second_order: bool,
+    seed: int,
+    rows: tuple[tuple[Value, ...], ...] = (),
 ) -> Design:
-    """The design of that kind; ``samples`` and ``second_order`` as far as it knows them."""
+    """The design of that kind; ``samples``, ``second_order`` and ``rows`` as far as it knows them."""
+    if kind == "listed":
+        return CaseList(factors, rows)
     if kind == "grid":
         return Grid(factors)
     if kind == "one-at-a-time":

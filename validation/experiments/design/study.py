@@ -33,6 +33,11 @@ with numbers for lists (``kernel.blocks``, ``program.0.body.0.loop``). ``model =
 ``gpu`` and ``workload`` makes a study of a closed form; `smlab.validation.experiments.systems.formulas` has
 them. Keys may be quoted (``"gpu.sm.schedulers"``) or not.
 
+*A kernel.* In place of ``workload``, ``kernel`` is the path of a ``.cu``, ``.cubin`` or ``.sass`` file and
+``launch`` that of its launch (see `smlab.sim.machine_code.launch_file`); ``name`` says which kernel of
+several, ``sms`` how many SMs run. Its keys and responses are those of
+`smlab.validation.experiments.systems.machine_code`: ``define.TILE``, ``launch.block.x``; ``count.fp32``.
+
 *Factors.* A factor sets the key that it is named after; ``keys = [...]`` sets several keys to one value;
 ``scale = [...]`` multiplies what they are in the base. It goes over one of
 
@@ -48,8 +53,9 @@ them. Keys may be quoted (``"gpu.sm.schedulers"``) or not.
 
 *Designs.* ``grid``: all combinations of levels. ``one-at-a-time``: each level of each factor, the others as
 in the base. ``sobol``: Saltelli's sample of ``samples`` (a power of two) times (factors + 2), or times (2
-factors + 2) with ``second_order = true``. ``random``: ``samples`` independent points. The base is case 0 of
-every design, run once and shared.
+factors + 2) with ``second_order = true``. ``random``: ``samples`` independent points. ``listed``: the lines
+of ``cases``, a CSV file beside the study with a column for each factor (a tuning space). The base is case 0
+of every design, run once and shared.
 
 *Replications.* Replication r has the same seed in all cases, so that differences from the base are paired;
 ``common_random_numbers = false`` makes them independent. Where nothing is random, one replication is run.
@@ -73,6 +79,8 @@ warp cycles, and ``stalls`` for all of them.
 
 from __future__ import annotations
 
+import contextlib
+import csv
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -80,7 +88,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.inputs import load_toml
+from smlab.hw_bench.inputs import check_file, load_toml
 from smlab.validation.experiments.design.design import Design, make_design
 from smlab.validation.experiments.design.factors import Factor, make_factor
 from smlab.validation.experiments.design.values import Value
@@ -121,6 +129,7 @@ class Study:
     kind: str
     samples: int
     second_order: bool
+    rows: tuple[tuple[Value, ...], ...]
     replications: int
     seed: int
     common_random_numbers: bool
@@ -131,7 +140,7 @@ class Study:
     @cached_property
     def design(self) -> Design:
         """The cases, the base being number 0."""
-        return make_design(self.kind, self.factors, self.samples, self.second_order, self.seed)
+        return make_design(self.kind, self.factors, self.samples, self.second_order, self.seed, self.rows)
 
     def settings(self, values: tuple[Value, ...]) -> dict[str, Value]:
         """What a case sets, by key, from the values of its factors."""
@@ -178,6 +187,7 @@ def parse_study(raw: Mapping[str, Any], where: str, folder: Path, name: str) -> 
         kind=file.design.kind,
         samples=samples,
         second_order=bool(file.design.second_order),
+        rows=_listed(where, folder, file, factors),
         replications=file.design.replications,
         seed=file.design.seed,
         common_random_numbers=file.design.common_random_numbers,
@@ -241,6 +251,46 @@ def _check_design(where: str, file: File, factors: tuple[Factor, ...]) -> int:
                 f"{where}: design.replications", "out of range", design.replications, expected
             )
     return samples
+
+
+def _listed(
+    where: str, folder: Path, file: File, factors: tuple[Factor, ...]
+) -> tuple[tuple[Value, ...], ...]:
+    """The cases of a list, one value a factor each."""
+    place, listed = f"{where}: design.cases", file.design.kind == "listed"
+    if file.design.cases is None or not listed:
+        if listed or file.design.cases is not None:
+            what = "missing" if listed else f"has no meaning for {file.design.kind}"
+            raise SmlabError.at(
+                place, what, file.design.cases, "a CSV file's path from here, with kind = listed"
+            )
+        return ()
+    path = folder / file.design.cases
+    check_file(path, "a list of cases (CSV)")
+    with path.open(newline="", encoding="utf-8", errors="replace") as f:
+        table = csv.DictReader(f)
+        names = [factor.name for factor in factors]
+        if sorted(table.fieldnames or ()) != sorted(names):
+            found = ", ".join(table.fieldnames or ()) or "none"
+            raise SmlabError.at(str(path), "has other columns than factors", found, ", ".join(names))
+        rows = []
+        for line in table:
+            at = f"{path}: line {table.line_num}"
+            rows.append(tuple(_of_factor(f"{at}: {x.name}", x, line[x.name]) for x in factors))
+    if not rows:
+        raise SmlabError.at(str(path), "has no case", None, "a line each")
+    return tuple(rows)
+
+
+def _of_factor(where: str, factor: Factor, text: str | None) -> Value:
+    """The value of a factor that a cell means; of a list of values, one of them."""
+    for level in factor.levels:
+        if text is not None and text.strip() == str(level):
+            return level
+    if factor.distribution is not None and text is not None:
+        with contextlib.suppress(ValueError):
+            return int(text) if factor.whole else float(text)
+    raise SmlabError.at(where, "not a value of the factor", text, ", ".join(map(str, factor.levels[:12])))
 
 
 def _tried(study: Study) -> Study:

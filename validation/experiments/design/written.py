@@ -26,6 +26,10 @@ class _Strict(BaseModel):
 class Base(_Strict):
     gpu: StrictStr | None = None
     workload: StrictStr | None = None
+    kernel: StrictStr | None = None
+    launch: StrictStr | None = None
+    name: StrictStr | None = None
+    sms: Annotated[StrictInt, Field(ge=1)] | Literal["all"] = "all"
     model: StrictStr | None = None
     engine: Literal["compiled", "simpy"] = "compiled"
     max_cycles: Annotated[StrictInt, Field(ge=1)] = 2_000_000_000
@@ -33,7 +37,8 @@ class Base(_Strict):
 
 
 class DesignTable(_Strict):
-    kind: Literal["grid", "one-at-a-time", "sobol", "random"]
+    kind: Literal["grid", "one-at-a-time", "sobol", "random", "listed"]
+    cases: StrictStr | None = None
     samples: Annotated[StrictInt, Field(ge=1, le=2**24)] | None = None
     second_order: StrictBool | None = None
     replications: Annotated[StrictInt, Field(ge=1, le=100_000)] = 1

@@ -9,11 +9,13 @@ from typing import Any, Final
 
 from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.hw_bench.inputs import check_file
 from smlab.sim.builtin import BUILT_IN
 from smlab.validation.experiments.design.factors import Written
 from smlab.validation.experiments.design.values import Value
 from smlab.validation.experiments.design.written import File, flat
 from smlab.validation.experiments.systems.formulas import FORMULAS, Formula, responses_of
+from smlab.validation.experiments.systems.machine_code import KERNEL_RESPONSES, MachineKernel
 from smlab.validation.experiments.systems.simulator import (
     GPU,
     PREFIX,
@@ -29,8 +31,10 @@ SPEEDUP: Final = "speedup"
 
 def asked_responses(where: str, file: File) -> tuple[str, ...]:
     """The responses asked for, each once, groups spelt out."""
-    if file.base.model is None:
-        known: tuple[str, ...] = (*RESPONSES, SPEEDUP)
+    if file.base.kernel is not None:
+        known: tuple[str, ...] = (*KERNEL_RESPONSES, SPEEDUP)
+    elif file.base.model is None:
+        known = (*RESPONSES, SPEEDUP)
     elif file.base.model in FORMULAS:
         known = responses_of(file.base.model)
     else:
@@ -59,6 +63,11 @@ def make_system(
     not there."""
     base = file.base
     given = flat(base.set)
+    if base.kernel is not None:
+        return _kernel(where, folder, file, responses, given)
+    for key in ("launch", "name"):
+        if getattr(base, key) is not None:
+            raise SmlabError.at(f"{where}: base.{key}", "has no meaning without a kernel", getattr(base, key))
     if base.model is not None:
         for key, value in (("gpu", base.gpu), ("workload", base.workload)):
             if value is not None:
@@ -97,6 +106,34 @@ def make_system(
     )
     if GPU in given:
         raise SmlabError.at(f"{where}: base.set.gpu", "the GPU stands in base.gpu", given[GPU])
+    return replace(plain, fixed=_fixed(where, plain, given))
+
+
+def _kernel(
+    where: str, folder: Path, file: File, responses: tuple[str, ...], given: Mapping[str, Any]
+) -> MachineKernel:
+    """The machine code that the base names."""
+    base = file.base
+    for key in ("model", "workload"):
+        if getattr(base, key) is not None:
+            raise SmlabError.at(f"{where}: base.{key}", "has no meaning with a kernel", getattr(base, key))
+    if base.gpu is None or base.launch is None or base.kernel is None:
+        key = "gpu" if base.gpu is None else "launch"
+        raise SmlabError.at(f"{where}: base.{key}", "missing", expected="gpu, kernel and launch")
+    kernel, launch = folder / base.kernel, folder / base.launch
+    check_file(kernel, "a kernel (.cu, .cubin, .sass)")
+    check_file(launch, "a launch (TOML)")
+    plain = MachineKernel(
+        gpu=_gpu(f"{where}: base.gpu", folder, base.gpu),
+        kernel=kernel.resolve(),
+        launch=launch.resolve(),
+        name=base.name,
+        sms=base.sms,
+        fixed={},
+        responses=tuple(dict.fromkeys("seconds" if name == SPEEDUP else name for name in responses)),
+        engine=base.engine,
+        max_cycles=base.max_cycles,
+    )
     return replace(plain, fixed=_fixed(where, plain, given))
 
 

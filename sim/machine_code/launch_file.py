@@ -1,21 +1,27 @@
 """A launch as a file: grid, block, shared bytes, arguments and constant memory.
 
 ``[launch]`` has ``grid`` and ``block`` (a number or up to three) and ``shared_bytes`` (dynamic; of a
-listing, all). Each ``[[argument]]`` has a ``name`` and a ``dtype``, and is a scalar (``value``) or an
-array: ``file`` (.npy), or ``shape`` and ``make``: ``zeros``, ``arange`` or ``uniform`` (``low``, ``high``,
-``seed``). ``returned = true`` says that it comes back. ``[constant.NAME]`` fills a ``__constant__``
-variable in the same way.
+listing, all). A number may be written as a text with names of macros in it, ``"ceil(4096 / TILE)"``: whole
+numbers, ``+ - *``, ``//``, ``%``, and ``ceil(a / b)``. ``check_shared = false`` lets the kernel read shared
+memory that nobody has written.
+
+Each ``[[argument]]`` has a ``name`` and a ``dtype``, and is a scalar (``value``) or an array: ``file``
+(.npy), or ``shape`` and ``make``: ``zeros``, ``arange`` or ``uniform`` (``low``, ``high``, ``seed``).
+``returned = true`` says that it comes back. ``[constant.NAME]`` fills a ``__constant__`` variable in the same
+way.
 """
 
 from __future__ import annotations
 
+import ast
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-
 from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.inputs import check_file, load_toml
 from smlab.sim.machine_code.device import as_dim
@@ -32,14 +38,15 @@ class LaunchFile:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
+    check_shared: bool
     names: tuple[str, ...]
     arguments: tuple[Any, ...]
     returned: tuple[str, ...]
     constants: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
-def read_launch(path: Path) -> LaunchFile:
-    """Read a launch file.
+def read_launch(path: Path, macros: Mapping[str, object] | None = None) -> LaunchFile:
+    """Read a launch file; ``macros`` are what its texts may name.
 
     Raises:
         SmlabError: naming the key that is missing, unknown or wrong.
@@ -50,7 +57,8 @@ def read_launch(path: Path) -> LaunchFile:
     launch = raw.get("launch")
     if not isinstance(launch, dict):
         raise SmlabError.at(where, "has no table [launch]", None, "grid and block")
-    _known(f"{where}: [launch]", launch, ("grid", "block", "shared_bytes"))
+    _known(f"{where}: [launch]", launch, ("grid", "block", "shared_bytes", "check_shared"))
+    given = macros or {}
     names, arguments, returned = [], [], []
     rows = raw.get("argument", [])
     if not isinstance(rows, list):
@@ -69,13 +77,18 @@ def read_launch(path: Path) -> LaunchFile:
     constants = {}
     for name, row in raw.get("constant", {}).items():
         constants[name] = np.asarray(_value(f"{where}: constant {name}", row, path.parent))
-    shared = launch.get("shared_bytes", 0)
+    shared, check = launch.get("shared_bytes", 0), launch.get("check_shared", True)
+    if isinstance(shared, str):
+        shared = whole_number(f"{where}: shared_bytes", shared, given)
+    if not isinstance(check, bool):
+        raise SmlabError.at(f"{where}: check_shared", "not a truth value", check, "true or false")
     if isinstance(shared, bool) or not isinstance(shared, int) or not 0 <= shared <= 1 << 20:
         raise SmlabError.at(f"{where}: shared_bytes", "not a size", shared, "a whole number of bytes")
     return LaunchFile(
-        _dim(where, launch, "grid"),
-        _dim(where, launch, "block"),
+        _dim(where, launch, "grid", given),
+        _dim(where, launch, "block", given),
         shared,
+        check,
         tuple(names),
         tuple(arguments),
         tuple(returned),
@@ -93,13 +106,58 @@ def _known(where: str, table: Any, keys: tuple[str, ...]) -> None:
             raise SmlabError.at(where, "unknown key", key, perhaps + ", ".join(keys))
 
 
-def _dim(where: str, launch: dict[str, Any], key: str) -> tuple[int, int, int]:
+def _dim(where: str, launch: dict[str, Any], key: str, macros: Mapping[str, object]) -> tuple[int, int, int]:
     value = launch.get(key)
-    numbers = [value] if isinstance(value, int) else value
+    numbers = [value] if isinstance(value, int | str) else value
+    if isinstance(numbers, list):
+        numbers = [whole_number(f"{where}: {key}", n, macros) if isinstance(n, str) else n for n in numbers]
     fine = isinstance(numbers, list) and 1 <= len(numbers) <= 3
     if not fine or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in numbers or ()):
         raise SmlabError.at(f"{where}: {key}", "not a shape", value, "one to three numbers from 1 on")
     return as_dim(tuple(numbers or ()))
+
+
+def whole_number(where: str, text: str, macros: Mapping[str, object]) -> int:
+    """A whole number written as a text: macros by name, ``+ - * // %`` and ``ceil(a / b)``.
+
+    Raises:
+        SmlabError: a macro that is not there, or anything else.
+    """
+
+    def value(node: ast.expr) -> int:
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return node.value
+        if isinstance(node, ast.Name):
+            if node.id not in macros:
+                known = "one of " + ", ".join(macros) if macros else "-D NAME=VALUE"
+                raise SmlabError.at(where, "names a macro that is not given", node.id, known)
+            try:
+                return int(str(macros[node.id]))
+            except ValueError:
+                raise SmlabError.at(where, f"{node.id} is no whole number", macros[node.id]) from None
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            return _OPERATORS[type(node.op)](value(node.left), value(node.right))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ceil":
+            (inner,) = node.args if len(node.args) == 1 else (None,)
+            if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Div):
+                return -(-value(inner.left) // value(inner.right))
+        raise SmlabError.at(where, "not a whole number", text, "numbers, macros, + - * // %, ceil(a / b)")
+
+    try:
+        return value(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise SmlabError.at(where, "cannot be read", text, "such as ceil(4096 / TILE)") from error
+    except ZeroDivisionError:
+        raise SmlabError.at(where, "divides by zero", text) from None
+
+
+_OPERATORS: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
 
 
 def _value(where: str, row: Any, folder: Path) -> Any:
