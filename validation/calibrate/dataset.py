@@ -47,7 +47,7 @@ class MeasuredSet:
     @property
     def simulated(self) -> bool:
         """Whether the data set was made by the simulator."""
-        return "simulated_truth" in self.about
+        return "simulated_truth" in self.about or "SIMULATED" in self.about
 
     def name(self) -> str:
         """Where the data came from, in words."""

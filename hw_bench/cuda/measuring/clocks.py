@@ -38,12 +38,14 @@ class Clocks:
 
     The GPU is found by its ``uuid``, else by its ``pci_bus_id``: the management library counts GPUs that
     ``CUDA_VISIBLE_DEVICES`` hides, so a number would name another one. With neither, it is the only GPU there
-    is, or none.
+    is, or none. ``there = False`` reads nothing: the clocks of a GPU that is simulated.
     """
 
-    def __init__(self, uuid: str | None = None, pci_bus_id: str | None = None) -> None:
+    def __init__(self, uuid: str | None = None, pci_bus_id: str | None = None, *, there: bool = True) -> None:
         self._nvml: Any = None
         self._device: Any = None
+        if not there:
+            return
         try:
             nvml = importlib.import_module("pynvml")
             nvml.nvmlInit()

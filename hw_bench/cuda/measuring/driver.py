@@ -14,10 +14,20 @@ from typing import Any, Protocol
 
 from smlab.hw_bench.cuda.kernels.language import cuda as _numba
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec
+from smlab.hw_bench.cuda.measuring.plan import DeviceLimits
 
 
 class StandIn(Protocol):
-    """A device that is not Numba's: its functions are those of `numba.cuda`."""
+    """A device that is not Numba's: its functions are those of `numba.cuda`. ``remark`` says in a data set
+    what it is, ``limits`` what the suite must know of it, ``cubin`` gives a kernel's machine code."""
+
+    @property
+    def limits(self) -> DeviceLimits: ...
+
+    @property
+    def remark(self) -> str: ...
+
+    def cubin(self, spec: KernelSpec) -> bytes: ...
 
     def to_device(self, array: Any) -> Any: ...
 

@@ -17,7 +17,7 @@ from smlab.hw_bench.cuda.contract.compiler import examine
 from smlab.hw_bench.cuda.measuring import plan, suite
 from smlab.hw_bench.cuda.measuring.clocks import ClockReading, Clocks
 from smlab.hw_bench.cuda.measuring.dataset import DataSet
-from smlab.hw_bench.cuda.measuring.driver import cuda
+from smlab.hw_bench.cuda.measuring.driver import StandIn, cuda, using
 from smlab.hw_bench.cuda.measuring.launch import running_cubin
 from smlab.hw_bench.cuda.measuring.timing import ClockRate, clock_rate, empty_seconds, launches_not_held
 from smlab.hw_bench.cuda.toolkit import SIMULATED, is_of_toolkit, one_line, package_versions, require_gpu
@@ -58,7 +58,10 @@ class _Throttle:
 
 
 def this_gpu() -> plan.DeviceLimits:
-    """The current GPU; under Numba's simulator, one of a single SM."""
+    """The current GPU, or the stand-in for one; under Numba's simulator, one of a single SM."""
+    if cuda.stand_in is not None:
+        limits: plan.DeviceLimits = cuda.stand_in.limits
+        return limits
     if SIMULATED:
         return plan.DeviceLimits("simulated", "0.0", 1, 32, 4096)
     device = cuda.get_current_device()
@@ -79,23 +82,35 @@ def measure(
     benchmarks: Sequence[str] = plan.BENCHMARKS,
     resume: bool = False,
     progress: Callable[[str], None] = lambda line: None,
+    stand_in: StandIn | None = None,
 ) -> SuiteOutcome:
     """Run ``benchmarks`` and write a data set of each into ``out``. Ctrl-C ends the run and keeps what was
     measured; so does any error. Only a data set that came to its end says that it is ``complete``; another
-    names the error as its ``failure``.
+    names the error as its ``failure``. A ``stand_in`` is measured in a GPU's place; the data set says so.
 
     Raises:
         SmlabError: when there is no GPU, saying what is missing; for an unknown profile or benchmark; when
             CUDA fails midway (out of memory, a launch that fails, a GPU that is lost).
     """
-    chosen = plan.profile(profile)
+    plan.profile(profile)
     for name in benchmarks:
         if name not in plan.COLUMNS:
             raise SmlabError.at(
                 "benchmark", "the suite does not run it", name, "one of " + ", ".join(plan.COLUMNS)
             )
+    if stand_in is not None:
+        with using(stand_in):
+            return _measure(out, profile, benchmarks, resume, progress)
     if not SIMULATED:
         require_gpu()
+    return _measure(out, profile, benchmarks, resume, progress)
+
+
+def _measure(
+    out: Path, profile: str, benchmarks: Sequence[str], resume: bool, progress: Callable[[str], None]
+) -> SuiteOutcome:
+    """On the device in force."""
+    chosen = plan.profile(profile)
     gpu, clocks = this_gpu(), _clocks()
     throttle = _Throttle(clocks)
     rows: dict[str, int] = {}
@@ -159,8 +174,8 @@ def measure(
 
 def _clocks() -> Clocks:
     """The clocks of the current GPU."""
-    if SIMULATED:
-        return Clocks()
+    if SIMULATED or cuda.stand_in is not None:
+        return Clocks(there=False)
     device = cuda.get_current_device()
     uuid = getattr(device, "uuid", None)
     place = [getattr(device, name, None) for name in ("PCI_DOMAIN_ID", "PCI_BUS_ID", "PCI_DEVICE_ID")]
@@ -170,7 +185,12 @@ def _clocks() -> Clocks:
 
 
 def _about(gpu: plan.DeviceLimits, clocks: Clocks, profile: str) -> dict[str, Any]:
+    device = cuda.stand_in
+    runtime = None
+    if device is None and not SIMULATED:
+        runtime = ".".join(map(str, cuda.runtime.get_version()))
     return {
+        **({} if device is None else {"SIMULATED": device.remark}),
         "profile": profile,
         "gpu": gpu.name,
         "compute_capability": gpu.compute_capability,
@@ -182,7 +202,7 @@ def _about(gpu: plan.DeviceLimits, clocks: Clocks, profile: str) -> dict[str, An
         "host": platform.node(),
         "smlab": package_versions(("smlab",)).get("smlab"),
         "commit": commit(),
-        "cuda_runtime": None if SIMULATED else ".".join(map(str, cuda.runtime.get_version())),
+        "cuda_runtime": runtime,
         "python": platform.python_version(),
         "packages": package_versions(),
         "began": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
+from smlab.cli.early import check_gpus
 from smlab.cli.loading import loading
 from smlab.cli.options import JsonOption
+from smlab.hw_bench.errors import SmlabError
 
 bench = typer.Typer(
     help="The CUDA benchmarks: list them, check their machine code with no GPU, run and profile them on "
@@ -64,13 +66,23 @@ def bench_run(
         bool, typer.Option("--resume", help="Keep what the folder has and measure the rest.")
     ] = False,
     out: Annotated[Path, typer.Option("--out", help="Folder for the data sets.")] = Path("results/bench"),
+    on_simulator: Annotated[
+        bool, typer.Option("--on-simulator", help="Run their machine code on the simulated GPU of --gpu.")
+    ] = False,
+    gpu: Annotated[
+        str | None, typer.Option("--gpu", help="The GPU that is simulated: a name or a description.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run benchmarks on the GPU at hand."""
+    """Run benchmarks on the GPU at hand, or on a simulated one."""
+    if on_simulator != (gpu is not None):
+        raise SmlabError.at("--on-simulator", "goes with --gpu", gpu, "both or neither")
+    if gpu is not None:
+        check_gpus(gpu)
     with loading():
         from smlab.commands.bench.run import run_benchmarks
 
-    status = run_benchmarks(out, "quick" if quick else "full", benchmarks or [], resume, as_json)
+    status = run_benchmarks(out, "quick" if quick else "full", benchmarks or [], resume, as_json, gpu)
     raise typer.Exit(status)
 
 

@@ -64,8 +64,15 @@ def check_machine_code(
     return not broken
 
 
-def run_benchmarks(folder: Path, profile: str, benchmarks: Sequence[str], resume: bool, as_json: bool) -> int:
-    """``smlab bench run``; the exit status of the run."""
+def run_benchmarks(
+    folder: Path,
+    profile: str,
+    benchmarks: Sequence[str],
+    resume: bool,
+    as_json: bool,
+    on_simulator: str | None = None,
+) -> int:
+    """``smlab bench run``; the exit status of the run. ``on_simulator`` names the GPU that is simulated."""
     from smlab.hw_bench.cuda.measuring import plan
     from smlab.hw_bench.cuda.toolkit import require_gpu
 
@@ -73,7 +80,17 @@ def run_benchmarks(folder: Path, profile: str, benchmarks: Sequence[str], resume
         if name not in plan.BENCHMARKS:
             raise SmlabError.at("benchmark", "unknown", name, "one of " + ", ".join(plan.BENCHMARKS))
     plan.profile(profile)
-    require_gpu()
+    stand_in: Any = None
+    if on_simulator is None:
+        require_gpu()
+    else:
+        from smlab.commands.bench.on_simulator import BenchmarkGpu
+        from smlab.hw_bench.cuda.toolkit import require_compiler
+        from smlab.hw_bench.gpu.descriptions import load_gpu
+
+        require_compiler()
+        stand_in = BenchmarkGpu(load_gpu(on_simulator))
+        err.print(shown(stand_in.remark))
     from smlab.hw_bench.cuda.measuring.harness import measure
 
     outcome = measure(
@@ -82,6 +99,7 @@ def run_benchmarks(folder: Path, profile: str, benchmarks: Sequence[str], resume
         benchmarks=tuple(benchmarks) or plan.BENCHMARKS,
         resume=resume,
         progress=lambda line: err.print(shown(line)),
+        stand_in=stand_in,
     )
     wrong = outcome.wrong + outcome.broken
     if as_json:

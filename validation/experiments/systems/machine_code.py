@@ -145,10 +145,9 @@ class MachineKernel:
 
     def _image(self, settings: Settings) -> KernelImage:
         macros = {k: str(v) for k, v in self._settings(settings, DEFINE).items()}
-        architecture = "sm_" + self.gpu.compute_capability.replace(".", "")
 
         def load() -> KernelImage:
-            return load_kernel(self.kernel, architecture, name=self.name, defines=macros)
+            return load_kernel(self.kernel, self.gpu.sm_architecture, name=self.name, defines=macros)
 
         image: KernelImage = self.kept.get("kernel", tuple(sorted(macros.items())), load)
         return image

@@ -1,0 +1,45 @@
+"""A simulated GPU for the CUDA suite: its own kernels' machine code, launched with its own plan."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from smlab.hw_bench.cuda.contract.compiler import Compiled, compile_kernel
+from smlab.hw_bench.cuda.kernels.spec import KernelSpec
+from smlab.hw_bench.cuda.measuring.plan import DeviceLimits
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.sass.image import KernelImage, read_image
+from smlab.sim import Record
+from smlab.sim.machine_code.device import SimulatedDevice
+from smlab.sim.machine_code.launch import MachineLaunch
+from smlab.sim.machine_code.run import run_machine_code
+
+
+class BenchmarkGpu(SimulatedDevice):
+    """What the suite asks of a GPU, answered by the simulator; clocks are those of the description."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        architecture = gpu.sm_architecture
+        self.compiled = lru_cache(maxsize=None)(lambda spec: compile_kernel(spec, architecture))
+        self.gpu = gpu
+        self.remark = f"SIMULATED by smlab on its description of {gpu.name}, not measured"
+        self.limits = DeviceLimits(
+            name=f"simulated {gpu.name}",
+            compute_capability=gpu.compute_capability,
+            sms=gpu.integer("gpu.sms"),
+            max_warps=gpu.integer("sm.max_warps"),
+            l2_bytes=gpu.integer("l2.bytes"),
+        )
+        super().__init__(self._image, self._execute)
+
+    def cubin(self, spec: KernelSpec) -> bytes:
+        """The machine code that runs."""
+        found: Compiled = self.compiled(spec)
+        return found.cubin
+
+    def _image(self, spec: KernelSpec) -> KernelImage:
+        found: Compiled = self.compiled(spec)
+        return read_image(found.cubin, found.function)
+
+    def _execute(self, launch: MachineLaunch) -> float:
+        return run_machine_code(launch, self.gpu, keep=Record.TOTALS).seconds

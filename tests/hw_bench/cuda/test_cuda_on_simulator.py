@@ -1,0 +1,46 @@
+"""The suite on the simulated GPU: the files of a measured set, marked; right results; the benchmark told."""
+
+import json
+from pathlib import Path
+
+import pytest
+from smlab.hw_bench.cuda.toolkit import has_compiler
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.validation.calibrate.dataset import read_set
+from smlab.validation.kernels.benchmark import measuring_errors
+
+from smlab.cli.main import run as command
+
+compiler = pytest.mark.skipif(not has_compiler(), reason="the CUDA compiler of the extra cuda12 is missing")
+
+
+def test_a_gpu_goes_with_the_simulator(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["bench", "run", "--on-simulator"]) == 2
+    assert command(["bench", "run", "--gpu", "v100"]) == 2
+    assert "goes with --gpu" in capsys.readouterr().err
+
+
+@compiler
+def test_the_suite_on_a_simulated_gpu(tmp_path: Path) -> None:
+    from smlab.hw_bench.cuda.measuring.harness import measure
+
+    from smlab.commands.bench.on_simulator import BenchmarkGpu
+
+    small = load_gpu("v100").with_values({"gpu.sms": 4}, source="assumed: a small GPU", where="test")
+    done = measure(tmp_path, profile="smoke", benchmarks=("shared-atomics",), stand_in=BenchmarkGpu(small))
+    assert (done.wrong, done.broken, done.interrupted) == ([], [], False)
+    about = json.loads((tmp_path / "shared-atomics.json").read_text())
+    assert about["SIMULATED"].startswith("SIMULATED by smlab")
+    assert about["complete"] is True
+    assert about["driver"] is None
+    found = read_set(tmp_path)
+    assert found.simulated
+    assert found.name().startswith("SIMULATED")
+    errors = {row.form: row for row in measuring_errors(tmp_path, small)}
+    assert errors["all"].n == sum(r.n for name, r in errors.items() if name.startswith("every "))
+
+
+def test_a_measured_set_is_not_judged(tmp_path: Path) -> None:
+    with pytest.raises(SmlabError):
+        measuring_errors(tmp_path, load_gpu("v100"))
