@@ -91,6 +91,21 @@ def disassemble(cubin: bytes | Path, tool: Tool | None = None) -> tuple[Function
     return parse_listing(text, str(path))
 
 
+def disassemble_raw(code: bytes, architecture: str, name: str, tool: Tool | None = None) -> Function:
+    """A function from its machine code alone, as profilers' reports hold it: without labels and source
+    lines."""
+    tool = tool or find_nvdisasm(architecture=architecture)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "code.bin"
+        path.write_bytes(code)
+        binary = architecture.upper().replace("_", "")
+        text = _run(tool, ["-b", binary, "-hex", str(path)], name)
+    functions = parse_listing(f"\t.section .text.{name}\n.target {architecture}\n{text}", name)
+    if not functions:
+        raise SmlabError.at(name, "holds no instruction", f"{len(code)} bytes")
+    return functions[0]
+
+
 def flow_edges(cubin: bytes | Path, tool: Tool | None = None) -> dict[str, frozenset[tuple[int, int]]]:
     """The edges between basic blocks as the disassembler itself sees them, by function: (last address, next
     address).

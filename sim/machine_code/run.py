@@ -12,6 +12,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.histogram import share_of
 from smlab.sim.instructions import Reason
+from smlab.sim.lowering import LoweredKernel
 from smlab.sim.machine import machine_from
 from smlab.sim.machine_code.elsewhere import block_instructions, fetched_elsewhere
 from smlab.sim.machine_code.launch import MachineLaunch
@@ -56,10 +57,12 @@ class MachineRun:
 
     ``cycles`` is the time of the whole grid, from ``cycles_low`` to ``cycles_high`` where it was sampled (a
     95 % interval from independent samples); ``result`` is what was simulated, the first sample.
-    ``instructions`` and ``stalls`` are of that. ``dram_sectors_read`` is of the whole grid, as if L2 kept
-    what blocks near each other share.
+    ``instructions`` and ``stalls`` are of that, and ``lowered`` is what was executed for it.
+    ``dram_sectors_read`` is of the whole grid, as if L2 kept what blocks near each other share.
     """
 
+    launch: MachineLaunch
+    lowered: LoweredKernel
     result: SimResult
     cycles: float
     cycles_low: float
@@ -111,7 +114,7 @@ def run_machine_code(
         result = ENGINES[engine](lowered, keep, max_cycles, progress)
         cycles = float(result.cycles)
         moved = float(result.memory.dram_sectors)
-        return _told(launch, result, [cycles], machine.sm_hz, used, launch.blocks, moved)
+        return _told(launch, lowered, result, [cycles], machine.sm_hz, used, launch.blocks, moved)
     return _sampled(launch, gpu, count, all_sms, engine, policy, keep, max_cycles, progress)
 
 
@@ -134,7 +137,7 @@ def _sampled(
     wanted = min(each, min(max(waves, WAVES[0]), WAVES[1]) * room) * count
     estimates: list[float] = []
     reads: list[float] = []
-    first: SimResult | None = None
+    first: tuple[LoweredKernel, SimResult] | None = None
     for sample in range(SAMPLES):
         chosen = _blocks_of(launch.blocks, all_sms, count, wanted, sample)
         if sample and np.array_equal(chosen, _blocks_of(launch.blocks, all_sms, count, wanted, 0)):
@@ -145,10 +148,10 @@ def _sampled(
         kernel = dataclasses.replace(whole.kernel, blocks=len(chosen))
         lowered = dataclasses.replace(whole, kernel=kernel, source=source)
         result = ENGINES[engine](lowered, keep, max_cycles, progress)
-        first = first or result
+        first = first or (lowered, result)
         estimates.append(_extended(result, each, len(chosen) / count, room))
     assert first is not None
-    return _told(launch, first, estimates, machine.sm_hz, count, wanted, float(np.mean(reads)))
+    return _told(launch, *first, estimates, machine.sm_hz, count, wanted, float(np.mean(reads)))
 
 
 def _blocks_of(blocks: int, all_sms: int, count: int, wanted: int, sample: int) -> np.ndarray:
@@ -182,6 +185,7 @@ def _extended(result: SimResult, each: int, simulated: float, room: int) -> floa
 
 def _told(
     launch: MachineLaunch,
+    lowered: LoweredKernel,
     result: SimResult,
     estimates: list[float],
     hz: int,
@@ -195,6 +199,8 @@ def _told(
         factor = T_HALF_WIDTH if len(estimates) == SAMPLES else 12.706
         width = factor * float(np.std(estimates, ddof=1)) / math.sqrt(len(estimates))
     return MachineRun(
+        launch=launch,
+        lowered=lowered,
         result=result,
         cycles=mean,
         cycles_low=max(0.0, mean - width),

@@ -15,6 +15,7 @@ import typer
 
 from smlab.cli.loading import INTERRUPTED
 from smlab.cli.text import ERRORS, one_line
+from smlab.commands.advise import command as advise
 from smlab.commands.bench import command as bench
 from smlab.commands.case import command as case
 from smlab.commands.claims import command as claims
@@ -73,6 +74,7 @@ for command in (
     gpus,
     simulate,
     run_command,
+    advise,
     table,
     validate,
     utilization,

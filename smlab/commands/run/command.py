@@ -40,6 +40,12 @@ def run(
     counters: Annotated[
         Path | None, typer.Option(help="Write the counter table (CSV), as a profiler would give it.")
     ] = None,
+    samples: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write samples by instruction (CSV), taken as a profiler's PC sampling takes them."
+        ),
+    ] = None,
     trace: Annotated[Path | None, typer.Option(help="Write a Chrome trace (opens in Perfetto).")] = None,
     result: Annotated[Path | None, typer.Option(help="Write the arrays that come back (.npz).")] = None,
     max_cycles: Annotated[
@@ -63,7 +69,7 @@ def run(
     check_inputs(launch, check)
     check_choice("--engine", engine, ENGINES)
     check_gpus(gpu)
-    check_outputs(trace, counters, result)
+    check_outputs(trace, counters, samples, result)
     with loading():
         from smlab.commands.run.run import RunOptions, run_run
 
@@ -78,6 +84,7 @@ def run(
             sms=sms,
             check=check,
             counters=counters,
+            samples=samples,
             trace=trace,
             result=result,
             max_cycles=max_cycles,

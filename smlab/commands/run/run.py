@@ -15,10 +15,12 @@ from smlab.commands.run.api import run
 from smlab.examples import KERNEL, KERNEL_LAUNCH
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.profiles.sample_files import write_samples
 from smlab.sim import Record, counter_table
 from smlab.sim.chrome_trace import write_chrome_trace
 from smlab.sim.machine_code.launch_file import LaunchFile, read_launch
 from smlab.sim.machine_code.run import MachineRun
+from smlab.validation.advisor.simulate import executed
 
 RELATIVE, ABSOLUTE = 1e-5, 1e-6
 """How far floating-point results may be from the expected ones; integers must be equal."""
@@ -38,6 +40,7 @@ class RunOptions:
     sms: str
     check: Path | None
     counters: Path | None
+    samples: Path | None
     trace: Path | None
     result: Path | None
     max_cycles: int | None
@@ -50,7 +53,7 @@ def run_run(options: RunOptions) -> int:
     kernel = str(KERNEL) if options.example else options.kernel
     path = KERNEL_LAUNCH if options.example else options.launch
     assert path is not None
-    defines = _defines(options.defines)
+    defines = macros_of(options.defines)
     launch, gpu = read_launch(path, defines), load_gpu(options.gpu)
     expected = None if options.check is None else _expected(options.check, launch)
     begun = time.perf_counter()
@@ -65,10 +68,10 @@ def run_run(options: RunOptions) -> int:
             shared_bytes=launch.shared_bytes,
             constants=launch.constants,
             defines=defines,
-            sms=_sms(options.sms),
+            sms=sms_of(options.sms),
             check_shared=launch.check_shared,
             engine=options.engine,
-            keep=Record.ALL if options.trace is not None else Record.TOTALS,
+            keep=Record.ALL if options.trace or options.samples else Record.TOTALS,
             max_cycles=options.max_cycles,
             progress=advance,
         )
@@ -77,6 +80,8 @@ def run_run(options: RunOptions) -> int:
         write_chrome_trace(done.result, options.trace)
     if options.counters is not None:
         counter_table(done.result).write_csv(options.counters)
+    if options.samples is not None:
+        write_samples(executed(done, gpu).samples(), options.samples)
     arrays = dict(zip(launch.names, launch.arguments, strict=True))
     if options.result is not None:
         np.savez(options.result, **{name: arrays[name] for name in launch.returned})
@@ -88,7 +93,8 @@ def run_run(options: RunOptions) -> int:
     return 1 if any(check["verdict"] == "fell short" for check in checks) else 0
 
 
-def _defines(given: tuple[str, ...]) -> dict[str, str]:
+def macros_of(given: tuple[str, ...]) -> dict[str, str]:
+    """``NAME=VALUE`` as macros of CUDA C."""
     pairs = {}
     for text in given:
         key, _, value = text.partition("=")
@@ -98,7 +104,8 @@ def _defines(given: tuple[str, ...]) -> dict[str, str]:
     return pairs
 
 
-def _sms(text: str) -> int | str:
+def sms_of(text: str) -> int | str:
+    """A number of SMs, or ``all``."""
     if text == "all" or not text.isdecimal():
         return text
     return int(text)

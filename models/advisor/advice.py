@@ -1,0 +1,68 @@
+"""Advice: every optimizer that matches, with its estimates, the most promising first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from smlab.hw_bench.errors import SmlabError
+from smlab.models.advisor import estimators
+from smlab.models.advisor.further import FURTHER
+from smlab.models.advisor.matching import LEAST_SHARE, Context, Match, Optimizer
+from smlab.models.advisor.table_two import TABLE_TWO
+
+OPTIMIZERS: Final = (*TABLE_TWO, *FURTHER)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One optimizer's answer: ``speedup`` is our estimate, ``paper`` that of Equations 2 to 10 as they
+    are."""
+
+    optimizer: Optimizer
+    match: Match
+    speedup: float
+    paper: float
+
+
+def advise(context: Context) -> tuple[Advice, ...]:
+    """All matching advice, by expected speedup."""
+    found = [a for o in OPTIMIZERS if (a := estimate(context, o)) is not None]
+    return tuple(sorted(found, key=lambda a: -a.speedup))
+
+
+def estimate(context: Context, optimizer: Optimizer, factor: float | None = None) -> Advice | None:
+    """What one optimizer would bring; None where it does not match (or less than `LEAST_SHARE`)."""
+    match = optimizer.match(context, optimizer.factor if factor is None else factor)
+    if match is None or match.matched < LEAST_SHARE * context.total:
+        return None
+    return Advice(
+        optimizer,
+        match,
+        estimators.refined(context.samples.busy, match.effect),
+        published(context, optimizer, match),
+    )
+
+
+def published(context: Context, optimizer: Optimizer, match: Match) -> float:
+    """Equations 2 to 10 as the paper has them, for a match."""
+    total, active = context.total, float(context.samples.active)
+    if match.paper is not None:
+        return match.paper
+    if optimizer.category == "stall elimination":
+        return estimators.stall_elimination(total, min(match.matched, total))
+    latency = min(match.latency, total)
+    if match.scopes:
+        return estimators.latency_hiding_in_scopes(total, [_inside(scope, total) for scope in match.scopes])
+    return estimators.latency_hiding(total, active, latency)
+
+
+def _inside(scope: tuple[float, float], total: float) -> tuple[float, float]:
+    return min(scope[0], total), min(scope[1], total)
+
+
+def optimizer_of(name: str) -> Optimizer:
+    for optimizer in OPTIMIZERS:
+        if optimizer.name == name:
+            return optimizer
+    raise SmlabError.at("optimizer", "unknown", name, "one of " + ", ".join(o.name for o in OPTIMIZERS))

@@ -1,0 +1,147 @@
+"""A kernel's code as the advisor walks it: instructions by number, who may come before whom, loops, lines."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from smlab.hw_bench.sass import ControlFlow, Function, NaturalLoop, SassInstruction
+from smlab.hw_bench.sass.effects import Effects, effects_of
+from smlab.hw_bench.sass.opcodes import Kind, kind_of_opcode
+
+FIXED_STALL: Final = 1
+"""Cycles between two instructions where the listing has no control codes."""
+
+
+@dataclass(frozen=True)
+class LoopOf:
+    """A natural loop by instructions: header's number, all its instructions, and the loop around it."""
+
+    header: int
+    members: frozenset[int]
+    depth: int
+    parent: int | None
+
+
+class KernelCode:
+    """The static side of a kernel; instructions are known by their number in the function.
+
+    Raises:
+        SmlabError: a function without instructions.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.flow = ControlFlow(function)
+        self.instructions: tuple[SassInstruction, ...] = function.instructions
+        self.number = {i.address: n for n, i in enumerate(self.instructions)}
+        self.effects: tuple[Effects, ...] = tuple(effects_of(i) for i in self.instructions)
+        self.kinds: tuple[Kind, ...] = tuple(kind_of_opcode(i) for i in self.instructions)
+        self.stalls: tuple[int, ...] = tuple(
+            FIXED_STALL if i.control is None else max(1, i.control.stall_cycles) for i in self.instructions
+        )
+        self.has_control_codes = any(i.control is not None for i in self.instructions)
+
+    def __len__(self) -> int:
+        return len(self.instructions)
+
+    @cached_property
+    def before(self) -> tuple[tuple[int, ...], ...]:
+        """For each instruction those that may have been executed just before it."""
+        found: list[list[int]] = [[] for _ in self.instructions]
+        for block in self.flow.blocks:
+            numbers = [self.number[i.address] for i in block.instructions]
+            for first, second in itertools.pairwise(numbers):
+                found[second].append(first)
+            for successor in block.successors:
+                head = self.number[self.flow.blocks[successor].instructions[0].address]
+                found[head].append(numbers[-1])
+        return tuple(tuple(row) for row in found)
+
+    @cached_property
+    def block_of(self) -> tuple[int, ...]:
+        """The basic block of each instruction."""
+        found = [0] * len(self)
+        for block in self.flow.blocks:
+            for instruction in block.instructions:
+                found[self.number[instruction.address]] = block.index
+        return tuple(found)
+
+    @cached_property
+    def scoreboard_events(self) -> tuple[tuple[int, ...], ...]:
+        """For each block its instructions that raise a scoreboard or wait for one, the last first."""
+        found: list[list[int]] = [[] for _ in self.flow.blocks]
+        for number, effects in enumerate(self.effects):
+            if effects.waits or effects.result_on or effects.operands_on:
+                found[self.block_of[number]].append(number)
+        return tuple(tuple(reversed(row)) for row in found)
+
+    def begins(self, stalled: Sequence[float]) -> list[float]:
+        """Cycles from the begin of its block to each instruction's issue, by stall counts and by what each
+        instruction is known to wait besides (``stalled``)."""
+        found = [0.0] * len(self)
+        for block in self.flow.blocks:
+            cycles = 0.0
+            for instruction in block.instructions:
+                number = self.number[instruction.address]
+                cycles += stalled[number]
+                found[number] = cycles
+                cycles += self.stalls[number]
+        return found
+
+    def last_of(self, block: int) -> int:
+        """The last instruction of a block."""
+        return self.number[self.flow.blocks[block].instructions[-1].address]
+
+    @cached_property
+    def loops(self) -> tuple[LoopOf, ...]:
+        """All loops, the innermost last."""
+        made = []
+        for loop in self.flow.loops:
+            members = frozenset(self.number[i.address] for i in self.flow.loop_instructions(loop))
+            made.append(LoopOf(self._first(loop.header), members, loop.depth, self._parent(loop)))
+        return tuple(sorted(made, key=lambda loop: loop.depth))
+
+    def _parent(self, loop: NaturalLoop) -> int | None:
+        return None if loop.parent is None else self._first(loop.parent)
+
+    def _first(self, block: int) -> int:
+        return self.number[self.flow.blocks[block].instructions[0].address]
+
+    @cached_property
+    def _innermost(self) -> tuple[LoopOf | None, ...]:
+        found: list[LoopOf | None] = [None] * len(self)
+        for loop in self.loops:
+            for member in loop.members:
+                found[member] = loop
+        return tuple(found)
+
+    def innermost_loop(self, number: int) -> LoopOf | None:
+        return self._innermost[number]
+
+    def common_loop(self, first: int, second: int) -> LoopOf | None:
+        """The innermost loop that holds both."""
+        for loop in reversed(self.loops):
+            if first in loop.members and second in loop.members:
+                return loop
+        return None
+
+    def line(self, number: int) -> int | None:
+        """The line of the kernel's own source; of an inlined call, where that call stands."""
+        source = self.instructions[number].source
+        return None if source is None else source.outermost.line
+
+    def function_of(self, number: int) -> str | None:
+        """The file and line inside an inlined function, or None in the kernel's own text."""
+        source = self.instructions[number].source
+        if source is None or source.inlined_at is None:
+            return None
+        return f"{source.file}:{source.line}"
+
+    def unconditional(self, number: int) -> bool:
+        """Whether all active lanes execute it."""
+        guard = self.instructions[number].predicate
+        return guard is None or guard.always

@@ -1,0 +1,411 @@
+"""The eleven optimizers of Zhou et al.'s Table II, with our estimate beside theirs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from smlab.hw_bench.sass.opcodes import VARIABLE_LATENCY
+from smlab.models.advisor.blame import SYNCHRONIZATION, Blame
+from smlab.models.advisor.code import LoopOf
+from smlab.models.advisor.estimators import Effect, parallel
+from smlab.models.advisor.matching import Category, Context, Match, Optimizer, at_instructions, matched
+
+LONG_ARITHMETIC_CYCLES: Final = 10
+"""Strength reduction is for latencies from here on."""
+EXPANDED: Final = 6
+"""Arithmetic instructions for each MUFU of a line from which on the line is a function's expansion."""
+KEPT_OF_FUNCTION: Final = 3
+KEPT_OF_DIVISION: Final = 8
+"""Instructions that an intrinsic function takes: scaling, MUFU, scaling; a fast division checks its range."""
+
+
+def register_reuse(context: Context, factor: float) -> Match | None:
+    local = {n for n, kind in enumerate(context.code.kinds) if kind == "local"}
+    edges = context.edges(lambda b: b.cause in local)
+    drained = _drained_by(context, local)
+    saved = (sum(b.samples for b in edges) + drained) / context.total
+    loads = _without(context, local)
+    return matched(edges, Effect(saved, loads), "values are spilled to local memory, or indexed there")
+
+
+def _drained_by(context: Context, stores: set[int]) -> float:
+    """Samples of warps that wait at their end for stores, as far as these are the ones."""
+    all_stores = {
+        n for n, i in enumerate(context.code.instructions) if i.opcode in ("STG", "STL", "ST", "RED", "REDG")
+    }
+    total = sum(context.executed.get(n, 0.0) for n in all_stores)
+    mine = sum(context.executed.get(n, 0.0) for n in stores & all_stores)
+    drain = sum(r.stalled.get("drain", 0) for r in context.rows.values())
+    return drain * mine / total if total else 0.0
+
+
+def _without(context: Context, removed: set[int]) -> dict[str, float]:
+    """Loads of the resources of global memory without some of its accesses, each counted as one."""
+    code = context.code
+    accesses = [n for n, kind in enumerate(code.kinds) if kind in ("global", "local")]
+    total = sum(context.executed.get(n, 0.0) for n in accesses)
+    left = sum(context.executed.get(n, 0.0) for n in accesses if n not in removed)
+    factor = left / total if total else 1.0
+    loads = dict.fromkeys(("memory", "port", "l2", "dram"), factor)
+    return loads | {"issue": 1 - context.share_executed(removed)}
+
+
+def strength_reduction(context: Context, factor: float) -> Match | None:
+    code = context.code
+    long = {
+        n
+        for n, i in enumerate(code.instructions)
+        if code.kinds[n] in ("special", "conversion")
+        and i.opcode not in ("S2R", "S2UR", "CS2R", "BMOV")
+        and context.latencies.expected(i) >= LONG_ARITHMETIC_CYCLES
+    }
+    edges = [b for b in context.dependences() if b.cause in long]
+    functions = math_lines(context)
+    group = {
+        n
+        for n in context.line_group(long - set(functions))
+        if (code.kinds[n] not in VARIABLE_LATENCY or n in long) and n not in functions
+    }
+    counted = context.own(group) / context.total
+    keep = 2 * len({(code.line(n), id(code.innermost_loop(n))) for n in long}) / max(len(group), 1)
+    effect = Effect(counted * max(1 - keep, 0.0), _lighter(context, group, keep))
+    return matched(edges, effect, "conversions or special functions hold up what follows")
+
+
+def _lighter(context: Context, group: set[int], keep: float) -> dict[str, float]:
+    """Loads of issue and pipes when of a group of instructions only a part is kept."""
+    code, loads = context.code, {}
+    pipes = {"fp32": "fp32", "int": "int32", "fp64": "fp64", "special": "sfu", "conversion": "sfu"}
+    for pipe in ("fp32", "int32", "fp64", "sfu"):
+        mine = [n for n, kind in enumerate(code.kinds) if pipes.get(kind) == pipe]
+        total = sum(context.executed.get(n, 0.0) for n in mine)
+        gone = sum(context.executed.get(n, 0.0) for n in mine if n in group) * (1 - keep)
+        loads[pipe] = 1 - gone / total if total else 1.0
+    loads["issue"] = 1 - context.share_executed(group) * (1 - keep)
+    return loads
+
+
+def function_split(context: Context, factor: float) -> Match | None:
+    edges = context.edges(lambda b: b.reason in ("no_instructions", "imc_miss"))
+    saved = sum(b.samples for b in edges) / context.total
+    return matched(edges, Effect(saved), "instructions are not there when they are wanted")
+
+
+def divides_integers(context: Context, numbers: list[int]) -> bool:
+    """Whether some instructions of a line are the expansion of an integer division: a reciprocal between
+    conversions from and to whole numbers, rounded up."""
+    instructions = [context.code.instructions[n] for n in numbers]
+    return any(i.opcode == "I2F" and "RP" in i.modifiers for i in instructions)
+
+
+def math_lines(context: Context) -> dict[int, int]:
+    """Instructions of exact mathematical functions, with how many stay of each line's: lines with a MUFU
+    and a good deal of FP32 arithmetic, or with the check of a division."""
+    code = context.code
+    by_line: dict[tuple[int | None, int], list[int]] = {}
+    for n in context.rows:
+        loop = code.innermost_loop(n)
+        by_line.setdefault((code.line(n), -1 if loop is None else loop.header), []).append(n)
+    found: dict[int, int] = {}
+    for (line, _), numbers in by_line.items():
+        if line is None or divides_integers(context, numbers):
+            continue
+        checks = sum(code.instructions[n].opcode == "FCHK" for n in numbers)
+        special = sum(code.instructions[n].opcode == "MUFU" for n in numbers)
+        floats = [n for n in numbers if code.kinds[n] in ("fp32", "int", "special", "control", "conversion")]
+        if checks or (special and len(floats) >= EXPANDED * special):
+            stay = KEPT_OF_DIVISION * checks + KEPT_OF_FUNCTION * max(special - checks, 0)
+            found |= dict.fromkeys(floats, min(stay, len(floats)))
+    return found
+
+
+def fast_math(context: Context, factor: float) -> Match | None:
+    lines = math_lines(context)
+    group = set(lines)
+    if not group:
+        return None
+    stay = sum({(context.code.line(n), k): k for n, k in lines.items()}.values())
+    keep = min(1.0, stay / len(group))
+    special = {n for n in group if context.code.instructions[n].opcode == "MUFU"}
+    waits = sum(b.samples for b in context.edges(lambda b: b.cause in special))
+    fixed = context.gpu.number("pipe.fp32.latency_cycles") + 1
+    left = waits + keep * sum(context.in_cycles(n, fixed) for n in group)
+    saved = max(context.own(group) - left, 0.0) / context.total
+    effect = Effect(saved, _lighter(context, group, keep))
+    return at_instructions(context, group, effect, "exact functions take many instructions")
+
+
+def warp_balance(context: Context, factor: float) -> Match | None:
+    edges = context.edges(lambda b: b.reason in SYNCHRONIZATION)
+    saved = sum(b.samples for b in edges) / context.total
+    return matched(edges, Effect(saved), "warps wait at a barrier for slower ones")
+
+
+def memory_transaction_reduction(context: Context, factor: float) -> Match | None:
+    """Throttled global memory; or loads in a loop whose address is the same for all threads, which constant
+    memory gives without a load."""
+    code = context.code
+    same = {n for n in context.rows if _same_for_all(context, n)}
+    throttled = ("lg_throttle", "tex_throttle")
+    edges = context.edges(
+        lambda b: b.cause in same or (b.reason in throttled and code.kinds[b.cause] in ("global", "local"))
+    )
+    if same and context.share_executed(same) > 0:
+        saved = sum(b.samples for b in edges if b.cause in same) + sum(context.rows[n].issued for n in same)
+        left = 1 - _share_of_accesses(context, same)
+        loads = {"issue": 1 - context.share_executed(same), "memory": left, "port": left}
+        why = "all threads load the same words: constant memory gives them as operands"
+        return matched(edges, Effect(min(saved / context.total, 0.95), loads), why)
+    saved = sum(b.samples for b in edges) / context.total
+    loads = dict.fromkeys(("memory", "port", "l2"), 1 / factor)
+    busy = any(kind == "global" for kind in code.kinds)
+    why = "the path to global memory has more requests than it takes"
+    return matched(edges, Effect(saved * (1 - 1 / factor), loads), why) if busy else None
+
+
+def _same_for_all(context: Context, number: int) -> bool:
+    code = context.code
+    if code.instructions[number].opcode != "LDG" or code.innermost_loop(number) is None:
+        return False
+
+    def differs(n: int) -> bool:
+        instruction = code.instructions[n]
+        special = any(o.text.startswith(("SR_TID", "SR_LANEID")) for o in instruction.operands)
+        return special or code.kinds[n] in ("global", "local", "shared", "shared-atomic", "exchange")
+
+    return not context.hangs_on(number, differs)
+
+
+def _share_of_accesses(context: Context, some: set[int]) -> float:
+    kinds = context.code.kinds
+    total = sum(context.executed.get(n, 0.0) for n, kind in enumerate(kinds) if kind in ("global", "local"))
+    return sum(context.executed.get(n, 0.0) for n in some) / total if total else 0.0
+
+
+def overhead_of(context: Context, loop: LoopOf) -> set[int]:
+    """The instructions of a loop that unrolling saves: its branch, the comparison for it, and what adds a
+    constant to a register of its own."""
+    code, found = context.code, set()
+    for n in loop.members:
+        if code.innermost_loop(n) is not loop:
+            continue
+        instruction, effects = code.instructions[n], code.effects[n]
+        if instruction.opcode == "BRA":
+            found.add(n)
+        adds = code.kinds[n] in ("int", "uniform") and effects.writes & effects.reads
+        if adds and not any(o.kind == "memory" for o in instruction.operands):
+            found.add(n)
+    guards = {name for n in found for name in code.effects[n].reads if name.startswith(("P", "UP"))}
+    found |= {
+        n for n in loop.members if code.effects[n].writes & guards and code.kinds[n] in ("int", "uniform")
+    }
+    return found
+
+
+def loop_unrolling(context: Context, factor: float) -> Match | None:
+    """Stalls whose cause and use are in one loop; one wait of the loads' is left for all unrolled ones."""
+    code = context.code
+    edges: list[Blame] = []
+    scopes: dict[int, tuple[float, float]] = {}
+    free: list[Blame] = []
+    for b in context.dependences():
+        loop = code.common_loop(b.stalled, b.cause)
+        if loop is None:
+            continue
+        edges.append(b)
+        active, known = scopes.get(loop.header, (context.active_in(loop), 0.0))
+        scopes[loop.header] = (active, known + b.latency)
+        if code.kinds[b.cause] in VARIABLE_LATENCY and not _carried(context, b):
+            free.append(b)
+    if not edges:
+        return None
+    loops = [loop for loop in code.loops if loop.header in scopes]
+    overhead = set().union(*(overhead_of(context, loop) for loop in loops))
+    part = 1 - 1 / max(factor, 1.0)
+    saved = part * (context.unqueued(free) + context.own(overhead)) / context.total
+    loads = {"issue": 1 - part * context.share_executed(overhead)}
+    return matched(
+        edges,
+        Effect(min(saved, 1.0), loads),
+        "each iteration waits for its own loads",
+        scopes=tuple(scopes.values()),
+    )
+
+
+def _carried(context: Context, b: Blame) -> bool:
+    """Whether a load's own address hangs on its result, so that iterations cannot overlap."""
+    kind = context.code.kinds[b.cause]
+    return kind in ("global", "shared", "local") and context.hangs_on(b.cause, lambda n: n == b.cause)
+
+
+def code_reordering(context: Context, factor: float) -> Match | None:
+    edges = context.dependences()
+    latency = sum(b.latency for b in edges)
+    active = float(context.samples.active)
+    hidden = min(active, latency, context.unqueued(edges)) * (1 - 1 / max(factor, 1.0))
+    return matched(edges, Effect(hidden / context.total), "results are used soon after they are asked for")
+
+
+def function_inlining(context: Context, factor: float) -> Match | None:
+    code = context.code
+    calls = {n for n, i in enumerate(code.instructions) if i.opcode in ("CALL", "RET") and n in context.rows}
+    if not calls or not context.own(calls):
+        return None
+    near = {m for n in calls for m in (n - 1, n - 2, n - 3, n - 4) if m in context.rows}
+    moves = {n for n in near if code.instructions[n].opcode in ("MOV", "IMAD", "BMOV") and n not in calls}
+    group = calls | moves
+    landings = {n + 1 for n in calls} | _targets(context, calls)
+    waits = [b for b in context.edges(lambda b: b.reason == "wait") if b.stalled in landings - group]
+    saved = (context.own(group) + sum(b.samples for b in waits)) / context.total
+    effect = Effect(saved, {"issue": 1 - context.share_executed(group)})
+    return at_instructions(context, group, effect, "calls cost branches and moves, and stop the scheduler")
+
+
+def _targets(context: Context, calls: set[int]) -> set[int]:
+    """Where some calls go."""
+    code = context.code
+    labels = {code.instructions[n].operands[-1].label for n in calls if code.instructions[n].operands}
+    addresses = {code.function.labels.get(label) for label in labels if label is not None}
+    return {code.number[a] for a in addresses if a in code.number}
+
+
+def block_increase(context: Context, factor: float) -> Match | None:
+    facts = context.samples.launch
+    sms = facts.sms or context.gpu.integer("gpu.sms")
+    if facts.blocks is None or facts.blocks >= sms:
+        return None
+    grown = min(sms, int(facts.blocks * factor)) / facts.blocks
+    issued = sum(r.issued for r in context.rows.values()) / context.total
+    warps = facts.warps_per_scheduler or 1.0
+    paper = parallel(issued, warps, max(warps / grown, 1e-6), 1.0)
+    effect = Effect(
+        0.0, {"issue": 1 / grown, **dict.fromkeys(("memory", "port", "shared", "atomic"), 1 / grown)}
+    )
+    return Match(
+        context.total,
+        float(context.samples.latency),
+        (),
+        effect,
+        f"{facts.blocks} blocks leave {sms - facts.blocks} of {sms} SMs without work",
+        paper=paper,
+    )
+
+
+def thread_increase(context: Context, factor: float) -> Match | None:
+    facts, gpu = context.samples.launch, context.gpu
+    if facts.threads_per_block is None:
+        return None
+    by_slots = gpu.integer("sm.max_blocks") * -(-facts.threads_per_block // 32)
+    most = gpu.integer("sm.max_warps")
+    sms = facts.sms or gpu.integer("gpu.sms")
+    enough = facts.blocks is None or facts.blocks * -(-facts.threads_per_block // 32) > by_slots * sms
+    if by_slots >= most or not enough:
+        return None
+    grown = min(most / by_slots, factor)
+    issued = sum(r.issued for r in context.rows.values()) / context.total
+    warps = facts.warps_per_scheduler or by_slots / gpu.integer("sm.schedulers")
+    paper = parallel(issued, warps, warps * grown, grown)
+    why = f"blocks of {facts.threads_per_block} threads fill {by_slots} of {most} warps"
+    return Match(context.total, float(context.samples.latency), (), Effect(warps=grown), why, paper=paper)
+
+
+_E: Final[Category] = "stall elimination"
+_H: Final[Category] = "latency hiding"
+_P: Final[Category] = "parallel"
+TABLE_TWO: Final[tuple[Optimizer, ...]] = (
+    Optimizer(
+        "register-reuse",
+        _E,
+        "stalls blamed on accesses to local memory",
+        "all local accesses go away, and their traffic with them",
+        "keep the values in registers: constant indices, fewer live values, split loops",
+        register_reuse,
+        1,
+    ),
+    Optimizer(
+        "strength-reduction",
+        _E,
+        "dependences on arithmetic of 10 cycles or more",
+        "two instructions stay of each expansion",
+        "multiply or shift in place of a division, avoid conversions",
+        strength_reduction,
+        1,
+    ),
+    Optimizer(
+        "function-split",
+        _E,
+        "stalls for instructions not fetched",
+        "all of them go away",
+        "split the function or the loop so that its code fits the instruction cache",
+        function_split,
+        1,
+    ),
+    Optimizer(
+        "fast-math",
+        _E,
+        "samples in expansions of exact functions",
+        "three instructions stay of each function",
+        "use the intrinsic functions or --use_fast_math where their accuracy is enough",
+        fast_math,
+        1,
+    ),
+    Optimizer(
+        "warp-balance",
+        _E,
+        "stalls at barriers",
+        "no warp waits for another",
+        "give the warps of a block equal work, or fewer barriers",
+        warp_balance,
+        1,
+    ),
+    Optimizer(
+        "memory-transaction-reduction",
+        _E,
+        "throttling of global memory, loads alike for all threads in a loop",
+        "a quarter of the requests does; of loads alike for all, none",
+        "wider loads, shared or constant memory for what threads share",
+        memory_transaction_reduction,
+    ),
+    Optimizer(
+        "loop-unrolling",
+        _H,
+        "dependences inside one loop",
+        "iterations are independent but for sums",
+        "unroll the loop (#pragma unroll), loads first",
+        loop_unrolling,
+    ),
+    Optimizer(
+        "code-reordering",
+        _H,
+        "dependences anywhere",
+        "there is independent code to move in between",
+        "load earlier, or interleave independent chains",
+        code_reordering,
+    ),
+    Optimizer(
+        "function-inlining",
+        _H,
+        "samples at calls and returns",
+        "calls and their moves go away",
+        "inline the function",
+        function_inlining,
+        1,
+    ),
+    Optimizer(
+        "block-increase",
+        _P,
+        "fewer blocks than SMs",
+        "work spreads evenly",
+        "launch more, smaller blocks",
+        block_increase,
+    ),
+    Optimizer(
+        "thread-increase",
+        _P,
+        "block slots, not threads, limit the warps",
+        "more warps hide more",
+        "launch fewer, larger blocks",
+        thread_increase,
+    ),
+)
+"""Table II."""

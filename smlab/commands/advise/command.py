@@ -1,0 +1,88 @@
+"""``smlab advise``: its command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from smlab.cli.early import check_choice, check_gpus, check_inputs, check_outputs
+from smlab.cli.loading import loading
+from smlab.cli.options import JsonOption
+from smlab.hw_bench.errors import SmlabError
+
+MODES = ("smlab", "as-published", "as-coded")
+
+
+def advise(
+    profile: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PROFILE or KERNEL",
+            help="A .ncu-rep, ncu's source page as CSV, or samples of smlab run; with --launch a kernel.",
+        ),
+    ] = None,
+    code: Annotated[
+        Path | None, typer.Option(help="The code that ran: a .cubin, or a listing of nvdisasm -c -hex.")
+    ] = None,
+    launch: Annotated[
+        Path | None, typer.Option(help="Simulate the kernel with this launch (TOML) and sample it.")
+    ] = None,
+    gpu: Annotated[
+        str | None, typer.Option(help="A GPU's name or description; by default the profile's own.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Which kernel of a file with several.")] = None,
+    defines: Annotated[
+        list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="A macro of CUDA C; repeatable.")
+    ] = None,
+    sms: Annotated[str, typer.Option(help="With --launch: SMs that run, or all.")] = "all",
+    top: Annotated[int, typer.Option(min=1, help="How much advice to give for each kernel.")] = 5,
+    mode: Annotated[
+        str, typer.Option(help="How stalls are blamed: smlab, as-published (GPA's paper), as-coded.")
+    ] = "smlab",
+    html: Annotated[
+        Path | None, typer.Option(help="Write the annotated source and machine code (HTML).")
+    ] = None,
+    example: Annotated[bool, typer.Option("--example", help="Advise on the kernel that ships.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """What to change in a kernel, where, and what it would bring, from samples by instruction."""
+    if example and (profile is not None or launch is not None):
+        raise SmlabError.at("--example", "takes no profile", profile, "one or the other")
+    if not example and profile is None:
+        raise SmlabError(
+            "PROFILE: no profile given (expected a .ncu-rep, a CSV with samples, a kernel with --launch, or "
+            "--example)"
+        )
+    if profile is not None:
+        head, colon, _ = profile.rpartition(":")
+        check_inputs(Path(head if colon and head.endswith(".py") else profile))
+    check_inputs(code, launch)
+    check_choice("--mode", mode, MODES)
+    check_gpus(gpu)
+    check_outputs(html)
+    with loading():
+        from smlab.commands.advise.run import AdviseOptions, run_advise
+
+    run_advise(
+        AdviseOptions(
+            profile=profile or "",
+            code=code,
+            launch=launch,
+            gpu=gpu,
+            name=name,
+            defines=tuple(defines or ()),
+            sms=sms,
+            top=top,
+            mode=mode,
+            html=html,
+            example=example,
+            as_json=as_json,
+        )
+    )
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the front door."""
+    app.command()(advise)

@@ -1,0 +1,138 @@
+"""``smlab advise``: read or simulate, advise, print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from smlab.cli.tables import Listing
+from smlab.cli.terminal import err, out, print_json, progress_bar, shown
+from smlab.commands.advise.api import KernelAdvice, advice_on, advise_kernel, document
+from smlab.commands.advise.telling import interval, text
+from smlab.commands.run.api import run
+from smlab.commands.run.run import macros_of, sms_of
+from smlab.examples import KERNEL, KERNEL_LAUNCH
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.sim import Record
+from smlab.sim.machine_code.launch_file import read_launch
+from smlab.validation.advisor.simulate import executed
+
+DEFAULT_GPU = "v100"
+
+
+@dataclass(frozen=True)
+class AdviseOptions:
+    """What ``smlab advise`` was asked for."""
+
+    profile: str
+    code: Path | None
+    launch: Path | None
+    gpu: str | None
+    name: str | None
+    defines: tuple[str, ...]
+    sms: str
+    top: int
+    mode: str
+    html: Path | None
+    example: bool
+    as_json: bool
+
+
+def run_advise(options: AdviseOptions) -> None:
+    """``smlab advise PROFILE`` or ``smlab advise KERNEL --launch FILE``."""
+    if options.example or options.launch is not None:
+        kernels: tuple[KernelAdvice, ...] = (_simulated(options),)
+    else:
+        kernels = advice_on(
+            options.profile,
+            code=options.code,
+            gpu=options.gpu,
+            name=options.name,
+            top=options.top,
+            mode=options.mode,
+        )
+    if options.html is not None:
+        from smlab.commands.advise.page import write_page
+
+        write_page(kernels, options.html)
+        err.print(f"wrote {options.html}", markup=False)
+    if options.as_json:
+        print_json(document(kernels))
+    else:
+        for kernel in kernels:
+            _print(kernel)
+
+
+def _simulated(options: AdviseOptions) -> KernelAdvice:
+    path = KERNEL_LAUNCH if options.example else options.launch
+    assert path is not None
+    defines = macros_of(options.defines)
+    launch, gpu = read_launch(path, defines), load_gpu(options.gpu or DEFAULT_GPU)
+    kernel = str(KERNEL) if options.example else options.profile
+    with progress_bar(f"executing {Path(kernel).name} on {gpu.name}") as advance:
+        done = run(
+            kernel,
+            launch.grid,
+            launch.block,
+            *launch.arguments,
+            gpu=gpu,
+            name=options.name,
+            shared_bytes=launch.shared_bytes,
+            constants=launch.constants,
+            defines=defines,
+            check_shared=launch.check_shared,
+            sms=sms_of(options.sms),
+            keep=Record.ALL,
+            progress=advance,
+        )
+    function = done.launch.image.function
+    samples = executed(done, gpu).samples()
+    return advise_kernel(samples, (function,), gpu, options.top, options.mode)
+
+
+def _print(kernel: KernelAdvice) -> None:
+    samples = kernel.samples
+    out.print(
+        f"[bold]{shown(samples.kernel)}[/bold] on {shown(kernel.gpu.name)}: {samples.samples:,} samples, "
+        f"{100 * samples.active / max(samples.samples, 1):.0f} % while the scheduler issued"
+    )
+    if kernel.note:
+        err.print(shown(kernel.note))
+    if kernel.blamed is None:
+        _print_lines(kernel)
+        return
+    if not kernel.advice:
+        out.print("nothing to advise: no optimizer matches")
+    for n, advice in enumerate(kernel.advice, start=1):
+        low, high = interval(advice)
+        out.print(
+            f"{n}. [bold]{advice.optimizer.name}[/bold]: {advice.speedup:.2f}x ({low:.2f} to {high:.2f}; "
+            f"by the published equations {advice.paper:.2f})"
+        )
+        out.print(f"   {shown(text(kernel, advice))}")
+    _print_lines(kernel)
+
+
+def _print_lines(kernel: KernelAdvice) -> None:
+    """Samples to blame on each source line."""
+    table = Listing("samples blamed on lines" if kernel.blamed is not None else "samples at lines")
+    table.add_column("samples", justify="right")
+    table.add_column("share", justify="right")
+    table.add_column("most of it")
+    by_line: dict[int | None, dict[str, float]] = {}
+    if kernel.blamed is not None and kernel.code is not None:
+        for b in kernel.blamed.blame:
+            reasons = by_line.setdefault(kernel.code.line(b.cause), {})
+            reasons[b.reason] = reasons.get(b.reason, 0.0) + b.samples
+    else:
+        for row in kernel.samples.rows:
+            by_line.setdefault(row.line if row.line is not None else row.address, dict(row.stalled))
+    order = sorted(by_line, key=lambda line: -sum(by_line[line].values()))
+    for line in order[:12]:
+        reasons = by_line[line]
+        total = sum(reasons.values())
+        source = kernel.samples.source.get(line or 0, "").strip()
+        where = "without a line" if line is None else f"{line} {source}"
+        share = f"{100 * total / kernel.samples.samples:.1f} %"
+        table.add_row(shown(where), f"{total:,.0f}", share, max(reasons, key=lambda r: reasons[r]))
+    out.print(table)

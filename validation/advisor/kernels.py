@@ -1,0 +1,216 @@
+"""The kernels that the advisor is judged by, and the changes that a program can make to each.
+
+CUDA C in `cuda/`, all with one signature ``(a, b, c, k, h, n, m)``: two inputs, an output, whole numbers, a
+result of atomics, a size and a count. They run on `SMS` SMs of a GPU with their share of L2 and DRAM.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Final
+
+import numpy as np
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.hw_bench.sass.image import KernelImage
+from smlab.hw_bench.sass.nvrtc import compile_cuda
+from smlab.sim.histogram import share_of
+from smlab.sim.machine_code.kernels import from_cubin
+from smlab.sim.machine_code.launch import MachineLaunch
+from smlab.validation.advisor.simulate import SMS
+
+SIZE: Final = 1 << 18
+"""Elements of each array."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change that a program can make, and the optimizer whose advice it follows."""
+
+    optimizer: str
+    defines: Mapping[str, str] = field(default_factory=dict)
+    blocks: int | None = None
+    threads: int | None = None
+    m: int | None = None
+
+    @property
+    def name(self) -> str:
+        told = [f"{key}={value}" if value else key for key, value in self.defines.items()]
+        if self.blocks is not None:
+            told.append(f"{self.blocks} blocks")
+        if self.threads is not None:
+            told.append(f"{self.threads} threads")
+        return f"{self.optimizer}: {', '.join(told)}"
+
+
+@dataclass(frozen=True)
+class StudyKernel:
+    """A kernel with its launch. ``tuned`` says that there is nothing to gain."""
+
+    name: str
+    file: str
+    m: int
+    changes: tuple[Change, ...] = ()
+    blocks: int = 16
+    threads: int = 256
+    n: int = SIZE
+    tuned: bool = False
+
+    def image(self, architecture: str, change: Change | None = None) -> KernelImage:
+        """The machine code, compiled with NVRTC."""
+        defines = () if change is None else tuple(sorted(change.defines.items()))
+        return _compiled(self.name, self.file, architecture, defines)
+
+    def launch(self, architecture: str, change: Change | None = None) -> MachineLaunch:
+        """A launch with arrays of its own, always the same content."""
+        image = self.image(architecture, change)
+        random = np.random.default_rng(20240607)
+        a, b = (random.random(SIZE + 4096, dtype=np.float32) for _ in range(2))
+        k = random.integers(0, SIZE, SIZE + 4096, dtype=np.int32)
+        arguments = [a, b, np.zeros_like(a), k, np.zeros(SIZE, dtype=np.int32)]
+        blocks = self.blocks if change is None or change.blocks is None else change.blocks
+        threads = self.threads if change is None or change.threads is None else change.threads
+        m = self.m if change is None or change.m is None else change.m
+        constants = {"table": b[:64].copy()} if image.symbols else {}
+        return MachineLaunch(
+            image,
+            (blocks, 1, 1),
+            (threads, 1, 1),
+            [*arguments, np.int32(self.n), np.int32(m)],
+            names=("a", "b", "c", "k", "h", "n", "m"),
+            constants=constants,
+        )
+
+
+@functools.cache
+def _compiled(name: str, file: str, architecture: str, defines: tuple[tuple[str, str], ...]) -> KernelImage:
+    source = resources.files("smlab.validation.advisor").joinpath(f"cuda/{file}.cu").read_text()
+    options = [f"-DK_{name}", *(f"-D{key}={value}" if value else f"-D{key}" for key, value in defines)]
+    return from_cubin(compile_cuda(source, architecture, options, f"{file}.cu"), name, f"{file}.cu")
+
+
+def study_gpu(name: str = "v100") -> Gpu:
+    """`SMS` SMs of a GPU, with their share of what all SMs share."""
+    return share_of(load_gpu(name), SMS)
+
+
+def _unrolled(*counts: int, optimizer: str = "loop-unrolling") -> tuple[Change, ...]:
+    return tuple(Change(optimizer, {"UNROLL": str(n)}) for n in counts)
+
+
+def _one(optimizer: str, name: str, value: str = "") -> Change:
+    return Change(optimizer, {name: value})
+
+
+KERNELS: Final[tuple[StudyKernel, ...]] = (
+    # Global memory
+    StudyKernel("sum_stream", "memory", 32, _unrolled(2, 4, 8)),
+    StudyKernel("dot_stream", "memory", 32, _unrolled(2, 4, 8)),
+    StudyKernel(
+        "scale_stream",
+        "memory",
+        32,
+        (*_unrolled(4), _one("memory-transaction-reduction", "WIDE")),
+        n=16 * 256 * 32,
+    ),
+    StudyKernel("tuned_copy", "memory", 4, blocks=16, threads=512, tuned=True),
+    StudyKernel("gather", "memory", 32, (*_unrolled(2, 4), _one("code-reordering", "AHEAD"))),
+    StudyKernel("strided", "memory", 12, (_one("uncoalesced-access", "SOA"),)),
+    StudyKernel(
+        "transpose",
+        "memory",
+        256,
+        (_one("uncoalesced-access", "TILE"), Change("uncoalesced-access", {"TILE": "", "PAD": "1"})),
+        blocks=64,
+    ),
+    StudyKernel("chase", "memory", 24, blocks=16),
+    StudyKernel("spmv", "memory", 32, _unrolled(2, 4, 8)),
+    StudyKernel("stencil", "memory", 8, (_one("memory-transaction-reduction", "SHARED"),)),
+    StudyKernel("table_lookup", "memory", 4, (_one("memory-transaction-reduction", "CONSTANT"),)),
+    StudyKernel("spilled", "memory", 24, (_one("register-reuse", "REGISTERS"),)),
+    StudyKernel(
+        "few_blocks",
+        "memory",
+        1,
+        (Change("block-increase", blocks=4, threads=256), Change("block-increase", blocks=8, threads=128)),
+        blocks=2,
+        threads=512,
+        n=1 << 16,
+    ),
+    StudyKernel(
+        "small_blocks",
+        "memory",
+        1,
+        (
+            Change("thread-increase", blocks=256, threads=64),
+            Change("thread-increase", blocks=128, threads=128),
+        ),
+        blocks=512,
+        threads=32,
+        n=SIZE,
+    ),
+    StudyKernel("rows_softmax", "memory", 512, _unrolled(2, 4)),
+    StudyKernel("histogram_global", "memory", 24, (_one("privatisation", "PRIVATE"),)),
+    # Shared memory
+    StudyKernel(
+        "histogram_shared",
+        "shared",
+        32,
+        (*_unrolled(4, 8), _one("privatisation", "COPIES", "8"), Change("block-size", blocks=8, threads=512)),
+    ),
+    StudyKernel(
+        "histogram_skewed",
+        "shared",
+        32,
+        (
+            _one("warp-aggregation", "AGGREGATE"),
+            _one("privatisation", "COPIES", "8"),
+            _one("privatisation", "COPIES", "32"),
+        ),
+    ),
+    StudyKernel("histogram_strided", "shared", 64, (_one("bank-layout", "STRIDE", "65"),)),
+    StudyKernel("counter_total", "shared", 48, (_one("warp-aggregation", "TREE"),), n=0),
+    StudyKernel("ticket", "shared", 48),
+    StudyKernel("hash_insert", "shared", 8),
+    StudyKernel("reduce_tree", "shared", 12),
+    StudyKernel("scan_block", "shared", 4),
+    StudyKernel("bank_columns", "shared", 64, (_one("bank-conflicts", "PAD", "1"), *_unrolled(4))),
+    StudyKernel(
+        "matmul_naive", "shared", 64, (_one("memory-transaction-reduction", "TILE"), *_unrolled(4, 8))
+    ),
+    StudyKernel("warp_imbalance", "shared", 12, (_one("warp-balance", "EVEN"),)),
+    StudyKernel("alignment", "shared", 48),
+    StudyKernel("convolve_shared", "shared", 8, _unrolled(4, 8)),
+    StudyKernel("sort_bitonic", "shared", 1),
+    # Arithmetic
+    StudyKernel("fma_bound", "compute", 24, tuned=True, blocks=32),
+    StudyKernel(
+        "horner",
+        "compute",
+        24,
+        (Change("code-reordering", {"CHAINS": "2"}), Change("code-reordering", {"CHAINS": "4"})),
+        blocks=8,
+        threads=64,
+    ),
+    StudyKernel("double_constant", "compute", 24, (_one("fp64-constants", "SINGLE"),)),
+    StudyKernel("divide_runtime", "compute", 24, (_one("strength-reduction", "SHIFT"),), n=32),
+    StudyKernel("exact_functions", "compute", 12, (_one("fast-math", "FAST"),)),
+    StudyKernel("exact_division", "compute", 24, (_one("fast-math", "FAST"),)),
+    StudyKernel("called_function", "compute", 32, (_one("function-inlining", "INLINE"),)),
+    StudyKernel("divergent", "compute", 12, (_one("divergence", "GROUPED"),)),
+    StudyKernel("mandelbrot", "compute", 48),
+    StudyKernel("collatz", "compute", 96),
+    StudyKernel("bodies", "compute", 96, _unrolled(2, 4)),
+    StudyKernel("black_scholes", "compute", 12),
+    StudyKernel("random_pi", "compute", 48),
+    StudyKernel("double_loop", "compute", 48),
+    StudyKernel("bits", "compute", 48),
+    StudyKernel("shuffle_sum", "compute", 12),
+    StudyKernel("crc", "compute", 16),
+)
+
+
+def kernel_of(name: str) -> StudyKernel:
+    return next(kernel for kernel in KERNELS if kernel.name == name)

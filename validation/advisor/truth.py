@@ -1,0 +1,178 @@
+"""Whom each warp waited for: exact, from a recorded run of machine code.
+
+A warp in a scoreboard stall waits for the scoreboards in its next instruction's wait mask. Which results and
+operand readings were put on them, and when each was over, follows from the recorded issues and jobs; so the
+producer that a stalled cycle is owed to needs no model. Two readings: *last finisher* (all of the stall is
+owed to the producer that was over last) and *shared* (each cycle is divided among those not over yet).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from smlab.sim import SimResult
+from smlab.sim.instructions import Reason, Unit
+from smlab.sim.lowering import LoweredKernel
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class StallTruth:
+    """Warp-cycles of scoreboard stalls, arrays of shape ``(instructions, instructions)``: stalled
+    instruction, producer.
+
+    ``unexplained`` counts cycles that no outstanding producer explains: 0 where the replay is exact, and
+    ``cycles`` is then what the simulator itself counted.
+    """
+
+    last: Floats
+    shared: Floats
+    cycles: int
+    unexplained: int
+    candidates_one: int
+    stalls: int
+
+
+def stall_truth(result: SimResult, lowered: LoweredKernel) -> StallTruth:
+    """The truth of a run recorded with `Record.ALL`."""
+    operations = lowered.programs[0].operations
+    assert result.issues is not None
+    assert result.spans is not None
+    assert result.jobs is not None
+    issues, spans, jobs = result.issues, result.spans, result.jobs
+    width = result.cycles + 2
+    order = np.argsort(issues.warp * width + issues.cycle, kind="stable")
+    warp, cycle, slot = issues.warp[order], issues.cycle[order], issues.slot[order]
+    key = warp * width + cycle
+    result_at, read_at = _releases(lowered, cycle, slot)
+    at = np.searchsorted(key, jobs.warp * width + jobs.issue)
+    result_at[at], read_at[at] = jobs.completion, jobs.end
+    controls = [o.control for o in operations]
+    waits = np.array([0 if c is None else c.wait_mask for c in controls], dtype=np.int64)
+    writes = np.array([_barrier(c.write_barrier if c else None) for c in controls], dtype=np.int64)
+    reads = np.array([_barrier(c.read_barrier if c else None) for c in controls], dtype=np.int64)
+    chosen = (spans.reason == Reason.LONG_SCOREBOARD) | (spans.reason == Reason.SHORT_SCOREBOARD)
+    order = np.argsort(spans.warp[chosen] * width + spans.begin[chosen], kind="stable")
+    span = [getattr(spans, name)[chosen][order] for name in ("warp", "begin", "end")]
+    stretch_warp, begin, end = _merged(*span)
+    consumer = np.searchsorted(key, stretch_warp * width + end)
+    count = len(operations)
+    last, shared = np.zeros((count, count)), np.zeros((count, count))
+    told = np.zeros(3, dtype=np.int64)
+    _replay(
+        stretch_warp,
+        begin,
+        end,
+        consumer,
+        warp,
+        slot,
+        result_at,
+        read_at,
+        waits,
+        writes,
+        reads,
+        last,
+        shared,
+        told,
+    )
+    return StallTruth(last, shared, int((end - begin).sum()), int(told[0]), int(told[1]), len(begin))
+
+
+def _barrier(barrier: int | None) -> int:
+    return -1 if barrier is None or barrier >= 6 else barrier
+
+
+def _releases(lowered: LoweredKernel, cycle: Ints, slot: Ints) -> tuple[Ints, Ints]:
+    """When results are there and operands read, of what does not go through a queue."""
+    machine = lowered.machine
+    latency, interval = [], []
+    for operation in lowered.programs[0].operations:
+        pipe = operation.cls.unit is Unit.PIPE
+        timing = machine.pipes[operation.cls.pipe] if pipe else None
+        latency.append(0 if timing is None else timing.latency_cycles)
+        interval.append(0 if timing is None else timing.interval_cycles)
+    ends = cycle + np.array(latency, dtype=np.int64)[slot]
+    return ends, cycle + np.maximum(1, np.array(interval, dtype=np.int64)[slot])
+
+
+def _merged(warp: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
+    """Spans of one warp that follow each other without a gap, as one."""
+    if not len(warp):
+        return warp, begin, end
+    new = np.ones(len(warp), dtype=bool)
+    new[1:] = (warp[1:] != warp[:-1]) | (begin[1:] != end[:-1])
+    first = np.nonzero(new)[0]
+    last = np.append(first[1:], len(warp)) - 1
+    return warp[first], begin[first], end[last]
+
+
+@njit(cache=True)
+def _replay(  # type: ignore[no-untyped-def]
+    stretch_warp,
+    begin,
+    end,
+    consumer,
+    warp,
+    slot,
+    result_at,
+    read_at,
+    waits,
+    writes,
+    reads,
+    last,
+    shared,
+    told,
+) -> Any:
+    owner = np.empty(4096, dtype=np.int64)
+    until = np.empty(4096, dtype=np.int64)
+    for n in range(len(begin)):
+        i = consumer[n]
+        if i >= len(warp) or warp[i] != stretch_warp[n]:
+            told[0] += end[n] - begin[n]
+            continue
+        open_boards = waits[slot[i]]
+        found = 0
+        k = i - 1
+        while k >= 0 and warp[k] == stretch_warp[n] and open_boards != 0 and found < 4095:
+            s = slot[k]
+            w, r = writes[s], reads[s]
+            if w >= 0 and (open_boards >> w) & 1 and result_at[k] > begin[n]:
+                owner[found], until[found] = s, result_at[k]
+                found += 1
+            if r >= 0 and (open_boards >> r) & 1 and read_at[k] > begin[n]:
+                if found > 0 and owner[found - 1] == s and until[found - 1] >= read_at[k] and w >= 0:
+                    pass  # its own result is waited for longer
+                else:
+                    owner[found], until[found] = s, read_at[k]
+                    found += 1
+            open_boards &= ~waits[s]
+            k -= 1
+        best = 0
+        for f in range(1, found):
+            if until[f] > until[best]:
+                best = f
+        if found == 0 or until[best] < end[n]:
+            told[0] += end[n] - (begin[n] if found == 0 else max(begin[n], until[best]))
+            if found == 0:
+                continue
+        told[1] += found == 1
+        last[slot[i], owner[best]] += end[n] - begin[n]
+        at = begin[n]
+        while at < end[n]:
+            out, nearest = 0, end[n]
+            for f in range(found):
+                if until[f] > at:
+                    out += 1
+                    nearest = min(nearest, until[f])
+            if out == 0:
+                break
+            for f in range(found):
+                if until[f] > at:
+                    shared[slot[i], owner[f]] += (nearest - at) / out
+            at = nearest
