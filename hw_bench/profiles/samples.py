@@ -12,20 +12,8 @@ from typing import Final
 
 SELECTED: Final = "selected"
 
-RESOURCES: Final = (
-    "issue",
-    "memory",
-    "port",
-    "l2",
-    "dram",
-    "shared",
-    "atomic",
-    "fp32",
-    "int32",
-    "fp64",
-    "sfu",
-)
-"""Schedulers, load/store unit, an SM's port to L2, L2, DRAM, shared memory, its atomics, arithmetic pipes."""
+RESOURCES: Final = ("issue", "memory", "port", "l2", "dram", "atomic", "fp32", "int32", "fp64", "sfu")
+"""Schedulers, an SM's path to L1 and shared memory, its port to L2, L2, DRAM, atomics, arithmetic pipes."""
 
 _NAMES: Final = (
     "selected not_selected wait short_scoreboard long_scoreboard mio_throttle lg_throttle tex_throttle "
@@ -62,7 +50,7 @@ class InstructionSamples:
 
     ``stalled`` counts all samples by reason, ``selected`` included, ``not_issued`` those of them in whose
     cycle the scheduler issued nothing. ``executed`` counts executions by warps, ``lanes`` is the mean of the
-    active lanes, ``passes`` that of the passes over the banks of shared memory (wavefronts).
+    active lanes, ``passes`` that of the passes through the data stage (wavefronts).
     """
 
     address: int

@@ -38,7 +38,7 @@ _TYPES: Final = {"F64": 2, "S64": 2, "U64": 2}
 
 
 @dataclass(frozen=True)
-class Effects:
+class InstructionEffects:
     """Names read and written by one instruction; the guard predicate is among those read.
 
     ``waits`` are the scoreboards that must be free before it issues; ``sets`` those that it raises,
@@ -57,11 +57,11 @@ class Effects:
         return frozenset(name for name in (self.result_on, self.operands_on) if name is not None)
 
 
-def effects_of(instruction: SassInstruction) -> Effects:
+def effects_of(instruction: SassInstruction) -> InstructionEffects:
     """What an instruction reads and writes. One that can never execute does neither."""
     waits, result_on, operands_on = _scoreboards(instruction)
     if instruction.never_executed:
-        return Effects(frozenset(), frozenset(), waits)
+        return InstructionEffects(frozenset(), frozenset(), waits)
     results, sources = _split(instruction)
     writes: set[str] = set()
     for operand in results:
@@ -76,7 +76,7 @@ def effects_of(instruction: SassInstruction) -> Effects:
     guard = instruction.predicate
     if guard is not None and not guard.always:
         reads.add(guard.register)
-    return Effects(frozenset(reads), frozenset(writes), waits, result_on, operands_on)
+    return InstructionEffects(frozenset(reads), frozenset(writes), waits, result_on, operands_on)
 
 
 def _scoreboards(instruction: SassInstruction) -> tuple[frozenset[str], str | None, str | None]:

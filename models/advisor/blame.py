@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.samples import SELECTED, KernelSamples
-from smlab.models.advisor.code import KernelCode
+from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.latencies import Latencies, coded_latencies, published_latencies
 from smlab.models.advisor.scoreboards import Pace, Reading, blame_scoreboards, blame_wait
 from smlab.models.advisor.slicing import Path, definitions
@@ -87,7 +87,7 @@ Shares = dict[int, tuple[float, int]]
 
 
 def blame(
-    code: KernelCode,
+    code: AdvisedCode,
     samples: KernelSamples,
     mode: Mode,
     latencies: Latencies | None = None,
@@ -150,7 +150,7 @@ def _apportioned(stalled: int, reason: str, count: float, latency: float, shares
 
 
 def _finder(
-    code: KernelCode,
+    code: AdvisedCode,
     mode: Mode,
     latencies: Latencies | None,
     issued: Mapping[int, float],
@@ -182,7 +182,7 @@ def _finder(
     return theirs
 
 
-def _own_fault(code: KernelCode, number: int, reason: str) -> Shares:
+def _own_fault(code: AdvisedCode, number: int, reason: str) -> Shares:
     """Reasons that an instruction has from itself; a barrier's may be booked behind it."""
     if reason in SYNCHRONIZATION and code.kinds[number] != "barrier":
         return {p: (1.0, 1) for p in code.before[number] if code.kinds[p] == "barrier"} or {number: (1.0, 0)}
@@ -190,7 +190,7 @@ def _own_fault(code: KernelCode, number: int, reason: str) -> Shares:
 
 
 def _sliced(
-    code: KernelCode,
+    code: AdvisedCode,
     use: int,
     reason: str,
     latencies: Latencies,
@@ -211,7 +211,7 @@ def _sliced(
     return {s: w for s, w in weights.items() if w[0] > 0}
 
 
-def dependences(code: KernelCode, use: int, coded: bool = False) -> dict[int, Path]:
+def dependences(code: AdvisedCode, use: int, coded: bool = False) -> dict[int, Path]:
     """Def-use edges into an instruction over registers, predicates, uniform registers and scoreboards."""
     effects = code.effects[use]
     names = set(effects.reads)
@@ -233,7 +233,7 @@ def dependences(code: KernelCode, use: int, coded: bool = False) -> dict[int, Pa
 
 
 def prune(
-    code: KernelCode, use: int, reason: str, edges: Mapping[int, Path], latencies: Latencies, coded: bool
+    code: AdvisedCode, use: int, reason: str, edges: Mapping[int, Path], latencies: Latencies, coded: bool
 ) -> dict[int, Path]:
     """The three rules of the paper, by opcode, dominator and latency."""
     kept = {}

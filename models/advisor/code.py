@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final
 
 from smlab.hw_bench.sass import ControlFlow, Function, NaturalLoop, SassInstruction
-from smlab.hw_bench.sass.effects import Effects, effects_of
+from smlab.hw_bench.sass.effects import InstructionEffects, effects_of
 from smlab.hw_bench.sass.opcodes import Kind, kind_of_opcode
 
 FIXED_STALL: Final = 1
@@ -26,7 +26,7 @@ class LoopOf:
     parent: int | None
 
 
-class KernelCode:
+class AdvisedCode:
     """The static side of a kernel; instructions are known by their number in the function.
 
     Raises:
@@ -38,7 +38,7 @@ class KernelCode:
         self.flow = ControlFlow(function)
         self.instructions: tuple[SassInstruction, ...] = function.instructions
         self.number = {i.address: n for n, i in enumerate(self.instructions)}
-        self.effects: tuple[Effects, ...] = tuple(effects_of(i) for i in self.instructions)
+        self.effects: tuple[InstructionEffects, ...] = tuple(effects_of(i) for i in self.instructions)
         self.kinds: tuple[Kind, ...] = tuple(kind_of_opcode(i) for i in self.instructions)
         self.stalls: tuple[int, ...] = tuple(
             FIXED_STALL if i.control is None else max(1, i.control.stall_cycles) for i in self.instructions

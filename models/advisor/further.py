@@ -37,18 +37,16 @@ def passes_of(context: Context, numbers: set[int]) -> float | None:
     return sum(p * w for p, w in told) / total if total else None
 
 
-def _fewer_passes(context: Context, unit: str, passes: float, wanted: float, edges: list[Blame]) -> Effect:
-    """An atomic's or access's passes go from ``passes`` to ``wanted``."""
-    gpu = context.gpu
-    if unit == "atomic":
-        base = gpu.number("atomic.add.base_interval_cycles")
-        each = gpu.number("atomic.add.pass_interval_cycles")
-    else:
-        base, each = 0.0, gpu.number("shared.interval_cycles_per_pass")
+def _fewer_passes(context: Context, atomics: set[int], passes: float, wanted: float) -> Effect:
+    """Atomics' passes go from ``passes`` to ``wanted``."""
+    base = context.gpu.number("atomic.add.base_interval_cycles")
+    each = context.gpu.number("atomic.add.pass_interval_cycles")
     factor = (base + each * wanted) / (base + each * passes)
+    edges = _blamed_on(context, atomics)
     spent = sum(b.samples for b in edges)
     saved = (spent - max(spent * factor, context.unqueued(edges))) / context.total
-    return Effect(saved, {unit: factor})
+    path = 1 - context.share_of_path(atomics) * (1 - wanted / passes)
+    return Effect(saved, {"atomic": factor, "memory": path})
 
 
 def _atomic_change(
@@ -59,7 +57,7 @@ def _atomic_change(
     passes = passes_of(context, atomics)
     if passes is None or passes < least or not edges:
         return None
-    effect = _fewer_passes(context, "atomic", passes, min(wanted, passes), edges)
+    effect = _fewer_passes(context, atomics, passes, min(wanted, passes))
     share = context.share_executed(atomics) * added
     loads = {**effect.loads, "issue": 1 + share}
     return matched(edges, Effect(effect.saved, loads), why.format(passes=passes))
@@ -136,7 +134,7 @@ def popc_inc(context: Context, factor: float) -> Match | None:
     edges = _blamed_on(context, adds)
     if passes is None or not edges:
         return None
-    effect = _fewer_passes(context, "atomic", passes, min(passes, RANDOM_PASSES), edges)
+    effect = _fewer_passes(context, adds, passes, min(passes, RANDOM_PASSES))
     return matched(edges, effect, "the addend is 1 and no result is read: ATOMS.POPC.INC merges equal words")
 
 
@@ -275,14 +273,9 @@ def bank_conflicts(context: Context, factor: float) -> Match | None:
     edges = _blamed_on(context, bad)
     if passes is None or not edges:
         return None
-    all_passes = passes_of(context, accesses) or 1.0
-    weight = sum(context.executed.get(n, 0.0) for n in bad) / max(
-        sum(context.executed.get(n, 0.0) for n in accesses), 1.0
-    )
-    after = all_passes - weight * (passes - 1)
     spent = sum(b.samples for b in edges)
     saved = (spent - max(spent / passes, context.unqueued(edges))) / context.total
-    effect = Effect(saved, {"shared": after / all_passes})
+    effect = Effect(saved, {"memory": 1 - context.share_of_path(bad) * (1 - 1 / passes)})
     return matched(edges, effect, f"{passes:.1f} passes over the banks: pad the rows of shared memory")
 
 

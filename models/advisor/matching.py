@@ -11,7 +11,7 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.samples import SELECTED, InstructionSamples, KernelSamples
 from smlab.hw_bench.sass.opcodes import is_load
 from smlab.models.advisor.blame import EXECUTION, MEMORY, Blame, Blamed
-from smlab.models.advisor.code import KernelCode, LoopOf
+from smlab.models.advisor.code import AdvisedCode, LoopOf
 from smlab.models.advisor.estimators import Effect
 from smlab.models.advisor.latencies import Latencies
 from smlab.models.advisor.slicing import definitions
@@ -65,7 +65,7 @@ class Optimizer:
 class Context:
     """A kernel as optimizers see it."""
 
-    code: KernelCode
+    code: AdvisedCode
     samples: KernelSamples
     blamed: Blamed
     gpu: Gpu
@@ -87,6 +87,12 @@ class Context:
         if any(counts.values()):
             return {n: float(c or 0) for n, c in counts.items()}
         return {n: float(row.issued) for n, row in self.rows.items()}
+
+    def share_of_path(self, numbers: Iterable[int]) -> float:
+        """The share of all passes through the data stage that some instructions make."""
+        passes = {n: (r.passes or 0.0) * self.executed.get(n, 0.0) for n, r in self.rows.items()}
+        total = sum(passes.values())
+        return sum(passes.get(n, 0.0) for n in set(numbers)) / total if total else 0.0
 
     @cached_property
     def samples_a_cycle(self) -> float:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from smlab.hw_bench.sass.opcodes import is_store
-from smlab.models.advisor.code import KernelCode
+from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.latencies import Latencies
 from smlab.models.advisor.slicing import definitions
 
@@ -53,7 +53,7 @@ class Pace:
     begins: Sequence[float]
 
     @classmethod
-    def measured(cls, code: KernelCode, executed: Mapping[int, float], waited: Mapping[int, float]) -> Pace:
+    def measured(cls, code: AdvisedCode, executed: Mapping[int, float], waited: Mapping[int, float]) -> Pace:
         cycles = [waited.get(n, 0.0) for n in range(len(code))]
         return cls(executed, cycles, code.begins(cycles))
 
@@ -82,7 +82,7 @@ class _Step:
 
 
 def blame_scoreboards(
-    code: KernelCode,
+    code: AdvisedCode,
     use: int,
     reason: str,
     latencies: Latencies,
@@ -106,7 +106,7 @@ def blame_scoreboards(
     return {s: (weight, distances[s]) for s, weight in shares.items() if weight > 0}
 
 
-def fits(code: KernelCode, outstanding: Outstanding, reason: str) -> bool:
+def fits(code: AdvisedCode, outstanding: Outstanding, reason: str) -> bool:
     """Whether a setter can be waited for with this reason: results of global and local memory are long,
     all others and operands that must have been read are short."""
     source = outstanding.source
@@ -115,7 +115,7 @@ def fits(code: KernelCode, outstanding: Outstanding, reason: str) -> bool:
     return long == (reason == "long_scoreboard")
 
 
-def paths_back(code: KernelCode, use: int, pace: Pace) -> Iterator[tuple[float, tuple[Outstanding, ...]]]:
+def paths_back(code: AdvisedCode, use: int, pace: Pace) -> Iterator[tuple[float, tuple[Outstanding, ...]]]:
     """Paths from a use back to where nothing it waits for can still be out: the chance of each, and the
     setters on it, the nearest first. A path passes a block once."""
     waits = code.effects[use].waits
@@ -161,7 +161,7 @@ def paths_back(code: KernelCode, use: int, pace: Pace) -> Iterator[tuple[float, 
 
 
 def _last_finisher(
-    code: KernelCode, found: list[Outstanding], latencies: Latencies
+    code: AdvisedCode, found: list[Outstanding], latencies: Latencies
 ) -> Iterator[tuple[Outstanding, float]]:
     """The chance of each setter of one path to be the last to finish: of each queue the one issued last
     counts, and these are compared by when they are expected to be done."""
@@ -177,7 +177,7 @@ def _last_finisher(
         yield outstanding, chance / total
 
 
-def _chance(code: KernelCode, own: Outstanding, others: list[Outstanding], latencies: Latencies) -> float:
+def _chance(code: AdvisedCode, own: Outstanding, others: list[Outstanding], latencies: Latencies) -> float:
     chance = 1.0
     for other in others:
         if other is not own:
@@ -187,19 +187,19 @@ def _chance(code: KernelCode, own: Outstanding, others: list[Outstanding], laten
     return max(chance, 1e-6)
 
 
-def _latency(code: KernelCode, outstanding: Outstanding, latencies: Latencies) -> float:
+def _latency(code: AdvisedCode, outstanding: Outstanding, latencies: Latencies) -> float:
     if not outstanding.result:
         return READING_CYCLES
     return latencies.expected(code.instructions[outstanding.source])
 
 
-def _finish(code: KernelCode, outstanding: Outstanding, latencies: Latencies) -> float:
+def _finish(code: AdvisedCode, outstanding: Outstanding, latencies: Latencies) -> float:
     """When it is expected to be done, in cycles after the use could have issued."""
     return _latency(code, outstanding, latencies) - outstanding.cycles
 
 
 def _divided(
-    code: KernelCode, found: list[Outstanding], latencies: Latencies, stall_cycles: float | None
+    code: AdvisedCode, found: list[Outstanding], latencies: Latencies, stall_cycles: float | None
 ) -> Iterator[tuple[Outstanding, float]]:
     """The part of each setter of one path when the stall's cycles are divided among those still out.
 
@@ -228,7 +228,7 @@ def _divided(
         yield owner[source], part / length
 
 
-def blame_wait(code: KernelCode, use: int, latencies: Latencies) -> Shares:
+def blame_wait(code: AdvisedCode, use: int, latencies: Latencies) -> Shares:
     """A fixed latency: the definition among the operands that is near enough to be still on its way, else
     the instruction before, whose stall count the warp waits for."""
     near: Shares = {}

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from smlab.models.advisor.code import KernelCode
+from smlab.models.advisor.code import AdvisedCode
 
 MAX_VISITS: Final = 3
 """How often a search passes through one instruction, by paths of different lengths."""
@@ -60,7 +60,7 @@ class Slice:
     cut_off: bool = False
 
 
-def predicate_of(code: KernelCode, number: int) -> str:
+def predicate_of(code: AdvisedCode, number: int) -> str:
     """``P0``, ``!P0``, or `ALWAYS`."""
     guard = code.instructions[number].predicate
     if guard is None or guard.always:
@@ -76,7 +76,7 @@ def covered(seen: frozenset[str], wanted: str) -> bool:
 
 
 def slice_back(
-    code: KernelCode,
+    code: AdvisedCode,
     use: int,
     defines: Callable[[int], bool],
     reads: Callable[[int], bool] = lambda number: False,
@@ -116,7 +116,7 @@ def slice_back(
     return found
 
 
-def definitions(code: KernelCode, use: int, name: str) -> Slice:
+def definitions(code: AdvisedCode, use: int, name: str) -> Slice:
     """The instructions that may have defined a register, predicate or scoreboard that ``use`` reads."""
     effects = code.effects
 

@@ -278,9 +278,7 @@ def block_increase(context: Context, factor: float) -> Match | None:
     issued = sum(r.issued for r in context.rows.values()) / context.total
     warps = facts.warps_per_scheduler or 1.0
     paper = parallel(issued, warps, max(warps / grown, 1e-6), 1.0)
-    effect = Effect(
-        0.0, {"issue": 1 / grown, **dict.fromkeys(("memory", "port", "shared", "atomic"), 1 / grown)}
-    )
+    effect = Effect(0.0, {"issue": 1 / grown, **dict.fromkeys(("memory", "port", "atomic"), 1 / grown)})
     return Match(
         context.total,
         float(context.samples.latency),

@@ -114,28 +114,28 @@ class Executed:
             "l2": l2 * machine.l2_sector_ticks / TICKS_PER_CYCLE / time,
             "dram": memory.dram_sectors * machine.dram_sector_ticks / TICKS_PER_CYCLE / time,
         }
-        for name, unit in (("memory", Unit.GLOBAL), ("shared", Unit.SHARED), ("atomic", Unit.ATOMIC)):
-            mine = jobs.unit == unit
-            told[name] = float((jobs.end - jobs.start)[mine].sum()) / (time * sms)
+        stage = np.array([machine.stage_ticks(unit) for unit in Unit])[jobs.unit] / TICKS_PER_CYCLE
+        taken = np.maximum(jobs.passes * stage, machine.request_interval_cycles)
+        told["memory"] = float(taken.sum()) / (time * sms)
+        told["atomic"] = sum(s.atomic_occupied_cycles for s in result.sms) / (
+            time * sms * machine.atomic_pipes
+        )
         executions = result.instruction_executions
         assert executions is not None
         for operation, (times, _) in zip(self.lowered.programs[0].operations, executions, strict=True):
             pipe = operation.cls.pipe
             if operation.cls.unit is Unit.PIPE and pipe in RESOURCES:
-                timing = machine.pipes[pipe]
+                timing = machine.pipes[operation.cls.timing]
                 each = sms * (1 if timing.per_sm else machine.schedulers)
                 told[pipe] = told.get(pipe, 0.0) + float(times) * timing.interval_cycles / (time * each)
         return {name: share for name, share in told.items() if share > 0}
 
     def _passes(self) -> dict[int, float]:
-        """Mean passes of each shared access and atomic."""
+        """Mean passes of each access through the data stage; of global ones, lines."""
         jobs = self.result.jobs
         assert jobs is not None
-        of_banks = (jobs.unit == Unit.SHARED) | (jobs.unit == Unit.ATOMIC)
-        count = np.bincount(jobs.slot[of_banks], minlength=len(self.launch.code))
-        total = np.bincount(
-            jobs.slot[of_banks], weights=jobs.passes[of_banks], minlength=len(self.launch.code)
-        )
+        count = np.bincount(jobs.slot, minlength=len(self.launch.code))
+        total = np.bincount(jobs.slot, weights=jobs.passes, minlength=len(self.launch.code))
         return {int(n): float(total[n] / count[n]) for n in np.nonzero(count)[0]}
 
     def _excess(self) -> dict[str, float]:
@@ -212,7 +212,10 @@ def jittered(machine: Machine, seed: int) -> Machine:
     l2 = max(scaled(machine.l2_latency_cycles), l1 + 40)
     return dataclasses.replace(
         machine,
-        shared_load_latency_cycles=scaled(machine.shared_load_latency_cycles),
+        access_latency_cycles={
+            name: max(scaled(cycles), machine.front_cycles + 2)
+            for name, cycles in machine.access_latency_cycles.items()
+        },
         l1_latency_cycles=l1,
         l2_latency_cycles=l2,
         dram_latency_cycles=max(scaled(machine.dram_latency_cycles), l2 + 80),
@@ -231,7 +234,7 @@ def jittered(machine: Machine, seed: int) -> Machine:
 
 def freed(lowered: LoweredKernel, number: int) -> LoweredKernel:
     """The kernel with one instruction made free."""
-    nothing = dataclasses.replace(CLASSES["control"], pipe=_FREE)
+    nothing = dataclasses.replace(CLASSES["control"], pipe=_FREE, timing=_FREE)
     machine = dataclasses.replace(
         lowered.machine, pipes={**lowered.machine.pipes, _FREE: PipeTiming(1, 1, False)}
     )

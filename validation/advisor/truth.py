@@ -52,7 +52,7 @@ def stall_truth(result: SimResult, lowered: LoweredKernel) -> StallTruth:
     key = warp * width + cycle
     result_at, read_at = _releases(lowered, cycle, slot)
     at = np.searchsorted(key, jobs.warp * width + jobs.issue)
-    result_at[at], read_at[at] = jobs.completion, jobs.end
+    result_at[at], read_at[at] = jobs.completion, _operands_read(result, lowered)
     controls = [o.control for o in operations]
     waits = np.array([0 if c is None else c.wait_mask for c in controls], dtype=np.int64)
     writes = np.array([_barrier(c.write_barrier if c else None) for c in controls], dtype=np.int64)
@@ -94,11 +94,52 @@ def _releases(lowered: LoweredKernel, cycle: Ints, slot: Ints) -> tuple[Ints, In
     latency, interval = [], []
     for operation in lowered.programs[0].operations:
         pipe = operation.cls.unit is Unit.PIPE
-        timing = machine.pipes[operation.cls.pipe] if pipe else None
+        timing = machine.pipes[operation.cls.timing] if pipe else None
         latency.append(0 if timing is None else timing.latency_cycles)
         interval.append(0 if timing is None else timing.interval_cycles)
     ends = cycle + np.array(latency, dtype=np.int64)[slot]
     return ends, cycle + np.maximum(1, np.array(interval, dtype=np.int64)[slot])
+
+
+def _operands_read(result: SimResult, lowered: LoweredKernel) -> Ints:
+    """When each job's operands have been read (SEMANTICS, section 6): a fixed distance from when the address
+    unit of its sub-core has it ready, which works on one request at a time."""
+    machine, jobs, warps = lowered.machine, result.jobs, result.warps
+    assert jobs is not None
+    slot_of = np.zeros(int(warps.warp.max()) + 1, dtype=np.int64)
+    slot_of[warps.warp] = warps.slot
+    subcore = jobs.sm * machine.schedulers + slot_of[jobs.warp] % machine.schedulers
+    offsets = np.array([o.read_offset_cycles for o in lowered.programs[0].operations], dtype=np.int64)
+    ticks = np.where(jobs.unit == Unit.ATOMIC, machine.atomic_address_ticks, machine.address_ticks)
+    order = np.lexsort((jobs.sequence, subcore))
+    read = np.zeros(len(order), dtype=np.int64)
+    _read_in_order(
+        order,
+        subcore,
+        jobs.issue,
+        jobs.taken,
+        offsets[jobs.slot],
+        ticks.astype(np.int64),
+        machine.front_cycles,
+        read,
+    )
+    return read
+
+
+@njit(cache=True)
+def _read_in_order(order, subcore, issue, taken, offset, ticks, front, read) -> Any:  # type: ignore[no-untyped-def]
+    before = -1
+    carry = free_at = 0
+    for j in order:
+        first = before < 0 or subcore[before] != subcore[j]
+        if first:
+            carry, free_at = 0, 0
+        now = issue[j] if first else max(issue[j], taken[before])
+        read[j] = max(now + 1, max(issue[j] + front, free_at) + offset[j])
+        carry += ticks[j]
+        free_at = taken[j] + (carry >> 20)
+        carry &= (1 << 20) - 1
+        before = j
 
 
 def _merged(warp: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from smlab.commands.arguments import a_gpu, a_path, a_whole
-from smlab.commands.run.api import architecture_of
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
 from smlab.hw_bench.profiles.ncu_rep_samples import read_report_samples
@@ -17,7 +15,7 @@ from smlab.hw_bench.profiles.samples import KernelSamples
 from smlab.hw_bench.sass import Function
 from smlab.models.advisor.advice import Advice, advise
 from smlab.models.advisor.blame import MODES, Blamed, blame
-from smlab.models.advisor.code import KernelCode
+from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.latencies import described_latencies
 from smlab.models.advisor.matching import Context
 
@@ -38,7 +36,7 @@ class KernelAdvice:
     note: str = ""
 
     @property
-    def code(self) -> KernelCode | None:
+    def code(self) -> AdvisedCode | None:
         return None if self.context is None else self.context.code
 
 
@@ -94,7 +92,7 @@ def advise_kernel(
         what = "samples by source line without code: stalls stay at their lines (give --code)"
         return KernelAdvice(samples, description, None, None, (), what)
     samples = aligned(samples, function)
-    code = KernelCode(function)
+    code = AdvisedCode(function)
     latencies = described_latencies(description)
     blamed = blame(code, samples, mode, latencies)
     context = Context(code, samples, blamed, description, latencies)
@@ -111,7 +109,7 @@ def _gpu_of(samples: KernelSamples, function: Function | None) -> tuple[Gpu, str
     if not digits:
         return load_gpu(DEFAULT_GPU), f"the GPU is not known: latencies are those of {DEFAULT_GPU}"
     wanted = int(digits)
-    known = [(int(architecture_of(g).removeprefix("sm_")), g) for g in map(load_gpu, list_gpus())]
+    known = [(int(g.sm_architecture.removeprefix("sm_")), g) for g in map(load_gpu, list_gpus())]
     same = [g for number, g in known if number == wanted]
     if same:
         return same[0], ""
@@ -121,10 +119,3 @@ def _gpu_of(samples: KernelSamples, function: Function | None) -> tuple[Gpu, str
         default=min(known, key=lambda r: r[0]),
     )
     return nearest, f"no description for sm_{wanted}: latencies are those of {nearest.name} (sm_{number})"
-
-
-def document(kernels: tuple[KernelAdvice, ...]) -> dict[str, Any]:
-    """The answer as JSON."""
-    from smlab.commands.advise.telling import kernel_document
-
-    return {"kernels": [kernel_document(kernel) for kernel in kernels]}

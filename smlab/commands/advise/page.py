@@ -59,16 +59,21 @@ small { opacity: .75; }
 <h3>Blame by source line</h3>
 <div class="scroll"><table><tr><th>line</th><th>samples</th><th>reasons</th><th>source</th></tr>
 {% for r in k.lines %}<tr><td class="n">{{ r.line }}</td><td class="n">{{ r.samples }}</td>
-<td><div class="bar" style="width:{{ r.width }}px">{% for c, w in r.parts %}
-<i style="background:{{ c }};width:{{ w }}%"></i>{% endfor %}</div></td><td class="code">{{ r.text }}</td></tr>{% endfor %}</table></div>
+<td><div class="bar" style="width:{{ r.width }}px">
+{% for c, w in r.parts %}
+<i style="background:{{ c }};width:{{ w }}%"></i>{% endfor %}</div></td>
+<td class="code">{{ r.text }}</td></tr>{% endfor %}</table></div>
 <h3>Machine code</h3>
 <div class="scroll"><table><tr><th>line</th><th>address</th><th>samples here</th>
 <th>blamed for</th><th>reasons here</th>
 <th>instruction</th></tr>
-{% for r in k.code %}<tr id="k{{ k.id }}-{{ r.address }}"><td class="n">{{ r.line }}</td><td>{{ r.address }}</td>
+{% for r in k.code %}<tr id="k{{ k.id }}-{{ r.address }}"><td class="n">{{ r.line }}</td>
+<td>{{ r.address }}</td>
 <td class="n">{{ r.samples }}</td><td class="n">{{ r.blamed }}</td>
-<td><div class="bar" style="width:{{ r.width }}px">{% for c, w in r.parts %}
-<i style="background:{{ c }};width:{{ w }}%"></i>{% endfor %}</div></td><td class="code">{{ r.text }}</td></tr>{% endfor %}</table></div>
+<td><div class="bar" style="width:{{ r.width }}px">
+{% for c, w in r.parts %}
+<i style="background:{{ c }};width:{{ w }}%"></i>{% endfor %}</div></td>
+<td class="code">{{ r.text }}</td></tr>{% endfor %}</table></div>
 {% endfor %}
 </body></html>
 """

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
-from smlab.commands.advise.api import KernelAdvice, advice_on, advise_kernel, document
-from smlab.commands.advise.telling import interval, text
+from smlab.commands.advise.api import KernelAdvice, advice_on, advise_kernel
+from smlab.commands.advise.telling import document, interval, text
 from smlab.commands.run.api import run
 from smlab.commands.run.run import macros_of, sms_of
 from smlab.examples import KERNEL, KERNEL_LAUNCH

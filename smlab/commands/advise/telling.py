@@ -8,7 +8,7 @@ from smlab.commands.advise.api import KernelAdvice
 from smlab.hw_bench.profiles.samples import SELECTED
 from smlab.models.advisor.advice import Advice
 from smlab.models.advisor.blame import Blame
-from smlab.models.advisor.code import KernelCode
+from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.matching import Hotspot
 from smlab.models.advisor.record import record_of
 
@@ -16,6 +16,11 @@ PLACES = 5
 """Places told for each piece of advice."""
 LINKS = 3
 """Links of a chain from stall to cause."""
+
+
+def document(kernels: tuple[KernelAdvice, ...]) -> dict[str, Any]:
+    """The whole answer as JSON."""
+    return {"kernels": [kernel_document(kernel) for kernel in kernels]}
 
 
 def kernel_document(kernel: KernelAdvice) -> dict[str, Any]:
@@ -125,7 +130,7 @@ def _samples(b: Blame) -> float:
     return b.samples
 
 
-def _instruction(code: KernelCode, number: int) -> str:
+def _instruction(code: AdvisedCode, number: int) -> str:
     instruction = code.instructions[number]
     line = code.line(number)
     where = "" if line is None else f" (line {line})"

@@ -1,0 +1,133 @@
+"""Each optimizer on a kernel that it must match and on one that it must not."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from smlab.hw_bench.profiles.samples import LaunchFacts
+from smlab.models.advisor.advice import OPTIMIZERS, advise, estimate, optimizer_of
+from smlab.models.advisor.table_two import TABLE_TWO
+
+LOOP = """
+MOV R1, R2 | line=1
+LDG.E R0, [R2] | write=0 line=2
+FADD R4, R0, R4 | waits=0 stall=4 line=2
+IADD3 R2, R2, 0x4, RZ | line=2
+ISETP.NE.AND P0, PT, R2, R9, PT | line=2
+@P0 BRA 0x10 | stall=5 line=2
+STG.E [R6], R4 | read=1 line=3
+EXIT | line=3
+"""
+PLAIN = "MOV R1, R2\nFADD R3, R1, R1\nEXIT"
+LONG = {"selected": 5, "long_scoreboard": 100}
+SHORT = {"selected": 5, "short_scoreboard": 100}
+SMALL = LaunchFacts(blocks=4, threads_per_block=128, sms=80, warps_per_scheduler=1)
+FULL = LaunchFacts(blocks=8000, threads_per_block=128, sms=80, warps_per_scheduler=16)
+NARROW = LaunchFacts(blocks=80_000, threads_per_block=32, sms=80, warps_per_scheduler=8)
+ATOMIC = LOOP.replace("STG.E [R6], R4 | read=1", "ATOMS.ADD RZ, [R6], R4 | read=1").replace(
+    "FADD R4, R0, R4 | waits=0 stall=4 line=2", "ATOMS.ADD R4, [R0], R7 | waits=0 write=1 line=2"
+).replace("IADD3 R2, R2, 0x4, RZ |", "IADD3 R2, R2, R4, RZ | waits=1")  # fmt: skip
+
+MATCHES: dict[str, tuple[str, dict[int, dict[str, int]], dict[str, Any]]] = {
+    "register-reuse": ("LDL R0, [R1] | write=0\nFADD R2, R0, R0 | waits=0\nEXIT", {1: LONG}, {}),
+    "strength-reduction": (
+        "I2F.RP R0, R1 | write=0\nMUFU.RCP R0, R0 | waits=0 write=0\nFADD R2, R0, R0 | waits=0\nEXIT",
+        {1: SHORT, 2: SHORT},
+        {},
+    ),
+    "function-split": (PLAIN, {1: {"selected": 5, "no_instructions": 100}}, {}),
+    "fast-math": (
+        "FMUL R1, R1, R2\n" * 8 + "MUFU.EX2 R3, R1 | write=0\nFMUL R4, R3, R3 | waits=0\nEXIT",
+        {8: {"selected": 5, "wait": 50}, 9: SHORT},
+        {},
+    ),
+    "warp-balance": ("BAR.SYNC 0x0\nEXIT", {0: {"selected": 5, "barrier": 100}}, {}),
+    "memory-transaction-reduction": (
+        "STG.E [R2], R0\nSTG.E [R4], R0\nEXIT",
+        {1: {"selected": 5, "lg_throttle": 100}},
+        {},
+    ),
+    "loop-unrolling": (LOOP, {2: LONG}, {}),
+    "code-reordering": (LOOP, {2: LONG, 1: {"selected": 60}}, {}),
+    "function-inlining": (
+        "MOV R1, R2\nCALL.REL.NOINC `(f)\nEXIT\nFADD R1, R1, R1\nRET.REL.NODEC R20 `(k)",
+        {1: {"selected": 50, "wait": 100}},
+        {},
+    ),
+    "block-increase": (PLAIN, {1: {"selected": 50, "wait": 50}}, {"launch": SMALL}),
+    "thread-increase": (PLAIN, {1: {"selected": 50, "wait": 50}}, {"launch": NARROW}),
+    "warp-aggregation": (ATOMIC, {3: SHORT}, {"passes": {2: 32.0}}),
+    "privatisation": (ATOMIC, {3: SHORT}, {"passes": {2: 32.0}}),
+    "bank-layout": (ATOMIC, {3: SHORT}, {"passes": {2: 32.0}}),
+    "fewer-conflicts": (ATOMIC, {3: SHORT}, {"passes": {2: 3.5}}),
+    "popc-inc": (
+        "MOV R7, 0x1\nATOMS.ADD RZ, [R0], R7 | read=1\nMOV R0, R2 | waits=1\nEXIT",
+        {2: SHORT},
+        {"passes": {1: 32.0}, "architecture": "sm_80"},
+    ),
+    "block-size": (ATOMIC, {6: LONG}, {"passes": {2: 3.5}}),
+    "fp64-constants": (
+        "F2F.F64.F32 R2, R0 | write=0\nDMUL R2, R2, R4 | waits=0 write=1\n"
+        "F2F.F32.F64 R0, R2 | waits=1 write=0\nFADD R0, R0, R0 | waits=0\nEXIT",
+        {1: SHORT, 2: SHORT},
+        {},
+    ),
+    "fp64-precision": ("DFMA R2, R4, R6, R8 | write=0\nDADD R2, R2, R2 | waits=0\nEXIT", {1: SHORT}, {}),
+    "conversions": ("I2F R0, R1 | write=0\nFADD R0, R0, R0 | waits=0\nEXIT", {1: SHORT}, {}),
+    "divergence": (LOOP, {2: {"selected": 50, "wait": 100}}, {"lanes": {2: 8.0}}),
+    "uncoalesced-access": (LOOP, {2: LONG}, {"excess": {"l2": 4.0, "dram": 2.0}}),
+    "bank-conflicts": (
+        "LDS R0, [R2] | write=0\nFADD R0, R0, R0 | waits=0\nEXIT",
+        {1: SHORT},
+        {"passes": {0: 32.0}},
+    ),
+}  # fmt: skip
+QUIET: dict[int, dict[str, int]] = {n: {"selected": 100} for n in range(3)}
+
+
+def test_every_optimizer_has_its_kernel() -> None:
+    assert set(MATCHES) == {o.name for o in OPTIMIZERS}
+    assert len(TABLE_TWO) == 11
+
+
+@pytest.mark.parametrize("name", MATCHES)
+def test_it_matches_where_it_must(name: str, context_of: Callable[..., Any]) -> None:
+    listing, stalls, more = MATCHES[name]
+    advice = estimate(context_of(listing, stalls, **more), optimizer_of(name))
+    assert advice is not None
+    assert advice.match.matched > 0
+    assert advice.speedup >= 1 - 1e-9
+    assert advice.paper >= 1 - 1e-9
+
+
+@pytest.mark.parametrize("name", MATCHES)
+def test_it_does_not_where_it_must_not(name: str, context_of: Callable[..., Any]) -> None:
+    context = context_of(PLAIN, QUIET, launch=FULL, busy={"fp32": 0.95})
+    assert estimate(context, optimizer_of(name)) is None
+
+
+def test_a_popc_inc_is_not_there_before_ampere(context_of: Callable[..., Any]) -> None:
+    listing, stalls, more = MATCHES["popc-inc"]
+    context = context_of(listing, stalls, **{**more, "architecture": "sm_75"})
+    assert estimate(context, optimizer_of("popc-inc")) is None
+
+
+def test_a_chain_through_memory_does_not_overlap_when_unrolled(context_of: Callable[..., Any]) -> None:
+    chase = LOOP.replace("LDG.E R0, [R2]", "LDG.E R2, [R2]").replace("FADD R4, R0, R4", "FADD R4, R2, R4")
+    free, tied = (
+        estimate(context_of(code, {2: LONG}), optimizer_of("loop-unrolling")) for code in (LOOP, chase)
+    )
+    assert free is not None
+    assert tied is not None
+    assert free.speedup > 1.2 > tied.speedup
+
+
+def test_a_saturated_kernel_is_promised_nothing(context_of: Callable[..., Any]) -> None:
+    for advice in advise(context_of(LOOP, {2: LONG}, busy={"dram": 0.98})):
+        assert advice.speedup < 1.05
+
+
+def test_advice_is_ranked(context_of: Callable[..., Any]) -> None:
+    speedups = [a.speedup for a in advise(context_of(LOOP, {2: LONG}))]
+    assert speedups == sorted(speedups, reverse=True)
+    assert len(speedups) > 1

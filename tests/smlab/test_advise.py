@@ -1,0 +1,69 @@
+"""``smlab advise`` as users meet it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from smlab.cli.main import run
+
+SAMPLES = """# architecture = sm_70
+#,Address,Source,Line,Instructions Executed,Avg. Threads Executed,stall_selected,stall_long_sb,\
+stall_long_sb (Not Issued)
+0,0x0,"LDG.E R0, [R2]",7,10,32,5,0,0
+1,0x10,"FADD R1, R0, R0",8,10,32,5,90,80
+2,0x20,EXIT,9,10,32,5,0,0
+"""
+
+
+def test_json_conserves_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "s.csv"
+    path.write_text(SAMPLES)
+    assert run(["advise", str(path), "--json", "--html", str(tmp_path / "a.html")]) == 0
+    (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
+    assert sum(b["samples"] for b in kernel["blame"]) + kernel["unattributed"] == kernel["samples"] == 105
+    assert {"optimizer", "speedup", "low", "high", "matched_samples", "at", "text"} <= set(
+        kernel["advice"][0]
+    )
+    for advice in kernel["advice"]:
+        assert advice["low"] <= advice["speedup"] <= advice["high"]
+    stalled = next(b for b in kernel["blame"] if b["reason"] == "long_scoreboard")
+    assert (stalled["stalled"], stalled["cause"], stalled["cause_line"]) == (16, 0, 7)
+    page = (tmp_path / "a.html").read_text()
+    assert "LDG.E R0, [R2]" in page
+    assert page.count("<tr id=") == 3
+
+
+def test_simulated_samples_go_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "s.csv"
+    assert run(["run", "--example", "--samples", str(path)]) == 0
+    from smlab.examples import KERNEL
+
+    capsys.readouterr()
+    assert run(["advise", str(path), "--code", str(KERNEL), "--gpu", "v100", "--json"]) == 0
+    (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
+    assert kernel["note"] == ""
+    assert kernel["advice"][0]["at"][0]["line"] is not None
+    assert sum(b["samples"] for b in kernel["blame"]) + kernel["unattributed"] == kernel["samples"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nothing.csv"],
+        ["--example", "x.csv"],
+        ["s.csv", "--mode", "best"],
+        ["s.csv", "--gpu", "riva128"],
+        ["s.csv", "--name", "other", "--code", "s.csv"],
+    ],
+)
+def test_bad_input_is_one_line(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.csv").write_text(SAMPLES)
+    assert run(["advise", *arguments]) == 2
+    said = capsys.readouterr().err.strip()
+    assert said.startswith("smlab: ")
+    assert "\n" not in said
