@@ -11,7 +11,7 @@ from smlab.hw_bench.datasets.publications import PublishedSeries, load_published
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim.machine import machine_from
 from smlab.sim.table import batch_cycles
-from smlab.validation.calibrate.published import FIT_LANES, IntervalFit, fit_interval, steady_state_cycles
+from smlab.validation.calibrate.interval_fit import FIT_LANES, IntervalFit, fit_interval, steady_state_cycles
 from smlab.validation.checks import Plan, Results, Task
 from smlab.validation.method.baseline import Baseline, compare_with_baseline, relative_errors
 from smlab.validation.method.metrics import error_table

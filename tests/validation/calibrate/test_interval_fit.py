@@ -6,7 +6,7 @@ import pytest
 from smlab.hw_bench.datasets.publications import load_published_atomics
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.validation.calibrate.published import FIT_LANES, fit_interval, steady_state_cycles
+from smlab.validation.calibrate.interval_fit import FIT_LANES, fit_interval, steady_state_cycles
 
 SERIES = {f"{s.gpu} {s.op}": s for s in load_published_atomics()}
 
