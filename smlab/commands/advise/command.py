@@ -85,4 +85,4 @@ def advise(
 
 def register(app: typer.Typer) -> None:
     """Add the command to the front door."""
-    app.command()(advise)
+    app.command(short_help="What to change in a kernel, where, what it would bring.")(advise)
