@@ -4,6 +4,8 @@ one cycle."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,26 @@ UNIT_NAMES = {Unit.SHARED: "shared-memory pipe", Unit.ATOMIC: "atomic unit", Uni
 _UNIT_TRACK = 10_000  # thread ids of the units, above those of the warps
 
 
-def trace_events(result: SimResult) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class InstructionName:
+    """An instruction of machine code as a trace shows it: its text, address, and line of the source."""
+
+    text: str
+    address: int
+    line: int | None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        place = {} if self.line is None else {"line": self.line}
+        return {"instruction": self.text, "address": f"{self.address:#06x}", **place}
+
+
+def trace_events(result: SimResult, instructions: Sequence[InstructionName] = ()) -> list[dict[str, Any]]:
     """Complete events for warp states and jobs, and a counter for n, the atomic jobs in the unit.
 
     Each SM is a process; its warps' slots are threads, and each unit has a track with its server's jobs.
-    Arguments of a job give its warp and its issue and completion.
+    Arguments of a job give its warp and its issue and completion. With the ``instructions`` of machine code,
+    each issue is an event with the instruction's text, and a state says at which one the warp was.
     """
     events: list[dict[str, Any]] = []
     for sm in result.sms:
@@ -32,10 +49,22 @@ def trace_events(result: SimResult) -> list[dict[str, Any]]:
     slot_of = dict(zip(result.warps.warp.tolist(), result.warps.slot.tolist(), strict=True))
     if result.spans is not None:
         spans = result.spans
+        at = _instruction_at(result, instructions)
         for sm_index, warp, reason, begin, end in zip(
             spans.sm, spans.warp, spans.reason, spans.begin, spans.end, strict=True
         ):
-            events.append(_complete(Reason(reason).label, int(sm_index), slot_of[warp], int(begin), int(end)))
+            state = _complete(Reason(reason).label, int(sm_index), slot_of[warp], int(begin), int(end))
+            state["args"] = at(int(warp), int(begin), int(reason))
+            events.append(state)
+    if result.issues is not None and instructions:
+        issues = result.issues
+        for cycle, sm_index, warp, number in zip(
+            *(x.tolist() for x in (issues.cycle, issues.sm, issues.warp, issues.slot)), strict=True
+        ):
+            name = instructions[number]
+            issued = _complete(name.text, sm_index, slot_of[warp], cycle, cycle + 1)
+            issued["args"] = name.arguments
+            events.append(issued)
     if result.jobs is not None:
         events.extend(_job_events(result.jobs))
         for sm in result.sms:
@@ -43,10 +72,34 @@ def trace_events(result: SimResult) -> list[dict[str, Any]]:
     return events
 
 
-def write_chrome_trace(result: SimResult, path: Path) -> None:
-    """Write the trace as JSON."""
+def _instruction_at(
+    result: SimResult, instructions: Sequence[InstructionName]
+) -> Callable[[int, int, int], dict[str, Any]]:
+    """Tells the instruction that a warp was at in a cycle: the next one that it issued; at a barrier, and
+    when only jobs are in flight, the one before (SEMANTICS 9)."""
+    if result.issues is None or not instructions:
+        return lambda warp, cycle, reason: {}
+    order = np.lexsort((result.issues.cycle, result.issues.warp))
+    warps, cycles = result.issues.warp[order], result.issues.cycle[order]
+    numbers = result.issues.slot[order]
+    first = {int(w): int(np.searchsorted(warps, w)) for w in np.unique(warps)}
+    behind = {int(w): int(np.searchsorted(warps, w, side="right")) for w in np.unique(warps)}
+
+    def told(warp: int, cycle: int, reason: int) -> dict[str, Any]:
+        if warp not in first:
+            return {}
+        begin, end = first[warp], behind[warp]
+        place = begin + int(np.searchsorted(cycles[begin:end], cycle))
+        place = min(max(begin, place - (reason in (Reason.BARRIER, Reason.DRAIN))), end - 1)
+        return instructions[int(numbers[place])].arguments
+
+    return told
+
+
+def write_chrome_trace(result: SimResult, path: Path, instructions: Sequence[InstructionName] = ()) -> None:
+    """Write the trace as JSON; of machine code, with its instructions."""
     document = {
-        "traceEvents": trace_events(result),
+        "traceEvents": trace_events(result, instructions),
         "displayTimeUnit": "ns",
         "otherData": {
             "kernel": result.kernel,

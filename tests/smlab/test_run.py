@@ -152,3 +152,15 @@ def test_a_launch_file_that_is_wrong(
     assert status == 2
     assert what in told
     assert told.count("\n") == 1
+
+
+def test_a_trace_names_instructions_and_source_lines(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    assert command(["run", "--example", "--trace", str(path), "--json"]) == 0
+    events = [e for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == "X"]
+    atomics = [e for e in events if e["name"].startswith("ATOMS.ADD")]
+    assert len(atomics) == 65536 / 32
+    assert {e["args"]["line"] for e in atomics} == {10}
+    states = [e for e in events if e["name"] == "barrier"]
+    assert states
+    assert {e["args"]["instruction"].split()[0] for e in states} == {"BAR.SYNC"}

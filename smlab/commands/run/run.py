@@ -17,7 +17,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles.sample_files import write_samples
 from smlab.sim import Record, counter_table
-from smlab.sim.chrome_trace import write_chrome_trace
+from smlab.sim.chrome_trace import InstructionName, write_chrome_trace
 from smlab.sim.machine_code.launch_file import LaunchFile, read_launch
 from smlab.sim.machine_code.run import MachineRun
 from smlab.validation.advisor.simulate import executed
@@ -77,7 +77,8 @@ def run_run(options: RunOptions) -> int:
         )
     wall = time.perf_counter() - begun
     if options.trace is not None:
-        write_chrome_trace(done.result, options.trace)
+        names = [InstructionName(i.text, i.address, i.line) for i in done.instructions]
+        write_chrome_trace(done.result, options.trace, names)
     if options.counters is not None:
         counter_table(done.result).write_csv(options.counters)
     if options.samples is not None:
