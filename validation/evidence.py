@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.histogram import share_of
-from smlab.sim.patterns import Affine, Grouped, SharedPattern, Strided
+from smlab.sim.patterns import Affine, Grouped, RandomWords, SharedPattern, Strided
 from smlab.sim.reference import Record
 from smlab.sim.result import SimResult
 from smlab.sim.simulate import simulate
@@ -154,6 +154,49 @@ def counting_loop(gpu: Gpu, warps: int) -> float:
     return _cycles(gpu, body, warps) / warps
 
 
+def random_counting(gpu: Gpu, warps: int, blocks: int = 1) -> float:
+    """Cycles an operation of warps on one SM that count in random words of 32 KiB, unrolled, and do nothing
+    else."""
+    atomic = Instruction("atomic-popc-inc", shared=RandomWords(32 * 256), returns=False)
+    times = [_run(gpu, (Loop(k, (atomic,) * 8),), warps, blocks).cycles for k in (10, 20)]
+    return (times[1] - times[0]) / (80 * warps * blocks)
+
+
+def load_latency(gpu: Gpu, level: str) -> float:
+    """Cycles from one load of a lane to the next that needs its result: the same line of L1 (``l1``), new
+    lines that L2 holds (``l2``) or does not (``dram``)."""
+    line = gpu.integer("l1.line_bytes")
+    memory = Affine(4, 0, 0 if level == "l1" else line, 0)
+    load = Instruction("global-load", name="x", after=("x",), lanes=1, memory=memory)
+
+    def cycles(count: int) -> int:
+        held = (0, count * line) if level == "l2" else (0, 0)
+        program = Program("p", (Loop(count, (load,)),))
+        return simulate(Kernel("latency", (program,), ((0,),), 1, in_l2=held), gpu).cycles
+
+    return (cycles(128) - cycles(64)) / 64
+
+
+def load_rate(gpu: Gpu, level: str, sms: int = 4) -> float:
+    """Bytes a cycle that an SM loads from L1 (``l1``), or GB/s that all load from L2 (``l2``), of which a
+    share is simulated: 32 warps on each SM, 16 bytes a lane."""
+    part, warps = share_of(gpu, sms), 32 * sms
+    size, count = 512 * warps, 32
+    stride = 0 if level == "l1" else size
+    load = Instruction("global-load", memory=Affine(16, 512, stride, 0), width=128)
+
+    def cycles(rounds: int) -> int:
+        held = (0, size * rounds) if level == "l2" else (0, 0)
+        program = Program("p", (Loop(rounds, (load,)),))
+        kernel = Kernel("loads", (program,), ((0,) * 32,), sms, sms=sms, in_l2=held)
+        return simulate(kernel, part, keep=Record.TOTALS).cycles
+
+    per_cycle = size * count / (cycles(2 * count) - cycles(count))
+    if level == "l1":
+        return per_cycle / sms
+    return per_cycle * gpu.number("clock.sm_hz") * gpu.integer("gpu.sms") / sms / 1e9
+
+
 def triad(gpu: Gpu, sms: int = 4, mebibytes: int = 16) -> float:
     """GB/s of a[i] = b[i] + s c[i] on a share of the GPU: as many SMs and as much of L2 and DRAM as they are
     of all. 32 warps a block, two blocks an SM, each thread one 16-byte element an iteration.
@@ -203,6 +246,9 @@ EXPERIMENTS: Final[dict[str, Callable[..., float]]] = {
         atomic_loop,
         hand_over,
         counting_loop,
+        random_counting,
+        load_latency,
+        load_rate,
         triad,
     )
 }
