@@ -224,11 +224,15 @@ def test_facts_turn_with_the_points(points: list[CasePoint]) -> None:
     half = [dataclasses.replace(p, utilization=0.5) if p.variant == "reordered" else p for p in full]
     assert facts({"g": half})["g.solid-saturates"].verdict == "holds in part"
     assert facts({"g": half})["g.solid-saturates"].share == 0.5
-    assert shape(facts({"g": half}))["g.solid-saturates"]  # it may hold in part
+    assert not shape(facts({"g": half}))["g.solid-saturates"]
+    assert not shape(facts({"titan-v": half}))["titan-v.solid-saturates"]
+    assert shape(facts({"a6000": half}))["a6000.solid-saturates"]  # of which the paper says less
     none = [dataclasses.replace(p, utilization=0.5) for p in points]
-    assert not shape(facts({"g": none}))["g.solid-saturates"]
+    assert not shape(facts({"a6000": none}))["a6000.solid-saturates"]
     over = [dataclasses.replace(p, utilization_occupancy=1.2) for p in full]
     assert facts({"g": over})["g.occupancy-over-100"].verdict == "holds"
+    assert shape(facts({"titan-v": over}))["titan-v.occupancy-over-100"]
+    assert "a6000.occupancy-over-100" not in shape(facts({"a6000": over}))
     under = [dataclasses.replace(p, utilization_occupancy=0.9) for p in full]
     assert facts({"g": under})["g.occupancy-over-100"].verdict == "does not hold"
     slower = [dataclasses.replace(p, speedup=0.9) for p in full]
