@@ -280,6 +280,7 @@ class CounterReader:
             ("L1 bytes from the sectors of loads and stores", total(*lsu)),
             ("L1 bytes from nvprof's transactions", total(*old_l1)),
             ("L1 bytes from their rate", get("l1tex__t_bytes.sum.per_second", per_second) * seconds),
+            ("L1 bytes from its share of peak and time: at most these", self.of_peak("l1", seconds)),
             plain=2,
         )
         l2 = self.choose(
@@ -288,6 +289,7 @@ class CounterReader:
             ("", get("lts__t_bytes_op_read.sum", _BYTE) + get("lts__t_bytes_op_write.sum", _BYTE)),
             ("L2 bytes from nvprof's transactions", total("l2_read_transactions", "l2_write_transactions")),
             ("L2 bytes from their rate", get("lts__t_bytes.sum.per_second", per_second) * seconds),
+            ("L2 bytes from its share of peak and time: at most these", self.of_peak("l2", seconds)),
             plain=3,
         )
         read_write = get("dram__bytes_read.sum", _BYTE) + get("dram__bytes_write.sum", _BYTE)
@@ -300,11 +302,34 @@ class CounterReader:
                 total("dram_read_transactions", "dram_write_transactions"),
             ),
             ("DRAM bytes from their rate", get("dram__bytes.sum.per_second", per_second) * seconds),
+            ("DRAM bytes from its share of peak and time", self.of_peak("dram", seconds)),
             plain=3,
         )
         for name, values in (("L1", l1), ("L2", l2), ("DRAM", dram)):
             self.flag(np.isnan(values), f"no bytes at {name}: the level is left out")
         return l1, l2, dram
+
+    def of_peak(self, level: str, seconds: Floats) -> Floats:
+        """Bytes at a level where a profile holds shares of peaks and times only (Nsight Compute's section
+        "Speed of Light"): the share times what the GPU's description allows.
+
+        A throughput of L1 or L2 is the largest of several shares, of which bytes are one.
+        """
+        if self.gpu is None:
+            return self.pivot.nothing()
+        number = self.gpu.number
+        sms = float(number("gpu.sms")) * float(number("clock.sm_hz"))
+        names, peak = {
+            "l1": (("l1tex__throughput.avg",), float(number("l1.bandwidth_bytes_per_cycle")) * sms),
+            "l2": (("lts__throughput.avg", "lts__t_sectors.avg"), float(number("l2.bandwidth_bytes_per_s"))),
+            "dram": (
+                ("dram__throughput.avg", "gpu__dram_throughput.avg", "dram__bytes.sum"),
+                float(number("dram.bandwidth_bytes_per_s")),
+            ),
+        }[level]
+        kinds = ("pct_of_peak_sustained_elapsed", "pct_of_peak_sustained_active")
+        percent = self.first(tuple(f"{n}.{k}" for n in names for k in kinds), ("%",))
+        return np.asarray(percent / 100 * peak * seconds)
 
     def stored(self) -> Floats:
         """Bytes of the sectors that global stores write."""
@@ -349,6 +374,12 @@ class CounterReader:
         """(warp-instructions, their active threads)."""
         get = self.pivot.get
         warp = self.first(_INSTRUCTIONS, _INST)
+        if self.gpu is not None:
+            active = get("smsp__issue_active.avg.pct_of_peak_sustained_active", ("%",)) / 100
+            schedulers = self.gpu.number("gpu.sms") * self.gpu.number("sm.schedulers")
+            issued = active * schedulers * self.gpu.number("clock.sm_hz") * self.time()[0]
+            note = "instructions from the share of cycles that issue one, at the rated clock"
+            warp = self.choose(("", warp), (note, issued))
         ratio = get("smsp__thread_inst_executed_per_inst_executed.ratio", ("", "thread", "inst", "ratio"))
         threads = Choice(
             self.pivot,

@@ -177,7 +177,7 @@ def ceilings(
     of_sms = [
         *scalar_s.T,
         tensor_s,
-        issue_s,
+        np.where(issue | ~(np.nan_to_num(done) > 0), issue_s, 0.0),
         request_s if requests else 0 * request_s,
         shared_s,
         moving_s[:, 0],

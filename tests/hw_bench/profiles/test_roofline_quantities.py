@@ -350,3 +350,24 @@ def test_the_raw_page_of_a_report(shared_data: Path) -> None:
     assert work.shared_wavefronts[0] == 0
     assert (work.blocks[0], work.threads_per_block[0]) == (131072, 1024)
     assert work.thread_instructions[0] == 32 * work.instructions[0]
+
+
+def test_shares_of_peaks_and_time_are_enough() -> None:
+    """Nsight Compute's section "Speed of Light" and nothing else: shares of the described peaks."""
+    shares = {
+        "gpu__time_duration.sum": (1e-3, "second"),
+        "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": (50.0, "%"),
+        "lts__throughput.avg.pct_of_peak_sustained_elapsed": (20.0, "%"),
+        "l1tex__throughput.avg.pct_of_peak_sustained_active": (10.0, "%"),
+        "smsp__issue_active.avg.pct_of_peak_sustained_active": (25.0, "%"),
+    }
+    work = quantities(shares).work
+    assert work.dram_bytes[0] == pytest.approx(0.5 * 900e9 * 1e-3)
+    assert work.l2_bytes[0] == pytest.approx(0.2 * 2460e9 * 1e-3)
+    assert work.l1_bytes[0] == pytest.approx(0.1 * 128 * 80 * 1380e6 * 1e-3)
+    assert work.instructions[0] == pytest.approx(0.25 * 4 * 80 * 1380e6 * 1e-3)
+    flags = " ".join(work.flags[0])
+    for said in ("DRAM bytes from its share", "L2 bytes from its share", "at most these", "rated clock"):
+        assert said in flags
+    counted = quantities({**shares, "dram__bytes.sum": (1e6, "byte")}).work
+    assert counted.dram_bytes[0] == 1e6

@@ -19,7 +19,7 @@ EXACT: Final = 1e-4
 PUBLISHED: Final = replace(PAPER, maxima="spec")
 """Van Lanker et al.'s method. A simulated GPU reaches its rated maxima, so these are its measured ones."""
 
-_OURS: Final = ProjectionSwitches(maxima="spec", launch_overhead=False, latency=True)
+OURS_SWITCHES: Final = ProjectionSwitches(maxima="spec", launch_overhead=False, latency=True)
 
 OURS: Final = "ours"
 """The defaults of ``smlab project``, with what is true of a simulated GPU: it reaches its rated maxima, has
@@ -28,8 +28,8 @@ the latencies of its description, and no launch overhead."""
 METHODS: Final[dict[str, ProjectionSwitches]] = {
     "as published": PUBLISHED,
     "as published, with the parallelism ceiling": replace(PUBLISHED, parallelism=True),
-    "ours without the parallelism ceiling": replace(_OURS, parallelism=False),
-    OURS: _OURS,
+    "ours without the parallelism ceiling": replace(OURS_SWITCHES, parallelism=False),
+    OURS: OURS_SWITCHES,
 }
 """Launch overhead is off: a simulated kernel has none beyond the launch of its blocks."""
 
@@ -138,9 +138,10 @@ def judge_projection(
     """Project kernels simulated on ``source``, and keep what they took on ``target``."""
     known = work.with_values(working_set_bytes=np.where(working_set_bytes > 0, working_set_bytes, np.nan))
     projections = {name: project(work, source, target, on) for name, on in METHODS.items()}
-    projections[CYCLES] = project(work, source, target, replace(_OURS, latency=False))
-    projections[WORKING_SET] = project(known, source, target, _OURS)
-    projections[ORACLE] = project(work, source, target, replace(_OURS, cache=False), target_work=truth)
+    projections[CYCLES] = project(work, source, target, replace(OURS_SWITCHES, latency=False))
+    projections[WORKING_SET] = project(known, source, target, OURS_SWITCHES)
+    counted = replace(OURS_SWITCHES, cache=False)
+    projections[ORACLE] = project(work, source, target, counted, target_work=truth)
     peak, bandwidth = (
         float(source.number(key)) / float(target.number(key))
         for key in ("peak.fp32_flops_per_s", "dram.bandwidth_bytes_per_s")

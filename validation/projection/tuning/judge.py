@@ -210,7 +210,8 @@ def _groups(
     )
 
 
-def _switched(on: ProjectionSwitches, name: str) -> ProjectionSwitches:
+def switched(on: ProjectionSwitches, name: str) -> ProjectionSwitches:
+    """``on`` with one switch off."""
     off: dict[str, Any] = {name: False}
     return replace(on, **off)
 
@@ -243,13 +244,13 @@ def _without(
     variants = [] if on == PAPER else [("as published", replace(PAPER, maxima=on.maxima))]
     known = {f.name for f in fields(ProjectionSwitches)}
     variants += [
-        (f"without {name}", _switched(on, name)) for name in MECHANISMS if name in known and getattr(on, name)
+        (f"without {name}", switched(on, name)) for name in MECHANISMS if name in known and getattr(on, name)
     ]
-    every = [(name, switched, changed) for name, switched in variants]
+    every = [(name, other, changed) for name, other in variants]
     every += [("without the target's code", on, None)] if changed is not None else []
     found = []
-    for name, switched, of_code in every:
-        other = project(work, source, target, switched, target_work=of_code)
+    for name, chosen, of_code in every:
+        other = project(work, source, target, chosen, target_work=of_code)
         if len(other) == len(match.row):
             found.append((name, _errors(other, match, match.known, source, target)))
     return tuple(found)
