@@ -55,7 +55,7 @@ CACHE: Final = 0.12
 """Assumed, `CACHE` in view of half of 160 simulated kernels; the fitted `FACTOR` stretches them with the
 others."""
 
-FACTOR: Final = 1.42
+FACTOR: Final = 1.37
 
 
 @dataclass(frozen=True, eq=False)
