@@ -83,7 +83,7 @@ docs: $(VENV)/.installed-dev
 # What is printed in the tutorial, and the example profile that it reads, made anew.
 tutorial: $(VENV)/.installed-dev
 	$(BIN)/python -m smlab.examples
-	$(BIN)/python docs/console.py docs/tutorial.md
+	$(BIN)/python docs/console.py docs/tutorial.md docs/porting.md
 
 # Speeds, as ratios within one run; kept under .benchmarks/ and compared with the last run.
 bench: $(VENV)/.installed-dev

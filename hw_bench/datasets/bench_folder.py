@@ -6,8 +6,11 @@ ran. Other benchmarks of the suite measure points of their own, not kernels to b
 
 from __future__ import annotations
 
+import io
 import json
+import struct
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +21,7 @@ from smlab.hw_bench.datasets.tuning import TuningTimes
 from smlab.hw_bench.errors import SmlabError
 
 BENCHMARK: Final = "portability"
+_ZIP: Final = (zipfile.BadZipFile, zlib.error, struct.error, SyntaxError)
 _NEEDED: Final = ("kernel", "size", "blocks", "threads", "seconds_median")
 
 
@@ -86,9 +90,11 @@ def _runs(
     if not archive.is_file():
         return tuple((float(s),) for s in seconds)
     try:
-        with np.load(archive) as content:
-            samples = {name: np.asarray(content[name], dtype=np.float64) for name in content.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
+        content = np.load(io.BytesIO(archive.read_bytes()))
+        if not isinstance(content, np.lib.npyio.NpzFile):
+            raise ValueError("a single array")  # noqa: TRY301, TRY004
+        samples = {name: np.asarray(content[name], dtype=np.float64) for name in content.files}
+    except (OSError, ValueError, EOFError, KeyError, TypeError, RuntimeError, *_ZIP) as error:
         raise SmlabError.at(str(archive), f"cannot be read: {error}") from error
     runs: list[tuple[float, ...]] = []
     seen: dict[str, int] = {}

@@ -57,6 +57,9 @@ MODEL_ERROR: Final = 0.07
 """Standard error of the model's logarithm of a ratio where all constants are known: the spread of what was
 left unexplained on simulated pairs (`smlab.validation.portability`)."""
 
+NOTHING: Final = 0.03
+"""Logarithm of a factor that no one has to explain."""
+
 Time = Callable[[frozenset[str]], Floats]
 
 
@@ -92,8 +95,11 @@ class Causes:
         return sorted(values.items(), key=lambda item: -abs(item[1]))
 
     def dominant(self, row: int) -> str:
-        """The largest cause of a kernel, "unexplained" where that is larger than all of them."""
+        """The largest cause of a kernel; "unexplained" where that is larger than all of them, "nothing" where
+        none is above `NOTHING`."""
         name, value = self.ranked(row)[0]
+        if max(abs(value), abs(self.unexplained[row])) < NOTHING:
+            return "nothing"
         return name if abs(value) >= abs(self.unexplained[row]) else "unexplained"
 
 

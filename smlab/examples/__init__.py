@@ -21,3 +21,7 @@ of it."""
 
 TARGET: Final = "h100-pcie"
 """Where ``smlab project --example`` projects to unless told otherwise."""
+
+PORT_FILES: Final = {name: Path(__file__).with_name(f"port-{name}.csv") for name in ("v100", "a100-80")}
+"""What ``smlab port --example`` compares: times made of the differences that Coyne (2025) publishes in
+Tables 5.1 and 5.3 to 5.5, the V100's being 1 ms each."""

@@ -18,6 +18,7 @@ DOCUMENTS = (
     "README.md",
     "CONTRIBUTING.md",
     "docs/tutorial.md",
+    "docs/porting.md",
     "docs/measuring-on-a-gpu.md",
     "hw_bench/datasets/measured/README.md",
     "sim/SEMANTICS.md",
@@ -41,8 +42,12 @@ def console(repository: Path) -> ModuleType:
     return module
 
 
-def test_the_tutorial_prints_what_it_shows(repository: Path, console: Any) -> None:
-    old = (repository / "docs" / "tutorial.md").read_text(encoding="utf-8")
+TUTORIALS = ("tutorial.md", "porting.md")
+
+
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_the_tutorial_prints_what_it_shows(repository: Path, console: Any, name: str) -> None:
+    old = (repository / "docs" / name).read_text(encoding="utf-8")
     new = console.rerun(old)
     changed = "".join(
         difflib.unified_diff(old.splitlines(True), new.splitlines(True), "shown", "printed", n=0)
@@ -50,15 +55,18 @@ def test_the_tutorial_prints_what_it_shows(repository: Path, console: Any) -> No
     assert old == new, f"read the difference, mend the prose, then `make tutorial`:\n{changed}"
 
 
-def test_the_figures_in_the_tutorial_s_prose_are_printed(repository: Path, console: Any) -> None:
+@pytest.mark.parametrize(("name", "least"), [("tutorial.md", 12), ("porting.md", 4)])
+def test_the_figures_in_the_tutorial_s_prose_are_printed(
+    repository: Path, console: Any, name: str, least: int
+) -> None:
     """Every number with a decimal, a percentage, a thousands comma or an x is in an output, when rounded."""
-    text = (repository / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    text = (repository / "docs" / name).read_text(encoding="utf-8")
     printed = " ".join(command.printed for command in console.commands(text))
     values = [float(n.replace(",", "")) for n in re.findall(r"\d[\d,]*(?:\.\d+)?", printed)]
     prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     prose = re.sub(r"`[^`]*`|\]\([^)]*\)", "", prose)
     figures = re.findall(r"\d+(?:,\d{3})+|\d+\.\d+|\d+(?= %| to \d+ %|x)", prose)
-    assert len(figures) > 12
+    assert len(figures) > least
     for figure in figures:
         digits = len(figure.partition(".")[2])
         wanted = float(figure.replace(",", ""))

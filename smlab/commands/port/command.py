@@ -47,6 +47,9 @@ def port(
         ),
     ] = "same",
     top: Annotated[int, typer.Option("--top", min=1, help="How many configurations to list.")] = 20,
+    example: Annotated[
+        bool, typer.Option("--example", help="Compare two small files that ship (Coyne's published ratios).")
+    ] = False,
     plot: Annotated[
         Path | None,
         typer.Option("--plot", help="Draw the cascade of efficiencies (.png, .svg, .pdf; data beside it)."),
@@ -62,6 +65,7 @@ def port(
     run_port(
         PortOptions(
             files=tuple(files or ()),
+            example=example,
             gpus=tuple(gpu or ()),
             clocks=tuple(clock or ()),
             source=source,

@@ -15,8 +15,14 @@ from smlab.commands.plots import check_plot
 from smlab.commands.port.api import port, port_modelled
 from smlab.commands.port.result import PortResult, document, rows_of, same_everywhere
 from smlab.commands.port.why import TITLES
+from smlab.examples import PORT_FILES
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.portability.causes import CAUSES
+
+EXAMPLE_SAYS = (
+    "differences of run time from Coyne 2025, Tables 5.1 and 5.3 to 5.5; the V100's times are set to 1 ms, "
+    "the first launch is the thesis's initial state"
+)
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,7 @@ class PortOptions:
     ``target``; ``gpus`` are ``NAME=GPU``."""
 
     files: tuple[str, ...]
+    example: bool
     gpus: tuple[str, ...]
     clocks: tuple[str, ...]
     source: str | None
@@ -40,8 +47,7 @@ def run_port(options: PortOptions) -> None:
     if options.source is not None or options.target is not None:
         result = _modelled(options)
     else:
-        files = _named(options.files, "FILE", "v100=times.csv")
-        paths = {name: Path(path) for name, path in files.items()}
+        paths = {name: Path(path) for name, path in _files(options).items()}
         if options.plot is not None:
             check_plot(options.plot, tuple(paths.values()))
         clocks = _named(options.clocks, "GHZ", "v100=1.38")
@@ -62,6 +68,15 @@ def run_port(options: PortOptions) -> None:
         print_json(document(result))
     else:
         _print(result, options.top)
+
+
+def _files(options: PortOptions) -> dict[str, str]:
+    if not options.example:
+        return _named(options.files, "FILE", "v100=times.csv")
+    if options.files:
+        raise SmlabError.at("--example", "takes no file", options.files[0], "one or the other")
+    err.print(f"example: {EXAMPLE_SAYS}")
+    return {name: str(path) for name, path in PORT_FILES.items()}
 
 
 def _modelled(options: PortOptions) -> PortResult:
@@ -104,7 +119,8 @@ def _print(result: PortResult, top: int) -> None:
         log_ratio = np.log(result.steady_s[:, column] / result.steady_s[:, 0])
         low, middle, high = np.exp(np.quantile(log_ratio, [0.05, 0.5, 0.95]))
         out.print(
-            f"[bold]{shown(name)} over {shown(source)}[/bold]: {len(log_ratio):,} configurations, ratio "
+            f"[bold]{shown(name)} over {shown(source)}[/bold]: {len(log_ratio):,} configuration"
+            f"{'' if len(log_ratio) == 1 else 's'}, ratio "
             f"{middle:.3g} in the median, {low:.3g} to {high:.3g} for nine of ten"
         )
         _print_causes(result, name)
@@ -154,6 +170,8 @@ def _cause(row: dict[str, Any]) -> str:
     if "terms" not in row:
         return ""
     name = row["dominant"]
+    if name == "nothing":
+        return ""
     values = {n: t["log"] for n, t in row["terms"].items()} | {"unexplained": row["unexplained"]["log"]}
     values["sms and tail"] = values["sms"] + values["tail"]
     return f"{TITLES[name]} {np.exp(values[name]):.2f}x"

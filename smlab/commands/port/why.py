@@ -36,6 +36,7 @@ TITLES: Final[Mapping[str, str]] = {
     "code": "compiled code",
     "unexplained": "unexplained",
     "sms and tail": "SMs and tail",
+    "nothing": "nothing to explain",
 }
 """The terms as tables name them."""
 
