@@ -222,13 +222,9 @@ def dependences(code: AdvisedCode, use: int, coded: bool = False) -> dict[int, P
     edges: dict[int, Path] = {}
     for name in sorted(names | effects.waits):
         for source, path in definitions(code, use, name).paths.items():
-            known = edges.get(source)
-            if known is None:
-                edges[source] = path
-            else:
-                known.lengths += path.lengths
-                known.cycles += path.cycles
-                known.users = (known.users or frozenset()) & (path.users or frozenset())
+            merged = edges.setdefault(source, Path())
+            for length, cycles, later in zip(path.lengths, path.cycles, path.later, strict=True):
+                merged.add(length, cycles, path.users or frozenset(), later)
     return edges
 
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from smlab.hw_bench.sass import ControlFlow, Function, NaturalLoop, SassInstruction
 from smlab.hw_bench.sass.effects import InstructionEffects, effects_of
@@ -43,6 +43,7 @@ class AdvisedCode:
         self.stalls: tuple[int, ...] = tuple(
             FIXED_STALL if i.control is None else max(1, i.control.stall_cycles) for i in self.instructions
         )
+        self.searched: dict[tuple[int, str, int | None], Any] = {}
         self.has_control_codes = any(i.control is not None for i in self.instructions)
 
     def __len__(self) -> int:

@@ -250,8 +250,10 @@ def uncoalesced_access(context: Context, factor: float) -> Match | None:
     excess = context.samples.excess
     code = context.code
     far = {n for n, kind in enumerate(code.kinds) if kind == "global" and n in context.rows}
+    if excess.get("l2", 1.0) < WASTED:
+        return None
     movable = {n for n in far if not context.hangs_on(n, lambda m: code.kinds[m] in _LOADED)}
-    if excess.get("l2", 1.0) < WASTED or not movable:
+    if not movable:
         return None
     if (
         sum(context.executed.get(n, 0.0) for n in movable)

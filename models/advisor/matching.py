@@ -17,7 +17,7 @@ from smlab.models.advisor.latencies import Latencies
 from smlab.models.advisor.slicing import definitions
 
 Category = Literal["stall elimination", "latency hiding", "parallel"]
-MAX_SOURCES: Final = 400
+MAX_SOURCES: Final = 60
 """Instructions that an address is followed back through."""
 LEAST_SHARE: Final = 0.005
 """Matches of a smaller share of all samples are not told."""

@@ -36,7 +36,9 @@ SPREAD: Final = 0.15
 together."""
 READING_CYCLES: Final = 12.0
 """From issue until a memory instruction has read its operands, without a queue."""
-MAX_PATHS: Final = 128
+WAIT_HORIZON: Final = 40
+"""Cycles back from a use beyond which no fixed latency is waited for."""
+MAX_PATHS: Final = 48
 LEAST_CHANCE: Final = 1e-3
 """A path that is taken less often than this is not followed further."""
 
@@ -125,8 +127,9 @@ def paths_back(code: AdvisedCode, use: int, pace: Pace) -> Iterator[tuple[float,
     first = [n for n in code.scoreboard_events[home] if n < use]
     begun = pace.begins[use] - pace.waited[use]
     stack = [_Step(home, 1.0, begun, waits, (), frozenset(), tuple(first))]
-    told = 0
-    while stack and told < MAX_PATHS:
+    told = steps = 0
+    while stack and told < MAX_PATHS and steps < 8 * MAX_PATHS:
+        steps += 1
         step = stack.pop()
         block, chance, cycles, passed = step.block, step.chance, step.cycles, step.passed
         still_open, found = step.still_open, step.found
@@ -233,7 +236,7 @@ def blame_wait(code: AdvisedCode, use: int, latencies: Latencies) -> Shares:
     the instruction before, whose stall count the warp waits for."""
     near: Shares = {}
     for name in sorted(code.effects[use].reads):
-        for source, path in definitions(code, use, name).paths.items():
+        for source, path in definitions(code, use, name, WAIT_HORIZON).paths.items():
             if code.effects[source].result_on is not None:
                 continue
             if min(path.cycles) <= latencies.expected(code.instructions[source]) + 2:

@@ -16,7 +16,7 @@ from smlab.models.advisor.code import AdvisedCode
 
 MAX_VISITS: Final = 3
 """How often a search passes through one instruction, by paths of different lengths."""
-MAX_STEPS: Final = 20_000
+MAX_STEPS: Final = 1_500
 """Steps of one search; a longer one is cut off, and says so."""
 
 ALWAYS: Final = "_"
@@ -80,10 +80,12 @@ def slice_back(
     use: int,
     defines: Callable[[int], bool],
     reads: Callable[[int], bool] = lambda number: False,
+    horizon_cycles: int | None = None,
 ) -> Slice:
     """Search backward from ``use`` for instructions that ``defines`` holds of.
 
-    A path ends where the definitions on it cover the use's predicate. ``reads`` marks other users.
+    A path ends where the definitions on it cover the use's predicate. ``reads`` marks other users;
+    ``horizon_cycles`` is how far back a path goes.
     """
     found = Slice({})
     wanted = predicate_of(code, use)
@@ -104,7 +106,7 @@ def slice_back(
             seen = seen | {predicate_of(code, number)}
             if covered(seen, wanted):
                 continue
-        if number == use:
+        if number == use or (horizon_cycles is not None and cycles > horizon_cycles):
             continue
         if visits.get(number, 0) >= MAX_VISITS:
             continue
@@ -116,8 +118,13 @@ def slice_back(
     return found
 
 
-def definitions(code: AdvisedCode, use: int, name: str) -> Slice:
-    """The instructions that may have defined a register, predicate or scoreboard that ``use`` reads."""
+def definitions(code: AdvisedCode, use: int, name: str, horizon_cycles: int | None = None) -> Slice:
+    """The instructions that may have defined a register, predicate or scoreboard that ``use`` reads; each
+    search is made once."""
+    key = (use, name, horizon_cycles)
+    if key in code.searched:
+        known: Slice = code.searched[key]
+        return known
     effects = code.effects
 
     def writes(number: int) -> bool:
@@ -126,4 +133,6 @@ def definitions(code: AdvisedCode, use: int, name: str) -> Slice:
     def reads(number: int) -> bool:
         return name in effects[number].reads or name in effects[number].waits
 
-    return slice_back(code, use, writes, reads)
+    found = slice_back(code, use, writes, reads, horizon_cycles)
+    code.searched[key] = found
+    return found

@@ -57,11 +57,13 @@ class StudyKernel:
     threads: int = 256
     n: int = SIZE
     tuned: bool = False
+    of: str = ""
+    """The kernel in the file, where this is another launch of it."""
 
     def image(self, architecture: str, change: Change | None = None) -> KernelImage:
         """The machine code, compiled with NVRTC."""
         defines = () if change is None else tuple(sorted(change.defines.items()))
-        return _compiled(self.name, self.file, architecture, defines)
+        return _compiled(self.of or self.name, self.file, architecture, defines)
 
     def launch(self, architecture: str, change: Change | None = None) -> MachineLaunch:
         """A launch with arrays of its own, always the same content."""
@@ -153,6 +155,21 @@ KERNELS: Final[tuple[StudyKernel, ...]] = (
     ),
     StudyKernel("rows_softmax", "memory", 512, _unrolled(2, 4)),
     StudyKernel("histogram_global", "memory", 24, (_one("privatisation", "PRIVATE"),)),
+    # The same with few warps: waiting, not bandwidth, is what they do
+    StudyKernel("sum_few", "memory", 32, _unrolled(2, 4, 8), blocks=4, threads=64, of="sum_stream"),
+    StudyKernel("dot_few", "memory", 32, _unrolled(2, 4, 8), blocks=4, threads=64, of="dot_stream"),
+    StudyKernel("scale_few", "memory", 32, _unrolled(4), blocks=4, threads=128, of="scale_stream"),
+    StudyKernel(
+        "gather_few",
+        "memory",
+        32,
+        (*_unrolled(2, 4), _one("code-reordering", "AHEAD")),
+        blocks=4,
+        threads=64,
+        of="gather",
+    ),
+    StudyKernel("spmv_few", "memory", 32, _unrolled(2, 4), blocks=4, threads=64, of="spmv"),
+    StudyKernel("histogram_few", "shared", 32, _unrolled(4, 8), blocks=4, threads=64, of="histogram_shared"),
     # Shared memory
     StudyKernel(
         "histogram_shared",

@@ -1,4 +1,4 @@
-"""``smlab.advise``: advice on the kernels of a profile, or on samples from a simulated run."""
+"""Advice on the kernels of a profile, or on samples from a simulated run."""
 
 from __future__ import annotations
 

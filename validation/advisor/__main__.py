@@ -1,0 +1,63 @@
+"""Judge the advisor in simulation: ``python -m smlab.validation.advisor [--part P] [--out FILE]``.
+
+Needs the CUDA compiler of the extra cuda12. Parts: ``blame``, ``samples``, ``worth``, ``speedups``. What is
+found goes to a JSON file; ``speedups`` also writes the track record that ``smlab advise`` tells.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from smlab.hw_bench.files import write_atomic
+from smlab.validation.advisor import blaming, speedups, worth
+from smlab.validation.advisor.kernels import KERNELS, StudyKernel, study_gpu
+
+PARTS: Final = ("blame", "samples", "worth", "speedups")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m smlab.validation.advisor", description=__doc__)
+    parser.add_argument("--part", choices=PARTS, action="append", help="only this part; repeatable")
+    parser.add_argument("--gpu", default="v100", help="whose SMs, with their share of the rest")
+    parser.add_argument("--kernel", action="append", help="only this kernel; repeatable")
+    parser.add_argument("--out", type=Path, default=Path("results/advisor.json"), help="the results (JSON)")
+    parser.add_argument("--record", type=Path, help="write the track record of the estimates (JSON)")
+    given = parser.parse_args()
+    kernels = [k for k in KERNELS if given.kernel is None or k.name in given.kernel]
+    found = json.loads(given.out.read_text()) if given.out.is_file() else {}
+    for part in given.part or PARTS:
+        found[part] = run(part, kernels, given.gpu)
+        given.out.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(given.out, json.dumps(found, indent=1) + "\n")
+        if part == "speedups" and given.record is not None:
+            rows = [speedups.ChangeRow(**row) for row in found[part]["rows"]]
+            write_atomic(given.record, json.dumps({"records": speedups.track_record(rows)}, indent=1) + "\n")
+        print(json.dumps(found[part].get("summary", found[part]), indent=1))
+
+
+def run(part: str, kernels: list[StudyKernel], name: str) -> dict[str, Any]:
+    """One part of the study."""
+    gpu = study_gpu(name)
+    if part == "blame":
+        rows = blaming.judge(kernels, gpu, lambda done: print(done, file=sys.stderr))
+        return {"summary": blaming.summary(rows), "rows": [asdict(r) for r in rows]}
+    if part == "samples":
+        return {"by_samples": blaming.by_samples(kernels, gpu)}
+    if part == "worth":
+        producers = worth.judge(kernels, gpu)
+        return {"summary": worth.summary(producers), "rows": producers}
+    changes, firsts = speedups.judge(kernels, gpu)
+    return {
+        "summary": speedups.summary(changes, firsts),
+        "rows": [asdict(r) for r in changes],
+        "first_advice": [asdict(f) for f in firsts],
+    }
+
+
+if __name__ == "__main__":
+    main()

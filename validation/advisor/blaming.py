@@ -1,0 +1,153 @@
+"""The blame of every mode against exact truth: last finisher and shared, over policies and jittered
+latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles.samples import KernelSamples
+from smlab.models.advisor.blame import Blamed, Mode, blame
+from smlab.models.advisor.code import AdvisedCode
+from smlab.models.advisor.latencies import described_latencies
+from smlab.models.advisor.scoreboards import Reading
+from smlab.sim.policies import POLICIES
+from smlab.validation.advisor.kernels import StudyKernel
+from smlab.validation.advisor.simulate import Executed, execute
+
+SEEDS: Final = (1, 2, 3)
+SIZES: Final = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
+READINGS: Final[tuple[tuple[Mode, Reading], ...]] = (
+    ("as-published", "last"),
+    ("as-coded", "last"),
+    ("smlab", "last"),
+    ("smlab", "shared"),
+)
+SCOREBOARDS: Final = ("long_scoreboard", "short_scoreboard")
+
+
+@dataclass(frozen=True)
+class BlameRow:
+    """One run of a kernel: the shares of scoreboard-stall cycles that each mode blames as the truth does."""
+
+    kernel: str
+    policy: str
+    seed: int
+    cycles: int
+    stall_cycles: int
+    unexplained: int
+    conserved: bool
+    last: dict[str, float]
+    shared: dict[str, float]
+
+
+def matrix(blamed: Blamed, size: int) -> NDArray[np.float64]:
+    """Scoreboard stalls by (stalled, cause)."""
+    found = np.zeros((size, size))
+    for b in blamed.blame:
+        if b.reason in SCOREBOARDS:
+            found[b.stalled, b.cause] += b.samples
+    return found
+
+
+def agreement(blamed: NDArray[np.float64], truth: NDArray[np.float64]) -> float:
+    """The share of the truth's cycles that are blamed on the same producer."""
+    total = truth.sum()
+    return float(np.minimum(blamed, truth).sum() / total) if total else 1.0
+
+
+def judged(run: Executed, gpu: Gpu, kernel: str, policy: str, seed: int) -> BlameRow:
+    """All modes on one run, from all of its warp-cycles (no sampling noise)."""
+    samples, truth = run.every_warp_cycle(), run.truth
+    code, latencies = AdvisedCode(run.launch.image.function), described_latencies(gpu)
+    last, shared, conserved = {}, {}, True
+    for mode, reading in READINGS:
+        result = blame(code, samples, mode, latencies, reading)
+        conserved &= sum(b.samples for b in result.blame) + result.unattributed_samples == samples.samples
+        found = matrix(result, len(code))
+        name = mode if reading == "last" else f"{mode} ({reading})"
+        last[name], shared[name] = agreement(found, truth.last), agreement(found, truth.shared)
+    return BlameRow(
+        kernel, policy, seed, run.cycles, truth.cycles, truth.unexplained, conserved, last, shared
+    )
+
+
+def judge(
+    kernels: Iterable[StudyKernel], gpu: Gpu, done: Callable[[str], None] = lambda name: None
+) -> list[BlameRow]:
+    """Every kernel under every policy with every seed of latencies."""
+    rows = []
+    for kernel in kernels:
+        for policy in POLICIES:
+            for seed in SEEDS:
+                run = execute(kernel.launch(gpu.sm_architecture), gpu, policy=policy, jitter_seed=seed)
+                rows.append(judged(run, gpu, kernel.name, policy, seed))
+        done(kernel.name)
+    return rows
+
+
+def summary(rows: list[BlameRow]) -> dict[str, Any]:
+    """Means and minima over all runs; errors beside that of ``as-published``."""
+    told: dict[str, Any] = {
+        "kernels": len({r.kernel for r in rows}),
+        "runs": len(rows),
+        "unexplained_cycles": sum(r.unexplained for r in rows),
+        "conserved": all(r.conserved for r in rows),
+    }
+    for truth in ("last", "shared"):
+        names = list(getattr(rows[0], truth))
+        told[truth] = {
+            name: {
+                "mean": float(np.mean([getattr(r, truth)[name] for r in rows])),
+                "min": min(getattr(r, truth)[name] for r in rows),
+                "worst": min(rows, key=lambda r: getattr(r, truth)[name]).kernel,
+            }
+            for name in names
+        }
+    return told
+
+
+def by_samples(kernels: Iterable[StudyKernel], gpu: Gpu, seed: int = 1) -> list[dict[str, Any]]:
+    """Agreement with the last finisher against the number of samples: all warp-cycles drawn from as a
+    profiler would, each sample one cycle of one warp."""
+    random = np.random.default_rng(seed)
+    found: dict[int, list[float]] = {size: [] for size in SIZES}
+    for kernel in kernels:
+        run = execute(kernel.launch(gpu.sm_architecture), gpu)
+        code, latencies, truth = (
+            AdvisedCode(run.launch.image.function),
+            described_latencies(gpu),
+            run.truth.last / run.truth.last.sum(),
+        )
+        full = run.every_warp_cycle()
+        for size in SIZES:
+            blamed = matrix(blame(code, thinned(full, size, random), "smlab", latencies), len(code))
+            if blamed.sum():
+                found[size].append(agreement(blamed / blamed.sum(), truth))
+    return [{"samples": n, "mean": float(np.mean(v)), "min": float(min(v))} for n, v in found.items()]
+
+
+def thinned(samples: KernelSamples, size: int, random: np.random.Generator) -> KernelSamples:
+    """``size`` samples drawn from all of a kernel's."""
+    import dataclasses
+
+    keys = [(n, reason) for n, row in enumerate(samples.rows) for reason in row.stalled]
+    weights = np.array([samples.rows[n].stalled[reason] for n, reason in keys], dtype=np.float64)
+    drawn = random.multinomial(size, weights / weights.sum())
+    stalled: list[dict[str, int]] = [{} for _ in samples.rows]
+    for (n, reason), count in zip(keys, drawn, strict=True):
+        if count:
+            stalled[n][reason] = int(count)
+    rows = tuple(
+        dataclasses.replace(
+            row,
+            stalled=stalled[n],
+            not_issued={r: c for r, c in stalled[n].items() if r in row.not_issued},
+        )
+        for n, row in enumerate(samples.rows)
+    )
+    return dataclasses.replace(samples, rows=rows)

@@ -1,0 +1,180 @@
+"""Estimated speedups against changes that were made: before and after simulated, intervals with the kernel
+left out, and whether the best change is among the first advice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from scipy import stats
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.models.advisor.advice import Advice, advise, estimate, optimizer_of
+from smlab.models.advisor.blame import blame
+from smlab.models.advisor.code import AdvisedCode
+from smlab.models.advisor.latencies import described_latencies
+from smlab.models.advisor.matching import Context
+from smlab.models.advisor.record import ALL
+from smlab.sim import Record
+from smlab.validation.advisor.kernels import Change, StudyKernel
+from smlab.validation.advisor.simulate import Executed, execute
+
+LEVEL: Final = 0.9
+FEWEST: Final = 6
+"""Changes of one optimizer from which on it is judged by its own."""
+FIRST: Final = 2
+NOTHING: Final = 1.05
+"""More than this is not promised where there is nothing to gain."""
+
+
+@dataclass(frozen=True)
+class ChangeRow:
+    """One change: true speedup, ours, that of Equations 2 to 10; ``rank`` of its optimizer among all
+    advice, from 0, or None where it was not given; ``low`` and ``high`` from other kernels' changes."""
+
+    kernel: str
+    change: str
+    optimizer: str
+    true: float
+    estimated: float
+    published: float
+    rank: int | None
+    low: float = 0.0
+    high: float = 0.0
+
+
+@dataclass(frozen=True)
+class FirstRow:
+    """A kernel's advice: its best change that was made, and the optimizers of the first advice."""
+
+    kernel: str
+    best: str
+    best_speedup: float
+    first: tuple[str, ...]
+    promised: float
+    tuned: bool
+
+
+def context_of(run: Executed, gpu: Gpu) -> Context:
+    """The advisor's view of a run, from emulated samples."""
+    samples, code = run.samples(), AdvisedCode(run.launch.image.function)
+    latencies = described_latencies(gpu)
+    return Context(code, samples, blame(code, samples, "smlab", latencies), gpu, latencies)
+
+
+def judge(kernels: Iterable[StudyKernel], gpu: Gpu) -> tuple[list[ChangeRow], list[FirstRow]]:
+    """Every change of every kernel; and the first advice on each kernel that has changes or is tuned."""
+    rows: list[ChangeRow] = []
+    firsts: list[FirstRow] = []
+    for kernel in kernels:
+        if not kernel.changes and not kernel.tuned:
+            continue
+        run = execute(kernel.launch(gpu.sm_architecture), gpu)
+        context = context_of(run, gpu)
+        advice = advise(context)
+        mine = [_row(kernel, change, run, context, advice, gpu) for change in kernel.changes]
+        rows += mine
+        best = max(mine, key=lambda r: r.true, default=None)
+        firsts.append(
+            FirstRow(
+                kernel.name,
+                "" if best is None else best.optimizer,
+                1.0 if best is None else best.true,
+                tuple(a.optimizer.name for a in advice[:FIRST]),
+                advice[0].speedup if advice else 1.0,
+                kernel.tuned,
+            )
+        )
+    return with_intervals(rows), firsts
+
+
+def _row(
+    kernel: StudyKernel, change: Change, run: Executed, context: Context, advice: tuple[Advice, ...], gpu: Gpu
+) -> ChangeRow:
+    after = execute(kernel.launch(gpu.sm_architecture, change), gpu, keep=Record.TOTALS)
+    factor = next((float(change.defines[k]) for k in ("UNROLL", "CHAINS") if k in change.defines), None)
+    answer = estimate(context, optimizer_of(change.optimizer), factor)
+    names = [a.optimizer.name for a in advice]
+    return ChangeRow(
+        kernel.name,
+        change.name,
+        change.optimizer,
+        run.cycles / after.cycles,
+        1.0 if answer is None else float(answer.speedup),
+        1.0 if answer is None else float(answer.paper),
+        names.index(change.optimizer) if answer is not None and change.optimizer in names else None,
+    )
+
+
+def with_intervals(rows: list[ChangeRow]) -> list[ChangeRow]:
+    """Intervals of `LEVEL` from the true over estimated speedups of all *other* kernels."""
+    import dataclasses
+
+    found = []
+    for row in rows:
+        others = np.log([r.true / r.estimated for r in rows if r.kernel != row.kernel])
+        low, high = _spread(others)
+        found.append(dataclasses.replace(row, low=row.estimated * low, high=row.estimated * high))
+    return found
+
+
+def _spread(logs: np.ndarray) -> tuple[float, float]:
+    """Factors between which `LEVEL` of future ones are expected: order statistics, a little wider for few."""
+    tail = (1 - LEVEL) / 2
+    n = len(logs)
+    low, high = max(0.0, tail * (n + 1) - 1) / max(n - 1, 1), min(1.0, (1 - tail) * (n + 1) / max(n, 1))
+    return float(np.exp(np.quantile(logs, low))), float(np.exp(np.quantile(logs, min(high, 1.0))))
+
+
+def errors(estimated: np.ndarray, true: np.ndarray) -> dict[str, float]:
+    """MAPE and median error of the speedup, median error of the gain where there was one of 5 % or more."""
+    ape = 100 * np.abs(estimated / true - 1)
+    gained = np.abs(true - 1) >= 0.05
+    gain = 100 * np.abs((estimated - true)[gained] / (true - 1)[gained])
+    return {
+        "mape": float(ape.mean()),
+        "median_ape": float(np.median(ape)),
+        "worst_ape": float(ape.max()),
+        "median_error_of_gain": float(np.median(gain)) if len(gain) else 0.0,
+    }
+
+
+def summary(rows: list[ChangeRow], firsts: list[FirstRow]) -> dict[str, Any]:
+    """Everything that is said of the estimates."""
+    true = np.array([r.true for r in rows])
+    constants = np.linspace(0.8, 5, 841)
+    best = float(constants[np.argmin([np.abs(c / true - 1).mean() for c in constants])])
+    held = sum(r.low <= r.true <= r.high for r in rows)
+    interval = stats.binomtest(held, len(rows)).proportion_ci(0.95)
+    known = [f for f in firsts if f.best_speedup >= NOTHING and not f.tuned]
+    right = sum(f.best in f.first for f in known)
+    return {
+        "changes": len(rows),
+        "kernels": len({r.kernel for r in rows}),
+        "smlab": errors(np.array([r.estimated for r in rows]), true),
+        "published_equations": errors(np.array([r.published for r in rows]), true),
+        "constant": {"value": best, **errors(np.full(len(rows), best), true)},
+        "held": {"share": held / len(rows), "low": float(interval.low), "high": float(interval.high)},
+        "first_advice": {
+            "kernels": len(known),
+            "right": right,
+            "share": right / len(known) if known else 0.0,
+            "missed": [f.kernel for f in known if f.best not in f.first],
+        },
+        "nothing_to_gain": {f.kernel: f.promised for f in firsts if f.tuned},
+    }
+
+
+def track_record(rows: list[ChangeRow]) -> list[dict[str, Any]]:
+    """What `smlab.models.advisor.record` ships: by optimizer where there are enough changes, and all."""
+    told = []
+    for name in (*sorted({r.optimizer for r in rows}), ALL):
+        mine = [r for r in rows if name in (ALL, r.optimizer)]
+        if len(mine) < FEWEST:
+            continue
+        ratio = np.array([r.true / r.estimated for r in mine])
+        low, high = _spread(np.log(ratio))
+        mape = float(100 * np.abs(1 / ratio - 1).mean())
+        told.append({"optimizer": name, "n": len(mine), "mape": mape, "low": low, "high": high})
+    return told
