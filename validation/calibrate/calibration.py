@@ -27,6 +27,7 @@ from smlab.validation.calibrate.fit import (
     split,
 )
 from smlab.validation.calibrate.judge import Errors, Residual
+from smlab.validation.calibrate.lack import LackOfFit, lack_of_fit
 from smlab.validation.calibrate.predict import MEASURING, Predictor
 
 SHARE = 0.05
@@ -39,7 +40,8 @@ class Calibration:
 
     ``fitted`` and ``not_fitted`` are the constants of atomic unit and shared-memory pipe. ``errors`` and
     ``residuals`` are of judged cases only. ``scatter_percent`` is the relative scatter of the fitted cases
-    around the simulator.
+    around the simulator. ``lack`` is the test of all cases of the atomic unit against the noise of their
+    repetitions; None where there are none.
     """
 
     data: str
@@ -53,6 +55,7 @@ class Calibration:
     scatter_percent: float
     errors: tuple[Errors, ...]
     residuals: tuple[Residual, ...]
+    lack: LackOfFit | None
     description: Gpu | None
 
     def mape(self, group: str, predictor: str = "calibrated") -> float:
@@ -64,7 +67,10 @@ class Calibration:
 
     @property
     def follows(self) -> bool:
-        """Whether the mechanism follows the data: both judged errors within what is asked."""
+        """Whether the mechanism follows the data: no lack of fit that their own noise does not explain; of
+        data without repetitions, which tell none, both judged errors within what is asked."""
+        if self.lack is not None:
+            return not self.lack.found
         add, everything = self.mape("fetch-and-add, n <= 32"), self.mape("atomic unit, all")
         return add <= judge.FOLLOWS_ADD and everything <= judge.FOLLOWS_ALL
 
@@ -173,9 +179,19 @@ def _judged(
         scatter_percent=100 * parts[0].fit.scatter,
         errors=tuple(judge.errors(cases, ~chosen, predictions)),
         residuals=tuple(judge.residuals(cases, ~chosen, predictions["calibrated"])),
+        lack=_lack(parts[0]),
         description=None,
     )
     return found, predictions
+
+
+def _lack(part: _Part) -> LackOfFit | None:
+    return lack_of_fit(
+        part.cases,
+        part.predictions["calibrated"],
+        constants=len(part.fit.fitted),
+        launch_scatter=part.fit.launch_scatter,
+    )
 
 
 def _calibrated(

@@ -18,8 +18,7 @@ FORMS: Final = ("batch", "looped", "stream", "burst", "chain", "frame")
 - ``stream``: a round of n operations that nobody waits for;
 - ``burst``: until the last of n times ``iterations`` operations without a result is issued;
 - ``chain``: from one load to the next one that needs its result, one lane of one warp;
-- ``frame``: the clock around nothing, or around ``iterations`` links of a chain without operations. Always
-  fitted, never judged.
+- ``frame``: the clock around nothing. Always fitted, never judged.
 """
 
 WHERE: Final = ("warps", "cas_warps", "lanes", "same_word", "same_bank", "iterations")
@@ -35,7 +34,9 @@ class Cases:
 
     ``passes`` are those of the operation over the banks, ``cas_passes`` those of a compare-and-swap on the
     same words. ``weight`` makes errors of the logarithm of ``cycles`` equal among the forms: a difference of
-    two times is less certain than a time.
+    two times is less certain than a time. ``launch`` names the launch, or the two, that the case was measured
+    by: such cases share what went wrong in it. ``noise`` is the relative standard deviation of ``cycles`` as
+    its repetitions tell it, 0 where there was one only.
     """
 
     operation: NDArray[np.str_]
@@ -48,6 +49,8 @@ class Cases:
     iterations: Ints
     cycles: Floats
     weight: Floats
+    launch: NDArray[np.str_]
+    noise: Floats
 
     def __len__(self) -> int:
         return len(self.cycles)
@@ -73,16 +76,27 @@ class Cases:
         )
 
     @staticmethod
-    def build(operation: Sequence[str], form: str, where: Ints, cycles: Floats, weight: float) -> Cases:
+    def build(
+        operation: Sequence[str],
+        form: str,
+        where: Ints,
+        cycles: Floats,
+        weight: float,
+        launch: Sequence[str] | None = None,
+        noise: Floats | float = 0.0,
+    ) -> Cases:
         """Cases of one form. ``where`` has the rows of `WHERE`: warps, cas_warps, lanes, same_word,
         same_bank, iterations."""
         count = len(cycles)
+        launch = [f"{op}/{form}" for op in operation] if launch is None else launch
         columns = dict(zip(WHERE, where.astype(np.int64), strict=True))
         return Cases(
             operation=np.array(operation, dtype="U16"),
             form=np.full(count, form, dtype="U16"),
             cycles=np.asarray(cycles, dtype=np.float64),
             weight=np.full(count, weight),
+            launch=np.array(launch, dtype="U48"),
+            noise=np.broadcast_to(np.asarray(noise, dtype=np.float64), count).copy(),
             **columns,
         )
 

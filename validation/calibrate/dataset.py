@@ -16,6 +16,8 @@ from smlab.hw_bench.cuda.measuring.dataset import find_table, read_table, table_
 from smlab.hw_bench.cuda.measuring.plan import ATOMIC_COLUMNS, LATENCY_COLUMNS
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.calibrate.cases import WHERE, Cases, SkippedCase
+from smlab.validation.calibrate.noise import noise_of_median
+from smlab.validation.calibrate.trusted import trusted_rows
 
 _WITH_RESULT: Final = ("add-result", "max", "exchange")
 _WITHOUT: Final = ("add", "popc-inc")
@@ -24,8 +26,18 @@ _REASONS: Final = {
     "instruction",
     "independent": "four operations of a warp under way at a time: not a form of the simulator's table",
     "store/batch": "a store and the load behind it: the simulator's stores give no result to wait for",
-    "none": "the frame of several warps: how far apart they start, which the simulator does not take over",
+    "none": "the frame of several warps, or of a chain without operations, whose code is another",
+    "closing": "an operation without a result and the load behind it: when that load returns is not modelled",
+    "mixed": "few warps with two kinds of operation: which comes first, or ends last, is a part of the time",
+    "filling": "a stream of few warps: the queues are still filling while it is timed",
+    "apart": "warps that start far apart for what they take, which the simulator does not take over",
 }
+_APART: Final = 0.03
+"""Warps start together where the last start is within this share of the time from the first."""
+_MIXED: Final = 16
+"""From so many warps on, which kind of operation comes first, or ends last, is a small part of the time."""
+_STREAMING: Final = 4
+"""From so many warps on, a stream has filled the queues when its timed part begins."""
 
 Table = Mapping[str, NDArray[Any]]
 
@@ -66,9 +78,9 @@ def read_set(folder: Path) -> MeasuredSet:
     path = find_table(folder, "shared-atomics")
     if path is None:
         raise SmlabError(f"{folder / 'shared-atomics.csv'}: there is no such file, nor one ending in .csv.gz")
-    table = _table(path, ATOMIC_COLUMNS)
-    digest = sha256(table_bytes(path))
     skipped: list[SkippedCase] = []
+    table = trusted_rows(_table(path, ATOMIC_COLUMNS), about, skipped)
+    digest = sha256(table_bytes(path))
     counting = tuple(map(int, str(about.get("compute_capability")).split("."))) >= (8, 0)
     frame = _frame(table, str(path))
     atomics = Cases.join([frame, _atomics(table, str(path), counting, skipped)])
@@ -76,7 +88,8 @@ def read_set(folder: Path) -> MeasuredSet:
     banks, latency = find_table(folder, "shared-banks"), find_table(folder, "latency")
     if banks is not None:
         digest.update(table_bytes(banks))
-        parts.append(_banks(_table(banks, ATOMIC_COLUMNS), str(banks), skipped))
+        note = _about(folder / "shared-banks.json", "shared-banks")
+        parts.append(_banks(trusted_rows(_table(banks, ATOMIC_COLUMNS), note, skipped), str(banks), skipped))
     if latency is not None:
         digest.update(table_bytes(latency))
         parts.append(_chains(_table(latency, LATENCY_COLUMNS), str(latency)))
@@ -84,7 +97,7 @@ def read_set(folder: Path) -> MeasuredSet:
     return MeasuredSet(folder, about, digest.hexdigest(), atomics, shared, tuple(skipped))
 
 
-def _about(path: Path) -> dict[str, Any]:
+def _about(path: Path, benchmark: str = "shared-atomics") -> dict[str, Any]:
     try:
         about = json.loads(path.read_text())
     except (OSError, ValueError) as error:
@@ -92,8 +105,14 @@ def _about(path: Path) -> dict[str, Any]:
         raise SmlabError(
             f"{path}: cannot be read ({why}); a data set is a folder that `smlab bench run` wrote"
         ) from error
-    if not isinstance(about, dict) or about.get("benchmark") != "shared-atomics":
-        raise SmlabError.at(str(path), "is not the note of a data set", expected="benchmark: shared-atomics")
+    if not isinstance(about, dict) or about.get("benchmark") != benchmark:
+        raise SmlabError.at(str(path), "is not the note of a data set", expected=f"benchmark: {benchmark}")
+    if about.get("complete") is False:
+        why = about.get("failure")
+        raise SmlabError(
+            f"{path}: the run did not end{f' ({why})' if why else ''}; `smlab bench run --resume` measures "
+            "the rest"
+        )
     parts = str(about.get("compute_capability")).split(".")
     if len(parts) != 2 or not all(part.isdecimal() for part in parts):
         raise SmlabError.at(
@@ -124,16 +143,10 @@ def _usable(value: Any) -> bool:
 
 
 def _frame(table: Table, where: str) -> Cases:
-    """One warp that does nothing: no operation, or a chain of nothing but links."""
-    alone = (table["operation"] == "none") & (table["warps"] == 1)
-    parts = [Cases.none()]
-    for form in ("batch", "dependent"):
-        rows = alone & (table["form"] == form)
-        part = _cases(table, where, rows, "frame", table["cycles_median"][rows], 1.0)
-        if form == "batch":
-            part = Cases(**{**vars(part), "iterations": 0 * part.iterations})
-        parts.append(part)
-    return Cases.join(parts)
+    """One warp that does nothing."""
+    rows = (table["operation"] == "none") & (table["warps"] == 1) & (table["form"] == "batch")
+    part = _cases(table, where, rows, "frame", table["cycles_median"][rows], 1.0)
+    return Cases(**{**vars(part), "iterations": 0 * part.iterations})
 
 
 def _cases(table: Table, where: str, rows: NDArray[np.bool_], form: str, cycles: Any, weight: float) -> Cases:
@@ -144,7 +157,37 @@ def _cases(table: Table, where: str, rows: NDArray[np.bool_], form: str, cycles:
         row = int(at[bad[0]]) + 2
         raise SmlabError.at(f"{where}, row {row}", "takes no time", cycles[bad[0]])
     columns = np.array([table[c][rows].astype(np.int64) for c in WHERE])
-    return Cases.build(table["operation"][rows].tolist(), form, columns, cycles, weight)
+    operations = table["operation"][rows].tolist()
+    # A difference of two launches has what is wrong with either; bursts of each length are a launch.
+    of_length = table["iterations"][rows].tolist() if form == "burst" else ["" for _ in operations]
+    launch = [
+        f"{operation}/{form}/{blocks}/{length}"
+        for operation, blocks, length in zip(
+            operations, table["blocks"][rows].tolist(), of_length, strict=True
+        )
+    ]
+    samples = table["samples"][rows].astype(np.int64)
+    noise = table["relative_noise"][rows].astype(np.float64) * noise_of_median(samples)
+    return Cases.build(operations, form, columns, cycles, weight, launch, noise)
+
+
+def _together(
+    table: Table, where: str, rows: NDArray[np.bool_], operation: str, skipped: list[SkippedCase]
+) -> Cases:
+    """All warps at once, where they do start at once."""
+    cycles = table["cycles_median"]
+    n, c = table["warps"], table["cas_warps"]
+    apart = table["issue_cycles_median"] > np.maximum(_APART * cycles, 1)
+    _skip(skipped, f"{operation} batch", rows & apart, "apart")
+    few = rows & ~apart & (c > 0) & (c < n) & (n < _MIXED)
+    _skip(skipped, f"{operation} batch", few, "mixed")
+    kept = rows & ~apart & ~few
+    return _cases(table, where, kept, "batch", cycles[kept], 1.0)
+
+
+def _skip(skipped: list[SkippedCase], what: str, rows: NDArray[np.bool_], why: str) -> None:
+    if rows.any():
+        skipped.append(SkippedCase(what, int(rows.sum()), _REASONS[why]))
 
 
 def _differences(
@@ -192,19 +235,28 @@ def _atomics(table: Table, where: str, counting: bool, skipped: list[SkippedCase
             rows = (operations == operation) & (forms == form)
             count = int(rows.sum())
             if operation == "none":
-                rest = int((rows & ~((table["warps"] == 1) & np.isin(forms, ("batch", "dependent")))).sum())
+                rest = int((rows & ~((table["warps"] == 1) & (forms == "batch"))).sum())
                 if rest:
                     skipped.append(SkippedCase(f"none {form}", rest, _REASONS["none"]))
                 continue
             if operation not in _WITH_RESULT + _WITHOUT:
                 reason = _REASONS.get(operation, "an operation that the simulator does not have")
                 skipped.append(SkippedCase(f"{operation} {form}", count, reason))
-            elif form in {"batch", "burst"}:
+            elif form == "batch" and operation in _WITHOUT:
+                skipped.append(SkippedCase(f"{operation} {form}", count, _REASONS["closing"]))
+            elif form == "batch":
+                parts.append(_together(table, where, rows, operation, skipped))
+            elif form == "burst":
                 parts.append(_cases(table, where, rows, form, table["cycles_median"][rows], 1.0))
             elif form == "dependent":
-                parts += _differences(table, where, rows, "looped", skipped)
+                mixed = (table["cas_warps"] > 0) & (table["cas_warps"] < table["warps"])
+                few = rows & mixed & (table["warps"] < _MIXED)
+                _skip(skipped, f"{operation} {form}", few, "mixed")
+                parts += _differences(table, where, rows & ~few, "looped", skipped)
             elif form == "independent" and operation in _WITHOUT:
-                parts += _differences(table, where, rows, "stream", skipped)
+                few = rows & (table["warps"] < _STREAMING)
+                _skip(skipped, f"{operation} {form}", few, "filling")
+                parts += _differences(table, where, rows & ~few, "stream", skipped)
             else:
                 reason = _REASONS.get(form, "a form that the simulator does not have")
                 skipped.append(SkippedCase(f"{operation} {form}", count, reason))
@@ -230,7 +282,7 @@ def _banks(table: Table, where: str, skipped: list[SkippedCase]) -> Cases:
     for operation, form in pairs:
         rows = (operations == operation) & (forms == form)
         if (operation, form) == ("load", "batch"):
-            parts.append(_cases(table, where, rows, "batch", table["cycles_median"][rows], 1.0))
+            parts.append(_together(table, where, rows, operation, skipped))
         elif (operation, form) == ("load", "dependent"):
             parts += _differences(table, where, rows, "looped", skipped)
         elif (operation, form) == ("store", "independent"):

@@ -1,10 +1,10 @@
-"""Finding the constants: least squares of log ratios on a small part of the cases, with simultaneous
+"""Finding the constants: robust least squares of log ratios on a part of the cases, with simultaneous
 intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -15,15 +15,18 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.validation.calibrate import predict
 from smlab.validation.calibrate.cases import Cases, Floats
+from smlab.validation.calibrate.noise import HUBER, shared_ratio, spread, whitened
 from smlab.validation.calibrate.predict import (
     BASE,
-    CLOSING,
+    CAS_LINK,
     FRAME,
+    ISSUE_FRAME,
     LATENCY,
     LINK,
     MEASURING,
     PASS,
     QUEUE,
+    UNIT_QUEUE,
     Predictor,
 )
 
@@ -32,10 +35,13 @@ LEVEL: Final = 0.95
 MAX_FITTED: Final = 2000
 MIN_OF_A_KIND: Final = 5
 """Cases fitted of each kind (operation, form, no, some or all compare-and-swap), where there are as many."""
-_WHOLE: Final = (QUEUE, predict.SHARED_PASS)
+_WHOLE: Final = (QUEUE, UNIT_QUEUE, predict.SHARED_PASS)
 """Constants that are whole numbers: the entries of a queue; and, where the data allow it, the cycles of a
 pass over the banks."""
 _NEAR: Final = 0.03
+_LEAST_SCATTER: Final = 1e-4
+_LEAST_FREEDOM: Final = 5
+"""Of intervals whose errors are told by a few launches only."""
 _UNKNOWN: Final = 0.5
 """A constant whose standard error is above this share of it (or of 2 cycles, if that is more) is not known
 from the data."""
@@ -75,13 +81,14 @@ class NotFitted:
 @dataclass(frozen=True)
 class Fit:
     """What least squares found. ``scatter`` is the standard deviation of the weighted log residuals of the
-    fitted cases."""
+    fitted cases, ``launch_scatter`` of what those of one launch have in common."""
 
     fitted: tuple[Fitted, ...]
     not_fitted: tuple[NotFitted, ...]
     values: dict[str, float]
     points: int
     scatter: float
+    launch_scatter: float
 
 
 def split(cases: Cases, share: float, seed: int) -> NDArray[np.bool_]:
@@ -119,15 +126,19 @@ def atomic_parameters(gpu: Gpu) -> list[Parameter]:
                 continue  # nobody waits for a result: only its closing load is seen
             start = max(float(gpu.number(predict.key(op, part))), low + step)
             found.append(Parameter(predict.key(op, part), start, low, 1000.0, step))
-    start = float(gpu.number("shared.load_latency_cycles"))
-    found.append(Parameter(CLOSING, start, 2.0, 1000.0, 1.0))
-    found.append(Parameter(QUEUE, float(gpu.number(QUEUE)), 0.0, 1000.0, 0.5))
+    for name in (QUEUE, UNIT_QUEUE):
+        found.append(Parameter(name, float(gpu.number(name)), 1.0, 1000.0, 1.0))
     return found + _frame_parameters(gpu)
 
 
 def _frame_parameters(gpu: Gpu) -> list[Parameter]:
     link = float(gpu.number("pipe.int32.latency_cycles"))
-    return [Parameter(FRAME, 4.0, -0.1, 1000.0, 0.1), Parameter(LINK, link, -0.1, 1000.0, 0.1)]
+    return [
+        Parameter(FRAME, 4.0, -0.1, 1000.0, 0.1),
+        Parameter(ISSUE_FRAME, 4.0, -0.1, 1000.0, 0.1),
+        Parameter(LINK, link, -0.1, 1000.0, 0.1),
+        Parameter(CAS_LINK, link, -0.1, 1000.0, 0.1),
+    ]
 
 
 def shared_parameters(gpu: Gpu) -> list[Parameter]:
@@ -147,44 +158,48 @@ def fit(gpu: Gpu, cases: Cases, parameters: Sequence[Parameter]) -> Fit:
         SmlabError: when there are fewer cases than constants.
     """
     start = {p.name: p.start for p in parameters}
-    chosen = cases.select(_saturated_bursts(cases, start))
-    present = frozenset[str]().union(*(g.depends for g in Predictor(gpu, chosen).groups))
-    if not (chosen.form == "frame").any():
-        present -= {FRAME, LINK}
-        start |= {FRAME: 0.0, LINK: 0.0}
+    present = frozenset[str]().union(*(g.depends for g in Predictor(gpu, cases).groups))
+    if not (cases.form == "frame").any():
+        present -= {FRAME}
+        start |= {FRAME: 0.0}
     absent = [NotFitted(p.name, _why_absent(p.name)) for p in parameters if p.name not in present]
     free = [p for p in parameters if p.name in present]
     values = start
-    if (cases.form == "burst").any():
-        # Once intervals are known, so is which bursts have filled the queue.
-        values, _, _ = _solve(gpu, chosen, free, start, tolerance=0.02)
-        chosen = cases.select(_saturated_bursts(cases, values))
     while True:
-        values, errors, scatter = _solve(gpu, chosen, free, {**start, **values})
+        solved = _solve(gpu, cases, free, {**start, **values})
+        values = solved.values
         unknown = [
-            p for p, e in zip(free, errors, strict=True) if not e < _UNKNOWN * max(values[p.name], 2.0)
+            p for p, e in zip(free, solved.errors, strict=True) if not e < _UNKNOWN * max(values[p.name], 2.0)
         ]
         if not unknown:
             break
-        worst = max(unknown, key=lambda p: errors[free.index(p)] / max(values[p.name], 2.0))
+        worst = max(unknown, key=lambda p: solved.errors[free.index(p)] / max(values[p.name], 2.0))
         absent.append(NotFitted(worst.name, "the measured times do not tell it apart from the others"))
         free.remove(worst)
         values[worst.name] = start[worst.name]
-    freedom = max(1, len(chosen) - len(free))
-    wide = float(special.stdtrit(freedom, 1 - (1 - LEVEL) / (2 * max(1, len(free)))))
-    found = {p: _fitted(gpu, p, values[p.name], float(e), wide) for p, e in zip(free, errors, strict=True)}
-    for p in free:
-        value = found[p].value
-        if value != values[p.name]:
-            # A whole number: the others are fitted again to it.
-            values[p.name] = value
-            others = [q for q in free if q is not p]
-            values, errors, scatter = _solve(gpu, chosen, others, values)
-            again = zip(others, errors, strict=True)
-            found |= {
-                q: _fitted(gpu, q, values[q.name], float(e), wide) for q, e in again if q.name not in _WHOLE
-            }
-    return Fit(tuple(found.values()), tuple(absent), values, len(chosen), scatter)
+    wide = float(special.stdtrit(solved.freedom, 1 - (1 - LEVEL) / (2 * max(1, len(free)))))
+    found = {
+        p: _fitted(gpu, p, values[p.name], float(e), wide) for p, e in zip(free, solved.errors, strict=True)
+    }
+    whole = [p for p in free if found[p].value != values[p.name]]
+    if whole:
+        # Whole numbers: the others are fitted again to them.
+        values |= {p.name: found[p].value for p in whole}
+        others = [q for q in free if q not in whole]
+        solved = _solve(gpu, cases, others, values)
+        values = solved.values
+        # Their intervals stay as wide as they were before the whole numbers were known.
+        found |= {q: _moved(found[q], q, values[q.name]) for q in others}
+    return Fit(
+        tuple(found.values()), tuple(absent), values, len(cases), solved.scatter, solved.launch_scatter
+    )
+
+
+def _moved(before: Fitted, p: Parameter, value: float) -> Fitted:
+    shift = value - before.value
+    return replace(
+        before, value=value, low=max(p.low, before.low + shift), high=min(p.high, before.high + shift)
+    )
 
 
 def _fitted(gpu: Gpu, p: Parameter, value: float, error: float, wide: float) -> Fitted:
@@ -192,7 +207,7 @@ def _fitted(gpu: Gpu, p: Parameter, value: float, error: float, wide: float) -> 
     may well be."""
     low, high = max(p.low, value - wide * error), min(p.high, value + wide * error)
     whole = float(max(1, round(value)))
-    if p.name == QUEUE:
+    if p.name in (QUEUE, UNIT_QUEUE):
         value, low, high = whole, min(whole, float(np.floor(low))), max(whole, float(np.ceil(high)))
     elif p.name in _WHOLE and low <= whole <= high:
         value = whole
@@ -200,10 +215,21 @@ def _fitted(gpu: Gpu, p: Parameter, value: float, error: float, wide: float) -> 
     return Fitted(p.name, value, low, high, error, before)
 
 
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """Values, their standard errors, the scatter of rows and that which the rows of a launch share."""
+
+    values: dict[str, float]
+    errors: Floats
+    scatter: float
+    launch_scatter: float
+    freedom: int
+
+
 def _solve(
     gpu: Gpu, cases: Cases, free: Sequence[Parameter], start: dict[str, float], tolerance: float = 1e-4
-) -> tuple[dict[str, float], Floats, float]:
-    """Values, standard errors in the order of ``free``, and the scatter of the weighted residuals."""
+) -> _Solved:
+    """Robust least squares of weighted log ratios; rows of one launch may share an error."""
     if len(cases) <= len(free):
         raise SmlabError.at("calibration", "too few cases to fit", len(cases), f"more than {len(free)}")
     predictor = Predictor(gpu, cases)
@@ -211,6 +237,7 @@ def _solve(
     steps = {p.name: p.step for p in free}
     least = {p.name: p.low for p in free}
     scale = np.array([max(start[p.name], 1.0) for p in free])
+    launches = np.unique(cases.launch, return_inverse=True)[1]
 
     def values(x: Floats) -> dict[str, float]:
         return {**start, **dict(zip(steps, (x * scale).tolist(), strict=True))}
@@ -230,53 +257,44 @@ def _solve(
         return last[1]
 
     bounds = np.array([(p.low, p.high) for p in free]).T / scale
-    begin = np.clip([start[p.name] for p in free] / scale, bounds[0] + 1e-6, bounds[1] - 1e-6)
-    found = least_squares(
-        residuals,
-        begin,
-        jac=jacobian,
-        bounds=bounds,
-        xtol=tolerance,
-        ftol=tolerance / 10,
-        gtol=1e-8,
-        max_nfev=25,
-    )
-    scatter = float(np.sqrt(2 * found.cost / (len(cases) - len(free))))
-    last.clear()
-    jac = jacobian(found.x) / scale
+    x = np.clip([start[p.name] for p in free] / scale, bounds[0] + 1e-6, bounds[1] - 1e-6)
+    sigma, ratio = 0.05, 0.0
+    for _ in range(3):
+        found = least_squares(
+            lambda x, ratio=ratio: whitened(residuals(x), launches, ratio),
+            x,
+            jac=lambda x, ratio=ratio: whitened(jacobian(x), launches, ratio),
+            bounds=bounds,
+            loss="huber",
+            f_scale=HUBER * sigma,
+            xtol=tolerance,
+            ftol=tolerance / 10,
+            gtol=1e-8,
+            max_nfev=25,
+        )
+        x = found.x
+        there, slopes = residuals(x), jacobian(x)
+        sigma = max(spread(whitened(there, launches, ratio), len(free)), _LEAST_SCATTER)
+        ratio = shared_ratio(there, slopes, launches, sigma)
+    slopes = whitened(slopes / scale, launches, ratio)
+    there = whitened(there, launches, ratio)
+    clipped = np.clip(there, -HUBER * sigma, HUBER * sigma)
+    inside = float((np.abs(there) <= HUBER * sigma).mean())
+    freedom = max(1, len(cases) - len(free))
+    scatter = float(np.sqrt((clipped**2).sum() / freedom)) / inside
     # What only a sum of constants tells (a base and a pass of always one pass) shows as a singular value of
     # 0: no error is finite.
-    _, singular, axes = np.linalg.svd(jac, full_matrices=False)
+    _, singular, axes = np.linalg.svd(slopes, full_matrices=False)
     singular = np.maximum(singular, 1e-9 * singular.max())
     errors = scatter * np.sqrt(((axes / singular[:, None]) ** 2).sum(axis=0))
-    return values(found.x), errors, scatter
-
-
-def _saturated_bursts(cases: Cases, values: dict[str, float]) -> NDArray[np.bool_]:
-    """All cases but the bursts that do not fill the queue, whose time is that of issuing."""
-    burst = cases.form == "burst"
-    if not burst.any():
-        return np.ones(len(cases), dtype=bool)
-    op = np.where(cases.operation == "popc-inc", "popc_inc", "add")
-    interval = np.zeros(len(cases))
-    for name in np.unique(op[burst]):
-        here = op == name
-        interval[here] = (
-            values[predict.key(name, BASE)] + cases.passes[here] * values[predict.key(name, PASS)]
-        )
-    jobs = cases.warps * cases.iterations
-    alone = burst & (cases.cas_warps == 0)
-    waited: NDArray[np.bool_] = ~burst | (alone & (cases.cycles > 0.4 * jobs * interval))
-    return waited
+    if ratio > 0:
+        freedom = max(_LEAST_FREEDOM, int(launches.max()) + 1 - len(free))
+    return _Solved(values(x), errors, sigma, sigma * float(np.sqrt(ratio)), freedom)
 
 
 def _why_absent(name: str) -> str:
-    if name == QUEUE:
+    if name in (QUEUE, UNIT_QUEUE):
         return "only the burst form of the benchmark tells it, and the data have none that fills the queue"
     if name in MEASURING:
-        return (
-            "was not measured; taken as 0 (" + name + ")"
-            if name != CLOSING
-            else "no measured time depends on it"
-        )
+        return f"was not measured; taken as 0 ({name})"
     return "no measured time depends on it"

@@ -4,8 +4,7 @@ All times come from the compiled simulator's table (`smlab.sim.compiled.table`),
 follow from ``sim/SEMANTICS.md``, Section 6, and are tested against single simulations:
 
 - a stream that nobody waits for keeps the server busy, so a round takes the sum of its intervals;
-- a burst of k operations behind a queue of q entries issues its last one after k - q intervals, once k is
-  well above q;
+- a burst issues its last operation when the queues before it have room (`burst`);
 - the shared-memory pipe is a unit of the same kind as the atomic unit, with interval = passes x interval of a
   pass.
 
@@ -23,22 +22,26 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.compiled.table import batch_cycles, looped_cycles
 from smlab.sim.machine import TICKS_PER_CYCLE, AtomicTiming, Machine, machine_from, to_ticks
+from smlab.validation.calibrate.burst import BurstPath, last_issue
 from smlab.validation.calibrate.cases import Cases, Floats, Ints
 
-CLOSING: Final = "closing_cycles"
-"""Of an operation without a result: from the end of its service to the value of the load behind it. Not of
-a description."""
 FRAME: Final = "frame_cycles"
 """What reading the clock takes, around nothing."""
+ISSUE_FRAME: Final = "issue_frame_cycles"
+"""As `FRAME`, of a clock that waits for no result."""
 LINK: Final = "link_cycles"
-"""The logical instruction between an operation and the next in the looped form."""
-MEASURING: Final = (CLOSING, FRAME, LINK)
+"""What lies between an operation's result and the next operation, in the looped form."""
+CAS_LINK: Final = "cas_link_cycles"
+"""As `LINK`, between compare-and-swaps, whose code is another."""
+MEASURING: Final = (FRAME, ISSUE_FRAME, LINK, CAS_LINK)
 """Constants of the measurement, fitted with the others and not of a description."""
 QUEUE: Final = "mio.queue_entries"
+UNIT_QUEUE: Final = "atomic.queue_entries"
+ISSUE_INTERVAL: Final = 4.0
+"""Cycles between two operations of a warp in a burst: the assembler's stall count on each architecture."""
 SHARED_PASS: Final = "shared.interval_cycles_per_pass"
 SHARED_LATENCY: Final = "shared.load_latency_cycles"
 BASE, PASS, LATENCY = "base_interval_cycles", "pass_interval_cycles", "latency_cycles"
@@ -51,6 +54,10 @@ Values = Mapping[str, float]
 
 def key(op: str, part: str) -> str:
     return f"atomic.{op}.{part}"
+
+
+def link_of(op: str) -> str:
+    return CAS_LINK if op == "cas" else LINK
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +115,7 @@ class Predictor:
 
     def _group(self, unit: str, form: str, cases: Cases, at: Ints) -> Group:
         if form == "frame":
-            return Group(at, frozenset({FRAME, LINK}), lambda v, smooth: _framed(cases, v))
+            return Group(at, frozenset({FRAME}), lambda v, smooth: np.full(len(cases), v[FRAME]))
         if unit == "shared":
             depends = {SHARED_PASS} if form == "stream" else {SHARED_LATENCY}
             depends |= {"batch": {SHARED_PASS, FRAME}, "looped": {SHARED_PASS, LINK}}.get(form, set())
@@ -117,23 +124,22 @@ class Predictor:
         used = [op, "cas"] if cases.cas_warps.any() else [op]
         depends = {key(o, part) for o in used for part in (BASE, PASS)}
         if form == "burst":
-            return Group(at, frozenset(depends | {QUEUE, FRAME}), lambda v, smooth: self._burst(cases, op, v))
+            depends |= {QUEUE, UNIT_QUEUE, ISSUE_FRAME}
+            return Group(at, frozenset(depends), lambda v, smooth: self._burst(cases, op, v))
         if form == "stream":
             return Group(at, frozenset(depends), lambda v, smooth: self._stream(cases, op, v))
-        closes = np.isin(cases.operation, ("add", "popc-inc"))
-        depends |= {CLOSING} if closes.any() else set()
-        depends |= {key(o, LATENCY) for o in used} if not closes.all() else set()
-        depends.add(FRAME if form == "batch" else LINK)
-        run = self._batch(cases, op, used, closes) if form == "batch" else self._looped(cases, op, used)
+        depends |= {key(o, LATENCY) for o in used}
+        depends |= {FRAME} if form == "batch" else {link_of(o) for o in used}
+        run = self._batch(cases, op, used) if form == "batch" else self._looped(cases, op, used)
         return Group(at, frozenset(depends), run)
 
-    def _batch(
-        self, cases: Cases, op: str, used: list[str], closes: NDArray[np.bool_]
-    ) -> Callable[[Values, bool], Floats]:
+    def _batch(self, cases: Cases, op: str, used: list[str]) -> Callable[[Values, bool], Floats]:
         # Counting merges the lanes on a word: alone, it is simulated as an addition of as many passes.
         alone = op == "popc_inc" and "cas" not in used
         place = {op: "add"} if alone else {}
         lanes = cases.passes if op == "add" or alone else cases.cas_passes
+
+        different, which = _different(cases.warps, lanes, cases.cas_warps)
 
         @lru_cache(maxsize=4)
         def ends(*timings: tuple[float, float]) -> dict[str, Floats]:
@@ -143,8 +149,8 @@ class Predictor:
             for last in used:
                 late = {o: _LATE if o == last else 1 for o in used}
                 machine = self._with(used, timings, late, place)
-                times = batch_cycles(machine, _named(op, place), cases.warps, lanes, cases.cas_warps)
-                found[last] = np.asarray(times, dtype=np.float64) - _LATE
+                times = batch_cycles(machine, _named(op, place), *different)
+                found[last] = np.asarray(times, dtype=np.float64)[which] - _LATE
             return found
 
         def run(values: Values, smooth: bool) -> Floats:
@@ -153,23 +159,24 @@ class Predictor:
             for o in used:
                 # Without a result, what is seen is the load behind it.
                 after = self._after(values, o) if key(o, LATENCY) in values else 0.0
-                latency = np.where(closes, values[CLOSING], after)
-                last.append(found[o] + (latency if smooth else np.maximum(1, np.floor(latency + 0.5))))
+                last.append(found[o] + (after if smooth else np.maximum(1, np.floor(after + 0.5))))
             times: Floats = values[FRAME] + np.maximum.reduce(last)
             return times
 
         return run
 
     def _looped(self, cases: Cases, op: str, used: list[str]) -> Callable[[Values, bool], Floats]:
+        different, which = _different(cases.warps, cases.cas_passes, cases.cas_warps)
+
         def run(values: Values, smooth: bool) -> Floats:
             timings = tuple((values[key(o, BASE)], values[key(o, PASS)]) for o in used)
 
             def simulated(whole: Mapping[str, int]) -> Floats:
                 machine = self._with(used, timings, whole, {})
-                return looped_cycles(machine, _named(op, {}), cases.warps, cases.cas_passes, cases.cas_warps)
+                return looped_cycles(machine, _named(op, {}), *different)[which]
 
             # In a closed loop, what a warp does between two operations is a delay like the latency.
-            think = {o: self._after(values, o) + values[LINK] for o in used}
+            think = {o: self._after(values, o) + values[link_of(o)] for o in used}
             return _interpolated(think, simulated, smooth)
 
         return run
@@ -182,23 +189,41 @@ class Predictor:
     def _interval(self, values: Values, op: str, passes: Ints) -> Floats:
         """Time between operations in the unit, or in the data stage if that is slower."""
         interval: Floats = values[key(op, BASE)] + passes * values[key(op, PASS)]
-        return np.maximum(interval, passes * self._machine.shared_pass_ticks / TICKS_PER_CYCLE)
+        return np.maximum(interval, passes * self._machine.atomic_stage_ticks / TICKS_PER_CYCLE)
 
     def _stream(self, cases: Cases, op: str, values: Values) -> Floats:
         times: Floats = (cases.warps - cases.cas_warps) * self._interval(values, op, cases.passes)
         if cases.cas_warps.any():
             times = times + cases.cas_warps * self._interval(values, "cas", cases.cas_passes)
-        return times
+        return np.asarray(np.maximum(times, self._address_round(cases, self._machine.atomic_address_ticks)))
+
+    def _address_round(self, cases: Cases, ticks: int) -> Floats:
+        """What the address unit of the fullest sub-core takes for one operation of each warp."""
+        fullest = -(-cases.warps // self._machine.schedulers)
+        return np.asarray(fullest * ticks / TICKS_PER_CYCLE)
+
+    def _stage_round(self, cases: Cases, each: float) -> Floats:
+        """A round of accesses without a result: through data stage, arbiter and address units."""
+        stage = cases.warps * np.maximum(cases.passes * each, self._machine.request_interval_cycles)
+        return np.asarray(np.maximum(stage, self._address_round(cases, self._machine.address_ticks)))
 
     def _burst(self, cases: Cases, op: str, values: Values) -> Floats:
-        """The last issue: when all have been taken but what the sub-cores hold; at least a cycle for each,
-        which issuing takes. They are taken at the pace of the data stage, until the unit is full."""
-        m, jobs = self._machine, cases.warps * cases.iterations
-        taken = jobs - values[QUEUE] * np.minimum(cases.warps, m.schedulers)
-        passing = (taken - 1) * cases.passes * m.shared_pass_ticks / TICKS_PER_CYCLE
-        unit = (taken - m.atomic_queue_entries) * self._interval(values, op, cases.passes)
-        waiting: Floats = m.front_cycles + np.maximum(passing, unit)
-        return np.asarray(values[FRAME] + np.maximum(waiting, jobs))
+        """The last issue, and the clock behind it."""
+        m = self._machine
+        path = BurstPath(
+            sub_cores=m.schedulers,
+            pipes=m.atomic_pipes,
+            front=m.front_cycles,
+            address=m.atomic_address_ticks / TICKS_PER_CYCLE,
+            request=m.request_interval_cycles,
+            stage_pass=m.atomic_stage_ticks / TICKS_PER_CYCLE,
+            issue=ISSUE_INTERVAL,
+        )
+        interval = values[key(op, BASE)] + cases.passes * values[key(op, PASS)]
+        times = last_issue(
+            path, cases.warps, cases.iterations, cases.passes, interval, values[QUEUE], values[UNIT_QUEUE]
+        )
+        return np.asarray(values[ISSUE_FRAME] + times)
 
     def _with(
         self,
@@ -219,7 +244,7 @@ class Predictor:
             if form == "chain":
                 return np.full(len(cases), latency if smooth else _whole(latency))
             if form == "stream":
-                return np.asarray(cases.warps * cases.passes * each)
+                return self._stage_round(cases, each)
 
             def simulated(whole: Mapping[str, int]) -> Floats:
                 # Loads pass the data stage alone; an atomic without a base takes as long behind it.
@@ -246,6 +271,12 @@ class Predictor:
         return run
 
 
+def _different(*columns: Ints) -> tuple[Ints, Ints]:
+    """The points that differ, in columns, and which each case is: several kernels measure the same."""
+    rows, which = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+    return rows.T, which.reshape(-1)
+
+
 def _named(op: str, place: Mapping[str, str]) -> str:
     return place.get(op, op).replace("_", "-")
 
@@ -268,7 +299,3 @@ def _interpolated(
         if part > 1e-9:
             times += part * (simulated({**below, op: below[op] + 1}) - base)
     return times
-
-
-def _framed(cases: Cases, values: Values) -> Floats:
-    return np.asarray(values[FRAME] + cases.iterations * values[LINK], dtype=np.float64)

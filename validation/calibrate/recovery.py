@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from smlab.hw_bench.cuda.measuring import plan
+from smlab.hw_bench.cuda.measuring.batch import Batch
 from smlab.hw_bench.cuda.measuring.plan import BenchmarkProfile
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.validation.calibrate.calibration import calibrate_set
 from smlab.validation.calibrate.dataset import read_set
-from smlab.validation.calibrate.predict import MEASURING
+from smlab.validation.calibrate.executed import Noise, write_executed
+from smlab.validation.calibrate.fit import atomic_parameters, fit, split
+from smlab.validation.calibrate.lack import lack_of_fit
+from smlab.validation.calibrate.predict import MEASURING, UNIT_QUEUE, Predictor
 from smlab.validation.calibrate.simulated import write_simulated
 
 ALL: Final = "atomic unit, all"
@@ -25,7 +29,7 @@ SMALL: Final = replace(
     lanes=(1, 4, 16, 32),
     cas_steps=2,
     loop_lanes=(1, 8, 32),
-    bursts=(32, 64, 128),
+    bursts=(16, 32, 64),
     pattern_warps=(1, 8),
     bank_warps=(1, 8, 32),
 )
@@ -81,3 +85,56 @@ def recover(
         noises.append(found.mape(ALL, "truth"))
         progress(trial + 1, trials)
     return Recovery(trials, together, held, float(np.mean(mapes)), float(np.mean(noises)))
+
+
+@dataclass(frozen=True)
+class ExecutedRecovery:
+    """What came of trials on times that machine code took.
+
+    ``together`` counts trials in which all true constants of the atomic unit were fitted and in their
+    intervals, ``lacking`` those in which lack of fit was found. ``queue_half_width`` is the median half-width
+    of the interval of the unit's queue.
+    """
+
+    trials: int
+    together: int
+    by_constant: dict[str, int]
+    lacking: int
+    queue_half_width: float
+
+
+def recover_executed(
+    truth: Gpu,
+    start: Gpu,
+    batches: Mapping[str, list[Batch]],
+    trials: int,
+    *,
+    noise: Noise,
+    hidden: Callable[[Mapping[str, Any]], float] = lambda row: 0.0,
+    share: float = 0.5,
+    seed: int = 0,
+) -> ExecutedRecovery:
+    """Calibrate ``start`` to ``batches`` that `execute_suite` gave for ``truth``, each time with other noise;
+    ``hidden`` adds cycles that no constant stands for."""
+    constants = {
+        p.name: float(truth.number(p.name)) for p in atomic_parameters(truth) if p.name not in MEASURING
+    }
+    together, lacking = 0, 0
+    held = dict.fromkeys(constants, 0)
+    widths = []
+    for trial in range(trials):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            write_executed(folder, truth, batches, constants, noise=noise, seed=seed + trial, hidden=hidden)
+            cases = read_set(folder).atomics
+        found = fit(start, cases.select(split(cases, share, seed + trial)), atomic_parameters(start))
+        inside = {f.name: f.low <= constants[f.name] <= f.high for f in found.fitted if f.name in constants}
+        for constant, ok in inside.items():
+            held[constant] += ok
+        together += len(inside) == len(constants) and all(inside.values())
+        times = Predictor(start, cases).cycles(found.values)
+        lack = lack_of_fit(cases, times, constants=len(found.fitted), launch_scatter=found.launch_scatter)
+        lacking += lack is not None and lack.found
+        queue = next((f for f in found.fitted if f.name == UNIT_QUEUE), None)
+        widths.append(np.inf if queue is None else (queue.high - queue.low) / 2)
+    return ExecutedRecovery(trials, together, held, lacking, float(np.median(widths)))

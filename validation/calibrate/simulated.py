@@ -16,7 +16,17 @@ from smlab.hw_bench.cuda.measuring.plan import BenchmarkProfile
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.validation.calibrate.cases import Cases, Floats
 from smlab.validation.calibrate.fit import atomic_parameters, shared_parameters
-from smlab.validation.calibrate.predict import BASE, CLOSING, FRAME, LINK, MEASURING, Predictor, key
+from smlab.validation.calibrate.noise import noise_of_median
+from smlab.validation.calibrate.predict import (
+    BASE,
+    CAS_LINK,
+    FRAME,
+    ISSUE_FRAME,
+    LINK,
+    MEASURING,
+    Predictor,
+    key,
+)
 
 FRAME_CYCLES: Final = 12.0
 """Assumed: what reading the clock around an operation takes; a fit must not depend on it."""
@@ -27,12 +37,11 @@ ATOMIC_KERNELS: Final = (
     "add-result/dependent",
     "max/batch",
     "exchange/dependent",
-    "add/batch",
     "add/independent",
-    "popc-inc/batch",
     "popc-inc/independent",
     "add/burst",
 )
+REPETITIONS: Final = 5
 BANK_KERNELS: Final = ("load/batch", "load/dependent", "store/independent")
 _FORMS: Final = {"batch": "batch", "dependent": "looped", "independent": "stream", "burst": "burst"}
 
@@ -49,9 +58,10 @@ def write_simulated(
     parameters = (*atomic_parameters(gpu), *shared_parameters(gpu))
     truth = {p.name: float(gpu.number(p.name)) for p in parameters if p.name not in MEASURING}
     truth |= {
-        CLOSING: float(gpu.number("shared.load_latency_cycles")),
         FRAME: FRAME_CYCLES,
+        ISSUE_FRAME: FRAME_CYCLES / 2,
         LINK: float(gpu.number("pipe.int32.latency_cycles")),
+        CAS_LINK: float(gpu.number("pipe.int32.latency_cycles")),
     }
     rng = np.random.default_rng(np.random.SeedSequence(seed))
     about = {
@@ -105,7 +115,8 @@ def _write(
             if form in {"dependent", "independent"}:
                 each = FRAME_CYCLES + iterations * each
             times = np.maximum(1, np.rint(each * _noisy(rng, noise, len(points))))
-            data.add(f"{kernel}/{iterations}", _rows(operation, form, points, iterations, times), {}, {})
+            rows = _rows(operation, form, points, iterations, times, noise)
+            data.add(f"{kernel}/{iterations}", rows, {}, {})
     data.close(complete=True)
 
 
@@ -120,14 +131,17 @@ def _cases(operation: str, form: str, points: Sequence[AtomicPoint], iterations:
 
 
 def _rows(
-    operation: str, form: str, points: Sequence[AtomicPoint], iterations: int, times: Floats
+    operation: str, form: str, points: Sequence[AtomicPoint], iterations: int, times: Floats, noise: float
 ) -> Iterable[dict[str, Any]]:
+    # As if each were the median of so many repetitions.
+    told = noise / float(noise_of_median(REPETITIONS))
     for point, time in zip(points, times.tolist(), strict=True):
         pattern = point.pattern
         values = (
             operation, form, point.warps, point.cas_warps, pattern.lanes, pattern.same_word,
             pattern.same_bank, iterations,
-            2 if point.warps > MAX_WARPS else 1, 0, 1, 0, int(time), float(time), int(time), 0.0, 0.0,
+            2 if point.warps > MAX_WARPS else 1, 0, REPETITIONS, 0, int(time), float(time), int(time),
+            round(told, 6), 0.0,
         )  # fmt: skip
         yield dict(zip(plan.ATOMIC_COLUMNS, values, strict=True))
 

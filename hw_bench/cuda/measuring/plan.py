@@ -205,8 +205,11 @@ COLUMNS: Final = {
 """The columns of each data set."""
 
 
-BURST_WARPS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-"""Warps that issue a burst each: one to four fill as many sub-cores' queues, more the unit behind them."""
+BURST_LANES: Final = (1, 2, 4, 8, 32)
+"""Lanes on one word in a burst: with few, operations come faster than the unit serves them, with many no
+faster than the data stage passes them."""
+BURST_WARPS: Final = (1, 2, 3, 4)
+"""Warps that issue a burst each, one a sub-core: in which order more would issue is not known."""
 
 
 def loop_counts(form: str, chosen: BenchmarkProfile) -> tuple[int, ...]:
@@ -223,7 +226,7 @@ def atomic_points(kernel: str, chosen: BenchmarkProfile, max_warps: int) -> list
     if operation == "none":
         return [AtomicPoint(n, Pattern(1)) for n in warps]
     if form == "burst":
-        lanes = {min(e, max(chosen.lanes)) for e in (8, 16, 32)}
+        lanes = {min(e, max(chosen.lanes)) for e in BURST_LANES}
         return [AtomicPoint(n, Pattern(e, e)) for n in warps if n in BURST_WARPS for e in sorted(lanes)]
     steps: int | None = 2
     if operation == "add-result" and form == "batch":

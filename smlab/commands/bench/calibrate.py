@@ -95,6 +95,7 @@ def _document(found: Calibration, loop: CalibrationOptions) -> dict[str, Any]:
         "seed": found.seed,
         "scatter_percent": found.scatter_percent,
         "follows": found.follows,
+        "lack_of_fit": None if found.lack is None else dataclasses.asdict(found.lack),
         "mape": {group: found.mape(group) for group in _HEADLINES},
         "fitted": [dataclasses.asdict(f) for f in found.fitted],
         "not_fitted": [dataclasses.asdict(n) for n in found.not_fitted],
@@ -128,6 +129,14 @@ def _show(found: Calibration, loop: CalibrationOptions) -> None:
             style="bold" if group in _HEADLINES else None,
         )  # fmt: skip
     out.print(errors)
+    if found.lack is not None:
+        verdict = "lacks something" if found.lack.found else "lacks nothing that the noise would not hide"
+        out.print(
+            f"Against the noise of repetitions ({100 * found.lack.noise:.1f} %), the simulator {verdict}: "
+            f"p = {found.lack.p_value:.2g} over {found.lack.cells_compared} groups of alike cases"
+        )
+        for cell in found.lack.cells if found.lack.found else ():
+            out.print(shown(f"  {cell.where}: simulated / measured {cell.ratio:.3f} ({cell.n} cases)"))
     if not found.follows:
         out.print(
             "The simulator does not follow these data. Its errors (simulated / measured) by where they lie:"

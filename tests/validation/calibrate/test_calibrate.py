@@ -170,6 +170,9 @@ def test_a_data_set_reads_back_equal(known: Gpu, quiet: Path) -> None:
     data = read_set(quiet)
     table = read_table(quiet / "shared-atomics.csv")
     batch = (table["operation"] == "add-result") & (table["form"] == "batch")
+    # Of few warps with two kinds of operation, it matters which comes first: those rows are left out.
+    mixed = (table["cas_warps"] > 0) & (table["cas_warps"] < table["warps"])
+    batch &= ~mixed | (table["warps"] >= 16)
     here = (data.atomics.operation == "add-result") & (data.atomics.form == "batch")
     assert data.atomics.cycles[here].tolist() == table["cycles_median"][batch].tolist()
     assert data.simulated
@@ -206,7 +209,7 @@ def _broken(folder: Path, quiet: Path, old: str, new: str) -> Path:
     [
         ("cas_warps,", "cas,", "lacks a column .got 'cas_warps'"),
         ("none,batch,1,0", "none,batch,one,0", "row 2, warps: is not a number of 0 or more .got 'one'"),
-        ("add-result,batch,1,0,1,1,1,1,1,0,1,0,", "add-result,batch,1,0,1,1,1,1,1,0,1,0,0,0,0,0,0\n#", "row"),
+        ("add-result,batch,1,0,1,1,1,1,1,0,5,0,", "add-result,batch,1,0,1,1,1,1,1,0,5,0,0,0,0,0,0\n#", "row"),
     ],
 )
 def test_a_bad_row_is_named(tmp_path: Path, quiet: Path, old: str, new: str, message: str) -> None:

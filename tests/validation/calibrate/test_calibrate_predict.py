@@ -10,7 +10,7 @@ from smlab.sim.patterns import Grouped
 from smlab.sim.workload import Instruction, Kernel, Loop, Program
 from smlab.validation.calibrate import predict
 from smlab.validation.calibrate.cases import Cases
-from smlab.validation.calibrate.predict import CLOSING, FRAME, LINK, Predictor
+from smlab.validation.calibrate.predict import CAS_LINK, FRAME, ISSUE_FRAME, LINK, Predictor
 
 GPU = load_gpu("a100-40").with_values(
     {"atomic.queue_entries": 11, "shared.interval_cycles_per_pass": 1.5, "atomic.cas.latency_cycles": 40},
@@ -18,8 +18,9 @@ GPU = load_gpu("a100-40").with_values(
 )
 VALUES = {
     **{key: float(c.value) for key, c in GPU.constants.items() if not isinstance(c.value, str)},
-    CLOSING: 30.0,
     FRAME: 0.0,
+    ISSUE_FRAME: 0.0,
+    CAS_LINK: 0.0,
     LINK: 0.0,
 }
 
@@ -58,14 +59,6 @@ def test_a_batch_depends_on_its_pattern_by_the_passes_alone(
     warps = len(result.jobs.issue)
     cases = case("add-result", "batch", warps, warps // 3 if warps < 34 else 11, 32, same_word, same_bank)
     assert predicted(cases) == simulated
-
-
-@pytest.mark.parametrize("same_bank", [1, 4])
-def test_counting_merges_the_lanes_on_a_word(same_bank: int) -> None:
-    result = simulate(atomics(warps=5, op="popc-inc", same_word=4, same_bank=same_bank), GPU)
-    assert result.jobs is not None
-    served = result.jobs.end.max() - result.jobs.issue.min()
-    assert predicted(case("popc-inc", "batch", 5, 0, 32, 4, same_bank)) == served + VALUES[CLOSING]
 
 
 def shared_loads(warps: int, same_bank: int, iterations: int) -> Kernel:

@@ -1,0 +1,108 @@
+"""Noise and lack of fit: what repetitions tell, what launches share, what noise does not explain; and rows
+that must not be fitted."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from smlab.hw_bench.cuda.measuring import steadiness
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.validation.calibrate.burst import BurstPath, last_issue
+from smlab.validation.calibrate.cases import Cases
+from smlab.validation.calibrate.dataset import read_set
+from smlab.validation.calibrate.lack import lack_of_fit
+from smlab.validation.calibrate.noise import median_noise, noise_of_median, shared_ratio, whitened
+from smlab.validation.calibrate.recovery import SMALL
+from smlab.validation.calibrate.simulated import write_simulated
+
+
+def test_repetitions_tell_the_noise_of_their_median() -> None:
+    draws = 1000 * np.exp(0.05 * np.random.default_rng(3).standard_normal((2000, 5)))
+    told = np.median([steadiness.noise(row) for row in draws])
+    assert told * noise_of_median(5) == pytest.approx(np.log(np.median(draws, axis=1)).std(), rel=0.06)
+    assert noise_of_median([1, 5])[0] == 0
+    assert median_noise(5) == pytest.approx(0.5356, rel=0.02)  # of order statistics: variance 0.2868
+
+
+def test_what_launches_share_is_found_and_taken_out() -> None:
+    rng = np.random.default_rng(5)
+    launches = np.repeat(np.arange(30), 20)
+    slopes = rng.standard_normal((600, 4))
+    plain = 0.03 * rng.standard_normal(600)
+    shared = plain + (0.06 * rng.standard_normal(30))[launches]
+    assert shared_ratio(plain, slopes, launches, 0.03) == 0
+    ratio = shared_ratio(shared, slopes, launches, 0.03)
+    assert 1 <= ratio <= 16
+    means = [np.bincount(launches, rows).std() for rows in (shared, whitened(shared, launches, ratio))]
+    assert means[1] < 0.4 * means[0]
+
+
+def _cases(rng: np.random.Generator, noise: float) -> Cases:
+    warps = np.repeat([1, 2, 4, 8, 16, 32], 60)
+    cas = np.where(np.arange(360) % 3 == 0, warps // 2, 0)
+    words = np.tile([1, 4, 32], 120)
+    ones = np.ones(360, dtype=np.int64)
+    cycles = warps * (4 + words) * np.exp(noise * rng.standard_normal(360)) * 100
+    where = np.stack([warps, cas, words, words, ones, ones])
+    return Cases.build(["add-result"] * 360, "looped", where, cycles, 1.0, noise=noise)
+
+
+def test_lack_of_fit_is_found_where_there_is_some_and_only_there() -> None:
+    found = {"nothing": 0, "tolerated": 0, "switching": 0, "lanes": 0}
+    for seed in range(40):
+        cases = _cases(np.random.default_rng(seed), 0.03)
+        right = 100.0 * cases.warps * (4 + cases.passes)
+        mixed = cases.cas_warps > 0
+        for name, times in (
+            ("nothing", right),
+            ("tolerated", right * 1.005),
+            ("switching", np.where(mixed, 0.93 * right, right)),
+            ("lanes", right * (1 - 0.08 * (cases.passes / 32) ** 2)),
+        ):
+            test = lack_of_fit(cases, times)
+            assert test is not None
+            found[name] += test.found
+    assert found["nothing"] <= 4
+    assert found["tolerated"] <= 4
+    assert found["switching"] >= 38
+    assert found["lanes"] >= 38
+    assert lack_of_fit(_cases(np.random.default_rng(0), 0.0), right) is None
+
+
+def test_a_burst_waits_for_room() -> None:
+    path = BurstPath(sub_cores=4, pipes=1, front=0.0, address=0.0, request=1.0, stage_pass=1.0, issue=4.0)
+    one = np.array([1])
+
+    def last(operations: int, interval: float, sub_core: float, unit: float) -> float:
+        times = last_issue(path, one, np.array([operations]), one, np.array([interval]), sub_core, unit)
+        return float(times[0])
+
+    assert last(10, 1.0, 5, 16) == 36  # nothing waits: nine times the distance of two issues
+    slow = last(60, 50.0, 5, 16)
+    assert slow == pytest.approx(50.0 * (60 - 5 - 16), abs=8)
+    assert last(60, 50.0, 5, 17) == pytest.approx(slow - 50)
+    assert last(60, 50.0, 6, 16) == pytest.approx(slow - 50)
+    assert last(60, 50.0, 5, 16.5) == pytest.approx(slow - 25)
+
+
+def test_rows_that_cannot_be_trusted_are_left_out_and_told(tmp_path: Path) -> None:
+    write_simulated(tmp_path, load_gpu("a100-40"), profile=SMALL)
+    path = tmp_path / "shared-atomics.json"
+    note = json.loads(path.read_text())
+    before = len(read_set(tmp_path).atomics)
+    note["machine_code"] = {"max/batch": {"keeps_contract": False, "fault": "2 ATOMS.MAX where 1 expected"}}
+    note["batches"]["add/burst/32"]["wrong_results"] = 3
+    note["batches"]["add/burst/32/1"] = note["batches"].pop("add/burst/32")
+    path.write_text(json.dumps(note))
+    data = read_set(tmp_path)
+    assert "max" not in data.atomics.operation
+    assert 32 not in data.atomics.iterations[data.atomics.form == "burst"]
+    told = {s.what: s.reason for s in data.skipped}
+    assert told["max/batch"] == "its machine code: 2 ATOMS.MAX where 1 expected"
+    assert told["add/burst/32/1"] == "3 wrong results"
+    assert len(data.atomics) < before
+    path.write_text(json.dumps(note | {"complete": False, "failure": "CudaAPIError: [700] launch failed"}))
+    with pytest.raises(SmlabError, match=r"the run did not end \(CudaAPIError: \[700\] launch failed\)"):
+        read_set(tmp_path)

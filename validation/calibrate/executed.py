@@ -1,0 +1,123 @@
+"""A data set whose times come from the suite's machine code, executed in the simulator: what a calibration is
+judged by, since the predictor that fits it has no part in making it.
+
+The noise is ours: of each repetition, of whole launches, outliers. So is what may be wrong with the machine
+(`Hidden`): costs that no constant of the description stands for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from smlab.hw_bench.cuda.kernels.spec import KernelSpec
+from smlab.hw_bench.cuda.measuring import driver, plan, points, steadiness
+from smlab.hw_bench.cuda.measuring.batch import Batch
+from smlab.hw_bench.cuda.measuring.dataset import DataSet
+from smlab.hw_bench.cuda.measuring.plan import BenchmarkProfile, DeviceLimits
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.sass.image import KernelImage
+from smlab.sim.machine_code.device import SimulatedDevice
+from smlab.sim.machine_code.launch import MachineLaunch
+from smlab.sim.machine_code.run import run_machine_code
+from smlab.validation.calibrate.noise import median_noise
+
+BENCHMARKS: Final = ("shared-atomics",)
+
+
+def execute_suite(
+    gpu: Gpu,
+    image: Callable[[KernelSpec], KernelImage],
+    profile: BenchmarkProfile,
+    *,
+    done: frozenset[str] = frozenset(),
+    progress: Callable[[str], None] = lambda line: None,
+) -> dict[str, list[Batch]]:
+    """The batches of `BENCHMARKS` as the suite would measure them on the simulated ``gpu``, without noise
+    and without those that are ``done``."""
+    limits = DeviceLimits(
+        gpu.name, gpu.compute_capability, gpu.integer("gpu.sms"), gpu.integer("sm.max_warps"), 2**20
+    )
+
+    def execute(launch: MachineLaunch) -> float:
+        return run_machine_code(launch, gpu).seconds
+
+    found: dict[str, list[Batch]] = {}
+    with driver.using(SimulatedDevice(image, execute)):
+        for benchmark in BENCHMARKS:
+            found[benchmark] = []
+            for batch in points.measure(benchmark, profile, limits, done):
+                found[benchmark].append(batch)
+                progress(batch.name)
+    return found
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What measuring adds. ``row`` is the relative noise of a row's median, made of independent noise of
+    ``repetitions`` repetitions; ``launch`` is shared by all rows of a launch. A share ``outliers`` of the
+    repetitions takes ``outlier_factor`` times as long. ``drift`` is the relative rise over the whole run."""
+
+    row: float = 0.03
+    launch: float = 0.0
+    outliers: float = 0.0
+    outlier_factor: float = 3.0
+    drift: float = 0.0
+    repetitions: int = 5
+
+
+def write_executed(
+    folder: Path,
+    gpu: Gpu,
+    batches: Mapping[str, list[Batch]],
+    truth: Mapping[str, float],
+    *,
+    noise: Noise,
+    seed: int = 0,
+    hidden: Callable[[Mapping[str, Any]], float] = lambda row: 0.0,
+) -> None:
+    """Write executed ``batches`` as the suite writes measured ones, with ``noise``.
+
+    ``hidden`` gives cycles to add to a row's time: what the machine does beyond its description.
+    """
+    rng = np.random.default_rng(np.random.SeedSequence(seed))
+    each = noise.row / median_noise(noise.repetitions)
+    count = sum(len(found) for found in batches.values())
+    place = 0
+    for name, found in batches.items():
+        about = {
+            "profile": "executed",
+            "gpu": f"simulated {gpu.name}",
+            "compute_capability": gpu.compute_capability,
+            "sms": gpu.integer("gpu.sms"),
+            "simulated_truth": dict(truth),
+            "noise": dataclasses.asdict(noise),
+            "seed": seed,
+        }
+        data = DataSet(folder, name, plan.ATOMIC_COLUMNS, about, resume=False)
+        for batch in found:
+            level = noise.launch * rng.standard_normal() + noise.drift * place / count
+            place += 1
+            rows, samples = [], []
+            for row in batch.rows:
+                base = row["cycles_median"] + hidden(row)
+                times = base * np.exp(level + each * rng.standard_normal(noise.repetitions))
+                late = rng.random(noise.repetitions) < noise.outliers
+                times = np.maximum(1, np.rint(times * np.where(late, noise.outlier_factor, 1.0)))
+                rows.append(
+                    row
+                    | {
+                        "samples": noise.repetitions,
+                        "cycles_min": int(times.min()),
+                        "cycles_median": float(np.median(times)),
+                        "cycles_max": int(times.max()),
+                        "relative_noise": round(steadiness.noise(times), 6),
+                    }
+                )
+                samples.append(times)
+            data.add(batch.name, rows, {"cycles": np.array(samples)}, batch.about)
+        data.close(complete=True)
