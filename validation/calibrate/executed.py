@@ -14,43 +14,31 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from smlab.hw_bench.cuda.kernels.spec import KernelSpec
 from smlab.hw_bench.cuda.measuring import driver, plan, points, steadiness
 from smlab.hw_bench.cuda.measuring.batch import Batch
 from smlab.hw_bench.cuda.measuring.dataset import DataSet
-from smlab.hw_bench.cuda.measuring.plan import BenchmarkProfile, DeviceLimits
+from smlab.hw_bench.cuda.measuring.driver import StandIn
+from smlab.hw_bench.cuda.measuring.plan import BenchmarkProfile
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.sass.image import KernelImage
-from smlab.sim.machine_code.device import SimulatedDevice
-from smlab.sim.machine_code.launch import MachineLaunch
-from smlab.sim.machine_code.run import run_machine_code
 from smlab.validation.calibrate.noise import median_noise
 
 BENCHMARKS: Final = ("shared-atomics",)
 
 
 def execute_suite(
-    gpu: Gpu,
-    image: Callable[[KernelSpec], KernelImage],
+    device: StandIn,
     profile: BenchmarkProfile,
     *,
     done: frozenset[str] = frozenset(),
     progress: Callable[[str], None] = lambda line: None,
 ) -> dict[str, list[Batch]]:
-    """The batches of `BENCHMARKS` as the suite would measure them on the simulated ``gpu``, without noise
+    """The batches of `BENCHMARKS` as the suite would measure them on the simulated ``device``, without noise
     and without those that are ``done``."""
-    limits = DeviceLimits(
-        gpu.name, gpu.compute_capability, gpu.integer("gpu.sms"), gpu.integer("sm.max_warps"), 2**20
-    )
-
-    def execute(launch: MachineLaunch) -> float:
-        return run_machine_code(launch, gpu).seconds
-
     found: dict[str, list[Batch]] = {}
-    with driver.using(SimulatedDevice(image, execute)):
+    with driver.using(device):
         for benchmark in BENCHMARKS:
             found[benchmark] = []
-            for batch in points.measure(benchmark, profile, limits, done):
+            for batch in points.measure(benchmark, profile, device.limits, done):
                 found[benchmark].append(batch)
                 progress(batch.name)
     return found

@@ -12,6 +12,7 @@ import argparse
 import dataclasses
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,14 @@ from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.validation.calibrate.cases import Cases
 from smlab.validation.calibrate.dataset import read_set
 from smlab.validation.calibrate.fit import atomic_parameters
-from smlab.validation.calibrate.predict import CLOSING, FRAME, LINK, MEASURING, Predictor
+from smlab.validation.calibrate.predict import (
+    CAS_LINK,
+    FRAME,
+    ISSUE_FRAME,
+    LINK,
+    MEASURING,
+    Predictor,
+)
 
 Floats = NDArray[np.float64]
 
@@ -40,19 +48,27 @@ class FormErrors:
     worst: str
 
 
-def measured_frame(cases: Cases) -> dict[str, float]:
-    """What the benchmark itself says of its clock and of a link of its chain: its kernels without an
-    operation.
+def measured_frame(cases: Cases, gpu: Gpu, values: Mapping[str, float]) -> dict[str, float]:
+    """What the benchmark itself adds: the clock around nothing, which was measured, and by one warp, where
+    nothing else is unknown, the links of its chains and the clock behind a burst.
 
     Raises:
-        SmlabError: a data set without them.
+        SmlabError: a data set without the kernel that does nothing.
     """
     frames = cases.select(cases.form == "frame")
-    clock, chain = frames.select(frames.iterations == 0), frames.select(frames.iterations > 0)
-    if not len(clock) or len(np.unique(chain.iterations)) < 2:
-        raise SmlabError("the set has no kernel without an operation: none/batch, and none/dependent twice")
-    slope = np.polyfit(chain.iterations.astype(np.float64), chain.cycles, 1)[0]
-    return {FRAME: float(np.median(clock.cycles)), LINK: float(slope)}
+    if not len(frames):
+        raise SmlabError("the set has no kernel without an operation: none/batch")
+    found = {FRAME: float(np.median(frames.cycles)), ISSUE_FRAME: 0.0, LINK: 0.0, CAS_LINK: 0.0}
+    bare = cases.cycles - Predictor(gpu, cases).cycles({**values, **found})
+    alone = cases.warps == 1
+    for name, those in (
+        (ISSUE_FRAME, alone & (cases.form == "burst")),
+        (LINK, alone & (cases.form == "looped") & (cases.cas_warps == 0)),
+        (CAS_LINK, alone & (cases.form == "looped") & (cases.cas_warps > 0)),
+    ):
+        if those.any():
+            found[name] = float(np.median(bare[those]))
+    return found
 
 
 def measuring_errors(folder: Path, gpu: Gpu) -> list[FormErrors]:
@@ -65,7 +81,7 @@ def measuring_errors(folder: Path, gpu: Gpu) -> list[FormErrors]:
     if "SIMULATED" not in found.about:
         raise SmlabError.at(str(folder), "was not made by bench run --on-simulator", found.name())
     values = {p.name: float(gpu.number(p.name)) for p in atomic_parameters(gpu) if p.name not in MEASURING}
-    values |= {CLOSING: float(gpu.number("shared.load_latency_cycles")), **measured_frame(found.atomics)}
+    values |= measured_frame(found.atomics, gpu, values)
     cases = found.atomics.select(found.atomics.form != "frame")
     exact = Predictor(gpu, cases).cycles(values)
     error = 100 * (cases.cycles / exact - 1)

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 from smlab.hw_bench.cuda import toolkit
-from smlab.hw_bench.cuda.kernels.spec import KernelSpec
 from smlab.hw_bench.cuda.measuring import plan
 from smlab.hw_bench.cuda.measuring.batch import Batch
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
-from smlab.hw_bench.sass.image import KernelImage, read_image
 from smlab.validation.calibrate.executed import Noise, execute_suite
 from smlab.validation.calibrate.recovery import recover_executed
 
@@ -47,18 +45,12 @@ def truth(depth: int) -> Gpu:
 
 
 @lru_cache
-def _image(spec: KernelSpec) -> KernelImage:
-    from smlab.hw_bench.cuda.contract.compiler import compile_kernel
-
-    compiled = compile_kernel(spec, "sm_80")
-    return read_image(compiled.cubin, compiled.function)
-
-
-@lru_cache
 def batches(depth: int) -> dict[str, list[Batch]]:
     if not toolkit.has_compiler():
         pytest.skip("machine code not executed: the extra cuda12 is not installed")
-    return execute_suite(truth(depth), _image, PROFILE)
+    from smlab.commands.bench.on_simulator import BenchmarkGpu
+
+    return execute_suite(BenchmarkGpu(truth(depth)), PROFILE)
 
 
 def start() -> Gpu:
