@@ -10,7 +10,7 @@ their arrival. The result is that of running all SMs cycle by cycle.
 from __future__ import annotations
 
 from smlab.sim.compiled.issue import issue_stage
-from smlab.sim.compiled.jit import access_at, entry, heap_at, helper, scheduler_at, sm_at, state_at
+from smlab.sim.compiled.jit import access_at, entry, heap_at, helper, inlined, scheduler_at, sm_at, state_at
 from smlab.sim.compiled.layout import (
     ALL,
     CROWDED,
@@ -51,7 +51,7 @@ def start(st: State) -> None:
         hold(st)
 
 
-@helper
+@inlined
 def crowded(st: State) -> Word:
     """Whether the arrays might be too small for one more step of one SM."""
     if st.uses_memory != 0 and st.free_accesses < st.schedulers:

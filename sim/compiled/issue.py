@@ -6,11 +6,13 @@ This is the innermost loop of the simulator. It looks at groups of warps, never 
 from __future__ import annotations
 
 from smlab.sim.compiled.jit import (
+    bits_set,
     call_source,
     entry_at,
     executions_at,
     group_at,
     helper,
+    inlined,
     issue_row_at,
     lowest_bit,
     op_at,
@@ -42,7 +44,7 @@ from smlab.sim.compiled.warps import arrive, emit, leave, proceed, step, wake_up
 from smlab.sim.source import ARRIVES, EXITS, FAULTS, LANES, NEXT, PC, STALL_SLOT
 
 
-@helper
+@inlined
 def issue_stage(st: State, i: int, now: int) -> None:
     """The schedulers of SM ``i`` act in turn, beginning after the one that last took a pipe of the whole
     SM."""
@@ -58,32 +60,37 @@ def issue_stage(st: State, i: int, now: int) -> None:
     nearest = NEVER
     for k in range(base, base + count):
         nearest = min(nearest, scheduler_at(st, k).next_look)
+        if nearest <= now:  # as early as can be; and a loop with an exit is not made one of gathers
+            break
     sm.next_look = nearest
 
 
-@helper
+@inlined
 def look(st: State, i: int, s: int, first: int, now: int) -> None:
     """Scheduler ``s`` issues from one of its warps, if one is eligible, and says when to look again."""
     k = i * st.schedulers + s
     scheduler = scheduler_at(st, k)
     if scheduler.next_wake <= now:
         wake_up(st, i, k, now)
-    begin, end = k * st.resources, (k + 1) * st.resources
-    eligible = 0
-    for g in range(begin, end):
-        if group_at(st, g).free <= now:
-            eligible |= group_at(st, g).mask
+    base, eligible = k * st.resources, 0
+    rest = scheduler.occupied
+    while rest != 0:
+        group = group_at(st, base + lowest_bit(rest))
+        rest &= rest - 1
+        if group.free <= now:
+            eligible |= group.mask
     if eligible != 0:
         position = choose(st, i, s, eligible)
         issue(st, i, s, first, position, now)
     nearest = scheduler.next_wake
-    for g in range(begin, end):
-        if group_at(st, g).mask != 0:
-            nearest = min(nearest, max(group_at(st, g).free, now + 1))
+    rest = scheduler.occupied
+    while rest != 0:
+        nearest = min(nearest, max(group_at(st, base + lowest_bit(rest)).free, now + 1))
+        rest &= rest - 1
     scheduler.next_look = nearest
 
 
-@helper
+@inlined
 def choose(st: State, i: int, s: int, eligible: int) -> Word:
     """The place among the scheduler's slots of the warp that its policy selects."""
     scheduler = scheduler_at(st, i * st.schedulers + s)
@@ -112,7 +119,7 @@ def choose(st: State, i: int, s: int, eligible: int) -> Word:
     return oldest
 
 
-@helper
+@inlined
 def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> None:
     """Scheduler ``s`` selects the warp at ``position``: settle how it waited, and send its instruction
     where it belongs."""
@@ -123,6 +130,8 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
     op = op_at(st, warp.pc)
     group = group_at(st, k * st.resources + warp.resource)
     group.mask &= ~(1 << position)
+    if group.mask == 0:
+        scheduler.occupied &= ~(1 << warp.resource)
     throttled = group.throttled - warp.mark
     stalls = warp.row * REASONS
     stall_at(st, stalls + op.reason).value += throttled
@@ -172,7 +181,7 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
         leave(st, i, w, now)
 
 
-@helper
+@inlined
 def issue_sourced(st: State, i: int, s: int, first: int, w: int, now: int) -> None:
     """Execute the selected instruction of a warp that is led by a source, and send it where it belongs.
 
@@ -186,10 +195,7 @@ def issue_sourced(st: State, i: int, s: int, first: int, w: int, now: int) -> No
     if state == FAULTS:
         st.fault = w + 1
         return
-    mask, lanes = read_at(words, LANES), 0
-    while mask != 0:
-        mask &= mask - 1
-        lanes += 1
+    lanes = bits_set(read_at(words, LANES))
     warp.lanes = lanes
     base = w * st.slots
     if op.unit == PIPE or op.unit == BARRIER:
@@ -214,7 +220,7 @@ def issue_sourced(st: State, i: int, s: int, first: int, w: int, now: int) -> No
         proceed(st, i, w, now + 1, now + 1)
 
 
-@helper
+@inlined
 def result(st: State, w: int, slot: int, cycle: int) -> None:
     """A place of a warp's scoreboard is free from a cycle on, or later."""
     at = w * st.slots + slot

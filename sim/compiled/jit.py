@@ -54,6 +54,12 @@ def helper(function: F) -> F:
     return cast(F, njit(nogil=True, error_model="numpy")(function))
 
 
+def inlined(function: F) -> F:
+    """The same, but put into the code of each caller: what an issue goes through, where a call (which
+    clears a place for its result and its error) costs as much as the function."""
+    return cast(F, njit(nogil=True, error_model="numpy", forceinline=True)(function))
+
+
 def entry(function: F) -> F:
     """Compile a function that Python calls with int64 arguments; other processes find it in the cache.
 
@@ -72,6 +78,16 @@ def lowest_bit(typing_context: Any, mask: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def bits_set(typing_context: Any, mask: Any) -> Any:
+    """How many bits are set."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
 
     return types.int64(types.int64), generate
 

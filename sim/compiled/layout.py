@@ -89,16 +89,18 @@ _PROGRESS = (
 _ROOM = "job_rows issue_rows span_rows accesses arena arena_bytes"
 
 OP = _record(
-    "kind slot unit resource wide reason lanes watched read_watched passes passes_at work work_at times"
-    " interval latency tail free_passes read_offset extra cas store cls after_begin after_end count start"
-    " base warp_stride iteration_stride lane_stride addresses_at"
-    " target read_target stall base_work pass_work"
+    "slot unit resource wide reason waits stall target"
+    " read_target interval latency read_watched watched after_begin after_end kind"
+    " lanes passes base_work pass_work store cas tail free_passes"
+    " read_offset extra work cls passes_at work_at times count"
+    " start base warp_stride iteration_stride lane_stride addresses_at"
 )
 """An item of code. ``watched`` and ``read_watched`` say that a later instruction needs the result, or that
 the operands have been read; ``extra`` is what a wide load or a copy takes longer on its way back; ``..._at``
 is the address of a random table with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to
 loops. ``target`` and ``read_target`` are the places of the scoreboard for the result and the reading; machine
-code also says the cycles that its warp then waits, and its work as a base and a part for each pass."""
+code also says the cycles that its warp then waits (``stall``), the scoreboards that it waits for itself
+(``waits``, a mask), and its work as a base and a part for each pass."""
 
 NEED = _record("slot reason")
 """A place of the scoreboard that an instruction needs, and what a warp waits with for it."""
@@ -119,12 +121,12 @@ yet."""
 
 SCHEDULER = _record(
     "next_look next_wake blocked residents shuffled last_position last_age queue_head queued free_at ready"
-    " address_carry"
+    " address_carry occupied"
 )
 """``queue_head``, ``queued``, ``free_at`` and ``ready`` are its sub-core's queue and address unit;
-``blocked`` has a bit for each warp with a timer, ``next_wake`` the first of these; ``last_age`` is 0
-before the first issue and the age plus 1 of the warp issued last afterwards; ``shuffled`` says that ages may
-not rise with the slots."""
+``occupied`` has a bit for each of its groups with a warp in it, ``blocked`` one for each warp with a timer,
+``next_wake`` the first of these; ``last_age`` is 0 before the first issue and the age plus 1 of the warp
+issued last afterwards; ``shuffled`` says that ages may not rise with the slots."""
 
 GROUP = _record("mask free throttled closed")
 """``closed`` is the cycle + 1 from which on it waits for room in the queue, or 0."""
@@ -134,14 +136,14 @@ SERVER = _record("end carry place round_began served")
 WARP = _record(
     "age block row pc depth state wake resource entered mark since launch last_completion unresolved "
     "waiting_since span"
-    " missed missed_sequence lanes"
+    " missed missed_sequence lanes scheduler bit"
 )
 """``block`` is its block's number + 1, or 0 in a free slot; ``entered`` and ``mark`` are when it joined its
 group and how long that had been throttled then; ``since`` and ``span`` where its recorded spans end and the
 number + 1 of the last one; ``unresolved`` its jobs in flight whose completion is not known yet;
 ``waiting_since`` when the state that it is in began, unless that is READY; ``missed`` and ``missed_sequence``
 the number + 1 and the sequence of its last load that went to L2; ``lanes`` are those of the instruction
-issued last."""
+issued last; ``scheduler`` is its scheduler's number, ``bit`` its place among that one's warps, as a mask."""
 
 BLOCK = _record("sm launch retire executing unfinished arrived last_exit served room")
 LOAD, STORE, REDUCE = 0, 1, 2

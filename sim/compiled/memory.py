@@ -8,6 +8,7 @@ from __future__ import annotations
 from smlab.sim.compiled.elsewhere import fetched_elsewhere
 from smlab.sim.compiled.jit import (
     access_at,
+    bits_set,
     bucket_at,
     cache_at,
     cache_set_at,
@@ -26,7 +27,7 @@ from smlab.sim.compiled.jit import (
 )
 from smlab.sim.compiled.layout import LOAD, MAX_LANES, REDUCE, STORE, Record, State, Word
 from smlab.sim.compiled.warps import resolve
-from smlab.sim.source import ADDRESSES, LANES
+from smlab.sim.source import ADDRESSES, CONSECUTIVE, LANES
 
 TICK_BITS = 20
 SPREAD = 0x61C8864680B583EB  # an odd number with its bits well mixed, to hash line addresses
@@ -186,6 +187,9 @@ def request(st: State, i: int, w: int) -> Word:
     access.due = access.followers = 0
     first = index * MAX_LANES
     if st.source != 0:
+        if read_at(st.source_warps + w * st.source_bytes, CONSECUTIVE) != 0 and warp.lanes != 0:
+            access.lines, access.sectors = _consecutive(st, w, first)
+            return index
         _source_addresses(st, w, first)
     else:
         _addresses(st, w, first)
@@ -208,6 +212,36 @@ def request(st: State, i: int, w: int) -> Word:
         last_line, last_sector = line, sector
     access.lines, access.sectors = lines, count
     return index
+
+
+@helper
+def _consecutive(st: State, w: int, first: int) -> tuple[int, int]:
+    """The sectors of lanes that ask for consecutive places, some of which may take no part; lines and
+    sectors."""
+    words = st.source_warps + w * st.source_bytes
+    mask, lines, count, last_line, last_sector = read_at(words, LANES), 0, 0, -1, -1
+    whole = mask >> lowest_bit(mask)
+    if whole & (whole + 1) == 0:  # without a gap: from the first lane's to the last one's
+        low = per(read_at(words, ADDRESSES + lowest_bit(mask)), st.sector_bytes, st.sector_shift)
+        high = read_at(words, ADDRESSES + lowest_bit(mask) + bits_set(whole) - 1)
+        high = per(high, st.sector_bytes, st.sector_shift)
+        for sector in range(low, high + 1):
+            sector_at(st, first + sector - low).value = sector
+            crowd_at(st, first + sector - low).value = 1
+        lines = high // st.line_sectors - low // st.line_sectors + 1
+        return lines, high - low + 1
+    while mask != 0:
+        address = read_at(words, ADDRESSES + lowest_bit(mask))
+        mask &= mask - 1
+        line = per(address, st.line_bytes, st.line_shift)
+        sector = per(address, st.sector_bytes, st.sector_shift)
+        lines += line != last_line
+        if sector != last_sector:
+            sector_at(st, first + count).value = sector
+            crowd_at(st, first + count).value = 1
+            count += 1
+        last_line, last_sector = line, sector
+    return lines, count
 
 
 @helper
@@ -269,11 +303,12 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
     access = access_at(st, index)
     access.next = 0
     if access.store == LOAD:
-        first, wanted = index * MAX_LANES, 0
+        first, wanted, last, at = index * MAX_LANES, 0, -1, 0
         for n in range(first, first + access.sectors):
             sector = sector_at(st, n).value
             tag = sector // st.line_sectors
-            at = find(st, i, tag)
+            if tag != last:
+                last, at = tag, find(st, i, tag)
             if at != 0 and (line_at(st, at - 1).valid >> (sector - tag * st.line_sectors)) & 1 != 0:
                 cache.hits += 1
             else:
@@ -333,12 +368,14 @@ def fill_l1(st: State, i: int, now: int) -> None:
         index = sm.fill_head - 1
         access = access_at(st, index)
         sm.fill_head = access.next
+        last, at = -1, 0
         for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
             sector = sector_at(st, n).value
             tag = sector // st.line_sectors
-            at = find(st, i, tag)
-            if at == 0:
-                at, _ = make(st, i, tag)
+            if tag != last:
+                last, at = tag, find(st, i, tag)
+                if at == 0:
+                    at, _ = make(st, i, tag)
             line_at(st, at - 1).valid |= 1 << (sector - tag * st.line_sectors)
         release(st, index)
 
@@ -349,11 +386,16 @@ def serve_l2(st: State) -> None:
     index = pop(st, 0, st.requests)
     st.requests -= 1
     access = access_at(st, index)
-    ready = 0
+    ready, last, at = 0, -1, 0
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
-        crowd = crowd_at(st, n).value
-        moment = _serve_sector(st, sector_at(st, n).value, access.store, crowd, access.when << TICK_BITS)
-        ready = max(ready, moment)
+        sector, crowd = sector_at(st, n).value, crowd_at(st, n).value
+        tag = sector // st.line_sectors
+        st.l2_free = max(access.when << TICK_BITS, st.l2_free) + (
+            st.l2_atomic_sector_ticks if access.store == REDUCE else st.l2_ticks
+        )
+        if tag != last:
+            last, at = tag, _l2_line(st, tag)
+        ready = max(ready, _serve_sector(st, at, sector - tag * st.line_sectors, access.store, crowd))
     completion = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
     resolve(st, access.sm, access.warp, access.op, access.row, completion)
     if access.store != LOAD:
@@ -373,22 +415,20 @@ def serve_l2(st: State) -> None:
 
 
 @helper
-def _serve_sector(st: State, sector: int, store: int, crowd: int, arrival: int) -> Word:
-    """When a sector is ready in L2, in ticks."""
-    l2 = st.sms
-    cache = cache_at(st, l2)
-    st.l2_free = max(arrival, st.l2_free) + (st.l2_atomic_sector_ticks if store == REDUCE else st.l2_ticks)
-    tag = sector // st.line_sectors
-    at = find(st, l2, tag)
+def _l2_line(st: State, tag: int) -> Word:
+    """The number + 1 of a line of L2, made if it is not there; what must go for it is written to DRAM."""
+    at = find(st, st.sms, tag)
     if at == 0:
-        at, dirty = make(st, l2, tag)
+        at, dirty = make(st, st.sms, tag)
         if dirty != 0:
-            count = 0
-            while dirty != 0:
-                dirty &= dirty - 1
-                count += 1
-            _dram(st, count)
-    place = sector - tag * st.line_sectors
+            _dram(st, bits_set(dirty))
+    return at
+
+
+@helper
+def _serve_sector(st: State, at: int, place: int, store: int, crowd: int) -> Word:
+    """When a sector of a line is ready in L2, in ticks."""
+    cache = cache_at(st, st.sms)
     line, ready = line_at(st, at - 1), ready_at(st, (at - 1 - cache.first_line) * st.line_sectors + place)
     if (line.valid >> place) & 1 != 0:
         cache.hits += 1

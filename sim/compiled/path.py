@@ -12,6 +12,7 @@ from smlab.sim.compiled.jit import (
     executions_at,
     group_at,
     helper,
+    inlined,
     job_row_at,
     lowest_bit,
     op_at,
@@ -55,7 +56,7 @@ def value(st: State, w: int, row: int, constant: int, table: int, times: int, sl
     return read_at(table, row * times + executions_at(st, w * st.slots + slot).value)
 
 
-@helper
+@inlined
 def enqueue(st: State, i: int, s: int, w: int, now: int) -> None:
     """Scheduler ``s`` issues the next instruction of warp ``w`` into its sub-core's queue."""
     sm, warp, k = sm_at(st, i), warp_at(st, w), i * st.schedulers + s
@@ -110,7 +111,7 @@ def enqueue(st: State, i: int, s: int, w: int, now: int) -> None:
             close(st, i, s, st.lg_resource - 1, now + 1)
 
 
-@helper
+@inlined
 def count_arrival(st: State, i: int, op: Record, lanes: int, passes: int, now: int) -> None:
     """An atomic arrives; the time with n > 0 goes on, or begins anew."""
     sm = sm_at(st, i)
@@ -160,7 +161,7 @@ def reopen(st: State, i: int, s: int, resource: int, reason: int, now: int) -> N
             warp_at(st, w).since = now
 
 
-@helper
+@inlined
 def next_request(st: State, i: int, s: int, now: int) -> None:
     """The address unit of sub-core ``s`` takes the first of its queue."""
     k = i * st.schedulers + s
@@ -172,7 +173,7 @@ def next_request(st: State, i: int, s: int, now: int) -> None:
         resolve_read(st, i, job.warp, op.read_target, max(now + 1, scheduler.ready + op.read_offset))
 
 
-@helper
+@inlined
 def possible(st: State, i: int, s: int) -> Word:
     """From when on the arbiter can take the first request of sub-core ``s``."""
     k = i * st.schedulers + s
@@ -185,7 +186,7 @@ def possible(st: State, i: int, s: int) -> Word:
     return cycle
 
 
-@helper
+@inlined
 def arbitrate(st: State, i: int, now: int) -> None:
     """Take the request of the first sub-core, from the one after the last served on, that can be taken
     now."""
@@ -204,7 +205,7 @@ def arbitrate(st: State, i: int, now: int) -> None:
     sm.next_serve = nearest
 
 
-@helper
+@inlined
 def take(st: State, i: int, s: int, now: int) -> None:
     """The first request of sub-core ``s`` leaves it and passes the data stage; when it will be done
     follows."""

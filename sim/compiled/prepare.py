@@ -12,7 +12,7 @@ from smlab.sim.compiled import layout
 from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
 from smlab.sim.lowering import LoopBegin, LoopEnd, LoweredKernel, LoweredProgram, Operation
 from smlab.sim.machine import TICKS_PER_CYCLE, Machine
-from smlab.sim.source import LONG_SLOT, SCOREBOARDS, SHORT_SLOT, SLOTS, STALL_SLOT, CompiledSource
+from smlab.sim.source import LONG_SLOT, SCOREBOARDS, SHORT_SLOT, SLOTS, CompiledSource
 from smlab.sim.workload import blocks_per_sm
 
 MAX_WARPS_OF_SCHEDULER = 64
@@ -100,7 +100,7 @@ class Code:
                     lane_stride=operation.affine.lane_stride_bytes,
                 )
         if operation.control is not None:
-            needs = self._sourced(operation, values)
+            self._sourced(operation, values)
         else:
             values["target"], values["read_target"] = 2 * operation.slot, 2 * operation.slot + 1
         for name, value in (("passes", operation.passes), ("work", operation.work)):
@@ -123,15 +123,11 @@ class Code:
             **values,
         )
 
-    def _sourced(self, operation: Operation, values: dict[str, int]) -> int:
+    def _sourced(self, operation: Operation, values: dict[str, int]) -> None:
         """What a control code says: the scoreboards that the instruction waits for and those that it sets."""
-        control, needs = operation.control, len(self.needs)
+        control = operation.control
         assert control is not None
-        for barrier in range(SCOREBOARDS):
-            if control.waits_for(barrier):
-                self.needs.append((LONG_SLOT + barrier, int(Reason.LONG_SCOREBOARD)))
-                self.needs.append((SHORT_SLOT + barrier, int(Reason.SHORT_SCOREBOARD)))
-        self.needs.append((STALL_SLOT, int(Reason.WAIT)))
+        values["waits"] = sum(1 << b for b in range(SCOREBOARDS) if control.waits_for(b))
         kind = LONG_SLOT if operation.cls.unit is Unit.GLOBAL else SHORT_SLOT
         written = control.write_barrier
         values["target"] = -1 if written is None or written >= SCOREBOARDS else kind + written
@@ -140,7 +136,6 @@ class Code:
         values["stall"] = max(1, control.stall_cycles)
         values["watched"], values["read_watched"] = values["target"] >= 0, values["read_target"] >= 0
         values["base_work"], values["pass_work"] = operation.base_work, operation.pass_work
-        return needs
 
     def _table(self, values: NDArray[np.int64]) -> int:
         self.tables.append(np.ascontiguousarray(values, dtype=np.int64))

@@ -15,6 +15,7 @@ from smlab.sim.compiled.jit import (
     executions_at,
     group_at,
     helper,
+    inlined,
     job_row_at,
     lowest_bit,
     need_at,
@@ -53,7 +54,7 @@ from smlab.sim.compiled.layout import (
     State,
     Word,
 )
-from smlab.sim.source import OPENED, PC, START
+from smlab.sim.source import LONG_SLOT, OPENED, PC, SHORT_SLOT, STALL_SLOT, START
 
 
 @helper
@@ -72,7 +73,7 @@ def emit(st: State, i: int, w: int, reason: int, begin: int, end: int) -> None:
     warp.span = st.spans_kept
 
 
-@helper
+@inlined
 def charge(st: State, i: int, w: int, reason: int, begin: int, end: int) -> None:
     stall_at(st, warp_at(st, w).row * REASONS + reason).value += end - begin
     if st.source != 0:
@@ -81,12 +82,13 @@ def charge(st: State, i: int, w: int, reason: int, begin: int, end: int) -> None
         emit(st, i, w, reason, begin, end)
 
 
-@helper
+@inlined
 def join(st: State, i: int, w: int, k: int, bit: int, cycle: int) -> None:
     """Warp ``w`` of scheduler ``k`` is in the group of its resource from ``cycle`` on."""
     warp, scheduler = warp_at(st, w), scheduler_at(st, k)
     group = group_at(st, k * st.resources + warp.resource)
     group.mask |= bit
+    scheduler.occupied |= 1 << warp.resource
     warp.entered = warp.since = cycle
     warp.mark = group.throttled
     if group.closed != 0:
@@ -102,7 +104,7 @@ def join(st: State, i: int, w: int, k: int, bit: int, cycle: int) -> None:
         sm_at(st, i).next_look = min(sm_at(st, i).next_look, look)
 
 
-@helper
+@inlined
 def place(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
     """Warp ``w`` has all operands at ``cycle``: it joins its group, now if that is as good as then, else by a
     timer.
@@ -111,9 +113,7 @@ def place(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
     resource is not free: until then nobody can take it, so the group's books do not change.
     """
     warp = warp_at(st, w)
-    slot = w - i * st.max_warps
-    k = i * st.schedulers + slot % st.schedulers
-    bit = 1 << (slot // st.schedulers)
+    k, bit = warp.scheduler, warp.bit
     warp.state = READY
     warp.resource = op_at(st, warp.pc).resource
     group = group_at(st, k * st.resources + warp.resource)
@@ -128,7 +128,7 @@ def place(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
     sm_at(st, i).next_look = min(sm_at(st, i).next_look, cycle)
 
 
-@helper
+@inlined
 def wake_up(st: State, i: int, k: int, now: int) -> None:
     """Move the warps of scheduler ``k`` whose timers ran out to their groups, and set its next timer."""
     scheduler = scheduler_at(st, k)
@@ -148,7 +148,7 @@ def wake_up(st: State, i: int, k: int, now: int) -> None:
     scheduler.next_wake = nearest
 
 
-@helper
+@inlined
 def proceed(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
     """From ``cycle`` on, warp ``w`` wants to issue its next instruction: charge what it waits for and place
     it.
@@ -160,6 +160,18 @@ def proceed(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
     op = op_at(st, warp.pc)
     base = w * st.slots
     long = short = wait = 0
+    if st.source != 0:
+        rest = op.waits
+        while rest != 0:
+            at = base + lowest_bit(rest)
+            rest &= rest - 1
+            if pending_at(st, at + LONG_SLOT).value | pending_at(st, at + SHORT_SLOT).value != 0:
+                warp.state = UNKNOWN
+                warp.waiting_since = cycle
+                return
+            long = max(long, until_at(st, at + LONG_SLOT).value)
+            short = max(short, until_at(st, at + SHORT_SLOT).value)
+        wait = until_at(st, base + STALL_SLOT).value
     for n in range(op.after_begin, op.after_end):
         need = need_at(st, n)
         at = base + need.slot
@@ -363,8 +375,10 @@ def _start_warp(st: State, i: int, w: int, b: int, row: int, role: int, now: int
         until_at(st, at).value = pending_at(st, at).value = executions_at(st, at).value = 0
     out = warp_row_at(st, row)
     out.sm, out.slot, out.block, out.launch = i, slot, b, now
-    scheduler = scheduler_at(st, i * st.schedulers + slot % st.schedulers)
+    warp.scheduler = i * st.schedulers + slot % st.schedulers
+    scheduler = scheduler_at(st, warp.scheduler)
     position = slot // st.schedulers
+    warp.bit = 1 << position
     # The newest of a scheduler's warps is in order when no other sits in a higher slot.
     if scheduler.residents == 0:
         scheduler.shuffled = 0

@@ -77,6 +77,7 @@ from smlab.sim.machine_code.words import (
     get32,
     get64,
     help,
+    inlined,
     lowest,
     put,
     put8,
@@ -91,7 +92,7 @@ NOWHERE: Final = 1 << 62
 NO_RESULT: Final = dump_at()
 
 
-@help
+@inlined
 def lane_addresses(op: int, warp: int, lanes: int, width: int) -> Any:
     """The byte addresses of the lanes into the warp's words; whether the lanes that take part ask for
     consecutive places."""
@@ -172,7 +173,7 @@ def make_known(warp: int, launch: int, address: int, size: int) -> None:
         put32(known + 4 * word, 1)
 
 
-@help
+@inlined
 def lanes_known(warp: int, launch: int, lanes: int, width: int, unit: int) -> Any:
     """Whether all that the lanes ask for of shared memory, which lies inside, has been written."""
     moved = at(at(warp, BLOCK), SHARED_KNOWN) - at(launch, SHARED_FIRST)
@@ -194,14 +195,14 @@ def make_lanes_known(warp: int, launch: int, lanes: int, width: int, unit: int) 
         mark_lanes(warp, lanes, moved + 4 * word)
 
 
-@help
+@inlined
 def first_place(warp: int, lanes: int, width: int) -> Any:
     """Lane 0's address, of lanes that ask for consecutive places, whether it takes part or not."""
     lane = lowest(lanes)
     return get64(warp + 8 * ADDRESSES + 8 * lane) - width * lane
 
 
-@help
+@inlined
 def reach(warp: int, launch: int, space: int, lanes: int, width: int) -> Any:
     """How much further on than its address each lane's place lies here; `NOWHERE` if they do not all lie
     inside one piece of memory."""
@@ -225,7 +226,7 @@ def reach(warp: int, launch: int, space: int, lanes: int, width: int) -> Any:
     return moved if all_inside(warp, lanes, low, room, width) != 0 else NOWHERE
 
 
-@help
+@inlined
 def real_space(op: int, warp: int, lanes: int) -> Any:
     """The space of an access; of a generic one, by the address of its first lane, which loses the window's
     high word."""
@@ -240,7 +241,7 @@ def real_space(op: int, warp: int, lanes: int) -> Any:
     return d.SHARED
 
 
-@help
+@inlined
 def load(op: int, warp: int, launch: int, lanes: int) -> Any:
     width, signed, dst = at(op, I_WIDTH), at(op, I_I), warp + at(op, I_DST)
     unit = lane_addresses(op, warp, lanes, width)
@@ -299,7 +300,7 @@ def load_one_by_one(warp: int, launch: int, space: int, lanes: int, width: int, 
     return GOES_ON
 
 
-@help
+@inlined
 def store(op: int, warp: int, launch: int, lanes: int) -> Any:
     width, source = at(op, I_WIDTH), row_of(op, warp, I_C)
     unit = lane_addresses(op, warp, lanes, width)

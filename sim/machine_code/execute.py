@@ -71,6 +71,7 @@ from smlab.sim.machine_code.words import (
     at,
     fault,
     help,
+    inlined,
     lowest,
     predicate,
     put,
@@ -196,7 +197,7 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
     return GOES_ON
 
 
-@help
+@inlined
 def execute(ops: int, warp: int, launch: int, length: int) -> Any:
     """Execute the next instruction of a warp; what it leaves the warp with."""
     pc = at(warp, PC)

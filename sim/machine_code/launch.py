@@ -293,7 +293,8 @@ class MachineMemory:
         words = np.array(launch.rows.words or [0], dtype=np.uint32)
         self.constant_rows = aligned(32 * len(words), np.uint32)
         self.constant_rows[:] = np.repeat(words, 32)
-        ops = np.array([micro.words() for micro in code], dtype=np.int64)
+        ops = aligned(len(code) * record.WORDS, np.int64).reshape(len(code), record.WORDS)
+        ops[:, : len(record.FIELDS)] = [micro.words() for micro in code]
         for name in "abc":
             place, register = record.PLACE[name], record.PLACE[f"{name}_reg"]
             fixed = (ops[:, register] == 0) & (ops[:, record.PLACE[f"{name}_and"]] != 0)

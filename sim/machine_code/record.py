@@ -51,7 +51,8 @@ FIELDS: Final = (
 """The words of a micro-operation, in order."""
 
 PLACE: Final = {name: place for place, name in enumerate(FIELDS)}
-WORDS: Final = len(FIELDS)
+WORDS: Final = 32
+"""What a micro-operation takes: whole cache lines."""
 
 # The words of a warp. The first ones are those that the engines know (`smlab.sim.source`).
 PC: Final = source.PC  # number of the next instruction
@@ -59,18 +60,18 @@ LANES: Final = source.LANES
 PASSES: Final = source.PASSES
 CONSECUTIVE: Final = source.CONSECUTIVE
 ADDRESSES: Final = source.ADDRESSES
-ACTIVE: Final = 40  # lanes of the running part of the warp
+ACTIVE: Final = 4  # lanes of the running part of the warp
 LIVE: Final = 41  # lanes that have not exited
-PARTS: Final = 42  # parts that do not run now: rows of PART_PC, PART_MASK, PART_WAIT
+PARTS: Final = 5  # parts that do not run now: rows of PART_PC, PART_MASK, PART_WAIT
 WARP_OF_BLOCK: Final = 43
 BLOCK: Final = 44  # address of the block's words
-CLOCK: Final = 45
+CLOCK: Final = 6
 SM_ID: Final = 46
 FAULT: Final = 47
 FAULT_LANE: Final = 48
 FAULT_ADDRESS: Final = 49
 PATIENCE: Final = 50  # backward branches until another part gets its turn
-LAST_PC: Final = 51
+LAST_PC: Final = 7
 INDEX: Final = 52  # of the block in the grid
 PREDICATES: Final = 53  # P0 to P6, PT, UP0 to UP6, UPT
 PT: Final = 7

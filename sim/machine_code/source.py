@@ -94,6 +94,7 @@ def _step(kind, warp, context, now, p, q):  # type: ignore[no-untyped-def]
 def _place_local_body(op, warp, context, lanes):  # type: ignore[no-untyped-def]
     """Local addresses as the caches see them."""
     out = warp + 8 * record.ADDRESSES
+    put(warp, record.CONSECUTIVE, 0)
     width = at(op, I_WIDTH)
     number = at(warp, record.INDEX) * at(context, record.WARPS) + at(warp, record.WARP_OF_BLOCK)
     rest = lanes

@@ -122,6 +122,11 @@ def help(function: Any) -> Any:
     return njit(nogil=True, error_model="numpy")(function)
 
 
+def inlined(function: Any) -> Any:
+    """The same, but put into the code of each caller."""
+    return njit(nogil=True, error_model="numpy", forceinline=True)(function)
+
+
 @help
 def at(base: int, word: int) -> Any:
     return get64(base + 8 * word)
