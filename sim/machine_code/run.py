@@ -13,7 +13,7 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.histogram import share_of
 from smlab.sim.instructions import Reason
 from smlab.sim.lowering import LoweredKernel
-from smlab.sim.machine import machine_from
+from smlab.sim.machine import Machine, machine_from
 from smlab.sim.machine_code.elsewhere import block_instructions, fetched_elsewhere
 from smlab.sim.machine_code.launch import MachineLaunch
 from smlab.sim.machine_code.source import MachineSource, lower_machine_code
@@ -28,6 +28,8 @@ blocks that began together take some waves to get out of step."""
 GRID_INSTRUCTIONS: Final = 6_000_000
 """Warp-instructions of the whole GPU in the waves of a sample, where that is more waves than the fewest."""
 SAMPLES: Final = 3
+UNSEEN: Final = 0.03
+"""What a sample cannot see of how SMs meet in L2 and DRAM, as a part of the cycles."""
 T_HALF_WIDTH: Final = 4.303
 """Student's t for 95 % with two degrees of freedom."""
 
@@ -56,8 +58,8 @@ class MachineRun:
     """A launch on a simulated GPU.
 
     ``cycles`` is the time of the whole grid, from ``cycles_low`` to ``cycles_high`` where it was sampled (a
-    95 % interval from independent samples); ``result`` is what was simulated, the first sample.
-    ``instructions`` and ``stalls`` are of that, and ``lowered`` is what was executed for it.
+    95 % interval from independent samples, how far they drift, and what no sample sees); ``result`` is what
+    was simulated, the first sample. ``instructions`` and ``stalls`` are of that, and ``lowered`` is what was executed for it.
     ``dram_sectors_read`` is of the whole grid, as if L2 kept what blocks near each other share.
     """
 
@@ -114,7 +116,7 @@ def run_machine_code(
         result = ENGINES[engine](lowered, keep, max_cycles, progress)
         cycles = float(result.cycles)
         moved = float(result.memory.dram_sectors)
-        return _told(launch, lowered, result, [cycles], machine.sm_hz, used, launch.blocks, moved)
+        return _told(launch, lowered, result, [Estimate(cycles)], machine.sm_hz, used, launch.blocks, moved)
     return _sampled(launch, gpu, count, all_sms, engine, policy, keep, max_cycles, progress)
 
 
@@ -129,13 +131,14 @@ def _sampled(
     max_cycles: int | None,
     progress: Progress | None,
 ) -> MachineRun:
-    machine = machine_from(share_of(gpu, count), policy)
+    machine = _share_of_machine(launch, gpu, count, all_sms, policy)
     whole = lower_machine_code(launch, machine, count)
     room = blocks_per_sm(whole.kernel, machine)
     each = math.ceil(launch.blocks / all_sms)  # blocks that the busiest SM gets
     waves = GRID_INSTRUCTIONS // max(1, block_instructions(launch) * room * all_sms)
-    wanted = min(each, min(max(waves, WAVES[0]), WAVES[1]) * room) * count
-    estimates: list[float] = []
+    # The last wave is as full as the whole run's: what is left out are whole waves.
+    wanted = min(each, min(max(waves, WAVES[0]), WAVES[1]) * room + each % room) * count
+    estimates: list[Estimate] = []
     reads: list[float] = []
     first: tuple[LoweredKernel, SimResult] | None = None
     for sample in range(SAMPLES):
@@ -149,9 +152,22 @@ def _sampled(
         lowered = dataclasses.replace(whole, kernel=kernel, source=source)
         result = ENGINES[engine](lowered, keep, max_cycles, progress)
         first = first or (lowered, result)
-        estimates.append(_extended(result, each, len(chosen) / count, room))
+        estimates.append(_extended(result, launch.blocks / all_sms, count, room))
     assert first is not None
     return _told(launch, *first, estimates, machine.sm_hz, count, wanted, float(np.mean(reads)))
+
+
+def _share_of_machine(
+    launch: MachineLaunch, gpu: Gpu, count: int, all_sms: int, policy: str | None
+) -> Machine:
+    """The machine of ``count`` SMs with their share of what all share: bandwidth, and, for a kernel whose
+    memory does not fit into L2, room in that (or else a sample would never write back what it stores)."""
+    machine = machine_from(share_of(gpu, count), policy)
+    lines = machine.l2.sets * machine.l2.ways
+    if sum(len(a.content) for a in launch.allocations) <= lines * machine.line_bytes:
+        return machine
+    sets = max(1, round(machine.l2.sets * count / all_sms))
+    return dataclasses.replace(machine, l2=dataclasses.replace(machine.l2, sets=sets))
 
 
 def _blocks_of(blocks: int, all_sms: int, count: int, wanted: int, sample: int) -> np.ndarray:
@@ -165,39 +181,64 @@ def _blocks_of(blocks: int, all_sms: int, count: int, wanted: int, sample: int) 
     return order[:wanted].astype(np.int64)
 
 
-def _extended(result: SimResult, each: int, simulated: float, room: int) -> float:
-    """The cycles of an SM with ``each`` blocks from a run of fewer: the rate between the first wave's end
-    and the last one's begin goes on."""
+@dataclass(frozen=True)
+class Estimate:
+    """The whole grid's cycles from one sample, and how far they would move had other waves of it been
+    taken."""
+
+    cycles: float
+    drift_cycles: float = 0.0
+
+
+def _extended(result: SimResult, mean_blocks: float, sms: int, room: int) -> Estimate:
+    """The cycles of the busiest SM, when each has ``mean_blocks`` in the mean, from a run of fewer.
+
+    Each place for a block is taken again as soon as it is free, so blocks follow each other on an SM at
+    their mean time of residence over the number of places (Little's law), whether they are in step or not.
+    The first wave (cold caches, in step) and the last (in which places stay empty) are left out of the
+    mean.
+    """
+    simulated, each = len(result.blocks.sm) / sms, math.ceil(mean_blocks)
+    # Whether the last block makes a difference depends on what the other SMs still have to do.
+    last = (each - mean_blocks) * result.cycles / simulated
     if each <= simulated:
-        return float(result.cycles)
-    retire = np.sort(result.blocks.retire)
-    sms = len({int(s) for s in result.blocks.sm})
-    # From the end of the first wave to that of the last but one: waves stay in step, so both are at the
-    # same place in one.
-    wave = room * sms
-    begin, end = wave - 1, (len(retire) // wave - 1) * wave - 1
-    if end <= begin or retire[end] == retire[begin]:
+        return Estimate(float(result.cycles), last)
+    order = np.lexsort((result.blocks.launch, result.blocks.sm))
+    times, early, late = [], [], []
+    for sm in np.unique(result.blocks.sm):
+        mine = order[result.blocks.sm[order] == sm]
+        middle = (result.blocks.retire - result.blocks.launch)[mine][room:-room]
+        times.append(middle)
+        early.append(middle[: len(middle) // 2])
+        late.append(middle[len(middle) // 2 :])
+    inner = np.concatenate(times)
+    rest = each - simulated
+    if not len(inner):
         rate = result.cycles / simulated
-    else:
-        rate = float(retire[end] - retire[begin]) / (end - begin) * sms
-    return float(result.cycles + (each - simulated) * rate)
+        return Estimate(float(result.cycles + rest * rate), max(last, rest * rate / 2))
+    first, second = np.concatenate(early), np.concatenate(late)
+    moved = abs(float(np.mean(second)) - float(np.mean(first))) if len(first) and len(second) else 0.0
+    rate = float(np.mean(inner)) / room
+    return Estimate(float(result.cycles + rest * rate), math.hypot(last, rest * moved / room))
 
 
 def _told(
     launch: MachineLaunch,
     lowered: LoweredKernel,
     result: SimResult,
-    estimates: list[float],
+    estimates: list[Estimate],
     hz: int,
     sms: int,
     simulated: int,
     sectors: float,
 ) -> MachineRun:
-    mean = float(np.mean(estimates))
-    width = 0.0
-    if len(estimates) > 1:
-        factor = T_HALF_WIDTH if len(estimates) == SAMPLES else 12.706
-        width = factor * float(np.std(estimates, ddof=1)) / math.sqrt(len(estimates))
+    values = [e.cycles for e in estimates]
+    mean = float(np.mean(values))
+    width = float(np.mean([e.drift_cycles for e in estimates]))
+    if len(values) > 1:
+        factor = T_HALF_WIDTH if len(values) == SAMPLES else 12.706
+        spread = factor * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+        width = math.hypot(width, spread, UNSEEN * mean)
     return MachineRun(
         launch=launch,
         lowered=lowered,
