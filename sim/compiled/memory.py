@@ -395,7 +395,7 @@ def serve_l2(st: State) -> None:
         )
         if tag != last:
             last, at = tag, _l2_line(st, tag)
-        ready = max(ready, _serve_sector(st, at, sector - tag * st.line_sectors, access.store, crowd))
+        ready = max(ready, _serve_sector(st, at, sector, access.store, crowd))
     completion = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
     resolve(st, access.sm, access.warp, access.op, access.row, completion)
     if access.store != LOAD:
@@ -426,10 +426,11 @@ def _l2_line(st: State, tag: int) -> Word:
 
 
 @helper
-def _serve_sector(st: State, at: int, place: int, store: int, crowd: int) -> Word:
-    """When a sector of a line is ready in L2, in ticks."""
-    cache = cache_at(st, st.sms)
-    line, ready = line_at(st, at - 1), ready_at(st, (at - 1 - cache.first_line) * st.line_sectors + place)
+def _serve_sector(st: State, at: int, sector: int, store: int, crowd: int) -> Word:
+    """When a sector of the line ``at`` - 1 is ready in L2, in ticks."""
+    cache, line = cache_at(st, st.sms), line_at(st, at - 1)
+    place = sector - line.tag * st.line_sectors
+    ready = ready_at(st, (at - 1 - cache.first_line) * st.line_sectors + place)
     if (line.valid >> place) & 1 != 0:
         cache.hits += 1
         moment = max(st.l2_free, ready.value)

@@ -59,7 +59,8 @@ class MachineRun:
 
     ``cycles`` is the time of the whole grid, from ``cycles_low`` to ``cycles_high`` where it was sampled (a
     95 % interval from independent samples, how far they drift, and what no sample sees); ``result`` is what
-    was simulated, the first sample. ``instructions`` and ``stalls`` are of that, and ``lowered`` is what was executed for it.
+    was simulated, the first sample. ``instructions`` and ``stalls`` are of that, and ``lowered`` is what was
+    executed for it.
     ``dram_sectors_read`` is of the whole grid, as if L2 kept what blocks near each other share.
     """
 
