@@ -22,7 +22,7 @@ from smlab.sim.result import SimResult
 from smlab.sim.simulate import DEFAULT_ENGINE, ENGINES
 from smlab.sim.workload import blocks_per_sm
 
-WAVES: Final = 4, 24
+WAVES: Final = 4, 96
 """Waves of blocks that a sample runs, at least and at most: the first fills the SM, the last empties it, and
 blocks that began together take some waves to get out of step."""
 GRID_INSTRUCTIONS: Final = 6_000_000
