@@ -31,14 +31,17 @@ _STAMP = digest_of(_HERE, *(_HERE.parent / f"{name}.py" for name in ("instructio
 """Of all source that ends up in machine code: this package and the constants that it takes from `sim`."""
 
 
+_ENGINES = (__package__, __package__.replace("compiled", "machine_code"))
+
+
 class _CompileListener(event.Listener):
-    """Says, once a process, that a function of this package is being compiled; loading one says nothing."""
+    """Says, once a process, that the engine or the machine code's meaning is being compiled, not loaded."""
 
     told = False
 
     def on_start(self, event: Any) -> None:
         function = getattr(event.data.get("dispatcher"), "py_func", None)
-        if not self.told and getattr(function, "__module__", "").startswith(__package__):
+        if not self.told and getattr(function, "__module__", "").startswith(_ENGINES):
             self.told = True
             logging.getLogger("smlab.engine").info("compiling the engine, once (some 15 s)")
 

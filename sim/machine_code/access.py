@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code.access_vectors import (
-    add_row,
     all_inside,
     gather_row,
     known_lanes,
@@ -19,7 +18,6 @@ from smlab.sim.machine_code.access_vectors import (
     load_row,
     mark_lanes,
     mark_row,
-    one_place,
     scatter_row,
     spread_narrow,
     spread_short,
@@ -28,7 +26,6 @@ from smlab.sim.machine_code.access_vectors import (
     store_16,
     store_pair,
     store_row,
-    summed,
 )
 from smlab.sim.machine_code.limits import SHARED_WINDOW
 from smlab.sim.machine_code.record import (
@@ -50,7 +47,6 @@ from smlab.sim.machine_code.record import (
     SHARED_KNOWN,
     UNINITIALISED,
     WARP_OF_BLOCK,
-    dump_at,
 )
 from smlab.sim.machine_code.words import (
     I_A,
@@ -61,13 +57,8 @@ from smlab.sim.machine_code.words import (
     I_J,
     I_K,
     I_OFFSET,
-    I_P,
     I_PD,
-    I_Q,
-    I_Q_XOR,
     I_WIDTH,
-    add_doubles,
-    add_singles,
     at,
     fault,
     get8,
@@ -89,7 +80,6 @@ from smlab.sim.machine_code.words import (
 from smlab.sim.source import FAULTS, GOES_ON
 
 NOWHERE: Final = 1 << 62
-NO_RESULT: Final = dump_at()
 
 
 @inlined
@@ -349,126 +339,6 @@ def store_one_by_one(warp: int, launch: int, space: int, lanes: int, width: int,
         else:
             for word in range(width // 4):
                 put32(place + 4 * word, get32(source + 128 * word + 4 * lane))
-    return GOES_ON
-
-
-@help
-def signed32(value: int) -> Any:
-    return value - (1 << 32) if value >= 1 << 31 else value
-
-
-@help
-def less(kind: int, a: int, b: int) -> Any:
-    if kind == d.S32:
-        return signed32(a) < signed32(b)
-    if kind == d.S64:
-        return a < b
-    if kind == d.U64:
-        return (a ^ (-1 << 63)) < (b ^ (-1 << 63))
-    return a < b
-
-
-@help
-def combined(operation: int, kind: int, old: int, value: int, compared: int) -> Any:
-    """What an atomic leaves in memory."""
-    if operation == d.ADD:
-        if kind == d.FLOAT32:
-            return add_singles(old, value)
-        if kind == d.FLOAT64:
-            return add_doubles(old, value)
-        return old + value
-    if operation == d.MIN:
-        return value if less(kind, value, old) else old
-    if operation == d.MAX:
-        return value if less(kind, old, value) else old
-    if operation == d.AND:
-        return old & value
-    if operation == d.OR:
-        return old | value
-    if operation == d.XOR:
-        return old ^ value
-    if operation == d.INC:
-        return 0 if not less(kind, old, value) else old + 1
-    if operation == d.DEC:
-        return value if old == 0 or less(kind, value, old) else old - 1
-    if operation == d.EXCHANGE:
-        return value
-    return value if old == compared else old
-
-
-@help
-def atomic(op: int, warp: int, launch: int, lanes: int) -> Any:
-    width, operation, kind = at(op, I_WIDTH), at(op, I_I), at(op, I_P)
-    unit = lane_addresses(op, warp, lanes, width)
-    space = real_space(op, warp, lanes)
-    moved = reach(warp, launch, space, lanes, width)
-    asked = moved != NOWHERE and space == d.SHARED and at(launch, CHECK_SHARED) != 0
-    if asked and not lanes_known(warp, launch, lanes, width, unit):
-        moved = NOWHERE
-    if moved == NOWHERE or operation != d.ADD or width != 4 or kind == d.FLOAT32:
-        return atomic_one_by_one(op, warp, launch, space, lanes, moved)
-    out, dst = warp + 8 * ADDRESSES, warp + at(op, I_DST)
-    source = row_of(op, warp, I_C)
-    if unit:
-        add_row(first_place(warp, lanes, 4) + moved, lanes, source, dst)
-    elif at(op, I_DST) == NO_RESULT and one_place(warp, lanes) != 0:
-        place = get64(out + 8 * lowest(lanes)) + moved
-        put32(place, get32(place) + summed(source, lanes))
-    else:
-        rest = lanes
-        while rest != 0:
-            lane = lowest(rest)
-            rest &= rest - 1
-            place = get64(out + 8 * lane) + moved
-            old = get32(place)
-            put32(place, old + get32(source + 4 * lane))
-            put32(dst + 4 * lane, old)
-    return GOES_ON
-
-
-@help
-def atomic_one_by_one(op: int, warp: int, launch: int, space: int, lanes: int, moved: int) -> Any:
-    """Lane after lane; each is tested for itself unless all places are known."""
-    width, operation, kind = at(op, I_WIDTH), at(op, I_I), at(op, I_P)
-    out, dst = warp + 8 * ADDRESSES, warp + at(op, I_DST)
-    source = row_of(op, warp, I_C)
-    new = at(op, I_Q) + (warp & at(op, I_Q_XOR))
-    swaps = operation == d.SWAP or operation == d.SPIN
-    rest = lanes
-    while rest != 0:
-        lane = lowest(rest)
-        rest &= rest - 1
-        address = get64(out + 8 * lane)
-        place = address + moved
-        if moved == NOWHERE:
-            place = place_of(warp, launch, space, lane, address, width)
-            if place == 0:
-                return FAULTS
-            if space == d.SHARED and not is_known(warp, launch, lane, address, width):
-                return FAULTS
-        value = get32(source + 4 * lane)
-        old = get32(place)
-        if width == 8:
-            value |= get32(source + 128 + 4 * lane) << 32
-            old = get64(place)
-        compared = value
-        if swaps:
-            value = get32(new + 4 * lane)
-            if width == 8:
-                value |= get32(new + 128 + 4 * lane) << 32
-        if operation == d.COUNT:
-            result = old + 1
-        else:
-            result = combined(operation, kind, old, value, compared)
-        if width == 8:
-            put64(place, result)
-        else:
-            put32(place, result)
-        if operation == d.SPIN:
-            old = 1 if old == compared else 0
-        put32(dst + 4 * lane, old)
-        if width == 8 and operation != d.SPIN:
-            put32(dst + 128 + 4 * lane, old >> 32)
     return GOES_ON
 
 

@@ -23,7 +23,7 @@ _SUFFIX: Final = {
 }
 
 
-class Row:
+class LaneRow:
     """Builds the code of one access."""
 
     def __init__(self, builder: Any) -> None:
@@ -125,7 +125,7 @@ def builds(count: int, gives: bool = False) -> Callable[[Callable[..., Any]], An
 
     def make(build: Callable[..., Any]) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            made = build(Row(builder), *arguments)
+            made = build(LaneRow(builder), *arguments)
             return builder.zext(made, WORD) if gives else context.get_dummy_value()
 
         signature = (types.int64 if gives else types.none)(*[types.int64] * count)
@@ -138,7 +138,7 @@ def builds(count: int, gives: bool = False) -> Callable[[Callable[..., Any]], An
     return make
 
 
-def _steady(r: Row, moved: Any, lanes: Any) -> Any:
+def _steady(r: LaneRow, moved: Any, lanes: Any) -> Any:
     """Whether the lanes that take part have all the same number."""
     first = r.call("llvm.cttz.i64", WORD, lanes, ir.Constant(FLAG, 0))
     first = r.b.and_(r.b.trunc(first, HALF), ir.Constant(HALF, 31))
@@ -148,12 +148,14 @@ def _steady(r: Row, moved: Any, lanes: Any) -> Any:
     return r.b.icmp_unsigned("==", odd, ir.Constant(HALF, 0))
 
 
-def _kept(r: Row, warp: Any, addresses: Any) -> None:
+def _kept(r: LaneRow, warp: Any, addresses: Any) -> None:
     r.store(addresses, r.b.add(warp, ir.Constant(WORD, 8 * ADDRESSES)), 8)
 
 
 @builds(7, gives=True)
-def spread_short(r: Row, warp: Any, a: Any, b: Any, shift: Any, offset: Any, lanes: Any, width: Any) -> Any:
+def spread_short(
+    r: LaneRow, warp: Any, a: Any, b: Any, shift: Any, offset: Any, lanes: Any, width: Any
+) -> Any:
     """Keep the addresses ``(a << shift) + b + offset`` of 32 bits; whether the lanes that take part ask for
     consecutive places."""
     moved = r.b.shl(r.load(a), r.splat(r.b.trunc(shift, HALF), V32))
@@ -164,7 +166,7 @@ def spread_short(r: Row, warp: Any, a: Any, b: Any, shift: Any, offset: Any, lan
 
 
 def _spread(wide: bool) -> Callable[..., Any]:
-    def build(r: Row, warp: Any, a: Any, added: Any, lanes: Any, width: Any) -> Any:
+    def build(r: LaneRow, warp: Any, a: Any, added: Any, lanes: Any, width: Any) -> Any:
         address = r.b.zext(r.load(a), V64)
         if wide:
             address = r.whole(r.load(a), r.load(r.b.add(a, ir.Constant(WORD, ROW_BYTES))))
@@ -184,7 +186,7 @@ spread_narrow = builds(5, gives=True)(_spread(False))
 
 
 @builds(5, gives=True)
-def all_inside(r: Row, warp: Any, lanes: Any, low: Any, room: Any, width: Any) -> Any:
+def all_inside(r: LaneRow, warp: Any, lanes: Any, low: Any, room: Any, width: Any) -> Any:
     """Whether the addresses of all lanes that take part lie whole in ``room`` bytes from ``low`` on, and on
     multiples of the width."""
     address = r.addresses(warp)
@@ -197,43 +199,43 @@ def all_inside(r: Row, warp: Any, lanes: Any, low: Any, room: Any, width: Any) -
     return r.b.and_(left, r.b.icmp_signed(">=", last, ir.Constant(WORD, 0)))
 
 
-def _places(r: Row, warp: Any, moved: Any, stride: Any) -> Any:
+def _places(r: LaneRow, warp: Any, moved: Any, stride: Any) -> Any:
     """Where the lanes' addresses lie here: ``moved`` further on, and ``stride`` for each lane."""
     step = r.b.mul(r.lanes(1, V32), r.splat(r.b.trunc(stride, HALF), V32))
     return r.b.add(r.b.add(r.addresses(warp), r.splat(moved, V64)), r.b.zext(step, V64))
 
 
 @builds(5)
-def gather_row(r: Row, warp: Any, lanes: Any, moved: Any, stride: Any, to: Any) -> None:
+def gather_row(r: LaneRow, warp: Any, lanes: Any, moved: Any, stride: Any, to: Any) -> None:
     """Words of the lanes' own places into a row."""
     r.keep(to, r.gathered(_places(r, warp, moved, stride), lanes), lanes)
 
 
 @builds(5)
-def scatter_row(r: Row, warp: Any, lanes: Any, moved: Any, stride: Any, source: Any) -> None:
+def scatter_row(r: LaneRow, warp: Any, lanes: Any, moved: Any, stride: Any, source: Any) -> None:
     r.scattered(r.load(source), _places(r, warp, moved, stride), lanes)
 
 
 @builds(3)
-def load_row(r: Row, place: Any, lanes: Any, to: Any) -> None:
+def load_row(r: LaneRow, place: Any, lanes: Any, to: Any) -> None:
     """Consecutive words into a row; ``place`` is lane 0's, whether it takes part or not."""
     r.keep(to, r.masked(place, lanes, V32, ir.Constant(V32, ir.Undefined)), lanes)
 
 
 @builds(3)
-def store_row(r: Row, place: Any, lanes: Any, source: Any) -> None:
+def store_row(r: LaneRow, place: Any, lanes: Any, source: Any) -> None:
     r.put_masked(r.load(source), place, lanes)
 
 
 @builds(3)
-def load_pair(r: Row, place: Any, lanes: Any, to: Any) -> None:
+def load_pair(r: LaneRow, place: Any, lanes: Any, to: Any) -> None:
     low, high = r.halves(r.masked(place, lanes, V64, ir.Constant(V64, ir.Undefined)))
     r.keep(to, low, lanes)
     r.keep(r.b.add(to, ir.Constant(WORD, ROW_BYTES)), high, lanes)
 
 
 @builds(3)
-def store_pair(r: Row, place: Any, lanes: Any, source: Any) -> None:
+def store_pair(r: LaneRow, place: Any, lanes: Any, source: Any) -> None:
     high = r.load(r.b.add(source, ir.Constant(WORD, ROW_BYTES)))
     r.put_masked(r.whole(r.load(source), high), place, lanes)
 
@@ -241,11 +243,11 @@ def store_pair(r: Row, place: Any, lanes: Any, source: Any) -> None:
 def _short(bits: int, loads: bool, signed: bool = False) -> Callable[..., Any]:
     kind = ir.VectorType(ir.IntType(bits), 32)
 
-    def load(r: Row, place: Any, lanes: Any, to: Any) -> None:
+    def load(r: LaneRow, place: Any, lanes: Any, to: Any) -> None:
         value = r.masked(place, lanes, kind, ir.Constant(kind, ir.Undefined))
         r.keep(to, (r.b.sext if signed else r.b.zext)(value, V32), lanes)
 
-    def store(r: Row, place: Any, lanes: Any, source: Any) -> None:
+    def store(r: LaneRow, place: Any, lanes: Any, source: Any) -> None:
         r.put_masked(r.b.trunc(r.load(source), kind), place, lanes)
 
     build = load if loads else store
@@ -258,47 +260,47 @@ load_8s, load_16s = (builds(3)(_short(bits, True, True)) for bits in (8, 16))
 store_8, store_16 = (builds(3)(_short(bits, False)) for bits in (8, 16))
 
 
-def _all_known(r: Row, words: Any) -> Any:
+def _all_known(r: LaneRow, words: Any) -> Any:
     unknown = r.b.icmp_unsigned("==", words, r.all(0, V32))
     return r.b.icmp_unsigned("==", r.b.bitcast(unknown, HALF), ir.Constant(HALF, 0))
 
 
 @builds(2, gives=True)
-def known_row(r: Row, place: Any, lanes: Any) -> Any:
+def known_row(r: LaneRow, place: Any, lanes: Any) -> Any:
     """Whether consecutive marks are all set."""
     return _all_known(r, r.masked(place, lanes, V32, r.all(1, V32)))
 
 
 @builds(2)
-def mark_row(r: Row, place: Any, lanes: Any) -> None:
+def mark_row(r: LaneRow, place: Any, lanes: Any) -> None:
     r.put_masked(r.all(1, V32), place, lanes)
 
 
-def _marks(r: Row, warp: Any, moved: Any) -> Any:
+def _marks(r: LaneRow, warp: Any, moved: Any) -> Any:
     words = r.b.and_(r.addresses(warp), r.all(-4, V64))
     return r.b.add(words, r.splat(moved, V64))
 
 
 @builds(3, gives=True)
-def known_lanes(r: Row, warp: Any, lanes: Any, moved: Any) -> Any:
+def known_lanes(r: LaneRow, warp: Any, lanes: Any, moved: Any) -> Any:
     """Whether the marks of the lanes' own words are all set."""
     marks = r.gathered(_marks(r, warp, moved), lanes)
     return _all_known(r, r.b.select(r.bits(lanes), marks, r.all(1, V32)))
 
 
 @builds(3)
-def mark_lanes(r: Row, warp: Any, lanes: Any, moved: Any) -> None:
+def mark_lanes(r: LaneRow, warp: Any, lanes: Any, moved: Any) -> None:
     r.scattered(r.all(1, V32), _marks(r, warp, moved), lanes)
 
 
 @builds(3)
-def put_all(r: Row, at: Any, value: Any, lanes: Any) -> None:
+def put_all(r: LaneRow, at: Any, value: Any, lanes: Any) -> None:
     """One number into a row's lanes."""
     r.keep(at, r.splat(r.b.trunc(value, HALF), V32), lanes)
 
 
 @builds(4)
-def add_row(r: Row, place: Any, lanes: Any, source: Any, to: Any) -> None:
+def add_row(r: LaneRow, place: Any, lanes: Any, source: Any, to: Any) -> None:
     """Consecutive words of memory, each with a lane's number added; what was there goes into a row."""
     old = r.masked(place, lanes, V32, r.all(0, V32))
     r.put_masked(r.b.add(old, r.load(source)), place, lanes)
@@ -306,13 +308,13 @@ def add_row(r: Row, place: Any, lanes: Any, source: Any, to: Any) -> None:
 
 
 @builds(2, gives=True)
-def one_place(r: Row, warp: Any, lanes: Any) -> Any:
+def one_place(r: LaneRow, warp: Any, lanes: Any) -> Any:
     """Whether the lanes that take part ask for one place."""
     return _steady(r, r.addresses(warp), lanes)
 
 
 @builds(2, gives=True)
-def summed(r: Row, source: Any, lanes: Any) -> Any:
+def summed(r: LaneRow, source: Any, lanes: Any) -> Any:
     """The sum of a row's lanes, modulo 2**32."""
     mine = r.b.select(r.bits(lanes), r.load(source), r.all(0, V32))
     return r.call("llvm.vector.reduce.add.v32i32", HALF, mine)

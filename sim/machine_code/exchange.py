@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from smlab.sim.machine_code import record
-from smlab.sim.machine_code.access import combined, signed32
 from smlab.sim.machine_code.access_vectors import put_all
+from smlab.sim.machine_code.atomics import combined, signed32
 from smlab.sim.machine_code.limits import SHARED_WINDOW
 from smlab.sim.machine_code.parts import set_aside
 from smlab.sim.machine_code.record import (

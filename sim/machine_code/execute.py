@@ -9,12 +9,12 @@ from typing import Any
 
 from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code.access import (
-    atomic,
     load,
     load_constant,
     store,
 )
 from smlab.sim.machine_code.access_vectors import load_row, put_all
+from smlab.sim.machine_code.atomics import atomic
 from smlab.sim.machine_code.exchange import (
     combine_predicates,
     jump,

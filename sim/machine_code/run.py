@@ -117,7 +117,9 @@ def run_machine_code(
         result = ENGINES[engine](lowered, keep, max_cycles, progress)
         cycles = float(result.cycles)
         moved = float(result.memory.dram_sectors)
-        return _told(launch, lowered, result, [Estimate(cycles)], machine.sm_hz, used, launch.blocks, moved)
+        return _told(
+            launch, lowered, result, [GridEstimate(cycles)], machine.sm_hz, used, launch.blocks, moved
+        )
     return _sampled(launch, gpu, count, all_sms, engine, policy, keep, max_cycles, progress)
 
 
@@ -139,7 +141,7 @@ def _sampled(
     waves = GRID_INSTRUCTIONS // max(1, block_instructions(launch) * room * all_sms)
     # The last wave is as full as the whole run's: what is left out are whole waves.
     wanted = min(each, min(max(waves, WAVES[0]), WAVES[1]) * room + each % room) * count
-    estimates: list[Estimate] = []
+    estimates: list[GridEstimate] = []
     reads: list[float] = []
     first: tuple[LoweredKernel, SimResult] | None = None
     for sample in range(SAMPLES):
@@ -183,7 +185,7 @@ def _blocks_of(blocks: int, all_sms: int, count: int, wanted: int, sample: int) 
 
 
 @dataclass(frozen=True)
-class Estimate:
+class GridEstimate:
     """The whole grid's cycles from one sample, and how far they would move had other waves of it been
     taken."""
 
@@ -191,7 +193,7 @@ class Estimate:
     drift_cycles: float = 0.0
 
 
-def _extended(result: SimResult, mean_blocks: float, sms: int, room: int) -> Estimate:
+def _extended(result: SimResult, mean_blocks: float, sms: int, room: int) -> GridEstimate:
     """The cycles of the busiest SM, when each has ``mean_blocks`` in the mean, from a run of fewer.
 
     Each place for a block is taken again as soon as it is free, so blocks follow each other on an SM at
@@ -203,7 +205,7 @@ def _extended(result: SimResult, mean_blocks: float, sms: int, room: int) -> Est
     # Whether the last block makes a difference depends on what the other SMs still have to do.
     last = (each - mean_blocks) * result.cycles / simulated
     if each <= simulated:
-        return Estimate(float(result.cycles), last)
+        return GridEstimate(float(result.cycles), last)
     order = np.lexsort((result.blocks.launch, result.blocks.sm))
     times, early, late = [], [], []
     for sm in np.unique(result.blocks.sm):
@@ -216,18 +218,18 @@ def _extended(result: SimResult, mean_blocks: float, sms: int, room: int) -> Est
     rest = each - simulated
     if not len(inner):
         rate = result.cycles / simulated
-        return Estimate(float(result.cycles + rest * rate), max(last, rest * rate / 2))
+        return GridEstimate(float(result.cycles + rest * rate), max(last, rest * rate / 2))
     first, second = np.concatenate(early), np.concatenate(late)
     moved = abs(float(np.mean(second)) - float(np.mean(first))) if len(first) and len(second) else 0.0
     rate = float(np.mean(inner)) / room
-    return Estimate(float(result.cycles + rest * rate), math.hypot(last, rest * moved / room))
+    return GridEstimate(float(result.cycles + rest * rate), math.hypot(last, rest * moved / room))
 
 
 def _told(
     launch: MachineLaunch,
     lowered: LoweredKernel,
     result: SimResult,
-    estimates: list[Estimate],
+    estimates: list[GridEstimate],
     hz: int,
     sms: int,
     simulated: int,

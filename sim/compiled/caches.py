@@ -1,0 +1,135 @@
+"""Heaps of accesses by time, and caches: hash tables of lines with a list by use for each set, which may have
+hundreds of ways."""
+
+from __future__ import annotations
+
+from smlab.sim.compiled.jit import access_at, bucket_at, cache_at, cache_set_at, heap_at, helper, line_at
+from smlab.sim.compiled.layout import Record, State, Word
+
+SPREAD = 0x61C8864680B583EB  # an odd number with its bits well mixed, to hash line addresses
+
+
+# Two heaps of accesses, ordered by (when, rank). One begins at 0 in the table, the other at ``st.accesses``.
+
+
+@helper
+def before(st: State, a: int, b: int) -> Word:
+    x, y = access_at(st, a), access_at(st, b)
+    return x.when < y.when or (x.when == y.when and x.rank < y.rank)
+
+
+@helper
+def push(st: State, base: int, size: int, index: int) -> None:
+    """Add an access to the heap at ``base``, which holds ``size``."""
+    at = size
+    while at > 0 and before(st, index, heap_at(st, base + ((at - 1) >> 1)).value):
+        heap_at(st, base + at).value = heap_at(st, base + ((at - 1) >> 1)).value
+        at = (at - 1) >> 1
+    heap_at(st, base + at).value = index
+
+
+@helper
+def pop(st: State, base: int, size: int) -> Word:
+    """Take the first access off the heap at ``base``, which holds ``size``."""
+    top, moved = heap_at(st, base).value, heap_at(st, base + size - 1).value
+    at, child, left = 0, 1, size - 1
+    while child < left:
+        if child + 1 < left and before(
+            st, heap_at(st, base + child + 1).value, heap_at(st, base + child).value
+        ):
+            child += 1
+        if not before(st, heap_at(st, base + child).value, moved):
+            break
+        heap_at(st, base + at).value = heap_at(st, base + child).value
+        at, child = child, 2 * child + 1
+    heap_at(st, base + at).value = moved
+    return top
+
+
+# Caches
+
+
+@helper
+def bucket_of(cache: Record, tag: int) -> Word:
+    return cache.first_bucket + (((tag * SPREAD) >> 32) & (cache.buckets - 1))
+
+
+@helper
+def set_of(cache: Record, tag: int) -> Word:
+    return cache.first_set + tag % cache.sets
+
+
+@helper
+def find(st: State, c: int, tag: int) -> Word:
+    """The number + 1 of a line of cache ``c``, which becomes its set's most recently used one; 0 if it is
+    not there."""
+    cache = cache_at(st, c)
+    at = bucket_at(st, bucket_of(cache, tag)).value
+    while at != 0 and line_at(st, at - 1).tag != tag:
+        at = line_at(st, at - 1).chain
+    if at != 0:
+        use(st, cache_set_at(st, set_of(cache, tag)), at)
+    return at
+
+
+@helper
+def use(st: State, lines: Record, at: int) -> None:
+    """Move a line to the newest end of its set."""
+    if lines.newest == at:
+        return
+    line = line_at(st, at - 1)
+    line_at(st, line.newer - 1).older = line.older
+    if line.older != 0:
+        line_at(st, line.older - 1).newer = line.newer
+    else:
+        lines.oldest = line.newer
+    append(st, lines, at)
+
+
+@helper
+def append(st: State, lines: Record, at: int) -> None:
+    """Put a line, which is in no list, at the newest end of its set."""
+    line = line_at(st, at - 1)
+    line.older, line.newer = lines.newest, 0
+    if lines.newest != 0:
+        line_at(st, lines.newest - 1).newer = at
+    else:
+        lines.oldest = at
+    lines.newest = at
+
+
+@helper
+def unchain(st: State, bucket: int, at: int) -> None:
+    """Take a line out of its bucket."""
+    chain = line_at(st, at - 1).chain
+    link = bucket_at(st, bucket).value
+    if link == at:
+        bucket_at(st, bucket).value = chain
+        return
+    while line_at(st, link - 1).chain != at:
+        link = line_at(st, link - 1).chain
+    line_at(st, link - 1).chain = chain
+
+
+@helper
+def make(st: State, c: int, tag: int) -> tuple[int, int]:
+    """The number + 1 of a new, empty line of cache ``c``, and the dirty sectors of the line that had to go
+    for it."""
+    cache = cache_at(st, c)
+    number = set_of(cache, tag)
+    lines = cache_set_at(st, number)
+    dirty = 0
+    if lines.used == cache.ways:
+        at = lines.oldest
+        dirty = line_at(st, at - 1).dirty
+        unchain(st, bucket_of(cache, line_at(st, at - 1).tag), at)
+        use(st, lines, at)
+    else:
+        at = cache.first_line + (number - cache.first_set) * cache.ways + lines.used + 1
+        lines.used += 1
+        append(st, lines, at)
+    line, bucket = line_at(st, at - 1), bucket_at(st, bucket_of(cache, tag))
+    line.tag, line.valid, line.dirty = tag, 0, 0
+    line.chain = bucket.value
+    bucket.value = at
+    return at, dirty
