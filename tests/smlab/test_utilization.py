@@ -114,7 +114,7 @@ def test_what_the_evidence_leaves_open_is_told_where_it_matters(
     def tables(gpu, progress=None):
         return slow if gpu.number("atomic.round_gap_cycles") else simulated
 
-    monkeypatch.setattr("smlab.validation.service_tables.simulate_tables", tables)
+    monkeypatch.setattr("smlab.validation.service_tables.tables_of", tables)
     path = tmp_path / "counters.csv"
     counters("work-queue").write_csv(path)
     row = document(capsys, path)["kernels"][0]

@@ -28,7 +28,7 @@ from smlab.validation.calibrate.fit import (
 )
 from smlab.validation.calibrate.judge import Errors, Residual
 from smlab.validation.calibrate.lack import LackOfFit, lack_of_fit
-from smlab.validation.calibrate.predict import MEASURING, Predictor
+from smlab.validation.calibrate.predict import MEASURING, UNIT_QUEUE, Predictor
 
 SHARE = 0.05
 """Share of the cases to fit."""
@@ -77,12 +77,14 @@ class Calibration:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """One unit's cases, which of them were fitted, the fit, and all predictors' times."""
+    """One unit's cases, which of them were fitted, the fit, and all predictors' times; ``lack`` is tested
+    only for the atomic unit."""
 
     cases: Cases
     chosen: NDArray[np.bool_]
     fit: Fit
     predictions: dict[str, Floats]
+    lack: LackOfFit | None
 
 
 def calibrate(
@@ -179,18 +181,21 @@ def _judged(
         scatter_percent=100 * parts[0].fit.scatter,
         errors=tuple(judge.errors(cases, ~chosen, predictions)),
         residuals=tuple(judge.residuals(cases, ~chosen, predictions["calibrated"])),
-        lack=_lack(parts[0]),
+        lack=parts[0].lack,
         description=None,
     )
     return found, predictions
 
 
-def _lack(part: _Part) -> LackOfFit | None:
+def _lack(gpu: Gpu, cases: Cases, parameters: list[Parameter]) -> LackOfFit | None:
+    """The test with constants fitted to all of the cases: a mechanism lacks something where no constants
+    bring it to the data, not where a share of the rows tells the constants but roughly."""
+    found = fit(gpu, cases, parameters)
     return lack_of_fit(
-        part.cases,
-        part.predictions["calibrated"],
-        constants=len(part.fit.fitted),
-        launch_scatter=part.fit.launch_scatter,
+        cases,
+        Predictor(gpu, cases).cycles(found.values),
+        constants=len(found.fitted),
+        launch_scatter=found.launch_scatter,
     )
 
 
@@ -215,7 +220,8 @@ def _calibrated(
         **judge.baselines(cases, chosen),
         **({"truth": predictor.cycles(truth)} if truth else {}),
     }
-    return _Part(cases, chosen, found, predictions)
+    lack = _lack(gpu, cases, parameters) if UNIT_QUEUE in {p.name for p in parameters} else None
+    return _Part(cases, chosen, found, predictions, lack)
 
 
 def _source(found: Calibration, data: MeasuredSet) -> str:

@@ -4,13 +4,16 @@ claims` judges all."""
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 from smlab.validation.checks import Plan, Results, Task
-from smlab.validation.papers.claims import JudgedClaim, judge_all, load_ledger, tally
+from smlab.validation.papers.claims import JudgedClaim, Ledger, judge_all, load_ledger, tally
 from smlab.validation.papers.claims.figures import blocks_on_each_sm
+from smlab.validation.papers.claims.judging import JudgedCondition
 from smlab.validation.papers.claims.published import grid_names, grid_table
 from smlab.validation.papers.claims.quantities.portability_tables import ratio_by_block_count
-from smlab.validation.papers.judging import PaperVerdict
+from smlab.validation.papers.claims.registry import Observed
+from smlab.validation.papers.judging import Met, PaperVerdict
 from smlab.validation.report import Cell, Column, Report, Section
 
 LEAST = 45
@@ -18,7 +21,42 @@ LEAST = 45
 
 
 def tasks(plan: Plan) -> list[Task[str]]:
-    return [Task("claims", judge_quick, ())]
+    return [Task("claims", quick_verdicts, ())]
+
+
+@dataclass(frozen=True)
+class ClaimVerdict:
+    """What judging a claim found, without the claim, which the ledger has: what was observed of each of its
+    expectations and whether that meets it, and what is missing here."""
+
+    verdict: PaperVerdict
+    seen: tuple[tuple[Observed, Met], ...]
+    missing: tuple[str, ...]
+
+
+def quick_verdicts() -> dict[str, ClaimVerdict]:
+    return verdicts(judge_quick())
+
+
+def verdicts(judged: list[JudgedClaim]) -> dict[str, ClaimVerdict]:
+    """The verdicts by the claims' ids, as the store of a validation can keep them."""
+    return {
+        j.claim.id: ClaimVerdict(j.verdict, tuple((o.observed, o.met) for o in j.outcomes), j.missing)
+        for j in judged
+    }
+
+
+def _judged(found: dict[str, ClaimVerdict], ledger: Ledger) -> list[JudgedClaim]:
+    claims = {claim.id: claim for claim in ledger.claims}
+    return [
+        JudgedClaim(
+            claims[id],
+            v.verdict,
+            tuple(JudgedCondition(e, o, m) for e, (o, m) in zip(claims[id].expects, v.seen, strict=False)),
+            v.missing,
+        )
+        for id, v in found.items()
+    ]
 
 
 def judge_quick() -> list[JudgedClaim]:
@@ -27,8 +65,8 @@ def judge_quick() -> list[JudgedClaim]:
 
 
 def report(page: Report, plan: Plan, results: Results) -> None:
-    judged: list[JudgedClaim] = results["claims"]
     ledger = load_ledger()
+    judged = _judged(results["claims"], ledger)
     left_out = [c for c in ledger.claims if not c.quick]
     counts = Counter(j.verdict for j in judged)
     overdue = [j.claim.id for j in judged if j.overdue]

@@ -111,7 +111,7 @@ def test_the_verdicts_are_those_of_the_numbers(judged: list[JudgedClaim]) -> Non
 
 def test_the_report_lists_the_claims(judged: list[JudgedClaim]) -> None:
     page = Report("test")
-    check.report(page, PLAN, {"claims": judged})
+    check.report(page, PLAN, {"claims": check.verdicts(judged)})
     (verdict,) = page.checks
     assert (verdict.name, verdict.ok) == ("claims-judged", True)
     rows = [
@@ -128,6 +128,6 @@ def test_the_report_lists_the_claims(judged: list[JudgedClaim]) -> None:
 def test_the_report_falls_short_of_a_claim_that_could_be_judged(judged: list[JudgedClaim]) -> None:
     stale = [replace(j, missing=()) if j.missing else j for j in judged]
     page = Report("test")
-    check.report(page, PLAN, {"claims": stale})
+    check.report(page, PLAN, {"claims": check.verdicts(stale)})
     assert page.checks[0].ok is False
     assert "dp-cas-costs-more" in page.checks[0].summary
