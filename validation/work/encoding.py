@@ -10,6 +10,7 @@ import base64
 import dataclasses
 import importlib
 import io
+import json
 from collections import Counter
 from collections.abc import Mapping
 from enum import Enum
@@ -41,8 +42,11 @@ def encode(value: Any) -> Any:
         return value
     if type(value) is list:
         return [encode(item) for item in value]
-    if type(value) in (tuple, set, frozenset):
-        return {TAG: type(value).__name__, "of": [encode(item) for item in value]}
+    if type(value) is tuple:
+        return {TAG: "tuple", "of": [encode(item) for item in value]}
+    if type(value) in (set, frozenset):
+        # a set has no order of its own, a text has
+        return {TAG: type(value).__name__, "of": sorted(map(encode, value), key=json.dumps)}
     if type(value) in MAPPINGS.values():
         pairs = [[encode(key), encode(item)] for key, item in value.items()]
         return {TAG: type(value).__name__, "of": pairs}

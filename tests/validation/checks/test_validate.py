@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import os
+import shutil
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim.simulate import DEFAULT_ENGINE
@@ -26,10 +29,17 @@ from smlab.cli.main import run
 
 @pytest.fixture(scope="module")
 def validated(tmp_path_factory: pytest.TempPathFactory, recorded: Any) -> tuple[Path, Any]:
-    """The folder of a validation, and what was printed."""
+    """The folder of a validation, and what was printed. Where the tests run in several processes, the second
+    that needs it goes on with the results of the first."""
     folder = tmp_path_factory.mktemp("validate")
-    with recorded() as prints:
-        assert run(["validate", "--quick", "--out", str(folder)]) == 0
+    session = tmp_path_factory.getbasetemp()
+    shared = (session.parent if "PYTEST_XDIST_WORKER" in os.environ else session) / validating.RESULTS
+    with FileLock(f"{shared}.lock"):
+        if shared.exists():
+            shutil.copy(shared, folder / validating.RESULTS)
+        with recorded() as prints:
+            assert run(["validate", "--quick", "--out", str(folder), "--resume"]) == 0
+        shutil.copy(folder / validating.RESULTS, shared)
     return folder, prints
 
 
