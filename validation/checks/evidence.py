@@ -109,6 +109,9 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "within a cycle",
         "against-hardware",
     )
+    section.fold(
+        "The evidence of each GPU, the histograms of an H100, and every measurement beside its simulation"
+    )
     _summary(section, found)
     _histograms(section, results["evidence-histograms"])
     section.table(

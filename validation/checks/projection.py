@@ -51,6 +51,7 @@ def _group(comparison: Comparison) -> str:
 
 
 def _pairs(section: Section, found: MeasuredRecords) -> None:
+    section.fold("Every kind of kernel and pair of cards")
     section.table(
         "projection-measured-pairs",
         [
