@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from smlab.cli.tables import Listing
-from smlab.cli.terminal import err, out, print_json, progress_bar, shown
+from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.advise.api import KernelAdvice, advice_on, advise_kernel
 from smlab.commands.advise.telling import document, interval, text
-from smlab.commands.run.api import run
-from smlab.commands.run.run import macros_of, sms_of
+from smlab.commands.run.run import macros_of, run_file, sms_of
 from smlab.examples import KERNEL, KERNEL_LAUNCH
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Record
@@ -69,22 +68,15 @@ def _simulated(options: AdviseOptions) -> KernelAdvice:
     defines = macros_of(options.defines)
     launch, gpu = read_launch(path, defines), load_gpu(options.gpu or DEFAULT_GPU)
     kernel = str(KERNEL) if options.example else options.profile
-    with progress_bar(f"executing {Path(kernel).name} on {gpu.name}") as advance:
-        done = run(
-            kernel,
-            launch.grid,
-            launch.block,
-            *launch.arguments,
-            gpu=gpu,
-            name=options.name,
-            shared_bytes=launch.shared_bytes,
-            constants=launch.constants,
-            defines=defines,
-            check_shared=launch.check_shared,
-            sms=sms_of(options.sms),
-            keep=Record.ALL,
-            progress=advance,
-        )
+    done = run_file(
+        kernel,
+        launch,
+        gpu,
+        name=options.name,
+        defines=defines,
+        sms=sms_of(options.sms),
+        keep=Record.ALL,
+    )
     function = done.launch.image.function
     samples = executed(done, gpu).samples()
     return advise_kernel(samples, (function,), gpu, options.top, options.mode)

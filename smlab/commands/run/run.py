@@ -6,6 +6,7 @@ import dataclasses
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.run.api import run
 from smlab.examples import KERNEL, KERNEL_LAUNCH
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.hw_bench.profiles.sample_files import write_samples
 from smlab.sim import Record, counter_table
 from smlab.sim.chrome_trace import InstructionName, write_chrome_trace
@@ -48,6 +49,23 @@ class RunOptions:
     as_json: bool
 
 
+def run_file(kernel: str, launch: LaunchFile, gpu: Gpu, **how: Any) -> MachineRun:
+    """The kernel of a file with a launch that was read, its progress shown; ``how`` as `smlab.run` has it."""
+    with progress_bar(f"executing {Path(kernel).name} on {gpu.name}") as advance:
+        return run(
+            kernel,
+            launch.grid,
+            launch.block,
+            *launch.arguments,
+            gpu=gpu,
+            shared_bytes=launch.shared_bytes,
+            constants=launch.constants,
+            check_shared=launch.check_shared,
+            progress=advance,
+            **how,
+        )
+
+
 def run_run(options: RunOptions) -> int:
     """``smlab run KERNEL --launch FILE``; 1 where a check of the results fell short."""
     kernel = str(KERNEL) if options.example else options.kernel
@@ -57,24 +75,17 @@ def run_run(options: RunOptions) -> int:
     launch, gpu = read_launch(path, defines), load_gpu(options.gpu)
     expected = None if options.check is None else _expected(options.check, launch)
     begun = time.perf_counter()
-    with progress_bar(f"executing {Path(kernel).name} on {gpu.name}") as advance:
-        done = run(
-            kernel,
-            launch.grid,
-            launch.block,
-            *launch.arguments,
-            gpu=gpu,
-            name=options.name,
-            shared_bytes=launch.shared_bytes,
-            constants=launch.constants,
-            defines=defines,
-            sms=sms_of(options.sms),
-            check_shared=launch.check_shared,
-            engine=options.engine,
-            keep=Record.ALL if options.trace or options.samples else Record.TOTALS,
-            max_cycles=options.max_cycles,
-            progress=advance,
-        )
+    done = run_file(
+        kernel,
+        launch,
+        gpu,
+        name=options.name,
+        defines=defines,
+        sms=sms_of(options.sms),
+        engine=options.engine,
+        keep=Record.ALL if options.trace or options.samples else Record.TOTALS,
+        max_cycles=options.max_cycles,
+    )
     wall = time.perf_counter() - begun
     if options.trace is not None:
         names = [InstructionName(i.text, i.address, i.line) for i in done.instructions]
