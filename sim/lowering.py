@@ -71,7 +71,8 @@ class Operation:
     ``free_passes``; ``read_offset_cycles`` from being ready to leave until its operands are read.
 
     An instruction of machine code has a ``control`` code in place of ``after``, and its work follows from
-    the passes that its execution needs: ``base_work`` and ``pass_work`` for each of them.
+    the passes that its execution needs: ``base_work`` and ``pass_work`` for each of them. One of a recorded
+    kernel has ``after``, work by its passes, and ``stall_cycles`` until its warp's next one.
     """
 
     slot: int
@@ -89,6 +90,7 @@ class Operation:
     tail_cycles: int = 0
     free_passes: int = 1
     read_offset_cycles: int = 0
+    stall_cycles: int = 1
 
 
 Code = tuple[Operation | LoopBegin | LoopEnd, ...]
@@ -99,11 +101,14 @@ class LoweredProgram:
     """Flat code of one program; ``slots`` is the number of its static instructions.
 
     A warp's scoreboard has a place for the result of each, and one for the reading of its operands.
+    ``recorded`` says that a trace leads the warps: what comes next is its to say, but not what waits for
+    what.
     """
 
     name: str
     code: Code
     operations: tuple[Operation, ...]
+    recorded: bool = False
 
     @property
     def slots(self) -> int:

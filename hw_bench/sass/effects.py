@@ -27,7 +27,7 @@ _NO_RESULT_NAMES: Final = (
 )
 _NO_RESULT: Final = frozenset(_NO_RESULT_NAMES.split())
 _SETP_NAMES: Final = "ISETP FSETP DSETP HSETP2 PSETP PLOP3 UISETP UPLOP3 UPSETP FCHK"
-_PREDICATES_ONLY: Final = frozenset(_SETP_NAMES.split())
+PREDICATES_ONLY: Final = frozenset(_SETP_NAMES.split())
 _PREDICATES_AFTER: Final = {"IADD3": 2, "UIADD3": 2, "LEA": 1, "ULEA": 1, "VOTE": 1, "VOTEU": 1, "MATCH": 0}
 _ALL_PREDICATES: Final = frozenset(f"P{n}" for n in range(7))
 _MEMORY_NAMES: Final = "LD LDG LDS LDL LDC LDSM ST STG STS STL ATOM ATOMG ATOMS RED REDG ULDC LDGSTS LDCU"
@@ -62,7 +62,7 @@ def effects_of(instruction: SassInstruction) -> InstructionEffects:
     waits, result_on, operands_on = _scoreboards(instruction)
     if instruction.never_executed:
         return InstructionEffects(frozenset(), frozenset(), waits)
-    results, sources = _split(instruction)
+    results, sources = split_operands(instruction)
     writes: set[str] = set()
     for operand in results:
         writes.update(_named(operand, _result_words(instruction)))
@@ -94,7 +94,7 @@ def _scoreboards(instruction: SassInstruction) -> tuple[frozenset[str], str | No
     return frozenset(waits), name(control.write_barrier), name(control.read_barrier)
 
 
-def _split(instruction: SassInstruction) -> tuple[list[Operand], list[Operand]]:
+def split_operands(instruction: SassInstruction) -> tuple[list[Operand], list[Operand]]:
     """The operands as results and sources. Predicates before the result's register, and for additions with
     a carry behind it, are results."""
     operands = list(instruction.operands)
@@ -103,7 +103,7 @@ def _split(instruction: SassInstruction) -> tuple[list[Operand], list[Operand]]:
         return [], operands
     if opcode == "R2P":
         return [], operands[1:]
-    if opcode in _PREDICATES_ONLY:
+    if opcode in PREDICATES_ONLY:
         count = sum(1 for o in operands[:2] if o.kind == "predicate")
         return operands[:count], operands[count:]
     at = 0

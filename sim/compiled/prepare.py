@@ -39,7 +39,8 @@ class Code:
     def add(self, program: LoweredProgram) -> None:
         begin = len(self.items)
         self.entries.append(begin)
-        self.slots = max(self.slots, SLOTS if program.sourced else 2 * program.slots)
+        first = SLOTS if program.recorded else 0  # places that a source's warps have besides
+        self.slots = max(self.slots, SLOTS if program.sourced else first + 2 * program.slots)
         watched = {slot for operation in program.operations for slot in operation.after}
         depth = 0
         for item in program.code:
@@ -56,10 +57,10 @@ class Code:
 
     def _operation(self, program: LoweredProgram, operation: Operation, watched: set[int]) -> tuple[int, ...]:
         machine, cls = self.machine, operation.cls
-        needs = len(self.needs)
+        needs, first = len(self.needs), SLOTS if program.recorded else 0
         for place in operation.after:
             slot, read = place % program.slots, place >= program.slots
-            self.needs.append((2 * slot + read, int(program.class_at(place).result_reason)))
+            self.needs.append((first + 2 * slot + read, int(program.class_at(place).result_reason)))
         values: dict[str, int] = {}
         resource: object = None
         if cls.unit is Unit.PIPE:
@@ -102,7 +103,10 @@ class Code:
         if operation.control is not None:
             self._sourced(operation, values)
         else:
-            values["target"], values["read_target"] = 2 * operation.slot, 2 * operation.slot + 1
+            at = first + 2 * operation.slot
+            values["target"], values["read_target"] = at, at + 1
+            values["stall"] = operation.stall_cycles
+            values["base_work"], values["pass_work"] = operation.base_work, operation.pass_work
         for name, value in (("passes", operation.passes), ("work", operation.work)):
             if isinstance(value, np.ndarray):
                 values.update({f"{name}_at": self._table(value), "times": value.shape[1]})

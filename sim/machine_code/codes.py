@@ -35,7 +35,8 @@ from typing import Final
     BMOV_OUT,
     BMOV_IN,
     DEPBAR,
-) = range(128, 157)
+    COPY,
+) = range(128, 158)
 GLOBAL, SHARED, LOCAL, GENERIC = 0, 1, 2, 3
 ADD, MIN, MAX, AND, OR, XOR, INC, DEC, EXCHANGE, SWAP, SPIN, COUNT = range(12)
 U32, S32, U64, S64, FLOAT32, FLOAT64 = range(6)

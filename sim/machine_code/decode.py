@@ -45,7 +45,7 @@ _VARIABLE: Final = (
     "atomic-cas",
     "atomic-popc-inc",
 )
-_ATOMIC_CLASSES: Final = {SWAP: "atomic-cas", SPIN: "atomic-cas", COUNT: "atomic-popc-inc"}
+ATOMIC_CLASSES: Final = {SWAP: "atomic-cas", SPIN: "atomic-cas", COUNT: "atomic-popc-inc"}
 
 
 def decode(function: Function, rows: Rows) -> tuple[MicroOperation, ...]:
@@ -80,7 +80,7 @@ def _decoded(instruction: SassInstruction, rows: Rows, where: str) -> MicroOpera
         raise refuse(instruction, where, "its operands") from None
     cls = "uniform" if row.uniform and row.cls != "vote" else row.cls
     if code == ATOMIC and fields["k"] == SHARED:
-        cls = _ATOMIC_CLASSES.get(fields["i"], cls)
+        cls = ATOMIC_CLASSES.get(fields["i"], cls)
     returns = code == LOAD or (code == ATOMIC and instruction.opcode not in ("RED", "REDG"))
     if row.uniform or instruction.opcode in ("S2UR", "R2UR"):
         fields["uniform"] = 1

@@ -15,6 +15,7 @@ from smlab.sim.machine_code.launch import MachineLaunch
 from smlab.sim.machine_code.limits import LOCAL_AT
 from smlab.sim.machine_code.meanings import M32, OPERATIONS
 from smlab.sim.machine_code.micro import MicroOperation
+from smlab.sim.machine_code.recording import Recording
 from smlab.sim.machine_code.warp_exchange import WarpExchange
 from smlab.sim.machine_code.warp_memory import WarpMemory, bank_passes
 from smlab.sim.machine_code.warp_parts import WarpParts
@@ -30,8 +31,14 @@ from smlab.sim.source import FAULTS, GOES_ON
 class Interpreter(WarpParts, WarpMemory, WarpExchange):
     """The reference's source of machine code; see `smlab.sim.source.ReferenceSource`."""
 
-    def __init__(self, launch: MachineLaunch, blocks: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        launch: MachineLaunch,
+        blocks: np.ndarray | None = None,
+        recording: Recording | None = None,
+    ) -> None:
         super().__init__(launch)
+        self.recording = recording
         self.grid_index = blocks
         self.executed = np.zeros(len(self.code), dtype=np.int64)
         self.lanes = np.zeros(len(self.code), dtype=np.int64)
@@ -63,13 +70,18 @@ class Interpreter(WarpParts, WarpMemory, WarpExchange):
         self.executed[w.last_pc] += 1
         self.lanes[w.last_pc] += w.lanes.bit_count()
         passes, addresses = 1, []
+        asked: list[int] | None = None
         if micro.code in (d.LOAD, d.STORE, d.ATOMIC):
             space = micro.fields.get("k", 0)
             addresses = [w.addresses[lane] for lane in members(w.lanes)]
+            asked = list(w.addresses) if w.lanes else None
             if space == d.SHARED:
                 passes = bank_passes(micro, w)
             elif space == d.LOCAL:
                 addresses = self._placed_local(micro, w)
+        if self.recording is not None:
+            number = w.block.index * self.launch.warps_per_block + w.number
+            self.recording.add(number, w.last_pc, w.lanes, asked)
         return state, w.lanes, passes, addresses
 
     def _fetched(self, w: WarpState) -> MicroOperation:

@@ -29,17 +29,18 @@ def entry(function: F) -> F:
 
 
 def callback(signature: Any, function: Callable[..., Any]) -> Any:
-    """A function that machine code calls by its address; likewise kept in the cache."""
+    """A function that machine code calls by its address; likewise kept in the cache. It may lie in a package
+    beside this one, whose text then counts as well."""
     arguments, result = signature.args, signature.return_type
     options = {"nopython": True, "error_model": "numpy"}
     compiled = CFunc(function, (arguments, result), locals={}, options=options)
     compiled.enable_caching()
-    _stamp(compiled)
+    _stamp(compiled, Path(function.__code__.co_filename).parent)
     compiled.compile()
     return compiled
 
 
-def _stamp(compiled: Any) -> None:
+def _stamp(compiled: Any, folder: Path = _HERE) -> None:
     index = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if index is not None:  # a read-only installation without a cache folder has none
-        index._source_stamp = _STAMP
+        index._source_stamp = _STAMP if folder == _HERE else _STAMP + digest_of(folder)

@@ -8,5 +8,7 @@ TURNS: Final = 64
 """Backward branches of a part before another part of its warp gets a turn, so that spin locks end."""
 SHARED_WINDOW: Final = 0x7F4A
 """The high word of generic addresses in shared memory."""
+LOCAL_WINDOW: Final = 0x7F4B
+"""And of those in local memory."""
 LOCAL_AT: Final = 1 << 46
 """Where local memory lies for the caches: each word of a warp's threads side by side."""

@@ -127,6 +127,7 @@ BLOCK_MAP: Final = 25  # address of the grid indices of the blocks that run; 0: 
 THREADS: Final = 23
 WARPS: Final = 24
 UNIFORM_ROWS_USED: Final = 26  # so many uniform registers begin as zeros
+RECORDING: Final = 27  # address of the words of a recording, or 0
 LAUNCH_WORDS: Final = 32
 SCRATCH_WORDS: Final = 32 * 33
 

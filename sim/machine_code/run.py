@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.histogram import share_of
@@ -16,6 +18,7 @@ from smlab.sim.lowering import LoweredKernel
 from smlab.sim.machine import Machine, machine_from
 from smlab.sim.machine_code.elsewhere import block_instructions, fetched_elsewhere
 from smlab.sim.machine_code.launch import MachineLaunch
+from smlab.sim.machine_code.recording import Recording
 from smlab.sim.machine_code.source import MachineSource, lower_machine_code
 from smlab.sim.reference import Progress, Record
 from smlab.sim.result import SimResult
@@ -54,8 +57,8 @@ class InstructionCount:
 
 
 @dataclass(frozen=True)
-class MachineRun:
-    """A launch on a simulated GPU.
+class TimedRun:
+    """A kernel on a simulated GPU, executed or recorded elsewhere.
 
     ``cycles`` is the time of the whole grid, from ``cycles_low`` to ``cycles_high`` where it was sampled (a
     95 % interval from independent samples, how far they drift, and what no sample sees); ``result`` is what
@@ -64,7 +67,6 @@ class MachineRun:
     ``dram_sectors_read`` is of the whole grid, as if L2 kept what blocks near each other share.
     """
 
-    launch: MachineLaunch
     lowered: LoweredKernel
     result: SimResult
     cycles: float
@@ -83,6 +85,13 @@ class MachineRun:
         return self.blocks == self.blocks_simulated
 
 
+@dataclass(frozen=True)
+class MachineRun(TimedRun):
+    """A launch of machine code on a simulated GPU."""
+
+    launch: MachineLaunch
+
+
 def run_machine_code(
     launch: MachineLaunch,
     gpu: Gpu,
@@ -93,12 +102,15 @@ def run_machine_code(
     keep: Record = Record.ATOMICS,
     max_cycles: int | None = None,
     progress: Progress | None = None,
+    recording: Recording | None = None,
 ) -> MachineRun:
     """Execute a launch, timed.
 
     ``sms`` is how many of the GPU's SMs run, ``all`` of them or fewer: then each runs some waves of blocks
     that it would get, with its share of the bandwidth of L2 and DRAM, three times with other blocks, and
     the grid's time follows. What their neighbours fetch is in L2 (`smlab.sim.machine_code.elsewhere`).
+
+    ``recording`` writes down what every warp executes, of a whole grid.
 
     Raises:
         SmlabError: what cannot be executed, a fault of the kernel, ``max_cycles`` passed.
@@ -113,13 +125,15 @@ def run_machine_code(
     if count == all_sms:
         used = min(all_sms, launch.blocks)
         machine = machine_from(gpu, policy)
-        lowered = lower_machine_code(launch, machine, used)
+        lowered = lower_machine_code(launch, machine, used, recording)
         result = ENGINES[engine](lowered, keep, max_cycles, progress)
         cycles = float(result.cycles)
         moved = float(result.memory.dram_sectors)
         return _told(
             launch, lowered, result, [GridEstimate(cycles)], machine.sm_hz, used, launch.blocks, moved
         )
+    if recording is not None:
+        raise SmlabError.at("sms", "a part of the grid is no recording of the kernel", sms, "all")
     return _sampled(launch, gpu, count, all_sms, engine, policy, keep, max_cycles, progress)
 
 
@@ -259,23 +273,23 @@ def _told(
 
 
 def _instructions(launch: MachineLaunch, result: SimResult) -> tuple[InstructionCount, ...]:
-    rows = []
-    stalls = result.instruction_stalls
-    assert stalls is not None
+    assert result.instruction_stalls is not None
     assert result.instruction_executions is not None
-    for n, micro in enumerate(launch.code):
-        source = micro.instruction.source
+    told = []
+    for instruction in (micro.instruction for micro in launch.code):
+        line = instruction.source.outermost.line if instruction.source is not None else None
+        told.append((instruction.address, line, str(instruction)))
+    return counts_of(told, result.instruction_executions, result.instruction_stalls)
+
+
+def counts_of(
+    told: Sequence[tuple[int, int | None, str]], executions: NDArray[np.int64], stalls: NDArray[np.int64]
+) -> tuple[InstructionCount, ...]:
+    """What instructions, given by address, line and text, did: ``executions`` (instructions, 2) by warps and
+    lanes, ``stalls`` (instructions, reasons) in warp-cycles."""
+    rows = []
+    for n, (address, line, text) in enumerate(told):
+        executed, lanes = (int(x) for x in executions[n])
         reasons = {r.label: int(stalls[n, r]) for r in Reason if stalls[n, r]}
-        executed, lanes = (int(x) for x in result.instruction_executions[n])
-        line = source.outermost.line if source is not None else None
-        rows.append(
-            InstructionCount(
-                micro.instruction.address,
-                line,
-                str(micro.instruction),
-                executed,
-                lanes,
-                reasons,
-            )
-        )
+        rows.append(InstructionCount(address, line, text, executed, lanes, reasons))
     return tuple(rows)

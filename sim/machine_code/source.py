@@ -23,6 +23,7 @@ from smlab.sim.machine_code.launch import MachineLaunch, MachineMemory
 from smlab.sim.machine_code.limits import LOCAL_AT
 from smlab.sim.machine_code.parts import open_barrier
 from smlab.sim.machine_code.passes import bank_passes
+from smlab.sim.machine_code.recording import Recording, note
 from smlab.sim.machine_code.words import (
     I_CODE,
     I_K,
@@ -66,6 +67,8 @@ def _step(kind, warp, context, now, p, q):  # type: ignore[no-untyped-def]
         summed = at(context, record.EXECUTED_LANES)
         put(summed, pc, at(summed, pc) + ones(lanes))
         op = ops + pc * (8 * record.WORDS)
+        if state != FAULTS and at(context, record.RECORDING) != 0:
+            note(op, warp, context, pc, lanes)
         code = at(op, I_CODE)
         if state != FAULTS and (code == d.LOAD or code == d.STORE or code == d.ATOMIC):
             space = at(op, I_K)
@@ -127,8 +130,10 @@ class MachineSource:
         sms: int,
         blocks: NDArray[np.int64] | None = None,
         elsewhere: FetchedElsewhere | None = None,
+        recording: Recording | None = None,
     ) -> None:
         self.launch = launch
+        self.recording = recording
         self.blocks = blocks
         self.elsewhere = elsewhere
         self.memory: MachineMemory | None = None
@@ -156,6 +161,8 @@ class MachineSource:
         self.memory = MachineMemory(self.launch, rooms, warps)
         if self.blocks is not None:
             self.memory.words[record.BLOCK_MAP] = self.blocks.ctypes.data
+        if self.recording is not None:
+            self.memory.words[record.RECORDING] = self.recording.words.ctypes.data
         self.warps_of_sm = warps // sms
         return CompiledSource(
             step_address(),
@@ -166,7 +173,7 @@ class MachineSource:
         )
 
     def reference(self) -> ReferenceSource:
-        self.interpreter = Interpreter(self.launch, self.blocks)
+        self.interpreter = Interpreter(self.launch, self.blocks, self.recording)
         return self.interpreter
 
     def fault_of(self, sm: int, slot: int) -> SmlabError:
@@ -184,7 +191,9 @@ class MachineSource:
         )
 
 
-def lower_machine_code(launch: MachineLaunch, machine: Machine, sms: int) -> LoweredKernel:
+def lower_machine_code(
+    launch: MachineLaunch, machine: Machine, sms: int, recording: Recording | None = None
+) -> LoweredKernel:
     """A launch as what the engines execute, on ``sms`` SMs of a machine.
 
     Raises:
@@ -242,4 +251,4 @@ def lower_machine_code(launch: MachineLaunch, machine: Machine, sms: int) -> Low
         sms=sms,
     )
     check_fits(kernel, machine)
-    return LoweredKernel(kernel, machine, 0, (program,), MachineSource(launch, sms))
+    return LoweredKernel(kernel, machine, 0, (program,), MachineSource(launch, sms, recording=recording))

@@ -13,7 +13,7 @@ from smlab.sim.reference.memory import MemorySystem
 from smlab.sim.reference.path import MemoryPath
 from smlab.sim.reference.record import Meter, Recorder
 from smlab.sim.reference.scheduler import Scheduler
-from smlab.sim.reference.sourced import SourcedWarp
+from smlab.sim.reference.sourced import RecordedWarp, SourcedWarp
 from smlab.sim.reference.warp import Block, Job, Warp
 from smlab.sim.source import ARRIVES, EXITS, FAULTS, STALL_SLOT, ReferenceSource
 from smlab.sim.workload import NO_WARP, blocks_per_sm
@@ -97,9 +97,8 @@ class StreamingMultiprocessor:
             self.rooms.add(block.room)
         self.source.start(self.index, slot, block.index, place, self.index * self.max_blocks + block.room)
         stalls = self.instruction_stalls
-        warp = SourcedWarp(
-            block, index, program, slot, self.launched_warps, now, self.index, self.source, stalls
-        )
+        kind = RecordedWarp if program.recorded else SourcedWarp
+        warp = kind(block, index, program, slot, self.launched_warps, now, self.index, self.source, stalls)
         warp.go_on()
         return warp
 
@@ -168,7 +167,6 @@ class StreamingMultiprocessor:
         issue again, and which scoreboards wait for its operands and its result.
         """
         assert self.source is not None
-        assert operation.control is not None
         state, mask, warp.passes, warp.addresses = self.source.next(self.index, warp.slot, now)
         if state == FAULTS:
             raise self.source.fault(self.index, warp.slot)
@@ -190,7 +188,7 @@ class StreamingMultiprocessor:
             read_target = -1
         if read_target >= 0:
             warp.result_at[read_target] = max(warp.result_at[read_target], read_at)
-        warp.result_at[STALL_SLOT] = now + max(1, operation.control.stall_cycles)
+        warp.result_at[STALL_SLOT] = now + warp.issue_stall
         warp.book(now)
         warp.stalls[warp.at, Reason.SELECTED] += 1
         warp.booked = now + 1

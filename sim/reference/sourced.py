@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from smlab.sim.instructions import Reason, Unit
@@ -56,9 +58,9 @@ class SourcedWarp(Warp):
         self.at = self.next.slot
 
     def value(self, operation: Operation, of: str) -> int:
-        if of == "passes":
-            return self.passes
-        return operation.base_work + self.passes * operation.pass_work
+        banked = operation.cls.unit in (Unit.SHARED, Unit.ATOMIC)
+        passes = self.passes if banked else int(operation.passes)
+        return passes if of == "passes" else operation.base_work + passes * operation.pass_work
 
     def byte_addresses(self, operation: Operation) -> list[int]:
         return self.addresses
@@ -89,6 +91,13 @@ class SourcedWarp(Warp):
             (STALL_SLOT, Reason.WAIT),
         ]
 
+    @property
+    def issue_stall(self) -> int:
+        """How long its next instruction keeps the one after it from issuing."""
+        assert self.next is not None
+        assert self.next.control is not None
+        return max(1, self.next.control.stall_cycles)
+
     def book(self, now: int) -> None:
         """Add the cycles up to now to the instruction's own."""
         self.stalls[self.at, self.reason] += now - self.booked
@@ -98,3 +107,34 @@ class SourcedWarp(Warp):
         if now > self.booked:
             self.book(now)
         super().charge(now, reason)
+
+
+class RecordedWarp(SourcedWarp):
+    """A warp that a trace leads: no control codes, but for each instruction what it waits for."""
+
+    __slots__ = ()
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.pending = [0] * (SLOTS + 2 * self.program.slots)
+        self.result_at = [0] * (SLOTS + 2 * self.program.slots)
+
+    def target_of(self, operation: Operation) -> int:
+        return SLOTS + 2 * operation.slot
+
+    def read_target_of(self, operation: Operation) -> int:
+        return SLOTS + 2 * operation.slot + 1
+
+    def needed(self) -> list[tuple[int, Reason]]:
+        assert self.next is not None
+        slots = self.program.slots
+        places = [(SLOTS + 2 * (p % slots) + (p >= slots), p) for p in self.next.after]
+        return [
+            *((place, self.program.class_at(p).result_reason) for place, p in places),
+            (STALL_SLOT, Reason.WAIT),
+        ]
+
+    @property
+    def issue_stall(self) -> int:
+        assert self.next is not None
+        return self.next.stall_cycles

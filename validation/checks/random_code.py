@@ -113,6 +113,7 @@ _BINARY: Final = (
     "BMSK {d}, {a}, {b}",
 )
 _SHARED: Final = (
+    "LDC {d}, c[0x0][R20+0x10]",
     "LDS.U {d}, [R20]",
     "LDS.64 {dd}, [R21]",
     "STS [R20], {a}",

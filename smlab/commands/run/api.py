@@ -17,6 +17,7 @@ from smlab.sim import Record
 from smlab.sim.machine_code.device import as_dim
 from smlab.sim.machine_code.kernels import KINDS, load_kernel
 from smlab.sim.machine_code.launch import MachineLaunch
+from smlab.sim.machine_code.recording import Recording
 from smlab.sim.machine_code.run import MachineRun, run_machine_code
 
 
@@ -36,6 +37,7 @@ def run(
     max_cycles: int | None = None,
     check_shared: bool = True,
     progress: Callable[[int, int], None] | None = None,
+    recording: Recording | None = None,
 ) -> MachineRun:
     """Execute a kernel's machine code on a simulated GPU; arrays are changed in place, as a launch would.
 
@@ -55,6 +57,7 @@ def run(
         max_cycles: give up, with an error, when the kernel runs longer.
         check_shared: refuse to read shared memory that nobody has written.
         progress: told ``(done, total)`` blocks.
+        recording: writes down what every warp executes (`smlab.sim.machine_code.recording`).
 
     Raises:
         SmlabError: what cannot be read, compiled, launched or executed, or a fault of the kernel, in one
@@ -79,7 +82,14 @@ def run(
         check_shared=check_shared,
     )
     return run_machine_code(
-        launch, description, sms=sms, engine=engine, keep=keep, max_cycles=max_cycles, progress=progress
+        launch,
+        description,
+        sms=sms,
+        engine=engine,
+        keep=keep,
+        max_cycles=max_cycles,
+        progress=progress,
+        recording=recording,
     )
 
 

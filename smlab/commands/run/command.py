@@ -15,11 +15,21 @@ from smlab.hw_bench.errors import SmlabError
 ENGINES = ("compiled", "simpy")
 
 
+TRACES = (".traceg", ".traceg.xz", "kernelslist.g")
+"""How names of traces end; `smlab.sim.traces.reading` reads them, which is not loaded yet here."""
+
+
+def is_trace_name(kernel: str) -> bool:
+    """Whether a kernel's name is one of a trace."""
+    return kernel.endswith(TRACES)
+
+
 def run(
     kernel: Annotated[
         str | None,
         typer.Argument(
-            help="A .cubin, a listing of nvdisasm -c -hex (.sass), CUDA C (.cu), or file.py:kernel."
+            help="A .cubin, a listing of nvdisasm -c -hex (.sass), CUDA C (.cu), file.py:kernel, or a "
+            "trace of Accel-Sim (.traceg, .traceg.xz, kernelslist.g)."
         ),
     ] = None,
     launch: Annotated[Path | None, typer.Option(help="The launch (TOML): grid, block, arguments.")] = None,
@@ -48,20 +58,36 @@ def run(
     ] = None,
     trace: Annotated[Path | None, typer.Option(help="Write a Chrome trace (opens in Perfetto).")] = None,
     result: Annotated[Path | None, typer.Option(help="Write the arrays that come back (.npz).")] = None,
+    accel_sim: Annotated[
+        Path | None,
+        typer.Option(help="Write what was executed as Accel-Sim's traces into this folder.", metavar="DIR"),
+    ] = None,
     max_cycles: Annotated[
         int | None, typer.Option(min=1, help="Give up when the kernel runs longer.")
     ] = None,
     example: Annotated[bool, typer.Option("--example", help="Run the small listing that ships.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Execute a kernel's machine code on a simulated GPU: results, cycles, and where its warps waited."""
+    """Execute a kernel's machine code on a simulated GPU: results, cycles, and where its warps waited.
+
+    A trace is timed as it was recorded: its own launch, no data.
+    """
     if example and kernel is not None:
         raise SmlabError.at("--example", "takes no kernel", kernel, "one or the other")
     if not example and kernel is None:
         raise SmlabError(
             "KERNEL: no kernel given (expected a .cubin, .sass, .cu or file.py:kernel, or --example)"
         )
-    if not example and launch is None:
+    traced = kernel is not None and is_trace_name(kernel)
+    if traced:
+        given = {"--launch": launch, "--check": check, "--result": result, "-D": defines}
+        given |= {"--accel-sim": accel_sim, "--samples": samples}
+        for option, value in given.items():
+            if value:
+                raise SmlabError.at(option, "a trace has its own launch, and no data", str(value), "nothing")
+        if sms != "all":
+            raise SmlabError.at("--sms", "a trace runs whole", sms, "all")
+    if not example and not traced and launch is None:
         raise SmlabError.at("--launch", "is missing", None, "a file with grid, block and arguments")
     if kernel is not None:
         head, colon, _ = kernel.rpartition(":")
@@ -87,6 +113,7 @@ def run(
             samples=samples,
             trace=trace,
             result=result,
+            accel_sim=accel_sim,
             max_cycles=max_cycles,
             example=example,
             as_json=as_json,

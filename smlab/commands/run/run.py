@@ -20,7 +20,11 @@ from smlab.hw_bench.profiles.sample_files import write_samples
 from smlab.sim import Record, counter_table
 from smlab.sim.chrome_trace import InstructionName, write_chrome_trace
 from smlab.sim.machine_code.launch_file import LaunchFile, read_launch
-from smlab.sim.machine_code.run import MachineRun
+from smlab.sim.machine_code.recording import Recording
+from smlab.sim.machine_code.run import MachineRun, TimedRun
+from smlab.sim.traces.reading import find_trace, is_trace, read_trace
+from smlab.sim.traces.run import run_trace
+from smlab.sim.traces.writing import write_traces
 from smlab.validation.advisor.simulate import executed
 
 RELATIVE, ABSOLUTE = 1e-5, 1e-6
@@ -44,6 +48,7 @@ class RunOptions:
     samples: Path | None
     trace: Path | None
     result: Path | None
+    accel_sim: Path | None
     max_cycles: int | None
     example: bool
     as_json: bool
@@ -68,6 +73,8 @@ def run_file(kernel: str, launch: LaunchFile, gpu: Gpu, **how: Any) -> MachineRu
 
 def run_run(options: RunOptions) -> int:
     """``smlab run KERNEL --launch FILE``; 1 where a check of the results fell short."""
+    if not options.example and is_trace(Path(options.kernel)):
+        return _run_trace(options)
     kernel = str(KERNEL) if options.example else options.kernel
     path = KERNEL_LAUNCH if options.example else options.launch
     assert path is not None
@@ -75,6 +82,7 @@ def run_run(options: RunOptions) -> int:
     launch, gpu = read_launch(path, defines), load_gpu(options.gpu)
     expected = None if options.check is None else _expected(options.check, launch)
     begun = time.perf_counter()
+    recording = Recording() if options.accel_sim is not None else None
     done = run_file(
         kernel,
         launch,
@@ -85,13 +93,12 @@ def run_run(options: RunOptions) -> int:
         engine=options.engine,
         keep=Record.ALL if options.trace or options.samples else Record.TOTALS,
         max_cycles=options.max_cycles,
+        recording=recording,
     )
     wall = time.perf_counter() - begun
-    if options.trace is not None:
-        names = [InstructionName(i.text, i.address, i.line) for i in done.instructions]
-        write_chrome_trace(done.result, options.trace, names)
-    if options.counters is not None:
-        counter_table(done.result).write_csv(options.counters)
+    _write(done, options)
+    if recording is not None and options.accel_sim is not None:
+        write_traces(options.accel_sim, done.launch, recording.executions())
     if options.samples is not None:
         write_samples(executed(done, gpu).samples(), options.samples)
     arrays = dict(zip(launch.names, launch.arguments, strict=True))
@@ -103,6 +110,40 @@ def run_run(options: RunOptions) -> int:
     else:
         _print(done, wall, checks)
     return 1 if any(check["verdict"] == "fell short" for check in checks) else 0
+
+
+def _write(done: TimedRun, options: RunOptions) -> None:
+    if options.trace is not None:
+        names = [InstructionName(i.text, i.address, i.line) for i in done.instructions]
+        write_chrome_trace(done.result, options.trace, names)
+    if options.counters is not None:
+        counter_table(done.result).write_csv(options.counters)
+
+
+def _run_trace(options: RunOptions) -> int:
+    """``smlab run kernel-1.traceg``: time what was recorded."""
+    gpu = load_gpu(options.gpu)
+    begun = time.perf_counter()
+    recorded = read_trace(find_trace(Path(options.kernel), options.name))
+    version = recorded.header.binary_version
+    if f"sm_{version}" != gpu.sm_architecture:
+        err.print(f"the trace is of sm_{version}, {gpu.name} is {gpu.sm_architecture}", markup=False)
+    with progress_bar(f"timing {Path(recorded.where).name} on {gpu.name}") as advance:
+        done = run_trace(
+            recorded,
+            gpu,
+            engine=options.engine,
+            keep=Record.ALL if options.trace else Record.TOTALS,
+            max_cycles=options.max_cycles,
+            progress=advance,
+        )
+    wall = time.perf_counter() - begun
+    _write(done, options)
+    if options.as_json:
+        print_json(_document(done, wall, []))
+    else:
+        _print(done, wall, [])
+    return 0
 
 
 def macros_of(given: tuple[str, ...]) -> dict[str, str]:
@@ -164,7 +205,7 @@ def _checks(
     return rows
 
 
-def _document(done: MachineRun, wall: float, checks: list[dict[str, object]]) -> dict[str, object]:
+def _document(done: TimedRun, wall: float, checks: list[dict[str, object]]) -> dict[str, object]:
     return {
         "kernel": done.result.kernel,
         "gpu": done.result.gpu,
@@ -186,7 +227,7 @@ def _document(done: MachineRun, wall: float, checks: list[dict[str, object]]) ->
     }
 
 
-def _print(done: MachineRun, wall: float, checks: list[dict[str, object]]) -> None:
+def _print(done: TimedRun, wall: float, checks: list[dict[str, object]]) -> None:
     result = done.result
     out.print(f"[bold]{shown(result.kernel)}[/bold] on {shown(result.gpu)}, engine {result.engine}")
     summary = Listing("", "", header=False)
