@@ -126,23 +126,27 @@ class Interpreter(WarpParts, WarpMemory, WarpExchange):
         return self._other(w, micro, lanes)
 
     def _vector(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
-        operation = OPERATIONS[micro.code]
-        i, j = micro.fields.get("i", 0), micro.fields.get("j", 0)
+        operation, f = OPERATIONS[micro.code], micro.fields
+        i, j = f.get("i", 0), f.get("j", 0)
         p, q = self.predicate(w, micro, "p"), self.predicate(w, micro, "q")
-        results, first, second = {}, 0, 0
-        for lane in members(lanes):
-            sources = [0, 0, 0]
-            for n, (name, kind) in enumerate(zip("abc", operation.sources, strict=False)):
-                sources[n] = (self.word if kind == "i" else self.long)(w, micro, name, lane)
-            value, x, y = operation.meaning(*sources, bool(p >> lane & 1), bool(q >> lane & 1), i, j)
-            results[lane] = value
-            first |= int(x) << lane
-            second |= int(y) << lane
+        places = members(lanes)
+        sources = [[0] * len(places)] * 3
+        for n, (name, kind) in enumerate(zip("abc", operation.sources, strict=False)):
+            sources[n] = (self.words if kind == "i" else self.longs)(w, micro, name, places)
+        results, first, second = [], 0, 0
+        for lane, a, b, c in zip(places, *sources, strict=True):
+            value, x, y = operation.meaning(a, b, c, bool(p >> lane & 1), bool(q >> lane & 1), i, j)
+            results.append(value)
+            first |= x << lane
+            second |= y << lane
         if operation.result in "id":
-            for lane, value in results.items():
-                self.put(w, micro.fields["dst"], lane, value)
-                if operation.result == "d":
-                    self.put(w, micro.fields["dst"] + record.ROW_BYTES, lane, value >> 32)
+            low = w.rows[f["dst"]]
+            for lane, value in zip(places, results, strict=True):
+                low[lane] = value & M32
+        if operation.result == "d":
+            high = w.rows[f["dst"] + record.ROW_BYTES]
+            for lane, value in zip(places, results, strict=True):
+                high[lane] = value >> 32 & M32
         self.set_predicate(w, micro, "pd", first, lanes)
         self.set_predicate(w, micro, "qd", second, lanes)
 

@@ -28,12 +28,14 @@ class WarpMemory(WarpOperands):
         f = micro.fields
         kind, space = f.get("j", 0), f["k"]
         uniform = self.row(w, micro, "b")[0] | self.row(w, micro, "b", 1)[0] << 32
+        first, second, offset = self.row(w, micro, "a"), self.row(w, micro, "b"), f.get("offset", 0)
+        high = self.row(w, micro, "a", 1) if kind == 1 else first
         for lane in LANES:
-            low, offset = self.row(w, micro, "a")[lane], f.get("offset", 0)
+            low = first[lane]
             if kind == 0:
-                address = ((low << f.get("pd", 0)) + self.row(w, micro, "b")[lane] + offset) & M32
+                address = ((low << f.get("pd", 0)) + second[lane] + offset) & M32
             elif kind == 1:
-                address = (low | self.row(w, micro, "a", 1)[lane] << 32) + uniform + offset
+                address = (low | high[lane] << 32) + uniform + offset
             else:
                 address = low + uniform + offset
             w.addresses[lane] = signed(address & M64, 64)

@@ -38,6 +38,20 @@ class WarpOperands:
         high = (high & f.get(f"{name}_and", 0)) ^ f.get(f"{name}_xor", 0)
         return self.row(w, micro, name)[lane] | high << 32
 
+    def words(self, w: WarpState, micro: MicroOperation, name: str, lanes: list[int]) -> list[int]:
+        """A source of several lanes."""
+        f, row = micro.fields, self.row(w, micro, name)
+        keep, flip, add = (f.get(f"{name}_{part}", 0) for part in ("and", "xor", "add"))
+        if keep == M32 and not flip and not add:
+            return [row[lane] for lane in lanes]
+        return [((row[lane] & keep ^ flip) + add) & M32 for lane in lanes]
+
+    def longs(self, w: WarpState, micro: MicroOperation, name: str, lanes: list[int]) -> list[int]:
+        """The same in pairs of registers; what is done to the words is done to the high one."""
+        f, low, high = micro.fields, self.row(w, micro, name), self.row(w, micro, name, 1)
+        keep, flip = f.get(f"{name}_and", 0), f.get(f"{name}_xor", 0)
+        return [low[lane] | (high[lane] & keep ^ flip) << 32 for lane in lanes]
+
     def predicate(self, w: WarpState, micro: MicroOperation, name: str) -> int:
         return w.predicates[micro.fields.get(name, record.PT)] ^ micro.fields.get(f"{name}_xor", 0)
 

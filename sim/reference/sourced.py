@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,17 @@ from smlab.sim.instructions import Reason, Unit
 from smlab.sim.lowering import LoweredProgram, Operation
 from smlab.sim.reference.warp import Block, Warp
 from smlab.sim.source import LONG_SLOT, SCOREBOARDS, SHORT_SLOT, SLOTS, STALL_SLOT, ReferenceSource
+
+
+@cache
+def _needs(wait_mask: int) -> list[tuple[int, Reason]]:
+    """What an instruction with a wait mask waits for."""
+    waits = [b for b in range(SCOREBOARDS) if wait_mask >> b & 1]
+    return [
+        *((LONG_SLOT + b, Reason.LONG_SCOREBOARD) for b in waits),
+        *((SHORT_SLOT + b, Reason.SHORT_SCOREBOARD) for b in waits),
+        (STALL_SLOT, Reason.WAIT),
+    ]
 
 
 class SourcedWarp(Warp):
@@ -83,13 +95,7 @@ class SourcedWarp(Warp):
     def needed(self) -> list[tuple[int, Reason]]:
         assert self.next is not None
         assert self.next.control is not None
-        control = self.next.control
-        waits = [b for b in range(SCOREBOARDS) if control.waits_for(b)]
-        return [
-            *((LONG_SLOT + b, Reason.LONG_SCOREBOARD) for b in waits),
-            *((SHORT_SLOT + b, Reason.SHORT_SCOREBOARD) for b in waits),
-            (STALL_SLOT, Reason.WAIT),
-        ]
+        return _needs(self.next.control.wait_mask)
 
     @property
     def issue_stall(self) -> int:

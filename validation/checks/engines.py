@@ -9,10 +9,12 @@ from smlab.sim.compare import first_difference
 from smlab.sim.lowering import LoweredKernel
 from smlab.sim.reference import Record
 from smlab.validation.checks import Plan, Results, Task, shares
+from smlab.validation.checks.random_code import compare
 from smlab.validation.laws.strategies import for_each_drawn, lowered_kernels
 from smlab.validation.report import Column, Report
 
 CASES, QUICK_CASES, PARTS = 10_000, 1_000, 8
+PIECES, QUICK_PIECES, PIECE_PARTS = 2_000, 200, 4
 KEPT = 3
 """Differences that one part keeps in words; all are counted."""
 
@@ -54,11 +56,45 @@ def compare_engines(count: int, stream: int) -> EngineComparison:
     return seen
 
 
+@dataclass
+class CodeComparison:
+    """What one part of the random pieces of machine code saw."""
+
+    pieces: int = 0
+    opcodes: set[str] = field(default_factory=set)
+    warp_instructions: int = 0
+    different: int = 0
+    told: list[str] = field(default_factory=list)
+
+
+def compare_code(first: int, count: int) -> CodeComparison:
+    """Compare ``count`` pieces, with seeds from ``first`` on."""
+    seen = CodeComparison()
+    for seed in range(first, first + count):
+        outcome = compare(seed)
+        seen.pieces += 1
+        seen.opcodes |= outcome.opcodes
+        seen.warp_instructions += outcome.warp_instructions
+        if outcome.difference:
+            seen.different += 1
+            if len(seen.told) < KEPT:
+                seen.told.append(f"piece {seed}: {outcome.difference}")
+    return seen
+
+
 def tasks(plan: Plan) -> list[Task[str]]:
     total = QUICK_CASES if plan.quick else CASES
+    pieces = QUICK_PIECES if plan.quick else PIECES
+    first = plan.seed * PIECES
     return [
-        Task(f"engines-{i}", compare_engines, (count, 1000 + plan.seed * PARTS + i))
-        for i, count in enumerate(shares(total, PARTS))
+        *(
+            Task(f"engines-{i}", compare_engines, (count, 1000 + plan.seed * PARTS + i))
+            for i, count in enumerate(shares(total, PARTS))
+        ),
+        *(
+            Task(f"machine-code-{i}", compare_code, (first + i * (pieces // PIECE_PARTS), count))
+            for i, count in enumerate(shares(pieces, PIECE_PARTS))
+        ),
     ]
 
 
@@ -73,12 +109,23 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "random kernels on "
         "the same random machines with everything recorded: every issue, every job's four moments, every "
         "change of a warp's state, "
-        "all counts. **Equal means equal**, event for event.",
+        "all counts. **Equal means equal**, event for event. They also execute the same random pieces of "
+        "machine code (arithmetic of all kinds, branches, loops, predicates, memory, atomics, exchange between "
+        "lanes, barriers, with random control codes), and must leave the same registers and memory as well.",
     )
     page.check(
         "engines-agree",
         different == 0 and cases >= wanted,
         f"{cases - different:,} of {cases:,} random cases with identical traces on both engines",
+        "engines",
+    )
+    code: list[CodeComparison] = [results[f"machine-code-{i}"] for i in range(PIECE_PARTS)]
+    pieces, unlike = sum(c.pieces for c in code), sum(c.different for c in code)
+    page.check(
+        "engines-agree-on-machine-code",
+        unlike == 0 and pieces >= (QUICK_PIECES if plan.quick else PIECES),
+        f"{pieces - unlike:,} of {pieces:,} random pieces of machine code with identical registers, memory "
+        "and traces on both engines",
         "engines",
     )
     section.fold("What was compared")
@@ -102,5 +149,23 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         ],
         "Issues, moments of jobs, and spans of warp states that were compared.",
     )
-    for told in (t for p in parts for t in p.told):
+    section.table(
+        "machine-code",
+        [
+            Column("pieces"),
+            Column("opcodes in all forms"),
+            Column("warp-instructions"),
+            Column("pieces that differ", kind="simulated"),
+        ],
+        [
+            [
+                pieces,
+                len({name for c in code for name in c.opcodes}),
+                sum(c.warp_instructions for c in code),
+                unlike,
+            ]
+        ],
+        "Random pieces of machine code, executed and timed by both engines.",
+    )
+    for told in (t for p in [*parts, *code] for t in p.told):
         section.text(told)

@@ -137,10 +137,12 @@ _GLOBAL: Final = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """One piece in both engines; ``difference`` is empty where they are equal."""
+    """One piece in both engines; ``difference`` is empty where they are equal. ``opcodes`` are those that it
+    has, with their modifiers."""
 
     seed: int
-    instructions: int
+    opcodes: frozenset[str]
+    warp_instructions: int
     cycles: int
     difference: str
 
@@ -297,7 +299,7 @@ def _moved(line: str, by: int) -> str:
 def compare(seed: int, gpu: str = "v100", length: int = 8) -> Outcome:
     """Run a piece in both engines: registers (stored at the end), memory, cycles, counters, stalls."""
     random = np.random.default_rng(seed)
-    blocks, threads, sms = int(random.integers(1, 4)), int(random.integers(8, 97)), int(random.integers(1, 3))
+    blocks, threads, sms = int(random.integers(1, 4)), int(random.integers(8, 65)), int(random.integers(1, 3))
     function = piece(seed, length)
     image = listed_image(function)
     machine = machine_from(load_gpu(gpu))
@@ -326,4 +328,5 @@ def compare(seed: int, gpu: str = "v100", length: int = 8) -> Outcome:
         one, other = (getattr(r, name) for r in results)
         if not difference and not np.array_equal(one, other):
             difference = f"{name} differ"
-    return Outcome(seed, len(function.instructions), results[0].cycles, difference)
+    opcodes = frozenset(i.mnemonic for i in function.instructions)
+    return Outcome(seed, opcodes, results[0].warp_instructions, results[0].cycles, difference)
