@@ -111,7 +111,8 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "change of a warp's state, "
         "all counts. **Equal means equal**, event for event. They also execute the same random pieces of "
         "machine code (arithmetic of all kinds, branches, loops, predicates, memory, atomics, exchange "
-        "between lanes, barriers, with random control codes), and must leave the same registers and memory as well.",
+        "between lanes, barriers, with random control codes), and must leave the same registers and memory "
+        "as well.",
     )
     page.check(
         "engines-agree",
