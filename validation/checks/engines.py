@@ -168,5 +168,5 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         ],
         "Random pieces of machine code, executed and timed by both engines.",
     )
-    for told in (t for p in [*parts, *code] for t in p.told):
+    for told in [t for p in parts for t in p.told] + [t for c in code for t in c.told]:
         section.text(told)
