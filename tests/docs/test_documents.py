@@ -27,8 +27,15 @@ DOCUMENTS = (
 
 SETUP = ("pip install .", "make validate", "make test", "make docs")
 """Commands that set up, or are tested by being what they are: not run here."""
-LONG = ("smlab case histogram", "smlab claims", "smlab validate", "smlab whatif --example")
-"""Commands of the README that take more than some ten seconds: run with ``--thorough``."""
+LONG = (
+    "smlab case histogram",
+    "smlab claims",
+    "smlab validate",
+    "smlab whatif --example",
+    "smlab bench calibrate",
+)
+"""Commands of the README that take more than some ten seconds: run with ``--thorough``. Each runs in the
+tests of its own subject too."""
 
 
 @pytest.fixture(scope="session")

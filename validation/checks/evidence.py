@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from smlab.hw_bench.datasets.evidence import Evidence, load_evidence
 from smlab.hw_bench.gpu.descriptions import list_gpus, load_gpu
+from smlab.validation.calibrate.joint import LEVEL, JointFit, load_joint_fits
 from smlab.validation.channel_histograms import (
     ENTRIES,
     SOURCE,
@@ -114,6 +115,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     )
     _summary(section, found)
     _histograms(section, results["evidence-histograms"])
+    _joint(section, load_joint_fits())
     section.table(
         "against-hardware-rows",
         [
@@ -180,6 +182,48 @@ def _histograms(section: Section, found: list[tuple[str, ChannelHistogram, Chann
         ],
         "Histograms of 512 channels on an H100 SXM, as workloads (`validation/channel_histograms.py`) "
         f"and simulated on one SM with its share of L2 and DRAM. Stalls in cycles an instruction. {SOURCE}.",
+    )
+
+
+def _joint(section: Section, fits: list[JointFit]) -> None:
+    sources = sorted({source for f in fits for source in f.left_out})
+
+    def interval(f: JointFit, name: str) -> str:
+        if name not in f.constants:
+            return ""
+        value, low, high = f.constants[name]
+        return f"{value:.2f} ({low:.2f} to {high:.2f})"
+
+    names = list(dict.fromkeys(name for f in fits for name in f.constants))
+    section.table(
+        "against-hardware-joint",
+        [
+            Column("cards"),
+            Column("mechanism"),
+            *(Column(f"{source}, left out", unit="%", digits=0) for source in sources),
+            Column("mean left out", unit="%", digits=1),
+            Column("mean fitted", unit="%", digits=1),
+            Column("bounds broken", digits=0),
+            *(Column(name.replace("_", " "), unit="cycles") for name in names),
+        ],
+        [
+            [
+                f.cards,
+                f.mechanism,
+                *(None if (e := f.left_out.get(source)) is None else 100 * e for source in sources),
+                100 * f.mean_left_out,
+                100 * float(np.mean(list(f.fitted.values()))),
+                len(f.broken),
+                *(interval(f, name) for name in names),
+            ]
+            for f in fits
+        ],
+        "One mechanism of the atomic unit with one set of constants for all cards of a row, fitted to every "
+        "published measurement of shared atomics at once (`validation/calibrate/joint.py`; read from its "
+        "stored result). Mean absolute errors of a source's rows when that source is left out of the fit (a "
+        "dash where the others leave open what it hangs on); "
+        f"intervals of {100 * LEVEL:.0f} % from leaving each source out, and a constant's limits where only "
+        "one source determines it.",
     )
 
 

@@ -106,7 +106,7 @@ def test_a_mechanism_that_cannot_follow_is_shown(quiet: Path, tmp_path: Path) ->
         (tmp_path / file.name).write_bytes(file.read_bytes())
     path = tmp_path / "shared-atomics.csv"
     with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+        rows = list(csv.DictReader(file))[::2]
     for row in rows:
         if int(row["same_word"]) >= 16:
             row["cycles_median"] = str(2 * float(row["cycles_median"]))
