@@ -43,7 +43,7 @@ LEAST_EFFECT: Final = 5e-3
 
 
 @dataclass(frozen=True)
-class Constant:
+class FreeConstant:
     """A constant that a mechanism leaves free: where the search begins, its limits, and the step of a
     derivative, in cycles. What the machine rounds to whole cycles needs a step above one."""
 
@@ -53,13 +53,13 @@ class Constant:
     step: float
 
 
-BASE: Final = Constant(3.5, 0.0, 12.0, 0.2)
-PASS: Final = Constant(1.0, 0.5, 4.0, 0.05)
-WIDE_PASS: Final = Constant(2.0, 0.5, 4.0, 0.05)
-GAP: Final = Constant(20.0, 0.0, 60.0, 2.0)
-LATENCY: Final = Constant(33.0, 10.0, 60.0, 2.0)
-CAS_EXTRA: Final = Constant(6.0, 0.0, 40.0, 2.0)
-ADDRESS: Final = Constant(4.0, 1.0, 8.0, 0.2)
+BASE: Final = FreeConstant(3.5, 0.0, 12.0, 0.2)
+PASS: Final = FreeConstant(1.0, 0.5, 4.0, 0.05)
+WIDE_PASS: Final = FreeConstant(2.0, 0.5, 4.0, 0.05)
+GAP: Final = FreeConstant(20.0, 0.0, 60.0, 2.0)
+LATENCY: Final = FreeConstant(33.0, 10.0, 60.0, 2.0)
+CAS_EXTRA: Final = FreeConstant(6.0, 0.0, 40.0, 2.0)
+ADDRESS: Final = FreeConstant(4.0, 1.0, 8.0, 0.2)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Mechanism:
 
     name: str
     pipes: int
-    free: Mapping[str, Constant]
+    free: Mapping[str, FreeConstant]
 
     def description(self, gpu: Gpu, values: NDArray[np.float64]) -> Gpu:
         """The card with this unit in place of its own; ``values`` are in the order of ``free``."""
@@ -115,7 +115,7 @@ CARDS: Final[Mapping[str, Callable[[str], bool]]] = {
 
 
 @dataclass(frozen=True)
-class Row:
+class AtomicMeasurement:
     """One measurement: where it comes from, what was measured (cycles or operations a cycle) and how to make
     it again: an experiment of `smlab.validation.evidence`, or, with ``op``, eight warps' loop of the
     slides."""
@@ -139,10 +139,10 @@ class Row:
 
 
 @cache
-def atomic_rows() -> tuple[Row, ...]:
+def atomic_rows() -> tuple[AtomicMeasurement, ...]:
     """All published measurements of shared atomics. A source is one author's, on whatever cards."""
     rows = [
-        Row(
+        AtomicMeasurement(
             "Jia and Van Sandt",
             series.gpu,
             f"{series.gpu} {series.op}, {series.warps} warps, {lanes} lanes a word",
@@ -156,7 +156,7 @@ def atomic_rows() -> tuple[Row, ...]:
     ]
     named = ("atomic_", "hand_over", "counting_loop", "random_counting")
     rows += [
-        Row(r.source.split(",")[0], r.gpu, r.id, r.value, r.bound, r.experiment, r.parameters)
+        AtomicMeasurement(r.source.split(",")[0], r.gpu, r.id, r.value, r.bound, r.experiment, r.parameters)
         for r in load_evidence()
         if r.experiment.startswith(named)
     ]
@@ -164,7 +164,7 @@ def atomic_rows() -> tuple[Row, ...]:
 
 
 def simulate_rows(
-    mechanism: Mechanism, values: NDArray[np.float64], rows: Sequence[Row]
+    mechanism: Mechanism, values: NDArray[np.float64], rows: Sequence[AtomicMeasurement]
 ) -> NDArray[np.float64]:
     """What the mechanism gives for each row, in the row's unit."""
     cards = {name: mechanism.description(load_gpu(name), values) for name in {r.gpu for r in rows}}
@@ -183,7 +183,7 @@ class Constants:
     @property
     def determined(self) -> NDArray[np.bool_]:
         """Which constants the rows determine each by itself."""
-        found: NDArray[np.bool_] = (np.abs(self.unknown) < 0.1).all(axis=1)
+        found: NDArray[np.bool_] = np.all(np.abs(self.unknown) < 0.1, axis=1)
         return found
 
     def predicts(self, effects: NDArray[np.float64]) -> bool:
@@ -191,7 +191,9 @@ class Constants:
         return bool((np.abs(effects @ self.unknown) < LEAST_EFFECT).all())
 
 
-def effects_of(mechanism: Mechanism, values: NDArray[np.float64], rows: Sequence[Row]) -> NDArray[np.float64]:
+def effects_of(
+    mechanism: Mechanism, values: NDArray[np.float64], rows: Sequence[AtomicMeasurement]
+) -> NDArray[np.float64]:
     """By how much the logarithm of each row changes with a step of each constant: shape rows x constants."""
     here = np.log(simulate_rows(mechanism, values, rows))
     columns = []
@@ -202,7 +204,7 @@ def effects_of(mechanism: Mechanism, values: NDArray[np.float64], rows: Sequence
     return np.array(columns).T
 
 
-def fit_constants(mechanism: Mechanism, rows: Sequence[Row]) -> Constants:
+def fit_constants(mechanism: Mechanism, rows: Sequence[AtomicMeasurement]) -> Constants:
     """The constants with the least robust squared relative errors over ``rows``, each source weighing the
     same.
 
@@ -224,7 +226,8 @@ def fit_constants(mechanism: Mechanism, rows: Sequence[Row]) -> Constants:
     steps = np.array([c.step for c in free])
 
     def slopes(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return weight[:, None] * effects_of(mechanism, values, rows) / steps
+        found: NDArray[np.float64] = weight[:, None] * effects_of(mechanism, values, rows) / steps
+        return found
 
     answer = least_squares(
         residuals,
@@ -243,10 +246,11 @@ def fit_constants(mechanism: Mechanism, rows: Sequence[Row]) -> Constants:
     return Constants(answer.x, directions[known:].T)
 
 
-def errors_of(simulated: NDArray[np.float64], rows: Sequence[Row]) -> NDArray[np.float64]:
+def errors_of(simulated: NDArray[np.float64], rows: Sequence[AtomicMeasurement]) -> NDArray[np.float64]:
     """Relative errors; of a bound only what is beyond it."""
     ratio = simulated / np.array([r.measured for r in rows]) - 1
-    return np.where([r.bound for r in rows], np.maximum(ratio, 0.0), ratio)
+    found: NDArray[np.float64] = np.where([r.bound for r in rows], np.maximum(ratio, 0.0), ratio)
+    return found
 
 
 @dataclass(frozen=True)

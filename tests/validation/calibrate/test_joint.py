@@ -13,7 +13,7 @@ TRUTH = np.array([4.0, 1.5, 40.0, 10.0])
 """base, pass, latency and what a compare-and-swap adds."""
 
 
-def planted() -> list[joint.Row]:
+def planted() -> list[joint.AtomicMeasurement]:
     """Some rows of each kind, with values that the mechanism gives."""
     rows = [r for r in atomic_rows() if not r.bound and "rate" not in r.label][::2]
     values = simulate_rows(OCCUPANCY, TRUTH, rows)
