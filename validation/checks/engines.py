@@ -57,7 +57,7 @@ def compare_engines(count: int, stream: int) -> EngineComparison:
 
 
 @dataclass
-class CodeComparison:
+class PiecesCompared:
     """What one part of the random pieces of machine code saw."""
 
     pieces: int = 0
@@ -67,9 +67,9 @@ class CodeComparison:
     told: list[str] = field(default_factory=list)
 
 
-def compare_code(first: int, count: int) -> CodeComparison:
+def compare_code(first: int, count: int) -> PiecesCompared:
     """Compare ``count`` pieces, with seeds from ``first`` on."""
-    seen = CodeComparison()
+    seen = PiecesCompared()
     for seed in range(first, first + count):
         outcome = compare(seed)
         seen.pieces += 1
@@ -120,7 +120,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         f"{cases - different:,} of {cases:,} random cases with identical traces on both engines",
         "engines",
     )
-    code: list[CodeComparison] = [results[f"machine-code-{i}"] for i in range(PIECE_PARTS)]
+    code: list[PiecesCompared] = [results[f"machine-code-{i}"] for i in range(PIECE_PARTS)]
     pieces, unlike = sum(c.pieces for c in code), sum(c.different for c in code)
     page.check(
         "engines-agree-on-machine-code",
