@@ -13,7 +13,7 @@ import pytest
 from smlab.hw_bench.datasets import read_neusight, read_tuning
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.hw_bench.sass import PiecesCompared, Footprint
+from smlab.hw_bench.sass import CodeComparison, Footprint
 from smlab.hw_bench.sass.compare import FunctionRegions
 from smlab.models.operators.interval import FACTOR as OPERATORS_FACTOR
 from smlab.models.roofline.uncertainty import FACTOR
@@ -182,7 +182,7 @@ class PlantedSource(TuningSource):
 
     def compare(self, times, rows, source, target, progress=None):
         here = FunctionRegions("k", "sm_75", (), Footprint(32, 0, 0))
-        return [PiecesCompared(here, replace(here, footprint=Footprint(128, 0, 0))) for _ in rows]
+        return [CodeComparison(here, replace(here, footprint=Footprint(128, 0, 0))) for _ in rows]
 
     def distinct(self, times, rows):
         return list(rows)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from smlab.hw_bench.datasets.tuning import TuningTimes
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.sass import PiecesCompared, CodeComparisons, compare_files
+from smlab.hw_bench.sass import CodeComparison, CodeComparisons, compare_files
 from smlab.hw_bench.sass.nvrtc import compile_cuda, names_in
 
 Progress = Callable[[int, int], None]
@@ -46,7 +46,7 @@ class TuningSource:
         source: Gpu,
         target: Gpu,
         progress: Progress | None = None,
-    ) -> list[PiecesCompared | None]:
+    ) -> list[CodeComparison | None]:
         """Both GPUs' code of some rows; rows that differ in macros which the source never names share it."""
         names = names_in(self.text())
         read = [i for i, name in enumerate(times.parameters) if name in names]
