@@ -28,6 +28,7 @@ class Reason(IntEnum):
     BARRIER = 8
     DRAIN = 9
     DISPATCH_STALL = 10
+    NO_INSTRUCTION = 11
 
     @property
     def label(self) -> str:

@@ -17,6 +17,8 @@ from smlab.sim.policies import POLICIES
 
 TICK_BITS = 20
 TICKS_PER_CYCLE = 1 << TICK_BITS
+INSTRUCTION_BYTES = 16
+"""Of machine code from Volta on."""
 
 
 def to_ticks(cycles: float) -> int:
@@ -61,6 +63,23 @@ class CacheShape:
 
     sets: int
     ways: int
+
+
+@dataclass(frozen=True)
+class FetchTiming:
+    """Where instructions come from: an L0 in each sub-core, which asks for ``ahead_lines`` ahead,
+    and an L1 in each SM.
+
+    ``l0_miss_cycles`` is what a line takes that L0 does not have and L1 has; one request leaves the
+    sub-cores every ``request_interval_cycles``.
+    """
+
+    line_instructions: int
+    l0: CacheShape
+    l1: CacheShape
+    ahead_lines: int
+    l0_miss_cycles: int
+    request_interval_cycles: int
 
 
 @dataclass(frozen=True)
@@ -119,6 +138,7 @@ class Machine:
     l2_latency_cycles: int
     dram_sector_ticks: int
     dram_latency_cycles: int
+    fetch: FetchTiming
     sm_hz: int  # turns cycles into seconds for the counters; the engines do not use it
     gpu: tuple[str, str] | None = None  # title and compute capability, for the counters alone
 
@@ -207,11 +227,24 @@ _READS = {
 
 
 def _cache(gpu: Gpu, level: str, line_bytes: int) -> CacheShape:
-    ways = gpu.integer(f"{level}.ways")
-    sets = gpu.integer(f"{level}.bytes") // (line_bytes * ways)
+    """Of ``l1.``, ``l2.`` or, with a longer name, ``icache.l0_``."""
+    ways, size = gpu.integer(f"{level}ways"), gpu.integer(f"{level}bytes")
+    sets = size // (line_bytes * ways)
     if sets < 1:
-        raise SmlabError.at(gpu.name, f"{level}.bytes is smaller than one set", gpu.integer(f"{level}.bytes"))
+        raise SmlabError.at(gpu.name, f"{level}bytes is smaller than one set", size)
     return CacheShape(sets, ways)
+
+
+def _fetch(gpu: Gpu) -> FetchTiming:
+    line_bytes = gpu.integer("icache.line_bytes")
+    return FetchTiming(
+        line_instructions=max(1, line_bytes // INSTRUCTION_BYTES),
+        l0=_cache(gpu, "icache.l0_", line_bytes),
+        l1=_cache(gpu, "icache.l1_", line_bytes),
+        ahead_lines=gpu.integer("icache.ahead_lines"),
+        l0_miss_cycles=_whole_cycles(gpu, "icache.l0_miss_cycles"),
+        request_interval_cycles=gpu.integer("icache.request_interval_cycles"),
+    )
 
 
 def _whole_cycles(gpu: Gpu, key: str) -> int:
@@ -329,17 +362,18 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         atomics={op: _atomic(gpu, op) for op in ATOMIC_OPERATIONS if gpu.has(f"atomic.{op}.latency_cycles")},
         line_bytes=line_bytes,
         sector_bytes=sector_bytes,
-        l1=_cache(gpu, "l1", line_bytes),
+        l1=_cache(gpu, "l1.", line_bytes),
         l1_line_ticks=_interval_ticks(gpu, "l1.interval_cycles_per_line"),
         l1_latency_cycles=_whole_cycles(gpu, "l1.latency_cycles"),
         port_sector_ticks=sector_ticks(gpu.number("l2.sm_port_bytes_per_cycle")),
-        l2=_cache(gpu, "l2", line_bytes),
+        l2=_cache(gpu, "l2.", line_bytes),
         l2_sector_ticks=l2_sector_ticks,
         l2_atomic_sector_ticks=round(l2_sector_ticks * gpu.number("l2.atomic_sector_factor")),
         l2_atomic_ticks=to_ticks(gpu.number("l2.atomic_interval_cycles")),
         l2_latency_cycles=_whole_cycles(gpu, "l2.latency_cycles"),
         dram_sector_ticks=sector_ticks(gpu.number("dram.sustained_bandwidth_bytes_per_s") / sm_hz),
         dram_latency_cycles=_whole_cycles(gpu, "dram.latency_cycles"),
+        fetch=_fetch(gpu),
         sm_hz=round(sm_hz),
         gpu=(gpu.title, gpu.compute_capability),
     )

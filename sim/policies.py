@@ -30,6 +30,14 @@ def gto(eligible: Sequence[Candidate], last: Candidate | None) -> Candidate:
     return oldest(eligible, last)
 
 
+def gty(eligible: Sequence[Candidate], last: Candidate | None) -> Candidate:
+    """Greedy then youngest: stay with the warp that issued last while it can issue, else take the youngest
+    (Huerta et al., 2025, section 5.1.2, on an RTX A6000)."""
+    if last is not None and any(w is last for w in eligible):
+        return last
+    return max(eligible, key=lambda w: w.age)
+
+
 def lrr(eligible: Sequence[Candidate], last: Candidate | None) -> Candidate:
     """Loose round robin: the first eligible warp after the slot that issued last, wrapping around."""
     after = -1 if last is None else last.slot
@@ -43,4 +51,4 @@ def oldest(eligible: Sequence[Candidate], last: Candidate | None) -> Candidate:
 
 Policy = Callable[[Sequence[Candidate], Candidate | None], Candidate]
 
-POLICIES: dict[str, Policy] = {"gto": gto, "lrr": lrr, "oldest": oldest}
+POLICIES: dict[str, Policy] = {"gto": gto, "gty": gty, "lrr": lrr, "oldest": oldest}

@@ -203,6 +203,21 @@ def _atomic_keys() -> Iterable[ConstantKey]:
         )
 
 
+def _icache_keys() -> Iterable[ConstantKey]:
+    """Instruction caches: machine code alone has addresses."""
+    yield _whole("icache.line_bytes", "bytes", "line of the instruction caches")
+    for level, where in (("l0", "a sub-core's own instruction cache"), ("l1", "the SM's instruction cache")):
+        yield _whole(f"icache.{level}_bytes", "bytes", where, maximum=2**24)
+        yield _whole(f"icache.{level}_ways", "ways", f"associativity of {where}")
+    yield _whole("icache.ahead_lines", "lines", "lines that a sub-core asks for ahead of the one in use", 0)
+    yield _latency(
+        "icache.l0_miss_cycles", "a line that the sub-core does not have and the SM has, need to issue"
+    )
+    yield _whole(
+        "icache.request_interval_cycles", "cycles", "time between lines that an SM's sub-cores ask for"
+    )
+
+
 KEYS: Final[tuple[ConstantKey, ...]] = (
     _whole("gpu.sms", "SMs", "streaming multiprocessors that are switched on"),
     _clock("clock.base_hz", "guaranteed SM clock"),
@@ -253,7 +268,7 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
     ),
     _latency("sm.barrier_latency_cycles", "from the service of a barrier's last arrival to the next issue"),
     _whole("sm.barrier_interval_cycles", "cycles", "time that the SM's barrier unit takes for an arrival"),
-    _name("sm.scheduler_policy", "which ready warp a scheduler takes", ("gto", "lrr", "oldest")),
+    _name("sm.scheduler_policy", "which ready warp a scheduler takes", ("gto", "gty", "lrr", "oldest")),
     _whole("banks.count", "banks", "banks of the shared memory"),
     _whole("banks.width_bytes", "bytes", "bytes that a bank serves in one pass"),
     *_pipe_keys(),
@@ -307,6 +322,7 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
         optional=True,
     ),
     *_atomic_keys(),
+    *_icache_keys(),
     _whole("l1.bytes", "bytes", "L1 cache and shared memory together", maximum=2**24),
     ConstantKey(
         "l1.cache_bytes",

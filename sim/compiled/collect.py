@@ -71,8 +71,8 @@ def collect(lowered: LoweredKernel, keep: Record, parts: Sequence[Memory], begun
         wall_s=time.perf_counter() - begun,
         sms=sms,
         memory=MemoryTruth(
-            caches[-1][-2],
-            caches[-1][-1],
+            caches[len(table)][-2],
+            caches[len(table)][-1],
             memory["dram_sectors"],
             lowered.machine.dram_sectors_left(memory["dram_free"], cycles),
         ),

@@ -9,6 +9,7 @@ their arrival. The result is that of running all SMs cycle by cycle.
 
 from __future__ import annotations
 
+from smlab.sim.compiled.fetch import warm
 from smlab.sim.compiled.issue import issue_stage
 from smlab.sim.compiled.jit import access_at, entry, heap_at, helper, inlined, scheduler_at, sm_at, state_at
 from smlab.sim.compiled.layout import (
@@ -49,6 +50,7 @@ def start(st: State) -> None:
             st.free_access = index + 1
         st.free_accesses = st.accesses
         hold(st)
+    warm(st)
 
 
 @inlined

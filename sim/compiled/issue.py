@@ -5,6 +5,7 @@ This is the innermost loop of the simulator. It looks at groups of warps, never 
 
 from __future__ import annotations
 
+from smlab.sim.compiled.fetch import fetch
 from smlab.sim.compiled.jit import (
     bits_set,
     call_source,
@@ -29,6 +30,7 @@ from smlab.sim.compiled.layout import (
     BARRIER,
     GLOBAL,
     GTO,
+    GTY,
     LRR,
     NEVER,
     NOT_SELECTED,
@@ -100,11 +102,13 @@ def choose(st: State, i: int, s: int, eligible: int) -> Word:
         return lowest_bit(above if above != 0 else eligible)
     first = i * st.max_warps + s
     if (
-        st.policy == GTO
+        (st.policy == GTO or st.policy == GTY)
         and (eligible >> last) & 1 != 0
         and warp_at(st, first + last * st.schedulers).age + 1 == scheduler.last_age
     ):
         return last
+    if st.policy == GTY:
+        return _youngest(st, first, eligible, scheduler.shuffled)
     oldest = lowest_bit(eligible)
     if scheduler.shuffled != 0:
         rest = eligible & (eligible - 1)
@@ -117,6 +121,23 @@ def choose(st: State, i: int, s: int, eligible: int) -> Word:
             ):
                 oldest = position
     return oldest
+
+
+@helper
+def _youngest(st: State, first: int, eligible: int, shuffled: int) -> Word:
+    """The place of the youngest of the eligible warps of the scheduler whose first slot is ``first``."""
+    youngest = lowest_bit(eligible)
+    rest = eligible & (eligible - 1)
+    while rest != 0:
+        position = lowest_bit(rest)
+        rest &= rest - 1
+        if (
+            shuffled == 0
+            or warp_at(st, first + position * st.schedulers).age
+            > warp_at(st, first + youngest * st.schedulers).age
+        ):
+            youngest = position
+    return youngest
 
 
 @inlined
@@ -214,9 +235,14 @@ def issue_sourced(st: State, i: int, s: int, first: int, w: int, now: int) -> No
     if state == EXITS:
         leave(st, i, w, now)
     elif state == ARRIVES:
+        following = op_at(st, warp.pc + 1)
+        if following.line != warp.line:
+            fetch(st, i, w, following.line, now)
         arrive(st, i, w, now)
     else:
         warp.pc = entry_at(st, 0).value + read_at(words, PC)
+        if op_at(st, warp.pc).line != warp.line:
+            fetch(st, i, w, op_at(st, warp.pc).line, now)
         proceed(st, i, w, now + 1, now + 1)
 
 

@@ -35,8 +35,8 @@ OPERATION, LOOP_BEGIN, LOOP_END, END = 0, 1, 2, 3
 # What a resident warp is up to. READY covers a warp in a group and one with a timer running.
 READY, UNKNOWN, AT_BARRIER, EXITING, FINISHED = 0, 1, 2, 3, 4
 
-GTO, LRR, OLDEST = 0, 1, 2
-POLICY_CODES = {"gto": GTO, "lrr": LRR, "oldest": OLDEST}
+GTO, LRR, OLDEST, GTY = 0, 1, 2, 3
+POLICY_CODES = {"gto": GTO, "gty": GTY, "lrr": LRR, "oldest": OLDEST}
 
 TOTALS, ATOMICS, ALL = 0, 1, 2
 
@@ -59,6 +59,7 @@ SELECTED, NOT_SELECTED, WAIT, SHORT, LONG = (
 )
 MIO_THROTTLE, LG_THROTTLE = int(Reason.MIO_THROTTLE), int(Reason.LG_THROTTLE)
 AT_THE_BARRIER, DRAIN, LAUNCHING = int(Reason.BARRIER), int(Reason.DRAIN), int(Reason.DISPATCH_STALL)
+NO_INSTRUCTION = int(Reason.NO_INSTRUCTION)
 REASONS = len(Reason)
 
 SPARE_SPANS = 8192
@@ -81,6 +82,7 @@ _CONSTANTS = (
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors l1_line_ticks l1_tail"
     " port_ticks l2_ticks l2_atomic_sector_ticks l2_atomic_ticks l2_return dram_ticks dram_extra"
     " window source context source_warps source_bytes instructions"
+    " fetch_lines first_l0 first_l1i ahead_lines l0_miss fetch_interval fetch_l2"
 )
 _PROGRESS = (
     "next_block retired_blocks cycles window_end steps_left jobs_kept issues_kept spans_kept"
@@ -93,12 +95,12 @@ OP = _record(
     " read_target interval latency read_watched watched after_begin after_end kind"
     " lanes passes base_work pass_work store cas tail free_passes"
     " read_offset extra work cls passes_at work_at times count"
-    " start base warp_stride iteration_stride lane_stride addresses_at"
+    " start base warp_stride iteration_stride lane_stride addresses_at line"
 )
 """An item of code. ``watched`` and ``read_watched`` say that a later instruction needs the result, or that
 the operands have been read; ``extra`` is what a wide load or a copy takes longer on its way back; ``..._at``
 is the address of a random table with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to
-loops. ``target`` and ``read_target`` are the places of the scoreboard for the result and the reading; machine
+loops; ``line`` is the line of code that it is in. ``target`` and ``read_target`` are the places of the scoreboard for the result and the reading; machine
 code also says the cycles that its warp then waits (``stall``), the scoreboards that it waits for itself
 (``waits``, a mask), and its work as a base and a part for each pass."""
 
@@ -112,7 +114,7 @@ SM = _record(
     "atomic_until"
     " lanes passes atomic_occupied stage_occupied port_free fill_head fill_tail"
     " load_passes store_passes store_sectors stage_free stage_carry turn atomic_ahead busy_since barrier_free"
-    " rooms"
+    " rooms fetch_free"
 )
 """``stopped`` is the cycle + 1 in which it waits for blocks to be handed out, or 0. ``next_serve`` is when
 the arbiter can take a request, ``turn`` the sub-core that it asks first. ``atomic_ahead`` counts the atomics
@@ -136,14 +138,15 @@ SERVER = _record("end carry place round_began served")
 WARP = _record(
     "age block row pc depth state wake resource entered mark since launch last_completion unresolved "
     "waiting_since span"
-    " missed missed_sequence lanes scheduler bit"
+    " missed missed_sequence lanes scheduler bit line fetched"
 )
 """``block`` is its block's number + 1, or 0 in a free slot; ``entered`` and ``mark`` are when it joined its
 group and how long that had been throttled then; ``since`` and ``span`` where its recorded spans end and the
 number + 1 of the last one; ``unresolved`` its jobs in flight whose completion is not known yet;
 ``waiting_since`` when the state that it is in began, unless that is READY; ``missed`` and ``missed_sequence``
 the number + 1 and the sequence of its last load that went to L2; ``lanes`` are those of the instruction
-issued last; ``scheduler`` is its scheduler's number, ``bit`` its place among that one's warps, as a mask."""
+issued last; ``scheduler`` is its scheduler's number, ``bit`` its place among that one's warps, as a mask; ``line`` is the
+line of code that was fetched for it last, ``fetched`` the cycle in which its next instruction is there."""
 
 BLOCK = _record("sm launch retire executing unfinished arrived last_exit served room")
 LOAD, STORE, REDUCE = 0, 1, 2

@@ -53,7 +53,10 @@ class Code:
             elif isinstance(item, LoopEnd):
                 depth -= 1
                 self.items.append(_item(kind=layout.LOOP_END, start=begin + item.start))
-        self.items.append(_item(kind=layout.END))
+        self.items.append(_item(kind=layout.END, line=self._line(len(program.operations) - 1)))
+
+    def _line(self, slot: int) -> int:
+        return slot // self.machine.fetch.line_instructions
 
     def _operation(self, program: LoweredProgram, operation: Operation, watched: set[int]) -> tuple[int, ...]:
         machine, cls = self.machine, operation.cls
@@ -122,6 +125,7 @@ class Code:
             watched=values.pop("watched", operation.slot in watched),
             read_watched=values.pop("read_watched", program.slots + operation.slot in watched),
             cls=cls.code,
+            line=self._line(operation.slot),
             after_begin=needs,
             after_end=len(self.needs),
             **values,
@@ -274,8 +278,7 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
     memory.put("role", np.ascontiguousarray(roles))
     memory.keepalive = code.tables
     make_rows(memory)
-    if code.uses_memory:
-        _make_caches(memory, machine, kernel.sms)
+    _make_caches(memory, machine, kernel.sms, code.uses_memory, lowered.source is not None)
     return memory
 
 
@@ -292,9 +295,16 @@ def make_rows(memory: Memory) -> None:
         memory[f"{kind}_rows"], memory[f"{kind}s_kept"] = room, 0
 
 
-def _make_caches(memory: Memory, machine: Machine, sms: int) -> None:
-    """An L1 for each SM and L2, and room for accesses in flight."""
-    shapes = [machine.l1] * sms + [machine.l2]
+def _make_caches(memory: Memory, machine: Machine, sms: int, data: bool, code: bool) -> None:
+    """An L1 for each SM and L2, and room for accesses in flight; an L0 for each sub-core's instructions and
+    an L1 for each SM's."""
+    shapes = [machine.l1] * sms + [machine.l2] if data else []
+    if code:
+        fetch = machine.fetch
+        memory["first_l0"], memory["first_l1i"] = len(shapes), len(shapes) + sms * machine.schedulers
+        shapes += [fetch.l0] * sms * machine.schedulers + [fetch.l1] * sms
+    if not shapes:
+        return
     caches = np.zeros(len(shapes), dtype=layout.CACHE)
     lines = sets = buckets = 0
     for cache, shape in zip(caches, shapes, strict=True):
@@ -306,6 +316,8 @@ def _make_caches(memory: Memory, machine: Machine, sms: int) -> None:
     memory.put("line", np.zeros(lines, dtype=layout.LINE))
     memory.put("cache_set", np.zeros(sets, dtype=layout.CACHE_SET))
     memory.put("bucket", np.zeros(buckets, dtype=np.int64))
+    if not data:
+        return
     memory.put(
         "ready", np.zeros(machine.l2.sets * machine.l2.ways * machine.sectors_per_line, dtype=np.int64)
     )
@@ -379,4 +391,19 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         if lowered.source is not None and lowered.source.ordered
         else machine.l2_return_cycles + 1,
         "instructions": 0 if lowered.source is None else len(code.items),
+        **_fetch_constants(lowered),
+    }
+
+
+def _fetch_constants(lowered: LoweredKernel) -> dict[str, int]:
+    """Of the instruction caches, which programs do without: they have no addresses."""
+    if lowered.source is None:
+        return {}
+    fetch, code = lowered.machine.fetch, len(lowered.programs[0].operations)
+    return {
+        "fetch_lines": -(-code // fetch.line_instructions),
+        "ahead_lines": fetch.ahead_lines,
+        "l0_miss": fetch.l0_miss_cycles,
+        "fetch_interval": fetch.request_interval_cycles,
+        "fetch_l2": lowered.machine.l2_latency_cycles,
     }

@@ -7,6 +7,7 @@ once, reason by reason, and it sets a timer for the cycle in which it wants to i
 
 from __future__ import annotations
 
+from smlab.sim.compiled.fetch import fetch
 from smlab.sim.compiled.jit import (
     block_at,
     call_source,
@@ -45,6 +46,7 @@ from smlab.sim.compiled.layout import (
     LONG,
     LOOP_BEGIN,
     NEVER,
+    NO_INSTRUCTION,
     OPERATION,
     READY,
     REASONS,
@@ -161,6 +163,9 @@ def proceed(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
     base = w * st.slots
     long = short = wait = 0
     if st.source != 0:
+        if warp.fetched > cycle:
+            charge(st, i, w, NO_INSTRUCTION, cycle, warp.fetched)
+            cycle = warp.fetched
         rest = op.waits
         while rest != 0:
             at = base + lowest_bit(rest)
@@ -386,7 +391,10 @@ def _start_warp(st: State, i: int, w: int, b: int, row: int, role: int, now: int
         scheduler.shuffled = 1
     scheduler.residents |= 1 << position
     warp.pc = entry_at(st, role).value - 1
+    warp.fetched = 0
     step(st, w)
+    if st.source != 0:
+        fetch(st, i, w, op_at(st, warp.pc).line, now)
 
 
 @helper

@@ -93,6 +93,8 @@ class Scheduler:
             return Reason.DRAIN, UNKNOWN
         if now < warp.ready:
             return Reason.DISPATCH_STALL, warp.ready
+        if now < warp.fetched:
+            return Reason.NO_INSTRUCTION, warp.fetched
         dependence = warp.dependence(now)
         if dependence is not None:
             return dependence

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from smlab.sim.instructions import Reason, Unit
 from smlab.sim.lowering import LoweredKernel, Operation
 from smlab.sim.reference.clock import Clock, Phase
+from smlab.sim.reference.fetch import FrontEnd
 from smlab.sim.reference.memory import MemorySystem
 from smlab.sim.reference.path import MemoryPath
 from smlab.sim.reference.record import Meter, Recorder
@@ -49,6 +50,7 @@ class StreamingMultiprocessor:
         self.max_blocks = blocks_per_sm(lowered.kernel, machine)
         self.source = source
         self.instruction_stalls = instruction_stalls
+        self.front_end = FrontEnd(machine, len(instruction_stalls))
         self.rooms: set[int] = set()
         self.resident_blocks = 0
         self.launched_warps = 0
@@ -100,6 +102,7 @@ class StreamingMultiprocessor:
         kind = RecordedWarp if program.recorded else SourcedWarp
         warp = kind(block, index, program, slot, self.launched_warps, now, self.index, self.source, stalls)
         warp.go_on()
+        self._fetch(warp, warp.at)
         return warp
 
     def retire(self, block: Block) -> None:
@@ -196,9 +199,18 @@ class StreamingMultiprocessor:
             warp.next = None
             self.clock.call(1, Phase.RETURN, lambda: self._exit(warp), self.index)
         elif state == ARRIVES:
+            self._fetch(warp, min(operation.slot + 1, len(self.instruction_stalls) - 1))
             self._arrive(warp, now)
         else:
             warp.go_on()
+            self._fetch(warp, warp.at)
+
+    def _fetch(self, warp: SourcedWarp, place: int) -> None:
+        """A warp goes on to the instruction at ``place``: see to it that it comes, if it is in another line."""
+        line = self.front_end.line_of(place)
+        if line != warp.line:
+            warp.line = line
+            warp.fetched = self.front_end.fetch(self.scheduler_of(warp).index, line, self.clock.now)
 
     def _result_at(self, warp: Warp, operation: Operation, cycle: int) -> None:
         warp.result_at[operation.slot] = max(warp.result_at[operation.slot], cycle)

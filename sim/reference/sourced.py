@@ -30,10 +30,10 @@ class SourcedWarp(Warp):
 
     ``result_at`` and ``pending`` are by scoreboard, not by instruction. ``stalls`` (instructions, reasons)
     is of the whole run; ``at`` is the instruction that the warp's cycles are booked under, since
-    ``booked``.
+    ``booked``; ``line`` is the line of code that was fetched for it last.
     """
 
-    __slots__ = ("addresses", "at", "booked", "lanes", "passes", "sm", "source", "stalls")
+    __slots__ = ("addresses", "at", "booked", "lanes", "line", "passes", "sm", "source", "stalls")
 
     def __init__(
         self,
@@ -54,6 +54,7 @@ class SourcedWarp(Warp):
         self.pending = [0] * SLOTS
         self.result_at = [0] * SLOTS
         self.at, self.booked = 0, launch
+        self.line = -1
         self.lanes, self.passes = 0, 1
         self.addresses: list[int] = []
 

@@ -65,6 +65,7 @@ class Warp:
         "block",
         "counters",
         "executions",
+        "fetched",
         "finish",
         "in_flight",
         "index",
@@ -93,6 +94,7 @@ class Warp:
         self.age = age
         self.launch = launch
         self.ready = launch  # when it may issue for the first time
+        self.fetched = 0  # when its next instruction has come from the instruction caches
         self.finish = -1
         self.reason = Reason.DISPATCH_STALL
         self.since = launch

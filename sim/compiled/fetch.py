@@ -1,0 +1,66 @@
+"""Where a warp's next instruction comes from: an L0 cache in each sub-core, which asks for lines ahead, an L1
+in each SM, and behind it L2, which has all of the code.
+
+Lines are asked for in the order in which warps issue, so when each is there is known at once.
+"""
+
+from __future__ import annotations
+
+from smlab.sim.compiled.caches import find, make
+from smlab.sim.compiled.jit import helper, line_at, sm_at, warp_at
+from smlab.sim.compiled.layout import State, Word
+
+
+@helper
+def fetch(st: State, i: int, w: int, line: int, now: int) -> None:
+    """Warp ``w`` goes on to an instruction in another line of code than its last one: when that will be
+    there. A line's ``valid`` is the cycle in which it is there, ``dirty`` says that nobody has used it yet."""
+    warp = warp_at(st, w)
+    warp.line = line
+    cache = st.first_l0 + warp.scheduler
+    at = find(st, cache, line)
+    if at != 0:
+        found = line_at(st, at - 1)
+        warp.fetched = found.valid
+        if found.dirty != 0:
+            found.dirty = 0
+            _ask_ahead(st, i, cache, line + st.ahead_lines, now)
+        return
+    warp.fetched = _ask(st, i, line, now)
+    at, _ = make(st, cache, line)
+    line_at(st, at - 1).valid = warp.fetched
+    for other in range(line + 1, line + st.ahead_lines + 1):
+        _ask_ahead(st, i, cache, other, now)
+
+
+@helper
+def _ask_ahead(st: State, i: int, cache: int, line: int, now: int) -> None:
+    """A sub-core asks for a line before a warp needs it, if there is one and its cache does not have it."""
+    if line >= st.fetch_lines or find(st, cache, line) != 0:
+        return
+    there = _ask(st, i, line, now)
+    at, _ = make(st, cache, line)
+    line_at(st, at - 1).valid, line_at(st, at - 1).dirty = there, 1
+
+
+@helper
+def _ask(st: State, i: int, line: int, now: int) -> Word:
+    """A sub-core of SM ``i`` asks L1 for a line; when it has that."""
+    sm = sm_at(st, i)
+    asked = max(now, sm.fetch_free)
+    sm.fetch_free = asked + st.fetch_interval
+    there = asked + st.l0_miss
+    at = find(st, st.first_l1i + i, line)
+    if at != 0:
+        return max(there, line_at(st, at - 1).valid)
+    at, _ = make(st, st.first_l1i + i, line)
+    line_at(st, at - 1).valid = there + st.fetch_l2
+    return there + st.fetch_l2
+
+
+@helper
+def warm(st: State) -> None:
+    """The SMs' L1s hold the code as an earlier launch has left it: as if looked up in ascending order."""
+    for i in range(st.sms):
+        for line in range(st.fetch_lines):
+            make(st, st.first_l1i + i, line)
