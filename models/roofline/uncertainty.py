@@ -14,6 +14,8 @@ readings;
 - ``launch``: a launch's cost that no description tells, up to `LAUNCH_S`;
 - ``occupancy``: the registers that the target's compiler gives, within a fourth of the source's, where no
   code was given;
+- ``code``: half the distance between two readings of what the target's compiler makes of the source
+  (`smlab.models.roofline.readings`), where code was compiled here;
 - ``launch unknown``: neither grid nor block known, so nothing of the above but the level;
 - ``unexplained``: what is left in kernels in which all parts are small, `UNEXPLAINED`.
 
@@ -42,6 +44,7 @@ NAMES: Final = (
     "clock",
     "launch",
     "occupancy",
+    "code",
     "launch unknown",
     "unexplained",
 )
@@ -130,6 +133,7 @@ def parts_of(
         _distance(clocks.low, clocks.high) / 2,
         np.minimum(LAUNCH_S / seconds, 1.0) if launch else zero,
         occupancy,
+        zero,
         np.where(known, 0.0, NO_LAUNCH),
         np.full(count, UNEXPLAINED),
     ]

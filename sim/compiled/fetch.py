@@ -14,7 +14,7 @@ from smlab.sim.compiled.layout import State, Word
 @helper
 def fetch(st: State, i: int, w: int, line: int, now: int) -> None:
     """Warp ``w`` goes on to an instruction in another line of code than its last one: when that will be
-    there. A line's ``valid`` is the cycle in which it is there, ``dirty`` says that nobody has used it yet."""
+    there. A line's ``valid`` is the cycle in which it is there, ``dirty`` says that no warp has used it."""
     warp = warp_at(st, w)
     warp.line = line
     cache = st.first_l0 + warp.scheduler

@@ -100,9 +100,10 @@ OP = _record(
 """An item of code. ``watched`` and ``read_watched`` say that a later instruction needs the result, or that
 the operands have been read; ``extra`` is what a wide load or a copy takes longer on its way back; ``..._at``
 is the address of a random table with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to
-loops; ``line`` is the line of code that it is in. ``target`` and ``read_target`` are the places of the scoreboard for the result and the reading; machine
-code also says the cycles that its warp then waits (``stall``), the scoreboards that it waits for itself
-(``waits``, a mask), and its work as a base and a part for each pass."""
+loops; ``line`` is the line of code that it is in. ``target`` and ``read_target`` are the places of the
+scoreboard for the result and the reading; machine code also says the cycles that its warp then waits
+(``stall``), the scoreboards that it waits for itself (``waits``, a mask), and its work as a base and a part
+for each pass."""
 
 NEED = _record("slot reason")
 """A place of the scoreboard that an instruction needs, and what a warp waits with for it."""
@@ -145,8 +146,9 @@ group and how long that had been throttled then; ``since`` and ``span`` where it
 number + 1 of the last one; ``unresolved`` its jobs in flight whose completion is not known yet;
 ``waiting_since`` when the state that it is in began, unless that is READY; ``missed`` and ``missed_sequence``
 the number + 1 and the sequence of its last load that went to L2; ``lanes`` are those of the instruction
-issued last; ``scheduler`` is its scheduler's number, ``bit`` its place among that one's warps, as a mask; ``line`` is the
-line of code that was fetched for it last, ``fetched`` the cycle in which its next instruction is there."""
+issued last; ``scheduler`` is its scheduler's number, ``bit`` its place among that one's warps, as a mask;
+``line`` is the line of code that was fetched for it last, ``fetched`` the cycle in which its next instruction
+is there."""
 
 BLOCK = _record("sm launch retire executing unfinished arrived last_exit served room")
 LOAD, STORE, REDUCE = 0, 1, 2

@@ -206,7 +206,8 @@ class StreamingMultiprocessor:
             self._fetch(warp, warp.at)
 
     def _fetch(self, warp: SourcedWarp, place: int) -> None:
-        """A warp goes on to the instruction at ``place``: see to it that it comes, if it is in another line."""
+        """A warp goes on to the instruction at ``place``, which must come if it is in another line of
+        code."""
         line = self.front_end.line_of(place)
         if line != warp.line:
             warp.line = line

@@ -8,6 +8,7 @@ both engines execute at issue.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,9 +18,10 @@ from smlab.hw_bench.sass import Function, parse_listing
 from smlab.hw_bench.sass.image import listed_image
 from smlab.sim import Record
 from smlab.sim.compare import first_difference
-from smlab.sim.machine import machine_from
+from smlab.sim.machine import CacheShape, FetchTiming, Machine, machine_from
 from smlab.sim.machine_code.launch import MachineLaunch
 from smlab.sim.machine_code.source import lower_machine_code
+from smlab.sim.policies import POLICIES
 from smlab.sim.simulate import ENGINES
 
 REGISTERS: Final = 16
@@ -296,13 +298,29 @@ def _moved(line: str, by: int) -> str:
     return f"        /*{int(line[10:14], 16) + by:04x}*/{line[16:]}"
 
 
+def _machine(gpu: str, random: np.random.Generator) -> Machine:
+    """The GPU with a policy drawn, and for half of the pieces with instruction caches that are too small."""
+    machine = machine_from(load_gpu(gpu), str(random.choice(sorted(POLICIES))))
+    if random.random() < 0.5:
+        return machine
+    fetch = FetchTiming(
+        line_instructions=int(random.integers(1, 9)),
+        l0=CacheShape(int(random.integers(1, 3)), int(random.integers(1, 5))),
+        l1=CacheShape(int(random.integers(1, 4)), int(random.integers(1, 6))),
+        ahead_lines=int(random.integers(0, 4)),
+        l0_miss_cycles=int(random.integers(1, 90)),
+        request_interval_cycles=int(random.integers(1, 5)),
+    )
+    return dataclasses.replace(machine, fetch=fetch)
+
+
 def compare(seed: int, gpu: str = "v100", length: int = 8) -> Outcome:
     """Run a piece in both engines: registers (stored at the end), memory, cycles, counters, stalls."""
     random = np.random.default_rng(seed)
     blocks, threads, sms = int(random.integers(1, 4)), int(random.integers(8, 65)), int(random.integers(1, 3))
     function = piece(seed, length)
     image = listed_image(function)
-    machine = machine_from(load_gpu(gpu))
+    machine = _machine(gpu, random)
     results, arrays = [], []
     for engine in ("compiled", "simpy"):
         words = np.arange(WORDS, dtype=np.int32) * np.int32(40503)

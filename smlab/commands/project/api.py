@@ -24,6 +24,7 @@ from smlab.hw_bench.profiles.roofline_quantities import roofline_quantities
 from smlab.models.roofline import Projection, ProjectionSwitches
 from smlab.models.roofline import project as project_work
 from smlab.models.roofline.projection import overhead_s
+from smlab.models.roofline.readings import mixed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,6 +117,8 @@ def project(
             f"machine code of {c.kernel}: {said}" for c in compared.comparisons for said in c.differences()
         ]
     found = project_work(work, here, there_gpu, switches, target_work=there)
+    if code is not None and code.source is not None:
+        found = mixed(found, project_work(work, here, there_gpu, switches))
     skipped = [(s.kernel, s.launch, s.reason) for s in quantities.skipped]
     skipped += [(str(work.kernel[i]), int(work.launch[i]), reason) for i, reason in found.skipped]
     if not len(found):

@@ -128,7 +128,7 @@ def test_with_values_takes_a_number_in_any_dress(value: float) -> None:
         ({"atomic.queue_entries": True}, "atomic.queue_entries: wrong type"),
         ({"atomic.queue_entries": "8"}, "atomic.queue_entries: wrong type"),
         ({"dram.latency_cycles": float("nan")}, "dram.latency_cycles: is not finite"),
-        ({"sm.scheduler_policy": "random"}, "not a possible value .*gto, lrr, oldest"),
+        ({"sm.scheduler_policy": "random"}, "not a possible value .*gto, gty, lrr, oldest"),
         ({"sm.max_warps": 62}, "not a multiple of sm.schedulers"),
         ({"atomic.popc_inc.latency_cycles": 24}, "7.0 has no ATOMS.POPC.INC"),
     ],

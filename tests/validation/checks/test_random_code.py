@@ -2,6 +2,7 @@
 
 import pytest
 from smlab.sim.machine_code import warp_memory
+from smlab.sim.reference.fetch import FrontEnd
 from smlab.validation.checks.random_code import compare, piece
 
 
@@ -24,3 +25,9 @@ def test_a_planted_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     right = warp_memory.combined
     monkeypatch.setattr(warp_memory, "combined", lambda *given: right(*given) ^ 1)
     assert any(compare(seed).difference for seed in range(20))
+
+
+def test_a_planted_difference_in_fetching_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = FrontEnd._ask
+    monkeypatch.setattr(FrontEnd, "_ask", lambda *given: right(*given) + 1)
+    assert any(compare(seed).difference for seed in range(10))

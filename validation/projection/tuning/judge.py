@@ -18,6 +18,7 @@ from smlab.hw_bench.profiles.roofline_quantities import roofline_quantities
 from smlab.models.roofline import Projection, ProjectionSwitches, project
 from smlab.models.roofline.clock import clock_ratios
 from smlab.models.roofline.projection import PAPER
+from smlab.models.roofline.readings import mixed
 from smlab.models.roofline_from_sass import work_by_code
 from smlab.validation.projection.tuning.code import Progress, TuningSource, drawn
 from smlab.validation.projection.tuning.errors import TuningErrors, tuning_errors
@@ -103,7 +104,7 @@ def judge_tuning(
         if code is not None:
             codes = code.compare(here, work.launch.tolist(), source, target, progress)
             changed = work_by_code(work, codes, target)
-        found = project(work, source, target, on, target_work=changed)
+        found = _projected(work, changed, source, target, on)
         notes += [f"{len(found.skipped)} rows not projected: {found.skipped[0][1]}"] if found.skipped else []
     rows = found.index if work is None else work.launch[found.index]
     own = None if work is None else work.chosen(found.index)
@@ -231,6 +232,16 @@ def _drawn(
     return drawn(rows, count)
 
 
+def _projected(
+    work: KernelWork, changed: KernelWork | None, source: Gpu, target: Gpu, on: ProjectionSwitches
+) -> Projection:
+    """By counters alone, or between both readings of the target's code where it was compiled here."""
+    as_source = project(work, source, target, on)
+    if changed is None:
+        return as_source
+    return mixed(project(work, source, target, on, target_work=changed), as_source)
+
+
 def _without(
     work: KernelWork,
     changed: KernelWork | None,
@@ -248,9 +259,12 @@ def _without(
     ]
     every = [(name, other, changed) for name, other in variants]
     every += [("without the target's code", on, None)] if changed is not None else []
+    projections = [(name, _projected(work, code, source, target, chosen)) for name, chosen, code in every]
+    if changed is not None:
+        compiled = project(work, source, target, on, target_work=changed)
+        projections.append(("the target's code as compiled here, alone", compiled))
     found = []
-    for name, chosen, of_code in every:
-        other = project(work, source, target, chosen, target_work=of_code)
+    for name, other in projections:
         if len(other) == len(match.row):
             found.append((name, _errors(other, match, match.known, source, target)))
     return tuple(found)
