@@ -103,7 +103,7 @@ def test_nothing_random_means_one_replication(atomics: Make, queue: Make) -> Non
 def test_stalls_are_all_the_reasons(atomics: Make) -> None:
     study = atomics(('"utilization", "speedup"]', '"stalls"]'))
     shares = study.system.answer(study.settings((8, 4)), 0).responses[1:]
-    assert len(shares) == 11
+    assert len(shares) == 12
     assert sum(shares) == pytest.approx(1)
 
 
