@@ -9,6 +9,8 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.models.advisor import estimators
 from smlab.models.advisor.further import FURTHER
 from smlab.models.advisor.matching import LEAST_SHARE, Context, Match, Optimizer
+from smlab.models.advisor.rewriting import rewritten
+from smlab.models.advisor.sm_model import KernelModel
 from smlab.models.advisor.table_two import TABLE_TWO
 
 OPTIMIZERS: Final = (*TABLE_TWO, *FURTHER)
@@ -36,12 +38,27 @@ def estimate(context: Context, optimizer: Optimizer, factor: float | None = None
     match = optimizer.match(context, optimizer.factor if factor is None else factor)
     if match is None or match.matched < LEAST_SHARE * context.total:
         return None
-    return Advice(
-        optimizer,
-        match,
-        estimators.refined(context.samples.busy, match.effect),
-        published(context, optimizer, match),
-    )
+    return Advice(optimizer, match, expected(context, match), published(context, optimizer, match))
+
+
+def expected(context: Context, match: Match) -> float:
+    """Our estimate: the kernel replayed before and after the change where the profile allows it, else
+    latency and throughput by `estimators.refined`."""
+    model = model_of(context) if match.rewrites else None
+    if model is None:
+        return estimators.refined(context.samples.busy, match.effect)
+    after = min(rewritten(model, change) for change in match.rewrites)
+    return min(model.before.cycles / max(after, 1), estimators.MAX_SPEEDUP)
+
+
+def model_of(context: Context) -> KernelModel | None:
+    """The kernel as it can be replayed, made once; None without counts of executions."""
+    if "model" not in context.cache:
+        counted = any(row.executed for row in context.samples.rows)
+        context.cache["model"] = KernelModel(context) if counted and context.samples.samples else None
+    model = context.cache["model"]
+    assert model is None or isinstance(model, KernelModel)
+    return model
 
 
 def published(context: Context, optimizer: Optimizer, match: Match) -> float:

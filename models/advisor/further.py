@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Final
 
 from smlab.models.advisor.blame import Blame
 from smlab.models.advisor.estimators import Effect
 from smlab.models.advisor.matching import Category, Context, Match, Optimizer, at_instructions, matched
+from smlab.models.advisor.rewrite import Edit, Rewrite
 
 CONFLICTED: Final = 1.5
 """Mean passes from which on banks are in each other's way."""
@@ -60,7 +62,9 @@ def _atomic_change(
     effect = _fewer_passes(context, atomics, passes, min(wanted, passes))
     share = context.share_executed(atomics) * added
     loads = {**effect.loads, "issue": 1 + share}
-    return matched(edges, Effect(effect.saved, loads), why.format(passes=passes))
+    edit = Edit(passes=min(wanted, passes), added=round(added))
+    rewrite = Rewrite(edits=dict.fromkeys(atomics, edit))
+    return matched(edges, Effect(effect.saved, loads), why.format(passes=passes), rewrites=(rewrite,))
 
 
 def warp_aggregation(context: Context, factor: float) -> Match | None:
@@ -91,13 +95,22 @@ def privatisation(context: Context, factor: float) -> Match | None:
         edges = context.edges(lambda b: b.cause in accesses or b.reason == "drain")
         saved = (sum(b.samples for b in edges) - context.unqueued(edges)) / context.total
         why = "atomics on global memory in a loop cross the whole chip"
-        return matched(edges, Effect(min(saved, 0.95), loads), why)
-    return _atomic_change(
-        context,
-        SERIAL,
-        max(1.0, RANDOM_PASSES),
-        "{passes:.1f} lanes of a warp meet on one word: several copies",
+        near = Rewrite(edits=dict.fromkeys(far, Edit(shared=True, passes=RANDOM_PASSES)))
+        return matched(edges, Effect(min(saved, 0.95), loads), why, rewrites=(near,))
+    passes = passes_of(context, _atomics(context)) or 1.0
+    why = "{passes:.1f} lanes of a warp meet on one word: several copies"
+    match = _atomic_change(context, SERIAL, max(1.0, passes / factor), why)
+    if match is None:
+        return None
+    code, atomics = context.code, _atomics(context)
+    tables = frozenset(
+        loop.header
+        for loop in code.loops
+        if not atomics & loop.members and any(code.kinds[n] == "shared" for n in loop.members)
     )
+    (fewer,) = match.rewrites
+    copies = dataclasses.replace(fewer, repeated=tables, times=round(factor))
+    return dataclasses.replace(match, rewrites=(copies,))
 
 
 def bank_layout(context: Context, factor: float) -> Match | None:
@@ -135,7 +148,9 @@ def popc_inc(context: Context, factor: float) -> Match | None:
     if passes is None or not edges:
         return None
     effect = _fewer_passes(context, adds, passes, min(passes, RANDOM_PASSES))
-    return matched(edges, effect, "the addend is 1 and no result is read: ATOMS.POPC.INC merges equal words")
+    merged = Rewrite(edits=dict.fromkeys(adds, Edit(passes=min(passes, RANDOM_PASSES))))
+    why = "the addend is 1 and no result is read: ATOMS.POPC.INC merges equal words"
+    return matched(edges, effect, why, rewrites=(merged,))
 
 
 def _adds_one(context: Context, number: int) -> bool:
@@ -198,8 +213,10 @@ def fp64_constants(context: Context, factor: float) -> Match | None:
     saved = max(spent - left, 0.0) / context.total
     loads = {"fp64": 0.0, "sfu": 0.0, "issue": 1 - context.share_executed(widened)}
     effect = Effect(saved, loads)
-    match = matched(inside, effect, "a double constant makes FP32 values FP64 and back: write 2.0f")
-    return match or at_instructions(context, stalled, effect, "a double constant: write 2.0f")
+    single = Rewrite(removed=frozenset(widened), edits=dict.fromkeys(doubles, Edit(pipe="fp32")))
+    why = "a double constant makes FP32 values FP64 and back: write 2.0f"
+    match = matched(inside, effect, why, rewrites=(single,))
+    return match or at_instructions(context, stalled, effect, why, (single,))
 
 
 def fp64_precision(context: Context, factor: float) -> Match | None:
@@ -212,7 +229,9 @@ def fp64_precision(context: Context, factor: float) -> Match | None:
     spent = sum(b.samples for b in edges)
     left = min(spent, sum(context.in_cycles(n, fp32) for n in doubles))
     saved = (spent - left) / context.total
-    return matched(edges, Effect(saved, {"fp64": 0.0}), "FP64 arithmetic holds up what follows")
+    single = Rewrite(edits=dict.fromkeys(doubles, Edit(pipe="fp32")))
+    why = "FP64 arithmetic holds up what follows"
+    return matched(edges, Effect(saved, {"fp64": 0.0}), why, rewrites=(single,))
 
 
 def conversions(context: Context, factor: float) -> Match | None:
@@ -220,7 +239,8 @@ def conversions(context: Context, factor: float) -> Match | None:
     edges = context.edges(lambda b: b.cause in made)
     saved = (sum(b.samples for b in edges) + context.own(made)) / context.total
     effect = Effect(min(saved, 0.95), {"issue": 1 - context.share_executed(made)})
-    return matched(edges, effect, "conversions between types hold up what follows")
+    gone = Rewrite(removed=frozenset(made))
+    return matched(edges, effect, "conversions between types hold up what follows", rewrites=(gone,))
 
 
 def divergence(context: Context, factor: float) -> Match | None:
@@ -264,8 +284,10 @@ def uncoalesced_access(context: Context, factor: float) -> Match | None:
     saved = (1 - 1 / excess["l2"]) * sum(b.samples for b in edges) / context.total
     loads = dict.fromkeys(("port", "l2", "memory"), 1 / excess["l2"])
     loads["dram"] = 1 / max(excess.get("dram", 1.0), 1.0)
+    edit = Edit(passes=1.0, traffic=1 / excess["l2"], dram=1 / max(excess.get("dram", 1.0), 1.0))
+    together = Rewrite(edits=dict.fromkeys(movable, edit))
     why = f"accesses move {excess['l2']:.1f} times the sectors that their bytes fill"
-    return matched(edges, Effect(min(saved, 0.95), loads), why)
+    return matched(edges, Effect(min(saved, 0.95), loads), why, rewrites=(together,))
 
 
 def bank_conflicts(context: Context, factor: float) -> Match | None:
@@ -278,7 +300,9 @@ def bank_conflicts(context: Context, factor: float) -> Match | None:
     spent = sum(b.samples for b in edges)
     saved = (spent - max(spent / passes, context.unqueued(edges))) / context.total
     effect = Effect(saved, {"memory": 1 - context.share_of_path(bad) * (1 - 1 / passes)})
-    return matched(edges, effect, f"{passes:.1f} passes over the banks: pad the rows of shared memory")
+    padded = Rewrite(edits=dict.fromkeys(bad, Edit(passes=1.0)))
+    why = f"{passes:.1f} passes over the banks: pad the rows of shared memory"
+    return matched(edges, effect, why, rewrites=(padded,))
 
 
 _E: Final[Category] = "stall elimination"
@@ -300,7 +324,7 @@ FURTHER: Final[tuple[Optimizer, ...]] = (
         "what a private copy costs to flush is small",
         "count in a copy of the block's (or warp's) own and add it at the end",
         privatisation,
-        1,
+        8,
     ),
     Optimizer(
         "bank-layout",

@@ -14,6 +14,7 @@ from smlab.models.advisor.blame import EXECUTION, MEMORY, Blame, Blamed
 from smlab.models.advisor.code import AdvisedCode, LoopOf
 from smlab.models.advisor.estimators import Effect
 from smlab.models.advisor.latencies import Latencies
+from smlab.models.advisor.rewrite import Rewrite
 from smlab.models.advisor.slicing import definitions
 
 Category = Literal["stall elimination", "latency hiding", "parallel"]
@@ -36,7 +37,8 @@ class Hotspot:
 class Match:
     """An optimizer's answer: the samples that it matches (M), those of them in whose cycle nothing was issued
     (M^L), where, and what the change does (`refined`). ``scopes`` are (A, M^L) of each loop, for Equation 5;
-    ``paper`` overrides the estimate by Equations 2 to 10."""
+    ``paper`` overrides the estimate by Equations 2 to 10. ``rewrites`` are what a compiler may make of the
+    change, of which the best is promised; without any the estimate rests on ``effect`` alone."""
 
     matched: float
     latency: float
@@ -45,6 +47,7 @@ class Match:
     why: str
     scopes: tuple[tuple[float, float], ...] = ()
     paper: float | None = None
+    rewrites: tuple[Rewrite, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -200,7 +203,9 @@ def matched(blame: Iterable[Blame], effect: Effect, why: str, **more: object) ->
     return Match(total, sum(b.latency for b in edges), hotspots, effect, why, **more)  # type: ignore[arg-type]
 
 
-def at_instructions(context: Context, numbers: Iterable[int], effect: Effect, why: str) -> Match | None:
+def at_instructions(
+    context: Context, numbers: Iterable[int], effect: Effect, why: str, rewrites: tuple[Rewrite, ...] = ()
+) -> Match | None:
     """A match of all samples at some instructions."""
     chosen = sorted({n for n in numbers if n in context.rows}, key=lambda n: -context.rows[n].samples)
     total = context.own(chosen)
@@ -208,4 +213,4 @@ def at_instructions(context: Context, numbers: Iterable[int], effect: Effect, wh
         return None
     latency = float(sum(context.rows[n].latency for n in chosen))
     spots = tuple(Hotspot(n, n, float(context.rows[n].samples)) for n in chosen if context.rows[n].samples)
-    return Match(total, latency, spots, effect, why)
+    return Match(total, latency, spots, effect, why, rewrites=rewrites)

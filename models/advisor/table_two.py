@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
-from smlab.hw_bench.sass.opcodes import VARIABLE_LATENCY
+from smlab.hw_bench.sass.opcodes import VARIABLE_LATENCY, is_load
 from smlab.models.advisor.blame import SYNCHRONIZATION, Blame
 from smlab.models.advisor.code import LoopOf
 from smlab.models.advisor.estimators import Effect, parallel
 from smlab.models.advisor.matching import Category, Context, Match, Optimizer, at_instructions, matched
+from smlab.models.advisor.rewrite import Edit, Rewrite
+from smlab.models.advisor.slicing import definitions
 
 LONG_ARITHMETIC_CYCLES: Final = 10
 """Strength reduction is for latencies from here on."""
+READ_AGAIN: Final = 0.15
+"""DRAM's sectors over those that accesses fill, up to which data are read again and again."""
 EXPANDED: Final = 6
 """Arithmetic instructions for each MUFU of a line from which on the line is a function's expansion."""
-KEPT_OF_FUNCTION: Final = 3
+KEPT_OF_FUNCTION: Final = 5
 KEPT_OF_DIVISION: Final = 8
-"""Instructions that an intrinsic function takes: scaling, MUFU, scaling; a fast division checks its range."""
+OWN_OF_LINE: Final = 2
+"""Instructions that an intrinsic function takes: to base 2, range check, scaling, MUFU, scaling back; a fast
+division checks its range. A line has some arithmetic of its own beside."""
+KEPT_OF_INTEGER_DIVISION: Final = 3
+"""Shift, and what the line adds before and after."""
 
 
 def register_reuse(context: Context, factor: float) -> Match | None:
@@ -25,7 +34,33 @@ def register_reuse(context: Context, factor: float) -> Match | None:
     drained = _drained_by(context, local)
     saved = (sum(b.samples for b in edges) + drained) / context.total
     loads = _without(context, local)
-    return matched(edges, Effect(saved, loads), "values are spilled to local memory, or indexed there")
+    rewrite = _in_registers(context, local)
+    why = "values are spilled to local memory, or indexed there"
+    return matched(edges, Effect(saved, loads), why, rewrites=(rewrite,))
+
+
+def _in_registers(context: Context, local: set[int]) -> Rewrite:
+    """Spills go. What an index that changes picks becomes a choice among all words of the frame."""
+    words = frame_words(context)
+    edits, gone = {}, set()
+    for n in local:
+        operand = next(o for o in context.code.instructions[n].operands if o.kind == "memory")
+        indexed = any(r != "R1" for r in operand.registers)
+        if indexed and words:
+            edits[n] = Edit(chain=max(words - 1, 1))
+        else:
+            gone.add(n)
+    return Rewrite(removed=frozenset(gone), edits=edits)
+
+
+def frame_words(context: Context) -> int:
+    """Words of the stack frame, from what is subtracted from the stack pointer R1."""
+    for n, instruction in enumerate(context.code.instructions):
+        if "R1" in context.code.effects[n].writes & context.code.effects[n].reads:
+            values = [o.value for o in instruction.operands if o.kind == "immediate" and o.value]
+            if values:
+                return abs(min(values, key=abs)) // 4
+    return 0
 
 
 def _drained_by(context: Context, stores: set[int]) -> float:
@@ -69,7 +104,16 @@ def strength_reduction(context: Context, factor: float) -> Match | None:
     counted = context.own(group) / context.total
     keep = 2 * len({(code.line(n), id(code.innermost_loop(n))) for n in long}) / max(len(group), 1)
     effect = Effect(counted * max(1 - keep, 0.0), _lighter(context, group, keep))
-    return matched(edges, effect, "conversions or special functions hold up what follows")
+    lines: dict[object, list[int]] = {}
+    for n in sorted(group - long):
+        lines.setdefault((code.line(n), id(code.innermost_loop(n))), []).append(n)
+    stay: set[int] = set()
+    for numbers in lines.values():
+        highs = sum("HI" in code.instructions[n].modifiers and code.kinds[n] == "int" for n in numbers)
+        stay |= set(numbers[-KEPT_OF_INTEGER_DIVISION * max(highs, 1) :])
+    rewrite = _condensed(context, group, stay)
+    why = "conversions or special functions hold up what follows"
+    return matched(edges, effect, why, rewrites=(rewrite,))
 
 
 def _lighter(context: Context, group: set[int], keep: float) -> dict[str, float]:
@@ -114,7 +158,7 @@ def math_lines(context: Context) -> dict[int, int]:
         special = sum(code.instructions[n].opcode == "MUFU" for n in numbers)
         floats = [n for n in numbers if code.kinds[n] in ("fp32", "int", "special", "control", "conversion")]
         if checks or (special and len(floats) >= EXPANDED * special):
-            stay = KEPT_OF_DIVISION * checks + KEPT_OF_FUNCTION * max(special - checks, 0)
+            stay = KEPT_OF_DIVISION * checks + KEPT_OF_FUNCTION * max(special - checks, 0) + OWN_OF_LINE
             found |= dict.fromkeys(floats, min(stay, len(floats)))
     return found
 
@@ -132,7 +176,27 @@ def fast_math(context: Context, factor: float) -> Match | None:
     left = waits + keep * sum(context.in_cycles(n, fixed) for n in group)
     saved = max(context.own(group) - left, 0.0) / context.total
     effect = Effect(saved, _lighter(context, group, keep))
-    return at_instructions(context, group, effect, "exact functions take many instructions")
+    rewrite = _condensed(context, group, _staying(context, lines))
+    return at_instructions(context, group, effect, "exact functions take many instructions", (rewrite,))
+
+
+def _condensed(context: Context, group: set[int], stay: set[int]) -> Rewrite:
+    """A group of instructions of which some stay, one hanging on the other."""
+    latency = round(context.gpu.number("pipe.fp32.latency_cycles"))
+    stalls = {n: Edit(stall=max(latency, context.code.stalls[n])) for n in stay}
+    return Rewrite(removed=frozenset(group - stay), edits=stalls, condensed=True)
+
+
+def _staying(context: Context, lines: dict[int, int]) -> set[int]:
+    """What stays of exact functions: of each line its special functions, then its last arithmetic."""
+    by_line: dict[object, list[int]] = {}
+    for n in sorted(lines):
+        by_line.setdefault((context.code.line(n), id(context.code.innermost_loop(n))), []).append(n)
+    found: set[int] = set()
+    for numbers in by_line.values():
+        order = sorted(numbers, key=lambda n: (context.code.instructions[n].opcode != "MUFU", -n))
+        found |= set(order[: lines[numbers[0]]])
+    return found
 
 
 def warp_balance(context: Context, factor: float) -> Match | None:
@@ -155,12 +219,40 @@ def memory_transaction_reduction(context: Context, factor: float) -> Match | Non
         left = 1 - _share_of_accesses(context, same)
         loads = {"issue": 1 - context.share_executed(same), "memory": left, "port": left}
         why = "all threads load the same words: constant memory gives them as operands"
-        return matched(edges, Effect(min(saved / context.total, 0.95), loads), why)
+        gone = Rewrite(removed=frozenset(same))
+        return matched(edges, Effect(min(saved / context.total, 0.95), loads), why, rewrites=(gone,))
+    again = _read_again(context)
+    edges += context.edges(lambda b: b.cause in again and b not in edges)
     saved = sum(b.samples for b in edges) / context.total
     loads = dict.fromkeys(("memory", "port", "l2"), 1 / factor)
-    busy = any(kind == "global" for kind in code.kinds)
     why = "the path to global memory has more requests than it takes"
-    return matched(edges, Effect(saved * (1 - 1 / factor), loads), why) if busy else None
+    if again:
+        why = "what a loop loads from global memory, others load too"
+    shared = {
+        b.cause
+        for b in edges
+        if code.innermost_loop(b.cause) is not None
+        and is_load(code.instructions[b.cause])
+        and not context.hangs_on(b.cause, lambda n: code.kinds[n] == "global")
+    }
+    edit = Edit(shared=True, traffic=1 / factor)
+    rewrites = (Rewrite(edits=dict.fromkeys(shared, edit)),) if shared else ()
+    busy = any(kind == "global" for kind in code.kinds)
+    return matched(edges, Effect(saved * (1 - 1 / factor), loads), why, rewrites=rewrites) if busy else None
+
+
+def _read_again(context: Context) -> set[int]:
+    """Loads in loops of a kernel that asks for its data many times over: DRAM moves a small part of the
+    sectors that its accesses fill."""
+    code = context.code
+    if context.samples.excess.get("dram", 1.0) > READ_AGAIN:
+        return set()
+    loads = {
+        n
+        for n in context.rows
+        if code.kinds[n] == "global" and is_load(code.instructions[n]) and code.innermost_loop(n) is not None
+    }
+    return {n for n in loads if not context.hangs_on(n, lambda m: code.kinds[m] in ("global", "local"))}
 
 
 def _same_for_all(context: Context, number: int) -> bool:
@@ -184,22 +276,34 @@ def _share_of_accesses(context: Context, some: set[int]) -> float:
 
 def overhead_of(context: Context, loop: LoopOf) -> set[int]:
     """The instructions of a loop that unrolling saves: its branch, the comparison for it, and what adds a
-    constant to a register of its own."""
-    code, found = context.code, set()
-    for n in loop.members:
-        if code.innermost_loop(n) is not loop:
-            continue
+    number to a register of its own, which becomes an offset, with its carry."""
+    code = context.code
+    mine = [n for n in sorted(loop.members) if code.innermost_loop(n) is loop]
+    head = code.instructions[loop.header].address
+    back = {n for n in mine if code.instructions[n].opcode == "BRA" and _target(context, n) == head}
+    found = set(back)
+    for n in mine:
         instruction, effects = code.instructions[n], code.effects[n]
-        if instruction.opcode == "BRA":
+        if code.kinds[n] not in ("int", "uniform") or effects.writes.isdisjoint(effects.reads):
+            continue
+        own = (definitions(code, n, name).paths for name in effects.writes & effects.reads)
+        if not any(n in paths for paths in own):
+            continue
+        carries = {name for m in found for name in code.effects[m].writes if name.startswith(("P", "UP"))}
+        number = any(o.kind == "immediate" for o in instruction.operands)
+        if number or ("X" in instruction.modifiers and effects.reads & carries):
             found.add(n)
-        adds = code.kinds[n] in ("int", "uniform") and effects.writes & effects.reads
-        if adds and not any(o.kind == "memory" for o in instruction.operands):
-            found.add(n)
-    guards = {name for n in found for name in code.effects[n].reads if name.startswith(("P", "UP"))}
-    found |= {
-        n for n in loop.members if code.effects[n].writes & guards and code.kinds[n] in ("int", "uniform")
-    }
+    guards = {name for n in back for name in code.effects[n].reads if name.startswith(("P", "UP"))}
+    for n in back:
+        for name in guards:
+            found |= {m for m in definitions(code, n, name).paths if m in loop.members}
     return found
+
+
+def _target(context: Context, number: int) -> int | None:
+    """Where a branch goes."""
+    operand = context.code.instructions[number].operands[-1]
+    return context.code.function.labels.get(operand.label or "", operand.value)
 
 
 def loop_unrolling(context: Context, factor: float) -> Match | None:
@@ -229,7 +333,14 @@ def loop_unrolling(context: Context, factor: float) -> Match | None:
         Effect(min(saved, 1.0), loads),
         "each iteration waits for its own loads",
         scopes=tuple(scopes.values()),
+        rewrites=(unrolled(loops, overhead, factor),),
     )
+
+
+def unrolled(loops: Iterable[LoopOf], overhead: Iterable[int], factor: float) -> Rewrite:
+    """The innermost of some loops, so many rounds at a time."""
+    headers = frozenset(loop.header for loop in loops)
+    return Rewrite(order="unrolled", factor=round(factor), loops=headers, overhead=frozenset(overhead))
 
 
 def _carried(context: Context, b: Blame) -> bool:
@@ -243,7 +354,17 @@ def code_reordering(context: Context, factor: float) -> Match | None:
     latency = sum(b.latency for b in edges)
     active = float(context.samples.active)
     hidden = min(active, latency, context.unqueued(edges)) * (1 - 1 / max(factor, 1.0))
-    return matched(edges, Effect(hidden / context.total), "results are used soon after they are asked for")
+    code = context.code
+    loops = {loop for b in edges if (loop := code.common_loop(b.stalled, b.cause)) is not None}
+    headers = frozenset(loop.header for loop in loops)
+    overhead = frozenset().union(*(overhead_of(context, loop) for loop in loops)) if loops else frozenset()
+    ahead = Rewrite(order="ahead", loops=headers, overhead=overhead)
+    inside = [b for b in edges if code.common_loop(b.stalled, b.cause) is not None]
+    fixed = sum(b.samples for b in inside if code.kinds[b.cause] not in VARIABLE_LATENCY)
+    chains = fixed > sum(b.samples for b in inside) / 2
+    rewrites = (ahead, unrolled(loops, overhead, factor)) if chains else (ahead,)
+    effect = Effect(hidden / context.total)
+    return matched(edges, effect, "results are used soon after they are asked for", rewrites=rewrites)
 
 
 def function_inlining(context: Context, factor: float) -> Match | None:
@@ -258,7 +379,8 @@ def function_inlining(context: Context, factor: float) -> Match | None:
     waits = [b for b in context.edges(lambda b: b.reason == "wait") if b.stalled in landings - group]
     saved = (context.own(group) + sum(b.samples for b in waits)) / context.total
     effect = Effect(saved, {"issue": 1 - context.share_executed(group)})
-    return at_instructions(context, group, effect, "calls cost branches and moves, and stop the scheduler")
+    why = "calls cost branches and moves, and stop the scheduler"
+    return at_instructions(context, group, effect, why, (Rewrite(removed=frozenset(group)),))
 
 
 def _targets(context: Context, calls: set[int]) -> set[int]:

@@ -22,6 +22,9 @@ from smlab.sim.result import IssueTrace, SimResult, SpanTrace
 WANTED: Final = 20_000
 """Samples that the period is chosen for, where none is given."""
 SHORTEST_PERIOD: Final = 16
+GOLDEN: Final = 0.6180339887498949
+"""Schedulers are not sampled in one cycle, but this share of a period apart: all of them execute the same
+code, begun in the same cycle, and would give the same samples."""
 
 Ints = NDArray[np.int64]
 
@@ -76,7 +79,6 @@ def sample(
     period = period_cycles or period_for(result, schedulers)
     stalled = np.zeros((instructions, len(Reason)), dtype=np.int64)
     not_issued = np.zeros_like(stalled)
-    times = np.arange(first_cycle, result.cycles, period, dtype=np.int64)
     state = _WarpStates(issues, spans, result.cycles)
     warps = result.warps
     busy_key = np.unique((issues.sm * schedulers + issues.scheduler) * (result.cycles + 1) + issues.cycle)
@@ -85,6 +87,9 @@ def sample(
             mine = np.nonzero((warps.sm == sm) & (warps.slot % schedulers == scheduler))[0]
             if not len(mine):
                 continue
+            number = sm * schedulers + scheduler
+            begin = first_cycle + int(period * (number * GOLDEN % 1))
+            times = np.arange(begin, result.cycles, period, dtype=np.int64)
             chosen, when = _in_turn(warps.slot[mine], warps.launch[mine], warps.finish[mine], times)
             index = warps.warp[mine[chosen]]
             reason, place = state.at(index, when)

@@ -107,7 +107,7 @@ class Executed:
         jobs, memory = result.jobs, result.memory
         assert jobs is not None
         sectors = sum(s.l1_sector_misses + s.l1_store_sectors for s in result.sms)
-        l2 = memory.l2_sector_hits + memory.l2_sector_misses
+        l2 = memory.l2_sector_hits + memory.l2_sector_misses + self._atomic_sectors()
         told = {
             "issue": result.warp_instructions / (time * sms * machine.schedulers),
             "port": sectors * machine.port_sector_ticks / TICKS_PER_CYCLE / (time * sms),
@@ -129,6 +129,21 @@ class Executed:
                 each = sms * (1 if timing.per_sm else machine.schedulers)
                 told[pipe] = told.get(pipe, 0.0) + float(times) * timing.interval_cycles / (time * each)
         return {name: share for name, share in told.items() if share > 0}
+
+    def _atomic_sectors(self) -> float:
+        """What atomics on global memory take of L2 beyond what as many plain sectors would, in sectors: their
+        lanes are taken to be thrown at random on the sectors of their lines."""
+        machine, executions = self.lowered.machine, self.result.instruction_executions
+        assert executions is not None
+        beyond = machine.l2_atomic_sector_ticks / machine.l2_sector_ticks - 1
+        passes, found = self._passes(), 0.0
+        for n, micro in enumerate(self.launch.code):
+            if CLASSES[micro.cls].operation in ("reduce", "atomic"):
+                times, lanes = (float(x) for x in executions[n])
+                places = machine.sectors_per_line * passes.get(n, 0.0)
+                if times and places:
+                    found += beyond * times * places * (1 - (1 - 1 / places) ** (lanes / times))
+        return found
 
     def _passes(self) -> dict[int, float]:
         """Mean passes of each access through the data stage; of global ones, lines."""

@@ -36,6 +36,7 @@ KERNEL(horner)
 {
     // CHAINS independent polynomials at a time.
     float x[CHAINS], y[CHAINS], sum = 0;
+#pragma unroll 1
     for (int r = 0; r < m; r += CHAINS) {
 #pragma unroll
         for (int u = 0; u < CHAINS; u++) {

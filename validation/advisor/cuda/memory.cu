@@ -197,7 +197,7 @@ KERNEL(table_lookup)
 #ifdef K_spilled
 KERNEL(spilled)
 {
-    // An array indexed by data lies in local memory; REGISTERS: a select chain.
+    // An array indexed by data lies in local memory; REGISTERS: selections among all of it.
     float own[8];
     for (int r = 0; r < 8; r++)
         own[r] = a[ME + r * ALL];
@@ -205,10 +205,13 @@ KERNEL(spilled)
     int j = k[ME] & 7;
     for (int r = 0; r < m; r++) {
 #if defined(REGISTERS)
-        float x = own[0];
+        int at = (j * 5 + r) & 7;
+        float x = 0;
 #pragma unroll
-        for (int t = 1; t < 8; t++)
-            x = j == t ? own[t] : x;
+        for (int t = 0; t < 8; t++) {
+            own[t] += j == t;
+            x = at == t ? own[t] : x;
+        }
         sum += x;
 #else
         own[j] += 1;

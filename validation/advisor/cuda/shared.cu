@@ -23,6 +23,7 @@ KERNEL(histogram_shared)
         s[i] = 0;
     __syncthreads();
     int* own = s + ((T >> 5) % COPIES) * (256 + PAD);
+#pragma unroll 1
     for (int r = 0; r < m; r += UNROLL) {
         int v[UNROLL];
 #pragma unroll
@@ -263,7 +264,7 @@ KERNEL(warp_imbalance)
     float x = a[ME];
     for (int r = 0; r < m; r++) {
 #if defined(EVEN)
-        int times = 36;
+        int times = 3 * m; // the mean of the others'
 #else
         int times = 8 * (T >> 5) + 8;
 #endif
