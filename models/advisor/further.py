@@ -7,7 +7,10 @@ from typing import Final
 
 from smlab.models.advisor.blame import Blame
 from smlab.models.advisor.estimators import Effect
-from smlab.models.advisor.matching import Category, Context, Match, Optimizer, at_instructions, matched
+from smlab.hw_bench.sass.effects import access_words
+from smlab.models.advisor.matching import (
+    Category, Context, Match, Optimizer, at_instructions, matched, widened_by_constants,
+)  # fmt: skip
 from smlab.models.advisor.rewrite import Edit, Rewrite
 
 CONFLICTED: Final = 1.5
@@ -114,9 +117,11 @@ def privatisation(context: Context, factor: float) -> Match | None:
 
 
 def bank_layout(context: Context, factor: float) -> Match | None:
-    return _atomic_change(
-        context, SERIAL, 1.0, "{passes:.1f} passes an atomic: another stride spreads lanes over the banks"
-    )
+    passes = passes_of(context, _atomics(context)) or 1.0
+    scattered = passes < SERIAL  # by data: then the best that a layout gives is words at random
+    wanted = RANDOM_PASSES if scattered else 1.0
+    why = "{passes:.1f} passes an atomic: another stride spreads lanes over the banks"
+    return _atomic_change(context, RANDOM_PASSES + 1, wanted, why)
 
 
 def fewer_conflicts(context: Context, factor: float) -> Match | None:
@@ -191,12 +196,7 @@ def block_size(context: Context, factor: float) -> Match | None:
 
 def fp64_constants(context: Context, factor: float) -> Match | None:
     """FP64 arithmetic between conversions from and to FP32 on one source line."""
-    code = context.code
-    widened = {
-        n
-        for n, i in enumerate(code.instructions)
-        if i.opcode == "F2F" and "F64" in i.modifiers and n in context.rows
-    }
+    code, widened = context.code, widened_by_constants(context)
     lines = {code.line(n) for n in widened} - {None}
     doubles = {n for n, kind in enumerate(code.kinds) if kind == "fp64" and code.line(n) in lines}
     if not doubles:
@@ -235,7 +235,9 @@ def fp64_precision(context: Context, factor: float) -> Match | None:
 
 
 def conversions(context: Context, factor: float) -> Match | None:
+    widened = widened_by_constants(context)
     made = {n for n, kind in enumerate(context.code.kinds) if kind == "conversion" and n in context.rows}
+    made -= widened
     edges = context.edges(lambda b: b.cause in made)
     saved = (sum(b.samples for b in edges) + context.own(made)) / context.total
     effect = Effect(min(saved, 0.95), {"issue": 1 - context.share_executed(made)})
@@ -267,10 +269,11 @@ def divergence(context: Context, factor: float) -> Match | None:
 def uncoalesced_access(context: Context, factor: float) -> Match | None:
     """Sectors that move beyond L1 against those that the accessed bytes fill; an access whose address hangs
     on loaded data cannot be made contiguous, and is not matched."""
-    excess = context.samples.excess
     code = context.code
     far = {n for n, kind in enumerate(code.kinds) if kind == "global" and n in context.rows}
-    if excess.get("l2", 1.0) < WASTED:
+    excess = {level: max(factor, 1.0) for level, factor in context.samples.excess.items()}
+    lines = _excess_lines(context, far)
+    if max(excess.get("l2", 1.0), lines) < WASTED:
         return None
     movable = {n for n in far if not context.hangs_on(n, lambda m: code.kinds[m] in _LOADED)}
     if not movable:
@@ -281,13 +284,26 @@ def uncoalesced_access(context: Context, factor: float) -> Match | None:
     ):
         return None
     edges = context.edges(lambda b: b.cause in movable or b.reason == "drain")
-    saved = (1 - 1 / excess["l2"]) * sum(b.samples for b in edges) / context.total
-    loads = dict.fromkeys(("port", "l2", "memory"), 1 / excess["l2"])
-    loads["dram"] = 1 / max(excess.get("dram", 1.0), 1.0)
-    edit = Edit(passes=1.0, traffic=1 / excess["l2"], dram=1 / max(excess.get("dram", 1.0), 1.0))
+    sectors = excess.get("l2", 1.0)
+    worst = max(sectors, lines)
+    saved = (1 - 1 / worst) * sum(b.samples for b in edges) / context.total
+    loads = {"port": 1 / sectors, "l2": 1 / sectors, "memory": 1 / worst, "dram": 1 / excess.get("dram", 1.0)}
+    edit = Edit(passes=1.0, traffic=1 / sectors, dram=1 / excess.get("dram", 1.0))
     together = Rewrite(edits=dict.fromkeys(movable, edit))
-    why = f"accesses move {excess['l2']:.1f} times the sectors that their bytes fill"
+    why = f"accesses move {sectors:.1f} times the sectors, and ask for {lines:.1f} times the lines, of their bytes"
     return matched(edges, Effect(min(saved, 0.95), loads), why, rewrites=(together,))
+
+
+def _excess_lines(context: Context, accesses: set[int]) -> float:
+    """Lines that accesses ask for over those that the bytes of their lanes fill, in the mean."""
+    asked = needed = 0.0
+    for n in accesses:
+        row, times = context.rows[n], context.executed.get(n, 0.0)
+        if row.passes:
+            bytes_of_lanes = (row.lanes or 32.0) * 4 * access_words(context.code.instructions[n])
+            asked += times * row.passes
+            needed += times * max(1.0, bytes_of_lanes / context.gpu.number("l1.line_bytes"))
+    return asked / needed if needed else 1.0
 
 
 def bank_conflicts(context: Context, factor: float) -> Match | None:
@@ -329,7 +345,7 @@ FURTHER: Final[tuple[Optimizer, ...]] = (
     Optimizer(
         "bank-layout",
         _E,
-        "shared atomics of 12 passes or more",
+        "shared atomics of 4.5 passes or more",
         "lanes are on distinct words of few banks",
         "another stride or order of the table in shared memory",
         bank_layout,
@@ -401,7 +417,7 @@ FURTHER: Final[tuple[Optimizer, ...]] = (
     Optimizer(
         "uncoalesced-access",
         _E,
-        "1.5 times the sectors that the bytes need",
+        "1.5 times the sectors, or lines, that the bytes need",
         "accesses can be made contiguous",
         "let neighbouring lanes access neighbouring words",
         uncoalesced_access,

@@ -189,6 +189,17 @@ class Context:
         return sum(self.executed.get(n, 0.0) for n in set(numbers)) / total if total else 0.0
 
 
+def widened_by_constants(context: Context) -> set[int]:
+    """Conversions between FP32 and FP64 on lines that compute in FP64: what a constant without an f does."""
+    code = context.code
+    lines = {code.line(n) for n, kind in enumerate(code.kinds) if kind == "fp64"} - {None}
+    return {
+        n
+        for n, i in enumerate(code.instructions)
+        if i.opcode == "F2F" and "F64" in i.modifiers and n in context.rows and code.line(n) in lines
+    }
+
+
 def matched(blame: Iterable[Blame], effect: Effect, why: str, **more: object) -> Match | None:
     """A match of some blame; None where there is none."""
     edges = list(blame)

@@ -63,7 +63,8 @@ def paths_of(
     warps in each (as ``if (threadIdx.x < 96)`` has it).
     """
     times = [
-        max((executed.get(code.number[i.address], 0.0) for i in block.instructions), default=0.0) / warps
+        # The least, since parts of a warp may meet at a block's first instruction (BSYNC) more than once.
+        min(executed.get(code.number[i.address], 0.0) for i in block.instructions) / warps
         for block in code.flow.blocks
     ]
     cut = min(1.0, MAX_STEPS * warps / max(sum(executed.values()), 1.0))

@@ -9,7 +9,9 @@ from smlab.hw_bench.sass.opcodes import VARIABLE_LATENCY, is_load
 from smlab.models.advisor.blame import SYNCHRONIZATION, Blame
 from smlab.models.advisor.code import LoopOf
 from smlab.models.advisor.estimators import Effect, parallel
-from smlab.models.advisor.matching import Category, Context, Match, Optimizer, at_instructions, matched
+from smlab.models.advisor.matching import (
+    Category, Context, Match, Optimizer, at_instructions, matched, widened_by_constants,
+)  # fmt: skip
 from smlab.models.advisor.rewrite import Edit, Rewrite
 from smlab.models.advisor.slicing import definitions
 
@@ -93,14 +95,15 @@ def strength_reduction(context: Context, factor: float) -> Match | None:
         if code.kinds[n] in ("special", "conversion")
         and i.opcode not in ("S2R", "S2UR", "CS2R", "BMOV")
         and context.latencies.expected(i) >= LONG_ARITHMETIC_CYCLES
-    }
-    edges = [b for b in context.dependences() if b.cause in long]
+    } - widened_by_constants(context)
     functions = math_lines(context)
+    divided = _of_divisions(context, long)
     group = {
         n
-        for n in context.line_group(long - set(functions))
+        for n in context.line_group(long - set(functions)) | divided
         if (code.kinds[n] not in VARIABLE_LATENCY or n in long) and n not in functions
     }
+    edges = [b for b in context.dependences() if b.cause in long or b.cause in divided]
     counted = context.own(group) / context.total
     keep = 2 * len({(code.line(n), id(code.innermost_loop(n))) for n in long}) / max(len(group), 1)
     effect = Effect(counted * max(1 - keep, 0.0), _lighter(context, group, keep))
@@ -114,6 +117,19 @@ def strength_reduction(context: Context, factor: float) -> Match | None:
     rewrite = _condensed(context, group, stay)
     why = "conversions or special functions hold up what follows"
     return matched(edges, effect, why, rewrites=(rewrite,))
+
+
+def _of_divisions(context: Context, long: set[int]) -> set[int]:
+    """All instructions of lines with an integer division, in whatever loop: the reciprocal of a divisor that
+    stays the same is taken once, before the loop that multiplies with it."""
+    code = context.code
+    by_line: dict[int, list[int]] = {}
+    for n in context.rows:
+        if (line := code.line(n)) is not None:
+            by_line.setdefault(line, []).append(n)
+    lines = {code.line(n) for n in long}
+    found = [ns for line, ns in by_line.items() if line in lines and divides_integers(context, ns)]
+    return {n for numbers in found for n in numbers}
 
 
 def _lighter(context: Context, group: set[int], keep: float) -> dict[str, float]:
@@ -362,7 +378,7 @@ def code_reordering(context: Context, factor: float) -> Match | None:
     inside = [b for b in edges if code.common_loop(b.stalled, b.cause) is not None]
     fixed = sum(b.samples for b in inside if code.kinds[b.cause] not in VARIABLE_LATENCY)
     chains = fixed > sum(b.samples for b in inside) / 2
-    rewrites = (ahead, unrolled(loops, overhead, factor)) if chains else (ahead,)
+    rewrites = (Rewrite(), unrolled(loops, overhead, factor)) if chains else (Rewrite(), ahead)
     effect = Effect(hidden / context.total)
     return matched(edges, effect, "results are used soon after they are asked for", rewrites=rewrites)
 

@@ -98,40 +98,40 @@ def study_gpu(name: str = "v100") -> Gpu:
     return share_of(load_gpu(name), SMS)
 
 
-def _unrolled(*counts: int, optimizer: str = "loop-unrolling") -> tuple[Change, ...]:
+def unrolled(*counts: int, optimizer: str = "loop-unrolling") -> tuple[Change, ...]:
     return tuple(Change(optimizer, {"UNROLL": str(n)}) for n in counts)
 
 
-def _one(optimizer: str, name: str, value: str = "") -> Change:
+def one(optimizer: str, name: str, value: str = "") -> Change:
     return Change(optimizer, {name: value})
 
 
 KERNELS: Final[tuple[StudyKernel, ...]] = (
     # Global memory
-    StudyKernel("sum_stream", "memory", 32, _unrolled(2, 4, 8)),
-    StudyKernel("dot_stream", "memory", 32, _unrolled(2, 4, 8)),
+    StudyKernel("sum_stream", "memory", 32, unrolled(2, 4, 8)),
+    StudyKernel("dot_stream", "memory", 32, unrolled(2, 4, 8)),
     StudyKernel(
         "scale_stream",
         "memory",
         32,
-        (*_unrolled(4), _one("memory-transaction-reduction", "WIDE")),
+        (*unrolled(4), one("memory-transaction-reduction", "WIDE")),
         n=16 * 256 * 32,
     ),
     StudyKernel("tuned_copy", "memory", 4, blocks=16, threads=512, tuned=True),
-    StudyKernel("gather", "memory", 32, (*_unrolled(2, 4), _one("code-reordering", "AHEAD"))),
-    StudyKernel("strided", "memory", 12, (_one("uncoalesced-access", "SOA"),)),
+    StudyKernel("gather", "memory", 32, (*unrolled(2, 4), one("code-reordering", "AHEAD"))),
+    StudyKernel("strided", "memory", 12, (one("uncoalesced-access", "SOA"),)),
     StudyKernel(
         "transpose",
         "memory",
         256,
-        (_one("uncoalesced-access", "TILE"), Change("uncoalesced-access", {"TILE": "", "PAD": "1"})),
+        (one("uncoalesced-access", "TILE"), Change("uncoalesced-access", {"TILE": "", "PAD": "1"})),
         blocks=64,
     ),
     StudyKernel("chase", "memory", 24, blocks=16),
-    StudyKernel("spmv", "memory", 32, _unrolled(2, 4, 8)),
-    StudyKernel("stencil", "memory", 8, (_one("memory-transaction-reduction", "SHARED"),)),
-    StudyKernel("table_lookup", "memory", 4, (_one("memory-transaction-reduction", "CONSTANT"),)),
-    StudyKernel("spilled", "memory", 24, (_one("register-reuse", "REGISTERS"),)),
+    StudyKernel("spmv", "memory", 32, unrolled(2, 4, 8)),
+    StudyKernel("stencil", "memory", 8, (one("memory-transaction-reduction", "SHARED"),)),
+    StudyKernel("table_lookup", "memory", 4, (one("memory-transaction-reduction", "CONSTANT"),)),
+    StudyKernel("spilled", "memory", 24, (one("register-reuse", "REGISTERS"),)),
     StudyKernel(
         "few_blocks",
         "memory",
@@ -153,53 +153,53 @@ KERNELS: Final[tuple[StudyKernel, ...]] = (
         threads=32,
         n=SIZE,
     ),
-    StudyKernel("rows_softmax", "memory", 512, _unrolled(2, 4)),
-    StudyKernel("histogram_global", "memory", 24, (_one("privatisation", "PRIVATE"),)),
+    StudyKernel("rows_softmax", "memory", 512, unrolled(2, 4)),
+    StudyKernel("histogram_global", "memory", 24, (one("privatisation", "PRIVATE"),)),
     # The same with few warps: waiting, not bandwidth, is what they do
-    StudyKernel("sum_few", "memory", 32, _unrolled(2, 4, 8), blocks=4, threads=64, of="sum_stream"),
-    StudyKernel("dot_few", "memory", 32, _unrolled(2, 4, 8), blocks=4, threads=64, of="dot_stream"),
-    StudyKernel("scale_few", "memory", 32, _unrolled(4), blocks=4, threads=128, of="scale_stream"),
+    StudyKernel("sum_few", "memory", 32, unrolled(2, 4, 8), blocks=4, threads=64, of="sum_stream"),
+    StudyKernel("dot_few", "memory", 32, unrolled(2, 4, 8), blocks=4, threads=64, of="dot_stream"),
+    StudyKernel("scale_few", "memory", 32, unrolled(4), blocks=4, threads=128, of="scale_stream"),
     StudyKernel(
         "gather_few",
         "memory",
         32,
-        (*_unrolled(2, 4), _one("code-reordering", "AHEAD")),
+        (*unrolled(2, 4), one("code-reordering", "AHEAD")),
         blocks=4,
         threads=64,
         of="gather",
     ),
-    StudyKernel("spmv_few", "memory", 32, _unrolled(2, 4), blocks=4, threads=64, of="spmv"),
-    StudyKernel("histogram_few", "shared", 32, _unrolled(4, 8), blocks=4, threads=64, of="histogram_shared"),
+    StudyKernel("spmv_few", "memory", 32, unrolled(2, 4), blocks=4, threads=64, of="spmv"),
+    StudyKernel("histogram_few", "shared", 32, unrolled(4, 8), blocks=4, threads=64, of="histogram_shared"),
     # Shared memory
     StudyKernel(
         "histogram_shared",
         "shared",
         32,
-        (*_unrolled(4, 8), _one("privatisation", "COPIES", "8"), Change("block-size", blocks=8, threads=512)),
+        (*unrolled(4, 8), one("privatisation", "COPIES", "8"), Change("block-size", blocks=8, threads=512)),
     ),
     StudyKernel(
         "histogram_skewed",
         "shared",
         32,
         (
-            _one("warp-aggregation", "AGGREGATE"),
-            _one("privatisation", "COPIES", "8"),
-            _one("privatisation", "COPIES", "32"),
+            one("warp-aggregation", "AGGREGATE"),
+            one("privatisation", "COPIES", "8"),
+            one("privatisation", "COPIES", "32"),
         ),
     ),
-    StudyKernel("histogram_strided", "shared", 64, (_one("bank-layout", "STRIDE", "65"),)),
-    StudyKernel("counter_total", "shared", 48, (_one("warp-aggregation", "TREE"),), n=0),
+    StudyKernel("histogram_strided", "shared", 64, (one("bank-layout", "STRIDE", "65"),)),
+    StudyKernel("counter_total", "shared", 48, (one("warp-aggregation", "TREE"),), n=0),
     StudyKernel("ticket", "shared", 48),
     StudyKernel("hash_insert", "shared", 8),
     StudyKernel("reduce_tree", "shared", 12),
     StudyKernel("scan_block", "shared", 4),
-    StudyKernel("bank_columns", "shared", 64, (_one("bank-conflicts", "PAD", "1"), *_unrolled(4))),
+    StudyKernel("bank_columns", "shared", 64, (one("bank-conflicts", "PAD", "1"), *unrolled(4))),
     StudyKernel(
-        "matmul_naive", "shared", 64, (_one("memory-transaction-reduction", "TILE"), *_unrolled(4, 8))
+        "matmul_naive", "shared", 64, (one("memory-transaction-reduction", "TILE"), *unrolled(4, 8))
     ),
-    StudyKernel("warp_imbalance", "shared", 12, (_one("warp-balance", "EVEN"),)),
+    StudyKernel("warp_imbalance", "shared", 12, (one("warp-balance", "EVEN"),)),
     StudyKernel("alignment", "shared", 48),
-    StudyKernel("convolve_shared", "shared", 8, _unrolled(4, 8)),
+    StudyKernel("convolve_shared", "shared", 8, unrolled(4, 8)),
     StudyKernel("sort_bitonic", "shared", 1),
     # Arithmetic
     StudyKernel("fma_bound", "compute", 24, tuned=True, blocks=32),
@@ -211,15 +211,15 @@ KERNELS: Final[tuple[StudyKernel, ...]] = (
         blocks=8,
         threads=64,
     ),
-    StudyKernel("double_constant", "compute", 24, (_one("fp64-constants", "SINGLE"),)),
-    StudyKernel("divide_runtime", "compute", 24, (_one("strength-reduction", "SHIFT"),), n=32),
-    StudyKernel("exact_functions", "compute", 12, (_one("fast-math", "FAST"),)),
-    StudyKernel("exact_division", "compute", 24, (_one("fast-math", "FAST"),)),
-    StudyKernel("called_function", "compute", 32, (_one("function-inlining", "INLINE"),)),
-    StudyKernel("divergent", "compute", 12, (_one("divergence", "GROUPED"),)),
+    StudyKernel("double_constant", "compute", 24, (one("fp64-constants", "SINGLE"),)),
+    StudyKernel("divide_runtime", "compute", 24, (one("strength-reduction", "SHIFT"),), n=32),
+    StudyKernel("exact_functions", "compute", 12, (one("fast-math", "FAST"),)),
+    StudyKernel("exact_division", "compute", 24, (one("fast-math", "FAST"),)),
+    StudyKernel("called_function", "compute", 32, (one("function-inlining", "INLINE"),)),
+    StudyKernel("divergent", "compute", 12, (one("divergence", "GROUPED"),)),
     StudyKernel("mandelbrot", "compute", 48),
     StudyKernel("collatz", "compute", 96),
-    StudyKernel("bodies", "compute", 96, _unrolled(2, 4)),
+    StudyKernel("bodies", "compute", 96, unrolled(2, 4)),
     StudyKernel("black_scholes", "compute", 12),
     StudyKernel("random_pi", "compute", 48),
     StudyKernel("double_loop", "compute", 48),

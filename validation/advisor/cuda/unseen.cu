@@ -1,0 +1,398 @@
+// Kernels that the estimators were not shaped on, with the changes that a program can make (macros).
+#define KERNEL(name) extern "C" __global__ void name(const float* __restrict__ a, const float* __restrict__ b, \
+    float* __restrict__ c, const int* __restrict__ k, int* h, int n, int m)
+#define ALL (gridDim.x * blockDim.x)
+#define ME (blockIdx.x * blockDim.x + threadIdx.x)
+#define T threadIdx.x
+#ifndef UNROLL
+#define UNROLL 1
+#endif
+#ifndef COPIES
+#define COPIES 1
+#endif
+#ifndef CHAINS
+#define CHAINS 1
+#endif
+#ifndef PAD
+#define PAD 0
+#endif
+
+#ifdef K_triad
+KERNEL(triad)
+{
+#pragma unroll UNROLL
+    for (int r = 0; r < m; r++) {
+        int i = ME + r * ALL;
+        c[i] = a[i] + 0.75f * b[i];
+    }
+}
+#endif
+
+#ifdef K_row_sums
+KERNEL(row_sums)
+{
+    // A thread a row of m; COLUMNS: the matrix lies transposed.
+    float sum = 0;
+#pragma unroll UNROLL
+    for (int i = 0; i < m; i++)
+#if defined(COLUMNS)
+        sum += a[i * ALL + ME];
+#else
+        sum += a[ME * m + i];
+#endif
+    c[ME] = sum;
+}
+#endif
+
+#ifdef K_nearest_centre
+#if defined(CONSTANT)
+__constant__ float table[64];
+#define CENTRE(i) table[i]
+#else
+#define CENTRE(i) b[i]
+#endif
+KERNEL(nearest_centre)
+{
+    // Which of 32 centres is nearest to each of m points.
+    for (int r = 0; r < m; r++) {
+        float x = a[ME + r * ALL], y = x * 0.5f, best = 1e30f;
+        int at = 0;
+#pragma unroll UNROLL
+        for (int t = 0; t < 32; t++) {
+            float dx = x - CENTRE(2 * t), dy = y - CENTRE(2 * t + 1), d = dx * dx + dy * dy;
+            if (d < best) {
+                best = d;
+                at = t;
+            }
+        }
+        c[ME + r * ALL] = at;
+    }
+}
+#endif
+
+#ifdef K_few_bins
+KERNEL(few_bins)
+{
+    // Sixteen bins, most values in one of them; COPIES by lane.
+    __shared__ int s[16 * COPIES];
+    for (int i = T; i < 16 * COPIES; i += blockDim.x)
+        s[i] = 0;
+    __syncthreads();
+#pragma unroll 1
+    for (int r = 0; r < m; r++) {
+        int x = k[ME + r * ALL], v = (x & 7) ? 3 : (x >> 3) & 15;
+#if defined(AGGREGATE)
+        int leader = __shfl_sync(~0u, v, 0);
+        unsigned same = __ballot_sync(~0u, v == leader);
+        if ((T & 31) == 0)
+            atomicAdd(&s[leader], __popc(same));
+        if (v != leader)
+            atomicAdd(&s[v], 1);
+#else
+        atomicAdd(&s[v * COPIES + (T & (COPIES - 1))], 1);
+#endif
+    }
+    __syncthreads();
+    for (int i = T; i < 16; i += blockDim.x) {
+        int sum = 0;
+        for (int j = 0; j < COPIES; j++)
+            sum += s[i * COPIES + j];
+        atomicAdd(&h[i], sum);
+    }
+}
+#endif
+
+#ifdef K_lane_counters
+#ifndef STRIDE
+#define STRIDE 32
+#endif
+KERNEL(lane_counters)
+{
+    // Each lane counts in a row of its own; rows of 32 words lie on one bank.
+    __shared__ int s[32 * 33];
+    for (int i = T; i < 32 * 33; i += blockDim.x)
+        s[i] = 0;
+    __syncthreads();
+    int x = k[ME];
+#pragma unroll 1
+    for (int r = 0; r < m; r++)
+        atomicAdd(&s[(T & 31) * STRIDE + ((x + r) & 31 & r)], 1);
+    __syncthreads();
+    for (int i = T; i < 32 * 32; i += blockDim.x)
+        h[i] = s[(i >> 5) * STRIDE + (i & 31)];
+}
+#endif
+
+#ifdef K_tile_columns
+KERNEL(tile_columns)
+{
+    // Sums over the columns of a tile whose rows have 40 words: eight lanes on a bank.
+    __shared__ float s[32 * (40 + PAD)];
+    for (int i = T; i < 32 * (40 + PAD); i += blockDim.x)
+        s[i] = a[i];
+    __syncthreads();
+    float sum = 0;
+#pragma unroll UNROLL
+    for (int r = 0; r < m; r++)
+        sum = sum * 0.5f + s[(T & 31) * (40 + PAD) + (r & 31)];
+    c[ME] = sum;
+}
+#endif
+
+#ifdef K_gaussian
+#if defined(FAST)
+#define EXP __expf
+#define DIVIDE __fdividef
+#else
+#define EXP expf
+#define DIVIDE(x, y) ((x) / (y))
+#endif
+KERNEL(gaussian)
+{
+    for (int r = 0; r < m; r++) {
+        float x = a[ME + r * ALL] - 0.5f;
+        float e = EXP(-x * x);
+        c[ME + r * ALL] = DIVIDE(e, 1 + e);
+    }
+}
+#endif
+
+#ifdef K_ring_index
+KERNEL(ring_index)
+{
+    // Positions in a ring of n; MASK: its size is a power of two.
+    unsigned at = k[ME], sum = 0;
+    for (int r = 0; r < m; r++) {
+#if defined(MASK)
+        at = (at + r) & (n - 1);
+#else
+        at = (at + r) % (unsigned)n;
+#endif
+        sum += at;
+    }
+    c[ME] = sum;
+}
+#endif
+
+#ifdef K_damped
+#if defined(SINGLE)
+#define DAMP 0.97f
+#else
+#define DAMP 0.97
+#endif
+KERNEL(damped)
+{
+    float x = a[ME], v = b[ME];
+    for (int r = 0; r < m; r++) {
+        v = v * DAMP - x * 0.01f;
+        x = x + v;
+    }
+    c[ME] = x;
+}
+#endif
+
+#ifdef K_filter_step
+#if defined(INLINE)
+__device__ __forceinline__
+#else
+__device__ __noinline__
+#endif
+float filter(float x, float y, float z)
+{
+    return fmaxf(x * 0.25f + y * 0.5f, z);
+}
+KERNEL(filter_step)
+{
+    float y = 0;
+    for (int r = 0; r < m; r++)
+        y = filter(a[ME + r * ALL], y, 0.125f);
+    c[ME] = y;
+}
+#endif
+
+#ifdef K_triangle
+KERNEL(triangle)
+{
+    // Rows of a triangle: warp w has w + 1 times the work; EVEN: all have the mean.
+    __shared__ float s[256];
+    float x = a[ME];
+    s[T] = x;
+    __syncthreads();
+#if defined(EVEN)
+    int times = m * (blockDim.x / 32 + 1) / 2;
+#else
+    int times = m * (T / 32 + 1);
+#endif
+    for (int r = 0; r < 6; r++) {
+#pragma unroll 1
+        for (int i = 0; i < times; i++)
+            x = x * 0.5f + s[(T + i) & 255] * 0.125f;
+        __syncthreads();
+        s[T] = x;
+        __syncthreads();
+    }
+    c[ME] = x;
+}
+#endif
+
+#ifdef K_vote_counts
+KERNEL(vote_counts)
+{
+#if defined(PRIVATE)
+    __shared__ int s[64];
+    if (T < 64)
+        s[T] = 0;
+    __syncthreads();
+#pragma unroll 1
+    for (int r = 0; r < m; r++)
+        atomicAdd(&s[k[ME + r * ALL] & 63], 1);
+    __syncthreads();
+    if (T < 64)
+        atomicAdd(&h[T], s[T]);
+#else
+#pragma unroll 1
+    for (int r = 0; r < m; r++)
+        atomicAdd(&h[k[ME + r * ALL] & 63], 1);
+#endif
+}
+#endif
+
+#ifdef K_small_stack
+KERNEL(small_stack)
+{
+    // A stack of twelve words indexed by data; REGISTERS: selections among all of it.
+    float own[12];
+#pragma unroll
+    for (int t = 0; t < 12; t++)
+        own[t] = a[ME + t * ALL];
+    int at = k[ME] % 12u;
+    float sum = 0;
+#pragma unroll 1
+    for (int r = 0; r < m; r++) {
+#if defined(REGISTERS)
+        float x = 0;
+#pragma unroll
+        for (int t = 0; t < 12; t++)
+            x = at == t ? own[t] : x;
+#else
+        float x = own[at];
+#endif
+        sum = sum * 0.5f + x;
+        at = at == 11 ? 0 : at + 1;
+    }
+    c[ME] = sum;
+}
+#endif
+
+#ifdef K_two_hops
+KERNEL(two_hops)
+{
+    float sum = 0;
+#if defined(AHEAD)
+    int next = k[ME];
+#pragma unroll 1
+    for (int r = 0; r < m; r++) {
+        int at = next;
+        next = k[ME + (r + 1) * ALL];
+        sum += a[k[at]];
+    }
+#else
+#pragma unroll UNROLL
+    for (int r = 0; r < m; r++)
+        sum += a[k[k[ME + r * ALL]]];
+#endif
+    c[ME] = sum;
+}
+#endif
+
+#ifdef K_two_ways
+KERNEL(two_ways)
+{
+    // One lane in four does something else; GROUPED: one warp in four.
+#if defined(GROUPED)
+    bool other = (T >> 5 & 3) == 0;
+#else
+    bool other = (T & 3) == 0;
+#endif
+    float x = a[ME], y = b[ME];
+#pragma unroll 1
+    for (int r = 0; r < m; r++) {
+        if (other) {
+#pragma unroll
+            for (int i = 0; i < 16; i++)
+                x = x * y + 0.25f * i;
+        } else {
+#pragma unroll
+            for (int i = 0; i < 16; i++)
+                y = y * 0.5f - x * i;
+        }
+    }
+    c[ME] = x + y;
+}
+#endif
+
+#ifdef K_recurrence
+KERNEL(recurrence)
+{
+    // CHAINS independent recurrences of m / CHAINS steps each.
+    float x[CHAINS];
+#pragma unroll
+    for (int u = 0; u < CHAINS; u++)
+        x[u] = a[ME + u];
+    float f = b[ME];
+#pragma unroll 1
+    for (int r = 0; r < m; r += 8 * CHAINS)
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+#pragma unroll
+            for (int u = 0; u < CHAINS; u++)
+                x[u] = x[u] * f + 0.5f * i;
+    float sum = 0;
+#pragma unroll
+    for (int u = 0; u < CHAINS; u++)
+        sum += x[u];
+    c[ME] = sum;
+}
+#endif
+
+#ifdef K_tuned_scale
+KERNEL(tuned_scale)
+{
+    const float4* a4 = (const float4*)a;
+    float4* c4 = (float4*)c;
+    float4 x[8];
+#pragma unroll
+    for (int r = 0; r < 8; r++)
+        x[r] = a4[ME + r * ALL];
+#pragma unroll
+    for (int r = 0; r < 8; r++) {
+        x[r].x *= 2;
+        x[r].w += 1;
+        c4[ME + r * ALL] = x[r];
+    }
+}
+#endif
+
+#ifdef K_tuned_polynomial
+KERNEL(tuned_polynomial)
+{
+    float x[6], y[6];
+#pragma unroll
+    for (int u = 0; u < 6; u++) {
+        x[u] = a[ME] + u;
+        y[u] = 1;
+    }
+#pragma unroll 1
+    for (int r = 0; r < m; r++)
+#pragma unroll
+        for (int i = 0; i < 12; i++)
+#pragma unroll
+            for (int u = 0; u < 6; u++)
+                y[u] = y[u] * x[u] + 0.5f;
+    float sum = 0;
+#pragma unroll
+    for (int u = 0; u < 6; u++)
+        sum += y[u];
+    c[ME] = sum;
+}
+#endif
