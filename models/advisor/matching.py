@@ -9,17 +9,14 @@ from typing import Final, Literal
 
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.samples import SELECTED, InstructionSamples, KernelSamples
-from smlab.hw_bench.sass.opcodes import is_load
 from smlab.models.advisor.blame import EXECUTION, MEMORY, Blame, Blamed
 from smlab.models.advisor.code import AdvisedCode, LoopOf
 from smlab.models.advisor.estimators import Effect
 from smlab.models.advisor.latencies import Latencies
 from smlab.models.advisor.rewrite import Rewrite
-from smlab.models.advisor.slicing import definitions
+from smlab.models.advisor.slicing import address_sources
 
 Category = Literal["stall elimination", "latency hiding", "parallel"]
-MAX_SOURCES: Final = 60
-"""Instructions that an address is followed back through."""
 LEAST_SHARE: Final = 0.005
 """Matches of a smaller share of all samples are not told."""
 
@@ -143,30 +140,7 @@ class Context:
     def hangs_on(self, number: int, wanted: Callable[[int], bool]) -> bool:
         """Whether the address of a memory access hangs, through any number of definitions, on an instruction
         that ``wanted`` holds of."""
-        key = f"sources of {number}"
-        if key not in self.cache:
-            self.cache[key] = self._address_sources(number)
-        sources: set[int] = self.cache[key]  # type: ignore[assignment]
-        return any(wanted(n) for n in sources)
-
-    def _address_sources(self, number: int) -> set[int]:
-        operands = self.code.instructions[number].operands
-        registers = {r for o in operands if o.kind == "memory" for r in o.registers}
-        names = {n for n in self.code.effects[number].reads if n in registers or n.startswith(("R", "UR"))}
-        found: set[int] = set()
-        waiting = [
-            (number, name) for name in names if is_load(self.code.instructions[number]) or name in registers
-        ]
-        seen = set(waiting)
-        while waiting and len(found) < MAX_SOURCES:
-            use, name = waiting.pop()
-            for source in definitions(self.code, use, name).paths:
-                found.add(source)
-                for read in self.code.effects[source].reads:
-                    if (source, read) not in seen:
-                        seen.add((source, read))
-                        waiting.append((source, read))
-        return found
+        return any(wanted(n) for n in address_sources(self.code, number))
 
     def line_group(self, numbers: Iterable[int]) -> set[int]:
         """All instructions of the source lines that some instructions come from, in the same loop."""

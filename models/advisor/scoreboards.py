@@ -10,17 +10,20 @@ the expected latencies decide. Paths share by how often they are taken.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from smlab.hw_bench.sass.opcodes import is_store
+from smlab.hw_bench.sass.opcodes import is_load, is_store
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.latencies import Latencies
-from smlab.models.advisor.slicing import definitions
+from smlab.models.advisor.slicing import definitions, same_for_all, stays_near
 
 Reading = Literal["last", "shared"]
 
+LINE_BYTES: Final = 128
+_OFFSET: Final = re.compile(r"\+(-?0x[0-9a-f]+)\]")
 LONG_KINDS: Final = frozenset(("global", "local"))
 QUEUES: Final[Mapping[str, str]] = {
     "global": "memory",
@@ -36,8 +39,15 @@ SPREAD: Final = 0.15
 together."""
 READING_CYCLES: Final = 12.0
 """From issue until a memory instruction has read its operands, without a queue."""
+CACHED: Final = "cached"
+HIT_CYCLES: Final = 40.0
+"""What all threads load, the first warp brings into L1, and what the round before loaded is there: such loads
+overtake those of a thread's own data, and take about so many cycles."""
 WAIT_HORIZON: Final = 40
 """Cycles back from a use beyond which no fixed latency is waited for."""
+SHORTEST_STALL: Final = 10.0
+"""Cycles by which a path counts at least: paths share a stall by how often they are taken and by how long it is
+expected to last there, which is known only so well."""
 MAX_PATHS: Final = 48
 LEAST_CHANCE: Final = 1e-3
 """A path that is taken less often than this is not followed further."""
@@ -97,6 +107,9 @@ def blame_scoreboards(
     distances: dict[int, int] = {}
     for chance, found in paths_back(code, use, pace):
         fitting = [o for o in found if fits(code, o, reason)]
+        if not fitting:
+            continue
+        chance *= SHORTEST_STALL + max(*_finishes(code, fitting, latencies), 0.0)
         if reading == "last":
             parts = _last_finisher(code, fitting, latencies)
         else:
@@ -171,34 +184,65 @@ def _last_finisher(
     heads: dict[str, Outstanding] = {}
     for outstanding in found:
         kind = code.kinds[outstanding.source]
+        if outstanding.result and _hits(code, outstanding.source):
+            kind = CACHED
         queue = QUEUES.get(kind, kind) if outstanding.result else f"reading of {QUEUES.get(kind, kind)}"
         heads.setdefault(queue, outstanding)
     last = list(heads.values())
-    chances = [_chance(code, o, last, latencies) for o in last]
+    ends = _finishes(code, last, latencies)
+    scatter = [SPREAD * _latency(code, o, latencies) for o in last]
+    chances = []
+    for n in range(len(last)):
+        chance = 1.0
+        for m in range(len(last)):
+            if m != n:
+                chance *= 0.5 * (1 + math.erf((ends[n] - ends[m]) / (scatter[n] + scatter[m] + 1.0)))
+        chances.append(max(chance, 1e-6))
     total = math.fsum(chances)
     for outstanding, chance in zip(last, chances, strict=True):
         yield outstanding, chance / total
 
 
-def _chance(code: AdvisedCode, own: Outstanding, others: list[Outstanding], latencies: Latencies) -> float:
-    chance = 1.0
-    for other in others:
-        if other is not own:
-            lead = _finish(code, own, latencies) - _finish(code, other, latencies)
-            scatter = SPREAD * (_latency(code, own, latencies) + _latency(code, other, latencies)) + 1.0
-            chance *= 0.5 * (1 + math.erf(lead / scatter))
-    return max(chance, 1e-6)
+def _hits(code: AdvisedCode, source: int) -> bool:
+    """Whether L1 is expected to have what a load asks for."""
+    load = code.kinds[source] == "global" and is_load(code.instructions[source])
+    return load and (same_for_all(code, source) or stays_near(code, source))
 
 
 def _latency(code: AdvisedCode, outstanding: Outstanding, latencies: Latencies) -> float:
     if not outstanding.result:
         return READING_CYCLES
+    if _hits(code, outstanding.source):
+        return HIT_CYCLES
     return latencies.expected(code.instructions[outstanding.source])
 
 
-def _finish(code: AdvisedCode, outstanding: Outstanding, latencies: Latencies) -> float:
-    """When it is expected to be done, in cycles after the use could have issued."""
-    return _latency(code, outstanding, latencies) - outstanding.cycles
+def _finishes(code: AdvisedCode, found: Sequence[Outstanding], latencies: Latencies) -> list[float]:
+    """When each is expected to be done, in cycles after the use could have issued. Loads of one line, by the
+    same register and a near offset, come with the first of them."""
+    first: dict[tuple[str, int], float] = {}
+    ends = []
+    for outstanding in reversed(found):  # the first issued first
+        own = _latency(code, outstanding, latencies) - outstanding.cycles
+        line = _line(code, outstanding)
+        if line is not None:
+            if line in first:
+                own = max(HIT_CYCLES - outstanding.cycles, first[line])
+            first.setdefault(line, latencies.expected(code.instructions[outstanding.source]) - outstanding.cycles)
+        ends.append(own)
+    return ends[::-1]
+
+
+def _line(code: AdvisedCode, outstanding: Outstanding) -> tuple[str, int] | None:
+    """Base register and line of a load from global memory."""
+    instruction = code.instructions[outstanding.source]
+    if not (outstanding.result and code.kinds[outstanding.source] == "global" and is_load(instruction)):
+        return None
+    operand = next((o for o in instruction.operands if o.kind == "memory"), None)
+    match = None if operand is None else _OFFSET.search(operand.text)
+    if operand is None or not operand.registers:
+        return None
+    return operand.registers[0], (int(match[1], 16) if match else 0) // LINE_BYTES
 
 
 def _divided(
@@ -211,8 +255,7 @@ def _divided(
     """
     once: dict[int, float] = {}
     owner: dict[int, Outstanding] = {}
-    for outstanding in found:
-        finish = _finish(code, outstanding, latencies)
+    for outstanding, finish in zip(found, _finishes(code, found, latencies), strict=True):
         if finish > once.get(outstanding.source, -math.inf):
             once[outstanding.source], owner[outstanding.source] = finish, outstanding
     if not once:

@@ -13,7 +13,7 @@ from smlab.models.advisor.matching import (
     Category, Context, Match, Optimizer, at_instructions, matched, widened_by_constants,
 )  # fmt: skip
 from smlab.models.advisor.rewrite import Edit, Rewrite
-from smlab.models.advisor.slicing import definitions
+from smlab.models.advisor.slicing import definitions, same_for_all
 
 LONG_ARITHMETIC_CYCLES: Final = 10
 """Strength reduction is for latencies from here on."""
@@ -273,15 +273,8 @@ def _read_again(context: Context) -> set[int]:
 
 def _same_for_all(context: Context, number: int) -> bool:
     code = context.code
-    if code.instructions[number].opcode != "LDG" or code.innermost_loop(number) is None:
-        return False
-
-    def differs(n: int) -> bool:
-        instruction = code.instructions[n]
-        special = any(o.text.startswith(("SR_TID", "SR_LANEID")) for o in instruction.operands)
-        return special or code.kinds[n] in ("global", "local", "shared", "shared-atomic", "exchange")
-
-    return not context.hangs_on(number, differs)
+    load = code.instructions[number].opcode == "LDG" and code.innermost_loop(number) is not None
+    return load and same_for_all(code, number)
 
 
 def _share_of_accesses(context: Context, some: set[int]) -> float:

@@ -1,4 +1,4 @@
-// Kernels that the estimators were not shaped on, with the changes that a program can make (macros).
+// Kernels that the estimators were not shaped on, in two rounds, with the changes that a program can make (macros).
 #define KERNEL(name) extern "C" __global__ void name(const float* __restrict__ a, const float* __restrict__ b, \
     float* __restrict__ c, const int* __restrict__ k, int* h, int n, int m)
 #define ALL (gridDim.x * blockDim.x)
@@ -394,5 +394,371 @@ KERNEL(tuned_polynomial)
     for (int u = 0; u < 6; u++)
         sum += y[u];
     c[ME] = sum;
+}
+#endif
+
+// The second round.
+
+#ifdef K_axpy_chain
+KERNEL(axpy_chain)
+{
+    float sum = 0;
+#pragma unroll UNROLL
+    for (int r = 0; r < m; r++)
+        sum = sum * 0.5f + a[ME + r * ALL] * b[ME + (m - r) * ALL];
+    c[ME] = sum;
+}
+#endif
+
+#ifdef K_fields
+KERNEL(fields)
+{
+    // Records of eight floats, three of them used; SOA: an array a field.
+    float sum = 0;
+#pragma unroll 1
+    for (int r = 0; r < m; r++) {
+        int i = ME + r * ALL;
+#if defined(SOA)
+        sum += a[i] * a[i + n / 8] - a[i + n / 4];
+#else
+        sum += a[8 * i] * a[8 * i + 3] - a[8 * i + 5];
+#endif
+    }
+    c[ME] = sum;
+}
+#endif
+
+#ifdef K_weights
+#if defined(CONSTANT)
+__constant__ float table[64];
+#endif
+KERNEL(weights)
+{
+    // A sum with 24 weights that all threads share.
+    float x = a[ME], y = 0;
+#pragma unroll 1
+    for (int r = 0; r < m; r++)
+#pragma unroll 4
+        for (int t = 0; t < 24; t++) {
+#if defined(CONSTANT)
+            y += table[t] * x;
+#else
+            y += b[t] * x;
+#endif
+            x = x * 0.99f;
+        }
+    c[ME] = y;
+}
+#endif
+
+#ifdef K_geometric_bins
+KERNEL(geometric_bins)
+{
+    // Sixty-four bins of values that halve in frequency; COPIES by lane.
+    __shared__ int s[64 * COPIES];
+    for (int i = T; i < 64 * COPIES; i += blockDim.x)
+        s[i] = 0;
+    __syncthreads();
+#pragma unroll 1
+    for (int r = 0; r < m; r++) {
+        int v = __ffs(k[ME + r * ALL] | 1 << 20) & 63;
+#if defined(AGGREGATE)
+        int leader = __shfl_sync(~0u, v, 0);
+        unsigned same = __ballot_sync(~0u, v == leader);
+        if ((T & 31) == 0)
+            atomicAdd(&s[leader], __popc(same));
+        if (v != leader)
+            atomicAdd(&s[v], 1);
+#else
+        atomicAdd(&s[v * COPIES + (T & (COPIES - 1))], 1);
+#endif
+    }
+    __syncthreads();
+    for (int i = T; i < 64; i += blockDim.x) {
+        int sum = 0;
+        for (int j = 0; j < COPIES; j++)
+            sum += s[i * COPIES + j];
+        atomicAdd(&h[i], sum);
+    }
+}
+#endif
+
+#ifdef K_slot_maxima
+#ifndef STRIDE
+#define STRIDE 16
+#endif
+KERNEL(slot_maxima)
+{
+    // A row of 16 slots for each lane: rows on two banks.
+    __shared__ int s[32 * 17];
+    for (int i = T; i < 32 * 17; i += blockDim.x)
+        s[i] = 0;
+    __syncthreads();
+    int x = k[ME];
+#pragma unroll 1
+    for (int r = 0; r < m; r++)
+        atomicMax(&s[(T & 31) * STRIDE + (r & 15)], x ^ r);
+    __syncthreads();
+    for (int i = T; i < 32 * 16; i += blockDim.x)
+        h[i] = s[(i >> 4) * STRIDE + (i & 15)];
+}
+#endif
+
+#ifdef K_matrix_rows
+KERNEL(matrix_rows)
+{
+    // Rows of 64 words, a lane a row.
+    __shared__ float s[32 * (64 + PAD)];
+    for (int i = T; i < 32 * (64 + PAD); i += blockDim.x)
+        s[i] = a[i];
+    __syncthreads();
+    float sum = 0;
+#pragma unroll UNROLL
+    for (int r = 0; r < m; r++)
+        sum += s[(T & 31) * (64 + PAD) + (r & 63)] * b[r];
+    c[ME] = sum;
+}
+#endif
+
+#ifdef K_tone_map
+#if defined(FAST)
+#define LOG __logf
+#define POW __powf
+#else
+#define LOG logf
+#define POW powf
+#endif
+KERNEL(tone_map)
+{
+#pragma unroll 1
+    for (int r = 0; r < m; r++) {
+        float x = a[ME + r * ALL] + 0.25f;
+        c[ME + r * ALL] = POW(x, 0.45f) + LOG(x);
+    }
+}
+#endif
+
+#ifdef K_digits
+KERNEL(digits)
+{
+    // Digits to a base that only the launch knows; SHIFT: it is sixteen.
+    unsigned x = k[ME], sum = 0;
+#pragma unroll 1
+    for (int r = 0; r < m; r++) {
+#if defined(SHIFT)
+        sum += x & 15;
+        x = (x >> 4) + r * 77777u;
+#else
+        unsigned q = x / (unsigned)n;
+        sum += x - q * n;
+        x = q + r * 77777u;
+#endif
+    }
+    c[ME] = sum;
+}
+#endif
+
+#ifdef K_orbit
+#if defined(SINGLE)
+#define QUARTER 0.26f
+#else
+#define QUARTER 0.26
+#endif
+KERNEL(orbit)
+{
+    float x = a[ME], y = b[ME];
+#pragma unroll 1
+    for (int r = 0; r < m; r++) {
+        float t = x * x - y * QUARTER;
+        y = x * y + QUARTER;
+        x = t;
+    }
+    c[ME] = x + y;
+}
+#endif
+
+#ifdef K_clamp_calls
+#if defined(INLINE)
+__device__ __forceinline__
+#else
+__device__ __noinline__
+#endif
+float clamped(float x, float low, float high)
+{
+    return fminf(fmaxf(x, low), high);
+}
+KERNEL(clamp_calls)
+{
+    float x = a[ME], y = b[ME];
+#pragma unroll 1
+    for (int r = 0; r < m; r++) {
+        x = clamped(x * 1.5f - y, 0.125f, 0.875f);
+        y = clamped(y + 0.5f * x, 0.25f, 0.75f);
+    }
+    c[ME] = x + y;
+}
+#endif
+
+#ifdef K_ragged
+KERNEL(ragged)
+{
+    // Every other warp has three times the work before each barrier; EVEN: all have the mean.
+    __shared__ float s[256];
+    s[T] = a[ME];
+    float x = b[ME];
+#if defined(EVEN)
+    int times = 2 * m;
+#else
+    int times = T >> 5 & 1 ? 3 * m : m;
+#endif
+#pragma unroll 1
+    for (int r = 0; r < 8; r++) {
+        __syncthreads();
+        x += s[(T + 64) & 255];
+#pragma unroll 1
+        for (int i = 0; i < times; i++)
+            x = x * 0.75f + 0.125f;
+        __syncthreads();
+        s[T] = x;
+    }
+    c[ME] = x;
+}
+#endif
+
+#ifdef K_pair_counts
+KERNEL(pair_counts)
+{
+#if defined(PRIVATE)
+    __shared__ int s[512];
+    for (int i = T; i < 512; i += blockDim.x)
+        s[i] = 0;
+    __syncthreads();
+#pragma unroll 1
+    for (int r = 0; r < m; r++)
+        atomicAdd(&s[(k[ME + r * ALL] ^ k[ME + (r + 1) * ALL]) & 511], 1);
+    __syncthreads();
+    for (int i = T; i < 512; i += blockDim.x)
+        atomicAdd(&h[i], s[i]);
+#else
+#pragma unroll 1
+    for (int r = 0; r < m; r++)
+        atomicAdd(&h[(k[ME + r * ALL] ^ k[ME + (r + 1) * ALL]) & 511], 1);
+#endif
+}
+#endif
+
+#ifdef K_window
+KERNEL(window)
+{
+    // A window of six values, written and read at an index that turns; REGISTERS: selections.
+    float own[6];
+#pragma unroll
+    for (int t = 0; t < 6; t++)
+        own[t] = a[ME + t];
+    int at = k[ME] % 6u;
+    float sum = 0;
+#pragma unroll 1
+    for (int r = 0; r < m; r++) {
+        int far = at >= 2 ? at - 2 : at + 4;
+#if defined(REGISTERS)
+        float x = 0;
+#pragma unroll
+        for (int t = 0; t < 6; t++)
+            x = far == t ? own[t] : x;
+#pragma unroll
+        for (int t = 0; t < 6; t++)
+            own[t] = at == t ? sum : own[t];
+#else
+        float x = own[far];
+        own[at] = sum;
+#endif
+        sum = sum * 0.5f + x;
+        at = at == 5 ? 0 : at + 1;
+    }
+    c[ME] = sum;
+}
+#endif
+
+#ifdef K_index_sums
+KERNEL(index_sums)
+{
+    float sum = 0;
+#pragma unroll UNROLL
+    for (int r = 0; r < m; r++)
+        sum += a[k[ME + r * ALL] & 4095] * 0.5f;
+    c[ME] = sum;
+}
+#endif
+
+#ifdef K_lane_roles
+KERNEL(lane_roles)
+{
+    // Half of the lanes sum, half multiply; GROUPED: half of the warps.
+#if defined(GROUPED)
+    bool sums = T >> 5 & 1;
+#else
+    bool sums = T >> 4 & 1;
+#endif
+    float x = a[ME];
+#pragma unroll 1
+    for (int r = 0; r < m; r++) {
+        if (sums) {
+#pragma unroll 1
+            for (int i = 0; i < 12; i++)
+                x += 0.5f * i;
+        } else {
+#pragma unroll 1
+            for (int i = 0; i < 12; i++)
+                x *= 0.99f;
+        }
+    }
+    c[ME] = x;
+}
+#endif
+
+#ifdef K_series
+KERNEL(series)
+{
+    // CHAINS terms of a series at a time, each a chain of its own.
+    float sum = 0, f = a[ME];
+#pragma unroll 1
+    for (int r = 0; r < m; r += CHAINS) {
+        float t[CHAINS];
+#pragma unroll
+        for (int u = 0; u < CHAINS; u++)
+            t[u] = f + (r + u);
+#pragma unroll
+        for (int i = 0; i < 10; i++)
+#pragma unroll
+            for (int u = 0; u < CHAINS; u++)
+                t[u] = t[u] * f + 0.25f;
+#pragma unroll
+        for (int u = 0; u < CHAINS; u++)
+            sum += t[u];
+    }
+    c[ME] = sum;
+}
+#endif
+
+#ifdef K_tuned_add
+KERNEL(tuned_add)
+{
+    const float4* a4 = (const float4*)a;
+    const float4* b4 = (const float4*)b;
+    float4* c4 = (float4*)c;
+    float4 x[4], y[4];
+#pragma unroll
+    for (int r = 0; r < 4; r++) {
+        x[r] = a4[ME + r * ALL];
+        y[r] = b4[ME + r * ALL];
+    }
+#pragma unroll
+    for (int r = 0; r < 4; r++) {
+        x[r].x += y[r].x;
+        x[r].y += y[r].y;
+        x[r].z += y[r].z;
+        x[r].w += y[r].w;
+        c4[ME + r * ALL] = x[r];
+    }
 }
 #endif
