@@ -43,12 +43,16 @@ def estimate(context: Context, optimizer: Optimizer, factor: float | None = None
 
 def expected(context: Context, match: Match) -> float:
     """Our estimate: the kernel replayed before and after the change where the profile allows it, else
-    latency and throughput by `estimators.refined`."""
+    latency and throughput by `estimators.refined`. A change that would cost is not made: at least 1."""
+    refined = estimators.refined(context.samples.busy, match.effect)
     model = model_of(context) if match.rewrites else None
     if model is None:
-        return estimators.refined(context.samples.busy, match.effect)
+        return refined
     after = min(rewritten(model, change) for change in match.rewrites)
-    return min(model.before.cycles / max(after, 1), estimators.MAX_SPEEDUP)
+    speedup = min(model.before.cycles / max(after, 1), estimators.MAX_SPEEDUP)
+    if context.samples.launch.cycles is None:  # then the replay does not know how busy memory is
+        speedup = min(speedup, refined)
+    return max(speedup, 1.0)
 
 
 def model_of(context: Context) -> KernelModel | None:

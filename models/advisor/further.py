@@ -2,196 +2,35 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Final
 
-from smlab.models.advisor.blame import Blame
-from smlab.models.advisor.estimators import Effect
 from smlab.hw_bench.sass.effects import access_words
+from smlab.models.advisor.estimators import Effect
 from smlab.models.advisor.matching import (
-    Category, Context, Match, Optimizer, at_instructions, matched, widened_by_constants,
+    Category,
+    Context,
+    Match,
+    Optimizer,
+    at_instructions,
+    matched,
+    widened_by_constants,
 )  # fmt: skip
 from smlab.models.advisor.rewrite import Edit, Rewrite
+from smlab.models.advisor.shared_atomics import (
+    CONFLICTED,
+    bank_layout,
+    blamed_on,
+    block_size,
+    fewer_conflicts,
+    passes_of,
+    popc_inc,
+    privatisation,
+    warp_aggregation,
+)
 
-CONFLICTED: Final = 1.5
-"""Mean passes from which on banks are in each other's way."""
-SERIAL: Final = 12.0
-"""Mean passes from which on lanes must be on one word: words at random need about 3.5."""
-RANDOM_PASSES: Final = 3.5
 WASTED: Final = 1.5
 """Sectors over those needed from which on accesses are uncoalesced."""
 _LOADED: Final = frozenset(("global", "local", "shared", "shared-atomic"))
-POPC_FROM: Final = 80
-"""Architecture from which on there is ATOMS.POPC.INC."""
-WAITING: Final = frozenset(("mio_throttle", "short_scoreboard", "long_scoreboard", "lg_throttle"))
-
-
-def _atomics(context: Context) -> set[int]:
-    return {n for n, kind in enumerate(context.code.kinds) if kind == "shared-atomic" and n in context.rows}
-
-
-def _blamed_on(context: Context, causes: set[int]) -> list[Blame]:
-    return context.edges(lambda b: b.cause in causes and b.reason in WAITING)
-
-
-def passes_of(context: Context, numbers: set[int]) -> float | None:
-    """Mean passes over some instructions, weighted by executions; None where the profile has none."""
-    known = [(context.rows[n].passes, context.executed.get(n, 0.0)) for n in numbers if n in context.rows]
-    told = [(p, w) for p, w in known if p is not None and w]
-    total = sum(w for _, w in told)
-    return sum(p * w for p, w in told) / total if total else None
-
-
-def _fewer_passes(context: Context, atomics: set[int], passes: float, wanted: float) -> Effect:
-    """Atomics' passes go from ``passes`` to ``wanted``."""
-    base = context.gpu.number("atomic.add.base_interval_cycles")
-    each = context.gpu.number("atomic.add.pass_interval_cycles")
-    factor = (base + each * wanted) / (base + each * passes)
-    edges = _blamed_on(context, atomics)
-    spent = sum(b.samples for b in edges)
-    saved = (spent - max(spent * factor, context.unqueued(edges))) / context.total
-    path = 1 - context.share_of_path(atomics) * (1 - wanted / passes)
-    return Effect(saved, {"atomic": factor, "memory": path})
-
-
-def _atomic_change(
-    context: Context, least: float, wanted: float, why: str, added: float = 0.0
-) -> Match | None:
-    atomics = _atomics(context)
-    edges = _blamed_on(context, atomics)
-    passes = passes_of(context, atomics)
-    if passes is None or passes < least or not edges:
-        return None
-    effect = _fewer_passes(context, atomics, passes, min(wanted, passes))
-    share = context.share_executed(atomics) * added
-    loads = {**effect.loads, "issue": 1 + share}
-    edit = Edit(passes=min(wanted, passes), added=round(added))
-    rewrite = Rewrite(edits=dict.fromkeys(atomics, edit))
-    return matched(edges, Effect(effect.saved, loads), why.format(passes=passes), rewrites=(rewrite,))
-
-
-def warp_aggregation(context: Context, factor: float) -> Match | None:
-    return _atomic_change(
-        context,
-        SERIAL,
-        1.0,
-        "{passes:.1f} lanes of a warp are on one word or bank: add up in the warp first",
-        6,
-    )
-
-
-def privatisation(context: Context, factor: float) -> Match | None:
-    """Shared atomics that serialise: copies. Atomics on global memory: a private copy in shared memory."""
-    far = {
-        n
-        for n, i in enumerate(context.code.instructions)
-        if i.opcode in ("RED", "REDG", "ATOMG", "ATOM") and context.code.innermost_loop(n) is not None
-    }
-    weight = context.share_executed(far)
-    if far and weight and not _atomics(context):
-        code = context.code
-        accesses = {n for n, kind in enumerate(code.kinds) if kind == "global" and n in context.rows}
-        sectors = {n: (context.rows[n].lanes or 32.0) if n in far else 4.0 for n in accesses}
-        total = sum(context.executed.get(n, 0.0) * s for n, s in sectors.items())
-        left = sum(context.executed.get(n, 0.0) * s for n, s in sectors.items() if n not in far)
-        loads = dict.fromkeys(("memory", "port", "l2"), left / total if total else 1.0)
-        edges = context.edges(lambda b: b.cause in accesses or b.reason == "drain")
-        saved = (sum(b.samples for b in edges) - context.unqueued(edges)) / context.total
-        why = "atomics on global memory in a loop cross the whole chip"
-        near = Rewrite(edits=dict.fromkeys(far, Edit(shared=True, passes=RANDOM_PASSES)))
-        return matched(edges, Effect(min(saved, 0.95), loads), why, rewrites=(near,))
-    passes = passes_of(context, _atomics(context)) or 1.0
-    why = "{passes:.1f} lanes of a warp meet on one word: several copies"
-    match = _atomic_change(context, SERIAL, max(1.0, passes / factor), why)
-    if match is None:
-        return None
-    code, atomics = context.code, _atomics(context)
-    tables = frozenset(
-        loop.header
-        for loop in code.loops
-        if not atomics & loop.members and any(code.kinds[n] == "shared" for n in loop.members)
-    )
-    (fewer,) = match.rewrites
-    copies = dataclasses.replace(fewer, repeated=tables, times=round(factor))
-    return dataclasses.replace(match, rewrites=(copies,))
-
-
-def bank_layout(context: Context, factor: float) -> Match | None:
-    passes = passes_of(context, _atomics(context)) or 1.0
-    scattered = passes < SERIAL  # by data: then the best that a layout gives is words at random
-    wanted = RANDOM_PASSES if scattered else 1.0
-    why = "{passes:.1f} passes an atomic: another stride spreads lanes over the banks"
-    return _atomic_change(context, RANDOM_PASSES + 1, wanted, why)
-
-
-def fewer_conflicts(context: Context, factor: float) -> Match | None:
-    passes = passes_of(context, _atomics(context))
-    if passes is None or passes >= SERIAL:
-        return None
-    return _atomic_change(
-        context,
-        CONFLICTED,
-        1.0,
-        "{passes:.1f} passes an atomic, near what random words give; copies by lane help",
-    )
-
-
-def popc_inc(context: Context, factor: float) -> Match | None:
-    """Counting by one with a result that nobody reads, where the GPU merges equal words."""
-    architecture = int("".join(c for c in context.code.function.architecture if c.isdigit()) or 0)
-    adds = {
-        n
-        for n in _atomics(context)
-        if "ADD" in context.code.instructions[n].modifiers
-        and not context.code.effects[n].writes
-        and _adds_one(context, n)
-    }
-    if architecture < POPC_FROM or not adds:
-        return None
-    passes = passes_of(context, adds)
-    edges = _blamed_on(context, adds)
-    if passes is None or not edges:
-        return None
-    effect = _fewer_passes(context, adds, passes, min(passes, RANDOM_PASSES))
-    merged = Rewrite(edits=dict.fromkeys(adds, Edit(passes=min(passes, RANDOM_PASSES))))
-    why = "the addend is 1 and no result is read: ATOMS.POPC.INC merges equal words"
-    return matched(edges, effect, why, rewrites=(merged,))
-
-
-def _adds_one(context: Context, number: int) -> bool:
-    from smlab.models.advisor.slicing import definitions
-
-    operand = context.code.instructions[number].operands[-1]
-    for register in operand.registers:
-        sources = definitions(context.code, number, register).paths
-        if not sources:
-            return False
-        for source in sources:
-            instruction = context.code.instructions[source]
-            values = [o.value for o in instruction.operands[1:] if o.value is not None]
-            if values != [1] or instruction.opcode not in ("MOV", "IMAD", "UMOV", "HFMA2"):
-                return False
-    return bool(operand.registers)
-
-
-def block_size(context: Context, factor: float) -> Match | None:
-    """Blocks that initialise and flush a table of their own spend time at it that larger or fewer blocks
-    share."""
-    code = context.code
-    if not _atomics(context):
-        return None
-    main = [loop for loop in code.loops if _atomics(context) & loop.members]
-    inside = set().union(*(loop.members for loop in main)) if main else set()
-    outside = {n for n in context.rows if n not in inside}
-    if not inside:
-        return None
-    saved = context.own(outside) / context.total * (1 - 1 / max(factor, 1.0))
-    return at_instructions(
-        context,
-        outside,
-        Effect(saved),
-        "setting up and flushing a block's table: fewer blocks share the cost",
-    )
 
 
 def fp64_constants(context: Context, factor: float) -> Match | None:
@@ -290,7 +129,7 @@ def uncoalesced_access(context: Context, factor: float) -> Match | None:
     loads = {"port": 1 / sectors, "l2": 1 / sectors, "memory": 1 / worst, "dram": 1 / excess.get("dram", 1.0)}
     edit = Edit(passes=1.0, traffic=1 / sectors, dram=1 / excess.get("dram", 1.0))
     together = Rewrite(edits=dict.fromkeys(movable, edit))
-    why = f"accesses move {sectors:.1f} times the sectors, and ask for {lines:.1f} times the lines, of their bytes"
+    why = f"accesses move {sectors:.1f} times the sectors, and {lines:.1f} times the lines, of their bytes"
     return matched(edges, Effect(min(saved, 0.95), loads), why, rewrites=(together,))
 
 
@@ -310,7 +149,7 @@ def bank_conflicts(context: Context, factor: float) -> Match | None:
     accesses = {n for n, kind in enumerate(context.code.kinds) if kind == "shared" and n in context.rows}
     bad = {n for n in accesses if (context.rows[n].passes or 1.0) >= CONFLICTED}
     passes = passes_of(context, bad)
-    edges = _blamed_on(context, bad)
+    edges = blamed_on(context, bad)
     if passes is None or not edges:
         return None
     spent = sum(b.samples for b in edges)

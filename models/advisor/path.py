@@ -1,9 +1,9 @@
 """The paths that warps take through the code, from how often each instruction was executed.
 
-A profile counts executions; it does not record who branched where. So a warp's path is made up: the blocks of
-a loop in the order of their addresses, each as often as its count says, spread evenly (Bresenham's way), inner
-loops as often as their headers were passed. Both sides of a branch that a warp divided at are executed, one
-after the other, as hardware does. Blocks that only some warps execute are on the paths of some.
+A profile counts executions; it does not record who branched where. So a warp's path is made up: the blocks
+of a loop in the order of their addresses, each as often as its count says, spread evenly (Bresenham's way),
+inner loops as often as their headers were passed. Both sides of a branch that a warp divided at are executed,
+one after the other, as hardware does. Blocks that only some warps execute are on the paths of some.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Lap:
 
 
 @dataclass(frozen=True)
-class Path:
+class WarpPath:
     """Instructions by number in the order of execution, with the rounds of the loops among them."""
 
     steps: tuple[int, ...]
@@ -55,7 +55,7 @@ class Path:
 
 def paths_of(
     code: AdvisedCode, executed: Mapping[int, float], warps: float, variants: int, gathered: bool = False
-) -> tuple[Path, ...]:
+) -> tuple[WarpPath, ...]:
     """Paths of ``variants`` warps that differ in what only part of them execute; equal ones are given once
     unless ``gathered``.
 
@@ -69,11 +69,11 @@ def paths_of(
     ]
     cut = min(1.0, MAX_STEPS * warps / max(sum(executed.values()), 1.0))
     top, calls = levels(code), _calls(code, executed)
-    found: list[Path] = []
+    found: list[WarpPath] = []
     for variant in range(variants):
         walk = _Walk(code, times, cut, calls, variant, variants, gathered)
         walk.rounds(top, 1, 1.0)
-        found.append(Path(tuple(walk.steps), tuple(walk.laps)))
+        found.append(WarpPath(tuple(walk.steps), tuple(walk.laps)))
     return tuple(found) if gathered else tuple({p.steps: p for p in found}.values())
 
 

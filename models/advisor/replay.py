@@ -21,8 +21,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 PIPE, EXCHANGE, ATOMIC, GLOBAL, BARRIER, FREE = range(6)
-"""Where a step goes: an arithmetic pipe, the memory path (to shared memory or an exchange, to the atomic unit,
-to global memory), the block's barrier, nowhere."""
+"""Where a step goes: an arithmetic pipe, the memory path (to shared memory or an exchange, to the atomic
+unit, to global memory), the block's barrier, nowhere."""
 RESULT, OPERANDS = 0, 1
 """What of a step is waited for: its result, or that its operands have been read."""
 
@@ -33,9 +33,9 @@ NEVER: Final = np.int64(1) << 60
 class Steps:
     """The steps of all paths, one behind the other; arrays of shape ``(steps,)``, times in cycles.
 
-    ``work`` has, by resource, what a step takes of it: `WORK` columns, shape ``(steps, 5)``. ``first`` is where
-    each path begins (one more than paths). Step s waits for ``waited[begins[s]:begins[s + 1]]``, steps of the
-    same path counted from its first, of each for ``what`` (`RESULT` or `OPERANDS`).
+    ``work`` has, by resource, what a step takes of it: `WORK` columns, shape ``(steps, 5)``. ``first`` is
+    where each path begins (one more than paths). Step s waits for ``waited[begins[s]:begins[s + 1]]``, steps
+    of the same path counted from its first, of each for ``what`` (`RESULT` or `OPERANDS`).
     """
 
     instruction: Ints
@@ -78,9 +78,9 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Replayed:
-    """Cycles of the replay, and by entry of `Steps.waited` the warp-cycles that it was waited for last, by step the
-    warp-cycles from when the step before issued until it did."""
+class ReplayResult:
+    """Cycles of the replay; by entry of `Steps.waited` the warp-cycles that it was waited for last, by step
+    those from when the step before issued until it did."""
 
     cycles: int
     waits: Floats
@@ -88,14 +88,16 @@ class Replayed:
     issued: int
 
 
-def replay(steps: Steps, frame: Frame) -> Replayed:
+def replay(steps: Steps, frame: Frame) -> ReplayResult:
     """Play it through."""
     waits = np.zeros(len(steps.waited))
     told = np.zeros(2, dtype=np.int64)
     spent = np.zeros(len(steps.instruction), dtype=np.int64)
     numbers = np.array([float(getattr(frame, f.name)) for f in fields(frame)])
-    _replay(*(getattr(steps, f.name) for f in fields(steps)), numbers, waits, spent, told)
-    return Replayed(int(told[0]), waits, spent, int(told[1]))
+    arrays = [getattr(steps, f.name) for f in fields(steps)]
+    engine: Any = _replay
+    engine(*arrays, numbers, waits, spent, told)
+    return ReplayResult(int(told[0]), waits, spent, int(told[1]))
 
 
 @njit(cache=True, error_model="numpy")
@@ -310,7 +312,9 @@ def _replay(  # type: ignore[no-untyped-def]
                             arrived[v] = max(arrived[v], opens)
                             since[v] = max(since[v], opens)
                             g = first[path[v]]
-                            _ready(v, g + place[v], at, begins, waited, what, done, arrived, since, last, wait)
+                            _ready(
+                                v, g + place[v], at, begins, waited, what, done, arrived, since, last, wait
+                            )
         # Warps and blocks end.
         going = False
         for b in range(resident):
@@ -339,13 +343,14 @@ def _replay(  # type: ignore[no-untyped-def]
                 soon = min(soon, at[w])
         for c in range(schedulers):
             if count[c] > 0:
-                when = max(ready[c], stage_free)
+                earliest = max(ready[c], stage_free)
                 s = queue_step[c, head[c]]
                 if unit[s] == 2:
                     p = c % atomic_pipes
-                    when = max(when, atomic_ends[p, atomic_next[p]])
-                soon = min(soon, max(now + 1, np.int64(when)))
+                    earliest = max(earliest, atomic_ends[p, atomic_next[p]])
+                later = np.int64(earliest)
+                soon = min(soon, later if later > now else now + 1)
         if soon >= never:
             break  # nothing can go on: paths that do not agree about barriers
         now = max(now + 1, soon)
-    told[0], told[1] = max(finish, now), issued
+    told[0], told[1] = (finish if finish > now else now), issued

@@ -13,10 +13,10 @@ Order = Literal["as is", "unrolled", "ahead"]
 class Edit:
     """What an instruction takes now.
 
-    ``passes`` through the data stage and the atomic unit, ``traffic`` as a factor of its sectors from L1 to L2,
-    ``dram`` of those from DRAM, the ``pipe`` that it takes and its ``stall`` count; or in its place a ``chain`` of dependent arithmetic instructions, an access
-    (atomic, if it is one) to ``shared`` memory, or nothing (``free``). ``added`` arithmetic instructions come
-    before it.
+    ``passes`` through the data stage and the atomic unit, ``traffic`` as a factor of its sectors from L1 to
+    L2, ``dram`` of those from DRAM, the ``pipe`` that it takes and its ``stall`` count; or in its place a
+    ``chain`` of dependent arithmetic instructions, an access (an atomic, if it is one) to ``shared`` memory,
+    or nothing (``free``). ``added`` arithmetic instructions come before it.
     """
 
     passes: float | None = None
@@ -34,7 +34,10 @@ class Edit:
 class Rewrite:
     """A change: instructions ``removed``, ``edits`` by instruction, the ``order`` of the innermost of
     ``loops`` (by header) by a ``factor``, with the ``overhead`` that only one of the unrolled rounds keeps.
-    Rounds of the loops ``repeated`` come so many ``times``. ``condensed``: what follows waits for what the removed instructions waited for."""
+
+    Rounds of the loops ``repeated`` come so many ``times``. ``condensed``: what follows waits for what the
+    removed instructions waited for.
+    """
 
     removed: frozenset[int] = frozenset()
     edits: Mapping[int, Edit] = field(default_factory=dict)

@@ -11,10 +11,11 @@ from typing import Final
 
 from smlab.hw_bench.sass.opcodes import VARIABLE_LATENCY, is_load
 from smlab.models.advisor.code import AdvisedCode
+from smlab.models.advisor.costs import PIPES, Costs, atomic_work
 from smlab.models.advisor.path import Lap
 from smlab.models.advisor.replay import ATOMIC, EXCHANGE, FREE, PIPE, RESULT
 from smlab.models.advisor.rewrite import Edit, Rewrite
-from smlab.models.advisor.sm_model import PIPES, Costs, KernelModel, Program, Track, atomic_work
+from smlab.models.advisor.sm_model import KernelModel, Track, WarpProgram
 
 BRANCH_CYCLES: Final = 12
 """From the comparison to the branch that it decides."""
@@ -33,7 +34,7 @@ def rewritten(model: KernelModel, change: Rewrite) -> int:
         tracks = [_repeated(*both, change, far) for both in zip(tracks, laps, strict=True)]
     arithmetic = len(model.context.code)
     tracks = [_replaced(track, change, arithmetic, int(model.costs.stall[arithmetic])) for track in tracks]
-    return model.cycles(_edited(model, change.edits), Program(tuple(tracks)))
+    return model.cycles(_edited(model, change.edits), WarpProgram(tuple(tracks)))
 
 
 def _edited(model: KernelModel, edits: Mapping[int, Edit]) -> Costs:
@@ -42,7 +43,7 @@ def _edited(model: KernelModel, edits: Mapping[int, Edit]) -> Costs:
     for n, edit in edits.items():
         instruction = model.context.code.instructions[n]
         if edit.free:
-            costs.unit[n], costs.work[n] = FREE, 0
+            costs.unit[n], costs.pipe[n], costs.work[n] = FREE, -1, 0
         elif edit.pipe is not None:
             costs.unit[n], costs.pipe[n] = PIPE, PIPES.index(edit.pipe)
             costs.interval[n] = round(gpu.number(f"pipe.{edit.pipe}.interval_cycles"))
@@ -50,7 +51,9 @@ def _edited(model: KernelModel, edits: Mapping[int, Edit]) -> Costs:
         elif edit.shared and edit.passes is not None:
             costs.unit[n], costs.work[n] = ATOMIC, 0
             costs.work[n, :2] = atomic_work(gpu, instruction, edit.passes)
-            costs.tail[n] = gpu.number("atomic.add.latency_cycles") - front - atomic_work(gpu, instruction, 1)[1]
+            costs.tail[n] = (
+                gpu.number("atomic.add.latency_cycles") - front - atomic_work(gpu, instruction, 1)[1]
+            )
         elif edit.shared:
             costs.unit[n] = EXCHANGE  # what others fetch into shared memory comes the same way
             costs.work[n, 0] = gpu.number("shared.interval_cycles_per_pass")

@@ -46,8 +46,8 @@ overtake those of a thread's own data, and take about so many cycles."""
 WAIT_HORIZON: Final = 40
 """Cycles back from a use beyond which no fixed latency is waited for."""
 SHORTEST_STALL: Final = 10.0
-"""Cycles by which a path counts at least: paths share a stall by how often they are taken and by how long it is
-expected to last there, which is known only so well."""
+"""Cycles by which a path counts at least: paths share a stall by how often they are taken and by how long it
+is expected to last there, which is known only so well."""
 MAX_PATHS: Final = 48
 LEAST_CHANCE: Final = 1e-3
 """A path that is taken less often than this is not followed further."""
@@ -184,9 +184,9 @@ def _last_finisher(
     heads: dict[str, Outstanding] = {}
     for outstanding in found:
         kind = code.kinds[outstanding.source]
-        if outstanding.result and _hits(code, outstanding.source):
-            kind = CACHED
         queue = QUEUES.get(kind, kind) if outstanding.result else f"reading of {QUEUES.get(kind, kind)}"
+        if outstanding.result and _hits(code, outstanding.source):
+            queue = CACHED
         heads.setdefault(queue, outstanding)
     last = list(heads.values())
     ends = _finishes(code, last, latencies)
@@ -228,7 +228,9 @@ def _finishes(code: AdvisedCode, found: Sequence[Outstanding], latencies: Latenc
         if line is not None:
             if line in first:
                 own = max(HIT_CYCLES - outstanding.cycles, first[line])
-            first.setdefault(line, latencies.expected(code.instructions[outstanding.source]) - outstanding.cycles)
+            first.setdefault(
+                line, latencies.expected(code.instructions[outstanding.source]) - outstanding.cycles
+            )
         ends.append(own)
     return ends[::-1]
 

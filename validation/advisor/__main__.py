@@ -1,7 +1,8 @@
 """Judge the advisor in simulation: ``python -m smlab.validation.advisor [--part P] [--out FILE]``.
 
-Needs the CUDA compiler of the extra cuda12. Parts: ``blame``, ``samples``, ``worth``, ``speedups``. What is
-found goes to a JSON file; ``speedups`` also writes the track record that ``smlab advise`` tells.
+Needs the CUDA compiler of the extra cuda12. Parts: ``blame``, ``samples``, ``worth``, ``speedups``, and
+``unseen``: worth and speedups of kernels held out. What is found goes to a JSON file; ``speedups`` also
+writes the track record that ``smlab advise`` tells.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from smlab.hw_bench.files import write_atomic
+from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.validation.advisor import blaming, speedups, worth
 from smlab.validation.advisor.kernels import KERNELS, StudyKernel, study_gpu
+from smlab.validation.advisor.unseen import FIRST_ROUND, SECOND_ROUND
 
-PARTS: Final = ("blame", "samples", "worth", "speedups")
+PARTS: Final = ("blame", "samples", "worth", "speedups", "unseen")
 
 
 def main() -> None:
@@ -51,6 +55,13 @@ def run(part: str, kernels: list[StudyKernel], name: str) -> dict[str, Any]:
     if part == "worth":
         producers = worth.judge(kernels, gpu)
         return {"summary": worth.summary(producers), "rows": producers}
+    if part == "unseen":
+        rounds = {"first_round": FIRST_ROUND, "second_round": SECOND_ROUND}
+        return {name: _estimates(round_of, gpu) for name, round_of in rounds.items()}
+    return _estimates(kernels, gpu)
+
+
+def _estimates(kernels: Iterable[StudyKernel], gpu: Gpu) -> dict[str, Any]:
     changes, firsts = speedups.judge(kernels, gpu)
     return {
         "summary": speedups.summary(changes, firsts),

@@ -194,9 +194,7 @@ KERNELS: Final[tuple[StudyKernel, ...]] = (
     StudyKernel("reduce_tree", "shared", 12),
     StudyKernel("scan_block", "shared", 4),
     StudyKernel("bank_columns", "shared", 64, (one("bank-conflicts", "PAD", "1"), *unrolled(4))),
-    StudyKernel(
-        "matmul_naive", "shared", 64, (one("memory-transaction-reduction", "TILE"), *unrolled(4, 8))
-    ),
+    StudyKernel("matmul_naive", "shared", 64, (one("memory-transaction-reduction", "TILE"), *unrolled(4, 8))),
     StudyKernel("warp_imbalance", "shared", 12, (one("warp-balance", "EVEN"),)),
     StudyKernel("alignment", "shared", 48),
     StudyKernel("convolve_shared", "shared", 8, unrolled(4, 8)),

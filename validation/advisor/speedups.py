@@ -93,7 +93,9 @@ def _row(
     kernel: StudyKernel, change: Change, run: Executed, context: Context, advice: tuple[Advice, ...], gpu: Gpu
 ) -> ChangeRow:
     after = execute(kernel.launch(gpu.sm_architecture, change), gpu, keep=Record.TOTALS)
-    factor = next((float(change.defines[k]) for k in ("UNROLL", "CHAINS", "COPIES") if k in change.defines), None)
+    factor = next(
+        (float(change.defines[k]) for k in ("UNROLL", "CHAINS", "COPIES") if k in change.defines), None
+    )
     answer = estimate(context, optimizer_of(change.optimizer), factor)
     names = [a.optimizer.name for a in advice]
     return ChangeRow(

@@ -16,9 +16,7 @@ _FILE: Final = "unseen"
 FIRST_ROUND: Final[tuple[StudyKernel, ...]] = (
     StudyKernel("triad", _FILE, 24, unrolled(2, 4), blocks=4, threads=128),
     StudyKernel("row_sums", _FILE, 48, (one("uncoalesced-access", "COLUMNS"), *unrolled(4))),
-    StudyKernel(
-        "nearest_centre", _FILE, 4, (one("memory-transaction-reduction", "CONSTANT"), *unrolled(4))
-    ),
+    StudyKernel("nearest_centre", _FILE, 4, (one("memory-transaction-reduction", "CONSTANT"), *unrolled(4))),
     StudyKernel(
         "few_bins",
         _FILE,

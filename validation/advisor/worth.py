@@ -8,11 +8,14 @@ from typing import Any, Final
 import numpy as np
 from scipy import stats
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.models.advisor.advice import model_of
 from smlab.models.advisor.blame import blame
 from smlab.models.advisor.code import AdvisedCode
-from smlab.models.advisor.estimators import Effect, latency_hiding, refined
+from smlab.models.advisor.estimators import latency_hiding
 from smlab.models.advisor.latencies import described_latencies
 from smlab.models.advisor.matching import Context
+from smlab.models.advisor.rewrite import Edit, Rewrite
+from smlab.models.advisor.rewriting import rewritten
 from smlab.sim import Record
 from smlab.validation.advisor.kernels import StudyKernel
 from smlab.validation.advisor.simulate import execute
@@ -61,29 +64,13 @@ def judge(kernels: Iterable[StudyKernel], gpu: Gpu) -> list[dict[str, Any]]:
 
 
 def worth_of(context: Context, number: int) -> float:
-    """The speedup expected when one instruction takes no time and no resource: what it is blamed for goes,
-    and its part of what it loads."""
-    kind = context.code.kinds[number]
-    saved = context.by_cause.get(number, 0.0) / context.total
-    loads: dict[str, float] = {}
-    if kind in ("global", "local", "shared", "shared-atomic", "exchange", "constant"):
-        loads["memory"] = 1 - context.share_of_path({number})
-    if kind in ("global", "local"):
-        others = [n for n, k in enumerate(context.code.kinds) if k in ("global", "local")]
-        total = sum(context.executed.get(n, 0.0) * (context.rows[n].passes or 1.0) for n in others)
-        own = context.executed.get(number, 0.0) * (context.rows[number].passes or 1.0)
-        loads |= dict.fromkeys(("port", "l2", "dram"), 1 - own / total if total else 1.0)
-    if kind == "shared-atomic":
-        atomics = [n for n, k in enumerate(context.code.kinds) if k == kind]
-        total = sum(context.executed.get(n, 0.0) * (context.rows[n].passes or 1.0) for n in atomics)
-        own = context.executed.get(number, 0.0) * (context.rows[number].passes or 1.0)
-        loads["atomic"] = 1 - own / total if total else 1.0
-    pipe = {"fp32": "fp32", "int": "int32", "fp64": "fp64", "special": "sfu", "conversion": "sfu"}.get(kind)
-    if pipe is not None:
-        same = [n for n, k in enumerate(context.code.kinds) if k == kind]
-        total = sum(context.executed.get(n, 0.0) for n in same)
-        loads[pipe] = 1 - context.executed.get(number, 0.0) / total if total else 1.0
-    return refined(context.samples.busy, Effect(min(saved, 0.99), loads))
+    """The speedup expected when one instruction takes no time and no resource: the kernel replayed without
+    what it takes."""
+    model = model_of(context)
+    if model is None:
+        return 1.0
+    free = Rewrite(edits={number: Edit(free=True)})
+    return model.before.cycles / max(rewritten(model, free), 1)
 
 
 def spearman(first: list[float], second: list[float]) -> float | None:

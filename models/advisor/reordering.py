@@ -1,0 +1,106 @@
+"""Optimizers that hide latency by order: unrolled loops, loads ahead of their use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from smlab.hw_bench.sass.opcodes import VARIABLE_LATENCY
+from smlab.models.advisor.blame import Blame
+from smlab.models.advisor.code import LoopOf
+from smlab.models.advisor.estimators import Effect
+from smlab.models.advisor.matching import Context, Match, matched
+from smlab.models.advisor.rewrite import Rewrite
+from smlab.models.advisor.slicing import definitions
+
+
+def overhead_of(context: Context, loop: LoopOf) -> set[int]:
+    """The instructions of a loop that unrolling saves: its branch, the comparison for it, and what adds a
+    number to a register of its own, which becomes an offset, with its carry."""
+    code = context.code
+    mine = [n for n in sorted(loop.members) if code.innermost_loop(n) is loop]
+    head = code.instructions[loop.header].address
+    back = {n for n in mine if code.instructions[n].opcode == "BRA" and _target(context, n) == head}
+    found = set(back)
+    for n in mine:
+        instruction, effects = code.instructions[n], code.effects[n]
+        if code.kinds[n] not in ("int", "uniform") or effects.writes.isdisjoint(effects.reads):
+            continue
+        own = (definitions(code, n, name).paths for name in effects.writes & effects.reads)
+        if not any(n in paths for paths in own):
+            continue
+        carries = {name for m in found for name in code.effects[m].writes if name.startswith(("P", "UP"))}
+        number = any(o.kind == "immediate" for o in instruction.operands)
+        if number or ("X" in instruction.modifiers and effects.reads & carries):
+            found.add(n)
+    guards = {name for n in back for name in code.effects[n].reads if name.startswith(("P", "UP"))}
+    for n in back:
+        for name in guards:
+            found |= {m for m in definitions(code, n, name).paths if m in loop.members}
+    return found
+
+
+def _target(context: Context, number: int) -> int | None:
+    """Where a branch goes."""
+    operand = context.code.instructions[number].operands[-1]
+    return context.code.function.labels.get(operand.label or "", operand.value)
+
+
+def loop_unrolling(context: Context, factor: float) -> Match | None:
+    """Stalls whose cause and use are in one loop; one wait of the loads' is left for all unrolled ones."""
+    code = context.code
+    edges: list[Blame] = []
+    scopes: dict[int, tuple[float, float]] = {}
+    free: list[Blame] = []
+    for b in context.dependences():
+        loop = code.common_loop(b.stalled, b.cause)
+        if loop is None:
+            continue
+        edges.append(b)
+        active, known = scopes.get(loop.header, (context.active_in(loop), 0.0))
+        scopes[loop.header] = (active, known + b.latency)
+        if code.kinds[b.cause] in VARIABLE_LATENCY and not _carried(context, b):
+            free.append(b)
+    if not edges:
+        return None
+    loops = [loop for loop in code.loops if loop.header in scopes]
+    overhead = set().union(*(overhead_of(context, loop) for loop in loops))
+    part = 1 - 1 / max(factor, 1.0)
+    saved = part * (context.unqueued(free) + context.own(overhead)) / context.total
+    loads = {"issue": 1 - part * context.share_executed(overhead)}
+    return matched(
+        edges,
+        Effect(min(saved, 1.0), loads),
+        "each iteration waits for its own loads",
+        scopes=tuple(scopes.values()),
+        rewrites=(unrolled(loops, overhead, factor),),
+    )
+
+
+def unrolled(loops: Iterable[LoopOf], overhead: Iterable[int], factor: float) -> Rewrite:
+    """The innermost of some loops, so many rounds at a time."""
+    headers = frozenset(loop.header for loop in loops)
+    return Rewrite(order="unrolled", factor=round(factor), loops=headers, overhead=frozenset(overhead))
+
+
+def _carried(context: Context, b: Blame) -> bool:
+    """Whether a load's own address hangs on its result, so that iterations cannot overlap."""
+    kind = context.code.kinds[b.cause]
+    return kind in ("global", "shared", "local") and context.hangs_on(b.cause, lambda n: n == b.cause)
+
+
+def code_reordering(context: Context, factor: float) -> Match | None:
+    edges = context.dependences()
+    latency = sum(b.latency for b in edges)
+    active = float(context.samples.active)
+    hidden = min(active, latency, context.unqueued(edges)) * (1 - 1 / max(factor, 1.0))
+    code = context.code
+    loops = {loop for b in edges if (loop := code.common_loop(b.stalled, b.cause)) is not None}
+    headers = frozenset(loop.header for loop in loops)
+    overhead = frozenset().union(*(overhead_of(context, loop) for loop in loops)) if loops else frozenset()
+    ahead = Rewrite(order="ahead", loops=headers, overhead=overhead)
+    inside = [b for b in edges if code.common_loop(b.stalled, b.cause) is not None]
+    fixed = sum(b.samples for b in inside if code.kinds[b.cause] not in VARIABLE_LATENCY)
+    chains = fixed > sum(b.samples for b in inside) / 2
+    rewrites = (Rewrite(), unrolled(loops, overhead, factor)) if chains else (Rewrite(), ahead)
+    effect = Effect(hidden / context.total)
+    return matched(edges, effect, "results are used soon after they are asked for", rewrites=rewrites)
