@@ -27,7 +27,7 @@ from smlab.sim.machine_code.access_vectors import (
     store_pair,
     store_row,
 )
-from smlab.sim.machine_code.limits import SHARED_WINDOW
+from smlab.sim.machine_code.limits import LOCAL_WINDOW, SHARED_WINDOW
 from smlab.sim.machine_code.record import (
     ADDRESSES,
     ALLOCATION_TABLE,
@@ -224,11 +224,12 @@ def real_space(op: int, warp: int, lanes: int) -> Any:
     if space != d.GENERIC:
         return space
     out = warp + 8 * ADDRESSES
-    if get64(out + 8 * lowest(lanes)) >> 32 != SHARED_WINDOW:
+    window = get64(out + 8 * lowest(lanes)) >> 32
+    if window != SHARED_WINDOW and window != LOCAL_WINDOW:
         return d.GLOBAL
     for lane in range(32):
         put64(out + 8 * lane, get64(out + 8 * lane) & 0xFFFFFFFF)
-    return d.SHARED
+    return d.SHARED if window == SHARED_WINDOW else d.LOCAL
 
 
 @inlined
@@ -339,6 +340,30 @@ def store_one_by_one(warp: int, launch: int, space: int, lanes: int, width: int,
         else:
             for word in range(width // 4):
                 put32(place + 4 * word, get32(source + 128 * word + 4 * lane))
+    return GOES_ON
+
+
+@help
+def copy(op: int, warp: int, launch: int, lanes: int) -> Any:
+    """An asynchronous copy from global to shared memory, done at once; the addresses left behind are the
+    global ones. The shared one is a register and an offset, in ``c`` and ``i``."""
+    width, to = at(op, I_WIDTH), row_of(op, warp, I_C)
+    lane_addresses(op, warp, lanes, width)
+    rest = lanes
+    while rest != 0:
+        lane = lowest(rest)
+        rest &= rest - 1
+        source = get64(warp + 8 * ADDRESSES + 8 * lane)
+        address = (get32(to + 4 * lane) + at(op, I_I)) & 0xFFFFFFFF
+        place = place_of(warp, launch, d.GLOBAL, lane, source, width)
+        if place == 0:
+            return FAULTS
+        inside = place_of(warp, launch, d.SHARED, lane, address, width)
+        if inside == 0:
+            return FAULTS
+        make_known(warp, launch, address, width)
+        for word in range(width // 4):
+            put32(inside + 4 * word, get32(place + 4 * word))
     return GOES_ON
 
 

@@ -121,13 +121,20 @@ def _target(text: str) -> int:
 
 @opcode("CALL", cls="control")
 def _call(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m, "REL", "NOINC")
+    only(m, "REL", "NOINC", "ABS")
+    if o.texts[0].startswith("R"):
+        return _to_register(o)
     return BRANCH, {"i": _target(o.text())}
 
 
 @opcode("RET", cls="control")
 def _ret(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, "REL", "NODEC", "ABS")
+    return _to_register(o)
+
+
+def _to_register(o: Operands) -> tuple[int, dict[str, int]]:
+    """A jump to what a register holds, from a label on."""
     register, _, base = o.texts[0].partition(" ")
     o.texts[:] = [register, *([base] if base else []), *o.texts[1:]]
     fields = o.integer("a")
@@ -138,9 +145,8 @@ def _ret(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 @opcode("BRX", cls="control")
 def _brx(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m)
-    if is_predicate(o.texts[o.next]):
-        raise Unknown("its predicate")
-    fields = o.integer("a")
+    fields = o.predicate_in("p") if is_predicate(o.texts[o.next]) else {}
+    fields |= o.integer("a")
     text = o.text() if o.more() else "0x0"
     offset = int(text.split()[0], 16)
     o.next = len(o.texts)

@@ -40,9 +40,16 @@ def _moved(v: Lanes, bits: Any, below: Any, above: Any, kind: Any) -> Any:
     return B.select(up, grown, B.select(down, shrunk, bits))
 
 
+def narrowed(v: Lanes, a: Any) -> Any:
+    """Words without their ``j`` highest bits, with a sign if ``i`` says so."""
+    B, cut = v.builder, v.splat(v.half("j"))
+    top = B.shl(a, cut)
+    return v.either(v.flag("i", 4), B.ashr(top, cut), B.lshr(top, cut))
+
+
 @builds("i2f")
 def _i2f(v: Lanes, a: Any) -> Any:
-    B = v.builder
+    B, a = v.builder, narrowed(v, a)
     signed = v.flag("i", 4)
     exact = v.either(signed, B.sitofp(a, F64), B.uitofp(a, F64))
     near = B.fptrunc(exact, F32)
@@ -54,7 +61,7 @@ def _i2f(v: Lanes, a: Any) -> Any:
 
 @builds("i2d")
 def _i2d(v: Lanes, a: Any) -> Any:
-    B = v.builder
+    B, a = v.builder, narrowed(v, a)
     return B.bitcast(v.either(v.flag("i", 4), B.sitofp(a, F64), B.uitofp(a, F64)), V64)
 
 
@@ -97,13 +104,23 @@ def _made_whole(v: Lanes, value: Any) -> Any:
     return result
 
 
+def to_integer(v: Lanes, value: Any, ints: Any) -> Any:
+    """A float as a whole number by the mode in ``i``, in a range that ``j`` makes narrower (from bit 1 on, of
+    words)."""
+    B, value = v.builder, _made_whole(v, value)
+    signed, unsigned = v.converted("fptosi.sat", ints, value), v.converted("fptoui.sat", ints, value)
+    if ints is V32:
+        cut = v.splat(B.lshr(v.half("j"), ir.Constant(HALF, 1)))
+        low, high = B.ashr(v.all(-(1 << 31)), cut), B.lshr(v.all((1 << 31) - 1), cut)
+        signed = v.call("smin", V32, v.call("smax", V32, signed, low), high)
+        unsigned = v.call("umin", V32, unsigned, B.lshr(v.all(-1), cut))
+    return v.either(v.flag("i", 4), signed, unsigned)
+
+
 def _to_integer(single: bool, ints: Any) -> Builder:
     def build(v: Lanes, a: Any) -> Any:
         value = v.single(v.flushed(a, v.flag("j", 1))) if single else v.double(a)
-        value = _made_whole(v, value)
-        return v.either(
-            v.flag("i", 4), v.converted("fptosi.sat", ints, value), v.converted("fptoui.sat", ints, value)
-        )
+        return to_integer(v, value, ints)
 
     return build
 

@@ -12,6 +12,7 @@ from typing import Final
 from smlab.hw_bench.sass import Function, SassInstruction
 from smlab.sim.machine_code import (  # noqa: F401  (each registers its rows)
     float_opcodes,
+    half_opcodes,
     integer_opcodes,
     lane_opcodes,
     memory_opcodes,

@@ -9,6 +9,7 @@ from typing import Any
 
 from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code.access import (
+    copy,
     load,
     load_constant,
     store,
@@ -153,7 +154,10 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
         if lanes != 0 and together != (at(op, I_J) != 0):
             put(warp, PC, at(op, I_I))
     elif code == d.JUMP:
-        return jump(op, warp, lanes, length) if lanes != 0 else GOES_ON
+        taken = lanes & predicate(op, warp, I_P, I_P_XOR)
+        return jump(op, warp, taken, length) if taken != 0 else GOES_ON
+    elif code == d.COPY:
+        return copy(op, warp, launch, lanes) if lanes != 0 else GOES_ON
     elif code == d.R2P:
         for lane in range(32):
             if (lanes >> lane) & 1 != 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from smlab.sim.machine_code.meanings import BY_NAME, FLUSH
+from smlab.sim.machine_code.meanings import BY_NAME
 from smlab.sim.machine_code.micro import (
     COMBINE,
     MODES,
@@ -16,10 +16,9 @@ from smlab.sim.machine_code.micro import (
 )
 from smlab.sim.machine_code.operands import (
     Operands,
-    Source,
     Unknown,
-    half_bits,
 )
+from smlab.sim.machine_code.vector_operation import FLUSH
 
 
 @opcode("FADD", cls="fp32-add")
@@ -127,24 +126,37 @@ def _mufu(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 _ROUND: Final = {"FLOOR": 1, "CEIL": 2, "TRUNC": 3, "RM": 1, "RP": 2, "RZ": 3}
 
 
+_SHORT: Final = {"U16": 16, "S16": 16, "U8": 24, "S8": 24}
+
+
+def _cut(m: tuple[str, ...]) -> int:
+    """The bits that a short integer lacks of a word's."""
+    return next((_SHORT[x] for x in m if x in _SHORT), 0)
+
+
 @opcode("I2F", "I2FP", cls="conversion")
 def _i2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m, "F32", "F64", "S32", "U32", "S64", "U64", "U16", "S16", "U8", "S8", "RN", "RM", "RP", "RZ")
-    if any(x in m for x in ("U16", "S16", "U8", "S8")):
-        raise Unknown("a short integer")
+    only(m, "F32", "F64", "S32", "U32", "S64", "U64", "U16", "S16", "U8", "S8", "RN", "RM", "RP", "RZ", "F16")
     long = "S64" in m or "U64" in m
-    signed = not ("U32" in m or "U64" in m)
+    signed = not any(x in m for x in ("U8", "U16", "U32", "U64"))
     i = 4 * signed + sum(MODES.get(x, 0) for x in m)
-    name = ("l2" if long else "i2") + ("d" if "F64" in m else "f")
-    return BY_NAME[name], {"i": i, "dst": o.destination(), **(o.long("a") if long else o.integer("a"))}
+    if "F16" in m and (long or i & 3):
+        raise Unknown("the conversion")
+    name = ("l2" if long else "i2") + ("d" if "F64" in m else "h" if "F16" in m else "f")
+    fields = {"i": i, "j": _cut(m), "dst": o.destination()}
+    return BY_NAME[name], {**fields, **(o.long("a") if long else o.integer("a"))}
 
 
 @opcode("F2I", cls="conversion")
 def _f2i(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m, "FTZ", "U32", "S32", "U64", "S64", "F64", "NTZ", "F32", *_ROUND)
+    only(m, "FTZ", "U32", "S32", "U64", "S64", "F64", "NTZ", "F32", "F16", *_SHORT, *_ROUND)
     double, long = "F64" in m, "U64" in m or "S64" in m
-    i = 4 * ("U32" not in m and "U64" not in m) + sum(_ROUND.get(x, 0) for x in m)
-    fields = {"i": i, "j": int("FTZ" in m), "dst": o.destination()}
+    i = 4 * (not any(x in m for x in ("U8", "U16", "U32", "U64"))) + sum(_ROUND.get(x, 0) for x in m)
+    fields = {"i": i, "j": int("FTZ" in m) + 2 * _cut(m), "dst": o.destination()}
+    if (_cut(m) and double) or ("F16" in m and long):
+        raise Unknown("the conversion")
+    if "F16" in m:
+        return BY_NAME["h2i"], {**fields, **o.single("a")}
     return BY_NAME[("d" if double else "f") + ("2l" if long else "2i")], {
         **fields,
         **(o.double("a") if double else o.single("a")),
@@ -157,6 +169,9 @@ def _f2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     kinds = tuple(x for x in m if x not in MODES)
     if kinds == ("F32", "F64"):
         return BY_NAME["d2f"], {"i": i, "dst": o.destination(), **o.double("a")}
+    if kinds in (("F16", "F32"), ("F32", "F16")) and not i:
+        name = "f2h" if kinds[0] == "F16" else "h2f"
+        return BY_NAME[name], {"dst": o.destination(), **o.single("a")}
     if kinds == ("F64", "F32"):
         return BY_NAME["f2d"], {"i": i, "dst": o.destination(), **o.single("a")}
     raise Unknown("the conversion")
@@ -172,14 +187,3 @@ def _frnd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
         "dst": o.destination(),
         **(o.double("a") if double else o.single("a")),
     }
-
-
-@opcode("HFMA2", cls="fp16")
-def _hfma2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    """Only as the way to load a constant, two halves; arithmetic on halves has no row yet."""
-    only(m, "MMA")
-    fields = {"dst": o.destination()}
-    if [o.text().lstrip("-").removesuffix(".reuse") for _ in range(2)] != ["RZ", "RZ"]:
-        raise Unknown("arithmetic on halves")
-    high, low = half_bits(o.text()), half_bits(o.text())
-    return BY_NAME["mov"], {**fields, **Source(o.rows.place(high << 16 | low), False).fields("a")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from smlab.sim.machine_code import meanings, rounding
+from smlab.sim.machine_code import rounding, vector_operation
 from smlab.sim.machine_code.building import (
     BUILDERS,
     Builder,
@@ -23,14 +23,14 @@ from smlab.sim.machine_code.lanes import (
 def _single_operation(compute: Callable[..., Any]) -> Builder:
     def build(v: Lanes, *sources: Any) -> Any:
         B = v.builder
-        flush = v.flag("i", meanings.FLUSH)
+        flush = v.flag("i", vector_operation.FLUSH)
         singles = [v.single(v.flushed(s, flush)) for s in sources]
         bits = v.flushed(v.bits32(compute(v, *singles)), flush)
         value = v.single(bits)
         zero, one = v.all(0.0, F32), v.all(1.0, F32)
         above = B.select(B.fcmp_ordered(">", value, one), one, value)
         cut = B.select(B.fcmp_ordered(">", value, zero), above, zero)
-        return v.either(v.flag("i", meanings.SATURATE), B.bitcast(cut, V32), bits)
+        return v.either(v.flag("i", vector_operation.SATURATE), B.bitcast(cut, V32), bits)
 
     return build
 
@@ -60,7 +60,7 @@ def _chosen(v: Lanes, a: Any, b: Any, kind: Any, nan: int) -> Any:
 
 @builds("fmnmx")
 def _fmnmx(v: Lanes, a: Any, b: Any) -> Any:
-    flush = v.flag("i", meanings.FLUSH)
+    flush = v.flag("i", vector_operation.FLUSH)
     return _chosen(v, v.flushed(a, flush), v.flushed(b, flush), F32, rounding.NAN32)
 
 

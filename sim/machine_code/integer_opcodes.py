@@ -194,6 +194,15 @@ ROWS["IABS"] = Row(_one_source("iabs"), "int32")
 ROWS["R2UR"] = Row(_one_source("mov"), "int32")
 
 
+@opcode("IDP", cls="imad")
+def _idp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "4A", "S8", "U8")
+    if m[:1] != ("4A",) or len(m) != 3:
+        raise Unknown("the product")
+    fields = {"dst": o.destination(), **o.integer("a"), **o.integer("b"), **o.integer("c")}
+    return BY_NAME["idp4a"], {**fields, "i": (m[1] == "S8") + 2 * (m[2] == "S8")}
+
+
 @opcode("SGXT", "USGXT", cls="int32")
 def _sgxt(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, "U32")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from smlab.sim.machine_code import meanings
+from smlab.sim.machine_code import vector_operation
 from smlab.sim.machine_code.building import (
     BUILDERS,
     Builder,
@@ -180,10 +180,12 @@ def _comparison(v: Lanes, less: Any, equal: Any, unordered: Any) -> Result:
 
     def combined(value: Any) -> Any:
         either = B.select(
-            B.icmp_unsigned("==", kind, ir.Constant(HALF, meanings.OR)), B.or_(value, p), B.xor(value, p)
+            B.icmp_unsigned("==", kind, ir.Constant(HALF, vector_operation.OR)),
+            B.or_(value, p),
+            B.xor(value, p),
         )
         return B.select(
-            B.icmp_unsigned("==", kind, ir.Constant(HALF, meanings.AND)), B.and_(value, p), either
+            B.icmp_unsigned("==", kind, ir.Constant(HALF, vector_operation.AND)), B.and_(value, p), either
         )
 
     return None, combined(found), combined(B.not_(found))
@@ -261,7 +263,7 @@ def _flo(v: Lanes, a: Any) -> Any:
     a = B.xor(a, negative)
     zeros = _leading_zeros(v, a)
     place = v.either(v.flag("i", 2), zeros, B.sub(v.all(31), zeros))
-    return B.select(B.icmp_unsigned("==", a, v.all(0)), v.all(meanings.M32), place)
+    return B.select(B.icmp_unsigned("==", a, v.all(0)), v.all(vector_operation.M32), place)
 
 
 def _leading_zeros(v: Lanes, a: Any) -> Any:

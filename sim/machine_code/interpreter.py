@@ -13,9 +13,10 @@ from smlab.sim.machine_code import record
 from smlab.sim.machine_code.faults import fault_error
 from smlab.sim.machine_code.launch import MachineLaunch
 from smlab.sim.machine_code.limits import LOCAL_AT
-from smlab.sim.machine_code.meanings import M32, OPERATIONS
+from smlab.sim.machine_code.meanings import OPERATIONS
 from smlab.sim.machine_code.micro import MicroOperation
 from smlab.sim.machine_code.recording import Recording
+from smlab.sim.machine_code.vector_operation import M32
 from smlab.sim.machine_code.warp_exchange import WarpExchange
 from smlab.sim.machine_code.warp_memory import WarpMemory, bank_passes
 from smlab.sim.machine_code.warp_parts import WarpParts
@@ -71,7 +72,7 @@ class Interpreter(WarpParts, WarpMemory, WarpExchange):
         self.lanes[w.last_pc] += w.lanes.bit_count()
         passes, addresses = 1, []
         asked: list[int] | None = None
-        if micro.code in (d.LOAD, d.STORE, d.ATOMIC):
+        if micro.code in (d.LOAD, d.STORE, d.ATOMIC, d.COPY):
             space = micro.fields.get("k", 0)
             addresses = [w.addresses[lane] for lane in members(w.lanes)]
             asked = list(w.addresses) if w.lanes else None
@@ -178,8 +179,10 @@ class Interpreter(WarpParts, WarpMemory, WarpExchange):
             together = w.active & counted == counted
             if lanes and together != bool(f.get("j")):
                 w.pc = f["i"]
-        elif code == d.JUMP and lanes:
-            self._jump(w, micro, lanes)
+        elif code == d.JUMP and taken:
+            self._jump(w, micro, taken)
+        elif code == d.COPY and lanes:
+            self._copy(w, micro, lanes)
         elif code in (d.LOAD, d.STORE, d.ATOMIC) and lanes:
             self._access(w, micro, lanes)
         elif code == d.KILL:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 from numba import extending
-from smlab.sim.machine_code import meanings, record, rounding
+from smlab.sim.machine_code import record, rounding, vector_operation
 
 intrinsic: Any = extending.intrinsic
 WORD, HALF = ir.IntType(64), ir.IntType(32)
@@ -156,4 +156,4 @@ class Lanes:
         self.builder.call(function, [mode])
 
     def mode(self) -> Any:
-        return self.builder.and_(self.half("i"), ir.Constant(HALF, meanings.MODE))
+        return self.builder.and_(self.half("i"), ir.Constant(HALF, vector_operation.MODE))

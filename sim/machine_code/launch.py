@@ -14,6 +14,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.image import KernelImage, KernelParameter
 from smlab.sim.machine_code import record
 from smlab.sim.machine_code.decode import decode
+from smlab.sim.machine_code.limits import LOCAL_WINDOW
 from smlab.sim.machine_code.micro import MicroOperation
 from smlab.sim.machine_code.operands import Rows
 
@@ -23,10 +24,13 @@ ALIGNMENT: Final = 512
 GAP: Final = 4096
 """Bytes that belong to nobody behind each allocation, so that running over an end is found."""
 STACK_AT: Final = 0x28
+LOCAL_WINDOW_AT: Final = 0x24
+"""The high word of where generic addresses of local memory begin; the low one is 0."""
 RESERVED_SHARED: Final = {90: 1024}
 """Shared addresses begin here, from this architecture on."""
 MAX_DIMENSION: Final = (2**31 - 1, 65535, 65535)
 MAX_BLOCK: Final = (1024, 1024, 64)
+DEFAULT_STACK: Final = 1024
 MAX_LOCAL_BYTES: Final = 1 << 19
 
 Dim = tuple[int, int, int]
@@ -122,7 +126,14 @@ class MachineLaunch:
 
     @property
     def local_bytes(self) -> int:
-        return min(-(-max(self.image.local_bytes, 0) // 16) * 16, MAX_LOCAL_BYTES)
+        """A thread's local memory. What calls itself has no stack that the compiler could tell, so a kernel
+        with calls has the driver's default at least."""
+        needed = max(self.image.local_bytes, DEFAULT_STACK if self._calls else 0)
+        return min(-(-needed // 16) * 16, MAX_LOCAL_BYTES)
+
+    @cached_property
+    def _calls(self) -> bool:
+        return any(i.opcode == "CALL" for i in self.image.function.instructions)
 
     @property
     def allocations(self) -> list[Allocation]:
@@ -180,6 +191,7 @@ class MachineLaunch:
         at = self.image.parameters_at
         zero = bytearray(max(at + len(self.parameter_bytes), at) + 8)
         struct.pack_into("<6I", zero, 0, *self.block, *self.grid)
+        struct.pack_into("<I", zero, LOCAL_WINDOW_AT, LOCAL_WINDOW)
         struct.pack_into("<I", zero, STACK_AT, self.local_bytes)
         zero[at : at + len(self.parameter_bytes)] = self.parameter_bytes
         banks[0] = bytes(zero)

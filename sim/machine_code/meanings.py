@@ -11,17 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
+from smlab.sim.machine_code.half_meanings import half_rows
 from smlab.sim.machine_code.rounding import (
-    CHOP,
-    DOWN,
     NAN32,
     NAN64,
-    NEAREST,
-    UP,
     bits32,
     bits64,
     f32,
@@ -29,62 +25,49 @@ from smlab.sim.machine_code.rounding import (
     fma,
     to_bits,
 )
-
-M32: Final = (1 << 32) - 1
-M64: Final = (1 << 64) - 1
-
-Meaning = Callable[..., tuple[int, bool, bool]]
-
-
-@dataclass(frozen=True)
-class VectorOperation:
-    """One vector micro-operation."""
-
-    name: str
-    sources: str
-    result: str
-    meaning: Meaning
-
-
-def signed(value: int, bits: int = 32) -> int:
-    return value - (1 << bits) if value >> (bits - 1) else value
-
-
-def _flushed(bits: int) -> int:
-    return bits & 0x80000000 if bits & 0x7F800000 == 0 else bits
-
-
-def _saturated(bits: int) -> int:
-    value = f32(bits)
-    return 0 if math.isnan(value) or value <= 0 else bits32(min(value, 1.0))
-
-
-MODE: Final = 3
-FLUSH: Final = 4
-SATURATE: Final = 8
-"""The parts of ``i`` in single-precision operations: rounding mode, flush subnormals, saturate to [0, 1]."""
+from smlab.sim.machine_code.vector_operation import (
+    EQUAL,
+    FLUSH,
+    M32,
+    M64,
+    MODE,
+    SATURATE,
+    WHOLE,
+    Meaning,
+    VectorOperation,
+    combined,
+    flushed,
+    narrowed,
+    plain,
+    relation,
+    saturated,
+    signed,
+    to_integer,
+)
 
 
 def _single(a: int, b: int, c: int, i: int) -> int:
     """``a * b + c`` on the bits of singles."""
     if i & FLUSH:
-        a, b, c = _flushed(a), _flushed(b), _flushed(c)
+        a, b, c = flushed(a), flushed(b), flushed(c)
     bits = fma(f32(a), f32(b), f32(c), 32, i & MODE)
     if i & FLUSH:
-        bits = _flushed(bits)
-    return _saturated(bits) if i & SATURATE else bits
+        bits = flushed(bits)
+    return saturated(bits) if i & SATURATE else bits
+
+
+def _products(a: int, b: int, c: int, i: int, j: int) -> int:
+    def byte(word: int, n: int, sign: int) -> int:
+        found = word >> 8 * n & 255
+        return signed(found, 8) if sign else found
+
+    return c + sum(byte(a, n, i & 1) * byte(b, n, i & 2) for n in range(4))
 
 
 _ONE: Final = 0x3F800000
 _ONE64: Final = 0x3FF0000000000000
 _MINUS: Final = 0x80000000
 _MINUS64: Final = 1 << 63
-
-
-def plain(function: Callable[[int, int, int, int, int], int], bits: int = 32) -> Meaning:
-    """An operation without predicates; arithmetic is modulo 2**bits."""
-    mask = (1 << bits) - 1
-    return lambda a, b, c, p, q, i, j: (function(a, b, c, i, j) & mask, False, False)
 
 
 def _carry(total: int) -> tuple[int, bool, bool]:
@@ -108,31 +91,15 @@ def _pair(a: int, c: int) -> int:
     return c << 32 | a
 
 
-LESS, EQUAL, GREATER, UNORDERED = 1, 2, 4, 8
-AND, OR, XOR = 0, 1, 2
-
-
-def _combined(found: bool, p: bool, j: int) -> tuple[int, bool, bool]:
-    """A comparison and its opposite, each with the predicate read."""
-    how = {AND: lambda x: x and p, OR: lambda x: x or p, XOR: lambda x: x != p}[j & 3]
-    return 0, how(found), how(not found)
-
-
 def _compared(relation: int, p: bool, q: bool, i: int, j: int) -> tuple[int, bool, bool]:
     extended = bool(j & 4)
     found = q if extended and relation == EQUAL else bool(i & relation)
-    return _combined(found, p, j)
-
-
-def _relation(a: float, b: float) -> int:
-    if a != a or b != b:
-        return UNORDERED
-    return LESS if a < b else GREATER if a > b else EQUAL
+    return combined(found, p, j)
 
 
 def _choose32(a: int, b: int, p: bool, i: int) -> int:
     if i & FLUSH:
-        a, b = _flushed(a), _flushed(b)
+        a, b = flushed(a), flushed(b)
     x, y = f32(a), f32(b)
     if math.isnan(x) or math.isnan(y):
         return NAN32 if math.isnan(x) and math.isnan(y) else (b if math.isnan(x) else a)
@@ -178,35 +145,17 @@ def _extended(a: int, b: int, i: int) -> int:
     return low | (M32 << width & M32) if i & 1 and low >> (width - 1) else low
 
 
-_WHOLE: Final[dict[int, Callable[[float], int]]] = {
-    NEAREST: round,
-    DOWN: math.floor,
-    UP: math.ceil,
-    CHOP: math.trunc,
-}
-
-
-def _to_integer(value: float, i: int, bits: int) -> int:
-    """``i``: rounding mode, and 4 for signed; out of range saturates, NaN is 0."""
-    if math.isnan(value):
-        return 0
-    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if i & 4 else (0, (1 << bits) - 1)
-    if math.isinf(value):
-        return (high if value > 0 else low) & ((1 << bits) - 1)
-    return min(max(_WHOLE[i & 3](value), low), high) & ((1 << bits) - 1)
-
-
 def _whole(value: float, mode: int) -> float:
     if not math.isfinite(value) or value == 0:
         return value
-    return math.copysign(float(_WHOLE[mode](value)), value)
+    return math.copysign(float(WHOLE[mode](value)), value)
 
 
 def _special(function: Callable[[float], float]) -> Callable[[int, int, int, int, int], int]:
     """A special function of a single, subnormals flushed on both sides."""
 
     def value(a: int, b: int, c: int, i: int, j: int) -> int:
-        return _flushed(bits32(function(f32(_flushed(a)))))
+        return flushed(bits32(function(f32(flushed(a)))))
 
     return value
 
@@ -284,16 +233,16 @@ def _rows() -> tuple[VectorOperation, ...]:
     row("lea", "iii", "i", lambda a, b, c, p, q, i, j: _carry((a << j & M32) + b + p + i))
     row("lea.hi", "iii", "i", lambda a, b, c, p, q, i, j: _carry((_pair(a, c) << j >> 32 & M32) + b + p + i))
     row("lea.hi.sx", "ii", "i", lambda a, b, c, p, q, i, j: _carry((signed(a) << j >> 32 & M32) + b + p + i))
-    row("isetp", "ii", "p", lambda a, b, c, p, q, i, j: _compared(_relation(a, b), p, q, i, j))
+    row("isetp", "ii", "p", lambda a, b, c, p, q, i, j: _compared(relation(a, b), p, q, i, j))
     row(
         "fsetp",
         "ii",
         "p",
         lambda a, b, c, p, q, i, j: _compared(
-            _relation(*((f32(_flushed(a)), f32(_flushed(b))) if j & 8 else (f32(a), f32(b)))), p, q, i, j
+            relation(*((f32(flushed(a)), f32(flushed(b))) if j & 8 else (f32(a), f32(b)))), p, q, i, j
         ),
     )
-    row("dsetp", "dd", "p", lambda a, b, c, p, q, i, j: _compared(_relation(f64(a), f64(b)), p, q, i, j))
+    row("dsetp", "dd", "p", lambda a, b, c, p, q, i, j: _compared(relation(f64(a), f64(b)), p, q, i, j))
     row("sel", "ii", "i", lambda a, b, c, p, q, i, j: (a if p else b, False, False))
     row(
         "imnmx.s",
@@ -345,27 +294,32 @@ def _rows() -> tuple[VectorOperation, ...]:
     )
     row("dfma", "ddd", "d", plain(lambda a, b, c, i, j: fma(f64(a), f64(b), f64(c), 64, i & MODE), 64))
     row("dmnmx", "dd", "d", lambda a, b, c, p, q, i, j: (_choose64(a, b, p), False, False))
-    row("i2f", "i", "i", plain(lambda a, b, c, i, j: to_bits(Fraction(signed(a) if i & 4 else a), 32, i & 3)))
+    row("i2f", "i", "i", plain(lambda a, b, c, i, j: to_bits(Fraction(narrowed(a, i, j)), 32, i & 3)))
     row(
         "l2f",
         "d",
         "i",
         plain(lambda a, b, c, i, j: to_bits(Fraction(signed(a, 64) if i & 4 else a), 32, i & 3)),
     )
-    row("i2d", "i", "d", plain(lambda a, b, c, i, j: bits64(float(signed(a) if i & 4 else a)), 64))
+    row("i2d", "i", "d", plain(lambda a, b, c, i, j: bits64(float(narrowed(a, i, j))), 64))
     row(
         "l2d",
         "d",
         "d",
         plain(lambda a, b, c, i, j: to_bits(Fraction(signed(a, 64) if i & 4 else a), 64, i & 3), 64),
     )
-    row("f2i", "i", "i", plain(lambda a, b, c, i, j: _to_integer(f32(_flushed(a) if j else a), i, 32)))
-    row("f2l", "i", "d", plain(lambda a, b, c, i, j: _to_integer(f32(_flushed(a) if j else a), i, 64), 64))
-    row("d2i", "d", "i", plain(lambda a, b, c, i, j: _to_integer(f64(a), i, 32)))
-    row("d2l", "d", "d", plain(lambda a, b, c, i, j: _to_integer(f64(a), i, 64), 64))
+    row(
+        "f2i",
+        "i",
+        "i",
+        plain(lambda a, b, c, i, j: to_integer(f32(flushed(a) if j & 1 else a), i, 32, j >> 1)),
+    )
+    row("f2l", "i", "d", plain(lambda a, b, c, i, j: to_integer(f32(flushed(a) if j else a), i, 64), 64))
+    row("d2i", "d", "i", plain(lambda a, b, c, i, j: to_integer(f64(a), i, 32)))
+    row("d2l", "d", "d", plain(lambda a, b, c, i, j: to_integer(f64(a), i, 64), 64))
     row("f2d", "i", "d", plain(lambda a, b, c, i, j: bits64(f32(a)), 64))
     row("d2f", "d", "i", plain(lambda a, b, c, i, j: fma(f64(a), 1.0, f64(a & _MINUS64), 32, i & MODE)))
-    row("frnd", "i", "i", plain(lambda a, b, c, i, j: bits32(_whole(f32(_flushed(a) if j else a), i & 3))))
+    row("frnd", "i", "i", plain(lambda a, b, c, i, j: bits32(_whole(f32(flushed(a) if j else a), i & 3))))
     row("drnd", "d", "d", plain(lambda a, b, c, i, j: bits64(_whole(f64(a), i & 3)), 64))
     row("rcp", "i", "i", plain(_special(_reciprocal)))
     row("rsq", "i", "i", plain(_special(_reciprocal_root)))
@@ -377,8 +331,9 @@ def _rows() -> tuple[VectorOperation, ...]:
     row("tanh", "i", "i", plain(_special(math.tanh)))
     row("rcp64h", "i", "i", plain(_seed(_reciprocal)))
     row("rsq64h", "i", "i", plain(_seed(_reciprocal_root)))
+    row("idp4a", "iii", "i", plain(_products))
     row("plop3", "", "p", lambda a, b, c, p, q, i, j: (0, p, q))
-    return tuple(rows)
+    return (*rows, *half_rows())
 
 
 def _hard_division(a: int, b: int) -> bool:

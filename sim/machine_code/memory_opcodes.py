@@ -9,6 +9,7 @@ from smlab.sim.machine_code.codes import (
     ADD,
     AND,
     ATOMIC,
+    COPY,
     COUNT,
     DEC,
     EXCHANGE,
@@ -46,6 +47,7 @@ from smlab.sim.machine_code.operands import (
     Unknown,
     indexed_constant,
     is_predicate,
+    zero,
 )
 
 _WIDTHS: Final = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "32": 4, "64": 8, "128": 16}
@@ -114,6 +116,20 @@ def _store(space: int) -> Reader:
         return STORE, {**fields, **o.integer("c"), "width": width}
 
     return read
+
+
+@opcode("LDGSTS", cls="async-copy")
+def _ldgsts(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    """From global to shared memory, past the registers; the shared address comes first."""
+    width, _ = _width(tuple(x for x in m if x not in ("BYPASS", "ACCESS")))
+    to = o.address()
+    if to["b"] != zero().at or to["pd"]:
+        raise Unknown("the address in shared memory")
+    fields = wide(o.address(), m, GLOBAL)
+    if o.more():
+        raise Unknown("a copy with a condition")
+    shared = {f"c{part}": to[f"a{part}"] for part in ("", "_reg", "_and", "_xor", "_add")}
+    return COPY, {**fields, **shared, "i": to["offset"], "width": width}
 
 
 for _name, _space in (("LDG", GLOBAL), ("LDS", SHARED), ("LDL", LOCAL), ("LD", GENERIC)):

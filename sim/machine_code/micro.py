@@ -8,9 +8,9 @@ from typing import Final
 
 from smlab.hw_bench.sass import SassInstruction
 from smlab.sim.machine_code import record
-from smlab.sim.machine_code.codes import ATOMIC, LOAD, LOAD_CONSTANT, STORE
-from smlab.sim.machine_code.meanings import FLUSH, SATURATE
+from smlab.sim.machine_code.codes import ATOMIC, COPY, LOAD, LOAD_CONSTANT, STORE
 from smlab.sim.machine_code.operands import Operands, Unknown
+from smlab.sim.machine_code.vector_operation import FLUSH, SATURATE
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class MicroOperation:
         """What a lane of a memory access moves, 32 at least."""
         return (
             max(32, 8 * self.fields.get("width", 4))
-            if self.code in (LOAD, STORE, ATOMIC, LOAD_CONSTANT)
+            if self.code in (LOAD, STORE, ATOMIC, LOAD_CONSTANT, COPY)
             else 32
         )
 

@@ -9,10 +9,15 @@ from typing import Final
 
 NAN32: Final = 0x7FFFFFFF
 NAN64: Final = 0xFFF8000000000000
+NAN16: Final = 0x7FFF
 
 
 def f32(bits: int) -> float:
     return float(struct.unpack("<f", struct.pack("<I", bits))[0])
+
+
+def f16(bits: int) -> float:
+    return float(struct.unpack("<e", struct.pack("<H", bits))[0])
 
 
 def f64(bits: int) -> float:
@@ -21,6 +26,11 @@ def f64(bits: int) -> float:
 
 def bits64(value: float) -> int:
     return NAN64 if math.isnan(value) else int(struct.unpack("<Q", struct.pack("<d", value))[0])
+
+
+def bits16(value: float) -> int:
+    """A half that a number is exactly, or infinity, or none."""
+    return NAN16 if math.isnan(value) else int(struct.unpack("<H", struct.pack("<e", value))[0])
 
 
 def bits32(value: float) -> int:
@@ -59,11 +69,11 @@ def _rounded(exact: Fraction, digits: int, least: int, most: int, mode: int) -> 
 
 
 NEAREST, DOWN, UP, CHOP = 0, 1, 2, 3
-_SHAPES: Final = {32: (24, -149, 128), 64: (53, -1074, 1024)}
+_SHAPES: Final = {16: (11, -24, 16), 32: (24, -149, 128), 64: (53, -1074, 1024)}
 
 
 def to_bits(exact: Fraction, bits: int, mode: int, negative_zero: bool = False) -> int:
-    """An exact number as a float of 32 or 64 bits, rounded once."""
+    """An exact number as a float of 16, 32 or 64 bits, rounded once."""
     digits, least, most = _SHAPES[bits]
     rounded = _rounded(exact, digits, least, most, mode)
     if rounded is None:
@@ -74,14 +84,18 @@ def to_bits(exact: Fraction, bits: int, mode: int, negative_zero: bool = False) 
         value = float(rounded)
         if value == 0:
             value = math.copysign(0.0, -1.0 if (negative_zero if exact == 0 else exact < 0) else 1.0)
-    return bits32(value) if bits == 32 else bits64(value)
+    return _bits(value, bits)
+
+
+def _bits(value: float, bits: int) -> int:
+    return {16: bits16, 32: bits32, 64: bits64}[bits](value)
 
 
 def fma(a: float, b: float, c: float, bits: int, mode: int) -> int:
     """``a * b + c``, rounded once."""
     if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
         value = a * b + c if not (math.isinf(c) and math.isfinite(a) and math.isfinite(b)) else c
-        return bits32(value) if bits == 32 else bits64(value)
+        return _bits(value, bits)
     product = Fraction(a) * Fraction(b)
     minus = math.copysign(1.0, a) * math.copysign(1.0, b) < 0
     below = math.copysign(1.0, c) < 0

@@ -3,12 +3,14 @@ them."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.sass import ControlCode
 from smlab.sim.instructions import CLASSES, QUEUED_UNITS, Unit
 from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation
 from smlab.sim.machine import Machine
@@ -21,6 +23,7 @@ from smlab.sim.machine_code.interpreter import Interpreter
 from smlab.sim.machine_code.jit import callback, helper
 from smlab.sim.machine_code.launch import MachineLaunch, MachineMemory
 from smlab.sim.machine_code.limits import LOCAL_AT
+from smlab.sim.machine_code.micro import MicroOperation
 from smlab.sim.machine_code.parts import open_barrier
 from smlab.sim.machine_code.passes import bank_passes
 from smlab.sim.machine_code.recording import Recording, note
@@ -191,6 +194,19 @@ class MachineSource:
         )
 
 
+def _with_copies(micro: MicroOperation, control: ControlCode, copies: int | None) -> ControlCode:
+    """A control code with what stands between asynchronous copies and the wait for them: they are put on the
+    scoreboard ``copies`` that LDGDEPBAR names, and DEPBAR waits for it when it asks for none left."""
+    instruction = micro.instruction
+    if copies is None:
+        return control
+    if micro.code == d.COPY and control.write_barrier is None:
+        return dataclasses.replace(control, write_barrier=copies)
+    if instruction.opcode == "DEPBAR" and [o.text for o in instruction.operands] == [f"SB{copies}", "0x0"]:
+        return dataclasses.replace(control, wait_mask=control.wait_mask | 1 << copies)
+    return control
+
+
 def lower_machine_code(
     launch: MachineLaunch, machine: Machine, sms: int, recording: Recording | None = None
 ) -> LoweredKernel:
@@ -202,6 +218,14 @@ def lower_machine_code(
     """
     code = launch.code
     operations = []
+    copies = next(
+        (
+            c.write_barrier
+            for m in code
+            if m.instruction.opcode == "LDGDEPBAR" and (c := m.instruction.control)
+        ),
+        None,
+    )
     for number, micro in enumerate(code):
         control = micro.instruction.control
         if control is None:
@@ -211,6 +235,7 @@ def lower_machine_code(
                 None,
                 "a listing made with -hex",
             )
+        control = _with_copies(micro, control, copies)
         cls = CLASSES[micro.cls]
         base, each, tail, free, read = 0, 0, 0, 1, 0
         if cls.unit is Unit.ATOMIC:

@@ -14,10 +14,12 @@ from numba import types
 from smlab.sim.machine_code import (  # noqa: F401  (each registers its builders)
     conversion_vectors,
     float_vectors,
+    half_vectors,
     integer_vectors,
     meanings,
     record,
     special_vectors,
+    vector_operation,
 )
 from smlab.sim.machine_code.building import (
     BUILDERS,
@@ -41,7 +43,7 @@ def _plop3(v: Lanes) -> Result:
     return None, v.mask_of("p"), v.mask_of("q")
 
 
-def _emit(v: Lanes, operation: meanings.VectorOperation, lanes: Any) -> None:
+def _emit(v: Lanes, operation: vector_operation.VectorOperation, lanes: Any) -> None:
     """The code of one operation, from its sources to its results."""
     if rounded := operation.name in ROUNDED:
         mode = v.mode()

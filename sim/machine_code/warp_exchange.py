@@ -6,8 +6,8 @@ from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code import record
 from smlab.sim.machine_code.launch import MachineLaunch
 from smlab.sim.machine_code.limits import SHARED_WINDOW
-from smlab.sim.machine_code.meanings import M32
 from smlab.sim.machine_code.micro import MicroOperation
+from smlab.sim.machine_code.vector_operation import M32
 from smlab.sim.machine_code.warp_memory import combined
 from smlab.sim.machine_code.warp_operands import WarpOperands
 from smlab.sim.machine_code.warp_state import (

@@ -7,10 +7,10 @@ from collections import defaultdict
 
 from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code import record
-from smlab.sim.machine_code.limits import SHARED_WINDOW
-from smlab.sim.machine_code.meanings import M32, M64, signed
+from smlab.sim.machine_code.limits import LOCAL_WINDOW, SHARED_WINDOW
 from smlab.sim.machine_code.micro import MicroOperation
 from smlab.sim.machine_code.rounding import bits32, bits64, f32, f64
+from smlab.sim.machine_code.vector_operation import M32, M64, signed
 from smlab.sim.machine_code.warp_operands import WarpOperands
 from smlab.sim.machine_code.warp_state import (
     LANES,
@@ -41,10 +41,11 @@ class WarpMemory(WarpOperands):
             w.addresses[lane] = signed(address & M64, 64)
         if space != d.GENERIC:
             return int(space)
-        if w.addresses[members(w.lanes)[0]] >> 32 != SHARED_WINDOW:
+        window = w.addresses[members(w.lanes)[0]] >> 32
+        if window not in (SHARED_WINDOW, LOCAL_WINDOW):
             return d.GLOBAL
         w.addresses = [a & M32 for a in w.addresses]
-        return d.SHARED
+        return d.SHARED if window == SHARED_WINDOW else d.LOCAL
 
     def _place(self, w: WarpState, space: int, lane: int, address: int, size: int) -> tuple[memoryview, int]:
         """The memory that an address lies in, and where in it."""
@@ -99,6 +100,17 @@ class WarpMemory(WarpOperands):
                 memory[at : at + width] = content[:width]
             else:
                 self._update(w, micro, lane, memory, at)
+
+    def _copy(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
+        """An asynchronous copy from global to shared memory, done at once."""
+        f, width = micro.fields, micro.fields["width"]
+        self._addresses(w, micro)
+        for lane in members(lanes):
+            memory, at = self._place(w, d.GLOBAL, lane, w.addresses[lane], width)
+            address = (self.row(w, micro, "c")[lane] + f["i"]) & M32
+            shared, inside = self._place(w, d.SHARED, lane, address, width)
+            self._known(w, lane, address, width, True)
+            shared[inside : inside + width] = memory[at : at + width]
 
     def _update(self, w: WarpState, micro: MicroOperation, lane: int, memory: memoryview, at: int) -> None:
         """An atomic of one lane."""

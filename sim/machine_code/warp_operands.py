@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from smlab.sim.machine_code import record
 from smlab.sim.machine_code.launch import MachineLaunch
-from smlab.sim.machine_code.meanings import M32
 from smlab.sim.machine_code.micro import MicroOperation
+from smlab.sim.machine_code.vector_operation import M32
 from smlab.sim.machine_code.warp_state import (
     WarpState,
 )

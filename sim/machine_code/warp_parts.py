@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from smlab.sim.machine_code import record
 from smlab.sim.machine_code.limits import TURNS
-from smlab.sim.machine_code.meanings import signed
 from smlab.sim.machine_code.micro import MicroOperation
+from smlab.sim.machine_code.vector_operation import signed
 from smlab.sim.machine_code.warp_operands import WarpOperands
 from smlab.sim.machine_code.warp_state import (
     AT_BARRIER,

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from smlab.sim.machine_code import record
-from smlab.sim.machine_code.meanings import M32
+from smlab.sim.machine_code.vector_operation import M32
 
 LANES = range(32)
 READY, AT_BARRIER = -1, record.AT_BLOCK_BARRIER

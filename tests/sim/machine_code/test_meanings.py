@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 from numba import njit
 from smlab.sim.machine_code import meanings, record, rounding
-from smlab.sim.machine_code.meanings import OPERATIONS, VectorOperation
+from smlab.sim.machine_code.half_meanings import HALVES_SHIFT
+from smlab.sim.machine_code.meanings import OPERATIONS
+from smlab.sim.machine_code.vector_operation import VectorOperation, plain
 from smlab.sim.machine_code.vectors import execute_vector
 
 PLACE = record.PLACE
@@ -69,9 +71,18 @@ def numbers(operation: VectorOperation, random: np.random.Generator) -> tuple[in
         return int(random.integers(2)), int(random.integers(32))
     if name == "iadd3c":
         return int(random.integers(3)), 0
+    if name.startswith(("hadd2", "hmul2", "hfma2", "hset", "hmnmx2")):
+        halves = sum(int(random.integers(3)) << HALVES_SHIFT * n for n in range(3))
+        return halves + int(random.integers(2)) * 64 + int(random.integers(16)) * 256, int(random.integers(3))
+    if name == "idp4a":
+        return int(random.integers(4)), 0
+    if name in ("i2f", "i2d", "i2h"):
+        return int(random.integers(8)), int(random.choice([0, 16, 24]))
+    if name in ("f2i", "h2i"):
+        return int(random.integers(8)), int(random.integers(2)) + 2 * int(random.choice([0, 16, 24]))
     if name.endswith("setp"):
         return int(random.integers(16)), int(random.choice([0, 1, 2, 4, 5, 8 if name == "fsetp" else 0]))
-    if name in ("f2i", "f2l", "frnd"):
+    if name in ("f2l", "frnd"):
         return int(random.integers(8)), int(random.integers(2))
     return int(random.integers(8)) if name[1:2] == "2" or name == "drnd" else int(random.integers(2)), 0
 
@@ -119,7 +130,7 @@ def test_equal(operation: VectorOperation) -> None:
 
 def test_a_planted_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison above does fail where a meaning is wrong."""
-    wrong = VectorOperation("popc", "i", "i", meanings.plain(lambda a, b, c, i, j: a.bit_count() ^ (a >> 31)))
+    wrong = VectorOperation("popc", "i", "i", plain(lambda a, b, c, i, j: a.bit_count() ^ (a >> 31)))
     with pytest.raises(AssertionError):
         test_equal(wrong)
 

@@ -1,0 +1,196 @@
+"""The vector operations on halves, in LLVM: by whole numbers, so that no processor needs instructions for
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from smlab.sim.machine_code import half_meanings, vector_operation
+from smlab.sim.machine_code.building import BUILDERS, Builder, Result, builds
+from smlab.sim.machine_code.conversion_vectors import narrowed, to_integer
+from smlab.sim.machine_code.lanes import BITS, F32, F64, V32, V64, Lanes
+
+
+def half_to_single(v: Lanes, half: Any) -> Any:
+    """Singles of the low halves of words, exactly."""
+    B = v.builder
+    size = B.shl(B.and_(half, v.all(0x7FFF)), v.all(13))
+    exponent = B.and_(size, v.all(0x0F800000))
+    normal = B.add(size, v.all(112 << 23))
+    endless = B.add(normal, v.all(112 << 23))
+    tiny = B.fsub(B.bitcast(B.add(normal, v.all(1 << 23)), F32), B.bitcast(v.all(113 << 23), F32))
+    bits = B.select(B.icmp_unsigned("==", exponent, v.all(0x0F800000)), endless, normal)
+    bits = B.select(B.icmp_unsigned("==", exponent, v.all(0)), B.bitcast(tiny, V32), bits)
+    sign = B.shl(B.and_(half, v.all(0x8000)), v.all(16))
+    return B.bitcast(B.or_(bits, sign), F32)
+
+
+def single_to_half(v: Lanes, value: Any) -> Any:
+    """Singles rounded to the nearest halves, in the low halves of words."""
+    B = v.builder
+    bits = B.bitcast(value, V32)
+    size = B.and_(bits, v.all(0x7FFFFFFF))
+    sign = B.and_(B.lshr(bits, v.all(16)), v.all(0x8000))
+    odd = B.and_(B.lshr(size, v.all(13)), v.all(1))
+    normal = B.lshr(B.sub(B.add(B.add(size, v.all(0xFFF)), odd), v.all(112 << 23)), v.all(13))
+    # Below the least normal half, the sum with 0.5 has the half's bits at its end, rounded.
+    summed = B.fadd(B.bitcast(size, F32), v.all(0.5, F32))
+    tiny = B.sub(B.bitcast(summed, V32), v.all(0x3F000000))
+    made = B.select(B.icmp_unsigned("<", size, v.all(0x38800000)), tiny, normal)
+    made = B.select(B.icmp_unsigned(">=", size, v.all(0x47800000)), v.all(0x7C00), made)
+    made = B.or_(made, sign)
+    return B.select(B.icmp_unsigned(">", size, v.all(0x7F800000)), v.all(0x7FFF), made)
+
+
+def double_to_half(v: Lanes, value: Any) -> Any:
+    """Doubles rounded once: by singles whose last bit says that something was cut off."""
+    B = v.builder
+    near = B.fptrunc(value, F32)
+    back, bits = B.fpext(near, F64), B.bitcast(near, V32)
+    size = B.and_(B.bitcast(value, V64), v.all(0x7FFFFFFFFFFFFFFF, V64))
+    size_back = B.and_(B.bitcast(back, V64), v.all(0x7FFFFFFFFFFFFFFF, V64))
+    cut = B.select(B.icmp_unsigned(">", size_back, size), B.sub(bits, v.all(1)), bits)
+    inexact = B.fcmp_ordered("!=", back, value)
+    return single_to_half(v, B.bitcast(B.select(inexact, B.or_(cut, v.all(1)), bits), F32))
+
+
+def _parts(v: Lanes, word: Any, place: int) -> tuple[Any, Any]:
+    """The low and the high half of a source, as its operand chooses them."""
+    B = v.builder
+    shift = half_meanings.HALVES_SHIFT * place
+    low, high = B.and_(word, v.all(0xFFFF)), B.lshr(word, v.all(16))
+    return v.either(v.flag("i", 2 << shift), high, low), v.either(v.flag("i", 1 << shift), low, high)
+
+
+def _saturated(v: Lanes, half: Any) -> Any:
+    """Into [0, 1], where that is asked."""
+    B = v.builder
+    negative = B.icmp_unsigned(">=", half, v.all(0x8000))
+    above = B.icmp_unsigned(">", half, v.all(0x3C00))
+    none = B.or_(negative, B.icmp_unsigned(">", half, v.all(0x7C00)))
+    cut = B.select(none, v.all(0), B.select(above, v.all(0x3C00), half))
+    return v.either(v.flag("i", half_meanings.HALF_SATURATE), cut, half)
+
+
+def _packed(v: Lanes, low: Any, high: Any) -> Any:
+    return v.builder.or_(low, v.builder.shl(high, v.all(16)))
+
+
+def _by_halves(compute: Callable[..., Any]) -> Builder:
+    def build(v: Lanes, *sources: Any) -> Any:
+        parts = [_parts(v, source, place) for place, source in enumerate(sources)]
+        made = []
+        for half in range(2):
+            exact = [v.builder.fpext(half_to_single(v, part[half]), F64) for part in parts]
+            made.append(_saturated(v, double_to_half(v, compute(v.builder, *exact))))
+        return _packed(v, *made)
+
+    return build
+
+
+BUILDERS["hadd2"] = _by_halves(lambda B, a, b: B.fadd(a, b))
+BUILDERS["hmul2"] = _by_halves(lambda B, a, b: B.fmul(a, b))
+# The product of two halves is exact in a double, and so is the sum wherever its rounding hangs on it.
+BUILDERS["hfma2"] = _by_halves(lambda B, a, b, c: B.fadd(B.fmul(a, b), c))
+
+
+@builds("hadd2.f32")
+def _hadd2_f32(v: Lanes, a: Any, b: Any) -> Any:
+    x, y = (half_to_single(v, _parts(v, s, n)[0]) for n, s in enumerate((a, b)))
+    bits = v.bits32(v.builder.fadd(x, y))
+    B, value = v.builder, v.builder.bitcast(bits, F32)
+    above = B.select(B.fcmp_ordered(">", value, v.all(1.0, F32)), v.all(1.0, F32), value)
+    cut = B.select(B.fcmp_ordered(">", value, v.all(0.0, F32)), above, v.all(0.0, F32))
+    return v.either(v.flag("i", half_meanings.HALF_SATURATE), B.bitcast(cut, V32), bits)
+
+
+def _found(v: Lanes, x: Any, y: Any) -> Any:
+    """Whether halves are in the relation asked for, with the predicate."""
+    B, one = v.builder, 1 << half_meanings.RELATION_SHIFT
+    found = None
+    for test, bit in (
+        (B.fcmp_ordered("<", x, y), vector_operation.LESS),
+        (B.fcmp_ordered("==", x, y), vector_operation.EQUAL),
+        (B.fcmp_ordered(">", x, y), vector_operation.GREATER),
+        (B.fcmp_unordered("uno", x, y), vector_operation.UNORDERED),
+    ):
+        asked = v.either(v.flag("i", bit * one), v.mask(test), v.mask(B.xor(test, test)))
+        found = asked if found is None else B.or_(found, asked)
+    p = v.mask_of("p")
+    by_or, by_xor = B.or_(found, p), B.xor(found, p)
+    chosen = v.either(v.flag("j", vector_operation.OR), by_or, B.and_(found, p))
+    return v.either(v.flag("j", vector_operation.XOR), by_xor, chosen)
+
+
+def _both(v: Lanes, a: Any, b: Any) -> list[Any]:
+    of_a, of_b = _parts(v, a, 0), _parts(v, b, 1)
+    return [_found(v, half_to_single(v, of_a[n]), half_to_single(v, of_b[n])) for n in range(2)]
+
+
+@builds("hsetp2")
+def _hsetp2(v: Lanes, a: Any, b: Any) -> Result:
+    return None, _both(v, a, b)[0], None
+
+
+@builds("hset2")
+def _hset2(v: Lanes, a: Any, b: Any) -> Any:
+
+    true = v.either(v.flag("i", half_meanings.BOTH_ONES), v.all(0x3C00), v.all(0xFFFF))
+    low, high = (v.builder.select(v.builder.bitcast(m, BITS), true, v.all(0)) for m in _both(v, a, b))
+    return _packed(v, low, high)
+
+
+@builds("hmnmx2")
+def _hmnmx2(v: Lanes, a: Any, b: Any) -> Any:
+    B, p = v.builder, v.bits("p")
+    made = []
+    for x, y in zip(_parts(v, a, 0), _parts(v, b, 1), strict=True):
+        fx, fy = half_to_single(v, x), half_to_single(v, y)
+        less, equal = B.fcmp_ordered("<", fx, fy), B.fcmp_ordered("==", fx, fy)
+        result = B.select(B.xor(less, B.not_(p)), x, y)
+        result = B.select(equal, B.select(p, B.or_(x, y), B.and_(x, y)), result)
+        x_nan, y_nan = B.fcmp_unordered("uno", fx, fx), B.fcmp_unordered("uno", fy, fy)
+        result = B.select(x_nan, y, B.select(y_nan, x, result))
+        made.append(B.select(B.and_(x_nan, y_nan), v.all(0x7FFF), result))
+    return _packed(v, *made)
+
+
+@builds("f2h2")
+def _f2h2(v: Lanes, a: Any, b: Any) -> Any:
+    return _packed(v, single_to_half(v, v.single(b)), single_to_half(v, v.single(a)))
+
+
+@builds("f2h")
+def _f2h(v: Lanes, a: Any) -> Any:
+    return single_to_half(v, v.single(a))
+
+
+@builds("h2f")
+def _h2f(v: Lanes, a: Any) -> Any:
+    return v.bits32(half_to_single(v, v.builder.and_(a, v.all(0xFFFF))))
+
+
+@builds("i2h")
+def _i2h(v: Lanes, a: Any) -> Any:
+    B, a = v.builder, narrowed(v, a)
+    return double_to_half(v, v.either(v.flag("i", 4), B.sitofp(a, F64), B.uitofp(a, F64)))
+
+
+@builds("h2i")
+def _h2i(v: Lanes, a: Any) -> Any:
+    return to_integer(v, half_to_single(v, v.builder.and_(a, v.all(0xFFFF))), V32)
+
+
+@builds("idp4a")
+def _idp4a(v: Lanes, a: Any, b: Any, c: Any) -> Any:
+    """The sum of products of bytes; ``i``: 1 the first source's are signed, 2 the second's."""
+    B, total = v.builder, c
+
+    def byte(value: Any, n: int, bit: int) -> Any:
+        top = B.shl(value, v.all(24 - 8 * n))
+        return v.either(v.flag("i", bit), B.ashr(top, v.all(24)), B.lshr(top, v.all(24)))
+
+    for n in range(4):
+        total = B.add(total, B.mul(byte(a, n, 1), byte(b, n, 2)))
+    return total
