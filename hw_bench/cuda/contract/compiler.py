@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import importlib
+import json
 import re
+import zlib
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final
 
 from smlab.hw_bench.cuda.kernels.spec import ARCHITECTURES, KernelSpec, number
-from smlab.hw_bench.cuda.toolkit import INSTALL, one_line, require_compiler
+from smlab.hw_bench.cuda.toolkit import INSTALL, one_line, package_versions, require_compiler
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.files import cache_folder, write_atomic
 from smlab.hw_bench.sass import Function, Tool, disassemble, find_nvdisasm, read_cubin
+from smlab.hw_bench.sources import cache_key, digest_of, package_folder
 
+KERNELS: Final = "smlab.hw_bench.cuda.kernels"
+"""The suite's kernels, whose machine code is kept."""
 _HELPERS: Final = "__cuda_"
 _REGISTERS: Final = re.compile(r"Used (\d+) registers")
 _SPILLS: Final = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -41,13 +50,21 @@ class Compiled:
 def compile_kernel(spec: KernelSpec, architecture: str, *, source_lines: bool = False) -> Compiled:
     """Compile and disassemble one kernel, with ``source_lines`` in the listing if wanted (that takes longer).
 
+    A kernel of the suite takes seconds, and several commands want all of them; what the same sources and
+    compilers made before comes from the user's cache folder.
+
     Raises:
         SmlabError: naming the package or program that is missing, or what the compiler said.
     """
     require_compiler()
     nvdisasm = find_disassembler(architecture)
-    ptx = _ptx(spec, architecture, source_lines)
-    cubin, said = _link(ptx, architecture)
+    kept = None if source_lines else _kept(spec, architecture)
+    if (found := _read(kept)) is not None:
+        ptx, cubin, said = found
+    else:
+        ptx = _ptx(spec, architecture, source_lines)
+        cubin, said = _link(ptx, architecture)
+        _write(kept, ptx, cubin, said)
     registers, local = _REGISTERS.search(said), _SPILLS.search(said)
     return examine(
         spec,
@@ -149,6 +166,51 @@ def _link(ptx: str, architecture: str) -> tuple[bytes, str]:
     except Exception as error:
         raise SmlabError(f"nvJitLink cannot assemble for {architecture}: {one_line(error)}") from error
     return bytes(cubin), str(said)
+
+
+def _kept(spec: KernelSpec, architecture: str) -> Path | None:
+    """Where the machine code of a kernel of the suite may be kept; None where a function of elsewhere has a
+    part in it, whose source is not known here."""
+    parts = _captured(spec.function)
+    if parts is None:
+        return None
+    name = (spec.benchmark, spec.name, spec.signature, spec.launch_bounds, parts)
+    key = cache_key(
+        digest_of(package_folder(KERNELS)), package_versions(), linker_release(), name, architecture
+    )
+    return cache_folder("kernels", key[:2]) / f"{key}.json.gz"
+
+
+def _captured(function: Any) -> list[Any] | None:
+    """A function's name and what it took from the one that made it, since one source makes many kernels; None
+    if a function of elsewhere is among them."""
+    function = getattr(function, "py_func", function)
+    if not hasattr(function, "__code__"):
+        return [repr(function)]
+    if not function.__module__.startswith(f"{KERNELS}."):
+        return None
+    parts = [_captured(cell.cell_contents) for cell in function.__closure__ or ()]
+    return None if None in parts else [function.__qualname__, repr(function.__defaults__), *parts]
+
+
+def _read(kept: Path | None) -> tuple[str, bytes, str] | None:
+    """PTX, cubin and the linker's words, if they are kept and whole."""
+    if kept is None:
+        return None
+    try:
+        content = json.loads(gzip.decompress(kept.read_bytes()))
+        return str(content["ptx"]), base64.b64decode(content["cubin"], validate=True), str(content["said"])
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zlib.error):
+        return None
+
+
+def _write(kept: Path | None, ptx: str, cubin: bytes, said: str) -> None:
+    if kept is None:
+        return
+    content = {"ptx": ptx, "cubin": base64.b64encode(cubin).decode(), "said": said}
+    with suppress(OSError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(kept, gzip.compress(json.dumps(content).encode()))
 
 
 def _ptx(spec: KernelSpec, architecture: str, source_lines: bool) -> str:

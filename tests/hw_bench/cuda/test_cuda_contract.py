@@ -197,6 +197,22 @@ def test_results_are_kept_and_known_again(compiler: Any, tmp_path: Path) -> None
     assert told == [(4, 4)]
 
 
+def test_machine_code_is_kept_and_damaged_files_are_made_again(
+    compiler: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(compiler, "cache_folder", tmp_path.joinpath)
+    kernel = registry.kernel("histogram", "original/add")
+    first = compiler.compile_kernel(kernel, "sm_80")
+    (file,) = tmp_path.rglob("*.json.gz")
+    with monkeypatch.context() as patch:
+        patch.setattr(compiler, "_ptx", None)
+        assert compiler.compile_kernel(kernel, "sm_80") == first
+    file.write_bytes(file.read_bytes()[:-20])
+    assert compiler.compile_kernel(kernel, "sm_80") == first
+    other = replace(kernel, signature=kernel.signature, function=lambda: None)
+    assert compiler._kept(other, "sm_80") is None  # a function of elsewhere
+
+
 def test_a_kernel_that_does_not_compile_is_told(compiler: Any) -> None:
     kernel = replace(registry.kernel("histogram", "original/add"), signature="void(int32)")
     with pytest.raises(SmlabError, match="histogram original/add: does not compile for sm_80"):
