@@ -1,8 +1,8 @@
 """smlab: how far GPU performance models can be trusted, and where.
 
-The functions are those of the command line: `simulate`, `utilization`, `roofline`, `project`, `port`,
-`whatif`, `claims` and `validate`, which give frozen results with ``to_dataframe()``. Names are imported when
-they are first used, so that ``import smlab`` takes no time.
+The functions are those of the command line: `simulate`, `run`, `advise`, `utilization`, `roofline`,
+`project`, `port`, `whatif`, `claims` and `validate`, which give frozen results with ``to_dataframe()``. Names are
+imported when they are first used, so that ``import smlab`` takes no time.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from smlab.commands.advise.api import AdviceResult, advise
     from smlab.commands.claims.api import ClaimsResult, claims
     from smlab.commands.port.api import port
     from smlab.commands.port.result import PortResult
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOME = {
+    "smlab.commands.advise.api": ("AdviceResult", "advise"),
     "smlab.commands.claims.api": ("ClaimsResult", "claims"),
     "smlab.commands.port.api": ("port",),
     "smlab.commands.port.result": ("PortResult",),
@@ -74,6 +76,7 @@ _HOME = {
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
+    "AdviceResult",
     "ClaimsResult",
     "CounterTable",
     "Duration",
@@ -94,6 +97,7 @@ __all__ = [
     "ValidationResult",
     "WhatifResult",
     "__version__",
+    "advise",
     "atomics",
     "claims",
     "counter_table",

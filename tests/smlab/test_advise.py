@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import smlab
 from smlab.cli.main import run
 
 SAMPLES = """# architecture = sm_70
@@ -67,3 +69,34 @@ def test_bad_input_is_one_line(
     said = capsys.readouterr().err.strip()
     assert said.startswith("smlab: ")
     assert "\n" not in said
+
+
+def test_a_profile_gives_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "s.csv"
+    path.write_text(SAMPLES)
+    result = smlab.advise(path)
+    assert run(["advise", str(path), "--json"]) == 0
+    (printed,) = json.loads(capsys.readouterr().out)["kernels"]
+    frame = result.to_dataframe()
+    assert frame["optimizer"].tolist() == [a["optimizer"] for a in printed["advice"]]
+    assert frame["speedup"].tolist() == pytest.approx([a["speedup"] for a in printed["advice"]])
+    assert result.to_dict()["kernels"][0]["samples"] == 105
+    assert "1 kernels" in repr(result)
+
+
+def test_a_run_is_advised_on() -> None:
+    from smlab.examples import KERNEL
+
+    random = np.random.default_rng(2)
+    pixels, counts = random.integers(0, 256, 4096, dtype=np.uint8), np.zeros(256, dtype=np.int32)
+    launch = {"gpu": "v100", "shared_bytes": 1024}
+    done = smlab.run(KERNEL, 4, 128, pixels, counts, 4096, keep=smlab.Record.ALL, **launch)
+    result = smlab.advise(done)
+    (kernel,) = result.kernels
+    assert kernel.gpu.name == "v100"
+    assert kernel.context is not None
+    assert kernel.advice[0].speedup > 1
+    assert result.to_dataframe()["record_changes"].min() > 10
+    totals = smlab.run(KERNEL, 4, 128, pixels, counts, 4096, **launch)
+    with pytest.raises(smlab.SmlabError, match="recorded too little"):
+        smlab.advise(totals)

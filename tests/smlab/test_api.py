@@ -81,6 +81,8 @@ def test_claims_are_rows() -> None:
         (lambda: smlab.roofline(PROFILE, maxima=3), "maxima"),
         (lambda: smlab.project(PROFILE, target=3), "a int is not a GPU"),
         (lambda: smlab.project(PROFILE, target="v100", switches="all"), "switches"),
+        (lambda: smlab.advise(4), "profile: a int is not a path"),
+        (lambda: smlab.advise("x.csv", top=0), "top"),
         (lambda: smlab.whatif(4), "study: a int is not a path"),
         (lambda: smlab.validate(gpu=[]), "gpu: a list is not a GPU"),
         (lambda: smlab.validate(seed="x"), "seed"),

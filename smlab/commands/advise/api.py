@@ -1,10 +1,13 @@
-"""Advice on the kernels of a profile, or on samples from a simulated run."""
+"""``smlab.advise``: advice on the kernels of a profile, or on a simulated run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from smlab.commands.advise.kernel_advice import KernelAdvice
+from smlab.commands.advise.telling import document, interval, place
 from smlab.commands.arguments import a_gpu, a_path, a_whole
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
@@ -13,31 +16,102 @@ from smlab.hw_bench.profiles.sample_code import aligned, code_of, read_functions
 from smlab.hw_bench.profiles.sample_files import read_samples
 from smlab.hw_bench.profiles.samples import KernelSamples
 from smlab.hw_bench.sass import Function
-from smlab.models.advisor.advice import Advice, advise
-from smlab.models.advisor.blame import MODES, Blamed, blame
+from smlab.models.advisor import advice as advisor
+from smlab.models.advisor.blame import MODES, blame
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.latencies import described_latencies
 from smlab.models.advisor.matching import Context
+from smlab.models.advisor.record import record_of
+from smlab.sim.machine_code.run import MachineRun
+from smlab.validation.advisor.simulate import executed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DEFAULT_GPU = "v100"
 """Whose latencies serve where a profile does not say on which GPU it was made."""
 
 
 @dataclass(frozen=True)
-class KernelAdvice:
-    """Advice on one kernel, the most promising first; ``context`` is what the optimizers saw, or None for
-    samples by source line without code."""
+class AdviceResult:
+    """Advice on one or several kernels, each with its samples, blame and advice, the most promising first."""
 
-    samples: KernelSamples
-    gpu: Gpu
-    blamed: Blamed | None
-    context: Context | None
-    advice: tuple[Advice, ...]
-    note: str = ""
+    kernels: tuple[KernelAdvice, ...]
 
-    @property
-    def code(self) -> AdvisedCode | None:
-        return None if self.context is None else self.context.code
+    def __repr__(self) -> str:
+        told = [f"{k.samples.kernel}: {len(k.advice)} pieces of advice" for k in self.kernels]
+        return f"<advice on {len(self.kernels)} kernels: {'; '.join(told)}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, with blame and chains, as ``smlab advise --json`` prints it."""
+        return document(self.kernels)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a piece of advice: expected speedup with its interval, the estimate of the published
+        equations, where it matches first, and how such advice fared in simulation."""
+        import pandas as pd
+
+        rows = []
+        for kernel in self.kernels:
+            for rank, advice in enumerate(kernel.advice, start=1):
+                low, high = interval(advice)
+                spot = place(kernel, advice.match.hotspots[0]) if advice.match.hotspots else {}
+                record = record_of(advice.optimizer.name)
+                rows.append(
+                    {
+                        "kernel": kernel.samples.kernel,
+                        "rank": rank,
+                        "optimizer": advice.optimizer.name,
+                        "speedup": advice.speedup,
+                        "low": low,
+                        "high": high,
+                        "speedup_published": advice.paper,
+                        "matched_share": advice.match.matched / max(kernel.samples.samples, 1),
+                        "address": spot.get("address"),
+                        "line": spot.get("line"),
+                        "why": advice.match.why,
+                        "record_changes": record.n,
+                        "record_mape_percent": record.mape,
+                    }
+                )
+        return pd.DataFrame(rows)
+
+
+def advise(
+    profile: str | Path | MachineRun,
+    *,
+    code: str | Path | None = None,
+    gpu: str | Path | Gpu | None = None,
+    name: str | None = None,
+    top: int = 5,
+    mode: str = "smlab",
+) -> AdviceResult:
+    """What to change in kernels, where, and what it would bring.
+
+    Args:
+        profile: a ``.ncu-rep``, ncu's source page as CSV, a table of ``smsp__pcsamp`` metrics by PC, the
+        samples of ``smlab run --samples``; or a run of `smlab.run` that recorded everything
+        (``keep=Record.ALL``).
+        code: a cubin or listing, where the profile does not hold the code.
+        gpu: a name or description; by default the profile's own by its compute capability, a run's own.
+        name: only the kernels whose name contains this.
+        top: how much advice for each kernel.
+        mode: how stalls are blamed: ``smlab``, ``as-published`` (Zhou et al.'s paper), ``as-coded``.
+
+    Raises:
+        SmlabError: what cannot be read, or does not fit together, in one line.
+    """
+    if not isinstance(profile, MachineRun):
+        return AdviceResult(advice_on(profile, code=code, gpu=gpu, name=name, top=top, mode=mode))
+    a_whole("top", top, 1)
+    if profile.result.issues is None or profile.result.spans is None or profile.result.jobs is None:
+        raise SmlabError.at("profile", "the run recorded too little", None, "smlab.run(..., keep=Record.ALL)")
+    if code is not None:
+        raise SmlabError.at("code", "a run has its own", code, "no code")
+    description = a_gpu("gpu", profile.lowered.machine.name if gpu is None else gpu)
+    function = profile.launch.image.function
+    samples = executed(profile, description).samples()
+    return AdviceResult((advise_kernel(samples, (function,), description, top, mode),))
 
 
 def advice_on(
@@ -99,7 +173,7 @@ def advise_kernel(
     if not code.has_control_codes:
         note = f"{note}; " if note else ""
         note += "the code has no encodings: stalls are blamed by registers alone"
-    return KernelAdvice(samples, description, blamed, context, advise(context)[:top], note)
+    return KernelAdvice(samples, description, blamed, context, advisor.advise(context)[:top], note)
 
 
 def _gpu_of(samples: KernelSamples, function: Function | None) -> tuple[Gpu, str]:

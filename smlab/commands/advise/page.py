@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import jinja2
 
-from smlab.commands.advise.api import KernelAdvice
+from smlab.commands.advise.kernel_advice import KernelAdvice
 from smlab.commands.advise.telling import interval, place, text
 from smlab.hw_bench.files import write_atomic
 from smlab.hw_bench.profiles.samples import SELECTED

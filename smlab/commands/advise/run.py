@@ -7,7 +7,8 @@ from pathlib import Path
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
-from smlab.commands.advise.api import KernelAdvice, advice_on, advise_kernel
+from smlab.commands.advise.api import advice_on, advise_kernel
+from smlab.commands.advise.kernel_advice import KernelAdvice
 from smlab.commands.advise.telling import document, interval, text
 from smlab.commands.run.run import macros_of, run_file, sms_of
 from smlab.examples import KERNEL, KERNEL_LAUNCH

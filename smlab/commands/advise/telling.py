@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from smlab.commands.advise.api import KernelAdvice
+from smlab.commands.advise.kernel_advice import KernelAdvice
 from smlab.hw_bench.profiles.samples import SELECTED
 from smlab.models.advisor.advice import Advice
 from smlab.models.advisor.blame import Blame

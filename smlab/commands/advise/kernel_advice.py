@@ -1,0 +1,29 @@
+"""Advice on one kernel, with what it rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles.samples import KernelSamples
+from smlab.models.advisor.advice import Advice
+from smlab.models.advisor.blame import Blamed
+from smlab.models.advisor.code import AdvisedCode
+from smlab.models.advisor.matching import Context
+
+
+@dataclass(frozen=True)
+class KernelAdvice:
+    """Advice on one kernel, the most promising first; ``context`` is what the optimizers saw, or None for
+    samples by source line without code."""
+
+    samples: KernelSamples
+    gpu: Gpu
+    blamed: Blamed | None
+    context: Context | None
+    advice: tuple[Advice, ...]
+    note: str = ""
+
+    @property
+    def code(self) -> AdvisedCode | None:
+        return None if self.context is None else self.context.code
