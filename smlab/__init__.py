@@ -1,8 +1,8 @@
 """smlab: how far GPU performance models can be trusted, and where.
 
 The functions are those of the command line: `simulate`, `run`, `advise`, `utilization`, `roofline`,
-`project`, `port`, `whatif`, `claims` and `validate`, which give frozen results with ``to_dataframe()``. Names are
-imported when they are first used, so that ``import smlab`` takes no time.
+`project`, `port`, `whatif`, `claims` and `validate`, which give frozen results with ``to_dataframe()``. Names
+are imported when they are first used, so that ``import smlab`` takes no time.
 """
 
 from __future__ import annotations
