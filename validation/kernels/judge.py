@@ -123,10 +123,16 @@ def counter_ratios(frame: pd.DataFrame) -> list[CounterRatio]:
 
 
 def time_errors(frame: pd.DataFrame, gpu: Gpu) -> list[TimeErrors]:
-    """At the description's clock, and at the one that the run's own counters tell; all rows, and those whose
-    registers agree."""
-    own, theirs = frame["registers"].to_numpy(), frame["measured_registers"].to_numpy()
-    alike = np.maximum(own / theirs, theirs / own) <= ALIKE
+    """At the description's clock, and at the one that the run's own counters tell; all rows, those whose
+    registers agree, and those whose threads have as much altogether, in registers and spilled."""
+    groups = {
+        f"registers within {ALIKE}": _alike(frame["registers"], frame["measured_registers"]),
+        f"registers and spills within {ALIKE}": _alike(
+            4 * frame["registers"] + frame["local_bytes"],
+            4 * frame["measured_registers"] + frame["measured_local_bytes"],
+        ),
+        "all": np.ones(len(frame), dtype=bool),
+    }
     clocks = {"description": gpu.number("clock.sm_hz")}
     told = told_clock_hz(frame, gpu.integer("gpu.sms") * gpu.integer("sm.schedulers"))
     if np.isfinite(told):
@@ -135,7 +141,7 @@ def time_errors(frame: pd.DataFrame, gpu: Gpu) -> list[TimeErrors]:
     for clock, hz in clocks.items():
         predicted = frame["cycles"].to_numpy() / hz
         others = baselines(frame, gpu, hz)
-        for name, rows in ((f"registers within {ALIKE}", alike), ("all", np.ones(len(frame), dtype=bool))):
+        for name, rows in groups.items():
             if rows.sum() < 2:
                 continue
             truth = frame["measured_s"].to_numpy()[rows]
@@ -148,6 +154,10 @@ def time_errors(frame: pd.DataFrame, gpu: Gpu) -> list[TimeErrors]:
             rank = float(spearmanr(predicted[rows], truth).statistic)
             found.append(TimeErrors(name, clock, hz, table, rank, told_by))
     return found
+
+
+def _alike(ours: pd.Series[float], theirs: pd.Series[float]) -> NDArray[np.bool_]:
+    return np.asarray(np.maximum(ours / theirs, theirs / ours) <= ALIKE)
 
 
 def baselines(frame: pd.DataFrame, gpu: Gpu, hz: float) -> Mapping[str, tuple[Floats, bool]]:

@@ -22,6 +22,9 @@ def rows() -> pd.DataFrame:
     frame = pd.DataFrame({"cycles": 1.7e6 * n, "measured_s": 1e-3 * n})
     frame["registers"] = frame["measured_registers"] = 64
     frame.loc[0, "measured_registers"] = 128
+    frame["local_bytes"] = frame["measured_local_bytes"] = 0.0
+    frame.loc[[1, 2], "local_bytes"] = 1184.0
+    frame.loc[2, "measured_local_bytes"] = 1200.0
     frame["smsp__inst_executed.sum"] = frame["warp_instructions"] = 1e6 * n
     frame.loc[1, "warp_instructions"] *= 1.1
     share = frame["smsp__inst_executed.sum"] / SCHEDULERS / frame["cycles"]
@@ -46,6 +49,7 @@ def test_ratios_and_errors_of_known_rows() -> None:
     assert exact.errors.mape == pytest.approx(0, abs=1e-9)
     assert exact.spearman == pytest.approx(1)
     assert found["registers within 1.5", "counters of the run"].errors.n == 11
+    assert found["registers and spills within 1.5", "counters of the run"].errors.n == 10
     slow = GPU.number("clock.sm_hz")
     assert found["all", "description"].errors.bias == pytest.approx(1.7e9 / slow)
     assert set(exact.baselines) == {"peak", "roofline", "busiest unit", "counts with occupancy"}
