@@ -1,8 +1,8 @@
 """Judge the advisor in simulation: ``python -m smlab.validation.advisor [--part P] [--out FILE]``.
 
 Needs the CUDA compiler of the extra cuda12. Parts: ``blame``, ``samples``, ``worth``, ``speedups``, and
-``unseen``: worth and speedups of kernels held out. What is found goes to a JSON file; ``speedups`` also
-writes the track record that ``smlab advise`` tells.
+``unseen``: speedups of kernels held out. What is found goes to a JSON file, and with ``--record`` the track
+record that ``smlab advise`` tells, from all changes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +20,8 @@ from smlab.hw_bench.files import write_atomic
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.validation.advisor import blaming, speedups, worth
 from smlab.validation.advisor.kernels import KERNELS, StudyKernel, study_gpu
+from smlab.validation.advisor.simulate import SMS
+from smlab.validation.advisor.stored import rounded
 from smlab.validation.advisor.unseen import FIRST_ROUND, SECOND_ROUND
 
 PARTS: Final = ("blame", "samples", "worth", "speedups", "unseen")
@@ -35,12 +38,12 @@ def main() -> None:
     kernels = [k for k in KERNELS if given.kernel is None or k.name in given.kernel]
     found = json.loads(given.out.read_text()) if given.out.is_file() else {}
     for part in given.part or PARTS:
-        found[part] = run(part, kernels, given.gpu)
+        found["made_on"], found["gpu"] = time.strftime("%Y-%m-%d"), f"{given.gpu}, {SMS} SMs"
+        found[part] = rounded(run(part, kernels, given.gpu))
         given.out.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(given.out, json.dumps(found, indent=1) + "\n")
-        if part == "speedups" and given.record is not None:
-            rows = [speedups.ChangeRow(**row) for row in found[part]["rows"]]
-            write_atomic(given.record, json.dumps({"records": speedups.track_record(rows)}, indent=1) + "\n")
+        if given.record is not None:
+            write_atomic(given.record, json.dumps({"records": _records(found)}, indent=1) + "\n")
         print(json.dumps(found[part].get("summary", found[part]), indent=1))
 
 
@@ -49,7 +52,7 @@ def run(part: str, kernels: list[StudyKernel], name: str) -> dict[str, Any]:
     gpu = study_gpu(name)
     if part == "blame":
         rows = blaming.judge(kernels, gpu, lambda done: print(done, file=sys.stderr))
-        return {"summary": blaming.summary(rows), "rows": [asdict(r) for r in rows]}
+        return {"summary": blaming.summary(rows), "worst_runs": blaming.worst_runs(rows)}
     if part == "samples":
         return {"by_samples": blaming.by_samples(kernels, gpu)}
     if part == "worth":
@@ -59,6 +62,13 @@ def run(part: str, kernels: list[StudyKernel], name: str) -> dict[str, Any]:
         rounds = {"first_round": FIRST_ROUND, "second_round": SECOND_ROUND}
         return {name: _estimates(round_of, gpu) for name, round_of in rounds.items()}
     return _estimates(kernels, gpu)
+
+
+def _records(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """The track record from every change that was simulated."""
+    parts = [found.get("speedups", {}), *found.get("unseen", {}).values()]
+    rows = [speedups.ChangeRow(**row) for part in parts for row in part.get("rows", ())]
+    return speedups.track_record(rows) if rows else []
 
 
 def _estimates(kernels: Iterable[StudyKernel], gpu: Gpu) -> dict[str, Any]:

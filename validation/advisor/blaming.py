@@ -111,6 +111,16 @@ def summary(rows: list[BlameRow]) -> dict[str, Any]:
     return told
 
 
+def worst_runs(rows: list[BlameRow]) -> dict[str, dict[str, float]]:
+    """By kernel the least agreement of ``smlab`` over all runs, each reading by its own truth."""
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        own = {"last": row.last["smlab"], "shared": row.shared["smlab (shared)"]}
+        known = found.get(row.kernel, own)
+        found[row.kernel] = {truth: min(own[truth], known[truth]) for truth in own}
+    return found
+
+
 def by_samples(kernels: Iterable[StudyKernel], gpu: Gpu, seed: int = 1) -> list[dict[str, Any]]:
     """Agreement with the last finisher against the number of samples: all warp-cycles drawn from as a
     profiler would, each sample one cycle of one warp."""

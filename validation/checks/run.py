@@ -21,6 +21,7 @@ from smlab.hw_bench.sources import cache_key, digest_of, package_folder
 from smlab.sim.compiled.threads import processors
 from smlab.validation.checks import (
     Plan,
+    advisor,
     case,
     claims,
     constants,
@@ -50,6 +51,7 @@ CHECKS: tuple[ModuleType, ...] = (
     case,
     roofline,
     projection,
+    advisor,
     whatif,
     paper_facts,
     theory,

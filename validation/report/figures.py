@@ -349,6 +349,22 @@ def mva_against_simulation(
     return fig
 
 
+@styled
+def agreement_by_samples(samples: ArrayLike, mean: ArrayLike, worst: ArrayLike) -> Figure:
+    """Shares of stall cycles blamed rightly over the number of samples, for the mean and the worst kernel."""
+    x, middle, least = columns_of("agreement", samples, mean, worst)
+    fig = new_figure(4.8, 3.2)
+    ax = fig.subplots()
+    for i, (y, label) in enumerate(((middle, "mean"), (least, "worst kernel"))):
+        ax.plot(x, 100 * y, color=look(i).colour, marker=look(i).marker, label=label)
+    ax.set_xscale("log")
+    ax.set_ylim(top=100)
+    ax.set_xlabel("Samples of a kernel")
+    ax.set_ylabel("Blamed rightly (% of stall cycles)")
+    ax.legend(loc="lower right")
+    return fig
+
+
 def _pick(values: FloatArray, wanted: Sequence[int] | None, most: int, name: str) -> list[int]:
     """Indices of the values to show: those asked for, or at most ``most``, in even ratios, powers of two
     first.

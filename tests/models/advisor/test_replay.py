@@ -1,0 +1,182 @@
+"""A kernel replayed: steps whose cycles follow from the rules, paths from counts, changes, the fit."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from smlab.hw_bench.profiles.samples import LaunchFacts
+from smlab.models.advisor.advice import model_of
+from smlab.models.advisor.code import AdvisedCode
+from smlab.models.advisor.matching import Context
+from smlab.models.advisor.path import paths_of
+from smlab.models.advisor.replay import (
+    ATOMIC,
+    BARRIER,
+    EXCHANGE,
+    PIPE,
+    RESULT,
+    WORK,
+    Frame,
+    ReplayResult,
+    Steps,
+    replay,
+)
+from smlab.models.advisor.rewrite import Edit, Rewrite
+from smlab.models.advisor.rewriting import rewritten
+from smlab.models.advisor.slicing import same_for_all, stays_near
+
+LOOP = """
+MOV R1, R2 | line=1 stall=4
+LDG.E R0, [R2] | write=0 line=2
+FADD R4, R0, R4 | waits=0 stall=4 line=2
+IADD3 R2, R2, 0x4, RZ | line=2 stall=4
+ISETP.NE.AND P0, PT, R2, R9, PT | line=2 stall=12
+@P0 BRA 0x10 | stall=5 line=2
+STG.E [R6], R4 | read=1 line=3
+EXIT | line=3
+"""
+ROUNDS = 16
+
+
+def frame(warps: int = 1, resident: int = 1, blocks: int = 1) -> Frame:
+    return Frame(
+        schedulers=4, pipes=1, queue_entries=5, front=11, address_interval=4, atomic_address_interval=4,
+        request_interval=1, atomic_pipes=1, atomic_entries=16, barrier_latency=20, barrier_interval=2,
+        launch_cycles=0, warps_of_block=warps, resident=resident, blocks=blocks,
+    )  # fmt: skip
+
+
+def steps(
+    rows: list[tuple[int, int, int]], waits: dict[int, int], work: dict[int, tuple[float, ...]]
+) -> Steps:
+    """Rows of (unit, stall, latency or tail); ``waits`` says whose result a step needs."""
+    count = len(rows)
+    whole = lambda values: np.array(values, dtype=np.int64)  # noqa: E731
+    begins = np.concatenate([[0], np.cumsum([s in waits for s in range(count)])]).astype(np.int64)
+    order = sorted(waits)
+    loads = np.zeros((count, len(WORK)))
+    for s, values in work.items():
+        loads[s, : len(values)] = values
+    return Steps(
+        instruction=whole(range(count)), stall=whole([r[1] for r in rows]), unit=whole([r[0] for r in rows]),
+        pipe=whole([0 if r[0] == PIPE else -1 for r in rows]), interval=whole([2] * count),
+        latency=whole([r[2] for r in rows]), reading=whole([9] * count),
+        tail=np.array([float(r[2]) for r in rows]), work=loads, first=whole([0, count]), begins=begins,
+        waited=whole([waits[s] for s in order]), what=whole([RESULT] * len(order)),
+    )  # fmt: skip
+
+
+def played(
+    rows: list[tuple[int, int, int]], waits: dict[int, int] | None = None, **more: Any
+) -> ReplayResult:
+    work = more.pop("work", {})
+    return replay(steps(rows, waits or {}, work), frame(**more))
+
+
+def test_a_chain_takes_its_stall_counts_and_others_hide_it() -> None:
+    chain = [(PIPE, 4, 4)] * 10
+    alone = played(chain).cycles
+    assert alone == 9 * 4 + 1
+    assert played(chain, warps=4).cycles == alone  # a scheduler each
+    assert played(chain, warps=8).cycles <= alone + 4  # two of a scheduler, in turn
+    assert played(chain, warps=16).cycles == 4 * 10 * 2 - 1  # four of one: its pipe takes one in two cycles
+
+
+def test_a_result_is_waited_for_and_told() -> None:
+    found = played([(EXCHANGE, 1, 8), (PIPE, 4, 4)], {1: 0}, work={0: (1.0,)})
+    assert found.cycles == 11 + 1 + 8 + 1  # through the front, one pass, its tail, and the use
+    assert found.waits.tolist() == [19.0]
+    assert found.issued == 2
+
+
+def test_a_unit_serves_one_at_a_time() -> None:
+    atomics = [(ATOMIC, 1, 8)] * 20
+    few, many = (played(atomics, warps=n, work=dict.fromkeys(range(20), (32.0, 35.0))) for n in (1, 4))
+    assert few.cycles == pytest.approx(20 * 35, rel=0.1)
+    assert many.cycles == pytest.approx(80 * 35, rel=0.05)
+
+
+def test_warps_meet_at_a_barrier_and_blocks_follow_each_other() -> None:
+    once = played([(PIPE, 4, 4), (BARRIER, 1, 1), (PIPE, 4, 4)], warps=8)
+    assert once.cycles > 20
+    twice = played([(PIPE, 4, 4), (BARRIER, 1, 1), (PIPE, 4, 4)], warps=8, blocks=2)
+    assert once.cycles < twice.cycles <= 2 * once.cycles + 1
+    assert twice.issued == 2 * once.issued == 48
+
+
+def executed(code: AdvisedCode, warps: int = 1) -> dict[int, float]:
+    return {n: float(warps * (ROUNDS if 1 <= n <= 5 else 1)) for n in range(len(code))}
+
+
+def test_a_path_goes_round_as_often_as_counted(code_of: Callable[[str], AdvisedCode]) -> None:
+    code = code_of(LOOP)
+    (path,) = paths_of(code, executed(code), 1, 1)
+    assert path.steps == (0, *(ROUNDS * [1, 2, 3, 4, 5]), 6, 7)
+    assert [lap.number for lap in path.laps] == list(range(ROUNDS))
+    some = executed(code, 8) | {6: 2.0, 7: 2.0}  # two of eight warps store
+    spread, gathered = paths_of(code, some, 8, 8), paths_of(code, some, 8, 8, gathered=True)
+    assert sorted(6 in p.steps for p in spread) == [False, True]
+    assert [6 in p.steps for p in gathered] == [True, True] + 6 * [False]
+
+
+@pytest.fixture
+def context(context_of: Callable[..., Context]) -> Context:
+    made = context_of(LOOP, {})
+    launch = LaunchFacts(blocks=4, threads_per_block=64, sms=4, registers_per_thread=16, cycles=7000.0)
+    counts = executed(made.code, 8)
+    stalled = {1: {"selected": 8 * ROUNDS}, 2: {"selected": 8 * ROUNDS, "long_scoreboard": 8 * ROUNDS * 400}}
+    rows = tuple(
+        dataclasses.replace(
+            row, executed=int(counts[n]), stalled=stalled.get(n, {"selected": int(counts[n])})
+        )
+        for n, row in enumerate(made.samples.rows)
+    )
+    return dataclasses.replace(
+        made, samples=dataclasses.replace(made.samples, rows=rows, launch=launch), cache={}
+    )
+
+
+def test_the_fit_waits_as_the_samples_say(context: Context) -> None:
+    model = model_of(context)
+    assert model is not None
+    assert model_of(context) is model
+    assert model.error < 0.05
+    assert model.before.cycles == pytest.approx(ROUNDS * 430, rel=0.15)
+
+
+def test_changes_gain_what_they_must(context: Context) -> None:
+    model = model_of(context)
+    assert model is not None
+    before, header = model.before.cycles, frozenset({1})
+    assert rewritten(model, Rewrite()) == before
+    overhead = frozenset({3, 4, 5})
+    by_two, by_four = (
+        rewritten(model, Rewrite(order="unrolled", factor=n, loops=header, overhead=overhead)) for n in (2, 4)
+    )
+    assert before / by_two == pytest.approx(2, rel=0.1)
+    assert before / by_four == pytest.approx(4, rel=0.15)
+    ahead = rewritten(model, Rewrite(order="ahead", loops=header, overhead=overhead))
+    assert by_two < ahead < 1.01 * before
+    assert rewritten(model, Rewrite(edits={1: Edit(free=True)})) < before / 8
+    assert rewritten(model, Rewrite(removed=frozenset({1}))) < before / 8
+    longer = rewritten(model, Rewrite(edits={2: Edit(added=10)}))
+    assert longer == pytest.approx(before + ROUNDS * 40, rel=0.05)
+    repeated = rewritten(model, Rewrite(repeated=header, times=2))  # all but the load
+    assert repeated == pytest.approx(before + ROUNDS * 25, rel=0.02)
+
+
+def test_what_l1_is_expected_to_have(code_of: Callable[[str], AdvisedCode]) -> None:
+    assert stays_near(code_of(LOOP), 1)
+    far = LOOP.replace("IADD3 R2, R2, 0x4, RZ", "IADD3 R2, R2, 0x400, RZ")
+    assert not stays_near(code_of(far), 1)
+    alike = """
+    S2R R8, SR_TID.X | write=0
+    MOV R2, 0x10
+    LDG.E R0, [R2] | write=1
+    LDG.E R4, [R8] | waits=0 write=2
+    EXIT
+    """
+    assert same_for_all(code_of(alike), 2)
+    assert not same_for_all(code_of(alike), 3)
