@@ -33,6 +33,7 @@ from smlab.sim.machine_code.operands import (
     Unknown,
     is_predicate,
 )
+from smlab.sim.machine_code.record import BARRIERS
 
 
 def _nothing(*known: str) -> Reader:
@@ -161,9 +162,10 @@ def _bssy(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 
 
 def _barrier(text: str) -> int:
-    if not text.startswith("B") or not text[1:].isdigit():
+    digits = text[1:]
+    if not text.startswith("B") or not (digits.isascii() and digits.isdigit()) or int(digits) >= BARRIERS:
         raise Unknown(f"the barrier {text}")
-    return int(text[1:])
+    return int(digits)
 
 
 @opcode("BSYNC", "BREAK", cls="control")

@@ -54,7 +54,7 @@ class Interpreter(WarpParts, WarpMemory, WarpExchange):
             x, y, _ = self.launch.grid
             where = index % x, index // x % y, index // (x * y)
             shared = bytearray(max(self.launch.shared_bytes, 8))
-            self.blocks[room] = BlockState(index, where, shared, {})
+            self.blocks[room] = BlockState(index, where, shared, {}, room=room)
         count = min(32, self.launch.threads - 32 * place)
         mask = (1 << count) - 1
         self.warps[sm, slot] = WarpState(self.blocks[room], place, sm, mask, mask)
@@ -105,7 +105,7 @@ class Interpreter(WarpParts, WarpMemory, WarpExchange):
 
     def _placed_local(self, micro: MicroOperation, w: WarpState) -> list[int]:
         width = micro.fields["width"]
-        number = w.block.index * self.launch.warps_per_block + w.number
+        number = w.block.room * self.launch.warps_per_block + w.number
         base = LOCAL_AT + number * self.launch.local_bytes * 32
         return [
             base + (w.addresses[lane] & ~(width - 1)) * 32 + lane * max(width, 4) for lane in members(w.lanes)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.sass.image import KernelImage, KernelParameter
+from smlab.hw_bench.sass.image import KernelImage, KernelParameter, registers_used
 from smlab.sim.machine_code import record
 from smlab.sim.machine_code.decode import decode
 from smlab.sim.machine_code.limits import LOCAL_WINDOW
@@ -317,7 +317,9 @@ class MachineMemory:
             ops[fixed, place] = self.constant_rows.ctypes.data + record.ROW_BYTES * ops[fixed, place]
         self._fix_swaps(ops)
         self.ops = ops
-        self.warp_bytes = record.warp_bytes(launch.image.registers)
+        # A damaged file may say fewer registers than its code names.
+        named = registers_used(launch.image.function)
+        self.warp_bytes = record.warp_bytes(max(launch.image.registers, named))
         warps = launch.warps_per_block
         # A row or two of words more, so that no vector ends behind the array.
         self.warps = aligned((warp_slots or resident * warps) * self.warp_bytes // 8 + 64, np.int64)

@@ -28,6 +28,10 @@ _ADDRESS: Final = re.compile(r"(?:desc\[UR\d+\])?\[(?P<inside>[^\]]*)\]$")
 _SCALES: Final = {".X4": 2, ".X8": 3, ".X16": 4}
 _HARMLESS: Final = frozenset(("", ".reuse"))
 
+BANKS: Final = 8
+MAX_REGISTER: Final = 254
+MAX_UNIFORM: Final = record.UNIFORM_ROWS - 1
+
 Constants = Callable[[int, int], int]
 """The 32-bit word of a constant bank at an offset."""
 
@@ -76,6 +80,8 @@ class Source:
 def register_offset(uniform: bool, number: str, writes: bool = False) -> int:
     if number == "Z":
         return record.dump_at() if writes else record.zero_at()
+    if int(number) > (MAX_UNIFORM if uniform else MAX_REGISTER):
+        raise Unknown(f"the register {'U' if uniform else ''}R{number}")
     return record.uniform_at(int(number)) if uniform else record.register_at(int(number))
 
 
@@ -278,6 +284,8 @@ def indexed_constant(text: str) -> dict[str, int] | None:
     match = _INDEXED.match(text)
     if match is None:
         return None
+    if int(match["bank"], 16) >= BANKS:
+        raise Unknown(f"the constant bank {match['bank']}")
     register = Source(register_offset(bool(match["u"]), match["number"]), True)
     return {**register.fields("a"), "offset": int(match["at"] or "0", 16), "i": int(match["bank"], 16)}
 

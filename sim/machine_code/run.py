@@ -181,7 +181,11 @@ def _share_of_machine(
     memory does not fit into L2, room in that (or else a sample would never write back what it stores)."""
     machine = machine_from(share_of(gpu, count), policy)
     lines = machine.l2.sets * machine.l2.ways
-    if sum(len(a.content) for a in launch.allocations) <= lines * machine.line_bytes:
+    local = 32 * launch.warps_per_block * launch.local_bytes
+    if local:
+        resident = blocks_per_sm(lower_machine_code(launch, machine, count).kernel, machine)
+        local *= min(launch.blocks, all_sms * resident)
+    if sum(len(a.content) for a in launch.allocations) + local <= lines * machine.line_bytes:
         return machine
     sets = max(1, round(machine.l2.sets * count / all_sms))
     return dataclasses.replace(machine, l2=dataclasses.replace(machine.l2, sets=sets))

@@ -98,11 +98,12 @@ def _step(kind, warp, context, now, p, q):  # type: ignore[no-untyped-def]
 
 
 def _place_local_body(op, warp, context, lanes):  # type: ignore[no-untyped-def]
-    """Local addresses as the caches see them."""
+    """Local addresses as the caches see them: a place of the SM has its memory, whichever block is there."""
     out = warp + 8 * record.ADDRESSES
     put(warp, record.CONSECUTIVE, 0)
     width = at(op, I_WIDTH)
-    number = at(warp, record.INDEX) * at(context, record.WARPS) + at(warp, record.WARP_OF_BLOCK)
+    room = (at(warp, record.BLOCK) - at(context, record.BLOCKS_AT)) // (8 * record.BLOCK_WORDS)
+    number = room * at(context, record.WARPS) + at(warp, record.WARP_OF_BLOCK)
     rest = lanes
     while rest != 0:
         lane = lowest(rest)

@@ -22,13 +22,14 @@ class Fault(Exception):
 
 @dataclass
 class BlockState:
-    """A resident block: its index in the grid, shared and local memory."""
+    """A resident block: its index in the grid, its place on the GPU (``room``), shared and local memory."""
 
     index: int
     place: tuple[int, int, int]
     shared: bytearray
     local: dict[int, bytearray]
     known: set[int] = field(default_factory=set)
+    room: int = 0
     reduced: int = 0
     result: int = 0
 

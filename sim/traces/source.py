@@ -100,7 +100,7 @@ def _step(kind, warp, context, now, p, q):  # type: ignore[no-untyped-def]
         threads = min(32, at(context, record.THREADS) - 32 * (q & 63))
         put(warp, _LIVE, (1 << threads) - 1)
         put(warp, _WAITING, 0)
-        put(warp, _NUMBER, number)
+        put(warp, _NUMBER, (q >> 6) * at(context, _PER_BLOCK) + (q & 63))
     return GOES_ON
 
 
@@ -227,7 +227,7 @@ class RecordedWarps:
         number = block * header.warps_per_block + place
         begin, end = (int(x) for x in self.recorded.first[number : number + 2])
         live = (1 << min(32, header.threads - 32 * place)) - 1
-        self.places[sm, slot] = _Place(number, begin, end, live)
+        self.places[sm, slot] = _Place(room * header.warps_per_block + place, begin, end, live)
 
     def next(self, sm: int, slot: int, now: int) -> tuple[int, int, int, list[int]]:
         w = self.places[sm, slot]
