@@ -9,6 +9,7 @@ code broke its contract, 2 when it cannot run, 130 when interrupted (what was me
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -25,7 +26,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--profile", choices=sorted(plan.PROFILES), default="full")
     parser.add_argument("--benchmarks", nargs="+", default=list(plan.BENCHMARKS), metavar="NAME")
     parser.add_argument("--resume", action="store_true", help="resume from the data sets in the folder")
+    parser.add_argument(
+        "--keep-held-back", action="store_true", help="keep what was measured while the GPU was held back"
+    )
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, _interrupt)
     began = time.monotonic()
 
     def progress(line: str) -> None:
@@ -37,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             profile=options.profile,
             benchmarks=options.benchmarks,
             resume=options.resume,
+            keep_held_back=options.keep_held_back,
             progress=progress,
         )
     except SmlabError as error:
@@ -46,10 +52,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{name}: {count} rows in {options.out / name}.csv")
     for line in (outcome.wrong + outcome.broken)[:20]:
         print(f"WRONG {line}")
+    for line in outcome.held_back[:20]:
+        print(f"NOT KEPT {line}: the GPU was held back; --resume measures it again")
     if outcome.interrupted:
         print("interrupted; --resume continues", file=sys.stderr)
         return 130
-    return 1 if outcome.wrong or outcome.broken else 0
+    return 1 if outcome.wrong or outcome.broken or outcome.held_back else 0
+
+
+def _interrupt(number: int, _: object) -> None:
+    """SIGTERM is treated like Ctrl-C."""
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

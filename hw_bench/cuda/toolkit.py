@@ -51,10 +51,12 @@ def require_gpu() -> None:
     from numba import cuda
 
     if not cuda.is_available():
+        # One line of it: without any driver the reason is a paragraph, and nothing new.
+        why = str(cuda.cuda_error() or "").strip().splitlines()
+        reason = f" ({why[0]})" if len(why) == 1 else ""
         raise SmlabError(
-            "no CUDA GPU can be used here: running the benchmarks needs an NVIDIA GPU (compute capability "
-            "7.0 "
-            "or later) and its driver; `smlab bench sass` checks the machine code without one"
+            f"no CUDA GPU can be used here{reason}: running the benchmarks needs an NVIDIA GPU (compute "
+            "capability 7.0 or later) and its driver; `smlab bench sass` checks the machine code without one"
         )
 
 

@@ -21,6 +21,7 @@ from smlab.sim.machine_code.record import (
     PREDICATES,
     REDUCED,
     SHARED_BYTES,
+    SM_HZ,
     SM_ID,
     WARP_OF_BLOCK,
 )
@@ -207,8 +208,11 @@ def of_lane(number: int, lane: int) -> Any:
 def of_warp(warp: int, launch: int, number: int) -> Any:
     if number <= 5:
         return at(at(warp, BLOCK), BLOCK_X + number - 3)
-    if number == 7 or number == 19:
+    if number == 7:
         return at(warp, CLOCK)
+    if number == 19 or number == 20:
+        nanoseconds = at(warp, CLOCK) * 1_000_000_000 // at(launch, SM_HZ)
+        return nanoseconds if number == 19 else nanoseconds >> 32
     if number == 8:
         return at(warp, CLOCK) >> 32
     if number == 9:

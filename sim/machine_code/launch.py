@@ -78,7 +78,8 @@ class MachineLaunch:
     ``arguments`` are scalars, as numpy scalars or bytes of the parameter's own size, and C-contiguous
     arrays, which are passed by address. ``constants`` are contents of ``__constant__`` variables by name.
     ``ordered`` keeps the order of plain accesses to one place by several SMs, too (a data race); that of
-    atomics with a result and of strong loads is kept anyway, at some cost of time.
+    atomics with a result and of strong loads is kept anyway, at some cost of time. ``sm_hz`` is the SM's
+    clock, by which ``%globaltimer`` tells nanoseconds; lowering for a machine sets it.
     """
 
     image: KernelImage
@@ -91,6 +92,7 @@ class MachineLaunch:
     check_shared: bool = True
     ordered: bool = False
     memory: GlobalMemory = field(default_factory=GlobalMemory)
+    sm_hz: int = 1_000_000_000
 
     def __post_init__(self) -> None:
         _check_shape(self.where, self.grid, self.block)
@@ -362,6 +364,7 @@ class MachineMemory:
         )
         words[record.SCRATCH] = self.scratch.ctypes.data
         words[record.THREADS], words[record.WARPS] = launch.threads, warps
+        words[record.SM_HZ] = launch.sm_hz
         self.words = words
         for n in range(resident):
             row = self.blocks[n * record.BLOCK_WORDS :]

@@ -128,6 +128,7 @@ THREADS: Final = 23
 WARPS: Final = 24
 UNIFORM_ROWS_USED: Final = 26  # so many uniform registers begin as zeros
 RECORDING: Final = 27  # address of the words of a recording, or 0
+SM_HZ: Final = 28  # turns cycles into the nanoseconds of the global timer
 LAUNCH_WORDS: Final = 32
 SCRATCH_WORDS: Final = 32 * 33
 

@@ -217,6 +217,7 @@ def lower_machine_code(
         SmlabError: an instruction that cannot be executed or has no encoding, a launch that the machine
         cannot hold.
     """
+    launch.sm_hz = machine.sm_hz
     code = launch.code
     operations = []
     copies = next(

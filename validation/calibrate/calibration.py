@@ -187,7 +187,7 @@ def _judged(
     return found, predictions
 
 
-def _lack(gpu: Gpu, cases: Cases, parameters: list[Parameter]) -> LackOfFit | None:
+def mechanism_lack(gpu: Gpu, cases: Cases, parameters: list[Parameter]) -> LackOfFit | None:
     """The test with constants fitted to all of the cases: a mechanism lacks something where no constants
     bring it to the data, not where a share of the rows tells the constants but roughly."""
     found = fit(gpu, cases, parameters)
@@ -220,7 +220,7 @@ def _calibrated(
         **judge.baselines(cases, chosen),
         **({"truth": predictor.cycles(truth)} if truth else {}),
     }
-    lack = _lack(gpu, cases, parameters) if UNIT_QUEUE in {p.name for p in parameters} else None
+    lack = mechanism_lack(gpu, cases, parameters) if UNIT_QUEUE in {p.name for p in parameters} else None
     return _Part(cases, chosen, found, predictions, lack)
 
 

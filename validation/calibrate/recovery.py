@@ -13,12 +13,11 @@ from smlab.hw_bench.cuda.measuring import plan
 from smlab.hw_bench.cuda.measuring.batch import Batch
 from smlab.hw_bench.cuda.measuring.plan import BenchmarkProfile
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.validation.calibrate.calibration import calibrate_set
+from smlab.validation.calibrate.calibration import calibrate_set, mechanism_lack
 from smlab.validation.calibrate.dataset import read_set
 from smlab.validation.calibrate.executed import Noise, write_executed
 from smlab.validation.calibrate.fit import atomic_parameters, fit, split
-from smlab.validation.calibrate.lack import lack_of_fit
-from smlab.validation.calibrate.predict import MEASURING, UNIT_QUEUE, Predictor
+from smlab.validation.calibrate.predict import MEASURING, UNIT_QUEUE
 from smlab.validation.calibrate.simulated import write_simulated
 
 ALL: Final = "atomic unit, all"
@@ -132,8 +131,7 @@ def recover_executed(
         for constant, ok in inside.items():
             held[constant] += ok
         together += len(inside) == len(constants) and all(inside.values())
-        times = Predictor(start, cases).cycles(found.values)
-        lack = lack_of_fit(cases, times, constants=len(found.fitted), launch_scatter=found.launch_scatter)
+        lack = mechanism_lack(start, cases, atomic_parameters(start))
         lacking += lack is not None and lack.found
         queue = next((f for f in found.fitted if f.name == UNIT_QUEUE), None)
         widths.append(np.inf if queue is None else (queue.high - queue.low) / 2)

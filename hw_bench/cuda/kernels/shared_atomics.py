@@ -127,11 +127,10 @@ def point_kernel(core: Any, number: Any, cas_core: Any = None) -> Callable[..., 
                     words[index] = 0
                     index = uint32(index + threads)
                 cuda.syncthreads()
-                # Whoever measures touches its words and waits for them: what is still on its way to the banks
-                # when the clock starts would be measured, too.
-                if active:
-                    words[word] = 0
-                    settle(words[word])
+                # Every warp waits for a load that comes behind its stores: what is still on its way to the
+                # banks when the clock starts would be measured, too. (A load of what the same thread has just
+                # stored would not do: the compiler knows its value.)
+                settle(words[thread])
                 if blocks == 2 and thread == 0:
                     meeting += int32(1)
                     note[3] = 1 if meet(desks, sm, meeting) else 0

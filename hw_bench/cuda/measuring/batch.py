@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.cuda.measuring.steadiness import Stopping, Verdict, steady_from
 
+_HOPELESS: Final = 3
+"""Times as many launches as a series needs, all of them with the GPU held back, end it."""
 Throttled = Callable[[], bool]
 """Asked after each launch whose seconds count: whether the GPU was held back in it."""
 
@@ -17,13 +19,15 @@ Throttled = Callable[[], bool]
 @dataclass(frozen=True)
 class Batch:
     """One launch's rows: ``samples`` are arrays with a row for each row of the table, measurements in
-    order."""
+    order. ``held_back`` names the series in which the GPU was held back in every launch: such a batch does
+    not tell what the GPU can do."""
 
     name: str
     rows: list[dict[str, Any]]
     samples: dict[str, NDArray[Any]]
     about: dict[str, Any]
     wrong: list[str]
+    held_back: tuple[str, ...] = ()
 
 
 class Watch:
@@ -38,9 +42,16 @@ class Watch:
     def enough(self, seconds: list[float]) -> bool:
         self.slow.append(self._throttled())
         good = [second for second, slow in zip(seconds, self.slow, strict=True) if not slow]
+        if not good and len(self.slow) >= _HOPELESS * self._stopping.least:
+            return True
         found = self._stopping.verdict(good)
         self.verdict = found or self.verdict
         return found is not None
+
+    @property
+    def held_back(self) -> bool:
+        """Whether the GPU was held back in every launch."""
+        return all(self.slow)
 
     def steady(self, seconds: tuple[float, ...]) -> tuple[int, list[float]]:
         """Where the steady part begins among the samples kept, and those samples; all, where every one was

@@ -19,7 +19,7 @@ def measure(
     for spec in registry.benchmark("ceilings").kernels():
         if spec.name in done:
             continue
-        rows, samples, wrong = [], {}, []
+        rows, samples, wrong, late = [], {}, [], []
         for level, blocks, threads, size, passes in _runs(spec.name, profile, gpu):
             watch = Watch(profile.stopping_s, throttled)
             if spec.name in ceilings.MIXES:
@@ -52,7 +52,8 @@ def measure(
             samples[f"{level}/seconds"] = np.array(run.seconds)
             samples[f"{level}/throttled"] = np.array(watch.slow)
             wrong.extend([f"{level}: {run.wrong}"] if run.wrong else [])
-        yield Batch(spec.name, rows, samples, {}, wrong)
+            late.extend([level] if watch.held_back else [])
+        yield Batch(spec.name, rows, samples, {}, wrong, tuple(late))
 
 
 def _runs(
@@ -62,9 +63,9 @@ def _runs(
     passes."""
     blocks = gpu.sms * max(1, gpu.max_warps * 32 // 1024)
     if kernel in ceilings.MIXES:
-        yield "arithmetic", blocks, 32 if profile.name == "smoke" else 1024, profile.operations, 1
+        yield "arithmetic", blocks, 32 if profile.small else 1024, profile.operations, 1
         return
-    few = 2 if profile.name == "smoke" else 0
+    few = 2 if profile.small else 0
     if kernel.startswith("shared"):
         yield "shared", gpu.sms * 2, ceilings.SHARED_THREADS, ceilings.SHARED_SLICE, few or 4096
         return

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import importlib
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
+
+from smlab.hw_bench.cuda.toolkit import one_line
 
 _SLOWDOWNS: Final = {
     "nvmlClocksThrottleReasonSwPowerCap": "power cap",
@@ -20,13 +22,21 @@ _SLOWDOWNS: Final = {
 @dataclass(frozen=True)
 class ClockReading:
     """Clocks in MHz, temperature and power at one moment, and what held the GPU back, if anything; None for
-    what this GPU or driver does not tell."""
+    what this GPU or driver does not tell. ``of_library`` is false where a kernel measured the clock."""
 
     sm_mhz: int | None
     memory_mhz: int | None
     temperature_c: int | None
     power_w: float | None
     slowdowns: tuple[str, ...]
+    of_library: bool = True
+
+    @classmethod
+    def measured(cls, sm_mhz: int | None, told: ClockReading | None) -> ClockReading:
+        """A reading whose SM clock a kernel measured, with whatever else was ``told``."""
+        if told is None:
+            return cls(sm_mhz, None, None, None, (), of_library=False)
+        return replace(told, sm_mhz=sm_mhz)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -38,18 +48,22 @@ class Clocks:
 
     The GPU is found by its ``uuid``, else by its ``pci_bus_id``: the management library counts GPUs that
     ``CUDA_VISIBLE_DEVICES`` hides, so a number would name another one. With neither, it is the only GPU there
-    is, or none. ``there = False`` reads nothing: the clocks of a GPU that is simulated.
+    is, or none. ``there = False`` reads nothing: the clocks of a GPU that is simulated. ``missing`` says what
+    was not told last, and why.
     """
 
     def __init__(self, uuid: str | None = None, pci_bus_id: str | None = None, *, there: bool = True) -> None:
         self._nvml: Any = None
         self._device: Any = None
+        self.missing: str | None = None
         if not there:
+            self.missing = "the GPU is simulated"
             return
         try:
             nvml = importlib.import_module("pynvml")
             nvml.nvmlInit()
-        except Exception:  # the library has its own exceptions, which exist only when it does
+        except Exception as error:  # the library has its own exceptions, which exist only when it does
+            self.missing = one_line(error)
             return
         self._nvml = nvml
         self._device = self._handle(uuid, pci_bus_id)
@@ -69,7 +83,8 @@ class Clocks:
             return None
         try:
             answer = getattr(self._nvml, query)(*arguments)
-        except (AttributeError, self._nvml.NVMLError):
+        except (AttributeError, self._nvml.NVMLError) as error:
+            self.missing = f"{query}: {one_line(error)}"
             return None
         return answer.decode() if isinstance(answer, bytes) else answer
 

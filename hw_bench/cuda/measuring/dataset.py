@@ -38,7 +38,14 @@ class DataSet:
         self._columns = list(columns)
         self._samples: dict[str, Any] = {}
         self._flushed = time.monotonic()
-        self._about: dict[str, Any] = {"version": VERSION, "benchmark": name, **about, "batches": {}}
+        self.wrong_before: list[str] = []
+        self._about: dict[str, Any] = {
+            "version": VERSION,
+            "benchmark": name,
+            **about,
+            "complete": False,
+            "batches": {},
+        }
         folder.mkdir(parents=True, exist_ok=True)
         if resume and self.note.exists():
             self._resume()
@@ -46,6 +53,11 @@ class DataSet:
             with self.table.open("w", newline="") as file:
                 csv.writer(file).writerow(self._columns)
             self._flush()
+
+    @property
+    def rows(self) -> int:
+        """How many rows are kept."""
+        return sum(batch["rows"] for batch in self._about["batches"].values())
 
     @property
     def done(self) -> frozenset[str]:
@@ -90,13 +102,22 @@ class DataSet:
             before = json.loads(self.note.read_text())
         except (OSError, ValueError) as error:
             raise SmlabError(f"{self.note}: cannot be resumed: {error}") from error
-        for key in ("version", "benchmark", "profile", "gpu", "compute_capability"):
+        for key in ("version", "benchmark", "profile", "gpu", "compute_capability", "packages"):
             if before.get(key) != self._about.get(key):
                 raise SmlabError.at(
                     f"{self.note}: {key}", "is of another run", before.get(key), repr(self._about.get(key))
                 )
+        # Two GPUs of one kind are not one GPU.
+        uuids = [about.get("settings", {}).get("uuid") for about in (before, self._about)]
+        if None not in uuids and uuids[0] != uuids[1]:
+            raise SmlabError.at(f"{self.note}: uuid", "is of another GPU", uuids[0], repr(uuids[1]))
         self._about["batches"] = before.get("batches", {})
-        rows = sum(batch["rows"] for batch in self._about["batches"].values())
+        self._about["earlier_runs"] = [
+            *before.get("earlier_runs", []),
+            {key: before.get(key) for key in ("began", "ended", "failure", "commit", "driver", "host")},
+        ]
+        self.wrong_before = list(before.get("wrong_results", []))
+        rows = self.rows
         lines = self.table.read_text().splitlines(keepends=True)
         if lines[0].strip().split(",") != self._columns or len(lines) < rows + 1:
             raise SmlabError.at(str(self.table), "does not fit its JSON and cannot be resumed")

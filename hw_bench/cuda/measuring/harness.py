@@ -4,57 +4,45 @@ it."""
 from __future__ import annotations
 
 import platform
+import warnings
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import numpy as np
 from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.contract.check import check
 from smlab.hw_bench.cuda.contract.compiler import examine
 from smlab.hw_bench.cuda.measuring import plan, suite
-from smlab.hw_bench.cuda.measuring.clocks import ClockReading, Clocks
+from smlab.hw_bench.cuda.measuring.clocks import Clocks
 from smlab.hw_bench.cuda.measuring.dataset import DataSet
 from smlab.hw_bench.cuda.measuring.driver import StandIn, cuda, using
 from smlab.hw_bench.cuda.measuring.launch import running_cubin
-from smlab.hw_bench.cuda.measuring.timing import ClockRate, clock_rate, empty_seconds, launches_not_held
+from smlab.hw_bench.cuda.measuring.throttle import Throttle
+from smlab.hw_bench.cuda.measuring.timing import (
+    ClockRate,
+    clock_rate,
+    empty_seconds,
+    launches_not_held,
+    settled_clock_rate,
+)
 from smlab.hw_bench.cuda.toolkit import SIMULATED, is_of_toolkit, one_line, package_versions, require_gpu
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sources import commit
 
-_SLOW = 0.97
-"""A launch counts as throttled when the SM clock behind it is below this share of the highest seen."""
-
 
 @dataclass(frozen=True)
 class SuiteOutcome:
-    """What a run came to: rows by benchmark, wrong results, kernels whose machine code broke the contract."""
+    """What a run came to: rows by benchmark, wrong results, kernels whose machine code broke the contract,
+    and batches that are not kept since the GPU was held back in them."""
 
     rows: dict[str, int]
     wrong: list[str]
     broken: list[str]
     interrupted: bool
-
-
-class _Throttle:
-    """Remembers the highest clock seen, and tells when the GPU runs below it or says that it is held back."""
-
-    def __init__(self, clocks: Clocks) -> None:
-        self._clocks = clocks
-        self._highest = 0
-        self.seen: list[ClockReading] = []
-
-    def __call__(self) -> bool:
-        reading = self._clocks.read()
-        if reading is None:
-            return False
-        self.seen.append(reading)
-        if reading.sm_mhz is None:
-            return bool(reading.slowdowns)
-        self._highest = max(self._highest, reading.sm_mhz)
-        return bool(reading.slowdowns) or reading.sm_mhz < _SLOW * self._highest
+    held_back: list[str]
 
 
 def this_gpu() -> plan.DeviceLimits:
@@ -81,12 +69,15 @@ def measure(
     profile: str = "full",
     benchmarks: Sequence[str] = plan.BENCHMARKS,
     resume: bool = False,
+    keep_held_back: bool = False,
     progress: Callable[[str], None] = lambda line: None,
     stand_in: StandIn | None = None,
 ) -> SuiteOutcome:
     """Run ``benchmarks`` and write a data set of each into ``out``. Ctrl-C ends the run and keeps what was
     measured; so does any error. Only a data set that came to its end says that it is ``complete``; another
-    names the error as its ``failure``. A ``stand_in`` is measured in a GPU's place; the data set says so.
+    names the error as its ``failure``. A batch in which the GPU was held back (a power cap, heat) in every
+    launch of a series is left out, for ``resume`` to measure, unless ``keep_held_back``. A ``stand_in`` is
+    measured in a GPU's place; the data set says so.
 
     Raises:
         SmlabError: when there is no GPU, saying what is missing; for an unknown profile or benchmark; when
@@ -100,22 +91,31 @@ def measure(
             )
     if stand_in is not None:
         with using(stand_in):
-            return _measure(out, profile, benchmarks, resume, progress)
+            return _measure(out, profile, benchmarks, resume, keep_held_back, progress)
     if not SIMULATED:
         require_gpu()
-    return _measure(out, profile, benchmarks, resume, progress)
+    with warnings.catch_warnings():
+        # Numba's advice on grids: the small ones here are meant.
+        warnings.filterwarnings("ignore", message="Grid size")
+        return _measure(out, profile, benchmarks, resume, keep_held_back, progress)
 
 
 def _measure(
-    out: Path, profile: str, benchmarks: Sequence[str], resume: bool, progress: Callable[[str], None]
+    out: Path,
+    profile: str,
+    benchmarks: Sequence[str],
+    resume: bool,
+    keep_held_back: bool,
+    progress: Callable[[str], None],
 ) -> SuiteOutcome:
     """On the device in force."""
     chosen = plan.profile(profile)
     gpu, clocks = this_gpu(), _clocks()
-    throttle = _Throttle(clocks)
+    throttle = Throttle(clocks)
     rows: dict[str, int] = {}
     wrong: list[str] = []
     broken: list[str] = []
+    held_back: list[str] = []
     interrupted = False
     for name in benchmarks:
         about = _about(gpu, clocks, profile)
@@ -126,11 +126,16 @@ def _measure(
         rate_after: ClockRate | None = None
         empty_s: float | None = None
         faults: list[str] = []
+        late: list[str] = []
         codes: dict[str, dict[str, Any]] = {}
         complete, failure = False, None
         try:
-            rate_before, empty_s = clock_rate(), empty_seconds()
+            rate_before, empty_s = settled_clock_rate(), empty_seconds()
             for batch in suite.run(name, chosen, gpu, data.done, throttle):
+                if batch.held_back and not keep_held_back:
+                    late.append(f"{name} {batch.name}: {', '.join(batch.held_back[:3])}")
+                    progress(f"{name} {batch.name}: not kept, the GPU was held back")
+                    continue
                 data.add(
                     batch.name, batch.rows, batch.samples, {**batch.about, "wrong_results": len(batch.wrong)}
                 )
@@ -139,13 +144,14 @@ def _measure(
                 progress(f"{name} {batch.name}: {len(batch.rows)} rows")
             codes = _codes(name)
             rate_after = clock_rate()
-            complete = True
+            complete, failure = not late, throttle.said(late) if late else None
         except KeyboardInterrupt:
             interrupted = True
         except Exception as error:
-            failure = one_line(error)
-            if is_of_toolkit(error):
-                kept = f"{rows[name]} rows are kept in {data.table}; --resume continues"
+            failure = str(error) if isinstance(error, SmlabError) else one_line(error)
+            if is_of_toolkit(error) or isinstance(error, SmlabError):
+                _leave_the_gpu()
+                kept = f"{data.rows} rows are kept in {data.table}; --resume continues"
                 raise SmlabError(f"{name}: {failure} ({kept})") from error
             raise
         finally:
@@ -155,21 +161,35 @@ def _measure(
                 failure=failure,
                 clocks_before=before and before.as_json(),
                 clocks_after=(after := clocks.read()) and after.as_json(),
-                clocks_during=_clock_range(throttle),
+                clocks_during=throttle.as_json(),
+                not_kept=late,
                 sm_clock_before=rate_before and asdict(rate_before),
                 sm_clock_after=rate_after and asdict(rate_after),
                 empty_kernel_seconds=empty_s,
                 launches_not_held=launches_not_held(),
-                wrong_results=faults[:100],
+                wrong_results=[*data.wrong_before, *faults][:100],
                 machine_code=codes,
             )
-        wrong.extend(faults)
+        wrong.extend([*data.wrong_before, *faults])
+        held_back.extend(late)
         broken.extend(
             f"{name} {kernel}: {code['fault']}" for kernel, code in codes.items() if code.get("fault")
         )
         if interrupted:
             break
-    return SuiteOutcome(rows, wrong, broken, interrupted)
+    return SuiteOutcome(rows, wrong, broken, interrupted, held_back)
+
+
+_LEFT: Final = ExitStack()
+"""Never closed: see `_leave_the_gpu`."""
+
+
+def _leave_the_gpu() -> None:
+    """Free nothing any more on a GPU that failed: each attempt, at the program's end too, would fail and say
+    so."""
+    if cuda.stand_in is None and not SIMULATED:
+        with suppress(Exception):
+            _LEFT.enter_context(cuda.defer_cleanup())
 
 
 def _clocks() -> Clocks:
@@ -198,6 +218,7 @@ def _about(gpu: plan.DeviceLimits, clocks: Clocks, profile: str) -> dict[str, An
         "max_warps_per_sm": gpu.max_warps,
         "l2_bytes": gpu.l2_bytes,
         "driver": clocks.driver,
+        "clocks_not_told": clocks.missing,
         "settings": clocks.settings(),
         "host": platform.node(),
         "smlab": package_versions(("smlab",)).get("smlab"),
@@ -206,19 +227,6 @@ def _about(gpu: plan.DeviceLimits, clocks: Clocks, profile: str) -> dict[str, An
         "python": platform.python_version(),
         "packages": package_versions(),
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def _clock_range(throttle: _Throttle) -> dict[str, Any] | None:
-    if not throttle.seen:
-        return None
-    mhz = [reading.sm_mhz for reading in throttle.seen if reading.sm_mhz is not None]
-    return {
-        "readings": len(throttle.seen),
-        "sm_mhz_min": min(mhz, default=None),
-        "sm_mhz_median": float(np.median(mhz)) if mhz else None,
-        "sm_mhz_max": max(mhz, default=None),
-        "slowdowns": sorted({word for reading in throttle.seen for word in reading.slowdowns}),
     }
 
 

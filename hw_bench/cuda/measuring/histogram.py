@@ -21,7 +21,7 @@ def measure(
             name = f"{spec.name}/{kind}"
             if name in done:
                 continue
-            rows, seconds, wrong = [], [], []
+            rows, seconds, wrong, late = [], [], [], []
             for point in plan.images(profile, gpu):
                 if point.kind != kind:
                     continue
@@ -45,4 +45,5 @@ def measure(
                 wrong.extend(
                     [f"{point.pixels} pixels, {point.threads} threads: {run.wrong}"] if run.wrong else []
                 )
-            yield Batch(name, rows, {"seconds": padded(seconds)}, {}, wrong)
+                late.extend([f"{point.pixels} pixels, {point.threads} threads"] if watch.held_back else [])
+            yield Batch(name, rows, {"seconds": padded(seconds)}, {}, wrong, tuple(late))

@@ -9,16 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.measuring import runners
-from smlab.hw_bench.cuda.measuring.batch import Batch
+from smlab.hw_bench.cuda.measuring.batch import Batch, Throttled
 from smlab.hw_bench.cuda.measuring.plan import LATENCY_COLUMNS, BenchmarkProfile, DeviceLimits
 from smlab.hw_bench.cuda.measuring.steadiness import noise, steady_from
 
 
-def measure(profile: BenchmarkProfile, gpu: DeviceLimits, done: frozenset[str]) -> Iterator[Batch]:
+def measure(
+    profile: BenchmarkProfile, gpu: DeviceLimits, done: frozenset[str], throttled: Throttled
+) -> Iterator[Batch]:
+    """One batch for each kernel. L2 and DRAM do not go with the SM's clock, so a load's cycles change with
+    it: of the chains of loads, it is asked whether the GPU was held back."""
     for spec in registry.benchmark("latency").kernels():
         if spec.name in done:
             continue
-        rows, samples, wrong = [], [], []
+        rows, samples, wrong, late = [], [], [], []
         if spec.name in {"shared", "cached", "uncached"}:
             for footprint, stride in _footprints(spec.name, profile, gpu):
                 entries = footprint // stride
@@ -32,12 +36,13 @@ def measure(profile: BenchmarkProfile, gpu: DeviceLimits, done: frozenset[str]) 
                 rows.append(_row(spec.name, footprint, stride, profile.links, run.cycles))
                 samples.append(run.cycles)
                 wrong.extend([f"{footprint} bytes: {run.wrong}"] if run.wrong else [])
+                late.extend([f"{footprint} bytes"] if spec.name != "shared" and throttled() else [])
         else:
             run = runners.arithmetic(spec, links=profile.links, repetitions=profile.repetitions)
             rows.append(_row(spec.name, 0, 0, profile.links, run.cycles))
             samples.append(run.cycles)
             wrong.extend([run.wrong] if run.wrong else [])
-        yield Batch(spec.name, rows, {"cycles": np.array(samples)}, {}, wrong)
+        yield Batch(spec.name, rows, {"cycles": np.array(samples)}, {}, wrong, tuple(late))
 
 
 def _footprints(kernel: str, profile: BenchmarkProfile, gpu: DeviceLimits) -> list[tuple[int, int]]:

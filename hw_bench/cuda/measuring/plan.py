@@ -43,7 +43,7 @@ class BenchmarkProfile:
     that a warp issues without waiting, each one of the lengths that the kernel has. ``max_bytes`` bounds the
     chains of loads. Grids, sizes and contention levels of `portability` are Coyne's in the full profile. A
     series of launches ends when it is quiet, or after ``stopping_s`` seconds (``series_s`` where there are
-    hundreds).
+    hundreds). A ``small`` profile, for simulators, has the fewest threads and passes that are right.
     """
 
     name: str
@@ -66,6 +66,7 @@ class BenchmarkProfile:
     contention_grids: tuple[int, ...]
     stopping_s: float
     series_s: float
+    small: bool = False
 
 
 _ALL: Final = tuple(range(1, 33))
@@ -159,6 +160,31 @@ PROFILES: Final = {
         contention_grids=(2,),
         stopping_s=0.0,
         series_s=0.0,
+        small=True,
+    ),
+    # As "smoke", with what only more warps and launches show: blocks that share an SM, both lengths of loops.
+    "tiny": BenchmarkProfile(
+        name="tiny",
+        repetitions=2,
+        warps=(1, 4, 40),
+        lanes=(1, 8),
+        cas_steps=1,
+        loop_lanes=(4,),
+        iterations=(16, 32),
+        bursts=(4, 16),
+        pattern_warps=(2,),
+        bank_warps=(2, 40),
+        links=32,
+        operations=128,
+        max_bytes=2**16,
+        pixels=(96, 1024),
+        image_threads=(64, 256),
+        grids=(2, 8),
+        contention=(1, 32),
+        contention_grids=(2,),
+        stopping_s=0.0,
+        series_s=0.0,
+        small=True,
     ),
 }
 
@@ -257,7 +283,7 @@ def bank_points(chosen: BenchmarkProfile, max_warps: int) -> list[AtomicPoint]:
 def _patterns(chosen: BenchmarkProfile, full: Iterable[Pattern]) -> list[Pattern]:
     if chosen.name == "full":
         return list(full)
-    most = 8 if chosen.name == "smoke" else 32
+    most = 8 if chosen.small else 32
     conflicts = [Pattern(most, 1, k) for k in (1, 2, 4, 8, 16, 32) if k <= most]
     return [*conflicts, Pattern(most, most // 2), Pattern(most, 2, 2)]
 
@@ -291,7 +317,7 @@ PERMUTE_GRID: Final = (2, 256)
 def portability_sizes(kernel: str, chosen: BenchmarkProfile) -> list[tuple[int, int, int]]:
     """Size (elements or contention level; 0 where a kernel has none), blocks and threads of each series of
     a kernel."""
-    small = chosen.name == "smoke"
+    small = chosen.small
     if kernel.startswith("global-atomic"):
         threads = 32 if small else 1024
         return [(level, grid, threads) for level in chosen.contention for grid in chosen.contention_grids]

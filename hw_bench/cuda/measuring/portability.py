@@ -28,7 +28,7 @@ def measure(
             continue
         if not SIMULATED and number(architecture) < spec.minimum:
             continue
-        rows, seconds, wrong = [], [], []
+        rows, seconds, wrong, late = [], [], [], []
         for size, blocks, threads in plan.portability_sizes(spec.name, profile):
             watch = Watch(profile.series_s, throttled, least=_LEAST)
             run = portability_runs.run(spec, size=size, blocks=blocks, threads=threads, enough=watch.enough)
@@ -41,4 +41,5 @@ def measure(
             rows.append(dict(zip(PORTABILITY_COLUMNS, values, strict=True)))
             seconds.append(run.seconds)
             wrong.extend([f"size {size}, {blocks} blocks: {run.wrong}"] if run.wrong else [])
-        yield Batch(spec.name, rows, {"seconds": padded(seconds)}, {}, wrong)
+            late.extend([f"size {size}, {blocks} blocks"] if watch.held_back else [])
+        yield Batch(spec.name, rows, {"seconds": padded(seconds)}, {}, wrong, tuple(late))

@@ -17,7 +17,7 @@ def run(
     if benchmark in {"shared-atomics", "shared-banks"}:
         yield from points.measure(benchmark, profile, gpu, done)
     elif benchmark == "latency":
-        yield from latency.measure(profile, gpu, done)
+        yield from latency.measure(profile, gpu, done, throttled)
     elif benchmark == "ceilings":
         yield from ceilings.measure(profile, gpu, done, throttled)
     elif benchmark == "histogram":

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -21,9 +22,12 @@ from smlab.hw_bench.cuda.toolkit import SIMULATED
 
 Enough = Callable[[list[float]], bool]
 """Told the seconds of all launches so far: whether they are enough."""
-_CLOCK_CYCLES: Final = 2_000_000
-"""Of one reading of the clocks: a millisecond or two, of which the global timer's steps are a small part."""
+_CLOCK_CYCLES: Final = 500_000
+"""Of one reading of the clocks: a third of a millisecond, of which the timers' steps are a small part."""
+_SHORT_CYCLES: Final = 200_000
 _EMPTY_LAUNCHES: Final = 20
+_WARMING: Final = 200
+_SETTLED: Final = 0.01
 
 
 def once(seconds: list[float]) -> bool:
@@ -45,12 +49,17 @@ def seconds_of(launch: Callable[[], None]) -> float:
         launch()
         return time.perf_counter() - began
     begin, end = cuda.event(timing=True), cuda.event(timing=True)
-    with _Held():
+    with _nothing_freed(), _Held():
         begin.record()
         launch()
         end.record()
     end.synchronize()
     return float(cuda.event_elapsed_time(begin, end)) / 1e3
+
+
+def _nothing_freed() -> AbstractContextManager[None]:
+    """Freeing memory waits for the GPU, which may be held: arrays that go in here are freed behind it."""
+    return nullcontext() if cuda.stand_in is not None else cuda.defer_cleanup()
 
 
 class _Held:
@@ -80,11 +89,28 @@ def clock_rate(cycles: int = _CLOCK_CYCLES) -> ClockRate | None:
     """The SM's clock as it runs now; None in Numba's simulator and on a stand-in, which have none."""
     if SIMULATED or cuda.stand_in is not None:
         return None
-    out = cuda.to_device(np.zeros(2, dtype=np.int64))
-    seconds = seconds_of(lambda: _kernel("run_for")[1, 1](np.int64(cycles), out)) - empty_seconds(3)
+    out, kernel = cuda.to_device(np.zeros(2, dtype=np.int64)), _kernel("run_for")[1, 1]
+    seconds = seconds_of(lambda: kernel(np.int64(cycles), out)) - empty_seconds(3)
     clocks = out.copy_to_host()
     ran, nanoseconds = int(clocks[CYCLES]), int(clocks[NANOSECONDS])
     return ClockRate(ran / seconds, 1e9 * ran / nanoseconds if nanoseconds > 0 else None)
+
+
+def settled_clock_rate() -> ClockRate | None:
+    """As `clock_rate`, once it has come up: a GPU that was idle begins with a slow clock."""
+    before = clock_rate(_SHORT_CYCLES)
+    for _ in range(_WARMING):
+        now = clock_rate(_SHORT_CYCLES)
+        if before is None or now is None or abs(now.hz_by_events / before.hz_by_events - 1) < _SETTLED:
+            break
+        before = now
+    return clock_rate()
+
+
+def clock_mhz() -> int | None:
+    """The SM's clock just now, from a reading of a tenth of a millisecond or two."""
+    rate = clock_rate(_SHORT_CYCLES)
+    return None if rate is None else round(rate.hz_by_events / 1e6)
 
 
 def empty_seconds(count: int = _EMPTY_LAUNCHES) -> float:

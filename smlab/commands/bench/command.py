@@ -72,6 +72,10 @@ def bench_run(
     gpu: Annotated[
         str | None, typer.Option("--gpu", help="The GPU that is simulated: a name or a description.")
     ] = None,
+    keep_held_back: Annotated[
+        bool,
+        typer.Option("--keep-held-back", help="Keep what was measured under a power cap or a slow clock."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run benchmarks on the GPU at hand, or on a simulated one."""
@@ -82,7 +86,8 @@ def bench_run(
     with loading():
         from smlab.commands.bench.run import run_benchmarks
 
-    status = run_benchmarks(out, "quick" if quick else "full", benchmarks or [], resume, as_json, gpu)
+    profile = "quick" if quick else "full"
+    status = run_benchmarks(out, profile, benchmarks or [], resume, as_json, gpu, keep_held_back)
     raise typer.Exit(status)
 
 

@@ -71,6 +71,7 @@ def run_benchmarks(
     resume: bool,
     as_json: bool,
     on_simulator: str | None = None,
+    keep_held_back: bool = False,
 ) -> int:
     """``smlab bench run``; the exit status of the run. ``on_simulator`` names the GPU that is simulated."""
     from smlab.hw_bench.cuda.measuring import plan
@@ -98,13 +99,14 @@ def run_benchmarks(
         profile=profile,
         benchmarks=tuple(benchmarks) or plan.BENCHMARKS,
         resume=resume,
+        keep_held_back=keep_held_back,
         progress=lambda line: err.print(shown(line)),
         stand_in=stand_in,
     )
     wrong = outcome.wrong + outcome.broken
     if as_json:
         document = {
-            "ok": not wrong and not outcome.interrupted,
+            "ok": not wrong and not outcome.interrupted and not outcome.held_back,
             "out": str(folder),
             **dataclasses.asdict(outcome),
         }
@@ -114,10 +116,12 @@ def run_benchmarks(
             out.print(f"{name}: {count} rows in {folder / name}.csv")
         for line in wrong[:20]:
             out.print(shown(f"WRONG {line}"))
+    for line in outcome.held_back[:20]:
+        err.print(shown(f"not kept, the GPU was held back: {line}; --resume measures it again"))
     if outcome.interrupted:
         err.print("interrupted; --resume continues")
         return 130
-    return 1 if wrong else 0
+    return 1 if wrong or outcome.held_back else 0
 
 
 def show_plan(profile: str, as_json: bool) -> None:

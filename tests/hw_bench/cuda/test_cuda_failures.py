@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from smlab.hw_bench.cuda.measuring.clocks import Clocks
 from smlab.hw_bench.cuda.measuring.dataset import DataSet, read_table
-from smlab.hw_bench.cuda.measuring.harness import _clock_range, _Throttle
+from smlab.hw_bench.cuda.measuring.throttle import Throttle
 from smlab.hw_bench.cuda.toolkit import is_of_toolkit, one_line
 from smlab.hw_bench.errors import SmlabError
 
@@ -161,9 +161,9 @@ def test_one_query_that_is_not_supported_leaves_the_others(nvml: SimpleNamespace
     assert (settings["uuid"], settings["ecc"], settings["mig"]) == ("GPU-bb", True, None)
     assert settings["other_processes"] == 1
     nvml.nvmlDeviceGetClockInfo = nvml.nvmlDeviceGetPowerUsage
-    throttle = _Throttle(clocks)
+    throttle = Throttle(clocks, lambda: None)
     assert throttle()
-    assert _clock_range(throttle) == {
+    assert throttle.as_json() == {
         "readings": 1,
         "sm_mhz_min": None,
         "sm_mhz_median": None,
