@@ -136,9 +136,10 @@ def _measure(
                     late.append(f"{name} {batch.name}: {', '.join(batch.held_back[:3])}")
                     progress(f"{name} {batch.name}: not kept, the GPU was held back")
                     continue
-                data.add(
-                    batch.name, batch.rows, batch.samples, {**batch.about, "wrong_results": len(batch.wrong)}
-                )
+                told = {**batch.about, "wrong_results": len(batch.wrong)}
+                if batch.held_back:
+                    told["held_back"] = list(batch.held_back)
+                data.add(batch.name, batch.rows, batch.samples, told)
                 rows[name] += len(batch.rows)
                 faults.extend(f"{name} {batch.name}: {line}" for line in batch.wrong)
                 progress(f"{name} {batch.name}: {len(batch.rows)} rows")

@@ -120,6 +120,27 @@ def test_atomics_on_one_word_need_as_many_passes_as_lanes(
     assert run(launch(lines)).result.atomic.e_mean == 32
 
 
+def test_the_global_timer_tells_nanoseconds(launch: Launch, run: Callable[..., MachineRun]) -> None:
+    """Between two readings lie as many nanoseconds as cycles of the SM's clock at its rate."""
+    out = np.zeros(4, dtype=np.uint32)
+    lines = [
+        "MOV R24, c[0x0][0x160]",
+        "MOV R25, c[0x0][0x164]",
+        "S2R R4, SR_CLOCKLO",
+        "S2R R5, SR_GLOBALTIMERLO",
+        "S2R R6, SR_GLOBALTIMERHI",
+        "STG.E.SYS [R24], R4",
+        "STG.E.SYS [R24+0x4], R5",
+        "STG.E.SYS [R24+0x8], R6",
+        "EXIT",
+    ]
+    run(launch(lines, out))
+    clock, low, high = out[:3].tolist()
+    hz = float(load_gpu("v100").number("clock.sm_hz"))
+    assert high == 0
+    assert 1e9 * clock / hz <= low <= 1e9 * (clock + 40) / hz
+
+
 def test_the_clock_is_the_simulated_one(launch: Launch, run: Callable[..., MachineRun]) -> None:
     out = np.zeros(4, dtype=np.int64)
     lines = [
