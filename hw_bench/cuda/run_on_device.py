@@ -53,7 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for line in (outcome.wrong + outcome.broken)[:20]:
         print(f"WRONG {line}")
     for line in outcome.held_back[:20]:
-        print(f"NOT KEPT {line}: the GPU was held back; --resume measures it again")
+        print(
+            f"NOT KEPT {line}: the GPU was held back; --resume measures it again, --keep-held-back keeps it"
+        )
     if outcome.interrupted:
         print("interrupted; --resume continues", file=sys.stderr)
         return 130

@@ -14,7 +14,7 @@ from smlab.hw_bench.cuda.toolkit import SIMULATED, has_compiler
 
 GO, GAVE_UP = range(2)
 """Columns of the flags that host and GPU share."""
-PATIENCE_CYCLES: Final = 400_000_000
+PATIENCE_CYCLES: Final = 1_600_000_000
 """After which the GPU goes on unasked, so that nothing can hang."""
 CYCLES, NANOSECONDS = range(2)
 """Columns of what `run_for` reads: cycles of the SM's clock, nanoseconds of the GPU's global timer."""

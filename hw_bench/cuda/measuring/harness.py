@@ -27,6 +27,7 @@ from smlab.hw_bench.cuda.measuring.timing import (
     empty_seconds,
     launches_not_held,
     settled_clock_rate,
+    under_profiler,
 )
 from smlab.hw_bench.cuda.toolkit import SIMULATED, is_of_toolkit, one_line, package_versions, require_gpu
 from smlab.hw_bench.errors import SmlabError
@@ -94,7 +95,7 @@ def measure(
             return _measure(out, profile, benchmarks, resume, keep_held_back, progress)
     if not SIMULATED:
         require_gpu()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), under_profiler(plan.profile(profile).profiler):
         # Numba's advice on grids: the small ones here are meant.
         warnings.filterwarnings("ignore", message="Grid size")
         return _measure(out, profile, benchmarks, resume, keep_held_back, progress)

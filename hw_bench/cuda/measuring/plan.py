@@ -43,7 +43,8 @@ class BenchmarkProfile:
     that a warp issues without waiting, each one of the lengths that the kernel has. ``max_bytes`` bounds the
     chains of loads. Grids, sizes and contention levels of `portability` are Coyne's in the full profile. A
     series of launches ends when it is quiet, or after ``stopping_s`` seconds (``series_s`` where there are
-    hundreds). A ``small`` profile, for simulators, has the fewest threads and passes that are right.
+    hundreds). A ``small`` profile, for simulators, has the fewest threads and passes that are right; one for
+    a ``profiler`` launches the benchmarks' kernels alone, once a row.
     """
 
     name: str
@@ -67,6 +68,7 @@ class BenchmarkProfile:
     stopping_s: float
     series_s: float
     small: bool = False
+    profiler: bool = False
 
 
 _ALL: Final = tuple(range(1, 33))
@@ -138,6 +140,7 @@ PROFILES: Final = {
         contention_grids=(512,),
         stopping_s=0.0,
         series_s=0.0,
+        profiler=True,
     ),
     "smoke": BenchmarkProfile(
         name="smoke",

@@ -71,7 +71,10 @@ class Throttle:
         why = ", ".join(reasons) or "a slow clock"
         clock = "" if slowest is None else f"; the SM ran at {slowest} to {self._highest} MHz"
         more = f" and {len(late) - 1} more" if len(late) > 1 else ""
-        return f"not kept, since the GPU was held back ({why}{clock}): {late[0]}{more}"
+        return (
+            f"not kept, since the GPU was held back ({why}{clock}): {late[0]}{more}; --resume measures them "
+            "again, --keep-held-back keeps them"
+        )
 
     def as_json(self) -> dict[str, Any] | None:
         """The clocks of all readings."""

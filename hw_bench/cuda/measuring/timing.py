@@ -9,8 +9,8 @@ which an empty kernel tells (`empty_seconds`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -62,18 +62,37 @@ def _nothing_freed() -> AbstractContextManager[None]:
     return nullcontext() if cuda.stand_in is not None else cuda.defer_cleanup()
 
 
+_under_profiler: list[bool] = []
+
+
+@contextmanager
+def under_profiler(yes: bool) -> Iterator[None]:
+    """Within, if so, no kernel is launched around those that are measured: a profiler counts each launch, and
+    has the host wait for it, which never comes to release one that is held."""
+    _under_profiler.append(yes)
+    try:
+        yield
+    finally:
+        _under_profiler.pop()
+
+
+def _bare() -> bool:
+    """Whether the benchmarks' kernels are launched alone."""
+    return SIMULATED or cuda.stand_in is not None or any(_under_profiler)
+
+
 class _Held:
     """The GPU does nothing of what is queued inside before all of it is queued. A stand-in needs no holding:
     its events are exact."""
 
     def __enter__(self) -> None:
-        if cuda.stand_in is None:
+        if not _bare():
             flags = _flags()
             flags[GO] = 0
             _kernel("hold")[1, 1](flags, np.int32(PATIENCE_CYCLES))
 
     def __exit__(self, *exception: object) -> None:
-        if cuda.stand_in is None:
+        if not _bare():
             _flags()[GO] = 1
 
 
@@ -86,8 +105,9 @@ class ClockRate:
 
 
 def clock_rate(cycles: int = _CLOCK_CYCLES) -> ClockRate | None:
-    """The SM's clock as it runs now; None in Numba's simulator and on a stand-in, which have none."""
-    if SIMULATED or cuda.stand_in is not None:
+    """The SM's clock as it runs now; None in Numba's simulator and on a stand-in, which have none, and
+    under a profiler."""
+    if _bare():
         return None
     out, kernel = cuda.to_device(np.zeros(2, dtype=np.int64)), _kernel("run_for")[1, 1]
     seconds = seconds_of(lambda: kernel(np.int64(cycles), out)) - empty_seconds(3)
@@ -116,7 +136,7 @@ def clock_mhz() -> int | None:
 def empty_seconds(count: int = _EMPTY_LAUNCHES) -> float:
     """What a kernel that does nothing takes between two events, the median of ``count`` launches: a part of
     every launch's seconds."""
-    if SIMULATED or cuda.stand_in is not None:
+    if _bare():
         return 0.0
     kernel, flags = _kernel("nothing")[1, 1], _flags()
     return float(np.median([seconds_of(lambda: kernel(flags)) for _ in range(count)]))

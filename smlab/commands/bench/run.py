@@ -117,7 +117,8 @@ def run_benchmarks(
         for line in wrong[:20]:
             out.print(shown(f"WRONG {line}"))
     for line in outcome.held_back[:20]:
-        err.print(shown(f"not kept, the GPU was held back: {line}; --resume measures it again"))
+        kept = "--resume measures it again, --keep-held-back keeps it"
+        err.print(shown(f"not kept, the GPU was held back: {line}; {kept}"))
     if outcome.interrupted:
         err.print("interrupted; --resume continues")
         return 130

@@ -144,6 +144,28 @@ def test_a_kernels_time_is_told_apart_from_launching_it(tmp_path: Path) -> None:
     assert found["gave up"] == 0
 
 
+PROFILED = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from smlab.hw_bench.cuda.measuring import harness, plan
+
+plan.PROFILES["profiled"] = replace(plan.PROFILES["smoke"], name="profiled", profiler=True)
+outcome = harness.measure(Path(arguments[0]), profile="profiled", benchmarks=("histogram",))
+print(outcome.rows["histogram"], simulated.launches)
+"""
+
+
+@pytest.mark.thorough
+def test_a_profiler_sees_one_launch_for_each_row(tmp_path: Path) -> None:
+    assert plan.PROFILES["profiled"].profiler
+    script = tmp_path / "profiled.py"
+    script.write_text(PROFILED)
+    done = driven("--script", script, tmp_path / "data")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["8", "8"]
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("benchmark", plan.BENCHMARKS)
 def test_every_benchmark_gives_the_data_of_the_simulator(benchmark: str, tmp_path: Path) -> None:
