@@ -7,7 +7,7 @@ import platform
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -43,7 +43,7 @@ class SuiteOutcome:
     wrong: list[str]
     broken: list[str]
     interrupted: bool
-    held_back: list[str]
+    held_back: list[str] = field(default_factory=list)
 
 
 def this_gpu() -> plan.DeviceLimits:

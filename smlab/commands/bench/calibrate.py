@@ -79,6 +79,11 @@ def _measure(loop: CalibrationOptions) -> None:
         raise KeyboardInterrupt
     for line in (outcome.wrong + outcome.broken)[:1]:
         raise SmlabError(f"{loop.folder}: the measurement cannot be trusted, nothing was calibrated: {line}")
+    for line in outcome.held_back[:1]:
+        raise SmlabError(
+            f"{loop.folder}: not complete, nothing was calibrated: the GPU was held back in {line}; the same "
+            "command measures it again, `smlab bench run --resume --keep-held-back` keeps it"
+        )
 
 
 def _document(found: Calibration, loop: CalibrationOptions) -> dict[str, Any]:
