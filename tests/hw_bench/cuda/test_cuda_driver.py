@@ -135,7 +135,7 @@ def test_a_kernels_time_is_told_apart_from_launching_it(tmp_path: Path) -> None:
     found = json.loads(done.stdout.splitlines()[-1])
     hz = float(load_gpu("a100-40").number("clock.sm_hz"))
     known = found["cycles"] / hz
-    assert found["empty"] == pytest.approx(2e-6, rel=0.05)
+    assert 2e-6 <= found["empty"] < 3e-6, "its own instructions have to be fetched"
     assert found["held"] - found["empty"] == pytest.approx(known, rel=0.01)
     assert found["nanoseconds"] == pytest.approx(1e9 * known, rel=0.01)
     assert found["not held"] > known + 45e-6, "without the kernel that holds the GPU, launching is measured"
