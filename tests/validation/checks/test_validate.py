@@ -237,7 +237,7 @@ def test_the_law_campaign_draws_what_it_is_asked_for_over_all_policies() -> None
     campaign = check_runs(40, 3, DEFAULT_ENGINE)
     assert campaign.runs == 40
     assert not campaign.broken
-    assert set(campaign.by_policy) == {"gto", "lrr", "oldest"}
+    assert set(campaign.by_policy) == {"gto", "gty", "lrr", "oldest"}
     assert campaign.atomic_jobs > 0
 
 
