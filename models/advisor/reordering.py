@@ -56,7 +56,9 @@ def loop_unrolling(context: Context, factor: float) -> Match | None:
         if loop is None:
             continue
         edges.append(b)
-        active, known = scopes.get(loop.header, (context.active_in(loop), 0.0))
+        if loop.header not in scopes:
+            scopes[loop.header] = (context.active_in(loop), 0.0)
+        active, known = scopes[loop.header]
         scopes[loop.header] = (active, known + b.latency)
         if code.kinds[b.cause] in VARIABLE_LATENCY and not _carried(context, b):
             free.append(b)
