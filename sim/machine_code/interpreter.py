@@ -12,7 +12,7 @@ from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code import record
 from smlab.sim.machine_code.faults import fault_error
 from smlab.sim.machine_code.launch import MachineLaunch
-from smlab.sim.machine_code.limits import LOCAL_AT
+from smlab.sim.machine_code.limits import LOCAL_AT, LOCAL_PAD
 from smlab.sim.machine_code.meanings import OPERATIONS
 from smlab.sim.machine_code.micro import MicroOperation
 from smlab.sim.machine_code.recording import Recording
@@ -106,7 +106,7 @@ class Interpreter(WarpParts, WarpMemory, WarpExchange):
     def _placed_local(self, micro: MicroOperation, w: WarpState) -> list[int]:
         width = micro.fields["width"]
         number = w.block.room * self.launch.warps_per_block + w.number
-        base = LOCAL_AT + number * self.launch.local_bytes * 32
+        base = LOCAL_AT + number * (self.launch.local_bytes * 32 + LOCAL_PAD)
         return [
             base + (w.addresses[lane] & ~(width - 1)) * 32 + lane * max(width, 4) for lane in members(w.lanes)
         ]

@@ -22,7 +22,7 @@ from smlab.sim.machine_code.functional import start_block_words, start_warp
 from smlab.sim.machine_code.interpreter import Interpreter
 from smlab.sim.machine_code.jit import callback, helper
 from smlab.sim.machine_code.launch import MachineLaunch, MachineMemory
-from smlab.sim.machine_code.limits import LOCAL_AT
+from smlab.sim.machine_code.limits import LOCAL_AT, LOCAL_PAD
 from smlab.sim.machine_code.micro import MicroOperation
 from smlab.sim.machine_code.parts import open_barrier
 from smlab.sim.machine_code.passes import bank_passes
@@ -104,13 +104,13 @@ def _place_local_body(op, warp, context, lanes):  # type: ignore[no-untyped-def]
     width = at(op, I_WIDTH)
     room = (at(warp, record.BLOCK) - at(context, record.BLOCKS_AT)) // (8 * record.BLOCK_WORDS)
     number = room * at(context, record.WARPS) + at(warp, record.WARP_OF_BLOCK)
+    base = LOCAL_AT + number * (at(context, record.LOCAL_BYTES) * 32 + LOCAL_PAD)
     rest = lanes
     while rest != 0:
         lane = lowest(rest)
         rest &= rest - 1
         inside = get64(out + 8 * lane)
-        where = LOCAL_AT + (number * at(context, record.LOCAL_BYTES) + (inside & ~(width - 1))) * 32
-        put64(out + 8 * lane, where + lane * max(width, 4))
+        put64(out + 8 * lane, base + (inside & ~(width - 1)) * 32 + lane * max(width, 4))
 
 
 _place_local = helper(_place_local_body)

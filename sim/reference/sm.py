@@ -97,7 +97,8 @@ class StreamingMultiprocessor:
         if block.room < 0:
             block.room = min(set(range(self.max_blocks)) - self.rooms)
             self.rooms.add(block.room)
-        self.source.start(self.index, slot, block.index, place, self.index * self.max_blocks + block.room)
+        rooms = min(self.max_blocks, -(-self.lowered.kernel.blocks // self.lowered.kernel.sms))
+        self.source.start(self.index, slot, block.index, place, self.index * rooms + block.room)
         stalls = self.instruction_stalls
         kind = RecordedWarp if program.recorded else SourcedWarp
         warp = kind(block, index, program, slot, self.launched_warps, now, self.index, self.source, stalls)

@@ -18,7 +18,7 @@ from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code import record
 from smlab.sim.machine_code.jit import callback, helper
 from smlab.sim.machine_code.launch import aligned
-from smlab.sim.machine_code.limits import LOCAL_AT
+from smlab.sim.machine_code.limits import LOCAL_AT, LOCAL_PAD
 from smlab.sim.machine_code.micro import MicroOperation
 from smlab.sim.machine_code.passes import bank_passes
 from smlab.sim.machine_code.warp_memory import bank_passes as counted_passes
@@ -124,7 +124,7 @@ def _addresses_body(words, op, warp, context, lanes):  # type: ignore[no-untyped
         put(warp, PASSES, bank_passes(op, warp, context))
     elif at(op, I_K) == d.LOCAL:
         put(warp, CONSECUTIVE, 0)
-        base = LOCAL_AT + at(warp, _NUMBER) * at(context, record.LOCAL_BYTES) * 32
+        base = LOCAL_AT + at(warp, _NUMBER) * (at(context, record.LOCAL_BYTES) * 32 + LOCAL_PAD)
         for lane in range(32):
             inside = get64(out + 8 * lane) - at(context, _LOCAL_FIRST)
             put64(out + 8 * lane, base + (inside & ~(width - 1)) * 32 + lane * max(width, 4))
@@ -256,7 +256,7 @@ class RecordedWarps:
 
     def _placed(self, w: _Place, micro: MicroOperation, addresses: dict[int, int]) -> dict[int, int]:
         (first, size), width = self.source.local, micro.fields["width"]
-        base = LOCAL_AT + w.number * size * 32
+        base = LOCAL_AT + w.number * (size * 32 + LOCAL_PAD)
         return {
             lane: base + ((address - first) & ~(width - 1)) * 32 + lane * max(width, 4)
             for lane, address in addresses.items()

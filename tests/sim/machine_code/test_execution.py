@@ -1,6 +1,7 @@
 """What machine code does: divergence, loops, barriers, exchange, memory, in both engines; and what stops
 it."""
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -8,9 +9,13 @@ import pytest
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Record
+from smlab.sim.compare import first_difference
+from smlab.sim.machine import machine_from
 from smlab.sim.machine_code import functional
-from smlab.sim.machine_code.launch import MachineLaunch
+from smlab.sim.machine_code.launch import GlobalMemory, MachineLaunch
 from smlab.sim.machine_code.run import MachineRun, run_machine_code
+from smlab.sim.machine_code.source import lower_machine_code
+from smlab.sim.simulate import ENGINES
 
 Launch = Callable[..., MachineLaunch]
 POINTER = [
@@ -272,3 +277,29 @@ def test_a_sample_agrees_with_the_whole(launch: Launch, lines: list[str]) -> Non
     assert part.cycles_low <= whole.cycles <= part.cycles_high
     assert part.cycles == pytest.approx(whole.cycles, rel=0.03)
     assert part.cycles_high < 1.2 * part.cycles_low
+
+
+def test_both_engines_place_local_memory_alike(launch: Launch) -> None:
+    """By places on SMs, of which a small grid takes fewer than there are."""
+    lines = [
+        "S2R R0, SR_TID.X",
+        "LOP3.LUT R1, R0, 0x3, RZ, 0xc0, !PT",
+        "IMAD.SHL.U32 R1, R1, 0x4, RZ",
+        "STL [R1], R0",
+        "LDL R2, [R1]",
+        "MOV R4, c[0x0][0x160]",
+        "MOV R5, c[0x0][0x164]",
+        "IMAD.WIDE.U32 R6, R0, 0x4, R4",
+        "STG.E.SYS [R6], R2",
+        "EXIT",
+    ]
+    results = []
+    for engine in ("compiled", "simpy"):
+        out = np.zeros(64, np.int32)
+        made = launch(lines, out, grid=5, block=64)
+        image = dataclasses.replace(made.image, local_bytes=64)
+        local = dataclasses.replace(made, image=image, memory=GlobalMemory())
+        lowered = lower_machine_code(local, machine_from(load_gpu("v100")), 2)
+        results.append(ENGINES[engine](lowered, Record.ALL, None, None))
+        assert out.tolist() == list(range(64))
+    assert first_difference(*results) is None
