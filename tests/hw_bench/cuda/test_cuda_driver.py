@@ -94,7 +94,7 @@ def failing_and_resumed(
 
 def test_a_failed_launch_ends_in_one_line_and_is_resumed(tmp_path: Path) -> None:
     """The quick part of the thorough tests: one benchmark, one fault, the data of the simulator."""
-    failing_and_resumed(tmp_path / "driven", "histogram", "launch failure", 45, "CUDA_ERROR_LAUNCH_FAILED")
+    failing_and_resumed(tmp_path / "driven", "histogram", "launch failure", 70, "CUDA_ERROR_LAUNCH_FAILED")
     on_simulator(tmp_path / "simulated", "smoke", "histogram")
     same(tmp_path / "driven" / "histogram.csv", tmp_path / "simulated" / "histogram.csv")
     about = note(tmp_path / "driven", "histogram")
@@ -188,17 +188,17 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("fault", "at", "said"),
     [
-        ("illegal address", 50, "CUDA_ERROR_ILLEGAL_ADDRESS"),
-        ("launch timeout", 60, "CUDA_ERROR_LAUNCH_TIMEOUT"),
-        ("ECC error", 55, "CUDA_ERROR_ECC_UNCORRECTABLE"),
+        ("illegal address", 70, "CUDA_ERROR_ILLEGAL_ADDRESS"),
+        ("launch timeout", 72, "CUDA_ERROR_LAUNCH_TIMEOUT"),
+        ("ECC error", 67, "CUDA_ERROR_ECC_UNCORRECTABLE"),
         ("out of memory", 12, "CUDA_ERROR_OUT_OF_MEMORY"),
-        ("reset midway", 50, "CUDA_ERROR_CONTEXT_IS_DESTROYED"),
+        ("reset midway", 70, "CUDA_ERROR_CONTEXT_IS_DESTROYED"),
         ("copy failure", 5, "CUDA_ERROR_UNKNOWN"),
         ("no such image", 5, "CUDA_ERROR_NO_BINARY_FOR_GPU"),
-        ("launch out of resources", 56, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"),
+        ("launch out of resources", 69, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"),
         ("management lost", 40, "clocks, told so far, cannot be read any more"),
-        ("slow clock", 60, "the GPU was held back"),
-        ("slow clock, untold", 200, "the GPU was held back"),
+        ("slow clock", 69, "the GPU was held back"),
+        ("slow clock, untold", 100, "the GPU was held back"),
     ],
 )
 def test_each_fault_ends_in_one_line_and_is_resumed(

@@ -46,8 +46,8 @@ class Faults:
         """A function of the management library is called: the error that it answers, or None."""
         if self.kind not in QUERIES:
             return None
-        function, error = QUERIES[self.kind]
-        failed = name.startswith(function) and self.count(name) >= self.at
+        function, error, first = QUERIES[self.kind]
+        failed = name.startswith(function) and self.count(function) >= (first or self.at)
         return error if failed else None
 
     def slowness(self, gpu: Any) -> float:
@@ -63,11 +63,12 @@ LAUNCHES = {
     "ECC error": "ECC_UNCORRECTABLE",
 }
 QUERIES = {
-    "management lost": ("nvml", 15),
-    "management mismatch": ("nvmlInit", 18),
-    "slow clock, untold": ("nvmlInit", 9),
+    "management lost": ("nvml", 15, 0),
+    "management mismatch": ("nvmlInit", 18, 1),
+    "slow clock, untold": ("nvmlInit", 9, 1),
 }
-"""Where the management library fails, and how: the GPU is lost, versions differ, nothing is loaded."""
+"""Where the management library fails, how (GPU lost, versions differ, nothing loaded), and from which call on;
+0: from the one told."""
 CALLS = {
     "out of memory": ("cuMemAlloc", "OUT_OF_MEMORY", False),
     "reset midway": ("cuLaunchKernelEx", "CONTEXT_IS_DESTROYED", True),
