@@ -67,8 +67,8 @@ QUERIES = {
     "management mismatch": ("nvmlInit", 18, 1),
     "slow clock, untold": ("nvmlInit", 9, 1),
 }
-"""Where the management library fails, how (GPU lost, versions differ, nothing loaded), and from which call on;
-0: from the one told."""
+"""Where the management library fails, how (GPU lost, versions differ, nothing loaded), and from which call
+on; 0: from the one told."""
 CALLS = {
     "out of memory": ("cuMemAlloc", "OUT_OF_MEMORY", False),
     "reset midway": ("cuLaunchKernelEx", "CONTEXT_IS_DESTROYED", True),
