@@ -126,13 +126,19 @@ class LoweredProgram:
 
 @dataclass(frozen=True)
 class LoweredKernel:
-    """A kernel ready to run on ``machine``."""
+    """A kernel ready to run on ``machine``; ``by_instruction`` says that the engines count what warps do at
+    each instruction, as they always do for machine code."""
 
     kernel: Kernel
     machine: Machine
     seed: int
     programs: tuple[LoweredProgram, ...]
     source: WarpSource | None = None
+    by_instruction: bool = False
+
+    def __post_init__(self) -> None:
+        if self.source is not None:
+            object.__setattr__(self, "by_instruction", True)
 
 
 def lower(kernel: Kernel, machine: Machine, seed: int = 0) -> LoweredKernel:

@@ -245,8 +245,9 @@ class SimResult:
     ``issues`` and ``spans`` are None unless everything was recorded; ``jobs`` holds the atomic jobs, or all
     jobs of queued units when everything was recorded, or is None when only totals were kept.
     ``instruction_stalls`` (instructions, reasons) are warp-cycles by the instruction that a warp was at, of
-    machine code; ``instruction_executions`` (instructions, 2) how often warps executed each, and the active
-    lanes in sum.
+    machine code, or of all programs one after the other where the lowered kernel asked for them;
+    ``instruction_executions`` (instructions, 2) of machine code: how often warps executed each, and the
+    active lanes in sum.
     """
 
     kernel: str

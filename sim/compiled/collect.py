@@ -84,7 +84,7 @@ def collect(lowered: LoweredKernel, keep: Record, parts: Sequence[Memory], begun
         jobs=None if keep is Record.TOTALS else _jobs(_rows(parts, "job")),
         issues=_issues(_rows(parts, "issue")) if everything else None,
         spans=_spans(_rows(parts, "span")) if everything else None,
-        instruction_stalls=None if lowered.source is None else _by_instruction(memory),
+        instruction_stalls=_by_instruction(memory) if lowered.by_instruction else None,
         instruction_executions=None if lowered.source is None else executions_of(lowered.source),
     )
 
@@ -99,7 +99,8 @@ def _rows(parts: Sequence[Memory], kind: str) -> Table:
 
 def _by_instruction(memory: Memory) -> Table:
     table: Table = memory.tables["stall_of"].view(np.int64).reshape(-1, layout.REASONS)
-    return table[:-1].copy()  # the last one is the end of the code
+    kinds = memory.tables["op"][:, layout.OP.names.index("kind")]
+    return table[kinds == layout.OPERATION].copy()  # neither loops nor the ends of programs
 
 
 def _warps(memory: Memory) -> WarpTable:

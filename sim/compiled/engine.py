@@ -44,7 +44,7 @@ def run(
     begin(memory.address)
     parts = [SmRange(memory, 0, kernel.sms)]
     if threads is None:
-        many = lowered.source is None and kernel.warp_instructions > FEW_INSTRUCTIONS
+        many = not lowered.by_instruction and kernel.warp_instructions > FEW_INSTRUCTIONS
         threads = processors() if many else 1
     blocks_fit = kernel.blocks <= kernel.sms * memory["blocks_per_sm"]
     if threads > 1 and kernel.sms > 1 and blocks_fit and not memory["uses_memory"]:

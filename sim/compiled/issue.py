@@ -156,8 +156,8 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
     throttled = group.throttled - warp.mark
     stalls = warp.row * REASONS
     stall_at(st, stalls + op.reason).value += throttled
-    if st.source != 0:
-        own = op.slot * REASONS
+    if st.instructions != 0:
+        own = warp.pc * REASONS
         stall_of_at(st, own + op.reason).value += throttled
         stall_of_at(st, own + NOT_SELECTED).value += now - warp.entered - throttled
         stall_of_at(st, own + SELECTED).value += 1

@@ -390,7 +390,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "window": 1
         if lowered.source is not None and lowered.source.ordered
         else machine.l2_return_cycles + 1,
-        "instructions": 0 if lowered.source is None else len(code.items),
+        "instructions": len(code.items) if lowered.by_instruction else 0,
         **_fetch_constants(lowered),
     }
 

@@ -78,8 +78,8 @@ def emit(st: State, i: int, w: int, reason: int, begin: int, end: int) -> None:
 @inlined
 def charge(st: State, i: int, w: int, reason: int, begin: int, end: int) -> None:
     stall_at(st, warp_at(st, w).row * REASONS + reason).value += end - begin
-    if st.source != 0:
-        stall_of_at(st, op_at(st, warp_at(st, w).pc).slot * REASONS + reason).value += end - begin
+    if st.instructions != 0:
+        stall_of_at(st, warp_at(st, w).pc * REASONS + reason).value += end - begin
     if st.keep == ALL:
         emit(st, i, w, reason, begin, end)
 

@@ -85,6 +85,6 @@ def run(
         jobs=None if keep is Record.TOTALS else JobTrace.from_rows(record.jobs),
         issues=IssueTrace.from_rows(record.issues) if everything else None,
         spans=SpanTrace.from_rows(record.spans) if everything else None,
-        instruction_stalls=None if lowered.source is None else gpu.instruction_stalls,
+        instruction_stalls=gpu.instruction_stalls[:-1] if lowered.by_instruction else None,
         instruction_executions=None if lowered.source is None else executions_of(lowered.source),
     )

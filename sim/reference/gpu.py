@@ -29,12 +29,9 @@ class SimulatedGpu:
         elsewhere = None if lowered.source is None else lowered.source.elsewhere
         self.memory = MemorySystem(lowered.machine, () if elsewhere is None else elsewhere)
         self.memory.hold(*lowered.kernel.in_l2)
-        self.instruction_stalls = np.zeros((0, len(Reason)), dtype=np.int64)
-        source = None
-        if lowered.source is not None:
-            source = lowered.source.reference()
-            shape = (len(lowered.programs[0].operations), len(Reason))
-            self.instruction_stalls = np.zeros(shape, dtype=np.int64)
+        instructions = sum(p.slots for p in lowered.programs) if lowered.by_instruction else 0
+        self.instruction_stalls = np.zeros((instructions + 1, len(Reason)), dtype=np.int64)
+        source = None if lowered.source is None else lowered.source.reference()
         self.sms = [
             StreamingMultiprocessor(
                 i,

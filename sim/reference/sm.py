@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from smlab.sim.instructions import Reason, Unit
 from smlab.sim.lowering import LoweredKernel, Operation
 from smlab.sim.reference.clock import Clock, Phase
+from smlab.sim.reference.counted import CountedWarp
 from smlab.sim.reference.fetch import FrontEnd
 from smlab.sim.reference.memory import MemorySystem
 from smlab.sim.reference.path import MemoryPath
@@ -93,7 +94,11 @@ class StreamingMultiprocessor:
         program, now = self.lowered.programs[role], self.clock.now
         index = block.index * self.lowered.kernel.warps_per_block + place
         if self.source is None:
-            return Warp(block, index, program, slot, self.launched_warps, now)
+            age, stalls = self.launched_warps, self.instruction_stalls
+            if not self.lowered.by_instruction:
+                return Warp(block, index, program, slot, age, now)
+            first = sum(p.slots for p in self.lowered.programs[:role])
+            return CountedWarp(block, index, program, slot, age, now, first, stalls)
         if block.room < 0:
             block.room = min(set(range(self.max_blocks)) - self.rooms)
             self.rooms.add(block.room)
@@ -147,6 +152,8 @@ class StreamingMultiprocessor:
         if isinstance(warp, SourcedWarp):
             self._issue_sourced(warp, operation, scheduler, now)
             return
+        if isinstance(warp, CountedWarp):
+            warp.book_issue(now)
         if unit is Unit.BARRIER:
             self._arrive(warp, now)
             return
@@ -193,9 +200,7 @@ class StreamingMultiprocessor:
         if read_target >= 0:
             warp.result_at[read_target] = max(warp.result_at[read_target], read_at)
         warp.result_at[STALL_SLOT] = now + warp.issue_stall
-        warp.book(now)
-        warp.stalls[warp.at, Reason.SELECTED] += 1
-        warp.booked = now + 1
+        warp.book_issue(now)
         if state == EXITS:
             warp.next = None
             self.clock.call(1, Phase.RETURN, lambda: self._exit(warp), self.index)
@@ -313,7 +318,7 @@ class StreamingMultiprocessor:
         for warp in block.warps:
             if warp.at_barrier:
                 warp.at_barrier = False
-                if isinstance(warp, SourcedWarp):
+                if isinstance(warp, CountedWarp):
                     warp.book(self.clock.now)
                 warp.advance()
                 self.wake(self.scheduler_of(warp), self.clock.now)

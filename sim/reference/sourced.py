@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.sim.instructions import Reason, Unit
 from smlab.sim.lowering import LoweredProgram, Operation
-from smlab.sim.reference.warp import Block, Warp
+from smlab.sim.reference.counted import CountedWarp
+from smlab.sim.reference.warp import Block
 from smlab.sim.source import LONG_SLOT, SCOREBOARDS, SHORT_SLOT, SLOTS, STALL_SLOT, ReferenceSource
 
 
@@ -25,15 +26,14 @@ def _needs(wait_mask: int) -> list[tuple[int, Reason]]:
     ]
 
 
-class SourcedWarp(Warp):
+class SourcedWarp(CountedWarp):
     """A warp whose next instruction, lanes and addresses a source gives.
 
-    ``result_at`` and ``pending`` are by scoreboard, not by instruction. ``stalls`` (instructions, reasons)
-    is of the whole run; ``at`` is the instruction that the warp's cycles are booked under, since
-    ``booked``; ``line`` is the line of code that was fetched for it last.
+    ``result_at`` and ``pending`` are by scoreboard, not by instruction; ``line`` is the line of code that was
+    fetched for it last.
     """
 
-    __slots__ = ("addresses", "at", "booked", "lanes", "line", "passes", "sm", "source", "stalls")
+    __slots__ = ("addresses", "lanes", "line", "passes", "sm", "source")
 
     def __init__(
         self,
@@ -47,13 +47,11 @@ class SourcedWarp(Warp):
         source: ReferenceSource,
         stalls: NDArray[np.int64],
     ) -> None:
-        super().__init__(block, index, program, slot, age, launch)
+        super().__init__(block, index, program, slot, age, launch, 0, stalls)
         self.sm = sm
         self.source = source
-        self.stalls = stalls
         self.pending = [0] * SLOTS
         self.result_at = [0] * SLOTS
-        self.at, self.booked = 0, launch
         self.line = -1
         self.lanes, self.passes = 0, 1
         self.addresses: list[int] = []
@@ -104,16 +102,6 @@ class SourcedWarp(Warp):
         assert self.next is not None
         assert self.next.control is not None
         return max(1, self.next.control.stall_cycles)
-
-    def book(self, now: int) -> None:
-        """Add the cycles up to now to the instruction's own."""
-        self.stalls[self.at, self.reason] += now - self.booked
-        self.booked = now
-
-    def charge(self, now: int, reason: Reason) -> None:
-        if now > self.booked:
-            self.book(now)
-        super().charge(now, reason)
 
 
 class RecordedWarp(SourcedWarp):
