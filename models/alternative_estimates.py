@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,10 @@ class AlternativeEstimates:
     name: str
     weight: float
     estimates: UtilizationEstimates
+
+    def take(self, chosen: NDArray[Any]) -> AlternativeEstimates:
+        """Those of some kernels."""
+        return AlternativeEstimates(self.name, self.weight, self.estimates.take(chosen))
 
 
 def mean_over(parts: Sequence[AlternativeEstimates], values: Sequence[Floats]) -> Floats:

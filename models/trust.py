@@ -98,6 +98,15 @@ class UtilizationEstimates:
     features: Features
     closed: ClosedEstimate
 
+    def take(self, chosen: NDArray[Any]) -> UtilizationEstimates:
+        """Those of some kernels."""
+        closed = {f.name: getattr(self.closed, f.name)[chosen] for f in fields(ClosedEstimate)}
+        return UtilizationEstimates(
+            {name: values[chosen] for name, values in self.utilization.items()},
+            self.features.take(chosen),
+            ClosedEstimate(**closed),
+        )
+
 
 def estimate_all(
     jobs: ArrayLike,

@@ -5,12 +5,14 @@ The question is what a kernel would gain from a faster unit, and utilization alo
 hold a job nearly all the time (its pipeline is long) and still take three times as many. What tells, on
 simulated kernels that were run again with a unit twice as fast, is the *saturation* (throughput over the most
 that the warps can draw from the unit) and the share of the warps' time that they spend in the unit, n /
-warps. The thresholds below part those that gained 10 % from those that did not; how often they are right on
+warps. Counter maps (`smlab.models.counter_maps`) weigh these and all else that the profile counts; where
+there is no map for a profile (a batch table alone), the thresholds below decide. How often either is right on
 kernels of other families is in the report of ``smlab validate``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -54,12 +56,15 @@ def verdicts(
     *,
     merges_increments: bool = False,
     active: ArrayLike = 1.0,
+    words: Sequence[str] | None = None,
 ) -> list[Verdict]:
     """The verdict on each kernel; ``merges_increments`` says that the GPU has ``ATOMS.POPC.INC`` (compute
     capability 8.0 on).
 
-    ``active``, (kernels,) or one number, is the share of the elapsed cycles in which the SM was active: the
-    reasons tell the interval over the elapsed cycles.
+    ``words`` has the answer for each kernel where a counter map gave it (`smlab.models.counter_answers`), and
+    the thresholds only choose the reason; without, they decide. ``active``, (kernels,) or one number, is the
+    share of the elapsed cycles in which the SM was active: the reasons tell the interval over the elapsed
+    cycles.
     """
     f = estimates.features
     inside = np.minimum(1.0, estimates.closed.n / f.warps)
@@ -68,7 +73,11 @@ def verdicts(
     busy = [f"busy {percent_range(low, high)} % of the time" for low, high in ends.tolist()]
     columns = (f.saturation, inside, interval.high, f.floor, f.e, f.cas_share, f.warps)
     rows = zip(*(np.asarray(c).tolist() for c in columns), strict=True)
-    return [_verdict(said, *row, merges=merges_increments) for said, row in zip(busy, rows, strict=True)]
+    given = words if words is not None else [None] * len(busy)
+    return [
+        _verdict(said, *row, merges=merges_increments, word=word)
+        for said, row, word in zip(busy, rows, given, strict=True)
+    ]
 
 
 def percent_range(low: float, high: float) -> str:
@@ -90,9 +99,12 @@ def _verdict(
     warps: float,
     *,
     merges: bool,
+    word: str | None,
 ) -> Verdict:
     load = f"{100 * saturation:.0f} % of the atomics per cycle that {warps:.0f} warps can get out of it"
-    if floor >= FULL or (inside >= WAITING and saturation >= SATURATED):
+    if word is None:
+        word = _by_thresholds(saturation, inside, high, floor)
+    if word == BOTTLENECK:
         if floor >= CROWDED:
             reason = f"the atomic unit can hardly take more: {load} ({busy})"
         else:
@@ -102,7 +114,7 @@ def _verdict(
                 "and there are too few warps to hide that"
             )
         return Verdict(BOTTLENECK, reason, _advice(floor, e, cas_share, merges))
-    if inside < BRIEF and (saturation < SLACK or high < IDLE):
+    if word == NOT:
         spent = (
             f"warps spend {100 * inside:.1f} % of their time in it"
             if inside >= 0.001
@@ -113,7 +125,7 @@ def _verdict(
         reason = (
             f"{load} ({busy}): enough to queue when all warps come at once, as after __syncthreads(), and "
             f"not when they come "
-            "one by one; the counters cannot tell which"
+            "one by one; these counters cannot tell which"
         )
     else:
         reason = (
@@ -124,8 +136,14 @@ def _verdict(
     return Verdict(
         CANNOT_TELL,
         reason,
-        ("look at the stalls: short_scoreboard and mio_throttle at the ATOMS instructions",),
+        ("look at the samples at the ATOMS instructions and where their results are used (--samples)",),
     )
+
+
+def _by_thresholds(saturation: float, inside: float, high: float, floor: float) -> Answer:
+    if floor >= FULL or (inside >= WAITING and saturation >= SATURATED):
+        return BOTTLENECK
+    return NOT if inside < BRIEF and (saturation < SLACK or high < IDLE) else CANNOT_TELL
 
 
 def _advice(floor: float, e: float, cas_share: float, merges: bool) -> tuple[str, ...]:

@@ -24,6 +24,13 @@ from smlab.sim.result import SimResult
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum"
 THREAD_OPERATIONS = "smsp__thread_inst_executed_op_shared_atom.sum"
 
+STATE = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+"""Warps in a state for each cycle in which a scheduler issues, which is as often as there are instructions.
+Of Nsight Compute's other states this machine has none: no_instruction (an instruction cache),
+branch_resolving, imc_miss, membar, sleeping, tex_throttle, misc; gmma and warpgroup_arrive of newer ones.
+What a warp thinks is ``wait``, and before its first instruction it has ``dispatch_stall``, which on hardware
+is rare."""
+
 _PIPE_COUNTERS = {"fp32": "fma", "fp64": "fp64", "fp16": "fp16", "int32": "alu", "sfu": "xu"}
 """Nsight Compute's names of the arithmetic pipes. (``control`` stands for several; it has none.)"""
 
@@ -66,6 +73,9 @@ def counter_table(result: SimResult, launch: int = 0) -> CounterTable:
     # less.
     peak = max(result.warps.max_resident_warps(s.sm) for s in result.sms)
     add(WHOLE_GPU, "sm__maximum_warps_avg_per_active_cycle", peak, "warp")
+    issued = max(result.warp_instructions, 1)
+    for reason, cycles in result.stalls.items():
+        add(WHOLE_GPU, STATE.format(reason), cycles / issued, "")
     for counter, value, unit in _roofline_counters(result):
         add(WHOLE_GPU, counter, value, unit)
     return CounterTable.from_rows(rows, result.launch.gpu)

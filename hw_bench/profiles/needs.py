@@ -125,6 +125,69 @@ _NCU: Final = (
     Need("peak_warps", GRID, "", "blocks; a small grid keeps fewer warps on an SM than the launch allows"),
     Need("peak_warps", BLOCK, "", "threads of a block"),
 )
+STATE: Final = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+"""Mean warps in a state for each instruction that is issued: the counters of warp state statistics."""
+
+EXECUTED_PLAIN: Final = "smsp__inst_executed_op_{}.sum"
+EXECUTED: Final = "smsp__sass_inst_executed_op_{}.sum"
+SHARED_WAVEFRONTS: Final = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+SECTORS: Final = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
+_OPERATIONS: Final = {"ld": "loads", "st": "stores"}
+_REQUESTS: Final = (
+    *(
+        Need(
+            "requests",
+            EXECUTED.format(f"{m}_{o}"),
+            "inst",
+            f"{m} {doc}, all SMs",
+            (EXECUTED_PLAIN.format(f"{m}_{o}"),),
+        )
+        for m in ("shared", "global")
+        for o, doc in _OPERATIONS.items()
+    ),
+    *(
+        Need("requests", SHARED_WAVEFRONTS.format(o), "", f"passes of shared {doc} over the banks")
+        for o, doc in _OPERATIONS.items()
+    ),
+    *(
+        Need("requests", SECTORS.format(o), "sector", f"sectors of global {doc} in L1")
+        for o, doc in _OPERATIONS.items()
+    ),
+    Need("requests", "smsp__inst_executed.sum", "inst", "all the kernel's warp-instructions"),
+)
+"""What else goes through the memory path: narrows the answer, and need not be there."""
+
+STATES: Final = (
+    "selected",
+    "not_selected",
+    "short_scoreboard",
+    "mio_throttle",
+    "long_scoreboard",
+    "lg_throttle",
+    "barrier",
+    "drain",
+    "wait",
+    "math_pipe_throttle",
+    "tex_throttle",
+    "dispatch_stall",
+    "no_instruction",
+    "branch_resolving",
+    "imc_miss",
+    "membar",
+    "sleeping",
+    "misc",
+)
+"""The warp states of Nsight Compute from sm_70 on (newer ones have gmma and warpgroup_arrive as well)."""
+_STATES: Final = tuple(
+    Need(
+        "warp states",
+        STATE.format(name),
+        "warp",
+        f"warps that are {name.replace('_', ' ')}, for each instruction issued",
+        (f"smsp__average_warp_latency_issue_stalled_{name}.ratio",),
+    )
+    for name in STATES
+)
 _NVPROF: Final = (
     Need("jobs", "shared_atom", "inst", "fetch-and-op warp-instructions of each SM"),
     Need("cas_jobs", "shared_atom_cas", "inst", "compare-and-swap warp-instructions of each SM"),
@@ -179,6 +242,7 @@ def how_for(capability: str, tool: str = "ncu") -> HowTo:
         others = (JOBS_SASS[1], JOBS, f"{ALU} + {CAS}")
         total = Need("jobs", JOBS_SASS[0], "inst", _TOTAL.doc, others)
         counters = (total, Need("cas_jobs", JOBS, "inst", "to scale the share of compare-and-swap"), *_NCU)
+    counters += (*_REQUESTS, *_STATES)
     metrics = ",".join(n.counter for n in counters)
     options = f"--csv --print-units base --log-file profile.csv --metrics {metrics}"
     return HowTo("ncu", f"ncu {options} APPLICATION", counters)

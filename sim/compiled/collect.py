@@ -99,8 +99,9 @@ def _rows(parts: Sequence[Memory], kind: str) -> Table:
 
 def _by_instruction(memory: Memory) -> Table:
     table: Table = memory.tables["stall_of"].view(np.int64).reshape(-1, layout.REASONS)
-    kinds = memory.tables["op"][:, layout.OP.names.index("kind")]
-    return table[kinds == layout.OPERATION].copy()  # neither loops nor the ends of programs
+    kinds = memory.tables["op"].view(layout.OP)["kind"].reshape(-1)
+    found: Table = table[kinds == layout.OPERATION]  # neither loops nor the ends of programs
+    return found
 
 
 def _warps(memory: Memory) -> WarpTable:

@@ -32,7 +32,7 @@ GPU = load_gpu("v100")
 KEYS = [
     *("kernel", "launch", "sm", "jobs", "cas_jobs", "warps", "n", "e", "c", "occupied", "saturation"),
     *("latency", "service_cycles", "busy_cycles", "elapsed_cycles", "utilization", "low", "high"),
-    *("utilization_occupancy", "verdict", "flags", "alternatives"),
+    *("utilization_occupancy", "verdict", "flags", "counters", "gain", "alternatives"),
 ]
 
 
@@ -64,6 +64,7 @@ def whole(table: CounterTable) -> CounterTable:
 def command(capsys: pytest.CaptureFixture[str], *paths: Path, gpu: str | None = "v100", **options) -> str:
     given = {
         "table": None,
+        "samples": None,
         "as_json": False,
         "show_how": False,
         "compare": False,

@@ -7,7 +7,8 @@ report of ``smlab validate``. ``python -m smlab.validation.trust --out models/tr
 anew.
 """
 
+from smlab.validation.trust.campaign import run_campaign
 from smlab.validation.trust.families import FAMILIES, FIT, HELD_OUT
-from smlab.validation.trust.simulate import CampaignTable, run_campaign
+from smlab.validation.trust.simulate import CampaignTable
 
 __all__ = ["FAMILIES", "FIT", "HELD_OUT", "CampaignTable", "run_campaign"]

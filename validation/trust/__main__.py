@@ -1,5 +1,6 @@
-"""``python -m smlab.validation.trust --out models/trust_map.json``: make the trust map anew; ``--judge
-220`` judges it as well."""
+"""``python -m smlab.validation.trust --out models/trust_map.json``: make the trust map anew, and the counter
+maps beside it; ``--judge 100`` judges them as well. With ``--store FILE`` what is simulated is kept there as
+it comes, and an interrupted run resumes."""
 
 from __future__ import annotations
 
@@ -8,76 +9,114 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
-from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.models.counter_maps import CounterMaps
 from smlab.models.trust import MAKE, TrustMap
 from smlab.validation.service_tables import engine_version, tables_of
+from smlab.validation.trust.campaign import run_campaign
 from smlab.validation.trust.families import FIT, HELD_OUT
 from smlab.validation.trust.fit import estimate_campaign, fit, joined_estimates, truth
-from smlab.validation.trust.judge import as_text, judge
-from smlab.validation.trust.simulate import run_campaign
+from smlab.validation.trust.fit_maps import Known, counters_of, fit_maps, known_of
+from smlab.validation.trust.judge import Reading, as_text, judge
+from smlab.validation.trust.judge_sets import judge_sets, sets_as_text
+from smlab.validation.work.store import Store
 
 GPUS = ("v100", "a100-40")
 FIT_SEED, JUDGE_SEED = 2026, 7102
 """Streams that share nothing: the fitting and the judging families differ, and so do their seeds."""
 
 
-def variants(gpus: Sequence[str]) -> list[tuple[str, Gpu]]:
-    """The machines of a campaign: each GPU under each alternative that its description carries."""
-    return [(f"{name}, {a.name}", gpu) for name in gpus for a, gpu in load_gpu(name).variants()]
+def make_maps(
+    gpus: Sequence[str], count: int, seed: int, processes: int, store: Store | None = None
+) -> tuple[TrustMap, CounterMaps]:
+    """Simulate ``count`` kernels of each fitting family on each GPU under each of its alternatives, and fit.
 
-
-def make_map(gpus: Sequence[str], count: int, seed: int, processes: int) -> TrustMap:
-    """Simulate ``count`` kernels of each fitting family on each GPU under each of its alternatives, and
-    fit."""
-    tables, estimates = [], []
-    machines = variants(gpus)
-    for number, (name, gpu) in enumerate(machines):
-        print(f"{name}: {number + 1} of {len(machines)}", file=sys.stderr)
-        service = tables_of(gpu)
-        table = run_campaign(gpu, list(FIT), count, seed + number, processes=processes)
-        table = table.take(table.whole & (table.jobs > 0))
-        tables.append(table)
-        estimates.append(estimate_campaign(table, service))
+    The trust map takes each kernel by the tables of its own machine. Who has counters does not know which
+    alternative holds: the counter maps take it by the tables of each.
+    """
+    tables, estimates, read = [], [], []
+    number, names = 0, []
+    for name in gpus:
+        alternatives = load_gpu(name).variants()
+        readings = [tables_of(gpu) for _, gpu in alternatives]
+        for own, (alternative, gpu) in zip(readings, alternatives, strict=True):
+            names.append(f"{name}, {alternative.name}")
+            print(f"{names[-1]}: machine {number + 1}", file=sys.stderr)
+            table = run_campaign(gpu, list(FIT), count, seed + number, processes=processes, store=store)
+            table = table.take(table.whole & (table.jobs > 0))
+            counters = counters_of(table, gpu.integer("gpu.sms"), seed + number)
+            tables.append(table)
+            estimates.append(estimate_campaign(table, own))
+            read += [known_of(table, estimate_campaign(table, other), counters) for other in readings]
+            number += 1
     families = np.concatenate([t.family for t in tables])
     about = {
-        "what": "quantiles of (exact - estimated) / (ceiling - floor) of the atomic unit's utilization; see "
-        "models/trust.py",
         "made_by": MAKE,
-        "gpus": [name for name, _ in machines],
+        "gpus": names,
         "families": list(FIT),
         "families_that_judge": list(HELD_OUT),
         "kernels": len(families),
         "seed": seed,
         "simulator": engine_version(),
     }
-    return fit(families, joined_estimates(estimates), np.concatenate([truth(t) for t in tables]), about)
+    exact = np.concatenate([truth(t) for t in tables])
+    trust = fit(families, joined_estimates(estimates), exact, {"what": _TRUST, **about})
+    return trust, fit_maps(Known.joined(read), {"what": _MAPS, **about})
+
+
+_TRUST = (
+    "quantiles of (exact - estimated) / (ceiling - floor) of the atomic unit's utilization; see "
+    "models/trust.py"
+)
+_MAPS = "trees for utilization and gain, by set of counters; see models/counter_maps.py"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m smlab.validation.trust", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="where to write the map (JSON)")
-    parser.add_argument("--count", type=int, default=250, help="of each family and machine")
+    parser.add_argument("--out", type=Path, required=True, help="where to write the trust map (JSON)")
+    parser.add_argument("--count", type=int, default=100, help="of each family and machine")
     parser.add_argument("--seed", type=int, default=FIT_SEED)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--judge", type=int, default=0, help="kernels of each held-out family to judge it by")
+    parser.add_argument("--store", type=Path, help="where to keep what is simulated (SQLite)")
     options = parser.parse_args(arguments)
     began = time.perf_counter()
-    trust = make_map(GPUS, options.count, options.seed, options.jobs)
-    trust.write(options.out)
-    print(
-        f"{options.out}: {trust.about['kernels']} kernels in {time.perf_counter() - began:.0f} s",
-        file=sys.stderr,
-    )
-    for name, gpu in variants(GPUS) if options.judge else ():
-        began = time.perf_counter()
-        table = run_campaign(gpu, list(HELD_OUT), options.judge, JUDGE_SEED, processes=options.jobs)
-        took = time.perf_counter() - began
-        judged = judge(table, tables_of(gpu), TrustMap.read(options.out))
-        print(f"\n{name}: {int(table.whole.sum())} held-out kernels, {took:.0f} s\n{as_text(judged)}")
+    beside = options.out.with_name("counter_maps.json")
+    with ExitStack() as opened:
+        store = None if options.store is None else opened.enter_context(Store(options.store))
+        trust, maps = make_maps(GPUS, options.count, options.seed, options.jobs, store)
+        trust.write(options.out)
+        maps.write(beside)
+        print(
+            f"{options.out}, {beside.name}: {trust.about['kernels']} kernels in "
+            f"{time.perf_counter() - began:.0f} s",
+            file=sys.stderr,
+        )
+        if options.judge:
+            _judge(options, TrustMap.read(options.out), CounterMaps.read(beside), store)
     return 0
+
+
+def _judge(options: argparse.Namespace, trust: TrustMap, maps: CounterMaps, store: Store | None) -> None:
+    everything, number = [], 0
+    for name in GPUS:
+        alternatives = load_gpu(name).variants()
+        readings = [Reading(a.name, a.weight, tables_of(gpu)) for a, gpu in alternatives]
+        for a, gpu in alternatives:
+            table = run_campaign(
+                gpu, list(HELD_OUT), options.judge, JUDGE_SEED + number, processes=options.jobs, store=store
+            )
+            judged = judge(table, readings, trust)
+            print(f"\n{name}, {a.name}: {int(table.whole.sum())} held-out kernels\n{as_text(judged)}")
+            own = judge_sets(judged, maps, gpu.integer("gpu.sms"), JUDGE_SEED + number)
+            print(sets_as_text([own]))
+            everything.append(own)
+            number += 1
+    print(f"\nall machines\n{sets_as_text(everything)}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 from numpy.random import SeedSequence, default_rng
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim import compiled
@@ -45,6 +44,4 @@ def run_closed_systems(gpu: Gpu, distribution: str, count: int, seed: int) -> Ca
         )
         result = compiled.run(lower(kernel, machine, w.seed), Record.TOTALS, threads=1)
         rows += observe(result, distribution, number)
-    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    columns["family"] = columns["family"].astype(object)
-    return CampaignTable(**columns)
+    return CampaignTable.of_rows(rows)

@@ -13,11 +13,16 @@ from collections.abc import Callable, Mapping
 from numpy.random import Generator
 from smlab.sim.machine import Machine
 from smlab.sim.workload import Kernel
-from smlab.validation.trust import fit_families, held_out_families
+from smlab.validation.trust import (
+    fit_families,
+    fit_families_memory,
+    held_out_families,
+    unseen_families,
+)
 
 Family = Callable[[Generator, Machine], Kernel]
 
-FIT: Mapping[str, Family] = {
+_FIRST: Mapping[str, Family] = {
     "exponential": fit_families.exponential,
     "narrow": fit_families.narrow,
     "histogram": fit_families.histogram,
@@ -30,9 +35,17 @@ FIT: Mapping[str, Family] = {
     "uneven-blocks": fit_families.uneven_blocks,
     "lockstep": fit_families.lockstep,
 }
+_MEMORY: Mapping[str, Family] = {
+    "neighbourhood": fit_families_memory.neighbourhood,
+    "lookups": fit_families_memory.lookups,
+    "scattering": fit_families_memory.scattering,
+    "specialised": fit_families_memory.specialised,
+    "staging": fit_families_memory.staging,
+}
+FIT: Mapping[str, Family] = {**_FIRST, **_MEMORY}
 """Families that fit corrections and intervals."""
 
-HELD_OUT: Mapping[str, Family] = {
+_KEPT_BACK: Mapping[str, Family] = {
     "two-paces": held_out_families.two_paces,
     "hash-insert": held_out_families.hash_insert,
     "digit-count": held_out_families.digit_count,
@@ -48,6 +61,14 @@ HELD_OUT: Mapping[str, Family] = {
     "frontier": held_out_families.frontier,
     "segments": held_out_families.segments,
 }
+UNSEEN: Mapping[str, Family] = {
+    "union-find": unseen_families.union_find,
+    "sparse-rows": unseen_families.sparse_rows,
+    "reservoir": unseen_families.reservoir,
+    "text-counts": unseen_families.text_counts,
+}
+"""Families that judge and that nobody had looked at when the maps were made."""
+HELD_OUT: Mapping[str, Family] = {**_KEPT_BACK, **UNSEEN}
 """Families that judge; nothing is ever fitted to them."""
 
-FAMILIES: Mapping[str, Family] = {**FIT, **HELD_OUT}
+FAMILIES: Mapping[str, Family] = {**_FIRST, **_KEPT_BACK, **_MEMORY, **UNSEEN}

@@ -103,7 +103,7 @@ def fit(
             own = families == family
             others = Quantiles(_quantiles(blank, features.take(~own), residual[~own]), (), {})
             judged = replace(blank, estimators={name: others})
-            without[str(family)] = _coverage(judged, part_of(estimates, own), exact[own], name)
+            without[str(family)] = _coverage(judged, estimates.take(own), exact[own], name)
         pooled = _pooled_levels(np.mean(list(without.values()), axis=0))
         reached = dict(zip(LEVELS, pooled, strict=False)).get(0.9, POOLED[-1])
         left_out = {f: float(100 * np.interp(reached, POOLED, held)) for f, held in without.items()}
@@ -160,16 +160,6 @@ def holds(
     interval = trust.interval(estimates, level, estimator)
     held: NDArray[np.bool_] = (interval.low - SLACK <= exact) & (exact <= interval.high + SLACK)
     return held
-
-
-def part_of(estimates: UtilizationEstimates, chosen: NDArray[np.bool_]) -> UtilizationEstimates:
-    """The estimates of some kernels."""
-    closed = estimates.closed
-    return UtilizationEstimates(
-        {name: values[chosen] for name, values in estimates.utilization.items()},
-        estimates.features.take(chosen),
-        type(closed)(*(getattr(closed, name)[chosen] for name in closed.__dataclass_fields__)),
-    )
 
 
 def joined_estimates(parts: Sequence[UtilizationEstimates]) -> UtilizationEstimates:

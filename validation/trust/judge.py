@@ -3,15 +3,23 @@ worth."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from smlab.models.alternative_estimates import (
+    AlternativeEstimates,
+    joint_verdict,
+    mean_over,
+    mixed_interval,
+)
 from smlab.models.trust import CLOSED, CLOSED_BATCH, ESTIMATORS, OCCUPANCY, TrustMap, UtilizationEstimates
 from smlab.models.verdict import BOTTLENECK, GAIN, NOT, Verdict, verdicts
 from smlab.validation.method.metrics import PointErrors, points_table
 from smlab.validation.service_tables import ServiceTables
-from smlab.validation.trust.fit import estimate_campaign, truth
+from smlab.validation.trust.fit import estimate_campaign, joined_estimates, truth
 from smlab.validation.trust.simulate import CampaignTable
 
 Floats = NDArray[np.float64]
@@ -22,6 +30,15 @@ MIDDLE = "middle of floor and ceiling"
 PREDICTORS = (*ESTIMATORS, MIDDLE)
 
 
+@dataclass(frozen=True)
+class Reading:
+    """The service tables under one alternative of a GPU's description, and its weight."""
+
+    name: str
+    weight: float
+    tables: ServiceTables
+
+
 @dataclass(frozen=True, eq=False)
 class JudgedCampaign:
     """A campaign with everything that is estimated of it; arrays (rows of the table,), utilizations over the
@@ -29,11 +46,13 @@ class JudgedCampaign:
 
     ``utilization`` and ``covered`` (whether the interval holds the truth) by estimator; ``width`` of the
     closed network's interval; ``outside`` whether the map flags the kernel; ``n`` by the closed network, over
-    the elapsed time.
+    the elapsed time. Where there are several readings all of these are of their mixture, ``estimates`` are by
+    the first of them, and ``by_reading`` has each.
     """
 
     table: CampaignTable
     estimates: UtilizationEstimates
+    by_reading: tuple[AlternativeEstimates, ...]
     utilization: dict[str, Floats]
     covered: dict[str, NDArray[np.bool_]]
     width: Floats
@@ -41,28 +60,61 @@ class JudgedCampaign:
     n: Floats
     verdicts: list[Verdict]
 
+    @classmethod
+    def joined(cls, parts: Sequence[JudgedCampaign]) -> JudgedCampaign:
+        """Campaigns on several machines, one after the other; their readings must be the same."""
+        several = list(zip(*(p.by_reading for p in parts), strict=True))
 
-def judge(table: CampaignTable, tables: ServiceTables, trust: TrustMap) -> JudgedCampaign:
-    """Estimate all rows that have jobs, and hold the estimates against the truth."""
+        def all_of(tables: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+            return {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
+
+        return cls(
+            table=CampaignTable.joined(p.table for p in parts),
+            estimates=joined_estimates([p.estimates for p in parts]),
+            by_reading=tuple(
+                AlternativeEstimates(r[0].name, r[0].weight, joined_estimates([x.estimates for x in r]))
+                for r in several
+            ),
+            utilization=all_of([p.utilization for p in parts]),
+            covered=all_of([p.covered for p in parts]),
+            width=np.concatenate([p.width for p in parts]),
+            outside=np.concatenate([p.outside for p in parts]),
+            n=np.concatenate([p.n for p in parts]),
+            verdicts=[v for p in parts for v in p.verdicts],
+        )
+
+
+def judge(table: CampaignTable, tables: ServiceTables | Sequence[Reading], trust: TrustMap) -> JudgedCampaign:
+    """Estimate all rows that have jobs, under each reading, and hold the mixture against the truth."""
+    readings = (Reading("", 1.0, tables),) if isinstance(tables, ServiceTables) else tuple(tables)
     table = table.take(table.jobs > 0)
-    estimates = estimate_campaign(table, tables)
+    parts = tuple(
+        AlternativeEstimates(r.name, r.weight, estimate_campaign(table, r.tables)) for r in readings
+    )
     active = table.active_cycles / table.elapsed_cycles
     exact = truth(table)
     covered = {}
     for name in ESTIMATORS:
-        interval = trust.interval(estimates, LEVEL, name)
+        interval = mixed_interval(parts, trust, LEVEL, name)
         covered[name] = (interval.low - 1e-9 <= exact) & (exact <= interval.high + 1e-9)
-    interval = trust.interval(estimates, LEVEL)
-    middle = (estimates.features.floor + estimates.features.ceiling) / 2
+    interval = mixed_interval(parts, trust, LEVEL, CLOSED)
+    middle = [(p.estimates.features.floor + p.estimates.features.ceiling) / 2 for p in parts]
+    by_estimator = {e: mean_over(parts, [p.estimates.utilization[e] for p in parts]) for e in ESTIMATORS}
+    said = [verdicts(p.estimates, trust.interval(p.estimates, LEVEL)) for p in parts]
+    together = verdicts(parts[0].estimates, interval)
+    names = [p.name for p in parts]
     return JudgedCampaign(
         table=table,
-        estimates=estimates,
-        utilization={name: u * active for name, u in {**estimates.utilization, MIDDLE: middle}.items()},
+        estimates=parts[0].estimates,
+        by_reading=parts,
+        utilization={
+            name: u * active for name, u in {**by_estimator, MIDDLE: mean_over(parts, middle)}.items()
+        },
         covered=covered,
         width=(interval.high - interval.low) * active,
         outside=np.array([bool(names) for names in interval.outside]),
-        n=estimates.closed.n * active,
-        verdicts=verdicts(estimates, interval),
+        n=mean_over(parts, [p.estimates.closed.n for p in parts]) * active,
+        verdicts=[joint_verdict(names, own, mixed) for *own, mixed in zip(*said, together, strict=True)],
     )
 
 

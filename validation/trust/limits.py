@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.trust import CLOSED, Features
+from smlab.sim.instructions import Reason
 from smlab.validation.service_tables import ServiceTables, tables_of
+from smlab.validation.trust.campaign import run_campaign
 from smlab.validation.trust.families import FIT, HELD_OUT
 from smlab.validation.trust.fit import estimate_campaign, truth
-from smlab.validation.trust.simulate import CampaignTable, run_campaign
+from smlab.validation.trust.simulate import CampaignTable
 
 Floats = NDArray[np.float64]
 
@@ -53,6 +55,7 @@ def _prepared(table: CampaignTable, tables: ServiceTables) -> tuple[Floats, Floa
     f, exact = estimates.features, truth(table)
     apart = np.maximum(f.ceiling - f.floor, 1e-6)
     n = table.n * table.elapsed_cycles / table.active_cycles
+    waiting = table.states[:, [Reason.SHORT_SCOREBOARD, Reason.MIO_THROTTLE]].sum(axis=1)
     given = np.column_stack(
         [
             (estimates.utilization[CLOSED] - f.floor) / apart,
@@ -62,7 +65,7 @@ def _prepared(table: CampaignTable, tables: ServiceTables) -> tuple[Floats, Floa
             np.log(f.jobs_per_warp),
             np.log(f.spread),
             np.minimum(f.saturation, 1.5),
-            np.log(table.waiting / f.demand + 0.01),
+            np.log(waiting / f.demand + 0.01),
             np.log(n / f.demand),
         ]
     )

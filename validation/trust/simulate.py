@@ -4,7 +4,7 @@ simulator knows."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,19 +13,29 @@ from numpy.typing import NDArray
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
 from smlab.sim import compiled
-from smlab.sim.instructions import Reason
+from smlab.sim.instructions import CLASSES, Reason, Unit
 from smlab.sim.lowering import lower
 from smlab.sim.machine import Machine, machine_from
 from smlab.sim.reference import Record
 from smlab.sim.result import SimResult, SmTruth
 from smlab.sim.workload import Kernel
+from smlab.validation.trust.changes import twice_as_fast, without_conflicts
 from smlab.validation.trust.families import FAMILIES
-from smlab.validation.work.runner import Progress, Task, run_tasks
 
 Floats = NDArray[np.float64]
 
-PART = 25
-"""Kernels that one process draws and runs at a time."""
+REQUESTS = (
+    "shared_loads",
+    "shared_stores",
+    "global_loads",
+    "global_stores",
+    "shared_wavefronts",
+    "load_sectors",
+    "store_sectors",
+    "instructions",
+)
+"""What else goes through an SM's memory path, as the columns of ``requests``: warp-instructions by kind,
+passes of shared loads and stores, sectors of L1, and all warp-instructions."""
 
 MAX_CYCLES = 2_000_000_000
 """A kernel that runs longer is a mistake in a family; the campaign stops and names it."""
@@ -38,12 +48,14 @@ class CampaignTable:
 
     ``family`` and ``kernel`` (its number in the campaign) say which, ``sm`` is the SM or `WHOLE_GPU`. What
     counters see, summed over the ``sms`` of the row: ``jobs``, ``cas_jobs``, ``wavefronts``,
-    ``thread_operations``; as the mean over them: ``elapsed_cycles``, ``active_cycles`` and ``warps``
-    (resident, over the active cycles); ``peak_warps`` is the most that were resident on one of them, which
-    the launch tells. The truth, over the elapsed cycles: ``utilization`` and ``n``. ``gain`` is how many
-    times as fast the kernel would be if the atomic unit took half the time for everything (NaN in the rows of
-    one SM): the truth about whether it is the bottleneck. ``waiting`` is the mean number of warps with the
-    reasons short_scoreboard and mio_throttle, which a profiler can count and no estimator uses.
+    ``thread_operations``, ``requests`` (rows, `REQUESTS`); as the mean over them: ``elapsed_cycles``,
+    ``active_cycles`` and ``warps`` (resident, over the active cycles), ``states`` (rows, reasons), the mean
+    number of warps in each state over the active cycles, ``at_atomic``, those of them whose next instruction
+    is an atomic, and ``at_result``, those whose next instruction uses an atomic's result; ``peak_warps`` is
+    the most that were resident on one of them, which the launch tells. The truth, over the elapsed cycles:
+    ``utilization`` and ``n``. ``gain`` is how many times as fast the kernel would be if the atomic unit took
+    half the time for everything, ``gain_spread`` if no lanes of an atomic met on a bank. ``requests``,
+    ``at_...`` and both gains are NaN in the rows of one SM.
     """
 
     family: NDArray[np.object_]
@@ -54,14 +66,18 @@ class CampaignTable:
     cas_jobs: Floats
     wavefronts: Floats
     thread_operations: Floats
+    requests: Floats
     elapsed_cycles: Floats
     active_cycles: Floats
     warps: Floats
     peak_warps: Floats
+    states: Floats
+    at_atomic: Floats
+    at_result: Floats
     utilization: Floats
     n: Floats
     gain: Floats
-    waiting: Floats
+    gain_spread: Floats
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -77,62 +93,70 @@ class CampaignTable:
         return found
 
     @classmethod
+    def of_rows(cls, rows: Sequence[Mapping[str, Any]]) -> CampaignTable:
+        """A table of what `observe` gave."""
+        columns = {f.name: np.array([row[f.name] for row in rows]) for f in fields(cls)}
+        return cls(**{**columns, "family": columns["family"].astype(object)})
+
+    @classmethod
     def joined(cls, parts: Iterable[CampaignTable]) -> CampaignTable:
         tables = list(parts)
         return cls(**{f.name: np.concatenate([getattr(t, f.name) for t in tables]) for f in fields(cls)})
-
-
-def run_campaign(
-    gpu: Gpu,
-    families: Sequence[str],
-    count: int,
-    seed: int,
-    *,
-    processes: int = 1,
-    progress: Progress | None = None,
-) -> CampaignTable:
-    """Simulate ``count`` kernels of each of the ``families`` on ``gpu``; equal arguments give equal tables on
-    any processes.
-
-    Each kernel has a stream of its own: ``SeedSequence(seed)`` spawns one for each family (in the order of
-    `FAMILIES`, so that a family's kernels do not depend on which others are asked for), and those spawn one
-    for each kernel.
-    """
-    parts = campaign_parts(gpu, families, count, seed)
-    found: dict[int, CampaignTable] = {}
-    tasks = [Task(place, run_part, part) for place, part in enumerate(parts)]
-    run_tasks(tasks, found.__setitem__, jobs=processes, progress=progress)
-    return CampaignTable.joined(found[place] for place in range(len(parts)))
-
-
-Part = tuple[Gpu, str, int, int, int]
-
-
-def campaign_parts(gpu: Gpu, families: Sequence[str], count: int, seed: int) -> list[Part]:
-    """The campaign cut into arguments of `run_part`, in the order of its rows."""
-    return [
-        (gpu, family, first, min(count, first + PART), seed)
-        for family in families
-        for first in range(0, count, PART)
-    ]
 
 
 def run_part(gpu: Gpu, family: str, first: int, last: int, seed: int) -> CampaignTable:
     """Simulate the kernels number ``first`` to ``last`` - 1 of a family."""
     place = list(FAMILIES).index(family)
     rows = []
+    machine, machines = machine_from(gpu), _Machines(gpu)
     for number in range(first, last):
         stream = SeedSequence(seed, spawn_key=(place, number))  # what spawning twice gives
-        kernel, lowering_seed = draw_kernel(machine_from(gpu), family, stream)
-        share = fair_share(gpu, kernel.sms)
-        result, faster = (
-            compiled.run(lower(kernel, machine_from(g), lowering_seed), Record.TOTALS, MAX_CYCLES, threads=1)
-            for g in (share, twice_as_fast(share))
+        kernel, lowering_seed = draw_kernel(machine, family, stream)
+        share, faster = machines.of(kernel.sms)
+        spread = without_conflicts(kernel)
+        result, *changed = (
+            compiled.run(
+                replace(lower(run, on, lowering_seed), by_instruction=run is kernel and on is share),
+                Record.TOTALS,
+                MAX_CYCLES,
+                threads=1,
+            )
+            for run, on in ((kernel, share), (kernel, faster), (spread, share))
         )
-        rows += observe(result, family, number, result.cycles / faster.cycles)
-    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    columns["family"] = columns["family"].astype(object)
-    return CampaignTable(**columns)
+        gains = (result.cycles / other.cycles for other in changed)
+        rows += observe(result, family, number, *gains, places=atomic_places(kernel))
+    return CampaignTable.of_rows(rows)
+
+
+class _Machines:
+    """A GPU's share for so many SMs, as it is and with a unit twice as fast, each made once."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+        self._made: dict[int, tuple[Machine, Machine]] = {}
+
+    def of(self, sms: int) -> tuple[Machine, Machine]:
+        if sms not in self._made:
+            share = fair_share(self.gpu, sms)
+            self._made[sms] = machine_from(share), machine_from(twice_as_fast(share))
+        return self._made[sms]
+
+
+def atomic_places(kernel: Kernel) -> tuple[list[int], list[int]]:
+    """Which of the kernel's instructions, all programs one after the other, are shared-memory atomics, and
+    which of the others need a result of one."""
+    atomics, users = [], []
+    place = 0
+    for program in kernel.programs:
+        written = [i for i, _ in program.instructions()]
+        counting = {i.name for i in written if CLASSES[i.op].unit is Unit.ATOMIC and i.returns}
+        for i in written:
+            if CLASSES[i.op].unit is Unit.ATOMIC:
+                atomics.append(place)
+            elif counting.intersection(i.after):
+                users.append(place)
+            place += 1
+    return atomics, users
 
 
 def draw_kernel(machine: Machine, family: str, stream: SeedSequence) -> tuple[Kernel, int]:
@@ -151,29 +175,49 @@ def fair_share(gpu: Gpu, sms: int) -> Gpu:
     return gpu.with_values(values, source="assumed: the share of the simulated SMs")
 
 
-def twice_as_fast(gpu: Gpu) -> Gpu:
-    """``gpu`` with an atomic unit that takes half the time for everything: its pipeline, what an atomic's
-    passes take of the data stage, a round's gap. (Where nothing is left beyond the passes, one pass takes a
-    cycle still.)"""
-    values = {"atomic.stage_factor": float(gpu.number("atomic.stage_factor")) / 2}
-    kept = ("atomic.address_interval_cycles",)  # a sub-core's, not the unit's
-    for key in gpu.constants:
-        if key.startswith("atomic.") and key.endswith("_cycles") and key not in kept:
-            values[key] = float(gpu.number(key)) / 2
-    for key in [k for k in values if k.endswith(".base_interval_cycles")]:
-        passing = values[key.replace("base_interval", "pass_interval")]
-        values[key] = max(values[key], 1 - passing)
-    return gpu.with_values(values, source="assumed: twice as fast a unit")
-
-
 def observe(
-    result: SimResult, family: str = "", number: int = 0, gain: float = np.nan
+    result: SimResult,
+    family: str = "",
+    number: int = 0,
+    gain: float = np.nan,
+    gain_spread: float = np.nan,
+    *,
+    places: tuple[Sequence[int], Sequence[int]] = ((), ()),
 ) -> list[Mapping[str, Any]]:
-    """The rows of one simulated kernel: the whole GPU, and each SM where there are several."""
-    rows = [{**_row(result, WHOLE_GPU, list(result.sms)), "gain": gain}]
+    """The rows of one simulated kernel: the whole GPU, and each SM where there are several. ``places``
+    (`atomic_places`) says which of its instructions are atomics, and which need their results, where the
+    stalls of each were counted."""
+    rows = [_row(result, WHOLE_GPU, list(result.sms))]
+    rows[0].update(gain=gain, gain_spread=gain_spread, requests=_requests(result))
+    if result.instruction_stalls is not None:
+        active = sum(s.active_cycles for s in result.sms)
+        for name, own in zip(("at_atomic", "at_result"), places, strict=True):
+            rows[0][name] = result.instruction_stalls[list(own)].sum(axis=0) / active
     if len(result.sms) > 1:
         rows += [_row(result, sm.sm, [sm]) for sm in result.sms]
     return [{"family": family, "kernel": number, **row} for row in rows]
+
+
+def _requests(result: SimResult) -> Floats:
+    """`REQUESTS` of the whole GPU."""
+    executed = dict(zip(CLASSES.values(), result.launch.warp_instructions, strict=True))
+
+    def issued(unit: Unit, *operations: str) -> int:
+        return sum(n for c, n in executed.items() if c.unit is unit and c.operation in operations)
+
+    return np.array(
+        [
+            issued(Unit.SHARED, "load"),
+            issued(Unit.SHARED, "store"),
+            issued(Unit.GLOBAL, "load"),
+            issued(Unit.GLOBAL, "store"),
+            sum(s.shared_load_passes + s.shared_store_passes for s in result.sms),
+            sum(s.l1_sector_hits + s.l1_sector_misses for s in result.sms),
+            sum(s.l1_store_sectors for s in result.sms),
+            result.warp_instructions,
+        ],
+        dtype=np.float64,
+    )
 
 
 def _row(result: SimResult, sm: int, members: list[SmTruth]) -> dict[str, Any]:
@@ -182,7 +226,6 @@ def _row(result: SimResult, sm: int, members: list[SmTruth]) -> dict[str, Any]:
     # elapsed ones.
     elapsed = result.cycles * len(members) if sm == WHOLE_GPU else active
     chosen = np.isin(result.warps.sm, [s.sm for s in members])
-    stalls = result.warps.stall_cycles[chosen].sum(axis=0)
     return {
         "sm": sm,
         "sms": float(len(members)),
@@ -190,12 +233,16 @@ def _row(result: SimResult, sm: int, members: list[SmTruth]) -> dict[str, Any]:
         "cas_jobs": float(sum(s.atomic_cas_jobs for s in members)),
         "wavefronts": float(sum(s.atomic_passes for s in members)),
         "thread_operations": float(sum(s.thread_operations for s in members)),
+        "requests": np.full(len(REQUESTS), np.nan),
         "elapsed_cycles": elapsed / len(members),
         "active_cycles": active / len(members),
         "warps": sum(s.resident_warp_cycles for s in members) / active,
         "peak_warps": float(max(result.warps.max_resident_warps(s.sm) for s in result.sms)),
+        "states": result.warps.stall_cycles[chosen].sum(axis=0) / active,
+        "at_atomic": np.full(len(Reason), np.nan),
+        "at_result": np.full(len(Reason), np.nan),
         "utilization": sum(s.atomic_busy_cycles for s in members) / elapsed,
         "n": sum(s.atomic_job_cycles for s in members) / elapsed,
         "gain": np.nan,
-        "waiting": float(stalls[Reason.SHORT_SCOREBOARD] + stalls[Reason.MIO_THROTTLE]) / active,
+        "gain_spread": np.nan,
     }

@@ -1,16 +1,19 @@
-"""Kernels that no counter tells apart and whose atomic units are busy for different shares of the time.
+"""Kernels that no launch or atomic counter tells apart and whose atomic units are busy for different shares
+of the time.
 
 Three kernels with equal warps, atomics, jobs and (by the choice of the think time) elapsed cycles; all that
-differs is when the atomics come. Whatever an estimator makes of the counters, it gives all three the same
+differs is when the atomics come. Whatever an estimator makes of these counters, it gives all three the same
 answer, so its mean error over them is at least that of their median: a bound for every estimator that works
-from these counters, known or unknown.
+from launch and atomic counters, known or unknown. Warp states and samples at the atomics do differ
+(`told_apart_percent`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import combinations
 
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
@@ -42,6 +45,17 @@ KINDS = (APART, BURSTS, TOGETHER)
 barrier and a fixed time."""
 
 
+PLACES: Mapping[str, tuple[Sequence[int], Sequence[int]]] = {
+    APART: ([1], [0]),
+    BURSTS: ([1, 2, 3, 4], []),
+    TOGETHER: ([2], [0]),
+}
+"""Which instructions of each kind are atomics, and which need their results."""
+
+APART_POINTS = 3.0
+"""Points of utilization from which on two twins differ so much that an estimate should tell them apart."""
+
+
 @dataclass(frozen=True, eq=False)
 class Twins:
     """Triples of kernels: ``table`` has one row a kernel, of `KINDS` in turn (its family); ``left_out``
@@ -62,6 +76,19 @@ def least_error_points(truth: Floats) -> Floats:
     return found
 
 
+def told_apart_percent(truth: Floats, estimated: Floats) -> float:
+    """Of the pairs of twins that differ by `APART_POINTS` or more, the percentage of which the estimate says
+    the right one is busier; both ``(triples, kinds)``, shares of the time."""
+    right: list[NDArray[np.bool_]] = []
+    for one, other in combinations(range(truth.shape[1]), 2):
+        apart = truth[:, one] - truth[:, other]
+        chosen = 100 * np.abs(apart) >= APART_POINTS
+        guessed = (estimated[:, one] - estimated[:, other])[chosen]
+        right.append(np.sign(guessed) == np.sign(apart[chosen]))
+    told = np.concatenate(right)
+    return float(100 * told.mean()) if len(told) else np.nan
+
+
 def draw_twins(gpu: Gpu, count: int, seed: int) -> Twins:
     """Draw ``count`` triples; equal arguments give equal twins."""
     machine = machine_from(gpu)
@@ -72,10 +99,8 @@ def draw_twins(gpu: Gpu, count: int, seed: int) -> Twins:
             left_out += 1
             continue
         for kind, result in zip(KINDS, results, strict=True):
-            rows += observe(result, kind, number)
-    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    columns["family"] = columns["family"].astype(object)
-    return Twins(CampaignTable(**columns), left_out)
+            rows += observe(result, kind, number, places=PLACES[kind])
+    return Twins(CampaignTable.of_rows(rows), left_out)
 
 
 def _triple(rng: Generator, machine: Machine, seed: int) -> list[SimResult] | None:
@@ -112,9 +137,8 @@ def _with_time(wanted: int, start: float, run: Callable[[float], SimResult]) -> 
 
 
 def _run(machine: Machine, kind: str, warps: int, lanes: int, seed: int, think: float) -> SimResult:
-    return compiled.run(
-        lower(_kernel(kind, warps, lanes, think), machine, seed), Record.TOTALS, MAX_CYCLES, threads=1
-    )
+    lowered = lower(_kernel(kind, warps, lanes, think), machine, seed)
+    return compiled.run(replace(lowered, by_instruction=True), Record.TOTALS, MAX_CYCLES, threads=1)
 
 
 def _kernel(kind: str, warps: int, lanes: int, think: float) -> Kernel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,10 @@ from smlab.commands.profiles import profile_of
 from smlab.commands.utilization.rows import AlternativeTables, KernelRow, TablePair, estimate_rows
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles import atomic_quantities
+from smlab.hw_bench.profiles.atomic_samples import AtomicSamples, atomic_samples
+from smlab.hw_bench.profiles.ncu_rep_samples import read_report_samples
+from smlab.hw_bench.profiles.sample_files import read_samples
+from smlab.hw_bench.profiles.warp_counters import path_counters
 from smlab.models.service_table import ServiceTable
 from smlab.models.trust import HeldRecord, shipped_map
 
@@ -45,6 +49,7 @@ def utilization(
     *,
     gpu: str | Path | Gpu | None = None,
     table: str | Path | None = None,
+    samples: str | Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> UtilizationResult:
     """How busy the shared-memory atomic unit was in each kernel of a profile, with interval and verdict.
@@ -54,6 +59,8 @@ def utilization(
         gpu: the GPU that was profiled: a name, a description's path or a description; None takes what the
             profile tells.
         table: a service table's file to estimate with, instead of simulating those of the GPU.
+        samples: samples by instruction of one of its kernels or more: ncu's source page as CSV, or a report
+            (``.ncu-rep``).
         progress: told ``(done, total)`` while service tables are simulated.
 
     Raises:
@@ -68,10 +75,33 @@ def utilization(
     if len(quantities):
         own = None if table is None else a_path("table", table)
         tables = tables_for(found_gpu, own, progress)
-        rows = estimate_rows(quantities, tables, found_gpu)
+        beside = path_counters(read, quantities)
+        sampled, told = _samples(samples, quantities.kernel.tolist())
+        notes += told
+        rows = estimate_rows(quantities, tables, found_gpu, path=beside, samples=sampled)
         held = shipped_map().held(tables[0].tables.estimator)
     skipped = tuple((s.kernel, s.reason) for s in quantities.skipped)
     return UtilizationResult(path, found_gpu, tuple(rows), skipped, tuple(notes), held)
+
+
+def _samples(given: str | Path | None, kernels: list[str]) -> tuple[list[AtomicSamples], list[str]]:
+    """The samples at the atomics of the profile's kernels, and notes on those that say nothing of them."""
+    if given is None:
+        return [], []
+    path = a_path("samples", given)
+    read = read_report_samples(path) if path.suffix == ".ncu-rep" else (read_samples(path),)
+    found, notes = [], []
+    for own in read:
+        told = atomic_samples(own)
+        # A source page as CSV does not say whose it is: with one kernel in the profile, it is that one's.
+        name = own.kernel if own.kernel in kernels or len(set(kernels)) > 1 else kernels[0]
+        if told is None:
+            notes.append(f"{path.name}: the samples of {own.kernel} tell no atomic apart")
+        elif name not in kernels:
+            notes.append(f"{path.name}: samples of {own.kernel}, which the profile does not have")
+        else:
+            found.append(replace(told, kernel=name))
+    return found, notes
 
 
 def tables_for(

@@ -18,6 +18,10 @@ def utilization(
     table: Annotated[
         Path | None, typer.Option("--table", help="A service table to use instead of simulating one.")
     ] = None,
+    samples: Annotated[
+        Path | None,
+        typer.Option("--samples", help="Samples by instruction: ncu's source page (.csv, .ncu-rep)."),
+    ] = None,
     example: ExampleOption = False,
     show_how: HowOption = False,
     compare: Annotated[
@@ -33,7 +37,7 @@ def utilization(
     if not show_how:
         check_profiles(profiles, example, PROFILE_OR_HOW)
     check_gpus(gpu)
-    check_inputs(table)
+    check_inputs(table, samples)
     check_outputs(plot)
     with loading():
         from smlab.commands.utilization.run import UtilizationOptions, run_utilization
@@ -43,6 +47,7 @@ def utilization(
             profiles=tuple(profiles or ()),
             gpu=gpu,
             table=table,
+            samples=samples,
             compare=compare,
             example=example,
             plot=plot,

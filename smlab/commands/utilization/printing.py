@@ -13,6 +13,7 @@ from smlab.cli.terminal import out, shown
 from smlab.commands.profiles import PRINTED_ROWS, kernel_column, label
 from smlab.commands.utilization.api import UtilizationResult
 from smlab.commands.utilization.rows import LEVEL, LaunchRow, launches
+from smlab.models.counter_sets import ATOMIC, REQUESTS, SAMPLES, STATES
 from smlab.models.verdict import BOTTLENECK, CANNOT_TELL, NOT, percent_range
 
 COLOUR = {BOTTLENECK: "red", NOT: "green", CANNOT_TELL: "yellow"}
@@ -60,6 +61,7 @@ def print_answer(a: UtilizationResult) -> None:
             "whose time may be latency"
         )
         _print_held(a)
+        _print_gains(rows)
         _print_alternatives(rows)
     else:
         out.print(f"{NOT}: no launch in it uses shared-memory atomics")
@@ -87,6 +89,35 @@ def _print_held(a: UtilizationResult) -> None:
         f"{held.mean:.0f} % of the time ({held.families} kinds, simulated; {held.least:.0f} % for "
         f"{held.least_family}); the best guess has none"
     )
+
+
+CHANGED: Final = {"faster_unit": "with a unit twice as fast", "no_conflicts": "with no conflicts (e = 1)"}
+TOLD_FROM: Final = {
+    ATOMIC: "launch and atomic counters",
+    REQUESTS: "launch and atomic counters and requests of the memory path",
+    STATES: "launch and atomic counters, requests and warp states",
+    SAMPLES: "launch and atomic counters, requests, warp states and samples at the atomics",
+}
+MORE: Final = {
+    ATOMIC: "the counters that --how lists would narrow it",
+    REQUESTS: "warp states (--how) would narrow it",
+    STATES: "the samples of a source page (--samples) would narrow it",
+}
+
+
+def _print_gains(rows: Sequence[LaunchRow]) -> None:
+    """What a change would bring, for the first launch of each kernel, and which counters tell it."""
+    first: dict[str, LaunchRow] = {}
+    for row in rows:
+        first.setdefault(row.kernel, row)
+    for row in first.values():
+        if row.gain:
+            each = "; ".join(
+                f"{CHANGED[g.change]} {g.low:.2f} to {g.high:.2f} times as fast" for g in row.gain
+            )
+            out.print(f"[bold]{shown(row.kernel)}[/bold], {100 * LEVEL:.0f} % intervals: {shown(each)}")
+    for used in dict.fromkeys(row.counters for row in rows):
+        out.print(f"told from {TOLD_FROM[used]}" + (f"; {MORE[used]}" if used in MORE else ""))
 
 
 APART: Final = 0.03

@@ -5,21 +5,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from smlab.commands.utilization.answers import GainAnswer, counters_beside, opposed, tell
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles import AtomicQuantities
+from smlab.hw_bench.profiles.atomic_samples import AtomicSamples
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
+from smlab.hw_bench.profiles.warp_counters import PathCounters
 from smlab.models.alternative_estimates import (
     AlternativeEstimates,
     joint_verdict,
     mean_over,
     mixed_interval,
 )
+from smlab.models.counter_maps import shipped_maps
+from smlab.models.counter_sets import ATOMIC, Counters
 from smlab.models.service_table import ServiceTable
 from smlab.models.trust import (
     CLOSED,
@@ -100,6 +105,10 @@ class KernelRow:
     ``utilization`` by the closed network with its 90 % interval ``low`` to ``high``, and as published. ``e``:
     lanes serialised per job.
 
+    ``counters`` is the set of counters that utilization, ``gain`` and verdict are told from
+    (`smlab.models.counter_sets`), the richest that the profile has; ``gain`` is empty where no map knows such
+    kernels.
+
     Where the description carries alternatives, all these are their means by weight, the interval is that of
     their mixture, and ``alternatives`` says what each gives; ``utilization_occupancy`` is by the first.
     """
@@ -125,12 +134,16 @@ class KernelRow:
     utilization_occupancy: float
     verdict: str
     flags: tuple[str, ...]
+    counters: str
+    gain: tuple[GainAnswer, ...]
     alternatives: tuple[AlternativeAnswer, ...]
     why: Verdict = field(compare=False, repr=False)
 
     def as_json(self) -> dict[str, Any]:
         row = {k: v for k, v in asdict(self).items() if k != "why"}
-        return {**row, "flags": list(self.flags), "alternatives": list(row["alternatives"])}
+        gain = {g.change: {"speedup": g.speedup, "low": g.low, "high": g.high} for g in self.gain}
+        lists = {"flags": list(self.flags), "alternatives": list(row["alternatives"])}
+        return {**row, **lists, "gain": gain}
 
 
 def estimate_rows(
@@ -138,8 +151,11 @@ def estimate_rows(
     tables: TablePair | Sequence[AlternativeTables],
     gpu: Gpu,
     trust: TrustMap | None = None,
+    path: PathCounters | None = None,
+    samples: Sequence[AtomicSamples] = (),
 ) -> list[KernelRow]:
-    """The estimates of all launches (and SMs) at once, under each alternative that has tables."""
+    """The estimates of all launches (and SMs) at once, under each alternative that has tables, from all that
+    the profile counts beside the atomics (``path``) and from ``samples`` of its kernels."""
     if isinstance(tables, TablePair):
         tables = (AlternativeTables("as described", 1.0, tables),)
     given_tables, tables = tables, tables[0].tables
@@ -159,18 +175,27 @@ def estimate_rows(
     given = np.stack([q.jobs / q.sms, q.active_cycles, warps_used, e_used, share, peak])[:, busy]
     parts = [AlternativeEstimates(a.name, a.weight, _estimates(a.tables, given)) for a in given_tables]
     found = parts[0].estimates
+    counters = counters_beside(q, passes, path, samples).take(busy)
+    told = tell(parts, counters, trust, shipped_maps(), tables.estimator, LEVEL)
     interval = mixed_interval(parts, trust, LEVEL, tables.estimator)
+    interval = replace(interval, low=told.low, high=told.high)
     merges = tuple(int(x) for x in gpu.compute_capability.split(".")) >= (8, 0)
     place = np.cumsum(busy) - 1
     share_active = q.active_cycles / np.where(q.elapsed_cycles > 0, q.elapsed_cycles, 1)
-    answers = _by_alternative(parts, trust, tables.estimator, merges, share_active[busy])
-    together = verdicts(found, interval, merges_increments=merges, active=share_active[busy])
+    answers = _by_alternative(parts, counters, trust, tables.estimator, merges, share_active[busy])
+    together = verdicts(
+        found, interval, merges_increments=merges, active=share_active[busy], words=told.words.tolist()
+    )
     said = [
-        joint_verdict([p.name for p in parts], [why for _, why in own], by_mixture)
-        for own, by_mixture in zip(answers, together, strict=True)
+        joint_verdict([p.name for p in parts], own, by_mixture)
+        if word is None or opposed([why.verdict for why in own])
+        else by_mixture
+        for own, by_mixture, word in zip(
+            ([why for _, why in row] for row in answers), together, told.words.tolist(), strict=True
+        )
     ]
     active = share_active.tolist()
-    main = mean_over(parts, [p.estimates.utilization[tables.estimator] for p in parts]).tolist()
+    main = told.guess.tolist()
     published = found.utilization.get(OCCUPANCY, np.full(int(busy.sum()), np.nan)).tolist()
     low, high = interval.low.tolist(), interval.high.tolist()
     n_all = mean_over(parts, [p.estimates.closed.n for p in parts]).tolist()
@@ -189,9 +214,11 @@ def estimate_rows(
             ends = (low[k] * active[i], high[k] * active[i], published[k] * active[i])
             flags, own = list(outside[k]), tuple(answer for answer, _ in answers[k])
             occupied, full = floors[k] * active[i], saturation[k]
+            used, gain = str(told.counters[k]), told.gains[k]
         else:
             u, n, why, ends, flags, own = 0.0, 0.0, idle, (0.0, 0.0, 0.0), [], ()
             occupied = full = 0.0
+            used, gain = ATOMIC, ()
         if busy[i] and from_lanes[i]:
             flags.append(E_FROM_LANES)
         if busy[i] and e[i] != e_used[i]:
@@ -225,6 +252,8 @@ def estimate_rows(
                 utilization_occupancy=ends[2],
                 verdict=why.verdict,
                 flags=tuple(flags),
+                counters=used,
+                gain=gain,
                 alternatives=own,
                 why=why,
             )
@@ -233,18 +262,26 @@ def estimate_rows(
 
 
 def _by_alternative(
-    parts: Sequence[AlternativeEstimates], trust: TrustMap, estimator: str, merges: bool, active: Floats
+    parts: Sequence[AlternativeEstimates],
+    counters: Counters,
+    trust: TrustMap,
+    estimator: str,
+    merges: bool,
+    active: Floats,
 ) -> list[list[tuple[AlternativeAnswer, Verdict]]]:
     """For each kernel what each alternative says, ``active`` being the active share of its elapsed cycles."""
     columns = []
     for p in parts:
-        interval = trust.interval(p.estimates, LEVEL, estimator)
-        said = verdicts(p.estimates, interval, merges_increments=merges, active=active)
+        told = tell([p], counters, trust, shipped_maps(), estimator, LEVEL)
+        interval = replace(trust.interval(p.estimates, LEVEL, estimator), low=told.low, high=told.high)
+        said = verdicts(
+            p.estimates, interval, merges_increments=merges, active=active, words=told.words.tolist()
+        )
         numbers = np.stack(
             [
                 p.estimates.features.floor * active,
                 p.estimates.closed.saturation,
-                p.estimates.utilization[estimator] * active,
+                told.guess * active,
                 interval.low * active,
                 interval.high * active,
             ],
@@ -287,7 +324,7 @@ def _beyond(saturation: float, floor: float) -> str:
 class LaunchRow:
     """A launch with its SMs taken together, for print and for comparing: means over ``sms`` SMs (0: the
     profile counts the whole GPU only), and the verdict on the launch as a whole with its reason, which is
-    that of ``agreeing`` of the SMs; ``alternatives`` those of the busiest of these."""
+    that of ``agreeing`` of the SMs; ``gain`` and ``alternatives`` those of the busiest of these."""
 
     kernel: str
     launch: int
@@ -304,6 +341,8 @@ class LaunchRow:
     utilization_occupancy: float
     verdict: str
     agreeing: int
+    counters: str
+    gain: tuple[GainAnswer, ...]
     alternatives: tuple[AlternativeAnswer, ...]
     why: Verdict = field(compare=False, repr=False)
 
@@ -360,6 +399,8 @@ def _taken_together(members: list[KernelRow]) -> LaunchRow:
         utilization_occupancy=mean("utilization_occupancy"),
         verdict=verdict,
         agreeing=len(agreeing),
+        counters=busiest.counters,
+        gain=busiest.gain,
         alternatives=busiest.alternatives,
         why=busiest.why,
     )

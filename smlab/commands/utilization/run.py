@@ -30,6 +30,7 @@ class UtilizationOptions:
     profiles: tuple[Path, ...]
     gpu: str | None
     table: Path | None
+    samples: Path | None
     compare: bool
     example: bool
     plot: Path | None
@@ -52,7 +53,11 @@ def run_utilization(options: UtilizationOptions) -> None:
     answers = []
     for path in profiles:
         with progress_bar("simulating service tables") as advance:
-            answers.append(utilization(path, gpu=options.gpu, table=options.table, progress=advance))
+            answers.append(
+                utilization(
+                    path, gpu=options.gpu, table=options.table, samples=options.samples, progress=advance
+                )
+            )
     several = len(answers) > 1
     if plot is not None:
         for path in draw(answers, plot):

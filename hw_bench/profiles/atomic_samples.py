@@ -1,0 +1,79 @@
+"""Samples at a kernel's shared-memory atomics, and at the instructions that wait for their results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from smlab.hw_bench.profiles.samples import InstructionSamples, KernelSamples
+
+_ATOMIC: Final = re.compile(r"(?:@!?U?P\w+\s+)?ATOMS\b[\w.]*\s+(?P<target>U?R\w+)?")
+_GUARD: Final = re.compile(r"^@!?U?P\w+\s+")
+_REGISTER: Final = re.compile(r"\bR(?:\d+|Z)\b")
+
+_NO_RESULT: Final = ("STS", "STG", "ST", "STL", "RED", "BRA", "ISETP", "FSETP", "EXIT")
+"""Instructions that write no general register."""
+
+
+@dataclass(frozen=True)
+class AtomicSamples:
+    """Shares of all of a kernel's samples, by warp state: those of warps whose next instruction is a
+    shared-memory atomic (``at_atomic``), and of warps whose next instruction is the first that reads the
+    result of one (``at_result``)."""
+
+    kernel: str
+    samples: int
+    at_atomic: Mapping[str, float]
+    at_result: Mapping[str, float]
+
+
+def atomic_samples(samples: KernelSamples) -> AtomicSamples | None:
+    """What the samples of a kernel say of its atomics; None where they are by source line, or there is no
+    atomic.
+
+    The instruction that reads a result is looked for in the order of addresses, from the end once more from
+    the beginning: most atomics stand in loops.
+    """
+    if samples.by_line or not samples.samples:
+        return None
+    rows = samples.rows
+    atomics = {n: m["target"] for n, row in enumerate(rows) if (m := _ATOMIC.match(row.text.strip()))}
+    if not atomics:
+        return None
+    users = {
+        user
+        for n, target in atomics.items()
+        if target not in (None, "RZ") and (user := _first_user(rows, n, target)) is not None
+    }
+    return AtomicSamples(
+        samples.kernel,
+        samples.samples,
+        _shares([rows[n] for n in atomics], samples.samples),
+        _shares([rows[n] for n in sorted(users - set(atomics))], samples.samples),
+    )
+
+
+def _first_user(rows: tuple[InstructionSamples, ...], atomic: int, register: str) -> int | None:
+    """The first instruction behind the atomic that reads the register, unless it is written before."""
+    order: list[int] = [*range(atomic + 1, len(rows)), *range(atomic)]
+    for n in order:
+        text = _GUARD.sub("", rows[n].text.strip().rstrip(";"))
+        head, _, operands = text.partition(" ")
+        first, _, rest = operands.partition(",")
+        stores = "[" in first or head.split(".")[0] in _NO_RESULT
+        read = _REGISTER.findall(operands if stores else rest)
+        if register in read:
+            return n
+        if not stores and register in _REGISTER.findall(first):
+            return None
+    return None
+
+
+def _shares(rows: list[InstructionSamples], total: int) -> dict[str, float]:
+    told: dict[str, float] = {}
+    for row in rows:
+        for reason, count in row.stalled.items():
+            told[reason] = told.get(reason, 0.0) + count / total
+    return told

@@ -1,0 +1,85 @@
+"""What the counters of a kernel tell, taken together: utilization, gains and verdict from a set of counters,
+over all alternatives of a GPU's description."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from smlab.models.alternative_estimates import AlternativeEstimates, mean_over, mixed_interval
+from smlab.models.counter_maps import CHANGES, UTILIZATION, CounterMaps, mixed
+from smlab.models.counter_sets import ATOMIC, Counters, feature_table
+from smlab.models.trust import CLOSED, TrustMap, shipped_map
+from smlab.models.verdict import BOTTLENECK, CANNOT_TELL, FULL, NOT
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class GuessedInterval:
+    """A best guess and an interval, all (kernels,)."""
+
+    guess: Floats
+    low: Floats
+    high: Floats
+
+    def take(self, chosen: NDArray[Any]) -> GuessedInterval:
+        return GuessedInterval(self.guess[chosen], self.low[chosen], self.high[chosen])
+
+
+@dataclass(frozen=True, eq=False)
+class CounterAnswers:
+    """Of each kernel: ``utilization`` over the active cycles; ``gain``, how many times as fast by change; the
+    ``chance`` that a unit twice as fast brings 10 % or more; the ``verdict`` that goes by it,
+    and is a bottleneck wherever the unit, kept fed, would be at work for nearly all of the time."""
+
+    utilization: GuessedInterval
+    gain: dict[str, GuessedInterval]
+    chance: Floats
+    verdict: NDArray[np.object_]
+
+
+def answer(
+    parts: Sequence[AlternativeEstimates],
+    counters: Counters,
+    which: str,
+    maps: CounterMaps,
+    level: float,
+    trust: TrustMap | None = None,
+) -> CounterAnswers:
+    """The answers from the counters of set ``which``, which all kernels have.
+
+    From launch and atomic counters alone the utilization is the closed network's with its trust map: trees
+    were not better there. Beyond the trust map's range an interval is floor to ceiling.
+    """
+    own, weights = maps.maps[which], [p.weight for p in parts]
+    trust = trust or shipped_map()
+    given = [feature_table(p.estimates, counters, which) for p in parts]
+    told = mixed_interval(parts, trust, level, CLOSED)
+    if which == ATOMIC:
+        guess = mean_over(parts, [p.estimates.utilization[CLOSED] for p in parts])
+        utilization = GuessedInterval(guess, told.low, told.high)
+    else:
+        spread = mixed(
+            [own.told(UTILIZATION, p.estimates, g) for p, g in zip(parts, given, strict=True)], weights
+        )
+        low, high = spread.interval(level)
+        beyond = np.array([bool(names) for names in told.outside], dtype=bool)
+        low, high = (np.where(beyond, end, x) for end, x in ((told.low, low), (told.high, high)))
+        utilization = GuessedInterval(
+            spread.guess, np.minimum(low, spread.guess), np.maximum(high, spread.guess)
+        )
+    gain = {}
+    for change in CHANGES:
+        spread = mixed([own.told(change, p.estimates, g) for p, g in zip(parts, given, strict=True)], weights)
+        gain[change] = GuessedInterval(spread.guess, *spread.interval(level))
+    chance: Floats = np.average([own.chances(g) for g in given], axis=0, weights=weights)
+    not_below, from_here = own.limits
+    verdict = np.full(chance.shape, CANNOT_TELL, dtype=object)
+    verdict[chance <= not_below] = NOT
+    floor = mean_over(parts, [p.estimates.features.floor for p in parts])
+    verdict[(chance >= from_here) | (floor >= FULL)] = BOTTLENECK
+    return CounterAnswers(utilization, gain, chance, verdict)

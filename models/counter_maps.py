@@ -1,0 +1,185 @@
+"""What each set of counters tells of a kernel: utilization of the atomic unit, and what a change would gain.
+
+The maps (``models/counter_maps.json``) are learnt from the simulated campaign that the trust map comes from,
+in which every kernel was also run with each change; made anew by `smlab.models.trust.MAKE`. For each set of
+counters (`smlab.models.counter_sets`) and each quantity there is a sum of small trees for the median, another
+for how far off that is, and the quantiles of (truth - median) / width among kernels of families *left out* of
+both: so the intervals know that a kernel of a new family is less like the known ones than they are like each
+other (cross-conformal prediction: V. Vovk, "Cross-conformal predictors", Annals of Mathematics and Artificial
+Intelligence 74, 2015; with families in place of folds, as R. Dunn, L. Wasserman, A. Ramdas, JASA 118, 2023).
+
+The verdict goes by the *chance* that a unit twice as fast brings 10 % or more. Its two limits are chosen on
+families left out, so that of the kernels called `bottleneck` enough gain that much, and of `not the
+bottleneck` few.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.files import write_atomic
+from smlab.models.boosted_trees import BoostedTrees
+from smlab.models.counter_sets import SETS, Counters, feature_table
+from smlab.models.trust import MAKE, UtilizationEstimates
+
+Floats = NDArray[np.float64]
+
+VERSION: Final = 1
+PATH: Final = Path(__file__).with_name("counter_maps.json")
+
+UTILIZATION, FASTER, SPREAD = "utilization", "a unit twice as fast", "conflicts removed"
+QUANTITIES: Final = (UTILIZATION, FASTER, SPREAD)
+CHANGES: Final = (FASTER, SPREAD)
+"""What is changed in the runs whose gain is known: the unit takes half the time for everything; every lane of
+an atomic has a bank of its own (e = 1)."""
+
+LEAST_WIDTH: Final = {UTILIZATION: 0.01, FASTER: 0.005, SPREAD: 0.005}
+"""Of the place between floor and ceiling, and of logarithms of speedups."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Equally likely values of a quantity, (kernels, values) in ascending order, and its best guess
+    (kernels,)."""
+
+    guess: Floats
+    values: Floats
+
+    def interval(self, level: float) -> tuple[Floats, Floats]:
+        """The ends at ``level``."""
+        low, high = (np.quantile(self.values, p, axis=1) for p in ((1 - level) / 2, (1 + level) / 2))
+        return np.minimum(low, self.guess), np.maximum(high, self.guess)
+
+
+@dataclass(frozen=True, eq=False)
+class CounterMap:
+    """What one set of counters tells: by quantity the trees of ``median`` and of ``width`` (its logarithm),
+    and ``residuals``, equally likely values of (truth - median) / width; the trees of the ``chance`` (log
+    odds), and the ``limits`` of the chance, below and above which the verdict is told."""
+
+    median: Mapping[str, BoostedTrees]
+    width: Mapping[str, BoostedTrees]
+    residuals: Mapping[str, Floats]
+    chance: BoostedTrees
+    limits: tuple[float, float]
+
+    def spread(
+        self, quantity: str, estimates: UtilizationEstimates, counters: Counters, which: str
+    ) -> Spread:
+        """Utilization over the active cycles, or the speedup of a change, of kernels with this set."""
+        given = feature_table(estimates, counters, which)
+        return self.told(quantity, estimates, given)
+
+    def told(self, quantity: str, estimates: UtilizationEstimates, given: Floats) -> Spread:
+        """As `spread`, from the features."""
+        middle = self.median[quantity].predict(given)
+        width = np.maximum(np.exp(self.width[quantity].predict(given)), LEAST_WIDTH[quantity])
+        values = middle[:, None] + width[:, None] * self.residuals[quantity]
+        if quantity == UTILIZATION:
+            f = estimates.features
+            guess, among = (f.floor + middle * f.scale), f.floor[:, None] + values * f.scale[:, None]
+            return Spread(np.clip(guess, 0, 1), np.clip(among, 0, 1))
+        most = np.log(2.0) if quantity == FASTER else np.inf
+        least = 0.0 if quantity == FASTER else -np.inf
+        return Spread(np.exp(np.clip(middle, least, most)), np.exp(np.clip(values, -0.1, most)))
+
+    def chances(self, given: Floats) -> Floats:
+        """The chance that a unit twice as fast brings 10 % or more, from the features; 0 .. 1."""
+        found: Floats = 1 / (1 + np.exp(-self.chance.predict(given)))
+        return found
+
+
+@dataclass(frozen=True)
+class CounterMaps:
+    """A map for each of `SETS`; ``about`` tells how they were made."""
+
+    about: Mapping[str, Any]
+    maps: Mapping[str, CounterMap]
+
+    def write(self, path: Path) -> None:
+        """Write as JSON, numbers rounded to what they are known to."""
+        maps = {
+            name: {
+                "median": {q: t.as_json() for q, t in m.median.items()},
+                "width": {q: t.as_json() for q, t in m.width.items()},
+                "residuals": {q: r.tolist() for q, r in m.residuals.items()},
+                "chance": m.chance.as_json(),
+                "limits": list(m.limits),
+            }
+            for name, m in self.maps.items()
+        }
+        document = {"format": "smlab counter maps", "version": VERSION, "about": self.about, "maps": maps}
+        text = re.sub(
+            r"\[[^\[\]{}]*\]", lambda m: "".join(m[0].split()), json.dumps(_rounded(document), indent=0)
+        )
+        write_atomic(path, text + "\n")
+
+    @classmethod
+    def read(cls, path: Path = PATH) -> CounterMaps:
+        """Read what `write` wrote; `SmlabError` naming the file and the command that makes it on anything
+        else."""
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            if document["version"] != VERSION:
+                raise SmlabError.at(
+                    str(path), "another version of the counter maps", document["version"], str(VERSION)
+                )
+            maps = {name: _map_of(m) for name, m in document["maps"].items()}
+            return cls(document["about"], {which: maps[which] for which in SETS})
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            said = f"{type(error).__name__}: {error}"
+            raise SmlabError.at(
+                str(path), f"no counter maps ({said})", expected=f"what `{MAKE}` writes"
+            ) from error
+
+
+def _map_of(m: Mapping[str, Any]) -> CounterMap:
+    return CounterMap(
+        {q: BoostedTrees.from_json(t) for q, t in m["median"].items()},
+        {q: BoostedTrees.from_json(t) for q, t in m["width"].items()},
+        {q: np.array(r, dtype=np.float64) for q, r in m["residuals"].items()},
+        BoostedTrees.from_json(m["chance"]),
+        (float(m["limits"][0]), float(m["limits"][1])),
+    )
+
+
+@cache
+def shipped_maps() -> CounterMaps:
+    """The maps that come with smlab."""
+    return CounterMaps.read(PATH)
+
+
+def mixed(parts: Sequence[Spread], weights: Sequence[float]) -> Spread:
+    """The mixture of what each alternative of a GPU tells, by their weights."""
+    if len(parts) == 1:
+        return parts[0]
+    guess = np.average([p.guess for p in parts], axis=0, weights=weights)
+    values = np.concatenate([p.values for p in parts], axis=1)
+    weight = np.concatenate(
+        [np.full(p.values.shape[1], w / p.values.shape[1]) for p, w in zip(parts, weights, strict=True)]
+    )
+    order = np.argsort(values, axis=1, kind="stable")
+    below = np.cumsum(weight[order], axis=1) / weight.sum()
+    sorted_values = np.take_along_axis(values, order, axis=1)
+    at = (np.arange(parts[0].values.shape[1]) + 0.5) / parts[0].values.shape[1]
+    rows = [np.interp(at, b, v) for b, v in zip(below, sorted_values, strict=True)]
+    return Spread(guess, np.stack(rows) if rows else values)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, Mapping):
+        return {k: _rounded(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(v) for v in value]
+    return value

@@ -1,0 +1,223 @@
+"""Sets of counters, each with more in it than the one before, and what they say of a kernel as features.
+
+- ``atomic``: launch and atomic counters, which every profile for `smlab utilization` has;
+- ``requests``: and what else goes through the memory path: shared and global loads and stores, their
+  wavefronts and sectors, all instructions;
+- ``states``: and the warp states, ``smsp__average_warps_issue_stalled_*``: how many warps wait for what;
+- ``samples``: and the samples at the atomics' own instructions and at those that wait for their results, from
+  a source page.
+
+All features are free of units of their own: shares, ratios to what the unit needs for a job, logarithms of
+these. So what is learnt on one GPU serves another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from smlab.models.trust import UtilizationEstimates
+
+Floats = NDArray[np.float64]
+
+ATOMIC, REQUESTS, STATES, SAMPLES = "atomic", "requests", "states", "samples"
+SETS: Final = (ATOMIC, REQUESTS, STATES, SAMPLES)
+"""Each holds the counters of those before it."""
+
+REQUEST_NAMES: Final = (
+    "shared_loads",
+    "shared_stores",
+    "global_loads",
+    "global_stores",
+    "shared_wavefronts",
+    "load_sectors",
+    "store_sectors",
+    "instructions",
+)
+STATE_NAMES: Final = (
+    "selected",
+    "not_selected",
+    "wait",
+    "short_scoreboard",
+    "long_scoreboard",
+    "mio_throttle",
+    "lg_throttle",
+    "math_pipe_throttle",
+    "barrier",
+    "drain",
+    "dispatch_stall",
+)
+"""Warp states that a simulated machine has, by their names in Nsight Compute. Of the others (a missing
+instruction, a branch, a fence, sleep, texture) it has none; with ``wait`` and the arithmetic ones they count
+as *elsewhere*: what the warp does is not the memory path's business."""
+
+_LOADED_CYCLES: Final = 25.0
+"""About what a shared load takes: so long its warp waits with the reason with which it waits for an
+atomic."""
+
+
+@dataclass(frozen=True, eq=False)
+class Counters:
+    """Counters beyond the atomic ones, of each kernel; NaN where a profile does not have them.
+
+    For each SM and active cycle: ``requests`` (kernels, `REQUEST_NAMES`) and ``passes`` (kernels,), the
+    atomics' wavefronts; mean numbers of warps (kernels, `STATE_NAMES`): in each state, ``states``; of these
+    at an atomic, ``at_atomic``; at an instruction that needs an atomic's result, ``at_result``.
+    ``peak_warps`` (kernels,): resident at most.
+    """
+
+    peak_warps: Floats
+    passes: Floats
+    requests: Floats
+    states: Floats
+    at_atomic: Floats
+    at_result: Floats
+
+    def take(self, chosen: NDArray[Any]) -> Counters:
+        return Counters(**{f.name: getattr(self, f.name)[chosen] for f in fields(self)})
+
+    def sets(self) -> NDArray[np.object_]:
+        """The richest set of each kernel, (kernels,)."""
+        requests = ~np.isnan(self.requests).any(axis=1)
+        states = requests & ~np.isnan(self.states).any(axis=1)
+        samples = states & ~np.isnan(self.at_atomic).any(axis=1) & ~np.isnan(self.at_result).any(axis=1)
+        level = requests.astype(int) + states + samples
+        found: NDArray[np.object_] = np.array(SETS, dtype=object)[level]
+        return found
+
+    @classmethod
+    def joined(cls, parts: Iterable[Counters]) -> Counters:
+        """Those of several campaigns, one after the other."""
+        several = list(parts)
+        return cls(**{f.name: np.concatenate([getattr(c, f.name) for c in several]) for f in fields(cls)})
+
+    @classmethod
+    def none(cls, peak_warps: Floats, passes: Floats) -> Counters:
+        """Of kernels of which no more is known."""
+        requests, states = (np.full((len(passes), len(n)), np.nan) for n in (REQUEST_NAMES, STATE_NAMES))
+        return cls(peak_warps, passes, requests, states, states, states)
+
+
+def feature_table(estimates: UtilizationEstimates, counters: Counters, which: str) -> Floats:
+    """The features of a set, (kernels, features)."""
+    parts = (_of_atomics, _of_requests, _of_states, _of_samples)[: SETS.index(which) + 1]
+    return np.column_stack([column for part in parts for column in part(estimates, counters).values()])
+
+
+def _log(ratio: Floats) -> Floats:
+    return np.log(ratio + 0.01)
+
+
+def _halved(share: Floats) -> Floats:
+    """The logarithm of the speedup if this share of the time took half as long (Amdahl's law)."""
+    return -np.log(1 - np.minimum(share, 0.98) / 2)
+
+
+def _of_atomics(estimates: UtilizationEstimates, counters: Counters) -> Mapping[str, Floats]:
+    f, closed = estimates.features, estimates.closed
+    return {
+        "closed place": (closed.utilization - f.floor) / f.scale,
+        "place if no two meet but by chance": (1 - np.exp(-f.demand) - f.floor) / f.scale,
+        "floor": f.floor,
+        "ceiling": f.ceiling,
+        "demand": np.log(f.demand),
+        "warps": np.log(f.warps),
+        "warps per demand": np.log(f.warps / f.demand),
+        "jobs per warp": np.log(f.jobs_per_warp),
+        "spread": np.log(f.spread),
+        "saturation": np.minimum(f.saturation, 2),
+        "e": np.log(f.e),
+        "cas share": f.cas_share,
+        "peak over mean warps": np.fmax(counters.peak_warps, f.warps) / f.warps,
+        "closed n per demand": np.log(closed.n / f.demand),
+        "closed n per warp": closed.n / f.warps,
+    }
+
+
+def _of_requests(estimates: UtilizationEstimates, counters: Counters) -> Mapping[str, Floats]:
+    f = estimates.features
+    shared_loads, shared_stores, loads, stores, waves, read, written, instructions = counters.requests.T
+    each = f.throughput
+    return {
+        "shared loads per atomic": np.log1p(shared_loads / each),
+        "shared stores per atomic": np.log1p(shared_stores / each),
+        "global loads per atomic": np.log1p(loads / each),
+        "global stores per atomic": np.log1p(stores / each),
+        "wavefronts per shared access": waves / np.maximum(shared_loads + shared_stores, 1e-9),
+        "sectors per load": read / np.maximum(loads, 1e-9),
+        "sectors per store": written / np.maximum(stores, 1e-9),
+        "sectors per atomic": np.log1p((read + written) / each),
+        "instructions per atomic": np.log(instructions / each),
+        "instructions per cycle": instructions,
+        "instructions per cycle and warp": np.log(instructions / f.warps),
+        "requests per cycle": shared_loads + shared_stores + loads + stores + each,
+        "wavefronts per cycle": waves + counters.passes + (read + written) / 4,
+    }
+
+
+def _of_states(estimates: UtilizationEstimates, counters: Counters) -> Mapping[str, Floats]:
+    f = estimates.features
+    # Counters of different passes of a profiler need not agree: shares of the warps are what is taken.
+    s = _by_state(counters.states * (f.warps / np.maximum(counters.states.sum(axis=1), 1e-9))[:, None])
+    short, mio, lg, barrier = (s[n] for n in ("short_scoreboard", "mio_throttle", "lg_throttle", "barrier"))
+    own = np.maximum(short - counters.requests[:, 0] * _LOADED_CYCLES, 0)
+    named = sum(s[n] for n in _NAMED)
+    told = {
+        "short scoreboard per demand": _log(short / f.demand),
+        "the same without shared loads": _log(own / f.demand),
+        "mio throttle per demand": _log(mio / f.demand),
+        "lg throttle per demand": _log(lg / f.demand),
+        "throttled per demand": _log((mio + lg) / f.demand),
+        "waiting per demand": _log((short + mio + lg) / f.demand),
+        "barrier per demand": _log(barrier / f.demand),
+        "not selected per demand": _log(s["not_selected"] / f.demand),
+        "long scoreboard per demand": _log(s["long_scoreboard"] / f.demand),
+        "drain per demand": _log(s["drain"] / f.demand),
+        "waiting for the unit": (own + mio) / f.warps,
+        "its worth": _halved((own + mio) / f.warps),
+        "throttled": (mio + lg) / f.warps,
+        "mio of throttled": mio / (mio + lg + 1e-3),
+        "elsewhere": 1 - named / f.warps,
+    }
+    return {**told, **{name: s[name] / f.warps for name in _NAMED}}
+
+
+_NAMED: Final = (
+    "selected",
+    "not_selected",
+    "short_scoreboard",
+    "long_scoreboard",
+    "mio_throttle",
+    "lg_throttle",
+    "barrier",
+    "drain",
+)
+
+
+def _of_samples(estimates: UtilizationEstimates, counters: Counters) -> Mapping[str, Floats]:
+    f, each = estimates.features, estimates.features.throughput
+    at, after, everywhere = (_by_state(x) for x in (counters.at_atomic, counters.at_result, counters.states))
+    mio, result = at["mio_throttle"], after["short_scoreboard"]
+    return {
+        "mio throttle at atomics per demand": _log(mio / f.demand),
+        "mio throttle at atomics": mio / f.warps,
+        "of all mio throttle": mio / (everywhere["mio_throttle"] + 1e-3),
+        "long scoreboard at atomics": at["long_scoreboard"] / f.warps,
+        "short scoreboard at atomics": at["short_scoreboard"] / f.warps,
+        "long scoreboard a job": np.log(at["long_scoreboard"] / each + 0.1),
+        "not selected a job": np.log(at["not_selected"] / each + 0.1),
+        "at atomics a job": np.log(counters.at_atomic.sum(axis=1) / each + 0.1),
+        "waiting for results per demand": _log(result / f.demand),
+        "waiting for results": result / f.warps,
+        "of all short scoreboard": result / (everywhere["short_scoreboard"] + 1e-3),
+        "inside per demand": _log((result + mio) / f.demand),
+        "waiting for atomics": (result + mio) / f.warps,
+        "the worth of that": _halved((result + mio) / f.warps),
+    }
+
+
+def _by_state(table: Floats) -> dict[str, Floats]:
+    return dict(zip(STATE_NAMES, table.T, strict=True))

@@ -1,0 +1,72 @@
+"""The counter maps: trees do what they say, the shipped file is read whole, and more counters narrow the
+answer."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from smlab.hw_bench.errors import SmlabError
+from smlab.models.boosted_trees import BoostedTrees
+from smlab.models.counter_maps import FASTER, PATH, QUANTITIES, CounterMaps, Spread, mixed, shipped_maps
+from smlab.models.counter_sets import REQUEST_NAMES, SETS, STATE_NAMES, Counters
+
+
+def test_a_tree_asks_all_its_questions() -> None:
+    trees = BoostedTrees(1.0, np.array([[0, 1]]), np.array([[0.5, 2.0]]), np.array([[0.0, 10.0, 20.0, 30.0]]))
+    given = np.array([[0, 0], [1, 0], [0, 3], [1, 3], [0.5, 2.0]])
+    np.testing.assert_array_equal(trees.predict(given), [1, 11, 21, 31, 1])
+    again = BoostedTrees.from_json(json.loads(json.dumps(trees.as_json())))
+    np.testing.assert_array_equal(again.predict(given), trees.predict(given))
+    with pytest.raises(ValueError, match="do not fit"):
+        BoostedTrees.from_json({**trees.as_json(), "leaves": [[1.0, 2.0]]})
+
+
+def test_the_shipped_maps_know_every_set_and_quantity() -> None:
+    maps = shipped_maps()
+    assert list(maps.maps) == list(SETS)
+    for own in maps.maps.values():
+        assert set(own.median) == set(own.width) == set(own.residuals) == set(QUANTITIES)
+        assert 0 < own.limits[0] < own.limits[1] < 1
+        for residuals in own.residuals.values():
+            assert (np.diff(residuals) >= 0).all()
+            assert residuals[0] < 0 < residuals[-1]
+    assert PATH.stat().st_size < 700_000
+
+
+def test_maps_are_written_and_read_and_refused(tmp_path: Path) -> None:
+    path = tmp_path / "maps.json"
+    shipped_maps().write(path)
+    given = np.random.default_rng(0).normal(size=(50, 60))
+    again, own = CounterMaps.read(path).maps["states"], shipped_maps().maps["states"]
+    np.testing.assert_allclose(again.chances(given), own.chances(given), rtol=1e-3)
+    np.testing.assert_allclose(again.median[FASTER].predict(given), own.median[FASTER].predict(given))
+    path.write_text(path.read_text().replace('"version": 1', '"version": 9'))
+    with pytest.raises(SmlabError, match="another version"):
+        CounterMaps.read(path)
+    path.write_text("{}")
+    with pytest.raises(SmlabError, match="no counter maps"):
+        CounterMaps.read(path)
+
+
+def test_a_mixture_lies_between_its_parts_and_holds_both() -> None:
+    low, high = (Spread(np.array([x]), x + np.linspace(-0.1, 0.1, 100)[None]) for x in (0.2, 0.8))
+    both = mixed([low, high], [0.5, 0.5])
+    assert both.guess[0] == pytest.approx(0.5)
+    ends = both.interval(0.9)
+    assert ends[0][0] == pytest.approx(
+        0.12, abs=0.01
+    )  # the twentieth of the whole, the tenth of the lower part
+    assert ends[1][0] == pytest.approx(0.88, abs=0.01)
+    assert mixed([low], [1.0]) is low
+
+
+def test_the_richest_set_is_the_one_that_is_whole() -> None:
+    none = Counters.none(np.full(4, 8.0), np.ones(4))
+    assert none.sets().tolist() == ["atomic"] * 4
+    requests, states = np.ones((4, len(REQUEST_NAMES))), np.ones((4, len(STATE_NAMES)))
+    requests[0, 3] = states[1, 2] = np.nan
+    at = np.ones_like(states)
+    at[2] = np.nan
+    found = Counters(none.peak_warps, none.passes, requests, states, at, at).sets()
+    assert found.tolist() == ["atomic", "requests", "states", "samples"]
