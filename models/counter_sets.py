@@ -160,8 +160,7 @@ def _of_requests(estimates: UtilizationEstimates, counters: Counters) -> Mapping
 
 def _of_states(estimates: UtilizationEstimates, counters: Counters) -> Mapping[str, Floats]:
     f = estimates.features
-    # Counters of different passes of a profiler need not agree: shares of the warps are what is taken.
-    s = _by_state(counters.states * (f.warps / np.maximum(counters.states.sum(axis=1), 1e-9))[:, None])
+    s = _by_state(counters.states)
     short, mio, lg, barrier = (s[n] for n in ("short_scoreboard", "mio_throttle", "lg_throttle", "barrier"))
     own = np.maximum(short - counters.requests[:, 0] * _LOADED_CYCLES, 0)
     named = sum(s[n] for n in _NAMED)

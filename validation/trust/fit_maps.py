@@ -44,9 +44,10 @@ SAMPLING_CYCLES = 2048
 def counters_of(table: CampaignTable, sampled_sms: int = 0, seed: int = 0) -> Counters:
     """What the counters of a campaign's kernels say. With ``sampled_sms`` (SMs of the GPU, 4 schedulers
     each), the samples at the atomics are drawn as often as a profiler takes some; else they are exact."""
-    assert tuple(r.label for r in Reason) == STATE_NAMES
+    labels = [reason.label for reason in Reason]
+    columns = [labels.index(name) for name in STATE_NAMES]
     each = table.active_cycles * table.sms
-    at, after = table.at_atomic, table.at_result
+    states, at, after = (x[:, columns] for x in (table.states, table.at_atomic, table.at_result))
     if sampled_sms:
         rng = np.random.default_rng(seed)
         taken = 4 * sampled_sms * table.active_cycles / SAMPLING_CYCLES
@@ -59,7 +60,7 @@ def counters_of(table: CampaignTable, sampled_sms: int = 0, seed: int = 0) -> Co
         table.peak_warps,
         table.wavefronts / each,
         table.requests / each[:, None],
-        table.states,
+        states,
         at,
         after,
     )
