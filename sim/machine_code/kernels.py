@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -38,8 +39,16 @@ def load_kernel(
 
 
 def from_cubin(content: bytes, name: str | None, where: str) -> KernelImage:
-    """The image of a kernel in a cubin; nvdisasm must be there."""
-    return read_image(content, choose(disassemble(content), name, where), where)
+    """The image of a kernel in a cubin; nvdisasm must be there.
+
+    Raises:
+        SmlabError: a cubin that is damaged, or holds no such kernel.
+    """
+    try:
+        return read_image(content, choose(disassemble(content), name, where), where)
+    except (ValueError, IndexError, struct.error) as error:
+        what = getattr(error, "reason", None) or error
+        raise SmlabError.at(where, f"is cut off or damaged: {what}") from error
 
 
 def choose(functions: tuple[Function, ...], name: str | None, where: str) -> Function:
