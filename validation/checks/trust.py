@@ -40,8 +40,8 @@ from smlab.validation.trust.twins import (
     draw_twins,
 )
 
-COUNT, QUICK_COUNT = 100, 12
-"""Kernels of each family, under all readings together: 1,800 in all, or 216."""
+COUNT, QUICK_COUNT = 100, 9
+"""Kernels of each family, under all readings together: 1,800 in all, or 162."""
 
 CLOSED_SYSTEMS, QUICK_CLOSED = 2000, 300
 """Closed systems of independent warps; half as many in lockstep."""
