@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
+from numpy.typing import NDArray
 from smlab.sim.launch import executions_of, launch_of
 from smlab.sim.lowering import LoweredKernel
 from smlab.sim.reference.gpu import Progress, SimulatedGpu
@@ -85,6 +87,13 @@ def run(
         jobs=None if keep is Record.TOTALS else JobTrace.from_rows(record.jobs),
         issues=IssueTrace.from_rows(record.issues) if everything else None,
         spans=SpanTrace.from_rows(record.spans) if everything else None,
-        instruction_stalls=gpu.instruction_stalls[:-1] if lowered.by_instruction else None,
+        instruction_stalls=_instruction_stalls(lowered, gpu),
         instruction_executions=None if lowered.source is None else executions_of(lowered.source),
     )
+
+
+def _instruction_stalls(lowered: LoweredKernel, gpu: SimulatedGpu) -> NDArray[np.int64] | None:
+    """Stalls by instruction, where they are counted, without those behind the end of programs."""
+    if not lowered.by_instruction:
+        return None
+    return gpu.instruction_stalls if lowered.source is not None else gpu.instruction_stalls[:-1]

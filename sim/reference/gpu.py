@@ -30,7 +30,8 @@ class SimulatedGpu:
         self.memory = MemorySystem(lowered.machine, () if elsewhere is None else elsewhere)
         self.memory.hold(*lowered.kernel.in_l2)
         instructions = sum(p.slots for p in lowered.programs) if lowered.by_instruction else 0
-        self.instruction_stalls = np.zeros((instructions + 1, len(Reason)), dtype=np.int64)
+        behind = lowered.source is None  # a row more for what warps do behind the end of their programs
+        self.instruction_stalls = np.zeros((instructions + behind, len(Reason)), dtype=np.int64)
         source = None if lowered.source is None else lowered.source.reference()
         self.sms = [
             StreamingMultiprocessor(
