@@ -1,14 +1,22 @@
 """Which few configurations to measure on a new GPU, when a whole space was measured on an old one.
 
-The old GPU's times are a good guess and a wrong one: what changes from one generation to the next is often
-the effect of a *switch* (use shared memory or not, read through the texture path or not), which turns the
-order of whole parts of the space over, and, less, of sizes. So the space is cut into strata by its switches
-(parameters of two values). First, the most promising strata are visited twice each, in the order of the old
-GPU's times: one configuration cannot tell what the switch does from what it does itself. A stratum whose
-first is slower than the best by more than `HOPELESS` is not visited again. What is left of the budget goes to
-expected improvement under a Gaussian process (Rasmussen and Williams 2006, chapter 2; Jones, Schonlau and
-Welch 1998) on the logarithm of the *ratio* of new to old times, so that with nothing measured its guess is
-the old order. Its scales are not fitted: a handful of ratios cannot tell them.
+The old GPU's times are a good guess and a wrong one. Its best configurations are often near copies of one
+another, so that ten of them are hardly more than one draw; yet often enough the new GPU's best is among them.
+A search that leaves them for what a model promises gains where much has changed and loses where little has.
+So this one divides its budget among three:
+
+1. the first `TO_OLD_BEST` of it to the old GPU's best, in their order;
+2. up to `TO_STRATA` to strata: combinations of switches (parameters of two values, such as whether shared
+   memory is used), since a switch can turn the order of whole parts of a space over. The next most promising
+   are visited `VISITS` times each: one configuration cannot tell what the switch does from what it does
+   itself. A stratum whose first is slower than the best by more than `HOPELESS` is not visited again;
+3. the rest to whatever is most likely to be faster than the best seen by `WORTH` (probability of improvement:
+   Kushner 1964; Jones 2001), under a model of the ratios of new to old times (`ratio_model`) that keeps all
+   scales on which ratios may differ and weighs them by what was measured. With nothing seen to differ this is
+   the old order again.
+
+How often the search falls behind the old GPU's best, on which kinds of pairs, is a study
+(`smlab.validation.portability`).
 """
 
 from __future__ import annotations
@@ -19,34 +27,30 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 from smlab.hw_bench.errors import SmlabError
+from smlab.models.portability.ratio_model import Parameters, RatioModel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+TO_OLD_BEST: Final = 0.3
+MOST_OLD_BEST: Final = 5
+"""The share of the budget for the old GPU's best, and how many of them are enough: the model goes on with
+them where they are worth it."""
+
+TO_STRATA: Final = 0.4
 VISITS: Final = 2
-"""Configurations of a stratum before the model is asked."""
+PROMISING: Final = 1.5
+"""A stratum whose best was slower than the best of all by more than this factor is left to the model."""
 
-TO_STRATA: Final = 0.8
-"""The share of the budget that these visits may take, so that some is left to act on what they told."""
+HOPELESS: Final = 1.5
 
-HOPELESS: Final = 2.0
+WORTH: Final = 0.02
+"""Relative gain below which a configuration is as good as another."""
 
-OF_STRATUM: Final = 0.3
-OF_SIZES: Final = 0.2
-OF_ITSELF: Final = 0.15
-"""Standard deviations of the logarithm of the ratio: by a stratum, by sizes (smoothly), and of each
-configuration alone. Ratios of 2 between strata and of 1.2 between neighbours are usual."""
-
-LENGTH: Final = 2.0
-"""Distance at which sizes are no longer alike, in standard deviations of each (of its logarithm)."""
-
-ACROSS: Final = 0.5
-"""How far what sizes do in one stratum holds in another."""
-
-OF_ALL: Final = 1.0
-"""Standard deviation of what all ratios have in common."""
+CANDIDATES: Final = 2000
+"""Of the configurations not measured, so many with the best guesses are looked at."""
 
 FAILED: Final = 2.0
 """A configuration that does not run counts as so many times the slowest that did."""
@@ -54,19 +58,24 @@ FAILED: Final = 2.0
 
 @dataclass(frozen=True, eq=False)
 class SearchSpace:
-    """A space that was measured on the old GPU: ``guess`` (configurations,) holds the logarithms of the times
-    expected on the new one but for a factor (the old GPU's, or projected ones), ``sizes`` (configurations,
-    parameters) the parameters of more than two values, standardised, ``stratum`` the number of each one's
-    combination of switches. ``runs`` is False where the configuration cannot run on the new GPU.
+    """A space that was measured on the old GPU.
+
+    ``guess`` (configurations,) holds the logarithms of the times expected on the new one but for a factor (the
+    old GPU's, or projected ones), ``stratum`` the number of each one's combination of switches. ``runs`` is
+    False where the configuration cannot run on the new GPU.
     """
 
     guess: Floats
-    sizes: Floats
+    parameters: Parameters
     stratum: Ints
     runs: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.guess)
+
+    def take(self, rows: Ints) -> SearchSpace:
+        """The space of some configurations alone."""
+        return SearchSpace(self.guess[rows], self.parameters.take(rows), self.stratum[rows], self.runs[rows])
 
 
 def search_space(
@@ -100,9 +109,10 @@ def search_space(
         if switches
         else np.zeros(count, dtype=np.int64)
     )
+    codes = np.array(switches, dtype=np.int64).reshape(-1, count).T
     return SearchSpace(
         guess=np.log(times),
-        sizes=np.array(sizes).T if sizes else np.zeros((count, 0)),
+        parameters=Parameters(np.array(sizes).reshape(-1, count).T, codes),
         stratum=stratum.astype(np.int64),
         runs=np.ones(count, dtype=bool) if runs is None else np.asarray(runs, dtype=bool),
     )
@@ -123,7 +133,8 @@ def _standardised(values: Floats) -> Floats:
 class TransferSearch:
     """Asks for one configuration after the other: `next`, then `tell` what it took.
 
-    ``budget`` is how many will be measured; it decides how many strata can be visited at all.
+    ``budget`` is how many will be measured in all; it decides what of it goes to the old GPU's best and to
+    strata.
     """
 
     def __init__(self, space: SearchSpace, budget: int) -> None:
@@ -131,82 +142,74 @@ class TransferSearch:
             raise SmlabError.at("budget", "nothing to measure", budget, "1 or more")
         self.space = space
         self.measured: list[int] = []
-        self._logs: list[float] = []
-        self._columns = np.zeros((len(space), 0))
-        self._visits = self._plan(max(1, int(TO_STRATA * budget) // VISITS))
+        self._logs: dict[int, float] = {}
+        self._failed: list[int] = []
+        self._model = RatioModel(space.parameters)
+        order = np.argsort(space.guess, kind="stable")
+        self._order = order[space.runs[order]]
+        self._left = np.ones(len(space), dtype=bool)
+        self._plan = self._planned(budget)
 
-    def _plan(self, strata: int) -> list[int]:
-        """The first `VISITS` of each of the most promising strata, round by round."""
-        order = np.flatnonzero(self.space.runs)
-        order = order[np.argsort(self.space.guess[order], kind="stable")]
-        by_stratum: dict[int, list[int]] = {}
-        for row in order.tolist():
-            by_stratum.setdefault(int(self.space.stratum[row]), []).append(row)
-        chosen = list(by_stratum.values())[:strata]
-        if len(chosen) < 2:
-            return [int(row) for row in order[:1]]
-        return [rows[visit] for visit in range(VISITS) for rows in chosen if len(rows) > visit]
+    def _planned(self, budget: int) -> list[int]:
+        """The old GPU's best, then visits to strata, the most promising first."""
+        best = self._order[: max(1, min(MOST_OLD_BEST, round(TO_OLD_BEST * budget)))].tolist()
+        strata: dict[int, list[int]] = {}
+        for row in self._order.tolist():
+            if self.space.guess[row] > self.space.guess[self._order[0]] + np.log(PROMISING):
+                break
+            strata.setdefault(int(self.space.stratum[row]), []).append(row)
+        for row in best:
+            strata.pop(int(self.space.stratum[row]), None)
+        visited = list(strata.values())[: int(TO_STRATA * budget) // VISITS]
+        return [*best, *(row for rows in visited for row in rows[:VISITS])]
 
     def next(self) -> int | None:
         """The row to measure next; None when all were measured."""
-        while self._visits:
-            row = self._visits.pop(0)
-            if row not in self.measured and not self._hopeless(row):
+        while self._plan:
+            row = self._plan.pop(0)
+            if self._left[row] and not self._hopeless(row):
                 return row
-        left = self.space.runs.copy()
-        left[self.measured] = False
-        if not left.any():
+        left = self._order[self._left[self._order]][:CANDIDATES]
+        if not len(left):
             return None
-        if not self.measured:
-            return int(np.flatnonzero(left)[np.argmin(self.space.guess[left])])
-        mean, deviation = self.predicted()
-        best = min(self._logs)
-        z = (best - mean) / deviation
-        gain = (best - mean) * stats.norm.cdf(z) + deviation * stats.norm.pdf(z)
-        return int(np.argmax(np.where(left, gain, -np.inf)))
+        if not self._logs:
+            return int(left[0])
+        found = self._model.predicted(left)
+        wanted = min(self._logs.values()) - WORTH - self.space.guess[left]
+        chance = found.weight @ special.ndtr((wanted - found.mean) / np.sqrt(found.variance))
+        return int(left[np.argmax(chance)])
 
     def tell(self, row: int, seconds: float | None) -> None:
         """What a configuration took on the new GPU; None where it did not run."""
         if seconds is not None and not (np.isfinite(seconds) and seconds > 0):
             raise SmlabError.at(f"configuration {row}", "not a time", seconds, "above 0")
-        if seconds is None:
-            known = max(self._logs, default=float(self.space.guess[row]))
-            value = max(known, float(self.space.guess[row])) + float(np.log(FAILED))
-        else:
-            value = float(np.log(seconds))
         self.measured.append(row)
-        self._logs.append(value)
-        self._columns = np.column_stack([self._columns, self._covariance(row)])
+        self._left[row] = False
+        if seconds is not None:
+            self._logs[row] = float(np.log(seconds))
+            self._model.tell(row, self._logs[row] - float(self.space.guess[row]))
+        else:
+            self._failed.append(row)
+        # How slow a failure counts hangs on what did run; until something does it tells nothing.
+        if self._logs:
+            for failed in self._failed:
+                self._logs[failed] = max(self._logs.values()) + float(np.log(FAILED))
+                self._model.tell(failed, self._logs[failed] - float(self.space.guess[failed]))
+            self._failed.clear()
 
     def predicted(self) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the logarithm of each configuration's time, (configurations,); a
         configuration that was measured has its own."""
-        prior = OF_STRATUM**2 + OF_SIZES**2 + OF_ITSELF**2 + OF_ALL**2
-        if not self.measured:
-            return self.space.guess, np.full(len(self.space), np.sqrt(prior))
-        rows = np.array(self.measured)
-        known = self._columns[rows] + OF_ITSELF**2 * np.eye(len(rows))
-        ratio = np.array(self._logs) - self.space.guess[rows]
-        mean = self.space.guess + self._columns @ np.linalg.solve(known, ratio)
-        told = np.einsum("ij,ji->i", self._columns, np.linalg.solve(known, self._columns.T))
-        deviation = np.sqrt(np.maximum(prior - told, 1e-6))
-        mean[rows], deviation[rows] = self._logs, 1e-3
+        ratio, deviation = self._model.predicted(np.arange(len(self.space))).moments()
+        mean = self.space.guess + ratio
+        if self._logs:
+            rows = list(self._logs)
+            mean[rows], deviation[rows] = list(self._logs.values()), 1e-3
         return mean, deviation
 
     def _hopeless(self, row: int) -> bool:
-        mine = [
-            log
-            for at, log in zip(self.measured, self._logs, strict=True)
-            if self.space.stratum[at] == self.space.stratum[row]
-        ]
-        return bool(mine) and min(mine) > min(self._logs) + np.log(HOPELESS)
-
-    def _covariance(self, row: int) -> Floats:
-        """Of what each configuration's ratio shares with that of ``row``."""
-        same = self.space.stratum == self.space.stratum[row]
-        distance = ((self.space.sizes - self.space.sizes[row]) ** 2).sum(axis=1)
-        smooth = OF_SIZES**2 * np.exp(-distance / (2 * LENGTH**2)) * np.where(same, 1.0, ACROSS)
-        return np.asarray(OF_ALL**2 + OF_STRATUM**2 * same + smooth)
+        mine = [log for at, log in self._logs.items() if self.space.stratum[at] == self.space.stratum[row]]
+        return bool(mine) and min(mine) > min(self._logs.values()) + np.log(HOPELESS)
 
 
 def planned(search: TransferSearch, count: int) -> list[int]:

@@ -1,4 +1,5 @@
-"""Make the studies of portability anew: ``python -m smlab.validation.portability causes [--pairs 200]``."""
+"""Make the studies of portability anew: ``python -m smlab.validation.portability causes [--pairs 200]``, or
+``searches [--data DIR]`` with the folder of others' measurements."""
 
 from __future__ import annotations
 
@@ -6,9 +7,11 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from smlab.hw_bench.files import write_atomic
 from smlab.validation.portability.causes import SEED, CausedRatio, judge_pair, summary
+from smlab.validation.portability.searches import all_pairs, judge_searches, summary_of_searches
 from smlab.validation.work.runner import Task, run_tasks
 
 FOLDER = Path(__file__).parent
@@ -17,20 +20,31 @@ MADE_BY = "python -m smlab.validation.portability"
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog=MADE_BY, description=__doc__)
-    parser.add_argument("study", choices=("causes",))
+    parser.add_argument("study", choices=("causes", "searches"))
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--jobs", type=int, default=None)
-    parser.add_argument("--out", type=Path, default=FOLDER / "causes.json")
+    parser.add_argument("--data", type=Path, default=None, help="others' measurements, for searches")
+    parser.add_argument("--out", type=Path, default=None)
     asked = parser.parse_args()
+    found = {"made_by": f"{MADE_BY} {asked.study}", "seed": asked.seed}
+    found |= _causes(asked) if asked.study == "causes" else _searches(asked)
+    out = asked.out or FOLDER / f"{asked.study}.json"
+    write_atomic(out, json.dumps(found, indent=1) + "\n")
+    print(f"wrote {out}")
+    return 0
+
+
+def _causes(asked: argparse.Namespace) -> dict[str, Any]:
     judged: dict[int, CausedRatio] = {}
     tasks = [Task(number, judge_pair, (number, asked.seed)) for number in range(asked.pairs)]
     run_tasks(tasks, judged.__setitem__, jobs=asked.jobs, progress=_told)
-    found = {"made_by": f"{MADE_BY} causes", "seed": asked.seed}
-    found |= summary([judged[number] for number in sorted(judged)])
-    write_atomic(asked.out, json.dumps(found, indent=1) + "\n")
-    print(f"wrote {asked.out}")
-    return 0
+    return summary([judged[number] for number in sorted(judged)])
+
+
+def _searches(asked: argparse.Namespace) -> dict[str, Any]:
+    outcomes = judge_searches(all_pairs(asked.data, asked.seed), progress=_told)
+    return {"measured_searches": asked.data is not None, "budgets": summary_of_searches(outcomes)}
 
 
 def _told(done: int, total: int) -> None:

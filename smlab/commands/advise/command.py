@@ -37,7 +37,9 @@ def advise(
         list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="A macro of CUDA C; repeatable.")
     ] = None,
     sms: Annotated[str, typer.Option(help="With --launch: SMs that run, or all.")] = "all",
-    top: Annotated[int, typer.Option(min=1, help="How much advice to give for each kernel.")] = 5,
+    top: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How much advice to give for each kernel.")
+    ] = 5,
     mode: Annotated[
         str, typer.Option(help="How stalls are blamed: smlab, as-published (GPA's paper), as-coded.")
     ] = "smlab",

@@ -35,13 +35,17 @@ def case_histogram(
     cache: Annotated[
         str, typer.Option(help="Has L2 seen the image before the launch: warm or cold.")
     ] = "warm",
-    blocks_per_sm: Annotated[int, typer.Option(min=0, help="Blocks for each SM; 0 fills it.")] = 1,
+    blocks_per_sm: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Blocks for each SM; 0 fills it.")
+    ] = 1,
     channels: Annotated[
         str, typer.Option(help="Does the compiler know that there are four channels: constant or variable.")
     ] = "constant",
     quick: Annotated[bool, typer.Option("--quick", help="Four sizes only.")] = False,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes to use (all cores).")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Root of all random numbers.")] = 0,
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Processes to use (all cores).")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Dong & Pai's histogram: utilization against image size, Figures 3 to 5, and what holds of their

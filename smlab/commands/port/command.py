@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from smlab.cli.early import check_gpus, check_inputs
 from smlab.cli.loading import loading
@@ -46,7 +46,9 @@ def port(
             "--expect", help="Ratio that verdicts are held against: same, peak, roofline or project."
         ),
     ] = "same",
-    top: Annotated[int, typer.Option("--top", min=1, help="How many configurations to list.")] = 20,
+    top: Annotated[
+        int, typer.Option("--top", metavar="N", min=1, help="How many configurations to list.")
+    ] = 20,
     example: Annotated[
         bool, typer.Option("--example", help="Compare two small files that ship (Coyne's published ratios).")
     ] = False,
@@ -102,8 +104,10 @@ def tune(
             help="With --source: compile all that may not fit, not only what is proposed (minutes).",
         ),
     ] = False,
-    budget: Annotated[int, typer.Option("--budget", min=1, help="Configurations to measure in all.")] = 10,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Replays, with --truth.")] = 20,
+    budget: Annotated[
+        int, typer.Option("--budget", metavar="N", min=1, help="Configurations to measure in all.")
+    ] = 10,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Replays, with --truth.")] = 20,
     curves: Annotated[
         bool, typer.Option("--curves", help="With --truth: replay budgets of 5, 10, 20 and 50 too.")
     ] = False,
@@ -144,10 +148,18 @@ class ComparesUnlessTold(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+class NamelessCompare(TyperCommand):
+    """Its usage is told as it is typed: without its name."""
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        above = ctx.command_path if ctx.parent is None else ctx.parent.command_path
+        formatter.write_usage(above, " ".join(self.collect_usage_pieces(ctx)))
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the front door."""
     group = typer.Typer(cls=ComparesUnlessTold, help=port.__doc__)
     epilog = "smlab port tune --help: which configurations to measure on a new GPU."
-    group.command(COMPARE, epilog=epilog)(port)
+    group.command(COMPARE, cls=NamelessCompare, epilog=epilog)(port)
     group.command("tune")(tune)
     app.add_typer(group, name="port", short_help="The same kernels on two or more GPUs: ratios, why.")

@@ -278,7 +278,7 @@ def _replay(
 ) -> Replayed:
     """``seeds`` searches over the configurations that the truth holds."""
     rows = np.array(sorted(runs), dtype=np.int64)
-    local = SearchSpace(space.guess[rows], space.sizes[rows], space.stratum[rows], space.runs[rows])
+    local = space.take(rows)
     own = {i: runs[row] for i, row in enumerate(rows.tolist())}
     true_s = np.array([np.inf if own[i] is None else _steady(own[i] or ()) for i in range(len(rows))])
     best = float(true_s.min())

@@ -66,7 +66,9 @@ def project(
     ] = None,
     draw: Annotated[
         int | None,
-        typer.Option("--draw", min=1, help="Only so many rows of a tuning set, drawn with seed 0."),
+        typer.Option(
+            "--draw", metavar="N", min=1, help="Only so many rows of a tuning set, drawn with seed 0."
+        ),
     ] = None,
     working_set: Annotated[
         list[str] | None,
@@ -86,7 +88,12 @@ def project(
     ] = True,
     overhead_us: Annotated[
         float | None,
-        typer.Option("--overhead-us", min=0, help="The launch overhead, where the descriptions have none."),
+        typer.Option(
+            "--overhead-us",
+            metavar="US",
+            min=0,
+            help="The launch overhead, where the descriptions have none.",
+        ),
     ] = None,
     issue: IssueOption = True,
     latency: Annotated[

@@ -63,7 +63,7 @@ def run(
         typer.Option(help="Write what was executed as Accel-Sim's traces into this folder.", metavar="DIR"),
     ] = None,
     max_cycles: Annotated[
-        int | None, typer.Option(min=1, help="Give up when the kernel runs longer.")
+        int | None, typer.Option(metavar="N", min=1, help="Give up when the kernel runs longer.")
     ] = None,
     example: Annotated[bool, typer.Option("--example", help="Run the small listing that ships.")] = False,
     as_json: JsonOption = False,

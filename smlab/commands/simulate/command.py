@@ -28,13 +28,13 @@ def simulate(
         str | None, typer.Option(help="Warp scheduler policy: gto, lrr or oldest (the GPU's).")
     ] = None,
     settings: SetOption = None,
-    seed: Annotated[int, typer.Option(min=0, help="Root of all random numbers.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")] = 0,
     trace: Annotated[Path | None, typer.Option(help="Write a Chrome trace (opens in Perfetto).")] = None,
     counters: Annotated[
         Path | None, typer.Option(help="Write the counter table (CSV), as a profiler would give it.")
     ] = None,
     max_cycles: Annotated[
-        int | None, typer.Option(min=1, help="Give up when the kernel runs longer.")
+        int | None, typer.Option(metavar="N", min=1, help="Give up when the kernel runs longer.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -19,8 +19,10 @@ def validate(
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the results in the folder and compute the others.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Root of all random numbers.")] = 0,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes to use (all cores).")] = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")] = 0,
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Processes to use (all cores).")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run every cross-check and write the report."""

@@ -19,7 +19,9 @@ def whatif(
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for the results (results/whatif/STUDY).")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Worker processes (all cores).")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Worker processes (all cores).")
+    ] = None,
     dask: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run on the Dask cluster with this scheduler.")
     ] = None,

@@ -1,0 +1,139 @@
+"""What a few measured ratios of new to old times tell of all the others.
+
+The logarithm of the ratio is taken for a sum of parts, each a Gaussian process (Rasmussen and Williams 2006,
+chapters 2 and 5) over the configurations: a factor that all share, an effect of each switch (a parameter of
+two values), smooth effects of sizes, what a combination of all parameters does (near combinations are alike),
+and each configuration's own. How large each part is differs from one pair of GPUs to the next, and a handful
+of ratios cannot tell it surely. So nothing is fitted: all `SCALES` are kept, each weighed by how likely it
+makes the ratios seen (its marginal likelihood). A part of which nothing was seen yet stays as uncertain as it
+was: while no configuration with a switch the other way was measured, what the switch does may be anything.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+OF_SWITCHES: Final = (0.1, 0.3, 0.6)
+OF_SIZES: Final = (0.05, 0.15, 0.4)
+OF_COMBINATIONS: Final = (0.02, 0.1, 0.3)
+OF_ITSELF: Final = (0.03, 0.1, 0.2)
+"""Standard deviations of the logarithm of the ratio by each part: effects of a few per cent to twofold."""
+
+SCALES: Final = np.array(list(itertools.product(OF_SWITCHES, OF_SIZES, OF_COMBINATIONS, OF_ITSELF)))
+"""(scales, parts)."""
+
+OF_ALL: Final = 2.0
+"""Of the factor that all share: no more than that a GPU is seldom fifty times as fast as another."""
+
+LENGTH: Final = 1.5
+"""Distance at which a size's effects are no longer alike, in its standard deviations; the covariance falls
+exponentially, as that of a walk does, since what a size does jumps where one block less fits an SM."""
+
+ACROSS: Final = 0.3
+"""How far a combination is like another where they have nothing of one parameter in common."""
+
+LIKELY: Final = 0.003
+MOST_SCALES: Final = 16
+"""Scales less likely than that, and all after so many, are left out of a prediction."""
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters:
+    """Configurations by what is tuned: ``sizes`` (configurations, sizes), standardised, and ``switches``
+    (configurations, switches), a code each; parameters of one value are in neither."""
+
+    sizes: Floats
+    switches: Ints
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def take(self, rows: Ints) -> Parameters:
+        return Parameters(self.sizes[rows], self.switches[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Logarithms of ratios of some configurations: normal with ``mean`` and ``variance`` (scales,
+    configurations) under each of the likely scales, whose ``weight`` (scales,) adds up to 1."""
+
+    weight: Floats
+    mean: Floats
+    variance: Floats
+
+    def moments(self) -> tuple[Floats, Floats]:
+        """Mean and standard deviation over all scales, (configurations,)."""
+        mean = self.weight @ self.mean
+        return mean, np.sqrt(self.weight @ (self.variance + (self.mean - mean) ** 2))
+
+
+class RatioModel:
+    """Ratios seen so far, and what they say of the others."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        self._of = parameters
+        self._rows: list[int] = []
+        self._log_ratio: list[float] = []
+        switches, sizes = parameters.switches.shape[1], parameters.sizes.shape[1]
+        self._alike: Floats = np.zeros((len(PARTS), len(parameters), 0))
+        # Each switch has an effect of its own; those of sizes share one scale.
+        self._own = np.array([float(switches), float(sizes > 0), float(switches + sizes > 0)])
+
+    def tell(self, row: int, log_ratio: float) -> None:
+        """The ratio of one configuration."""
+        self._rows.append(row)
+        self._log_ratio.append(log_ratio)
+        self._alike = np.concatenate([self._alike, self._likeness(row)[:, :, None]], axis=2)
+
+    def predicted(self, rows: Ints) -> Mixture:
+        """The ratios of ``rows``; those measured are no more certain than another launch of them would be."""
+        variances = SCALES**2
+        prior = OF_ALL**2 + variances[:, :3] @ self._own + variances[:, 3]
+        if not self._rows:
+            count = len(SCALES)
+            weight = np.full(count, 1 / count)
+            return Mixture(weight, np.zeros((count, len(rows))), np.repeat(prior[:, None], len(rows), axis=1))
+        seen = np.array(self._rows)
+        ratio = np.array(self._log_ratio)
+        among = OF_ALL**2 + np.tensordot(variances[:, :3], self._alike[:, seen], axes=1)
+        among += (variances[:, 3] + 1e-8)[:, None, None] * np.eye(len(seen))
+        lower = np.linalg.cholesky(among)
+        inverse = np.linalg.inv(lower)
+        whitened = inverse @ ratio
+        log_weight = -0.5 * (whitened**2).sum(axis=1) - np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(
+            axis=1
+        )
+        weight = np.exp(log_weight - log_weight.max())
+        weight /= weight.sum()
+        likely = np.argsort(-weight, kind="stable")[:MOST_SCALES]
+        likely = likely[weight[likely] >= min(LIKELY, float(weight.max()))]
+        alike = self._alike[:, rows]
+        means, spreads = [], []
+        for scale in likely:
+            with_seen = OF_ALL**2 + np.tensordot(variances[scale, :3], alike, axes=1)
+            told = with_seen @ inverse[scale].T
+            means.append(told @ whitened[scale])
+            spreads.append(np.maximum(prior[scale] - (told**2).sum(axis=1), 1e-8))
+        return Mixture(weight[likely] / weight[likely].sum(), np.array(means), np.array(spreads))
+
+    def _likeness(self, row: int) -> Floats:
+        """Correlation of each configuration with ``row`` by switches (summed over them), sizes and
+        combinations, (parts, configurations)."""
+        switches = (self._of.switches == self._of.switches[row]).astype(np.float64)
+        sizes = np.exp(-np.abs(self._of.sizes - self._of.sizes[row]) / LENGTH)
+        each = np.concatenate([switches, sizes], axis=1)
+        combined = np.prod(ACROSS + (1 - ACROSS) * each, axis=1) if each.shape[1] else np.zeros(len(each))
+        smooth = sizes.mean(axis=1) if sizes.shape[1] else np.zeros(len(each))
+        return np.stack([switches.sum(axis=1), smooth, combined])
+
+
+PARTS: Final = ("switches", "sizes", "combinations")
+"""The parts that configurations share; what is a configuration's own has no likeness."""
