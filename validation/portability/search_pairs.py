@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
 from smlab.hw_bench.datasets.timed_kernels import read_timed_kernels
-from smlab.hw_bench.datasets.tuning import Parameter, TuningTimes
+from smlab.hw_bench.datasets.tuning import Parameter, TuningTimes, label_of
 from smlab.models.portability.launch_series import INITIAL_LAUNCHES
 
 Floats = NDArray[np.float64]
@@ -127,12 +127,12 @@ def _drawn_log_ratio(config: Sequence[Config], rng: Generator) -> Floats:
 
 def _pair(old: TuningTimes, new: TuningTimes) -> SearchPair:
     at = {config: row for row, config in enumerate(new.config)}
-    names = _labels_of_failed(new)
+    failed = {label for label, _ in new.failed}
     rows, new_s = [], []
     for row, config in enumerate(old.config):
         if config in at:
             new_s.append(_steady_s(new.runs[at[config]]))
-        elif ", ".join(f"{p}={v}" for p, v in zip(old.parameters, config, strict=True)) in names:
+        elif label_of(old.parameters, config) in failed:
             new_s.append(np.inf)
         else:
             continue
@@ -140,10 +140,6 @@ def _pair(old: TuningTimes, new: TuningTimes) -> SearchPair:
     old_s = np.array([_steady_s(old.runs[row]) for row in rows])
     config = tuple(old.config[row] for row in rows)
     return SearchPair(f"{old.device} to {new.device}", "whole", old_s, np.array(new_s), config)
-
-
-def _labels_of_failed(times: TuningTimes) -> set[str]:
-    return {label for label, _ in times.failed}
 
 
 def _steady_s(runs: Sequence[float]) -> float:
