@@ -138,8 +138,8 @@ def _pair(old: TuningTimes, new: TuningTimes) -> SearchPair:
             continue
         rows.append(row)
     old_s = np.array([_steady_s(old.runs[row]) for row in rows])
-    config = tuple(old.config[row] for row in rows)
-    return SearchPair(f"{old.device} to {new.device}", "whole", old_s, np.array(new_s), config)
+    chosen = tuple(old.config[row] for row in rows)
+    return SearchPair(f"{old.device} to {new.device}", "whole", old_s, np.array(new_s), chosen)
 
 
 def _steady_s(runs: Sequence[float]) -> float:
