@@ -61,7 +61,7 @@ class Parameters:
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class ScaleMixture:
     """Logarithms of ratios of some configurations: normal with ``mean`` and ``variance`` (scales,
     configurations) under each of the likely scales, whose ``weight`` (scales,) adds up to 1."""
 
@@ -93,14 +93,16 @@ class RatioModel:
         self._log_ratio.append(log_ratio)
         self._alike = np.concatenate([self._alike, self._likeness(row)[:, :, None]], axis=2)
 
-    def predicted(self, rows: Ints) -> Mixture:
+    def predicted(self, rows: Ints) -> ScaleMixture:
         """The ratios of ``rows``; those measured are no more certain than another launch of them would be."""
         variances = SCALES**2
         prior = OF_ALL**2 + variances[:, :3] @ self._own + variances[:, 3]
         if not self._rows:
             count = len(SCALES)
             weight = np.full(count, 1 / count)
-            return Mixture(weight, np.zeros((count, len(rows))), np.repeat(prior[:, None], len(rows), axis=1))
+            return ScaleMixture(
+                weight, np.zeros((count, len(rows))), np.repeat(prior[:, None], len(rows), axis=1)
+            )
         seen = np.array(self._rows)
         ratio = np.array(self._log_ratio)
         among = OF_ALL**2 + np.tensordot(variances[:, :3], self._alike[:, seen], axes=1)
@@ -122,7 +124,7 @@ class RatioModel:
             told = with_seen @ inverse[scale].T
             means.append(told @ whitened[scale])
             spreads.append(np.maximum(prior[scale] - (told**2).sum(axis=1), 1e-8))
-        return Mixture(weight[likely] / weight[likely].sum(), np.array(means), np.array(spreads))
+        return ScaleMixture(weight[likely] / weight[likely].sum(), np.array(means), np.array(spreads))
 
     def _likeness(self, row: int) -> Floats:
         """Correlation of each configuration with ``row`` by switches (summed over them), sizes and
