@@ -105,13 +105,13 @@ def judge_search(pair: SearchPair, budget: int) -> SearchOutcome:
 
 def summary_of_searches(outcomes: Sequence[SearchOutcome]) -> dict[str, Any]:
     """By budget and kind: how far above the old GPU's best, how often below, the worst pair."""
-    budgets = sorted({o.budget for o in outcomes})
     return {
         str(budget): {
             kind: _summary([o for o in outcomes if o.budget == budget and kind in (o.kind, "all")])
-            for kind in [*dict.fromkeys(o.kind for o in outcomes), "all"]
+            # The largest budgets are of whole searches only.
+            for kind in [*dict.fromkeys(o.kind for o in outcomes if o.budget == budget), "all"]
         }
-        for budget in budgets
+        for budget in sorted({o.budget for o in outcomes})
     }
 
 
