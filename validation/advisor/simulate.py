@@ -10,7 +10,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.profiles.samples import RESOURCES, InstructionSamples, KernelSamples, LaunchFacts
+from smlab.hw_bench.profiles.samples import (
+    RESOURCES,
+    InstructionSamples,
+    KernelSamples,
+    LaunchFacts,
+    reason_of,
+)
 from smlab.hw_bench.sass.effects import access_words
 from smlab.sim import Record, SimResult
 from smlab.sim.instructions import CLASSES, Reason, Unit
@@ -81,8 +87,8 @@ class Executed:
                     micro.instruction.address,
                     str(micro.instruction),
                     None if source is None else source.outermost.line,
-                    {r.label: int(stalled[n, r]) for r in Reason if stalled[n, r]},
-                    {r.label: int(waiting[n, r]) for r in Reason if waiting[n, r]},
+                    {reason_of(r.label): int(stalled[n, r]) for r in Reason if stalled[n, r]},
+                    {reason_of(r.label): int(waiting[n, r]) for r in Reason if waiting[n, r]},
                     times,
                     lanes / times if times else None,
                     passes.get(n),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.profiles.samples import REASONS, reason_of
 from smlab.models.advisor.blame import blame
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.latencies import described_latencies
@@ -39,6 +40,11 @@ def test_samples_are_the_same_from_both_engines(run: Executed) -> None:
     assert np.array_equal(first.stalled, second.stalled)
     assert np.array_equal(first.not_issued, second.not_issued)
     assert first.samples > 100
+
+
+def test_simulated_reasons_have_the_names_of_a_profile_s() -> None:
+    """Optimizers match by name."""
+    assert {reason_of(reason.label) for reason in Reason} <= set(REASONS)
 
 
 def test_samples_measure_time_and_reasons(run: Executed) -> None:
