@@ -37,6 +37,9 @@ MAX_DRAWS = 2**27
 RECORDED_AT_A_TIME = 2**21
 """Recorded words whose passes are counted at a time; keeps the memory small."""
 
+ADDRESSES_END = 2**49
+"""The end of a GPU's virtual addresses, in bytes."""
+
 ADDRESSES, TIMES = 0, 1
 """What a random stream is for."""
 
@@ -271,6 +274,8 @@ def _lower_instruction(
             affine = Affine(lane_stride_bytes=4 * words, warp_stride_bytes=128 * words)
     if cls.unit is Unit.GLOBAL:
         _check_aligned(context, instruction, affine, addresses)
+    if affine is not None:
+        _check_range(context, instruction, affine, times)
     returns = instruction.returns and cls.operation not in ("store", "reduce")
     operation = Operation(slot, cls, after, instruction.lanes, returns, count, work, affine, addresses)
     if cls.unit not in QUEUED_UNITS:
@@ -287,6 +292,26 @@ def _lower_instruction(
         free_passes=width // 32,
         read_offset_cycles=machine.read_offset_cycles(cls, width, uniform),
     )
+
+
+def _check_range(context: _Context, instruction: Instruction, affine: Affine, times: int) -> None:
+    """Refuse addresses that no GPU has: below 0, or of more than 49 bits. The engines' caches rely on it."""
+    reach = [
+        stride * (count - 1)
+        for stride, count in (
+            (affine.lane_stride_bytes, instruction.lanes),
+            (affine.warp_stride_bytes, context.all_warps),
+            (affine.iteration_stride_bytes, times),
+        )
+    ]
+    lowest = affine.base_bytes + sum(min(0, r) for r in reach)
+    highest = affine.base_bytes + sum(max(0, r) for r in reach)
+    if lowest < 0:
+        raise SmlabError.at(context.where(instruction), "a negative byte address", lowest, "0 or more")
+    if highest >= ADDRESSES_END:
+        raise SmlabError.at(
+            context.where(instruction), "a byte address beyond a GPU's", highest, f"less than {ADDRESSES_END}"
+        )
 
 
 def _check_aligned(

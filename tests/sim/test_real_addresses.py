@@ -11,7 +11,7 @@ from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim import Instruction, Kernel, Loop, Program, Record, SimResult, compiled, reference, simulate
 from smlab.sim.compare import first_difference
 from smlab.sim.lowering import lower
-from smlab.sim.machine import Machine
+from smlab.sim.machine import Machine, machine_from
 from smlab.sim.patterns import Affine, RecordedBytes, RecordedWords, passes
 from smlab.sim.workload_file import parse_workload
 from smlab.validation.laws.strategies import machines
@@ -214,3 +214,18 @@ def test_both_engines_agree_on_recorded_addresses(machine: Machine, kernel: Kern
     lowered = lower(kernel, machine, 1)
     difference = first_difference(reference.run(lowered, Record.ALL), compiled.run(lowered, Record.ALL))
     assert difference is None, difference
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        (Affine(warp_stride_bytes=-1), r"global-load: a negative byte address \(got -3;"),
+        (Affine(lane_stride_bytes=-4, base_bytes=100), "a negative byte address"),
+        (Affine(iteration_stride_bytes=2**48), "a byte address beyond a GPU's"),
+    ],
+)
+def test_addresses_that_no_gpu_has_are_refused(pattern: Affine, message: str) -> None:
+    body = (Loop(3, (Instruction("global-load", memory=pattern),)),)
+    kernel = Kernel("k", (Program("p", body),), ((0,) * 4,))
+    with pytest.raises(SmlabError, match=message):
+        lower(kernel, machine_from(load_gpu("v100")))
