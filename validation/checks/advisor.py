@@ -59,6 +59,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
 def _blame(section: Section, blame: dict[str, Any], worth: dict[str, Any]) -> None:
     readings = {"as-published": "as-published", "as-coded": "as-coded"}
     readings |= {"smlab": "smlab", "smlab (shared)": "smlab, shared reading"}
+    section.fold("Blame and worth by mode, accuracy against the number of samples, and speedups")
     section.table(
         "advisor-blame",
         [
@@ -98,7 +99,6 @@ def _blame(section: Section, blame: dict[str, Any], worth: dict[str, Any]) -> No
 
 def _by_samples(section: Section, rows: list[dict[str, Any]]) -> None:
     data = {name: [row[name] for row in rows] for name in ("samples", "mean", "min")}
-    section.fold("Accuracy against the number of samples")
     section.figure(
         "advisor-samples",
         agreement_by_samples(*data.values()),
@@ -109,7 +109,6 @@ def _by_samples(section: Section, rows: list[dict[str, Any]]) -> None:
         f"{data['mean'][-1]:.3f} at {data['samples'][-1]:,}, the worst kernel from {data['min'][0]:.2f} to "
         f"{data['min'][-1]:.2f}.",
     )
-    section.unfold()
 
 
 def _estimates(section: Section, rounds: dict[str, dict[str, Any]]) -> None:

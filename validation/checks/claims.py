@@ -94,6 +94,9 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         f"{counts[PaperVerdict.HOLDS]} of {len(judged)} hold",
         note=", ".join(f"{counts[v]} {v.of_many}" for v in PaperVerdict if v is not PaperVerdict.HOLDS),
     )
+    section.fold(
+        "Verdicts by paper, Coyne's tables beside the rule of blocks, and every claim with its numbers"
+    )
     section.table(
         "claims-by-paper",
         [
@@ -106,7 +109,6 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         ],
         "Verdicts by paper.",
     )
-    section.fold("Coyne's tables beside the rule of blocks, and every claim with its numbers")
     _blocks(section)
     for number, (paper, citation) in enumerate(ledger.papers.items()):
         of_paper = [j for j in judged if j.claim.paper == paper]

@@ -115,6 +115,7 @@ def _ceilings(
         f"{told}; {faster} are faster than the published ceilings, up to {furthest:.1f} times",
         "roofline-judge",
     )
+    section.fold("How much of its ceiling each kernel reaches")
     section.figure(
         "roofline-shares",
         shares_of_ceilings(

@@ -152,7 +152,7 @@ def estimate_against_truth(
     top = min(1.05 * max(float(np.max(t)), highest), TALLEST * right)
     beyond = sum(int(np.count_nonzero(v > top)) for v in columns.values())
     columns = {name: np.minimum(v, top) for name, v in columns.items()}
-    fig = new_figure(5.0, 0.8 + 0.2 * (len(columns) + 1) + 4.2 * top / right)
+    fig = new_figure(4.2, 0.8 + 0.2 * (len(columns) + 1) + 3.4 * top / right)
     ax = fig.subplots()
     x = np.array([0.0, right])
     ax.fill_between(x, 0.9 * x, 1.1 * x, color=FAINT, alpha=0.6, lw=0, label="within 10 %")

@@ -59,7 +59,7 @@ def utilization_figure(points: Sequence[CasePoint], op: str, images: Sequence[st
     own = [p for p in points if p.op == op]
     threads = sorted({p.threads for p in own})
     columns = [(image, variant) for image in images for variant in VARIANTS]
-    fig = new_figure(1.2 + 1.95 * len(columns), 6.6)
+    fig = new_figure(1.2 + 1.95 * len(columns), 5.8)
     axes = fig.subplots(len(ROWS), len(columns), sharex=True, sharey=True, squeeze=False)
     for r, (field, label) in enumerate(ROWS):
         for c, (image, variant) in enumerate(columns):
