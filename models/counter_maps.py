@@ -16,7 +16,6 @@ bottleneck` few.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,9 +25,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.files import write_atomic
 from smlab.models.boosted_trees import BoostedTrees
 from smlab.models.counter_sets import SETS, Counters, feature_table
+from smlab.models.map_files import write_map
 from smlab.models.trust import MAKE, UtilizationEstimates
 
 Floats = NDArray[np.float64]
@@ -118,10 +117,7 @@ class CounterMaps:
             for name, m in self.maps.items()
         }
         document = {"format": "smlab counter maps", "version": VERSION, "about": self.about, "maps": maps}
-        text = re.sub(
-            r"\[[^\[\]{}]*\]", lambda m: "".join(m[0].split()), json.dumps(_rounded(document), indent=0)
-        )
-        write_atomic(path, text + "\n")
+        write_map(path, document, compact=True)
 
     @classmethod
     def read(cls, path: Path = PATH) -> CounterMaps:
@@ -173,13 +169,3 @@ def mixed(parts: Sequence[Spread], weights: Sequence[float]) -> Spread:
     at = (np.arange(parts[0].values.shape[1]) + 0.5) / parts[0].values.shape[1]
     rows = [np.interp(at, b, v) for b, v in zip(below, sorted_values, strict=True)]
     return Spread(guess, np.stack(rows) if rows else values)
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.4g}")
-    if isinstance(value, Mapping):
-        return {k: _rounded(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(v) for v in value]
-    return value

@@ -24,7 +24,6 @@ numbers without a unit of their own, so that it serves every GPU with a service 
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -33,8 +32,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.files import write_atomic
 from smlab.models.closed_estimator import ClosedEstimate, estimate_closed
+from smlab.models.map_files import write_map
 from smlab.models.service_table import ServiceTable
 
 Floats = NDArray[np.float64]
@@ -293,8 +292,7 @@ class TrustMap:
     def write(self, path: Path) -> None:
         """Write the map as JSON, numbers rounded to what they are known to."""
         document = {"format": "smlab trust map", "version": VERSION, **asdict(self)}
-        text = json.dumps(_rounded(document), indent=1)
-        write_atomic(path, _one_line_lists(text) + "\n")
+        write_map(path, document)
 
     @classmethod
     def read(cls, path: Path = PATH) -> TrustMap:
@@ -329,18 +327,3 @@ class TrustMap:
 def shipped_map() -> TrustMap:
     """The map that comes with smlab."""
     return TrustMap.read(PATH)
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.4g}")
-    if isinstance(value, dict):
-        return {k: _rounded(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(v) for v in value]
-    return value
-
-
-def _one_line_lists(text: str) -> str:
-    """Lists of numbers on one line each, as people read them."""
-    return re.sub(r"\[[^\[\]{}]*\]", lambda m: " ".join(m[0].split()), text)

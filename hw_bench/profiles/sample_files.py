@@ -58,6 +58,8 @@ class _Table:
     def __init__(self, where: str, first: int, rows: list[list[str]], notes: dict[str, str]) -> None:
         self.where, self.first, self.notes = where, first, notes
         self.header = [cell.strip() for cell in rows[0]]
+        if "Kernel Name" in self.header:
+            raise SmlabError.at(where, "ncu's raw page counts samples of whole kernels", expected=_EXPECTED)
         self.rows = rows[1:]
         self.reasons: list[tuple[int, str, bool]] = []
         seen = set()
@@ -66,7 +68,7 @@ class _Table:
             if match is None:
                 continue
             reason = reason_of(match["reason"].removesuffix("_sampling"))
-            if reason == "sleeping" or reason in REASONS or reason:
+            if reason:
                 key = (reason, match["not"] is not None)
                 if key in seen:
                     raise SmlabError.at(f"{where}: line {first}", "a column that stands twice", name)

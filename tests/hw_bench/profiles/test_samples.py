@@ -60,6 +60,15 @@ def test_vector_add_by_instruction_and_by_line(shared_data: Path) -> None:
     assert aligned(by_instruction, function).rows[0].address == 0
 
 
+def test_a_raw_page_has_no_samples_by_instruction(tmp_path: Path) -> None:
+    path = tmp_path / "raw.csv"
+    path.write_text(
+        '"ID","Kernel Name","smsp__pcsamp_warps_issue_stalled_barrier"\n"","","warp"\n"0","k","3"\n'
+    )
+    with pytest.raises(SmlabError, match=r"whole kernels \(expected ncu --page source"):
+        read_samples(path)
+
+
 def test_vector_add_from_its_report(shared_data: Path) -> None:
     path = shared_data / "ncu-source-page" / "vector_add.ncu-rep"
     if importlib.util.find_spec("ncu_report") is None:
