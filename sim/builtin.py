@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.histogram import histogram
@@ -81,6 +82,7 @@ def atomics(
     )
 
 
+@lru_cache(maxsize=8192)
 def simultaneous_atomics(
     jobs: int, op: str, lanes_on_word: int, cas_jobs: int = 0, iterations: int = 1
 ) -> Kernel:

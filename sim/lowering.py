@@ -17,7 +17,16 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import ControlCode
 from smlab.sim.instructions import QUEUED_UNITS, InstructionClass, Unit
 from smlab.sim.machine import TICKS_PER_CYCLE, Machine
-from smlab.sim.patterns import Affine, RandomBytes, RandomWords, RecordedBytes, RecordedWords, Strided, passes
+from smlab.sim.patterns import (
+    Affine,
+    RandomBytes,
+    RandomWords,
+    RecordedBytes,
+    RecordedWords,
+    Strided,
+    fixed_passes,
+    passes,
+)
 from smlab.sim.source import WarpSource
 from smlab.sim.workload import (
     CONSECUTIVE_BYTES,
@@ -355,10 +364,9 @@ def _bank_passes(
             drawn = pattern.draw(context.stream(warp, slot, ADDRESSES), times, instruction.lanes)
             result[warp] = passes(operation, drawn - drawn % count, banks, count)
     else:
-        words = pattern.words(instruction.lanes, banks)
+        words, result = fixed_passes(pattern, operation, instruction.lanes, banks, count)
         last_word = int(words.max())
         _check_words_aligned(context, instruction, words)
-        result = int(passes(operation, words[None, :], banks, count)[0])
         if int(words.min()) < 0:
             raise SmlabError.at(context.where(instruction), "a negative word address", int(words.min()))
     needed, given = (last_word + count) * context.machine.bank_bytes, context.kernel.shared_bytes_per_block

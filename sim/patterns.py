@@ -7,6 +7,7 @@ Shared-memory patterns give word indices (one word = one bank width), global one
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +115,8 @@ class RecordedWords:
         return self.table[warps, :executions, :lanes].astype(np.int64)
 
 
-SharedPattern = Strided | Grouped | Listed | RandomWords | RecordedWords
+FixedPattern = Strided | Grouped | Listed
+SharedPattern = FixedPattern | RandomWords | RecordedWords
 
 
 @dataclass(frozen=True)
@@ -231,3 +233,14 @@ def passes(unit_operation: str, words: Words, banks: int, count: int = 1) -> NDA
     if count > 1:
         return wide_passes(words, count, banks)
     return words_on_fullest_bank(words, banks)
+
+
+@lru_cache(maxsize=4096)
+def fixed_passes(
+    pattern: FixedPattern, unit_operation: str, lanes: int, banks: int, count: int = 1
+) -> tuple[Words, int]:
+    """The words, not to be written, that every execution of a pattern touches, and its `passes`; remembered,
+    since sweeps of the atomic unit lower the same few patterns for thousands of machines."""
+    words = pattern.words(lanes, banks)
+    words.setflags(write=False)
+    return words, int(passes(unit_operation, words[None, :], banks, count)[0])

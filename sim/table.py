@@ -23,6 +23,10 @@ Ints = NDArray[np.int64]
 FORMS = ("batch", "looped")
 
 
+IN_BULK = 8
+"""Values of n in one call of an engine that takes many points at once: each call lowers every e anew."""
+
+
 def batch_cycles(
     machine: Machine, op: str, jobs: int, lanes: int, cas_jobs: int, engine: str = DEFAULT_ENGINE
 ) -> int:
@@ -85,12 +89,15 @@ def service_table(
         attrs={"gpu": gpu.name, "op": op, "form": form, "kind": "simulated", "units": "cycles"},
     )
     engine = engine or DEFAULT_ENGINE
-    for i, n in enumerate(n_values):
-        wanted = [k for k, c in enumerate(c_values) if c <= n]
-        points = np.ix_([n], e_values, [c_values[k] for k in wanted])
-        table.values[i][:, wanted] = _cycles(machine, op, form, engine, *points)[0]
+    together = IN_BULK if engine == "compiled" else 1
+    for begin in range(0, len(n_values), together):
+        end = min(begin + together, len(n_values))
+        rows, columns = np.nonzero(np.less_equal.outer(c_values, n_values[begin:end]).T)
+        n, c = (np.array(n_values)[begin + rows, None], np.array(c_values)[columns, None])
+        cycles = _cycles(machine, op, form, engine, n, np.array([e_values]), c)
+        table.values[begin + rows, :, columns] = cycles
         if progress is not None:
-            progress(i + 1, len(n_values))
+            progress(end, len(n_values))
     return table
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import Final
 
 import numpy as np
@@ -67,6 +68,7 @@ RATES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
 """The constants whose uncertainty makes that of a cause; those of one tuple are off together."""
 
 
+@cache
 def group_of(key: str) -> str:
     """The cause that a constant belongs to; "" for one that changes no time (the sizes of memories)."""
     found, longest = "", 0
@@ -84,15 +86,20 @@ class Hybrids:
     source: Gpu
     target: Gpu
 
+    @cached_property
+    def _sides(self) -> tuple[dict[str, Constant], dict[str, Constant]]:
+        """The normalised constants of source and target."""
+        return _normalised(self.source, self.target), _normalised(self.target, self.source)
+
     def differing(self) -> tuple[str, ...]:
         """The groups in which the two differ."""
-        a, b = _normalised(self.source, self.target), _normalised(self.target, self.source)
+        a, b = self._sides
         keys = {k for k in {*a, *b} if k not in a or k not in b or not _same(a[k], b[k])}
         return tuple(name for name in GROUPS if any(group_of(k) == name for k in keys))
 
     def gpu(self, from_target: frozenset[str]) -> Gpu:
         """The source with the groups ``from_target`` of the target."""
-        a, b = _normalised(self.source, self.target), _normalised(self.target, self.source)
+        a, b = self._sides
         chosen = {k: c for k, c in a.items() if group_of(k) not in from_target}
         chosen |= {k: c for k, c in b.items() if group_of(k) in from_target}
         hybrid = replace(self.source, name=f"{self.source.name} to {self.target.name}", constants=chosen)
