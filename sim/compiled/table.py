@@ -7,6 +7,8 @@ the code for all e is put together once, and a point is a row of roles.
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +20,7 @@ from smlab.sim.compiled.sweep import sweep
 from smlab.sim.compiled.threads import Stopped, in_threads, processors
 from smlab.sim.lowering import LoweredKernel, lower
 from smlab.sim.machine import Machine
-from smlab.sim.workload import blocks_per_sm
+from smlab.sim.workload import Kernel, blocks_per_sm
 
 CHUNK = 2048
 """Points in one call of the compiled loop: well below a second, so that Ctrl-C is heard."""
@@ -95,16 +97,23 @@ def _points(
     code = Code(machine)
     points = np.zeros(jobs.size, dtype=layout.POINT)
     points["jobs"], points["cas"] = jobs, cas
+    with_cas = bool(cas.any())
     for e in np.unique(lanes).tolist():
         points["code"][lanes == e] = len(code.entries)
-        lowered = lower(simultaneous_atomics(1, op, e, 0, iterations), machine)
-        for program in lowered.programs:
+        for program in lower(_one_job(op, e, iterations, with_cas), machine).programs:
             code.add(program)
     for n in np.unique(jobs).tolist():
         kernel, at = simultaneous_atomics(n, op, int(lanes[0]), 0, iterations), jobs == n
         points["blocks"][at], points["places"][at] = kernel.blocks, kernel.warps_per_block
         points["blocks_per_sm"][at] = min(kernel.blocks, blocks_per_sm(kernel, machine))
     return code, points, lower(kernel, machine)
+
+
+@lru_cache(maxsize=1024)
+def _one_job(op: str, lanes: int, iterations: int, with_cas: bool) -> Kernel:
+    """The programs of every point with this many lanes; without the compare-and-swap that no job does."""
+    kernel = simultaneous_atomics(1, op, lanes, 0, iterations)
+    return kernel if with_cas else replace(kernel, programs=kernel.programs[:1])
 
 
 def _memory(largest: LoweredKernel, code: Code, points: NDArray[np.void], max_jobs: int) -> Memory:
