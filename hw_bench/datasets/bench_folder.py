@@ -45,10 +45,11 @@ def read_bench_folder(path: Path) -> TuningTimes:
     numbers = {name: _numbers(table, name, columns[name]) for name in _NEEDED[1:]}
     kernel = columns["kernel"].astype(object)
     runs = _runs(path, kernel, numbers["seconds_median"])
+    note = _note(path)
     unknown = np.full(count, np.nan)
     return TuningTimes(
         path=path,
-        device=_device(path),
+        device=str(note.get("gpu", "")),
         parameters=("size", "blocks", "threads"),
         kernel=kernel,
         config=tuple(
@@ -61,11 +62,12 @@ def read_bench_folder(path: Path) -> TuningTimes:
         runs=runs,
         blocks=numbers["blocks"],
         threads_per_block=numbers["threads"],
-        registers_per_thread=unknown,
-        shared_bytes_per_block=unknown,
+        registers_per_thread=_of_code(note, kernel, "registers"),
+        shared_bytes_per_block=_of_code(note, kernel, "static_shared_bytes"),
         local_bytes_per_thread=unknown,
         counters=None,
         failed=(),
+        exact="SIMULATED" in note,
     )
 
 
@@ -110,10 +112,22 @@ def _runs(
     return tuple(runs)
 
 
-def _device(path: Path) -> str:
-    """The GPU that the run's note names; "" where there is none."""
+def _note(path: Path) -> dict[str, Any]:
+    """The run's note; empty where there is none."""
     try:
         note = json.loads((path / f"{BENCHMARK}.json").read_text(encoding="utf-8"))
-        return str(note.get("gpu", ""))
-    except (OSError, ValueError, AttributeError):
-        return ""
+    except (OSError, ValueError):
+        return {}
+    return note if isinstance(note, dict) else {}
+
+
+def _of_code(note: dict[str, Any], kernel: NDArray[np.object_], what: str) -> NDArray[np.float64]:
+    """A number of each row's machine code, (rows,), NaN where the note does not tell it."""
+    codes = note.get("machine_code")
+    found = []
+    for name in kernel.tolist():
+        code = codes.get(name) if isinstance(codes, dict) else None
+        value = code.get(what) if isinstance(code, dict) else None
+        known = isinstance(value, int) and not isinstance(value, bool)
+        found.append(float(value) if known and value is not None and value >= 0 else np.nan)
+    return np.array(found)

@@ -81,7 +81,9 @@ def read_ktt(path: Path) -> TuningTimes:
         raise SmlabError.at(
             str(path), "no configuration ran", f"{len(failed)} failed", "results with Status Ok"
         )
-    array = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in _NUMBERS}
+    array: dict[str, Any] = {
+        name: np.array([row[name] for row in rows], dtype=np.float64) for name in _NUMBERS
+    }
     kernel = np.empty(len(rows), dtype=object)
     kernel[:] = [row["kernel"] for row in rows]
     return TuningTimes(

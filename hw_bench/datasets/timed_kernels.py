@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from smlab.hw_bench.datasets.bench_folder import read_bench_folder
@@ -66,6 +67,7 @@ def _of_profile(path: Path) -> TuningTimes:
     runs = tuple(tuple(float(seconds[row]) for row in members) for members in groups.values())
     kernel = np.empty(len(groups), dtype=object)
     kernel[:] = [key[0] for key in groups]
+    of_launch: dict[str, Any] = {name: values[rows] for name, values in launch.items()}
     return TuningTimes(
         path=path,
         device=profile.device.name or "",
@@ -74,7 +76,7 @@ def _of_profile(path: Path) -> TuningTimes:
         config=tuple(key[1:] for key in groups),
         seconds=np.array([np.median(launches) for launches in runs]),
         runs=runs,
-        **{name: values[rows] for name, values in launch.items()},
+        **of_launch,
         local_bytes_per_thread=np.full(len(groups), np.nan),
         counters=_of_first_launches(profile.table, pivot, rows),
         failed=tuple(timeless),

@@ -39,6 +39,7 @@ class TuningTimes:
     ``shared_bytes_per_block`` and ``local_bytes_per_thread`` are of the launch, ``grid`` and ``block`` its
     shapes, (rows, 3), None where the format has none. ``counters`` is the counter table of a profile, its
     ``launch`` the row's number here. ``failed`` lists configurations that did not run, each with the reason.
+    ``exact`` times were simulated: another launch would take as long.
     """
 
     path: Path
@@ -57,6 +58,7 @@ class TuningTimes:
     failed: tuple[tuple[str, str], ...]
     grid: Floats | None = None
     block: Floats | None = None
+    exact: bool = False
 
     def __len__(self) -> int:
         return len(self.seconds)

@@ -1,10 +1,12 @@
 """Make the studies of portability anew: ``python -m smlab.validation.portability causes [--pairs 200]``, or
-``searches [--data DIR]`` with the folder of others' measurements."""
+``searches [--data DIR]`` with the folder of others' measurements; ``thesis --runs OLD NEW`` with the folders
+of ``smlab bench run portability --on-simulator --gpu v100`` and ``a100-80``."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,25 +14,35 @@ from typing import Any
 from smlab.hw_bench.files import write_atomic
 from smlab.validation.portability.causes import SEED, CausedRatio, judge_pair, summary
 from smlab.validation.portability.searches import all_pairs, judge_searches, summary_of_searches
+from smlab.validation.portability.thesis import recorded
 from smlab.validation.work.runner import Task, run_tasks
 
 FOLDER = Path(__file__).parent
 MADE_BY = "python -m smlab.validation.portability"
+_LIST = re.compile(r"\[[^][{}]*\]")
+"""A list of numbers, which takes one line."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog=MADE_BY, description=__doc__)
-    parser.add_argument("study", choices=("causes", "searches"))
+    parser.add_argument("study", choices=("causes", "searches", "thesis"))
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--data", type=Path, default=None, help="others' measurements, for searches")
+    parser.add_argument("--runs", type=Path, nargs=2, metavar=("OLD", "NEW"), help="for thesis")
     parser.add_argument("--out", type=Path, default=None)
     asked = parser.parse_args()
-    found = {"made_by": f"{MADE_BY} {asked.study}", "seed": asked.seed}
-    found |= _causes(asked) if asked.study == "causes" else _searches(asked)
+    if asked.study == "thesis":
+        if asked.runs is None:
+            parser.error("thesis: --runs OLD NEW is missing")
+        found = recorded(*asked.runs)
+    else:
+        found = {"made_by": f"{MADE_BY} {asked.study}", "seed": asked.seed}
+        found |= _causes(asked) if asked.study == "causes" else _searches(asked)
     out = asked.out or FOLDER / f"{asked.study}.json"
-    write_atomic(out, json.dumps(found, indent=1) + "\n")
+    lines = _LIST.sub(lambda list_: " ".join(list_.group().split()), json.dumps(found, indent=1))
+    write_atomic(out, lines + "\n")
     print(f"wrote {out}")
     return 0
 

@@ -20,6 +20,7 @@ from smlab.hw_bench.cuda.toolkit import INSTALL, one_line, package_versions, req
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import cache_folder, write_atomic
 from smlab.hw_bench.sass import Function, Tool, disassemble, find_nvdisasm, read_cubin
+from smlab.hw_bench.sass.image import compiled_resources
 from smlab.hw_bench.sources import cache_key, digest_of, package_folder
 
 KERNELS: Final = "smlab.hw_bench.cuda.kernels"
@@ -74,6 +75,15 @@ def compile_kernel(spec: KernelSpec, architecture: str, *, source_lines: bool = 
         registers=int(registers[1]) if registers else 0,
         local_bytes=sum(map(int, local.groups())) if local else 0,
     )
+
+
+def own_resources(cubin: bytes) -> dict[str, int]:
+    """Registers of a thread and static shared bytes of a block of one kernel's machine code; empty where it
+    holds several."""
+    found = [r for name, r in compiled_resources(cubin).items() if not name.startswith(_HELPERS)]
+    if len(found) != 1:
+        return {}
+    return {"registers": found[0][0], "static_shared_bytes": found[0][1]}
 
 
 def examine(

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.contract.check import check
-from smlab.hw_bench.cuda.contract.compiler import examine
+from smlab.hw_bench.cuda.contract.compiler import examine, own_resources
 from smlab.hw_bench.cuda.measuring import plan, suite
 from smlab.hw_bench.cuda.measuring.clocks import Clocks
 from smlab.hw_bench.cuda.measuring.dataset import DataSet
@@ -111,6 +111,8 @@ def _measure(
 ) -> SuiteOutcome:
     """On the device in force."""
     chosen = plan.profile(profile)
+    if cuda.stand_in is not None:
+        chosen = plan.for_simulator(chosen)
     gpu, clocks = this_gpu(), _clocks()
     throttle = Throttle(clocks)
     rows: dict[str, int] = {}
@@ -144,7 +146,7 @@ def _measure(
                 rows[name] += len(batch.rows)
                 faults.extend(f"{name} {batch.name}: {line}" for line in batch.wrong)
                 progress(f"{name} {batch.name}: {len(batch.rows)} rows")
-            codes = _codes(name)
+            codes = _codes(name, gpu)
             rate_after = clock_rate()
             complete, failure = not late, throttle.said(late) if late else None
         except KeyboardInterrupt:
@@ -232,16 +234,17 @@ def _about(gpu: plan.DeviceLimits, clocks: Clocks, profile: str) -> dict[str, An
     }
 
 
-def _codes(name: str) -> dict[str, dict[str, Any]]:
-    """The digest of each kernel's running machine code, and whether it keeps the contract where nvdisasm
-    is at hand."""
+def _codes(name: str, gpu: plan.DeviceLimits) -> dict[str, dict[str, Any]]:
+    """The digest of each kernel's running machine code, its registers and shared memory, and whether it keeps
+    the contract where nvdisasm is at hand."""
     codes: dict[str, dict[str, Any]] = {}
     for spec in registry.benchmark(name).kernels():
-        cubin = running_cubin(spec)
+        cubin = running_cubin(spec) if spec.supports(gpu.architecture) else None
         if cubin is None:
             continue
         code: dict[str, Any] = {}
         try:
+            code |= own_resources(cubin)
             compiled = examine(spec, cubin)
             code["sha256"] = compiled.code_sha256
             result = check(spec, compiled)

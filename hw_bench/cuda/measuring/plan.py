@@ -7,7 +7,7 @@ size.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from smlab.hw_bench.cuda.kernels.points import MAX_WARPS, AtomicPoint, Pattern, every_pattern, paper_points
@@ -26,6 +26,11 @@ class DeviceLimits:
     sms: int
     max_warps: int
     l2_bytes: int
+
+    @property
+    def architecture(self) -> str:
+        """``sm_80`` and its like."""
+        return "sm_" + self.compute_capability.replace(".", "")
 
     @property
     def block_warps(self) -> int:
@@ -197,6 +202,19 @@ def profile(name: str) -> BenchmarkProfile:
     if name not in PROFILES:
         raise SmlabError.at("profile", "unknown", name, "one of " + ", ".join(PROFILES))
     return PROFILES[name]
+
+
+SIMULATED_GRID: Final = 8
+"""Blocks that contend in a simulator at most: of those that swap one word, one thread succeeds in each
+round."""
+
+
+def for_simulator(chosen: BenchmarkProfile) -> BenchmarkProfile:
+    """The same points where every launch takes the same time: one launch each, and few blocks that
+    contend."""
+    grids = tuple(grid for grid in chosen.contention_grids if grid <= SIMULATED_GRID) or (SIMULATED_GRID,)
+    levels = chosen.contention[:: max(1, len(chosen.contention) // 4)]
+    return replace(chosen, stopping_s=0.0, series_s=0.0, contention=levels, contention_grids=grids)
 
 
 ATOMIC_COLUMNS: Final = (

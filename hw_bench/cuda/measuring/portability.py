@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 from smlab.hw_bench.cuda import registry
-from smlab.hw_bench.cuda.kernels.spec import number
 from smlab.hw_bench.cuda.measuring import plan, portability_runs
 from smlab.hw_bench.cuda.measuring.batch import Batch, Throttled, Watch, padded
 from smlab.hw_bench.cuda.measuring.plan import PORTABILITY_COLUMNS, BenchmarkProfile, DeviceLimits
@@ -22,11 +21,10 @@ def measure(
     profile: BenchmarkProfile, gpu: DeviceLimits, done: frozenset[str], throttled: Throttled
 ) -> Iterator[Batch]:
     """One batch for each kernel that this GPU and, in the simulator, Numba has."""
-    architecture = "sm_" + gpu.compute_capability.replace(".", "")
     for spec in registry.benchmark("portability").kernels():
         if spec.name in done or (SIMULATED and spec.warp_wide):
             continue
-        if not SIMULATED and number(architecture) < spec.minimum:
+        if not SIMULATED and not spec.supports(gpu.architecture):
             continue
         rows, seconds, wrong, late = [], [], [], []
         for size, blocks, threads in plan.portability_sizes(spec.name, profile):

@@ -72,6 +72,7 @@ def port(
     pairs: dict[str, tuple[NDArray[np.int64], Ratios] | None] = {}
     explained: dict[str, Explained] = {}
     notes = _notes(times, found)
+    notes += [f"{name}: simulated, not measured" for name, t in times.items() if t.exact]
     notes += [
         f"{name}: no description of this GPU, so no causes (smlab gpus lists them; --gpu {name}=GPU)"
         for name, gpu in zip(names, described, strict=True)
@@ -79,7 +80,8 @@ def port(
     ]
     for column, name in enumerate(names[1:], start=1):
         check_units((names[0], name), (steady[:, 0], steady[:, column]))
-        pairs[name] = _pair(times[names[0]], times[name], found.rows[:, [0, column]])
+        exact = times[names[0]].exact and times[name].exact
+        pairs[name] = None if exact else _pair(times[names[0]], times[name], found.rows[:, [0, column]])
         explained[name] = explain(
             (times[names[0]], times[name]),
             found.rows[:, [0, column]],
@@ -139,7 +141,7 @@ def port_modelled(file: str | Path, source: str | Path | Gpu, target: str | Path
         )
     return PortResult(
         platforms=(here.name, there.name),
-        times=(times, replace(times, device=there.title)),
+        times=(times, replace(times, device=there.title, exact=False)),
         matches=matches,
         steady_s=both,
         pairs={there.name: None},

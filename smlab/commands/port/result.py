@@ -50,6 +50,10 @@ class PortResult:
     def __repr__(self) -> str:
         return f"<{len(self.matches.labels):,} configurations on {', '.join(self.platforms)}>"
 
+    def exact(self, name: str) -> bool:
+        """Whether the times of a platform and the first's were simulated: their ratios have no noise."""
+        return self.times[0].exact and self.times[self.platforms.index(name)].exact
+
     def to_dataframe(self) -> pd.DataFrame:
         """One row a configuration and pair, with the keys of ``smlab port --json``."""
         return dataframe(rows_of(self))
@@ -72,7 +76,11 @@ def rows_of(result: PortResult) -> list[dict[str, Any]]:
                 "kernel": kernel,
                 "config": label.removeprefix(kernel).strip() or label,
                 "target": name,
-                "evidence": "modelled" if result.modelled else "measured",
+                "evidence": "modelled"
+                if result.modelled
+                else "simulated"
+                if result.exact(name)
+                else "measured",
                 "ratio": float(result.steady_s[row, column] / result.steady_s[row, 0]),
                 "low": None,
                 "high": None,
@@ -81,7 +89,9 @@ def rows_of(result: PortResult) -> list[dict[str, Any]]:
                 "verdict": "cannot tell",
                 "drifting": None,
             }
-            if pair and row in at:
+            if result.exact(name):
+                entry |= {"low": entry["ratio"], "high": entry["ratio"], "drifting": False}
+            elif pair and row in at:
                 i, found = at[row], pair[1]
                 entry |= {
                     "ratio": float(found.ratio[i]),

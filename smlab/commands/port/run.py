@@ -125,13 +125,13 @@ def _print(result: PortResult, top: int) -> None:
         )
         _print_causes(result, name)
         if pair is None:
-            if not result.modelled:
+            if result.exact(name):
+                _print_verdicts(result, name)
+            elif not result.modelled:
                 out.print("  too few launches of each for an interval: no verdict can be given")
             continue
         found = pair[1]
-        words = Counter(row["verdict"] for row in rows_of(result) if row["target"] == name and row["low"])
-        told = ", ".join(f"{count:,} {word}" for word, count in words.most_common())
-        out.print(f"  {told}; {np.mean(found.drifting):.0%} drift within their launches")
+        _print_verdicts(result, name, f"; {np.mean(found.drifting):.0%} drift within their launches")
         if found.change is None:
             out.print(
                 "  too few configurations to tell what the clocks do between measurements: the intervals "
@@ -163,6 +163,11 @@ def _print(result: PortResult, top: int) -> None:
     if same:
         out.print(f"all with {shown(', '.join(sorted(same)))}")
     _print_portability(result)
+
+
+def _print_verdicts(result: PortResult, name: str, more: str = "") -> None:
+    words = Counter(row["verdict"] for row in rows_of(result) if row["target"] == name and row["low"])
+    out.print("  " + ", ".join(f"{count:,} {word}" for word, count in words.most_common()) + more)
 
 
 def _cause(row: dict[str, Any]) -> str:

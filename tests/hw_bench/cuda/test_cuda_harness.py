@@ -215,3 +215,12 @@ def test_stopping_knows_quiet_stable_and_noisy(monkeypatch: pytest.MonkeyPatch) 
     assert verdict([100.0 + (-1) ** k * 3 * k for k in range(30)], most=30) == "noisy"
     monkeypatch.setattr(steadiness.time, "monotonic", iter(range(1000)).__next__)
     assert verdict([1.0, 2.0, 3.0, 4.0], limit_s=3.0, patience_s=3.0) == "noisy"
+
+
+def test_a_simulator_launches_once_and_lets_few_blocks_contend() -> None:
+    full = plan.for_simulator(plan.profile("full"))
+    assert (full.stopping_s, full.series_s) == (0, 0)
+    assert full.grids == plan.profile("full").grids
+    levels = {size[:2] for size in plan.portability_sizes("global-atomic-cas", full)}
+    assert {1, 4096} <= {level for level, _ in levels}
+    assert {blocks for _, blocks in levels} == {plan.SIMULATED_GRID}

@@ -1,5 +1,5 @@
-"""Coyne's bank-conflict kernel (Section 5.4, Table 5.3) on simulated GPUs: the same code on a V100 and on
-an A100."""
+"""Coyne's kernels (Tables 5.1 to 5.5) on a simulated V100 and A100: their machine code, as the benchmark
+``portability`` launches it. Stalls are of the bank-conflict kernel as a workload."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.models.portability.causes import CAUSES
 from smlab.sim import Instruction, Kernel, Loop, Program, Record, SimResult, simulate
 from smlab.sim.patterns import Grouped
 from smlab.validation.papers.claims.published import GridTable, grid_table
+from smlab.validation.papers.claims.quantities.portability_tables import why_of_grids
 from smlab.validation.papers.claims.registry import Observed, quantity
 from smlab.validation.papers.judging import Scale
+from smlab.validation.portability.thesis import executed_grids
 
 THREADS, REPETITIONS = 256, 32
 OLD, NEW = "v100", "a100-40"
@@ -44,39 +47,52 @@ def _run(gpu: str, ways: int, blocks: int) -> SimResult:
     return simulate(conflict_kernel(ways, blocks, sms), description, keep=Record.TOTALS)
 
 
-def _seconds(gpu: str, ways: int, blocks: int) -> float:
-    return _run(gpu, ways, blocks).cycles / load_gpu(gpu).number("clock.sm_hz")
+def _differences(grid: str) -> tuple[NDArray[np.float64], GridTable]:
+    """Differences of run time in % at equal clocks, by machine code, at the grid sizes of the table."""
+    table = grid_table(grid)
+    return 100 * (executed_grids(grid).ratio(table.blocks) - 1), table
 
 
-def _differences(ways: int) -> tuple[NDArray[np.float64], GridTable]:
-    """Simulated differences of run time in %, at the grid sizes of the table."""
-    table = grid_table(f"bank-{ways}")
-    found = [100 * (_seconds(NEW, ways, b) / _seconds(OLD, ways, b) - 1) for b in table.blocks]
-    return np.array(found), table
-
-
-@quantity(
-    "portability.simulated_difference_error",
-    unit="points",
-    evidence="simulated",
-    scale=Scale.ERROR,
-    quick=False,
-)
-def simulated_difference_error(ways: int) -> Observed:
+@quantity("portability.simulated_difference_error", unit="points", evidence="simulated", scale=Scale.ERROR)
+def simulated_difference_error(grid: str) -> Observed:
     """Mean absolute distance of the simulated from the printed steady difference of run time, over the
     grid sizes."""
-    simulated, table = _differences(ways)
+    simulated, table = _differences(grid)
     words = ", ".join(
         f"{b}: {s:+.0f} for {p:+.0f}" for b, s, p in zip(table.blocks, simulated, table.steady, strict=True)
     )
     return Observed.exactly(np.abs(simulated - np.array(table.steady)).mean(), words)
 
 
-@quantity("portability.simulated_signs", unit="%", evidence="simulated", scale=Scale.SHARE, quick=False)
-def simulated_signs(ways: int) -> Observed:
+@quantity("portability.simulated_ratio_error", unit="%", evidence="simulated", scale=Scale.ERROR)
+def simulated_ratio_error(grid: str) -> Observed:
+    """MAPE of the simulated ratio of run times, A100 over V100, at equal clocks."""
+    simulated, table = _differences(grid)
+    printed = 1 + np.array(table.steady) / 100
+    constants = np.linspace(0.4, 1.2, 801)
+    best = float(100 * np.abs(constants[:, None] / printed - 1).mean(axis=1).min())
+    error = float(100 * np.abs((1 + simulated / 100) / printed - 1).mean())
+    return Observed.exactly(error, f"the best constant is off by {best:.1f} %")
+
+
+@quantity("portability.simulated_jump_by_tail", unit="", evidence="simulated", scale=Scale.RATIO)
+def simulated_jump_by_tail(grid: str, before: int, after: int) -> Observed:
+    """Of the jump of the simulated ratio from one grid size to the next, the part that `smlab port` puts down
+    to the tail."""
+    log_ratio = np.log(executed_grids(grid).ratio((before, after)))
+    found = why_of_grids([before, after], log_ratio.tolist())
+    tail = np.diff(found.terms[:, CAUSES.index("tail")])[0]
+    jump = np.diff(log_ratio)[0]
+    return Observed.exactly(
+        tail / jump, f"the ratio's logarithm jumps by {jump:+.2f}, the tail's by {tail:+.2f}"
+    )
+
+
+@quantity("portability.simulated_signs", unit="%", evidence="simulated", scale=Scale.SHARE)
+def simulated_signs(grid: str) -> Observed:
     """Of the grid sizes where the printed steady difference exceeds 5 %, the share with the same sign in
     the simulation."""
-    simulated, table = _differences(ways)
+    simulated, table = _differences(grid)
     printed = np.array(table.steady)
     clear = np.abs(printed) > 5
     if not clear.any():
