@@ -20,6 +20,7 @@ from smlab.hw_bench.cuda.measuring.dataset import DataSet
 from smlab.hw_bench.cuda.measuring.driver import StandIn
 from smlab.hw_bench.cuda.measuring.plan import BenchmarkProfile
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.validation.calibrate.cases import Floats
 from smlab.validation.calibrate.noise import median_noise
 
 BENCHMARKS: Final = ("shared-atomics",)
@@ -48,14 +49,32 @@ def execute_suite(
 class Noise:
     """What measuring adds. ``row`` is the relative noise of a row's median, made of independent noise of
     ``repetitions`` repetitions; ``launch`` is shared by all rows of a launch. A share ``outliers`` of the
-    repetitions takes ``outlier_factor`` times as long. ``drift`` is the relative rise over the whole run."""
+    repetitions takes ``outlier_factor`` times as long. ``drift`` is the relative rise over the whole run.
+    ``freedom`` is that of Student's distribution, from which the repetitions' noise is drawn where it is
+    given: the fewer, the heavier its tails. The first of several warps begins up to ``stagger_cycles`` before
+    the others, evenly drawn."""
 
     row: float = 0.03
     launch: float = 0.0
     outliers: float = 0.0
     outlier_factor: float = 3.0
     drift: float = 0.0
+    freedom: float | None = None
+    stagger_cycles: float = 0.0
     repetitions: int = 5
+
+    def relative(self, rng: np.random.Generator) -> Floats:
+        """The noise of each repetition of a row."""
+        each = self.row / median_noise(self.repetitions)
+        if self.freedom is None:
+            return each * rng.standard_normal(self.repetitions)
+        return each * rng.standard_t(self.freedom, self.repetitions)
+
+    def early(self, rng: np.random.Generator, row: Mapping[str, Any]) -> Floats:
+        """By how many cycles the first warp is early, in each repetition of a row."""
+        if self.stagger_cycles == 0 or row["warps"] < 2:
+            return np.zeros(self.repetitions)
+        return self.stagger_cycles * rng.random(self.repetitions)
 
 
 def write_executed(
@@ -73,7 +92,6 @@ def write_executed(
     ``hidden`` gives cycles to add to a row's time: what the machine does beyond its description.
     """
     rng = np.random.default_rng(np.random.SeedSequence(seed))
-    each = noise.row / median_noise(noise.repetitions)
     count = sum(len(found) for found in batches.values())
     place = 0
     for name, found in batches.items():
@@ -93,7 +111,8 @@ def write_executed(
             rows, samples = [], []
             for row in batch.rows:
                 base = row["cycles_median"] + hidden(row)
-                times = base * np.exp(level + each * rng.standard_normal(noise.repetitions))
+                early = noise.early(rng, row)
+                times = (base + early) * np.exp(level + noise.relative(rng))
                 late = rng.random(noise.repetitions) < noise.outliers
                 times = np.maximum(1, np.rint(times * np.where(late, noise.outlier_factor, 1.0)))
                 rows.append(
@@ -104,6 +123,7 @@ def write_executed(
                         "cycles_median": float(np.median(times)),
                         "cycles_max": int(times.max()),
                         "relative_noise": round(steadiness.noise(times), 6),
+                        "issue_cycles_median": row["issue_cycles_median"] + float(np.median(early)),
                     }
                 )
                 samples.append(times)

@@ -109,6 +109,9 @@ def check(spec: KernelSpec, compiled: Compiled) -> ContractResult:
             found.append(_summary(code, timed.counts))
             faults.extend(_miscounted(code, timed))
     for region in regions:
+        if left := dependence.undrained(flow, region.start):
+            told = f"{left[0].mnemonic} at {left[0].address:#x} may not be done"
+            faults.append(f"{told} when the clock starts at {region.start.address:#x}")
         found.append(_describe(flow, region, {name for timed in expected for name in timed.counts}))
         trials = [(timed, _faults(flow, region, timed)) for timed in open_ones]
         fitting = [timed for timed, wrong in trials if not wrong]

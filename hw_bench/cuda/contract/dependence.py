@@ -18,6 +18,11 @@ from smlab.hw_bench.sass import ControlFlow, SassInstruction
 _RUN_TIME: Final = ("LD", "LDG", "LDS", "LDL")
 """Instructions whose result no compiler knows."""
 _NO_RESULT: Final = ("ST", "STG", "STS", "STL", "RED", "BAR", "BRA", "EXIT", "MEMBAR")
+_DRAINING: Final = "LDS"
+"""The load that comes back behind a warp's earlier accesses of shared memory."""
+_DRAINED: Final = ("STS", "ATOMS")
+"""What keeps the banks busy after it was issued."""
+_SCOREBOARDS: Final = 6
 _VECTOR: Final = re.compile(r"(U?R)(\d+)$")
 _PREDICATE: Final = re.compile(r"!?(U?P\d)$")
 _ADDITIONS: Final = ("IADD", "IADD3", "UIADD3", "VIADD", "IMAD.IADD")
@@ -39,6 +44,39 @@ def waiting_inside(region: TimedRegion, name: str) -> list[SassInstruction]:
         for i in (*region.instructions, *region.ends)
         if i.control is not None and any(map(i.control.waits_for, set_here))
     ]
+
+
+def undrained(flow: ControlFlow, start: SassInstruction) -> list[SassInstruction]:
+    """Stores to shared memory, atomics included, that may still be on their way to the banks at a first clock
+    read, by address: those with a path to it on which no load behind them is waited for.
+
+    A warp's accesses of shared memory are served in order, so a load that is back says that the stores before
+    it are done. A load under a predicate says nothing, and a barrier waits for stores to be issued only.
+    """
+
+    def waits(instruction: SassInstruction) -> frozenset[int]:
+        control = instruction.control
+        return frozenset() if control is None else frozenset(filter(control.waits_for, range(_SCOREBOARDS)))
+
+    # Backwards from the clock, with the scoreboards that have been waited for on the way.
+    found: dict[int, SassInstruction] = {}
+    seen: set[tuple[int, frozenset[int]]] = set()
+    waiting = [(before, waits(start)) for before in flow.preceding.get(start.address, ())]
+    while waiting:
+        instruction, waited = waiting.pop()
+        if (instruction.address, waited) in seen:
+            continue
+        seen.add((instruction.address, waited))
+        executed = instruction.predicate is None or instruction.predicate.always
+        control = instruction.control
+        if instruction.opcode == _DRAINING and executed and control and control.write_barrier in waited:
+            continue
+        if instruction.opcode in _DRAINED and not instruction.never_executed:
+            found[instruction.address] = instruction
+            continue
+        on = waited | waits(instruction)
+        waiting.extend((before, on) for before in flow.preceding.get(instruction.address, ()))
+    return [found[address] for address in sorted(found)]
 
 
 def unchained(body: Sequence[SassInstruction], name: str, *, looped: bool) -> list[SassInstruction]:

@@ -234,6 +234,9 @@ def _shared(what: str) -> Callable[..., None]:
         if thread == 0:
             places[cuda.blockIdx.x] = sm_id()
         cuda.syncthreads()
+        # The stores of this warp are done when a load behind them is, and then those of all are.
+        settle(here_c[thread])
+        cuda.syncthreads()
         start = clock()
         while left > 0:
             at = thread

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from smlab.hw_bench.cuda.kernels.device import clock, clock_after, rolled, sm_id
+from smlab.hw_bench.cuda.kernels.device import clock, clock_after, rolled, settle, sm_id
 from smlab.hw_bench.cuda.kernels.language import cuda, int32, uint32
 from smlab.hw_bench.cuda.kernels.pairing import INLINED
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec, Timed, exactly, up_to
@@ -61,6 +61,9 @@ def _kernel(name: str, count: Any, reordered: bool) -> Callable[..., None]:
         pixel = uint32(cuda.grid(1))
         step = uint32(cuda.gridsize(1))
         seen = int32(0)
+        cuda.syncthreads()
+        # The stores of this warp are done when a load behind them is, and then those of all are.
+        settle(counts[thread])
         cuda.syncthreads()
         start = clock()
         while pixel < uint32(pixels):

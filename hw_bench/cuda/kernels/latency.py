@@ -85,6 +85,8 @@ def _shared_chase(chain: Any, begin: Any, warm: Any, links: Any, samples: Any, r
     while index < uint32(SHARED_WORDS):
         words[index] = int32(base + chain[index])
         index = uint32(index + uint32(1))
+    # The stores are done when a load behind them is.
+    settle(_load_shared(words, base))
     address = int32(base + begin[0])
     left = warm
     while left > 0:

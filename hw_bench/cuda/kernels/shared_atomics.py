@@ -127,13 +127,13 @@ def point_kernel(core: Any, number: Any, cas_core: Any = None) -> Callable[..., 
                     words[index] = 0
                     index = uint32(index + threads)
                 cuda.syncthreads()
-                # Every warp waits for a load that comes behind its stores: what is still on its way to the
-                # banks when the clock starts would be measured, too. (A load of what the same thread has just
-                # stored would not do: the compiler knows its value.)
-                settle(words[thread])
                 if blocks == 2 and thread == 0:
                     meeting += int32(1)
                     note[3] = 1 if meet(desks, sm, meeting) else 0
+                # Every warp waits for a load that comes behind its stores: what is still on its way to the
+                # banks when the clock starts would be measured, too. (A load of what the same thread has just
+                # stored would not do: the compiler knows its value, if no barrier is between.)
+                settle(words[thread])
                 cuda.syncthreads()
                 if active:
                     if may_swap and swaps:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import platform
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -114,6 +114,7 @@ def _measure(
     if cuda.stand_in is not None:
         chosen = plan.for_simulator(chosen)
     gpu, clocks = this_gpu(), _clocks()
+    context = None if SIMULATED or cuda.stand_in is not None else cuda.current_context()
     throttle = Throttle(clocks)
     rows: dict[str, int] = {}
     wrong: list[str] = []
@@ -154,7 +155,7 @@ def _measure(
         except Exception as error:
             failure = str(error) if isinstance(error, SmlabError) else one_line(error)
             if is_of_toolkit(error) or isinstance(error, SmlabError):
-                _leave_the_gpu()
+                _leave_the_gpu(context)
                 kept = f"{data.rows} rows are kept in {data.table}; --resume continues"
                 raise SmlabError(f"{name}: {failure} ({kept})") from error
             raise
@@ -188,12 +189,11 @@ _LEFT: Final = ExitStack()
 """Never closed: see `_leave_the_gpu`."""
 
 
-def _leave_the_gpu() -> None:
+def _leave_the_gpu(context: Any) -> None:
     """Free nothing any more on a GPU that failed: each attempt, at the program's end too, would fail and say
-    so."""
-    if cuda.stand_in is None and not SIMULATED:
-        with suppress(Exception):
-            _LEFT.enter_context(cuda.defer_cleanup())
+    so. ``context`` is Numba's, from before the failure: to ask for it now would fail as well."""
+    if context is not None:
+        _LEFT.enter_context(context.defer_cleanup())
 
 
 def _clocks() -> Clocks:

@@ -69,7 +69,7 @@ def _planted(kernel: Callable[..., None], signature: str, instruction: str) -> K
 
 
 def _kernels() -> dict[str, KernelSpec]:
-    from smlab.hw_bench.cuda.kernels.device import clock, clock_after
+    from smlab.hw_bench.cuda.kernels.device import clock, clock_after, settle
     from smlab.hw_bench.cuda.kernels.language import cuda, int32, uint32
 
     def right(words: Any, values: Any, out: Any) -> None:
@@ -77,6 +77,8 @@ def _kernels() -> dict[str, KernelSpec]:
         thread = uint32(cuda.threadIdx.x)
         word, value = uint32(words[thread]), values[thread]
         shared[word] = value
+        cuda.syncthreads()
+        settle(shared[thread])
         cuda.syncthreads()
         start = clock()
         old = cuda.atomic.add(shared, word, value)
@@ -88,6 +90,8 @@ def _kernels() -> dict[str, KernelSpec]:
         value = values[thread]
         shared[thread] = value
         cuda.syncthreads()
+        settle(shared[thread])
+        cuda.syncthreads()
         start = clock()
         old = cuda.atomic.add(shared, 0, value)
         out[thread] = clock_after(old) - start
@@ -98,6 +102,8 @@ def _kernels() -> dict[str, KernelSpec]:
         word, value = uint32(words[thread]), values[thread]
         shared[word] = value
         cuda.syncthreads()
+        settle(shared[thread])
+        cuda.syncthreads()
         start = clock()
         cuda.atomic.add(shared, word, value)
         out[thread] = clock_after(value) - start
@@ -107,6 +113,8 @@ def _kernels() -> dict[str, KernelSpec]:
         thread = uint32(cuda.threadIdx.x)
         word, value = uint32(words[thread]), values[thread]
         shared[word] = value
+        cuda.syncthreads()
+        settle(shared[thread])
         cuda.syncthreads()
         start = clock()
         old = cuda.atomic.add(shared, word, value)

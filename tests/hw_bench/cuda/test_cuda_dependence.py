@@ -14,13 +14,15 @@ if not toolkit.has_compiler():
 
 from smlab.hw_bench.cuda.contract.check import check
 from smlab.hw_bench.cuda.contract.compiler import compile_kernel, find_disassembler
+from smlab.hw_bench.cuda.contract.regions import timed_regions
 from smlab.hw_bench.cuda.kernels import atomic_cores
-from smlab.hw_bench.cuda.kernels.device import clock, clock_after, count_down, rolled
-from smlab.hw_bench.cuda.kernels.language import cuda, int32
+from smlab.hw_bench.cuda.kernels.device import clock, clock_after, count_down, rolled, settle
+from smlab.hw_bench.cuda.kernels.language import cuda, int32, uint32
 from smlab.hw_bench.cuda.kernels.pairing import INLINED
 from smlab.hw_bench.cuda.kernels.points import AtomicPoint, Pattern
 from smlab.hw_bench.cuda.kernels.shared_atomics import BENCHMARK, point_kernel, point_signature
 from smlab.hw_bench.cuda.measuring import atomic_points, driver
+from smlab.hw_bench.sass import ControlFlow
 from smlab.hw_bench.sass.image import KernelImage, read_image
 from smlab.sim.machine_code import functional as untimed
 from smlab.sim.machine_code.device import SimulatedDevice
@@ -95,6 +97,41 @@ def _waiting_burst(words: Any, word: Any, one: Any, zero: Any, iterations: Any) 
     return start, clock()
 
 
+def _behind_stores(patterns: Any, out: Any) -> None:
+    """One atomic four times, each behind stores that clear its words. The load by which they should be waited
+    for is missing, is one whose value the compiler knows, is done by some threads only, and is as it should
+    be."""
+    words = cuda.shared.array(1024, int32)
+    thread = uint32(cuda.threadIdx.x)
+    word = uint32(patterns[thread])
+    settle(int32(word))
+    words[thread] = int32(0)
+    cuda.syncthreads()
+    start = clock()
+    out[thread] = clock_after(cuda.atomic.add(words, word, int32(1))) - start
+    cuda.syncthreads()
+    words[thread] = int32(0)
+    settle(words[thread])
+    cuda.syncthreads()
+    start = clock()
+    out[thread] += clock_after(cuda.atomic.add(words, word, int32(1))) - start
+    cuda.syncthreads()
+    words[thread] = int32(0)
+    cuda.syncthreads()
+    if thread < word:
+        settle(words[thread])
+    cuda.syncthreads()
+    start = clock()
+    out[thread] += clock_after(cuda.atomic.add(words, word, int32(1))) - start
+    cuda.syncthreads()
+    words[thread] = int32(0)
+    cuda.syncthreads()
+    settle(words[thread])
+    cuda.syncthreads()
+    start = clock()
+    out[thread] += clock_after(cuda.atomic.add(words, word, int32(1))) - start
+
+
 def _planted(core: Any, expect: Callable[[int], tuple[Timed, ...]]) -> KernelSpec:
     return KernelSpec(
         BENCHMARK, "planted", point_kernel(core, int32), point_signature("int32"), expect, (1024, 2)
@@ -123,10 +160,28 @@ FAULTS = {
     "waits in a turn": (_planted(_waiting_burst, _burst_in_turns), "waits for an ATOMS.ADD"),
 }
 """Kernels with their faults: each is made once, so that its architectures share the compiler's work."""
+_ONE = _only("add-result/batch")
+_CLEARED = KernelSpec(
+    BENCHMARK,
+    "behind stores",
+    _behind_stores,
+    "void(int32[::1], int64[::1])",
+    lambda architecture: _ONE(architecture) * 4,
+)
 _RIGHT, _WRONG = (
     _planted(core, _only("add-result/batch"))
     for core in (atomic_cores.batch_core(atomic_cores.add, True), _halved)
 )
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_stores_under_way_when_the_clock_starts_are_caught(architecture: str) -> None:
+    """In three regions of four."""
+    compiled = compile_kernel(_CLEARED, architecture)
+    *early, _ = timed_regions(ControlFlow(compiled.function))
+    faults = [f for f in check(_CLEARED, compiled).message.split("; ") if "may not be done" in f]
+    assert [f.split()[-1] for f in faults] == [f"{region.start.address:#x}" for region in early]
+    assert len(early) == 3
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
