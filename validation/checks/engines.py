@@ -13,7 +13,7 @@ from smlab.validation.checks.random_code import compare
 from smlab.validation.laws.strategies import for_each_drawn, lowered_kernels
 from smlab.validation.report import Column, Report
 
-CASES, QUICK_CASES, PARTS = 10_000, 1_000, 8
+CASES, QUICK_CASES, PARTS = 10_000, 500, 8
 PIECES, QUICK_PIECES, PIECE_PARTS = 2_000, 200, 4
 KEPT = 3
 """Differences that one part keeps in words; all are counted."""
