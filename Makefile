@@ -92,6 +92,7 @@ bench: $(VENV)/.installed-dev
 	    --benchmark-columns=min,median,rounds --benchmark-sort=mean \
 	    $$(ls -d .benchmarks/*/* >/dev/null 2>&1 && echo --benchmark-compare)
 	$(BIN)/python -m benchmarks.engines
+	$(BIN)/python -m benchmarks.machine_code
 
 # The wheel, alone in a fresh environment, runs the commands in a folder with packages of our rooms' names.
 wheel-check: $(VENV)/.installed

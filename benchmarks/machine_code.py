@@ -1,10 +1,10 @@
 """How fast machine code goes, one core: ``python -m benchmarks.machine_code``.
 
 Warp-instructions a second, in processor time, executed alone and executed and timed: a loop of arithmetic
-with shared loads (as regular as a convolution), a histogram in shared memory, and an atomic that all lanes
-direct at one word. The listings are written here, so no compiler is needed. With a ``.cu`` file and a launch
-as arguments that kernel goes first. Ratios within one run are what counts; Accel-Sim's trace mode replays
-about 100 thousand a second (measured elsewhere).
+with shared loads (as regular as a convolution), a histogram in shared memory, an atomic that all lanes direct
+at one word, and a stream through global memory; then two large grids, sampled. The listings are written here,
+so no compiler is needed. With a ``.cu`` file and a launch as arguments that kernel goes first. Ratios within
+one run are what counts; Accel-Sim's trace mode replays about 100 thousand a second (measured elsewhere).
 """
 
 from __future__ import annotations
@@ -57,6 +57,22 @@ ONE_WORD = [
     "@P0 BRA `(.L_x_1)",
     "EXIT",
 ]
+STREAM = [
+    "S2R R0, SR_TID.X",
+    "S2R R1, SR_CTAID.X",
+    "MOV R24, c[0x0][0x160]",
+    "MOV R25, c[0x0][0x164]",
+    "MOV R26, c[0x0][0x168]",
+    "MOV R27, c[0x0][0x16c]",
+    "IMAD R2, R1, 0x100, R0",
+    "IMAD.WIDE.U32 R22, R2, 0x4, R24",
+    "LDG.E.SYS R4, [R22]",
+    "LDG.E.SYS R5, [R22+0x80]",
+    "IMAD.WIDE.U32 R28, R2, 0x4, R26",
+    "IADD3 R4, R4, R5, RZ",
+    "STG.E.SYS [R28], R4",
+    "EXIT",
+]
 
 
 @dataclass(frozen=True)
@@ -80,7 +96,10 @@ def listed(lines: list[str]) -> KernelImage:
         if line.endswith(":"):
             text.append(line)
             continue
-        loads, waits = line.startswith(("LDS", "S2R")), line.startswith(("FFMA", "IMAD", "STS"))
+        loads, waits = (
+            line.startswith(("LDS", "LDG", "S2R")),
+            line.startswith(("FFMA", "IMAD", "IADD3 R4", "STS")),
+        )
         code = 2 | (0 if loads else 7) << 5 | 7 << 8 | int(waits) << 11
         text.append(f"        /*{address:04x}*/  {line} ;  /* 0x0000000000000000 */")
         text.append(f"                                /* {code << 41:#018x} */")
@@ -110,6 +129,11 @@ def histogram() -> MachineLaunch:
     return MachineLaunch(
         load_kernel(KERNEL, "sm_70"), (160, 1, 1), (256, 1, 1), arguments, dynamic_shared_bytes=1024
     )
+
+
+def stream(blocks: int = 10_000) -> MachineLaunch:
+    words = np.zeros(256 * blocks + 32, dtype=np.int32)
+    return MachineLaunch(listed(STREAM), (blocks, 1, 1), (256, 1, 1), [words, np.zeros_like(words)])
 
 
 def given(source: Path, launch: Path) -> Callable[[], MachineLaunch]:
@@ -145,9 +169,9 @@ def speed(make: Callable[[], MachineLaunch]) -> CodeSpeed:
     return CodeSpeed(count, count / min(alone), count / min(timed))
 
 
-def large_grid(blocks: int = 10_000) -> tuple[float, float]:
+def large_grid(make: Callable[[int], MachineLaunch], blocks: int = 10_000) -> tuple[float, float]:
     """Seconds of processor time of a sampled grid, and what the process took at most, in MiB."""
-    launch = regular_grid(blocks)
+    launch = make(blocks)
     began = time.process_time()
     run_machine_code(launch, GPU, sms=1, keep=Record.TOTALS)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
@@ -164,15 +188,18 @@ def main() -> None:
         "arithmetic and shared loads": regular,
         "histogram": histogram,
         "32 lanes on one word": one_word,
+        "a stream through memory": stream,
     }
     speed(one_word)  # compiled, or loaded from the cache
+    large_grid(stream, 1000)
     print(f"{'a second of processor time':32}{'executed':>12}{'and timed':>12}{'ratio':>8}")
     for name, make in works.items():
         found = speed(make)
         ratio = found.executed / found.timed
         print(f"{name:32}{found.executed / 1e6:10.1f} M{found.timed / 1e6:10.1f} M{ratio:8.1f}", flush=True)
-    seconds, peak = large_grid()
-    print(f"{'a grid of 10,000 blocks, sampled':44}{seconds:6.2f} s{peak:8.0f} MiB at most")
+    for name, make_grid in (("arithmetic", regular_grid), ("a stream", stream)):
+        seconds, peak = large_grid(make_grid)
+        print(f"{f'{name}, 10,000 blocks, sampled':44}{seconds:6.2f} s{peak:8.0f} MiB at most", flush=True)
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def find(st: State, c: int, tag: int) -> Word:
     at = bucket_at(st, bucket_of(cache, tag)).value
     while at != 0 and line_at(st, at - 1).tag != tag:
         at = line_at(st, at - 1).chain
-    if at != 0:
+    if at != 0 and line_at(st, at - 1).newer != 0:  # not yet its set's newest
         use(st, cache_set_at(st, set_of(cache, tag)), at)
     return at
 

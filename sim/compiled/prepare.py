@@ -14,6 +14,7 @@ from smlab.sim.lowering import LoopBegin, LoopEnd, LoweredKernel, LoweredProgram
 from smlab.sim.machine import TICKS_PER_CYCLE, Machine
 from smlab.sim.source import LONG_SLOT, SCOREBOARDS, SHORT_SLOT, SLOTS, CompiledSource
 from smlab.sim.workload import blocks_per_sm
+from smlab.sim.zeros import aligned
 
 MAX_WARPS_OF_SCHEDULER = 64
 FIRST_ROWS = 4096
@@ -269,7 +270,7 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
         "stall": grid * layout.REASONS,
     }
     ends = np.cumsum([count * layout.TABLES[name].itemsize // 8 for name, count in counts.items()]).tolist()
-    memory = Memory(constants, np.zeros(ends[-1], dtype=np.int64))
+    memory = Memory(constants, aligned(ends[-1], np.int64))
     for name, begin, end in zip(counts, [0, *ends], ends, strict=False):
         memory.put(name, memory.arena[begin:end].view(layout.TABLES[name]))
     memory.put("op", np.array(code.items, dtype=np.int64))

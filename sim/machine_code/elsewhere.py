@@ -4,11 +4,14 @@ A sample runs some blocks of a grid. On the whole GPU their neighbours run at th
 other SMs, and what several of them need comes from DRAM once. So the blocks of the grid between the first and
 the last of the sample, and some before the first, are executed without timing (functional warming, Wunderlich
 et al. 2003, SMARTS), in the order in which they are launched: a sector belongs to the first block that asks
-for it, and only the sample's own ones go to DRAM.
+for it, and only the sample's own ones go to DRAM. What a block touches is kept for the samples
+after the first one, whose neighbours are often the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,18 +20,22 @@ from numpy.typing import NDArray
 from smlab.sim.machine_code import codes, record
 from smlab.sim.machine_code.execute import execute
 from smlab.sim.machine_code.functional import start_block
-from smlab.sim.machine_code.jit import entry
+from smlab.sim.machine_code.jit import entry, helper
 from smlab.sim.machine_code.launch import FIRST_ADDRESS, MachineLaunch, MachineMemory
 from smlab.sim.machine_code.parts import open_barrier
-from smlab.sim.machine_code.words import I_CODE, I_K, I_WIDTH, at, get8, get64, lowest, put8
+from smlab.sim.machine_code.words import I_CODE, I_K, I_WIDTH, at, get8, get64, lowest, ones, put8, put32
 from smlab.sim.source import ADDRESSES, ARRIVES, FAULTS, GOES_ON
 
 MAX_INSTRUCTIONS: Final = 60_000_000
 """Warp-instructions executed for this at most; what is left then counts as fetched by the sample."""
 MAX_BYTES: Final = 1 << 34
+MAX_KEPT: Final = 1 << 25
+"""Sectors touched that are kept for further samples, in sum over blocks."""
 _RUNS, _WAITS, _GONE = 0, 1, 2
 _OWN, _OTHER, _WRITTEN = 1, 2, 4
 """Who touches a sector first, and whether to write it."""
+_ACCESSES: Final = (codes.LOAD, codes.STORE, codes.ATOMIC, codes.COPY)
+_GLOBAL_SPACES: Final = (codes.GLOBAL, codes.GENERIC)
 
 
 @dataclass(frozen=True)
@@ -46,9 +53,26 @@ class ForeignSectors:
         return 0 <= n < self.sectors and bool(int(self.bits[n >> 6]) >> (n & 63) & 1)
 
 
+@helper
+def sector_of(inside, sector_bytes):  # type: ignore[no-untyped-def]
+    return inside >> 5 if sector_bytes == 32 else inside // sector_bytes
+
+
+@helper
+def touch(sectors, seen, count, first, last, written):  # type: ignore[no-untyped-def]
+    """Write down the sectors from ``first`` to ``last`` that the block has not touched before, twice their
+    number and one more if it is to write."""
+    for n in range(max(first, 0), min(last, count - 1) + 1):
+        if get8(seen + n) == 0:
+            put8(seen + n, 1)
+            put32(sectors[0] + 4 * sectors[1], 2 * n + written)
+            sectors[1] += 1
+
+
 @entry
-def touch_block(ops, length, launch, warps_at, warps, state, seen, count, sector, mark, steps):  # type: ignore[no-untyped-def]
-    """Run a block to its end, marking in ``seen`` what nobody has touched before; the steps left, or -1."""
+def touch_block(ops, length, launch, warps_at, warps, state, seen, count, sector, sectors, steps):  # type: ignore[no-untyped-def]
+    """Run a block to its end, writing down the sectors that it touches, in order: ``sectors`` are the address
+    of the list and its length. The steps left, or -1 if it does not end."""
     size = at(launch, record.REGISTER_FILE_BYTES)
     while True:
         waiting = 0
@@ -64,19 +88,26 @@ def touch_block(ops, length, launch, warps_at, warps, state, seen, count, sector
                     return -1
                 op = ops + pc * (8 * record.WORDS)
                 code = at(op, I_CODE)
-                if (code == codes.LOAD or code == codes.STORE or code == codes.ATOMIC) and (
-                    at(op, I_K) == codes.GLOBAL or at(op, I_K) == codes.GENERIC
-                ):
-                    rest, width, last = at(warp, record.LANES), at(op, I_WIDTH), -1
+                rest = at(warp, record.LANES)
+                if code in _ACCESSES and rest != 0 and at(op, I_K) in _GLOBAL_SPACES:
+                    width, written = at(op, I_WIDTH), int(code == codes.STORE)
+                    lane = lowest(rest)
+                    whole = rest >> lane
+                    inside = get64(warp + 8 * (ADDRESSES + lane)) - FIRST_ADDRESS
+                    if at(warp, record.CONSECUTIVE) != 0 and whole & (whole + 1) == 0:
+                        end = inside + width * ones(whole) - 1
+                        touch(
+                            sectors, seen, count, sector_of(inside, sector), sector_of(end, sector), written
+                        )
+                        rest = 0
                     while rest != 0:
                         lane = lowest(rest)
                         rest &= rest - 1
                         inside = get64(warp + 8 * (ADDRESSES + lane)) - FIRST_ADDRESS
-                        for n in range(inside // sector, (inside + width - 1) // sector + 1):
-                            if n != last and n >= 0 and n < count:
-                                last = n
-                                if get8(seen + n) == 0:
-                                    put8(seen + n, mark + _WRITTEN * (code == codes.STORE))
+                        end = inside + width - 1
+                        touch(
+                            sectors, seen, count, sector_of(inside, sector), sector_of(end, sector), written
+                        )
                 if after != GOES_ON:
                     state[w] = _WAITS if after == ARRIVES else _GONE
             if state[w] == _WAITS:
@@ -89,30 +120,41 @@ def touch_block(ops, length, launch, warps_at, warps, state, seen, count, sector
                 open_barrier(warps_at + w * size)
 
 
-class _Blocks:
-    """Blocks of a launch executed without timing, their memory put back afterwards."""
+class Neighbours:
+    """Blocks of a launch executed without timing, one by one as they are asked for; the launch's arrays are
+    put back afterwards."""
 
     def __init__(self, launch: MachineLaunch, sector_bytes: int) -> None:
         self.launch, self.sector_bytes = launch, sector_bytes
         size = max((a.end for a in launch.allocations), default=FIRST_ADDRESS + 1) - FIRST_ADDRESS
         self.count = -(-min(size, MAX_BYTES) // sector_bytes)
         self.seen = np.zeros(self.count, dtype=np.uint8)
+        self.sectors = np.empty(self.count, dtype=np.int32)
+        self.asks = any(m.code in _ACCESSES and m.fields.get("k") in _GLOBAL_SPACES for m in launch.code)
         self.left = MAX_INSTRUCTIONS
         self.memory = MachineMemory(launch, 1)
+        self.kept: dict[int, NDArray[np.int32]] = {}
+        self.room = MAX_KEPT
 
-    def __enter__(self) -> _Blocks:
-        self._kept = [a.content.copy() for a in self.launch.allocations]
-        return self
+    @contextmanager
+    def _put_back(self) -> Iterator[None]:
+        """What runs meanwhile leaves the launch's arrays as they were, and has its own instructions left."""
+        contents = [a.content.copy() for a in self.launch.allocations]
+        self.left = MAX_INSTRUCTIONS
+        try:
+            yield
+        finally:
+            for allocation, content in zip(self.launch.allocations, contents, strict=True):
+                allocation.content[:] = content
 
-    def __exit__(self, *_: object) -> None:
-        for allocation, content in zip(self.launch.allocations, self._kept, strict=True):
-            allocation.content[:] = content
-
-    def touch(self, index: int, mark: int) -> bool:
-        """Run block ``index``; whether it came to its end."""
+    def _touched(self, index: int) -> tuple[NDArray[np.int32], bool]:
+        """The sectors that block ``index`` touches, as `touch` writes them; whether it came to its end."""
+        if (found := self.kept.get(index)) is not None:
+            return found, True
         memory, warps = self.memory, self.launch.warps_per_block
         words, first = memory.words.ctypes.data, memory.warp_address(0, 0)
         start_block(words, memory.block_address(0), first, index, self.launch.threads, warps)
+        sectors = np.array([self.sectors.ctypes.data, 0], dtype=np.int64)
         left = touch_block(
             memory.ops.ctypes.data,
             memory.length,
@@ -123,36 +165,47 @@ class _Blocks:
             self.seen.ctypes.data,
             self.count,
             self.sector_bytes,
-            mark,
+            sectors,
             self.left,
         )
         self.left = max(0, left)
-        return bool(left >= 0)
+        touched = self.sectors[: sectors[1]].copy()
+        self.seen[touched >> 1] = 0
+        if left >= 0 and len(touched) <= self.room:
+            self.kept[index] = touched
+            self.room -= len(touched)
+        return touched, bool(left >= 0)
 
+    def block_instructions(self) -> int:
+        """Warp-instructions of the grid's middle block; more than are ever executed where it does not end."""
+        with self._put_back():
+            _, ended = self._touched(self.launch.blocks // 2)
+            return MAX_INSTRUCTIONS - self.left if ended else MAX_INSTRUCTIONS
 
-def block_instructions(launch: MachineLaunch) -> int:
-    """Warp-instructions of the grid's middle block; more than are ever executed where it does not end."""
-    with _Blocks(launch, 32) as blocks:
-        ended = blocks.touch(launch.blocks // 2, _OWN)
-        return MAX_INSTRUCTIONS - blocks.left if ended else MAX_INSTRUCTIONS
-
-
-def fetched_elsewhere(
-    launch: MachineLaunch, chosen: NDArray[np.int64], before: int, sector_bytes: int
-) -> ForeignSectors:
-    """What blocks of the grid fetch that are not ``chosen`` (grid indices), from ``before`` blocks ahead of
-    the first one to the last one, or to the first that does not end without others. The arrays of the launch
-    are left as they were."""
-    own, ended = set(chosen.tolist()), 0
-    with _Blocks(launch, sector_bytes) as blocks:
-        begin = max(0, min(own) - before)
-        for index in range(begin, max(own) + 1):
-            if not blocks.touch(index, _OWN if index in own else _OTHER):
-                break
-            ended = index + 1 - begin
-        seen = blocks.seen
-    read = int(np.count_nonzero((seen == _OWN) | (seen == _OTHER)))
-    bits = np.zeros(-(-len(seen) // 64) * 8, dtype=np.uint8)
-    packed = np.packbits(seen & _OTHER != 0, bitorder="little")
-    bits[: len(packed)] = packed
-    return ForeignSectors(FIRST_ADDRESS // sector_bytes, len(seen), bits.view(np.int64), read / max(ended, 1))
+    def fetched(self, chosen: NDArray[np.int64], before: int) -> ForeignSectors:
+        """What blocks of the grid fetch that are not ``chosen`` (grid indices), from ``before`` blocks ahead
+        of the first one to the last one, or to the first that does not end without others."""
+        own, seen = set(chosen.tolist()), np.zeros(self.count, dtype=np.uint8)
+        lists: list[NDArray[np.int32]] = []
+        marks: list[int] = []
+        ended = True
+        if self.asks:
+            with self._put_back():
+                for index in range(max(0, min(own) - before), max(own) + 1):
+                    touched, ended = self._touched(index)
+                    lists.append(touched)
+                    marks.append(_OWN if index in own else _OTHER)
+                    if not ended:
+                        break
+            every = np.concatenate(lists)
+            mark = np.repeat(np.array(marks, dtype=np.uint8), [len(found) for found in lists])
+            mark |= np.where(every & 1, _WRITTEN, 0).astype(np.uint8)
+            seen[every[::-1] >> 1] = mark[::-1]  # of several values for one place the last one stays
+        read = int(np.count_nonzero((seen == _OWN) | (seen == _OTHER)))
+        bits = np.zeros(-(-len(seen) // 64) * 8, dtype=np.uint8)
+        packed = np.packbits(seen & _OTHER != 0, bitorder="little")
+        bits[: len(packed)] = packed
+        sectors = FIRST_ADDRESS // self.sector_bytes
+        return ForeignSectors(
+            sectors, len(seen), bits.view(np.int64), read / max(len(lists) - (not ended), 1)
+        )

@@ -17,6 +17,7 @@ from smlab.sim.machine_code.decode import decode
 from smlab.sim.machine_code.limits import LOCAL_WINDOW
 from smlab.sim.machine_code.micro import MicroOperation
 from smlab.sim.machine_code.operands import Rows
+from smlab.sim.zeros import aligned
 
 FIRST_ADDRESS: Final = 0x7F00_0000_0000
 """Where global memory begins; nothing lies below."""
@@ -276,14 +277,6 @@ def _natural(sizes: list[int]) -> tuple[KernelParameter, ...]:
     return tuple(placed)
 
 
-def aligned(count: int, kind: Any) -> NDArray[Any]:
-    """An array of zeros that begins on a cache line."""
-    size = np.dtype(kind).itemsize
-    whole = np.zeros(count * size + 64, dtype=np.uint8)
-    first = -int(whole.ctypes.data) % 64
-    return whole[first : first + count * size].view(kind)
-
-
 def _uniform_rows(ops: NDArray[np.int64]) -> int:
     """How many uniform registers micro-operations can reach, those that follow one named among them."""
     first, end = record.uniform_at(0), record.register_at(0)
@@ -357,12 +350,10 @@ class MachineMemory:
         words[record.UNIFORM_ROWS_USED] = _uniform_rows(ops)
         self.executed = np.zeros(len(ops), dtype=np.int64)
         self.lanes = np.zeros(len(ops), dtype=np.int64)
-        self.scratch = np.zeros(record.SCRATCH_WORDS, dtype=np.int64)
         words[record.EXECUTED], words[record.EXECUTED_LANES] = (
             self.executed.ctypes.data,
             self.lanes.ctypes.data,
         )
-        words[record.SCRATCH] = self.scratch.ctypes.data
         words[record.THREADS], words[record.WARPS] = launch.threads, warps
         words[record.SM_HZ] = launch.sm_hz
         self.words = words

@@ -2,33 +2,86 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
+from llvmlite import ir
 from smlab.sim.machine_code import codes as d
-from smlab.sim.machine_code.access_vectors import one_place
-from smlab.sim.machine_code.record import ADDRESSES, CONSECUTIVE, LANES, SCRATCH
-from smlab.sim.machine_code.words import (
-    FULL,
-    I_CODE,
-    I_I,
-    I_WIDTH,
-    at,
-    get64,
-    help,
-    lowest,
-    ones,
-    put,
-)
+from smlab.sim.machine_code.access_vectors import LaneRow, builds, one_place
+from smlab.sim.machine_code.lanes import HALF, V32
+from smlab.sim.machine_code.record import CONSECUTIVE, LANES
+from smlab.sim.machine_code.words import I_CODE, I_I, I_WIDTH, at, help, ones
+
+_BYTE: Final = ir.IntType(8)
+_BYTES: Final = ir.VectorType(_BYTE, 32)
+_QUARTER: Final = ir.VectorType(_BYTE, 8)
+
+
+def _turned(r: LaneRow, value: Any, by: int, other: Any | None = None) -> Any:
+    """Each lane gets the value of the lane ``by`` below it; the first ones those of the last lanes, or of
+    ``other``."""
+    first = value if other is None else other
+    places = ir.Constant(V32, [lane - by if lane >= by else 64 + lane - by for lane in range(32)])
+    return r.b.shuffle_vector(value, first, places)
+
+
+def _most(merges: bool) -> Callable[..., Any]:
+    def build(r: LaneRow, warp: Any, lanes: Any, shift: Any) -> Any:
+        B, taking = r.b, r.bits(lanes)
+        shift = B.trunc(shift, HALF)
+        unit = B.lshr(B.trunc(r.addresses(warp), V32), r.splat(shift, V32))
+        part = B.lshr(r.lanes(1, V32), r.splat(B.sub(ir.Constant(HALF, 7), shift), V32))
+        groups = B.sub(B.lshr(ir.Constant(HALF, 128), shift), ir.Constant(HALF, 1))
+        bank = B.or_(B.and_(unit, r.splat(groups, V32)), B.shl(part, r.all(5, V32)))
+        if merges:  # of the lanes that ask for one word in one part of the warp the first one counts
+            asked = B.select(taking, B.or_(B.shl(unit, r.all(2, V32)), part), r.all(-1, V32))
+            again = None
+            for by in range(1, 32):
+                same = B.icmp_unsigned("==", asked, _turned(r, asked, by, r.all(-1, V32)))
+                again = same if again is None else B.or_(again, same)
+            taking = B.and_(taking, B.not_(again))
+        alone = ir.Constant(_BYTES, [128 + lane for lane in range(32)])
+        bank = B.select(taking, B.trunc(bank, _BYTES), alone)
+        count = r.all(1, _BYTES)
+        for by in range(1, 32):
+            same = B.icmp_unsigned("==", bank, _turned(r, bank, by))
+            count = B.sub(count, B.sext(same, _BYTES))
+        count = B.select(taking, count, r.all(0, _BYTES))
+        quarters = []
+        for n in range(4):
+            places = ir.Constant(ir.VectorType(HALF, 8), [8 * n + lane for lane in range(8)])
+            mine = B.shuffle_vector(count, count, places)
+            quarters.append(B.zext(r.call("llvm.vector.reduce.umax.v8i8", _BYTE, mine), HALF))
+
+        def larger(a: Any, b: Any) -> Any:
+            return B.select(B.icmp_unsigned(">", a, b), a, b)
+
+        halves = larger(quarters[0], quarters[1]), larger(quarters[2], quarters[3])
+        whole, by_halves = larger(*halves), B.add(*halves)
+        by_quarters = B.add(B.add(quarters[0], quarters[1]), B.add(quarters[2], quarters[3]))
+        narrow = B.icmp_unsigned("==", shift, ir.Constant(HALF, 2))
+        pair = B.icmp_unsigned("==", shift, ir.Constant(HALF, 3))
+        return B.select(narrow, whole, B.select(pair, by_halves, by_quarters))
+
+    build.__name__ = "most_words" if merges else "most_lanes"
+    return build
+
+
+most_words = builds(3, gives=True)(_most(True))
+"""The most distinct words on one bank (pairs and quadruples on as many banks), by whole warp, halves or
+quarters in sum; the third argument is the binary logarithm of the bytes a lane, 2 at least."""
+most_lanes = builds(3, gives=True)(_most(False))
+"""The same of lanes."""
 
 
 @help
-def bank_passes(op: int, warp: int, launch: int) -> Any:
+def bank_passes(op: int, warp: int) -> Any:
     """Passes over the banks that the last instruction's addresses need.
 
     The most distinct words on one bank, or, of an atomic, the most lanes; wide accesses go by halves and
     quarters of the warp, each of which asks for all its words.
     """
-    out, lanes, width = warp + 8 * ADDRESSES, at(warp, LANES), at(op, I_WIDTH)
+    lanes, width = at(warp, LANES), at(op, I_WIDTH)
     if lanes == 0:
         return 1
     if width <= 4 and at(warp, CONSECUTIVE) != 0:
@@ -36,29 +89,6 @@ def bank_passes(op: int, warp: int, launch: int) -> Any:
     merges = at(op, I_CODE) != d.ATOMIC or at(op, I_I) == d.COUNT
     if width <= 4 and one_place(warp, lanes) != 0:
         return 1 if merges else ones(lanes)
-    words = max(1, width // 4)
-    share, total = 32 // words, 0
-    counts = at(launch, SCRATCH)
-    table = counts + 8 * 32
-    for part in range(words):
-        for bank in range(32):
-            put(counts, bank, 0)
-        most = 0
-        rest = lanes & ((FULL >> (32 - share)) << (part * share))
-        while rest != 0:
-            lane = lowest(rest)
-            rest &= rest - 1
-            first = get64(out + 8 * lane) >> 2
-            for word in range(first, first + words):
-                bank = word & 31
-                count, known = at(counts, bank), False
-                if merges:
-                    for k in range(count):
-                        if at(table, bank * 32 + k) == word:
-                            known = True
-                if not known:
-                    put(table, bank * 32 + (count & 31), word)
-                    put(counts, bank, count + 1)
-                    most = max(most, count + 1)
-        total += most
-    return max(1, total)
+    shift = 2 if width <= 4 else 3 if width == 8 else 4
+    passes = most_words(warp, lanes, shift) if merges else most_lanes(warp, lanes, shift)
+    return max(1, passes)

@@ -122,7 +122,7 @@ BLOCKS_AT: Final = 18
 KNOWN_BYTES: Final = 19
 EXECUTED: Final = 20
 EXECUTED_LANES: Final = 21
-SCRATCH: Final = 22  # 32 counts of words, then 32 words for each of 32 banks
+PREFETCHES: Final = 22  # whether the next instruction's rows are asked for ahead
 BLOCK_MAP: Final = 25  # address of the grid indices of the blocks that run; 0: all, in order
 THREADS: Final = 23
 WARPS: Final = 24
@@ -130,7 +130,6 @@ UNIFORM_ROWS_USED: Final = 26  # so many uniform registers begin as zeros
 RECORDING: Final = 27  # address of the words of a recording, or 0
 SM_HZ: Final = 28  # turns cycles into the nanoseconds of the global timer
 LAUNCH_WORDS: Final = 32
-SCRATCH_WORDS: Final = 32 * 33
 
 # Faults.
 FINE, OUT_OF_BOUNDS, MISALIGNED, UNINITIALISED, DIVERGED_BARRIER, BAD_TARGET, DEADLOCK, LOST = range(8)

@@ -16,7 +16,7 @@ from smlab.sim.histogram import share_of
 from smlab.sim.instructions import Reason
 from smlab.sim.lowering import LoweredKernel
 from smlab.sim.machine import Machine, machine_from
-from smlab.sim.machine_code.elsewhere import block_instructions, fetched_elsewhere
+from smlab.sim.machine_code.elsewhere import Neighbours
 from smlab.sim.machine_code.launch import MachineLaunch
 from smlab.sim.machine_code.recording import Recording
 from smlab.sim.machine_code.source import MachineSource, lower_machine_code
@@ -152,9 +152,11 @@ def _sampled(
     whole = lower_machine_code(launch, machine, count)
     room = blocks_per_sm(whole.kernel, machine)
     each = math.ceil(launch.blocks / all_sms)  # blocks that the busiest SM gets
-    waves = GRID_INSTRUCTIONS // max(1, block_instructions(launch) * room * all_sms)
+    neighbours = Neighbours(launch, machine.sector_bytes)
+    waves = GRID_INSTRUCTIONS // max(1, neighbours.block_instructions() * room * all_sms)
     # The last wave is as full as the whole run's: what is left out are whole waves.
     wanted = min(each, min(max(waves, WAVES[0]), WAVES[1]) * room + each % room) * count
+    wanted = min(wanted, launch.blocks)
     estimates: list[GridEstimate] = []
     reads: list[float] = []
     first: tuple[LoweredKernel, SimResult] | None = None
@@ -162,7 +164,7 @@ def _sampled(
         chosen = _blocks_of(launch.blocks, all_sms, count, wanted, sample)
         if sample and np.array_equal(chosen, _blocks_of(launch.blocks, all_sms, count, wanted, 0)):
             break
-        elsewhere = fetched_elsewhere(launch, chosen, room * all_sms, machine.sector_bytes)
+        elsewhere = neighbours.fetched(chosen, room * all_sms)
         reads.append(elsewhere.read_each * launch.blocks)
         source = MachineSource(launch, count, chosen, elsewhere)
         kernel = dataclasses.replace(whole.kernel, blocks=len(chosen))
@@ -196,7 +198,8 @@ def _blocks_of(blocks: int, all_sms: int, count: int, wanted: int, sample: int) 
     wave of the sample's own on."""
     waves = np.arange(math.ceil(blocks / all_sms))
     start = (len(waves) * sample // SAMPLES) if len(waves) * count > wanted else 0
-    lanes = (np.arange(count) + sample * count) % all_sms
+    filled = min(all_sms, blocks)  # SMs that get a block at all
+    lanes = (np.arange(min(count, filled)) + sample * count) % filled
     order = (np.roll(waves, -start)[:, None] * all_sms + lanes[None, :]).reshape(-1)
     order = order[order < blocks]
     return order[:wanted].astype(np.int64)

@@ -91,6 +91,23 @@ def clear(typing_context: Any, address: Any, size: Any) -> Any:
 
 
 @intrinsic
+def prefetch(typing_context: Any, address: Any) -> Any:
+    """Ask for the cache line at an address; nothing waits for it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kinds = [BYTE.as_pointer(), HALF, HALF, HALF]
+        function = builder.module.globals.get("llvm.prefetch.p0")
+        function = function or ir.Function(
+            builder.module, ir.FunctionType(ir.VoidType(), kinds), "llvm.prefetch.p0"
+        )
+        read, close, data = (ir.Constant(HALF, n) for n in (0, 3, 1))
+        builder.call(function, [builder.inttoptr(arguments[0], kinds[0]), read, close, data])
+        return context.get_dummy_value()
+
+    return types.none(types.int64), generate
+
+
+@intrinsic
 def add_singles(typing_context: Any, a: Any, b: Any) -> Any:
     """The sum of two singles, as bits."""
 
@@ -158,6 +175,14 @@ def row_of(op: int, warp: int, name: int) -> Any:
 def word_of(op: int, warp: int, name: int, lane: int) -> Any:
     value = get32(row_of(op, warp, name) + 4 * lane)
     return (((value & at(op, name + 2)) ^ at(op, name + 3)) + at(op, name + 4)) & 0xFFFFFFFF
+
+
+@inlined
+def prefetch_rows(op: int, warp: int) -> None:
+    """Ask for the rows that a micro-operation reads and writes."""
+    for row in (row_of(op, warp, I_A), row_of(op, warp, I_B), row_of(op, warp, I_C), warp + at(op, I_DST)):
+        prefetch(row)
+        prefetch(row + 64)
 
 
 @help

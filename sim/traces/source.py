@@ -17,7 +17,6 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code import record
 from smlab.sim.machine_code.jit import callback, helper
-from smlab.sim.machine_code.launch import aligned
 from smlab.sim.machine_code.limits import LOCAL_AT, LOCAL_PAD
 from smlab.sim.machine_code.micro import MicroOperation
 from smlab.sim.machine_code.passes import bank_passes
@@ -50,6 +49,7 @@ from smlab.sim.source import (
     ReferenceSource,
 )
 from smlab.sim.traces.reading import EVEN, NOWHERE, RecordedKernel
+from smlab.sim.zeros import aligned
 
 PLAIN, WAITS, LEAVES = 0, 1, 2
 """What an instruction does to its lanes: nothing, they wait at the block's barrier, they exit."""
@@ -121,7 +121,7 @@ def _addresses_body(words, op, warp, context, lanes):  # type: ignore[no-untyped
             put64(out + 8 * lane, get64(words + 8 + 8 * lane))
     put(warp, CONSECUTIVE, even)
     if at(op, I_K) == d.SHARED:
-        put(warp, PASSES, bank_passes(op, warp, context))
+        put(warp, PASSES, bank_passes(op, warp))
     elif at(op, I_K) == d.LOCAL:
         put(warp, CONSECUTIVE, 0)
         base = LOCAL_AT + at(warp, _NUMBER) * (at(context, record.LOCAL_BYTES) * 32 + LOCAL_PAD)
@@ -167,9 +167,8 @@ class TraceSource:
         recorded = self.recorded
         ops = aligned(len(self.micro) * record.WORDS, np.int64).reshape(-1, record.WORDS)
         ops[:, : len(record.FIELDS)] = [micro.words() for micro in self.micro]
-        scratch = np.zeros(record.SCRATCH_WORDS, dtype=np.int64)
         context = np.zeros(_CONTEXT_WORDS, dtype=np.int64)
-        context[record.OPS], context[record.SCRATCH] = ops.ctypes.data, scratch.ctypes.data
+        context[record.OPS] = ops.ctypes.data
         context[record.THREADS] = recorded.header.threads
         context[_LOCAL_FIRST], context[record.LOCAL_BYTES] = self.local
         context[_PER_BLOCK] = recorded.header.warps_per_block
@@ -190,7 +189,7 @@ class TraceSource:
             int(context.ctypes.data),
             int(state.ctypes.data),
             8 * _WARP_WORDS,
-            (context, ops, scratch, state, list(arrays.values())),
+            (context, ops, state, list(arrays.values())),
         )
 
     def reference(self) -> ReferenceSource:

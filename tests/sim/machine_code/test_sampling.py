@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Record
-from smlab.sim.machine_code.elsewhere import block_instructions, fetched_elsewhere
+from smlab.sim.machine_code.elsewhere import Neighbours
 from smlab.sim.machine_code.launch import MachineLaunch
 from smlab.sim.machine_code.run import run_machine_code
 
@@ -39,9 +39,13 @@ def arrays() -> tuple[np.ndarray, np.ndarray]:
 def test_a_sector_belongs_to_the_first_block_that_asks_for_it(launch: Launch) -> None:
     source, out = arrays()
     asked = launch(LINES, source, out, grid=BLOCKS)
-    assert block_instructions(asked) == len(LINES)
+    neighbours = Neighbours(asked, 32)
+    assert neighbours.block_instructions() == len(LINES)
     chosen = np.array([100, 180, 260])
-    found = fetched_elsewhere(asked, chosen, 40, 32)
+    found = neighbours.fetched(chosen, 40)
+    again = neighbours.fetched(chosen, 40)  # from what was kept
+    assert np.array_equal(found.bits, again.bits)
+    assert found.read_each == again.read_each
     assert not out.any()  # executed on the side
     first = asked.allocations[0].address // 32
     own = {n for n in range(60 * 4, 263 * 4) if first + n not in found}
@@ -71,3 +75,11 @@ def test_both_engines_find_the_same_in_l2(launch: Launch) -> None:
     assert runs[0].cycles == runs[1].cycles
     assert runs[0].result.memory == runs[1].result.memory
     assert 0 < runs[0].result.memory.dram_sectors < 12 * runs[0].blocks_simulated
+
+
+def test_a_grid_of_fewer_blocks_than_sms_is_sampled(launch: Launch) -> None:
+    gpu = load_gpu("v100")
+    for blocks, sms in ((1, 3), (16, 8), (16, 30)):
+        source, out = arrays()
+        found = run_machine_code(launch(LINES, source, out, grid=blocks), gpu, sms=sms, keep=Record.TOTALS)
+        assert found.blocks_simulated == min(blocks, sms)
