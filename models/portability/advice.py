@@ -1,8 +1,11 @@
 """What changing one parameter of a configuration does on the new GPU, and how sure that is.
 
-Of two configurations that differ in one parameter, the sign of the change on the new GPU is predicted from
-projected times where the old GPU's counters are known, else it is the old GPU's own. How often such a sign is
-right hangs on the size of the predicted change; the curve is `RIGHT`.
+Of two configurations that differ in one parameter, the change on the new GPU is foreseen from times guessed
+there (the old GPU's own or projected ones) and from what was measured on the new GPU so far.
+What the guess leaves open is the difference of their ratios of new to old times, as `ratio_model` has it: all
+scales of it are kept, so a large foreseen change is surer than a small one, and less sure where a switch is
+turned that was never seen turned. A part of all pairs obeys no scale: a compiler made one of the two another
+kernel. `EVIDENCE` says how large both are for each kind of guess.
 """
 
 from __future__ import annotations
@@ -12,16 +15,30 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from scipy import special
+from smlab.models.portability.ratio_model import RatioModel, ScaleMixture
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Evidence = Literal["projected", "copied"]
 
-RIGHT: Final[dict[Evidence, tuple[float, float]]] = {"projected": (0.46, 0.05), "copied": (0.40, 0.09)}
-"""Of the share of right signs, ``0.5 + a (1 - exp(-|d| / b))`` for a predicted change of the logarithm by d:
-(a, b), read off two public searches of convolutions on two cards each (33,000 and 15,000 pairs whose times
-differ by 3 % on the new card). Even a sure prediction is wrong in 4 to 10 % of the pairs: what a compiler
-makes of a configuration is in no measurement of the old card."""
+
+@dataclass(frozen=True)
+class GuessQuality:
+    """How far times guessed for the new GPU go: ``spread`` multiplies the scales of `ratio_model`, and
+    ``accidents`` is the share of pairs of which the guess says nothing."""
+
+    spread: float
+    accidents: float
+
+
+EVIDENCE: Final[dict[Evidence, GuessQuality]] = {
+    "copied": GuessQuality(0.46, 0.15),
+    "projected": GuessQuality(0.24, 0.11),
+}
+"""Fitted to pairs that differ by 3 % on the new GPU, of two public pairs of searches, ratios drawn for them
+and kernels in closed form; what each says of the others is a study (`smlab.validation.portability.signs`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,18 +46,43 @@ class OneChange:
     """Pairs of rows that differ in one parameter: ``first`` and ``second`` are rows, ``parameter`` its
     column, all (pairs,)."""
 
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    parameter: NDArray[np.int64]
+    first: Ints
+    second: Ints
+    parameter: Ints
 
     def __len__(self) -> int:
         return len(self.first)
 
 
-def confidence(log_change: ArrayLike, evidence: Evidence) -> Floats:
-    """The share of changes of that predicted size whose sign is right, 0.5 to 1."""
-    most, scale = RIGHT[evidence]
-    return np.asarray(0.5 + most * (1 - np.exp(-np.abs(np.asarray(log_change)) / scale)))
+@dataclass(frozen=True, eq=False)
+class ForeseenChange:
+    """Foreseen changes of the logarithm of the time on the new GPU, (changes,): the middle, and the chance
+    that its sign is the true one, if the two differ at all (by 3 % or more)."""
+
+    log_change: Floats
+    chance: Floats
+
+
+def foreseen_changes(
+    guess: Floats, model: RatioModel, row: int, others: Ints, evidence: Evidence
+) -> ForeseenChange:
+    """What going from ``row`` to each of ``others`` does.
+
+    ``guess`` (configurations,) holds logarithms of guessed times, ``model`` the ratios of measured to guessed
+    times seen so far, its spread that of the evidence.
+    """
+    found = model.difference(row, others)
+    log_guess = guess[others] - guess[row]
+    middle = log_guess + found.weight @ found.mean
+    return ForeseenChange(middle, sign_chance(log_guess, found, evidence))
+
+
+def sign_chance(log_guess: Floats, ratio: ScaleMixture, evidence: Evidence) -> Floats:
+    """The chance that the sign of ``log_guess`` plus the mean of a ratio is the true one, (changes,)."""
+    faster = ratio.weight @ special.ndtr(-(log_guess + ratio.mean) / np.sqrt(ratio.variance))
+    right = np.where(log_guess + ratio.weight @ ratio.mean < 0, faster, 1 - faster)
+    accidents = EVIDENCE[evidence].accidents
+    return np.asarray((1 - accidents) * right + accidents / 2)
 
 
 def one_change(config: Sequence[Sequence[object]]) -> OneChange:

@@ -75,11 +75,24 @@ class ScaleMixture:
         return mean, np.sqrt(self.weight @ (self.variance + (self.mean - mean) ** 2))
 
 
-class RatioModel:
-    """Ratios seen so far, and what they say of the others."""
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """The likely ``scales`` with their ``weight``; for each of all scales the ``inverse`` of the lower root
+    of the covariance of the ratios seen, and these ratios ``whitened`` by it."""
 
-    def __init__(self, parameters: Parameters) -> None:
+    scales: Ints
+    weight: Floats
+    inverse: Floats
+    whitened: Floats
+
+
+class RatioModel:
+    """Ratios seen so far, and what they say of the others. ``spread`` multiplies all `SCALES`: where the
+    times on the new GPU are foreseen better than by those on the old one, the ratios left are smaller."""
+
+    def __init__(self, parameters: Parameters, spread: float = 1.0) -> None:
         self._of = parameters
+        self._variances = (spread * SCALES) ** 2
         self._rows: list[int] = []
         self._log_ratio: list[float] = []
         switches, sizes = parameters.switches.shape[1], parameters.sizes.shape[1]
@@ -95,18 +108,46 @@ class RatioModel:
 
     def predicted(self, rows: Ints) -> ScaleMixture:
         """The ratios of ``rows``; those measured are no more certain than another launch of them would be."""
-        variances = SCALES**2
-        prior = OF_ALL**2 + variances[:, :3] @ self._own + variances[:, 3]
+        seen = self._seen()
+        means, spreads = [], []
+        for scale in seen.scales:
+            told = self._told(seen, scale, rows)
+            means.append(told @ seen.whitened[scale])
+            spreads.append(np.maximum(self._prior()[scale] - (told**2).sum(axis=1), 1e-8))
+        return ScaleMixture(seen.weight, np.array(means), np.array(spreads))
+
+    def difference(self, row: int, others: Ints) -> ScaleMixture:
+        """The ratios of ``others`` less that of ``row``, (scales, others): what both share is in neither. A
+        row that was measured has the ratio that was seen."""
+        if row in self._rows:
+            found = self.predicted(others)
+            measured = self._log_ratio[self._rows.index(row)]
+            return ScaleMixture(found.weight, found.mean - measured, found.variance)
+        seen, here = self._seen(), np.array([row])
+        alike = self._likeness(row)[:, others]
+        same = others == row
+        means, spreads = [], []
+        for scale in seen.scales:
+            mine, theirs = self._told(seen, scale, here), self._told(seen, scale, others)
+            prior = 2 * (self._variances[scale, :3] @ (self._own[:, None] - alike))
+            prior += 2 * self._variances[scale, 3] * ~same
+            means.append((theirs - mine) @ seen.whitened[scale])
+            spreads.append(np.maximum(prior - ((theirs - mine) ** 2).sum(axis=1), 1e-8))
+        return ScaleMixture(seen.weight, np.array(means), np.array(spreads))
+
+    def _prior(self) -> Floats:
+        """Variance of a ratio of which nothing is known, (scales,)."""
+        return np.asarray(OF_ALL**2 + self._variances[:, :3] @ self._own + self._variances[:, 3])
+
+    def _seen(self) -> _Seen:
+        """What the ratios seen say of the scales."""
+        count = len(self._variances)
         if not self._rows:
-            count = len(SCALES)
-            weight = np.full(count, 1 / count)
-            return ScaleMixture(
-                weight, np.zeros((count, len(rows))), np.repeat(prior[:, None], len(rows), axis=1)
-            )
-        seen = np.array(self._rows)
-        ratio = np.array(self._log_ratio)
-        among = OF_ALL**2 + np.tensordot(variances[:, :3], self._alike[:, seen], axes=1)
-        among += (variances[:, 3] + 1e-8)[:, None, None] * np.eye(len(seen))
+            each, nothing = np.full(count, 1 / count), np.zeros((count, 0))
+            return _Seen(np.arange(count), each, np.zeros((count, 0, 0)), nothing)
+        rows, ratio, variances = np.array(self._rows), np.array(self._log_ratio), self._variances
+        among = OF_ALL**2 + np.tensordot(variances[:, :3], self._alike[:, rows], axes=1)
+        among += (variances[:, 3] + 1e-8)[:, None, None] * np.eye(len(rows))
         lower = np.linalg.cholesky(among)
         inverse = np.linalg.inv(lower)
         whitened = inverse @ ratio
@@ -117,14 +158,14 @@ class RatioModel:
         weight /= weight.sum()
         likely = np.argsort(-weight, kind="stable")[:MOST_SCALES]
         likely = likely[weight[likely] >= min(LIKELY, float(weight.max()))]
-        alike = self._alike[:, rows]
-        means, spreads = [], []
-        for scale in likely:
-            with_seen = OF_ALL**2 + np.tensordot(variances[scale, :3], alike, axes=1)
-            told = with_seen @ inverse[scale].T
-            means.append(told @ whitened[scale])
-            spreads.append(np.maximum(prior[scale] - (told**2).sum(axis=1), 1e-8))
-        return ScaleMixture(weight[likely] / weight[likely].sum(), np.array(means), np.array(spreads))
+        return _Seen(likely, weight[likely] / weight[likely].sum(), inverse, whitened)
+
+    def _told(self, seen: _Seen, scale: int, rows: Ints) -> Floats:
+        """Covariances of ``rows`` with the whitened ratios seen, (rows, seen)."""
+        if not self._rows:
+            return np.zeros((len(rows), 0))
+        covariance = OF_ALL**2 + np.tensordot(self._variances[scale, :3], self._alike[:, rows], axes=1)
+        return np.asarray(covariance @ seen.inverse[scale].T)
 
     def _likeness(self, row: int) -> Floats:
         """Correlation of each configuration with ``row`` by switches (summed over them), sizes and

@@ -197,6 +197,12 @@ class TransferSearch:
                 self._model.tell(failed, self._logs[failed] - float(self.space.guess[failed]))
             self._failed.clear()
 
+    def expected(self, row: int) -> tuple[float, float]:
+        """Mean and standard deviation of the logarithm of the time of a configuration that is not measured
+        yet."""
+        ratio, deviation = self._model.predicted(np.array([row])).moments()
+        return float(self.space.guess[row] + ratio[0]), float(deviation[0])
+
     def predicted(self) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the logarithm of each configuration's time, (configurations,); a
         configuration that was measured has its own."""

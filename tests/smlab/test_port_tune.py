@@ -64,6 +64,27 @@ def test_a_switch_that_turned_over_is_found(
     assert all(0.5 <= row["confidence"] <= 1 for row in document["advice"])
 
 
+def test_a_truth_of_fewer_configurations_is_searched_alone(
+    spaces: tuple[Path, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    content = json.loads(spaces[1].read_text())
+    left = {key: entry for key, entry in content["cache"].items() if entry["size"] != 4}
+    fewer = tmp_path / "fewer.json"
+    fewer.write_text(json.dumps(content | {"cache": left}))
+    document = tune(capsys, spaces[0], "--truth", fewer, "--budget", 5, "--seeds", 2)
+    rows = document["tune"]
+    assert len(rows) == 5
+    assert not any("size=4," in row["config"] for row in rows)
+    assert [row["measured_s"] for row in rows] == [
+        pytest.approx(1e-3 * left[row["config"].replace("size=", "").replace(" flag=", "")]["time"])
+        for row in rows
+    ]
+    # What was told when a configuration was chosen, not what came of it.
+    assert all(row["low"] < row["predicted_s"] < row["high"] for row in rows)
+    assert any(abs(row["predicted_s"] / row["measured_s"] - 1) > 0.01 for row in rows)
+    assert rows[0]["high"] / rows[0]["low"] > rows[-1]["high"] / rows[-1]["low"] > 1.01
+
+
 def test_without_the_truth_it_is_a_list_and_goes_on_after_what_was_measured(
     spaces: tuple[Path, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

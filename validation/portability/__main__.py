@@ -1,6 +1,6 @@
-"""Make the studies of portability anew: ``python -m smlab.validation.portability causes [--pairs 200]``, or
-``searches [--data DIR]`` with the folder of others' measurements; ``thesis --runs OLD NEW`` with the folders
-of ``smlab bench run portability --on-simulator --gpu v100`` and ``a100-80``."""
+"""Make the studies of portability anew: ``python -m smlab.validation.portability causes [--pairs 200]``;
+``searches`` or ``signs [--data DIR]``, with the folder of others' measurements; ``thesis --runs OLD NEW``,
+with the folders of ``smlab bench run portability --on-simulator --gpu v100`` and ``a100-80``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 from smlab.hw_bench.files import write_atomic
 from smlab.validation.portability.causes import SEED, CausedRatio, judge_pair, summary
 from smlab.validation.portability.searches import all_pairs, judge_searches, summary_of_searches
+from smlab.validation.portability.signs import copied_signs, projected_signs, summary_of_signs
 from smlab.validation.portability.thesis import recorded
 from smlab.validation.work.runner import Task, run_tasks
 
@@ -25,7 +26,7 @@ _LIST = re.compile(r"\[[^][{}]*\]")
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog=MADE_BY, description=__doc__)
-    parser.add_argument("study", choices=("causes", "searches", "thesis"))
+    parser.add_argument("study", choices=("causes", "searches", "signs", "thesis"))
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--jobs", type=int, default=None)
@@ -39,7 +40,7 @@ def main() -> int:
         found = recorded(*asked.runs)
     else:
         found = {"made_by": f"{MADE_BY} {asked.study}", "seed": asked.seed}
-        found |= _causes(asked) if asked.study == "causes" else _searches(asked)
+        found |= {"causes": _causes, "searches": _searches, "signs": _signs}[asked.study](asked)
     out = asked.out or FOLDER / f"{asked.study}.json"
     lines = _LIST.sub(lambda list_: " ".join(list_.group().split()), json.dumps(found, indent=1))
     write_atomic(out, lines + "\n")
@@ -57,6 +58,12 @@ def _causes(asked: argparse.Namespace) -> dict[str, Any]:
 def _searches(asked: argparse.Namespace) -> dict[str, Any]:
     outcomes = judge_searches(all_pairs(asked.data, asked.seed), progress=_told)
     return {"measured_searches": asked.data is not None, "budgets": summary_of_searches(outcomes)}
+
+
+def _signs(asked: argparse.Namespace) -> dict[str, Any]:
+    found = {"copied": summary_of_signs(copied_signs(asked.data, asked.seed))}
+    projected = [] if asked.data is None else projected_signs(asked.data, asked.seed)
+    return found | ({"projected": summary_of_signs(projected)} if projected else {})
 
 
 def _told(done: int, total: int) -> None:

@@ -18,7 +18,10 @@ from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
 from smlab.hw_bench.datasets.timed_kernels import read_timed_kernels
 from smlab.hw_bench.datasets.tuning import Parameter, TuningTimes, label_of
+from smlab.hw_bench.gpu.devices import gpu_called
 from smlab.models.portability.launch_series import INITIAL_LAUNCHES
+from smlab.validation.projection.tuning.guess import guessed_times
+from smlab.validation.projection.tuning.judge import family_of
 
 Floats = NDArray[np.float64]
 Config = tuple[Parameter, ...]
@@ -125,18 +128,51 @@ def _drawn_log_ratio(config: Sequence[Config], rng: Generator) -> Floats:
     return ratio
 
 
+@dataclass(frozen=True, eq=False)
+class ProjectedSearch:
+    """A measured pair whose old GPU's search holds counters: ``guess_s`` (configurations,) are times
+    projected by them, ``family`` the name of each one's tile."""
+
+    pair: SearchPair
+    guess_s: Floats
+    family: NDArray[np.str_]
+
+
+def projected_searches(folder: Path) -> list[ProjectedSearch]:
+    """The measured pairs, as far as they are in ``folder``, whose times can be projected."""
+    found = []
+    for names in MEASURED:
+        paths = [folder / "tuning" / name for name in names]
+        if not all(path.is_file() for path in paths):
+            continue
+        first, second = (read_timed_kernels(path) for path in paths)
+        for old, new in ((first, second), (second, first)):
+            gpus = [gpu_called(times.device) for times in (old, new)]
+            if old.counters is None or gpus[0] is None or gpus[1] is None:
+                continue
+            steady = np.array([_steady_s(runs) for runs in old.runs])
+            guess = guessed_times(old, steady, gpus[0], gpus[1])
+            pair, rows = _pair(old, new), _rows_of_both(old, new)
+            if guess.evidence == "projected":
+                family = np.array([family_of(old, row) for row in rows])
+                found.append(ProjectedSearch(pair, guess.seconds[rows], family))
+    return found
+
+
+def _rows_of_both(old: TuningTimes, new: TuningTimes) -> list[int]:
+    """The rows of ``old`` whose configuration ran or failed on the new GPU."""
+    ran, failed = set(new.config), {label for label, _ in new.failed}
+    return [
+        row
+        for row, config in enumerate(old.config)
+        if config in ran or label_of(old.parameters, config) in failed
+    ]
+
+
 def _pair(old: TuningTimes, new: TuningTimes) -> SearchPair:
     at = {config: row for row, config in enumerate(new.config)}
-    failed = {label for label, _ in new.failed}
-    rows, new_s = [], []
-    for row, config in enumerate(old.config):
-        if config in at:
-            new_s.append(_steady_s(new.runs[at[config]]))
-        elif label_of(old.parameters, config) in failed:
-            new_s.append(np.inf)
-        else:
-            continue
-        rows.append(row)
+    rows = _rows_of_both(old, new)
+    new_s = [_steady_s(new.runs[at[c]]) if (c := old.config[row]) in at else np.inf for row in rows]
     old_s = np.array([_steady_s(old.runs[row]) for row in rows])
     chosen = tuple(old.config[row] for row in rows)
     return SearchPair(f"{old.device} to {new.device}", "whole", old_s, np.array(new_s), chosen)

@@ -14,16 +14,16 @@ from smlab.commands.arguments import a_gpu, a_path, a_whole
 from smlab.commands.frames import dataframe
 from smlab.commands.port.registers import CompiledConfigurations
 from smlab.hw_bench.datasets.timed_kernels import read_timed_kernels
-from smlab.hw_bench.datasets.timed_work import work_of_times
 from smlab.hw_bench.datasets.tuning import TuningTimes, label_of
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.models.parallelism import resident_blocks
-from smlab.models.portability.advice import Evidence, changes_from, confidence
+from smlab.models.portability.advice import EVIDENCE, Evidence, changes_from, foreseen_changes
 from smlab.models.portability.launch_series import INITIAL_LAUNCHES
+from smlab.models.portability.ratio_model import RatioModel
 from smlab.models.portability.transfer import SearchSpace, TransferSearch, planned, search_space
-from smlab.models.roofline import project
 from smlab.validation.projection.tuning.code import TuningSource
+from smlab.validation.projection.tuning.guess import guessed_times
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,15 +37,13 @@ CURVE: Final = (5, 10, 20, 50)
 RUNS: Final = 7
 """Launches of each configuration to take, the first of which is left out."""
 
-LEAST_COUNTED: Final = 0.9
-"""The share of a space that must have counters for its times to be projected; else they are taken over."""
-
 WIDE: Final = 1.645
 
 
 @dataclass(frozen=True, repr=False)
 class TuneResult:
-    """Rows to measure on the target, in order, with predicted times; ``low_s`` to ``high_s`` hold 90 %.
+    """Rows to measure on the target, in order, with the times predicted when each was chosen; ``low_s`` to
+    ``high_s`` hold 90 %.
 
     ``evidence`` is what the order rests on: projected times, or the source's. ``foreseen`` are the labels of
     configurations that cannot run on the target. ``replayed`` holds, for each budget, the fractions of the
@@ -126,14 +124,17 @@ def port_tune(
             str(times.path), "holds several kernels", str(times.kernel[1]), "one space a file"
         )
     steady = np.array([_steady(run) for run in times.runs])
-    guess_s, evidence, notes = _guess(times, steady, here, there)
+    guess = guessed_times(times, steady, here, there)
+    notes = (
+        [] if guess.evidence == "projected" else ["no counters: the source's own order is the first guess"]
+    )
     compiled = None
     if kernel is not None:
         compiled = CompiledConfigurations(TuningSource(a_path("kernel", kernel)), there, progress)
     runs_there = _fits(times, there)
     if compiled is not None and compile_all:
         runs_there &= compiled.fit_all(times)
-    space = search_space(guess_s, times.config, runs_there)
+    space = search_space(guess.seconds, times.config, runs_there)
     known = _measured(measured, labels)
     if measured is not None and not known:
         raise SmlabError.at(str(measured), "no configuration of the space in it", expected=labels[0])
@@ -143,34 +144,34 @@ def port_tune(
         runs = _runs_of(truth, labels)
         for size in sorted({budget, *curve}):
             replayed[size] = _replay(space, steady, runs, size, seeds)
-        search = TransferSearch(space, budget)
-        rows, taken = _play(search, runs, budget, None)
+        played = _play_known(space, runs, budget)
+        rows, taken = played.rows, played.taken
     else:
         search = TransferSearch(space, budget)
         for row, seconds in known.items():
             search.tell(row, seconds)
         rows = _proposed(search, max(0, budget - len(known)), times, compiled)
-    told = TransferSearch(space, budget)
-    for row, seconds in (taken if truth is None else {}).items():
-        told.tell(row, seconds)
-    mean, deviation = told.predicted()
-    at = np.array(rows, dtype=np.int64)
+        told = TransferSearch(space, budget)
+        for row, seconds in taken.items():
+            told.tell(row, seconds)
+        played = _Played(rows, taken, [told.expected(row) for row in rows])
+    mean, deviation = np.array(played.expected).reshape(-1, 2).T
     return TuneResult(
         source=here,
         target=there,
         labels=labels,
         rows=tuple(rows),
-        predicted_s=np.exp(mean[at]),
-        low_s=np.exp(mean[at] - WIDE * deviation[at]),
-        high_s=np.exp(mean[at] + WIDE * deviation[at]),
+        predicted_s=np.exp(mean),
+        low_s=np.exp(mean - WIDE * deviation),
+        high_s=np.exp(mean + WIDE * deviation),
         measured_s=taken,
-        evidence=evidence,
+        evidence=guess.evidence,
         foreseen=tuple(
             dict.fromkeys(
                 (*(labels[i] for i in np.flatnonzero(~space.runs)), *(compiled.refused if compiled else ()))
             )
         ),
-        advice=_advice(times, steady, guess_s, evidence, rows, taken),
+        advice=_advice(times, steady, space, guess.evidence, rows, taken),
         replayed=replayed,
         notes=tuple(notes),
     )
@@ -197,19 +198,6 @@ def _labels(times: TuningTimes) -> tuple[str, ...]:
 
 def _steady(runs: Sequence[float]) -> float:
     return float(np.median(runs[INITIAL_LAUNCHES:] if len(runs) > INITIAL_LAUNCHES else runs))
-
-
-def _guess(times: TuningTimes, steady: Floats, here: Gpu, there: Gpu) -> tuple[Floats, Evidence, list[str]]:
-    """Times on the target as far as they can be foreseen, in any unit: projected where there are counters."""
-    rows = np.arange(len(times))
-    work = work_of_times(times, rows, steady, here)
-    counted = np.nan_to_num(work.instructions) > 0
-    if counted.mean() < LEAST_COUNTED:
-        return steady, "copied", ["no counters: the source's own order is the first guess"]
-    found = project(work, here, there)
-    guess = steady * float(np.median(found.mid_s / found.source_s))
-    guess[found.index] = found.mid_s
-    return guess, "projected", []
 
 
 def _fits(times: TuningTimes, gpu: Gpu) -> NDArray[np.bool_]:
@@ -243,22 +231,34 @@ def _runs_of(truth: str | Path, labels: tuple[str, ...]) -> dict[int, tuple[floa
     return found
 
 
+@dataclass(frozen=True)
+class _Played:
+    """``rows`` in the order in which they were chosen, what those that ran took, and the mean and standard
+    deviation of each one's logarithm of time as they were told when it was chosen."""
+
+    rows: list[int]
+    taken: dict[int, float]
+    expected: list[tuple[float, float]]
+
+
 def _play(
     search: TransferSearch,
     runs: Mapping[int, tuple[float, ...] | None],
     budget: int,
     rng: np.random.Generator | None,
-) -> tuple[list[int], dict[int, float]]:
+) -> _Played:
     """Search with measurements replayed: one launch of each configuration, or its steady time without
     ``rng``."""
     rows: list[int] = []
     taken: dict[int, float] = {}
+    expected: list[tuple[float, float]] = []
     while len(rows) < budget:
         row = search.next()
         if row is None:
             break
         launches = runs[row]
         rows.append(row)
+        expected.append(search.expected(row))
         if launches is None:
             search.tell(row, None)
             continue
@@ -266,7 +266,16 @@ def _play(
         seconds = _steady(launches) if rng is None else float(later[int(rng.integers(len(later)))])
         taken[row] = seconds
         search.tell(row, seconds)
-    return rows, taken
+    return _Played(rows, taken, expected)
+
+
+def _play_known(space: SearchSpace, runs: Mapping[int, tuple[float, ...] | None], budget: int) -> _Played:
+    """Search the configurations that the truth holds, which may be fewer than the source's."""
+    known = sorted(runs)
+    own = {i: runs[row] for i, row in enumerate(known)}
+    played = _play(TransferSearch(space.take(np.array(known)), budget), own, budget, None)
+    taken = {known[i]: seconds for i, seconds in played.taken.items()}
+    return _Played([known[i] for i in played.rows], taken, played.expected)
 
 
 def _replay(
@@ -292,7 +301,7 @@ def _replay(
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
         if not exact or not found:
-            found.append(fraction(_play(TransferSearch(local, budget), own, budget, rng)[0]))
+            found.append(fraction(_play(TransferSearch(local, budget), own, budget, rng).rows))
         else:
             found.append(found[0])  # one launch each: every seed sees the same
         random.append(fraction(rng.choice(len(rows), size=min(budget, len(rows)), replace=False)))
@@ -322,7 +331,7 @@ def _proposed(
 def _advice(
     times: TuningTimes,
     steady: Floats,
-    guess_s: Floats,
+    space: SearchSpace,
     evidence: Evidence,
     rows: Sequence[int],
     taken: Mapping[int, float],
@@ -331,19 +340,24 @@ def _advice(
     if not rows and not taken:
         return ()
     start = min(taken, key=lambda row: taken[row]) if taken else rows[0]
-    found: list[dict[str, Any]] = []
-    for other, column in changes_from(times.config, start):
-        change = float(np.log(guess_s[other] / guess_s[start]))
-        found.append(
-            {
-                "from": label_of(times.parameters, times.config[start]),
-                "parameter": times.parameters[column],
-                "value": times.config[start][column],
-                "to": times.config[other][column],
-                "target_change": float(np.expm1(change)),
-                "source_change": float(steady[other] / steady[start] - 1),
-                "confidence": float(confidence(change, evidence)),
-                "evidence": evidence,
-            }
-        )
+    changes = changes_from(times.config, start)
+    model = RatioModel(space.parameters, EVIDENCE[evidence].spread)
+    for row, seconds in taken.items():
+        model.tell(row, float(np.log(seconds) - space.guess[row]))
+    others = np.array([other for other, _ in changes], dtype=np.int64)
+    foreseen = foreseen_changes(space.guess, model, start, others, evidence)
+    found: list[dict[str, Any]] = [
+        {
+            "from": label_of(times.parameters, times.config[start]),
+            "parameter": times.parameters[column],
+            "value": times.config[start][column],
+            "to": times.config[other][column],
+            "target_change": float(np.expm1(foreseen.log_change[i])),
+            "source_change": float(steady[other] / steady[start] - 1),
+            "confidence": float(foreseen.chance[i]),
+            "evidence": evidence,
+        }
+        for i, (other, column) in enumerate(changes)
+        if other not in taken
+    ]
     return tuple(sorted(found, key=lambda row: row["target_change"]))

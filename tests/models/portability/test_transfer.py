@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from smlab.hw_bench.errors import SmlabError
-from smlab.models.portability.advice import changes_from, confidence, one_change
+from smlab.models.portability.advice import changes_from, one_change
 from smlab.models.portability.transfer import SearchSpace, TransferSearch, planned, search_space
 
 CONFIG = [(size, flag, 7) for flag in (0, 1) for size in (1, 2, 4, 8, 16, 32)]
@@ -137,11 +137,3 @@ def test_pairs_that_differ_in_one_parameter() -> None:
     ]
     assert set(differing) == {1}
     assert sorted(changes_from(CONFIG, 0)) == [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 1)]
-
-
-def test_confidence_grows_with_the_change_and_projecting_beats_copying() -> None:
-    changes = np.array([0.0, 0.02, 0.1, 1.0])
-    for evidence in ("projected", "copied"):
-        assert (np.diff(confidence(changes, evidence)) > 0).all()  # type: ignore[arg-type]
-        assert confidence(0.0, evidence) == 0.5  # type: ignore[arg-type]
-    assert (confidence(changes[1:], "projected") > confidence(changes[1:], "copied")).all()
