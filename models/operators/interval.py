@@ -24,7 +24,7 @@ from smlab.models.operators.work import Floats
 NAMES: Final = ("efficiency", "level", "unexplained")
 LEVEL: Final = 0.9
 UNEXPLAINED: Final = 0.03
-FACTOR: Final = 1.11
+FACTOR: Final = 1.06
 
 
 def operator_parts(spent_s: Floats, roof_s: Floats, least_s: Floats, most_s: Floats) -> Floats:

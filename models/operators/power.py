@@ -5,8 +5,9 @@ it: the driver lowers the clock until the power limit is met. The rate is then p
 operation. The energy is taken from the source: its board, whose limit is dimensioned for its rated peak,
 sustained so many operations a second, so one takes about limit / rate (at most: the limit need not have been
 reached). On another chip it lies between the same and what its process or its maker's statement of efficiency
-makes of it (`power.operation_energy`); both ends are kept, and make an interval. No limit pushes a GPU below
-its base clock, which its maker guarantees.
+makes of it (`power.operation_energy`); both ends are kept, and make an interval. The prediction stays at or
+above the base clock, which the maker states. The slow end of the interval does not: cards have been seen
+below it under their power limits.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from smlab.hw_bench.gpu.descriptions import Constant, Gpu
 @dataclass(frozen=True)
 class PowerCeiling:
     """FP32 operations a second that a board can sustain: between ``low`` and ``high`` as the descriptions'
-    values have it, between ``least`` and ``most`` with their intervals. ``limited``: below the peak.
+    values have it, both at the base clock at least; between ``min`` and ``max`` with their intervals, the
+    slow end without that floor. ``limited``: below the peak.
     """
 
     min_flops_per_s: float
@@ -49,13 +51,13 @@ def power_ceiling(
     base = peak_flops_per_s * target.number("clock.base_hz") / target.number("clock.boost_hz")
     there, here = interval_of(target["power.operation_energy"]), interval_of(source["power.operation_energy"])
 
-    def rate(relative_energy: float) -> float:
+    def rate(relative_energy: float, at_least: float = 0.0) -> float:
         sustained = target.number("power.limit_w") / (energy * relative_energy)
-        return min(peak_flops_per_s, max(base, sustained))
+        return min(peak_flops_per_s, max(at_least, sustained))
 
     relative = there[1] / here[1]
-    low, high = rate(max(1.0, relative)), rate(min(1.0, relative))
-    least, most = rate(max(1.0, there[2] / here[0])), rate(min(1.0, there[0] / here[2]))
+    low, high = rate(max(1.0, relative), base), rate(min(1.0, relative), base)
+    least, most = rate(max(1.0, there[2] / here[0])), rate(min(1.0, there[0] / here[2]), base)
     return PowerCeiling(min(least, low), low, high, max(most, high), low < peak_flops_per_s)
 
 
