@@ -23,8 +23,8 @@ from smlab.models.operators.work import Floats
 
 NAMES: Final = ("efficiency", "level", "unexplained")
 LEVEL: Final = 0.9
-UNEXPLAINED: Final = 0.03
-FACTOR: Final = 1.06
+UNEXPLAINED: Final = 0.04
+FACTOR: Final = 0.97
 
 
 def operator_parts(spent_s: Floats, roof_s: Floats, least_s: Floats, most_s: Floats) -> Floats:

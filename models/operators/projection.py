@@ -37,8 +37,8 @@ from smlab.models.parallelism import parallelism, resident_blocks
 CARRIED_WAVES: Final = 2
 """Blocks for each SM from which on an operator's grid is taken to be the same on another GPU. A library picks
 smaller tiles, or splits the sum, where the larger ones would leave SMs idle. 1 and 2 were tried on NeuSight's
-six pairs of GPUs; on matrix products of fewer blocks, 173 of 6,240, the source's grid is off by 18 %, no grid by
-11."""
+six pairs of GPUs; on matrix products of fewer blocks, 173 of 6,240, the source's grid is off by 18 %, none by
+11 %."""
 
 LIMITERS: Final = ("dram", "l2", "arithmetic", "power", "launch")
 

@@ -29,16 +29,12 @@ def test_what_ships_names_cards_and_is_whole() -> None:
         assert 0 <= pair.held <= 100
 
 
-BUY_NOTHING = {"cache", "parallelism (operators)"}
-"""Mechanisms that fall short of the rule that none is kept which buys nothing on any set: L2's capacity where
-the working set is told, and the grid of an operator."""
-
-
-def test_each_mechanism_buys_something_on_some_set_but_for_two() -> None:
+def test_each_mechanism_buys_something_on_some_set() -> None:
+    """None is kept that buys nothing on any set, simulated ones included."""
     gained: dict[str, float] = {}
     for b in shipped_records().bought:
         gained[b.mechanism] = max(gained.get(b.mechanism, 0.0), b.without - b.with_it)
-    assert {name for name, gain in gained.items() if gain < 0.05} == BUY_NOTHING
+    assert not {name for name, gain in gained.items() if gain < 0.05}
 
 
 def test_records_read_back_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -29,7 +29,7 @@ from smlab.validation.projection.operators.judge import (
 from smlab.validation.projection.simulated.gpus import part_of
 from smlab.validation.projection.simulated.judge import OURS_SWITCHES
 from smlab.validation.projection.simulated.kernels import REGIMES
-from smlab.validation.projection.simulated.simulate import simulate_kernels
+from smlab.validation.projection.simulated.simulate import Simulated, simulate_kernels, simulate_reuse
 from smlab.validation.projection.tuning.coverage import tuning_coverage
 from smlab.validation.projection.tuning.judge import MECHANISMS, TuningJudgement, judge_tuning, switched
 
@@ -42,7 +42,7 @@ TUNING: Final = (
     ("tuned convolution, times only", "kernel-tuner", "tuning/kernel-tuner", "rtx-a4000", "a100-40"),
     ("tuned convolution, times only", "ktt", "tuning/ktt-convolution", "rtx-3090", "rtx-2080-ti"),
 )
-SIMULATED, GPUS = 100, ("v100", "a100-40")
+SIMULATED, REUSED, GPUS = 100, 40, ("v100", "a100-40")
 SEED: Final = 0
 
 
@@ -225,8 +225,17 @@ def simulated_ablation(kernels: int = SIMULATED) -> list[Bought]:
     gpus = [part_of(load_gpu(name)) for name in GPUS]
     regimes = list(REGIMES)
     numbered = [(regimes[i % len(regimes)], i // len(regimes)) for i in range(kernels)]
-    seen = simulate_kernels(gpus, numbered, SEED, "compiled")
+    cases = f"simulated, {' and '.join(GPUS)}, each to the other, working sets told"
+    drawn = simulate_kernels(gpus, numbered, SEED, "compiled")
+    reuse = simulate_reuse(gpus, REUSED, SEED, "compiled")
+    return [
+        *_ablated(drawn, gpus, cases, (*MECHANISMS, "latency")),
+        *_ablated(reuse, gpus, f"{cases}, one buffer again and again", ("cache",)),
+    ]
 
+
+def _ablated(seen: Simulated, gpus: Sequence[Gpu], cases: str, mechanisms: Sequence[str]) -> Iterator[Bought]:
+    """What each of ``mechanisms`` buys on kernels that two GPUs were simulated with."""
     touched = np.where(seen.working_set_bytes > 0, seen.working_set_bytes, np.nan)
 
     def mape(on: ProjectionSwitches) -> float:
@@ -238,8 +247,5 @@ def simulated_ablation(kernels: int = SIMULATED) -> list[Bought]:
         return round(float(np.concatenate(both).mean()), 2)
 
     ours = mape(OURS_SWITCHES)
-    cases = f"simulated, {' and '.join(GPUS)}, each to the other, working sets told"
-    return [
-        _bought(name, cases, 2 * kernels, ours, mape(switched(OURS_SWITCHES, name)))
-        for name in (*MECHANISMS, "latency")
-    ]
+    for name in mechanisms:
+        yield _bought(name, cases, 2 * len(touched), ours, mape(switched(OURS_SWITCHES, name)))

@@ -19,6 +19,8 @@ from smlab.sim.workload import Instruction, Kernel, Loop, Program, blocks_per_sm
 WARP_INSTRUCTIONS: Final = 120_000
 """Of one kernel, about; small grids and latency-bound kernels have fewer."""
 
+REUSE: Final = "reuse"
+_REUSE_LOADS: Final = 40_000
 _MOST_ITERATIONS: Final = 400
 _SHARED_BYTES: Final = 8192
 _OWN, _OFTEN = 1 << 40, 1 << 41
@@ -269,6 +271,29 @@ def draw(regime: str, number: int, seed: int, machine: Machine) -> DrawnKernel:
         registers_per_thread=shape.registers,
     )
     return DrawnKernel(regime, kernel, int(rng.integers(2**32)))
+
+
+def draw_reuse(number: int, seed: int, machine: Machine) -> DrawnKernel:
+    """Kernel ``number`` of those that come back to one buffer in random order, a third of a megabyte to 20.
+
+    They judge what L2's capacity does and are no part of `REGIMES`: some 40,000 loads of 32 lanes, several
+    for each sector of most buffers.
+    """
+    rng = default_rng(SeedSequence(entropy=seed, spawn_key=(len(REGIMES), number)))
+    shape = _shape(rng, machine, "L2")
+    buffer_bytes = int(1e6 * 2.0 ** rng.uniform(-1.5, 4.5)) // 128 * 128
+    load = Instruction("global-load", "x", memory=RandomBytes(buffer_bytes, _OFTEN))
+    body = _loads(rng, [load], int(rng.integers(0, 4)))
+    iterations = max(4, _REUSE_LOADS // (shape.warps * shape.blocks))
+    kernel = Kernel(
+        name=f"{REUSE} {number}",
+        programs=(Program("p", (Loop(iterations, body),)),),
+        roles=((0,) * shape.warps,),
+        blocks=shape.blocks,
+        shared_bytes_per_block=shape.shared_bytes,
+        registers_per_thread=shape.registers,
+    )
+    return DrawnKernel(REUSE, kernel, int(rng.integers(2**32)))
 
 
 def atomics_beside_loads(machine: Machine) -> DrawnKernel:

@@ -21,6 +21,7 @@ from smlab.validation.projection.simulated.kernels import (
     DrawnKernel,
     atomics_beside_loads,
     draw,
+    draw_reuse,
     working_set_bytes,
 )
 
@@ -44,6 +45,12 @@ def simulate_kernels(
     """Draw the kernels (regime, number) and run each on every GPU; the one with fewer SMs sets the waves."""
     smaller = min((machine_from(gpu) for gpu in gpus), key=lambda m: m.sms)
     return run([draw(regime, number, seed, smaller) for regime, number in numbered], gpus, engine)
+
+
+def simulate_reuse(gpus: Sequence[Gpu], kernels: int, seed: int, engine: str) -> Simulated:
+    """Run kernels that come back to a buffer which one GPU's L2 may hold and another's not."""
+    smaller = min((machine_from(gpu) for gpu in gpus), key=lambda m: m.sms)
+    return run([draw_reuse(number, seed, smaller) for number in range(kernels)], gpus, engine)
 
 
 def simulate_probe(gpus: Sequence[Gpu], engine: str) -> Simulated:
