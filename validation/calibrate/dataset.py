@@ -20,7 +20,7 @@ from smlab.validation.calibrate.noise import noise_of_median
 from smlab.validation.calibrate.trusted import trusted_rows
 
 _WITH_RESULT: Final = ("add-result", "max", "exchange")
-_WITHOUT: Final = ("add", "popc-inc")
+WITHOUT_RESULT: Final = ("add", "popc-inc")
 _REASONS: Final = {
     "float-add": "a loop of loads and compare-and-swaps, each lane in turn: the simulator has no such "
     "instruction",
@@ -171,13 +171,19 @@ def _cases(table: Table, where: str, rows: NDArray[np.bool_], form: str, cycles:
     return Cases.build(operations, form, columns, cycles, weight, launch, noise)
 
 
+def together(table: Table) -> NDArray[np.bool_]:
+    """Rows whose warps start together, as those of a batch must."""
+    starts, cycles = table["issue_cycles_median"], table["cycles_median"]
+    return np.asarray(starts <= np.maximum(_APART * cycles, 1))
+
+
 def _together(
     table: Table, where: str, rows: NDArray[np.bool_], operation: str, skipped: list[SkippedCase]
 ) -> Cases:
     """All warps at once, where they do start at once."""
     cycles = table["cycles_median"]
     n, c = table["warps"], table["cas_warps"]
-    apart = table["issue_cycles_median"] > np.maximum(_APART * cycles, 1)
+    apart = ~together(table)
     _skip(skipped, f"{operation} batch", rows & apart, "apart")
     few = rows & ~apart & (c > 0) & (c < n) & (n < _MIXED)
     _skip(skipped, f"{operation} batch", few, "mixed")
@@ -239,10 +245,10 @@ def _atomics(table: Table, where: str, counting: bool, skipped: list[SkippedCase
                 if rest:
                     skipped.append(SkippedCase(f"none {form}", rest, _REASONS["none"]))
                 continue
-            if operation not in _WITH_RESULT + _WITHOUT:
+            if operation not in _WITH_RESULT + WITHOUT_RESULT:
                 reason = _REASONS.get(operation, "an operation that the simulator does not have")
                 skipped.append(SkippedCase(f"{operation} {form}", count, reason))
-            elif form == "batch" and operation in _WITHOUT:
+            elif form == "batch" and operation in WITHOUT_RESULT:
                 skipped.append(SkippedCase(f"{operation} {form}", count, _REASONS["closing"]))
             elif form == "batch":
                 parts.append(_together(table, where, rows, operation, skipped))
@@ -253,7 +259,7 @@ def _atomics(table: Table, where: str, counting: bool, skipped: list[SkippedCase
                 few = rows & mixed & (table["warps"] < _MIXED)
                 _skip(skipped, f"{operation} {form}", few, "mixed")
                 parts += _differences(table, where, rows & ~few, "looped", skipped)
-            elif form == "independent" and operation in _WITHOUT:
+            elif form == "independent" and operation in WITHOUT_RESULT:
                 few = rows & (table["warps"] < _STREAMING)
                 _skip(skipped, f"{operation} {form}", few, "filling")
                 parts += _differences(table, where, rows & ~few, "stream", skipped)
