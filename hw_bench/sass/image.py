@@ -6,11 +6,12 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.cubin import read_cubin
 from smlab.hw_bench.sass.instruction import Function
+from smlab.hw_bench.sass.names import mangled_name
 
 PARAMETERS_AT: Final = ((100, 0x380), (90, 0x210), (0, 0x160))
 """Where parameters begin in constant bank 0, from this architecture on."""
@@ -138,8 +139,16 @@ class _Sections:
         return self.content[row[4] : row[4] + row[5]]
 
 
-def compiled_resources(content: bytes, where: str = "cubin") -> dict[str, tuple[int, int]]:
-    """Registers a thread and static shared bytes of each kernel of a cubin, by its name; no tool is needed.
+class CompiledResources(NamedTuple):
+    """What a compiler gave a kernel: registers and local bytes a thread, static shared bytes a block."""
+
+    registers: int
+    static_shared_bytes: int
+    local_bytes: int
+
+
+def compiled_resources(content: bytes, where: str = "cubin") -> dict[str, CompiledResources]:
+    """The resources of each kernel of a cubin, by its name; no tool is needed.
 
     Raises:
         SmlabError: a file that is no cubin or is cut off.
@@ -153,10 +162,23 @@ def compiled_resources(content: bytes, where: str = "cubin") -> dict[str, tuple[
             text = sections.find(f".text.{name}")
             registers = _of_symbol(sections.body(".nv.info"), _REGISTERS, name, symbols)
             registers = registers or int(sections.rows[text or 0][7]) >> 24
-            found[name] = registers, sections.size(f".nv.shared.{name}")
+            local_bytes = _of_symbol(sections.body(".nv.info"), _MIN_STACK, name, symbols)
+            shared_bytes = sections.size(f".nv.shared.{name}")
+            found[name] = CompiledResources(registers, shared_bytes, local_bytes)
     except (struct.error, IndexError, ValueError, UnicodeDecodeError) as error:
         raise SmlabError.at(where, f"is cut off or damaged: {error}") from error
     return found
+
+
+def resources_of(content: bytes, kernel: str, where: str = "cubin") -> CompiledResources:
+    """The resources of one kernel, by its plain or mangled name; of the only one, whatever its name."""
+    kernels = compiled_resources(content, where)
+    mine = [r for name, r in kernels.items() if kernel in (name, mangled_name(name))]
+    if len(kernels) == 1:
+        mine = list(kernels.values())
+    if len(mine) != 1:
+        raise SmlabError.at(where, "no such kernel", kernel, ", ".join(kernels))
+    return mine[0]
 
 
 def _text(names: bytes, at: int) -> str:

@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.sass.image import resources_of
 from smlab.hw_bench.sources import digest_of, package_folder
+from smlab.models.roofline.projection import REGISTERS_WITHIN
 from smlab.sim.machine_code.kernels import from_cubin
 from smlab.sim.machine_code.launch import MachineLaunch
 from smlab.sim.machine_code.run import run_machine_code
@@ -112,6 +114,14 @@ def _key(one: CodeRun, data: LaunchData) -> bytes:
     constants = sorted((k, str(c.value)) for k, c in one.gpu.constants.items())
     parts = (digest_of(*rooms), one.kernel, one.grid, one.block, SMS, data.key, constants)
     return hashlib.sha256(one.cubin + repr(parts).encode()).digest()
+
+
+def compiled_otherwise(here: bytes, there: bytes, kernel: str) -> bool:
+    """Whether a kernel's code for two architectures differs by so many registers, or by local memory, that
+    another compiler may have chosen otherwise."""
+    a, b = (resources_of(cubin, kernel) for cubin in (here, there))
+    registers = sorted((a.registers, b.registers))
+    return a.local_bytes != b.local_bytes or registers[1] > REGISTERS_WITHIN * registers[0]
 
 
 def whole_shape(where: str, shape: NDArray[np.float64] | None) -> Dim:

@@ -83,7 +83,7 @@ def own_resources(cubin: bytes) -> dict[str, int]:
     found = [r for name, r in compiled_resources(cubin).items() if not name.startswith(_HELPERS)]
     if len(found) != 1:
         return {}
-    return {"registers": found[0][0], "static_shared_bytes": found[0][1]}
+    return {"registers": found[0].registers, "static_shared_bytes": found[0].static_shared_bytes}
 
 
 def examine(

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.datasets.tuning import TuningTimes, label_of
-from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.sass.image import compiled_resources
+from smlab.hw_bench.sass.image import resources_of
 from smlab.models.parallelism import resident_blocks
 from smlab.validation.projection.tuning.code import TuningSource
 
@@ -26,16 +25,9 @@ class CompiledConfigurations:
 
     def fits(self, times: TuningTimes, row: int) -> bool:
         """Whether a block of the configuration fits an SM of the GPU; compiles it."""
-        kernels = compiled_resources(
-            self._source.cubin(times, row, self._gpu), f"{self._source.path} (compiled)"
-        )
-        name = str(times.kernel[row])
-        mine = [r for mangled, r in kernels.items() if name == mangled or f"{len(name)}{name}" in mangled]
-        if len(kernels) == 1:
-            mine = list(kernels.values())
-        if len(mine) != 1:
-            raise SmlabError.at(str(self._source.path), "no such kernel", name, ", ".join(kernels))
-        registers, static = mine[0]
+        cubin = self._source.cubin(times, row, self._gpu)
+        compiled = resources_of(cubin, str(times.kernel[row]), f"{self._source.path} (compiled)")
+        registers, static = compiled.registers, compiled.static_shared_bytes
         shared = max(static, int(np.nan_to_num(times.shared_bytes_per_block[row])))
         threads = times.threads_per_block[row]
         fits = bool(resident_blocks(self._gpu, threads if threads > 0 else 1, registers, shared) > 0)

@@ -1,4 +1,8 @@
-"""The second predictor for a profile's kernels: their machine code on both GPUs' descriptions."""
+"""The second predictor for a profile's kernels: their machine code on both GPUs' descriptions.
+
+Code that was compiled here may not be what the measured compiler makes: where registers or local memory of
+the two architectures' code differ, the time is the middle of two readings (`smlab.models.roofline.readings`).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from smlab.hw_bench.sass import read_cubin
 from smlab.hw_bench.sass.names import mangled_name, plain_name
 from smlab.models.roofline.clock import clock_ratios
 from smlab.sim.machine_code.launch_file import LaunchFile, read_launch
-from smlab.validation.projection.machine_code import CodeRun, LaunchData, run_codes
+from smlab.validation.projection.machine_code import CodeRun, LaunchData, compiled_otherwise, run_codes
 
 
 def data_of(path: Path) -> tuple[LaunchFile, LaunchData]:
@@ -67,9 +71,16 @@ def simulated_seconds(
         CodeRun(cubin, name, read.grid, read.block, gpu)
         for cubin, gpu in zip(cubins, (source, target), strict=True)
     ]
+    if code.source is not None and compiled_otherwise(cubins[0], cubins[1], name):
+        runs.append(CodeRun(cubins[0], name, read.grid, read.block, target))
     with progress_bar("running machine code") as advance:
-        here, there = run_codes(runs, data, runs_kept(), advance)
-    ratio = there.cycles / here.cycles * clock_ratios(work, source, target).in_hz(source, target)
+        here, there, *as_source = run_codes(runs, data, runs_kept(), advance)
+    ratio = there.cycles / here.cycles
     of_measured = float(np.median(here.seconds / work.seconds[same]))
     note = f"machine code of {name}: simulated {of_measured:.2f} of the measured time on {source.name}"
-    return np.where(same, work.seconds * ratio, np.nan), note
+    if as_source:
+        other = as_source[0].cycles / here.cycles
+        note += f"; the middle of {ratio:.2f} (compiled for {target.name}) and {other:.2f} (as on the source)"
+        ratio = float(np.sqrt(ratio * other))
+    carried = ratio * clock_ratios(work, source, target).in_hz(source, target)
+    return np.where(same, work.seconds * carried, np.nan), note

@@ -102,6 +102,7 @@ def _document(
         errors["parts"] = {name: e.as_json() for name, e in judged.without}
         if simulated is not None and simulated.errors is not None:
             errors["simulated"] = simulated.errors.errors.as_json()
+            errors["simulated_compiled_alone"] = simulated.errors.compiled.as_json()
     rows = _rows(judged)
     if simulated is not None:
         for row, mid_s in zip(rows, simulated.space.mid_s.tolist(), strict=True):
@@ -150,6 +151,7 @@ def _print(judged: TuningJudgement, dataset: str, simulated: _Simulated | None) 
     by_code = None if simulated is None else simulated.errors
     if by_code is not None:
         rows.append(("machine code simulated on both", by_code.errors.projected))
+        rows.append(("  the target's as compiled here, alone", by_code.compiled.projected))
     out.print(error_listing("", [*rows, *e.baselines, *((n, w.projected) for n, w in judged.without)]))
     level = f"{100 * LEVEL:.0f} % interval"
     listed = Listing("")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.sass.image import CompiledResources
 from smlab.validation.projection import machine_code
 from smlab.validation.projection.machine_code import CodeRun, LaunchData, RunTime, run_codes, whole_shape
 from smlab.validation.projection.tuning.simulated import SimulatedSpace, simulated_errors
@@ -82,7 +83,7 @@ def test_widths_are_fitted_without_the_family_that_they_judge() -> None:
     spread = np.where(np.array(family) == "f10", 0.6, 0.1)
     actual = np.exp(rng.normal(size=1100) * spread / 1.645)
     one = np.ones(1100)
-    space = SimulatedSpace(one * 2, one, one * 1.1, ())
+    space = SimulatedSpace(one * 2, one, one * 1.1, one * 0, one, ())
     found = simulated_errors(space, actual, family, HERE, THERE)
     assert found.families == 11
     assert found.source == pytest.approx(1.1)
@@ -90,3 +91,28 @@ def test_widths_are_fitted_without_the_family_that_they_judge() -> None:
     assert 80 < found.errors.coverage < 92
     with pytest.raises(SmlabError, match="rows of one family only"):
         simulated_errors(space, actual, ("one",) * 1100, HERE, THERE)
+
+
+def test_readings_that_are_apart_widen_their_own_rows() -> None:
+    """A tenth of the rows, off by a factor of two either way, has readings that far apart; the others stay
+    narrow."""
+    rng = np.random.default_rng(1)
+    family = tuple(f"f{i % 11}" for i in range(1100))
+    apart = np.where(np.arange(1100) % 10 == 0, np.log(2), 0.0)
+    actual = np.exp(rng.normal(size=1100) * np.hypot(0.05, apart) / 1.645)
+    one = np.ones(1100)
+    told, blind = (
+        simulated_errors(SimulatedSpace(one, one, one, known, one, ()), actual, family, HERE, THERE).errors
+        for known in (apart, 0 * apart)
+    )
+    assert 87 < told.coverage < 93
+    assert told.median_width < 0.85 * blind.median_width
+
+
+def test_code_that_another_compiler_could_make_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {b"a": (40, 0, 0), b"b": (50, 0, 0), b"c": (51, 0, 0), b"d": (40, 0, 8)}
+    monkeypatch.setattr(machine_code, "resources_of", lambda cubin, kernel: CompiledResources(*made[cubin]))
+    assert not machine_code.compiled_otherwise(b"a", b"b", "k")
+    assert machine_code.compiled_otherwise(b"a", b"c", "k")
+    assert machine_code.compiled_otherwise(b"c", b"a", "k")
+    assert machine_code.compiled_otherwise(b"a", b"d", "k")

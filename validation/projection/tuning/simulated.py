@@ -1,4 +1,9 @@
-"""A tuning space projected by running its machine code on both GPUs' descriptions, beside the roofline."""
+"""A tuning space projected by running its machine code on both GPUs' descriptions, beside the roofline.
+
+Where the two architectures' code differs in registers or local memory, the compiler that made the measured
+code may have chosen otherwise than ours (`smlab.models.roofline.readings`). The source's own code then runs
+on the target's description too, and the time is the middle of both readings.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +15,16 @@ from numpy.typing import NDArray
 from smlab.hw_bench.datasets.tuning import TuningTimes
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.models.roofline.uncertainty import UNEXPLAINED
 from smlab.validation.method.widths import left_out
-from smlab.validation.projection.machine_code import CodeRun, LaunchData, RunTime, run_codes, whole_shape
+from smlab.validation.projection.machine_code import (
+    CodeRun,
+    LaunchData,
+    RunTime,
+    compiled_otherwise,
+    run_codes,
+    whole_shape,
+)
 from smlab.validation.projection.tuning.code import Progress, TuningSource
 from smlab.validation.projection.tuning.errors import TuningErrors, tuning_errors
 
@@ -20,27 +33,39 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class SimulatedSpace:
-    """Times on the target by the ratio of simulated ones, (rows,); ``source_ratio`` is the source's simulated
-    time over the measured one."""
+    """Times on the target by the ratio of simulated ones, (rows,); ``source_ratio`` is the source's
+    simulated time over the measured one, ``apart`` half of the distance of the two readings in logarithms,
+    0 where there is one, ``compiled_s`` the times with the target's code alone."""
 
     source_s: Floats
     mid_s: Floats
     source_ratio: Floats
+    apart: Floats
+    compiled_s: Floats
     runs: tuple[tuple[RunTime, RunTime], ...]
 
     def chosen(self, rows: NDArray[np.bool_]) -> SimulatedSpace:
         """The rows of a mask."""
         runs = tuple(r for r, keep in zip(self.runs, rows, strict=True) if keep)
-        return SimulatedSpace(self.source_s[rows], self.mid_s[rows], self.source_ratio[rows], runs)
+        return SimulatedSpace(
+            self.source_s[rows],
+            self.mid_s[rows],
+            self.source_ratio[rows],
+            self.apart[rows],
+            self.compiled_s[rows],
+            runs,
+        )
 
 
 @dataclass(frozen=True)
 class SimulatedErrors:
-    """``errors`` with intervals whose width, the same for all rows of a family, was fitted on the other
-    families; ``families`` is how many there were. ``source`` is the median of simulated over measured on the
+    """``errors`` with intervals whose width, for each row that of the readings beside `UNEXPLAINED`, was
+    fitted on the other families; ``families`` is how many there were. ``compiled`` are the errors of the
+    target's code alone, in the same widths. ``source`` is the median of simulated over measured on the
     source."""
 
     errors: TuningErrors
+    compiled: TuningErrors
     families: int
     source: float
 
@@ -61,22 +86,33 @@ def simulate_space(
     ``clock_ratio`` (rows,) is the SM clock of the source over that of the target, as both are taken to have
     run: cycles are simulated, and carried over at these.
     """
-    runs = []
+    runs, others = [], []
     for row in rows.tolist():
         where = f"{times.path}: row {row}"
         grid, block = (
             whole_shape(where, None if shape is None else shape[row]) for shape in (times.grid, times.block)
         )
-        runs += [
-            CodeRun(code.cubin(times, row, gpu), str(times.kernel[row]), grid, block, gpu)
-            for gpu in (source, target)
-        ]
-    found = run_codes(runs, data, store, progress)
-    pairs = tuple(zip(found[::2], found[1::2], strict=True))
-    cycles = np.array([there.cycles / here.cycles for here, there in pairs])
+        name = str(times.kernel[row])
+        here, there = (code.cubin(times, row, gpu) for gpu in (source, target))
+        runs += [CodeRun(c, name, grid, block, gpu) for c, gpu in ((here, source), (there, target))]
+        if compiled_otherwise(here, there, name):
+            others.append((len(runs) // 2 - 1, CodeRun(here, name, grid, block, target)))
+    found = run_codes([*runs, *(one for _, one in others)], data, store, progress)
+    pairs = tuple(zip(found[: len(runs) : 2], found[1 : len(runs) : 2], strict=True))
+    ratio = np.array([there.cycles / here.cycles for here, there in pairs])
+    as_source = ratio.copy()
+    for (place, _), run in zip(others, found[len(runs) :], strict=True):
+        as_source[place] = run.cycles / pairs[place][0].cycles
     measured = times.seconds[rows]
     here_s = np.array([here.seconds for here, _ in pairs])
-    return SimulatedSpace(measured, measured * cycles * clock_ratio, here_s / measured, pairs)
+    return SimulatedSpace(
+        source_s=measured,
+        mid_s=measured * np.sqrt(ratio * as_source) * clock_ratio,
+        source_ratio=here_s / measured,
+        apart=np.abs(np.log(ratio / as_source)) / 2,
+        compiled_s=measured * ratio * clock_ratio,
+        runs=pairs,
+    )
 
 
 def simulated_errors(
@@ -88,10 +124,11 @@ def simulated_errors(
     if len(set(family)) < 2:
         raise SmlabError.at("--simulate", "rows of one family only", len(set(family)), "two or more")
     error = np.log(actual_s / space.mid_s)
-    one = np.ones(len(error))
-    factor = {f.family: f.factor for f in left_out(error, one, names)}
-    width = np.exp([factor[name] for name in family])
-    errors = tuning_errors(
-        space.source_s, space.mid_s / width, space.mid_s, space.mid_s * width, actual_s, source, target
+    own = np.hypot(UNEXPLAINED, space.apart)
+    factor = {f.family: f.factor for f in left_out(error, own, names)}
+    width = np.exp(np.array([factor[name] for name in family]) * own)
+    errors, compiled = (
+        tuning_errors(space.source_s, mid_s / width, mid_s, mid_s * width, actual_s, source, target)
+        for mid_s in (space.mid_s, space.compiled_s)
     )
-    return SimulatedErrors(errors, len(factor), float(np.median(space.source_ratio)))
+    return SimulatedErrors(errors, compiled, len(factor), float(np.median(space.source_ratio)))
