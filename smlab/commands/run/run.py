@@ -29,6 +29,8 @@ from smlab.validation.advisor.simulate import executed
 
 RELATIVE, ABSOLUTE = 1e-5, 1e-6
 """How far floating-point results may be from the expected ones; integers must be equal."""
+SPEED_TOLD_FROM = 1_000_000
+"""Warp-instructions from which on a run tells its speed; of a shorter one, loading the engine takes most."""
 _SHOWN = 12
 
 
@@ -238,9 +240,9 @@ def _print(done: TimedRun, wall: float, checks: list[dict[str, object]]) -> None
         )
         summary.add_row("blocks executed", f"{done.blocks_simulated:,} of {done.blocks:,}, on {done.sms} SMs")
     summary.add_row("time", f"{1e6 * done.seconds:,.2f} us")
-    summary.add_row(
-        "warp-instructions", f"{result.warp_instructions:,} ({result.warp_instructions / wall:,.0f} a s)"
-    )
+    count = result.warp_instructions
+    speed = f", {count / wall / 1e6:.1f} million a second" if count >= SPEED_TOLD_FROM else ""
+    summary.add_row("warp-instructions", f"{count:,}{speed}")
     if result.atomic.jobs:
         summary.add_row("atomic jobs", f"{result.atomic.jobs:,}, {result.atomic.e_mean:.2f} passes each")
         summary.add_row("atomic unit: utilization", f"{100 * result.atomic.utilization:.2f} %")
