@@ -255,3 +255,58 @@ def test_a_folder_of_bench_run_is_a_file_of_times(tmp_path: Path, capsys: pytest
     (tmp_path / "v100" / "portability.csv").unlink()
     assert run(["port", *files]) == 2
     assert "no times of kernels in this folder" in capsys.readouterr().err
+
+
+def profile_csv(path: Path) -> Path:
+    """Counters of one kernel, as a simulated GPU gives them."""
+    out = run(["simulate", "atomics", "--set", "warps=4", "--set", "iterations=4", "--counters", str(path)])
+    assert out == 0
+    return path
+
+
+def test_advice_names_its_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    counted = profile_csv(tmp_path / "v100.csv")
+    capsys.readouterr()
+    assert run(["port", str(counted), "--from", "v100", "--to", "a100-40", "--advise", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["advice"]
+    assert {row["evidence"] for row in found} == {"paired simulation"}
+    assert found[0]["target_change"] == min(row["target_change"] for row in found)
+    assert all(row["fidelity"] > 0 and row["text"] for row in found)
+    assert "aggregation" in {row["change"] for row in found}
+
+
+def test_advice_without_counters_says_so_and_measurements_come_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = {"a": (1, 2, 3), "b": (3, 1, 2)}
+    for name, values in times.items():
+        entries = {
+            f"{size}": {"size": size, "time": value, "times": [value] * 6}
+            for size, value in zip((1, 2, 4), values, strict=True)
+        }
+        content = {"device_name": name, "kernel_name": "k", "tune_params_keys": ["size"], "cache": entries}
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    files = [f"v100={tmp_path / 'a.json'}", f"a100-40={tmp_path / 'b.json'}"]
+    assert run(["port", *files, "--advise", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["advice"]
+    assert [row["evidence"] for row in found] == ["measured", "measured", "not simulable"]
+    assert found[0]["text"] == "size: 1 to 2"
+    assert found[0]["target_change"] == pytest.approx(-2 / 3)
+    assert found[0]["source_change"] == pytest.approx(1)
+    assert "no counters" in found[2]["text"]
+
+
+def test_code_options_that_do_not_fit_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = tmp_path / "a.csv"
+    plain.write_text("kernel,config,launch,seconds\nk,x,0,1e-3\n")
+    other = tmp_path / "b.csv"
+    other.write_text("kernel,config,launch,seconds\nk,x,0,2e-3\n")
+    files = [f"v100={plain}", f"a100-40={other}"]
+    cubin = f"h100={tmp_path / 'k.cubin'}"
+    for more, message in (
+        (["--cubin", cubin], "no file of that name"),
+        (["--cubin", "k.cubin"], "not a named cubin"),
+        (["-D", "1=2"], "not a macro"),
+    ):
+        assert run(["port", *files, *more]) == 2
+        assert message in capsys.readouterr().err

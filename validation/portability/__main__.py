@@ -1,6 +1,6 @@
-"""Make the studies of portability anew: ``python -m smlab.validation.portability causes [--pairs 200]``;
-``searches`` or ``signs [--data DIR]``, with the folder of others' measurements; ``thesis --runs OLD NEW``,
-with the folders of ``smlab bench run portability --on-simulator --gpu v100`` and ``a100-80``."""
+"""Make the studies of portability anew: ``python -m smlab.validation.portability causes [--pairs 200]`` or
+``advice``; ``searches`` or ``signs [--data DIR]``, with the folder of others' measurements; ``thesis --runs
+OLD NEW``, with the folders of ``smlab bench run portability --on-simulator --gpu v100`` and ``a100-80``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from smlab.hw_bench.files import write_atomic
+from smlab.validation.portability.advice_study import JudgedChange, judge_advice, summary_of_advice
 from smlab.validation.portability.causes import SEED, CausedRatio, judge_pair, summary
 from smlab.validation.portability.searches import all_pairs, judge_searches, summary_of_searches
 from smlab.validation.portability.signs import copied_signs, projected_signs, summary_of_signs
@@ -26,7 +27,7 @@ _LIST = re.compile(r"\[[^][{}]*\]")
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog=MADE_BY, description=__doc__)
-    parser.add_argument("study", choices=("causes", "searches", "signs", "thesis"))
+    parser.add_argument("study", choices=("advice", "causes", "searches", "signs", "thesis"))
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--jobs", type=int, default=None)
@@ -40,7 +41,9 @@ def main() -> int:
         found = recorded(*asked.runs)
     else:
         found = {"made_by": f"{MADE_BY} {asked.study}", "seed": asked.seed}
-        found |= {"causes": _causes, "searches": _searches, "signs": _signs}[asked.study](asked)
+        found |= {"advice": _advice, "causes": _causes, "searches": _searches, "signs": _signs}[asked.study](
+            asked
+        )
     out = asked.out or FOLDER / f"{asked.study}.json"
     lines = _LIST.sub(lambda list_: " ".join(list_.group().split()), json.dumps(found, indent=1))
     write_atomic(out, lines + "\n")
@@ -53,6 +56,14 @@ def _causes(asked: argparse.Namespace) -> dict[str, Any]:
     tasks = [Task(number, judge_pair, (number, asked.seed)) for number in range(asked.pairs)]
     run_tasks(tasks, judged.__setitem__, jobs=asked.jobs, progress=_told)
     return summary([judged[number] for number in sorted(judged)])
+
+
+def _advice(asked: argparse.Namespace) -> dict[str, Any]:
+    judged: dict[int, list[JudgedChange]] = {}
+    tasks = [Task(number, judge_advice, (number, asked.seed)) for number in range(asked.pairs)]
+    run_tasks(tasks, judged.__setitem__, jobs=asked.jobs, progress=_told)
+    found = [one for number in sorted(judged) for one in judged[number]]
+    return {"kernels": asked.pairs, "changes": summary_of_advice(found)}
 
 
 def _searches(asked: argparse.Namespace) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.kernel_work import KernelWork
-from smlab.models.portability.causes import CAUSES, Causes, causes
+from smlab.models.portability.causes import CAUSES, NOTHING, Causes, causes
 from smlab.models.portability.hybrids import RATES
 from smlab.models.roofline.ceilings import ceilings
 from smlab.validation.method.statistics import binomial_interval
@@ -131,18 +131,22 @@ def summary(judged: list[CausedRatio]) -> dict[str, object]:
     }
     adds = [abs(j.found.terms.sum() + j.found.unexplained[0] - j.log_ratio) for j in judged]
     inside = [j.found.unexplained_low[0] <= 0 <= j.found.unexplained_high[0] for j in judged]
-    held = []
+    held, large = [], []
     for j in judged:
         for name, share in j.true.items():
-            if name != "sms":
-                at = CAUSES.index(name)
-                held.append(bool(j.found.low[0, at] <= share <= j.found.high[0, at]))
+            if name == "sms":
+                continue
+            at = CAUSES.index(name)
+            held.append(bool(j.found.low[0, at] <= share <= j.found.high[0, at]))
+            large.append(abs(j.found.terms[0, at]) >= NOTHING)
     return {
         "pairs": len(judged),
         "dominant_named_first": {name: _share(values) for name, values in right.items()},
         "terms_add_up_within": float(max(adds)),
         "unexplained_interval_holds_0": _share(inside),
         "term_interval_holds_true_share": _share(held),
+        "of_large_terms": _share([h for h, of in zip(held, large, strict=True) if of]),
+        "of_small_terms": _share([h for h, of in zip(held, large, strict=True) if not of]),
         "unexplained_sd": float(np.std([j.found.unexplained[0] for j in judged])),
         "by_cause": {
             name: _share([named(j.found) == name for j in judged if j.dominant == name])

@@ -10,13 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.commands.arguments import a_gpu, a_path
+from smlab.commands.port.advice import PortAdvice, advice_of
+from smlab.commands.port.code import PortCode, Progress, with_code
 from smlab.commands.port.result import PortResult
-from smlab.commands.port.why import Explained, at_clock, checked_expect, explain, gpu_of
+from smlab.commands.port.why import Explained, at_clock, checked_expect, explain, gpu_of, with_launch_of
 from smlab.hw_bench.datasets.timed_kernels import read_timed_kernels
 from smlab.hw_bench.datasets.timed_work import work_of_times
 from smlab.hw_bench.datasets.tuning import TuningTimes, label_of
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles.kernel_work import KernelWork
 from smlab.models.portability.causes import causes
 from smlab.models.portability.launch_series import INITIAL_LAUNCHES, MIN_LAUNCHES
 from smlab.models.portability.matching import Matches, check_units, match
@@ -32,6 +35,9 @@ def port(
     gpus: Mapping[str, str | Path | Gpu] | None = None,
     clocks_hz: Mapping[str, float] | None = None,
     expect: str = "same",
+    code: PortCode | None = None,
+    advise: bool = False,
+    progress: Progress | None = None,
 ) -> PortResult:
     """Compare the kernels that all files hold; ``files`` maps a name for each GPU to its times.
 
@@ -43,6 +49,9 @@ def port(
         clocks_hz: SM clocks by those names, where somebody saw them and the files do not tell.
         expect: what ratio verdicts are held against: ``same`` (1), ``peak`` (of the FP32 peaks), ``roofline``
             (of each kernel's closest roofs) or ``project`` (of the modelled times).
+        code: machine code of the kernels, for causes: the target's registers, and what it executes.
+        advise: look for changes that make kernels faster on each target.
+        progress: told how many of how many steps of what takes long are done.
 
     Raises:
         SmlabError: an unreadable file, nothing in common, times in different units, one GPU given twice.
@@ -71,6 +80,7 @@ def port(
     ]
     pairs: dict[str, tuple[NDArray[np.int64], Ratios] | None] = {}
     explained: dict[str, Explained] = {}
+    advice: list[PortAdvice] = []
     notes = _notes(times, found)
     notes += [f"{name}: simulated, not measured" for name, t in times.items() if t.exact]
     notes += [
@@ -82,14 +92,24 @@ def port(
         check_units((names[0], name), (steady[:, 0], steady[:, column]))
         exact = times[names[0]].exact and times[name].exact
         pairs[name] = None if exact else _pair(times[names[0]], times[name], found.rows[:, [0, column]])
+        here, there = described[0], described[column]
+        codes = None
+        if code and here is not None and there is not None:
+            rows = found.rows[:, 0].tolist()
+            codes = code.of(times[names[0]], rows, (names[0], name), (here, there), progress)
         explained[name] = explain(
             (times[names[0]], times[name]),
             found.rows[:, [0, column]],
             steady[:, [0, column]],
-            (described[0], described[column]),
+            (here, there),
             pairs[name],
             expected,
+            codes,
         )
+        if advise and here is not None and there is not None:
+            work = work_of_times(times[names[0]], found.rows[:, 0], steady[:, 0], here)
+            of_pair = (found.rows[:, 0].tolist(), steady[:, [0, column]], work, (here, there))
+            advice += advice_of(name, times[names[0]], *of_pair, True, progress)
     kernels, best = _best_of_kernels(times[names[0]], found, steady)
     return PortResult(
         platforms=names,
@@ -101,11 +121,21 @@ def port(
         kernels=kernels,
         portability=portability(best),
         notes=tuple(notes),
+        advice=tuple(advice) if advise else None,
     )
 
 
-def port_modelled(file: str | Path, source: str | Path | Gpu, target: str | Path | Gpu) -> PortResult:
-    """The kernels of one file, measured on ``source``, with their modelled times on ``target``.
+def port_modelled(
+    file: str | Path,
+    source: str | Path | Gpu,
+    target: str | Path | Gpu,
+    *,
+    code: PortCode | None = None,
+    advise: bool = False,
+    progress: Progress | None = None,
+) -> PortResult:
+    """The kernels of one file, measured on ``source``, with their modelled times on ``target``; ``code`` and
+    ``advise`` as of `port`.
 
     Raises:
         SmlabError: an unreadable file, an unknown GPU, or a file that tells of no kernel what it does.
@@ -123,7 +153,13 @@ def port_modelled(file: str | Path, source: str | Path | Gpu, target: str | Path
         raise SmlabError.at(
             str(path), "tells neither launches nor counters", expected="a profile of ncu, or nsys's trace"
         )
-    found = causes(work.chosen(told), here, there)
+    work = work.chosen(told)
+    target_work = None
+    if code:
+        codes = code.of(times, told.tolist(), (here.name, there.name), (here, there), progress)
+        unknown = KernelWork.of(work.kernel.tolist(), work.seconds, launch=work.launch)
+        target_work = with_launch_of(with_code(unknown, work, codes, there), work)
+    found = causes(work, here, there, target_work=target_work)
     seconds = steady[told] * np.exp(found.modelled)
     matches = Matches(
         labels=tuple(labels[row] for row in told.tolist()),
@@ -133,6 +169,10 @@ def port_modelled(file: str | Path, source: str | Path | Gpu, target: str | Path
         },
     )
     both = np.column_stack([steady[told], seconds])
+    advice = None
+    if advise:
+        of_pair = (told.tolist(), both, work, (here, there))
+        advice = tuple(advice_of(there.name, times, *of_pair, False, progress))
     kernels, best = _best_of_kernels(times, matches, both)
     notes = [f"{there.name} is modelled, not measured"]
     if not found.counted.all():
@@ -150,6 +190,7 @@ def port_modelled(file: str | Path, source: str | Path | Gpu, target: str | Path
         portability=portability(best),
         notes=tuple(notes),
         modelled=True,
+        advice=advice,
     )
 
 

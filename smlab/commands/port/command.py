@@ -46,6 +46,23 @@ def port(
             "--expect", help="Ratio that verdicts are held against: same, peak, roofline or project."
         ),
     ] = "same",
+    code: Annotated[
+        Path | None,
+        typer.Option(
+            "--source", help="CUDA C of the kernels: compiled for both, for registers and instructions."
+        ),
+    ] = None,
+    define: Annotated[
+        list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="A macro for --source.")
+    ] = None,
+    cubin: Annotated[
+        list[str] | None,
+        typer.Option("--cubin", metavar="NAME=FILE", help="The machine code that runs on a GPU."),
+    ] = None,
+    advise: Annotated[
+        bool,
+        typer.Option("--advise", help="What would make each kernel faster on the target, with its evidence."),
+    ] = False,
     top: Annotated[
         int, typer.Option("--top", metavar="N", min=1, help="How many configurations to list.")
     ] = 20,
@@ -61,6 +78,7 @@ def port(
     """The same kernels on two or more GPUs: ratios with intervals that know drift, why, and how portable
     they are."""
     check_gpus(source, target)
+    check_inputs(code)
     with loading():
         from smlab.commands.port.run import PortOptions, run_port
 
@@ -73,6 +91,10 @@ def port(
             source=source,
             target=target,
             expect=expect,
+            code=code,
+            defines=tuple(define or ()),
+            cubins=tuple(cubin or ()),
+            advise=advise,
             top=top,
             plot=plot,
             as_json=as_json,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.commands.frames import dataframe
+from smlab.commands.port.advice import PortAdvice, advice_rows
 from smlab.commands.port.why import Explained, stall_difference, terms_of
 from smlab.hw_bench.datasets.timed_work import stalls_of
 from smlab.hw_bench.datasets.tuning import TuningTimes
@@ -33,7 +34,8 @@ class PortResult:
     ``matches``), None where there is none. ``steady_s`` is of shape ``(matched, platforms)``. ``explained``
     holds the causes of the ratios, None where a GPU has no description or nothing tells of the kernels.
     ``portability`` sums up each kernel's configurations as applications, by application efficiency.
-    ``modelled``: the second platform was not measured but projected.
+    ``modelled``: the second platform was not measured but projected. ``advice`` is None where it was not
+    asked for.
     """
 
     platforms: tuple[str, ...]
@@ -46,6 +48,7 @@ class PortResult:
     portability: PortabilityOfSet
     notes: tuple[str, ...]
     modelled: bool = False
+    advice: tuple[PortAdvice, ...] | None = None
 
     def __repr__(self) -> str:
         return f"<{len(self.matches.labels):,} configurations on {', '.join(self.platforms)}>"
@@ -148,6 +151,7 @@ def document(result: PortResult) -> dict[str, Any]:
             }
             for row, kernel in enumerate(result.kernels)
         ],
+        **({} if result.advice is None else {"advice": advice_rows(result.advice)}),
         "unmatched": {name: list(labels) for name, labels in result.matches.unmatched.items()},
         "notes": list(result.notes),
     }

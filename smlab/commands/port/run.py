@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from smlab.cli.tables import Listing
-from smlab.cli.terminal import err, out, print_json, shown
+from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.plots import check_plot
 from smlab.commands.port.api import port, port_modelled
+from smlab.commands.port.code import PortCode
 from smlab.commands.port.result import PortResult, document, rows_of, same_everywhere
 from smlab.commands.port.why import TITLES
+from smlab.commands.project.code import macros_of
 from smlab.examples import PORT_FILES
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.portability.causes import CAUSES
@@ -37,6 +40,10 @@ class PortOptions:
     source: str | None
     target: str | None
     expect: str
+    code: Path | None
+    defines: tuple[str, ...]
+    cubins: tuple[str, ...]
+    advise: bool
     top: int
     plot: Path | None
     as_json: bool
@@ -44,19 +51,7 @@ class PortOptions:
 
 def run_port(options: PortOptions) -> None:
     """Read, compare and print; nothing of a file is left out silently."""
-    if options.source is not None or options.target is not None:
-        result = _modelled(options)
-    else:
-        paths = {name: Path(path) for name, path in _files(options).items()}
-        if options.plot is not None:
-            check_plot(options.plot, tuple(paths.values()))
-        clocks = _named(options.clocks, "GHZ", "v100=1.38")
-        result = port(
-            paths,
-            gpus=_named(options.gpus, "GPU", "old=v100"),
-            clocks_hz={name: _ghz(name, text) * 1e9 for name, text in clocks.items()},
-            expect=options.expect,
-        )
+    result = _compared(options)
     for note in result.notes:
         err.print(shown(note))
     if options.plot is not None:
@@ -70,6 +65,37 @@ def run_port(options: PortOptions) -> None:
         _print(result, options.top)
 
 
+def _compared(options: PortOptions) -> PortResult:
+    code = PortCode(options.code, macros_of(options.defines), _cubins(options))
+    modelled = options.source is not None or options.target is not None
+    if modelled:
+        _check_modelled(options)
+    else:
+        paths = {name: Path(path) for name, path in _files(options).items()}
+        for name in code.cubins:
+            if name not in paths:
+                raise SmlabError.at("--cubin", "no file of that name", name, ", ".join(paths))
+        if options.plot is not None:
+            check_plot(options.plot, tuple(paths.values()))
+        clocks = _named(options.clocks, "GHZ", "v100=1.38")
+    slow = options.advise or bool(code)
+    with progress_bar("kernels looked at") if slow else nullcontext() as advance:
+        more: dict[str, Any] = {"code": code, "advise": options.advise, "progress": advance}
+        if modelled:
+            return port_modelled(options.files[0], options.source or "", options.target or "", **more)
+        return port(
+            paths,
+            gpus=_named(options.gpus, "GPU", "old=v100"),
+            clocks_hz={name: _ghz(name, text) * 1e9 for name, text in clocks.items()},
+            expect=options.expect,
+            **more,
+        )
+
+
+def _cubins(options: PortOptions) -> dict[str, Path]:
+    return {name: Path(path) for name, path in _named(options.cubins, "CUBIN", "v100=k.cubin").items()}
+
+
 def _files(options: PortOptions) -> dict[str, str]:
     if not options.example:
         return _named(options.files, "FILE", "v100=times.csv")
@@ -79,13 +105,12 @@ def _files(options: PortOptions) -> dict[str, str]:
     return {name: str(path) for name, path in PORT_FILES.items()}
 
 
-def _modelled(options: PortOptions) -> PortResult:
+def _check_modelled(options: PortOptions) -> None:
     if options.source is None or options.target is None or len(options.files) != 1:
         raise SmlabError.at("port", "--from and --to need each other and one FILE", len(options.files), "1")
     file = options.files[0]
     if options.plot is not None:
         check_plot(options.plot, (Path(file),))
-    return port_modelled(file, options.source, options.target)
 
 
 def _ghz(name: str, text: str) -> float:
@@ -163,6 +188,7 @@ def _print(result: PortResult, top: int) -> None:
     if same:
         out.print(f"all with {shown(', '.join(sorted(same)))}")
     _print_portability(result)
+    _print_advice(result)
 
 
 def _print_verdicts(result: PortResult, name: str, more: str = "") -> None:
@@ -212,3 +238,32 @@ def _print_portability(result: PortResult) -> None:
         table.add_row(shown(kernel), *(f"{number:.3f}" for number in numbers))
     out.print(table)
     out.print("PP: Pennycook's metric, the harmonic mean of application efficiencies")
+
+
+def _print_advice(result: PortResult) -> None:
+    if result.advice is None:
+        return
+    if not result.advice:
+        out.print("no change that was tried makes a kernel faster")
+        return
+    table = Listing()
+    table.add_column("kernel", fold=True)
+    table.add_column("advice", fold=True)
+    for heading in (" or ".join(result.platforms[1:]), result.platforms[0]):
+        table.add_column(shown(heading), justify="right")
+    table.add_column("evidence", drop=1)
+    for one in result.advice[:MOST_ADVICE]:
+        changes = ("" if c is None else f"{100 * c:+.1f} %" for c in (one.target_change, one.source_change))
+        table.add_row(shown(one.kernel), shown(one.text), *changes, one.evidence)
+    out.print(table)
+    if len(result.advice) > MOST_ADVICE:
+        out.print(f"the first {MOST_ADVICE} of {len(result.advice):,} (all with --json)")
+    off = [one.fidelity for one in result.advice if one.fidelity is not None]
+    if off:
+        out.print(
+            f"simulated proxies take {min(off):.2f} to {max(off):.2f} of the measured times on "
+            f"{shown(result.platforms[0])}: trust a change's direction before its size"
+        )
+
+
+MOST_ADVICE = 12

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from smlab.commands.port.code import with_code
 from smlab.hw_bench.datasets.timed_work import work_of_times
 from smlab.hw_bench.datasets.tuning import TuningTimes
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.hw_bench.gpu.devices import gpu_called
 from smlab.hw_bench.profiles.kernel_work import KernelWork
+from smlab.hw_bench.sass import CodeComparison
 from smlab.models.portability.causes import CAUSES, Causes, causes
 from smlab.models.portability.ratios import Ratios
 from smlab.models.roofline.ceilings import ceilings
@@ -80,8 +82,10 @@ def explain(
     gpus: tuple[Gpu | None, Gpu | None],
     pair: tuple[NDArray[np.int64], Ratios] | None,
     expect: Expect,
+    codes: Sequence[CodeComparison | None] | None = None,
 ) -> Explained:
-    """Causes for the matched ``rows`` (matched, 2) of two platforms with ``steady_s`` (matched, 2)."""
+    """Causes for the matched ``rows`` (matched, 2) of two platforms with ``steady_s`` (matched, 2); ``codes``
+    is the machine code of each on both, where it is known."""
     count = len(rows)
     expected = np.full(count, 1.0 if expect == "same" else np.nan)
     source, target = gpus
@@ -103,6 +107,8 @@ def explain(
         if expect in ("roofline", "project"):
             raise SmlabError.at("--expect", f"{times[0].path} has neither launches nor counters", expect)
         return Explained(told, None, expected)
+    if codes is not None:
+        there = with_code(there, work, codes, target)
     there = with_launch_of(there, work)
     found = causes(
         work.chosen(told),
