@@ -85,6 +85,9 @@ class Operation:
     An instruction of machine code has a ``control`` code in place of ``after``, and its work follows from
     the passes that its execution needs: ``base_work`` and ``pass_work`` for each of them. One of a recorded
     kernel has ``after``, work by its passes, and ``stall_cycles`` until its warp's next one.
+
+    Asynchronous copies of a warp form groups: an instruction may join the open one, close it, or wait until
+    at most ``groups_left`` closed ones (-1: it does not wait) have copies on their way.
     """
 
     slot: int
@@ -103,6 +106,9 @@ class Operation:
     free_passes: int = 1
     read_offset_cycles: int = 0
     stall_cycles: int = 1
+    joins_group: bool = False
+    closes_group: bool = False
+    groups_left: int = -1
 
 
 Code = tuple[Operation | LoopBegin | LoopEnd, ...]

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from smlab.hw_bench.errors import SmlabError
 
-GOES_ON, ARRIVES, EXITS, FAULTS = 0, 1, 2, 3
-"""What an instruction leaves its warp with: another instruction, the block's barrier, nothing more to do,
-an error."""
+GOES_ON, ARRIVES, EXITS, FAULTS, NOTIFIES = 0, 1, 2, 3, 4
+"""What an instruction leaves its warp with: another instruction, a barrier of the block to wait at, nothing
+more to do, an error, or another instruction and a barrier that has been told of the warp's arrival."""
 
 START, NEXT, OPENED = 0, 1, 2
 """What the engine asks of a source: a new warp's first instruction, the issued one's effect, the way on
@@ -35,12 +35,23 @@ LANES: Final = 1  # mask of the lanes that took part in the last instruction
 PASSES: Final = 2  # its passes over the banks
 CONSECUTIVE: Final = 3  # whether its lanes ask global memory for consecutive places, in ascending order
 ADDRESSES: Final = 8  # and its lanes' byte addresses in global memory, by lane
-SHARED_WORDS: Final = 40
+BARRIER: Final = 40  # the block's barrier it came to last: its number, and 16 times the warps that it is for
+SHARED_WORDS: Final = 41
+BLOCK_BARRIERS: Final = 16
+"""Barriers of a block. One that is for no number of warps is for all that have not exited."""
 
 # Where a warp keeps what its scoreboards wait for: six for results of global memory, the same six for
-# others' results and for operands that must have been read, and the stall counter of the last instruction.
+# others' results and for operands that must have been read, the stall counter of the last instruction, and
+# its latest groups of asynchronous copies, in turn.
 SCOREBOARDS: Final = 6
-LONG_SLOT, SHORT_SLOT, STALL_SLOT, SLOTS = 0, 6, 12, 13
+COPY_GROUPS: Final = 8
+LONG_SLOT, SHORT_SLOT, STALL_SLOT, GROUP_SLOT, SLOTS = 0, 6, 12, 13, 13 + COPY_GROUPS
+
+
+def awaited_slots(groups: int, left: int) -> list[int]:
+    """The places of the groups of copies that must be complete for ``left`` of the ``groups`` that the warp
+    has closed to remain, and none of those before."""
+    return [GROUP_SLOT + (groups - back) % COPY_GROUPS for back in range(left + 1, COPY_GROUPS)]
 
 
 @dataclass(frozen=True)
@@ -72,6 +83,10 @@ class ReferenceSource(Protocol):
         ...
 
     def opened(self, sm: int, slot: int) -> None: ...
+
+    def barrier(self, sm: int, slot: int) -> tuple[int, int]:
+        """The block's barrier that the warp came to last: its number, and the warps that it is for."""
+        ...
 
     def pc(self, sm: int, slot: int) -> int: ...
 
@@ -120,3 +135,7 @@ class WarpSource(Protocol):
     def reference(self) -> ReferenceSource: ...
 
     def fault_of(self, sm: int, slot: int) -> SmlabError: ...
+
+    def stuck_at(self, sm: int, slot: int) -> SmlabError:
+        """The error for a warp at a barrier that never opens."""
+        ...

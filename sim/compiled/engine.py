@@ -61,6 +61,10 @@ def run(
             raise SmlabError.at(
                 where, "not finished after the allowed cycles", max_cycles, "a larger max_cycles"
             )
+        warps = memory.tables["warp"]
+        waiting = np.flatnonzero((warps["block"] > 0) & (warps["state"] == layout.AT_BARRIER))
+        if lowered.source is not None and len(waiting):
+            raise lowered.source.stuck_at(*divmod(int(waiting[0]), memory["max_warps"]))
         raise SmlabError.at(where, "the simulation came to a stop with blocks unfinished", 0)
     if progress is not None:
         progress(retired, kernel.blocks)

@@ -43,7 +43,7 @@ from smlab.sim.compiled.layout import (
 )
 from smlab.sim.compiled.path import enqueue, value
 from smlab.sim.compiled.warps import arrive, emit, leave, proceed, step, wake_up
-from smlab.sim.source import ARRIVES, EXITS, FAULTS, LANES, NEXT, PC, STALL_SLOT
+from smlab.sim.source import ARRIVES, EXITS, FAULTS, LANES, NEXT, NOTIFIES, PC, STALL_SLOT
 
 
 @inlined
@@ -177,7 +177,7 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
         issue_sourced(st, i, s, first, w, now)
         return
     if unit == BARRIER:
-        arrive(st, i, w, now)
+        arrive(st, i, w, now, 1)
         return
     warp.lanes = op.lanes
     if unit == PIPE:
@@ -232,14 +232,17 @@ def issue_sourced(st: State, i: int, s: int, first: int, w: int, now: int) -> No
     if op.read_watched != 0 and (lanes == 0 or op.unit == PIPE or op.unit == BARRIER):
         result(st, w, op.read_target, now + max(1, op.interval))
     until_at(st, base + STALL_SLOT).value = now + op.stall
+    warp.groups += op.closes
     if state == EXITS:
         leave(st, i, w, now)
     elif state == ARRIVES:
         following = op_at(st, warp.pc + 1)
         if following.line != warp.line:
             fetch(st, i, w, following.line, now)
-        arrive(st, i, w, now)
+        arrive(st, i, w, now, 1)
     else:
+        if state == NOTIFIES:
+            arrive(st, i, w, now, 0)
         warp.pc = entry_at(st, 0).value + read_at(words, PC)
         if op_at(st, warp.pc).line != warp.line:
             fetch(st, i, w, op_at(st, warp.pc).line, now)

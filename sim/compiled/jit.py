@@ -190,6 +190,7 @@ def records(table: str) -> Any:
     ring_at,
     warp_at,
     block_at,
+    barrier_at,
     retiring_at,
     counter_at,
     until_at,

@@ -75,7 +75,7 @@ CELL = _record("value")
 
 _CONSTANTS = (
     "sms schedulers policy max_warps launch_cycles barrier_cycles blocks places role_rows blocks_per_sm "
-    "resources slots"
+    "resources slots barriers"
     " held_base held_bytes elsewhere elsewhere_first elsewhere_sectors"
     " depth keep limit mio_entries mio_resource lg_resource front address_ticks atomic_address_ticks"
     " request_interval pass_ticks atomic_stage_ticks atomic_entries servers round_gap barrier_interval"
@@ -95,15 +95,15 @@ OP = _record(
     " read_target interval latency read_watched watched after_begin after_end kind"
     " lanes passes base_work pass_work store cas tail free_passes"
     " read_offset extra work cls passes_at work_at times count"
-    " start base warp_stride iteration_stride lane_stride addresses_at line"
+    " start base warp_stride iteration_stride lane_stride addresses_at line joins closes groups_left"
 )
 """An item of code. ``watched`` and ``read_watched`` say that a later instruction needs the result, or that
 the operands have been read; ``extra`` is what a wide load or a copy takes longer on its way back; ``..._at``
 is the address of a random table with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to
-loops; ``line`` is the line of code that it is in. ``target`` and ``read_target`` are the places of the
-scoreboard for the result and the reading; machine code also says the cycles that its warp then waits
-(``stall``), the scoreboards that it waits for itself (``waits``, a mask), and its work as a base and a part
-for each pass."""
+loops; ``line`` is the line of code that it is in; ``joins``, ``closes`` and ``groups_left`` are what it does
+to its warp's groups of copies. ``target`` and ``read_target`` are the places of the scoreboard for the result
+and the reading; machine code also says the cycles that its warp then waits (``stall``), the scoreboards that
+it waits for itself (``waits``, a mask), and its work as a base and a part for each pass."""
 
 NEED = _record("slot reason")
 """A place of the scoreboard that an instruction needs, and what a warp waits with for it."""
@@ -139,7 +139,7 @@ SERVER = _record("end carry place round_began served")
 WARP = _record(
     "age block row pc depth state wake resource entered mark since launch last_completion unresolved "
     "waiting_since span"
-    " missed missed_sequence lanes scheduler bit line fetched"
+    " missed missed_sequence lanes scheduler bit line fetched barrier groups"
 )
 """``block`` is its block's number + 1, or 0 in a free slot; ``entered`` and ``mark`` are when it joined its
 group and how long that had been throttled then; ``since`` and ``span`` where its recorded spans end and the
@@ -150,9 +150,13 @@ issued last; ``scheduler`` is its scheduler's number, ``bit`` its place among th
 ``line`` is the line of code that was fetched for it last, ``fetched`` the cycle in which its next instruction
 is there."""
 
-BLOCK = _record("sm launch retire executing unfinished arrived last_exit served room")
+BLOCK = _record("sm launch retire executing unfinished waiting last_exit room")
+"""``waiting`` has a bit for each of its barriers that some warp has come to."""
+BLOCK_BARRIER = _record("arrived expected served")
+"""Warps that came, warps that it is for (0: all that have not exited), and when the SM's barrier unit has
+taken the last of them."""
 LOAD, STORE, REDUCE = 0, 1, 2
-ACCESS = _record("next warp op row sm sequence when rank store lines sectors due followers end")
+ACCESS = _record("next warp op target row sm sequence when rank store lines sectors due followers end")
 """A global access in flight; ``store`` is LOAD, STORE or REDUCE. ``when`` and ``rank`` order it in the heap
 that it is in. ``due`` is when it will complete once L2 has served it, or 0; ``followers`` begins the list of
 those that wait for it, as numbers + 1. ``sequence`` is -1 in a free record."""
@@ -184,6 +188,7 @@ TABLES: dict[str, np.dtype[Any]] = {
     "ring": CELL,  # the latest ends of service in each pipe, one an entry, in order from its place on
     "warp": WARP,
     "block": BLOCK,
+    "barrier": BLOCK_BARRIER,  # by room of a block and number
     "retiring": CELL,  # blocks that are finished or know when they will be, a few for each SM
     "counter": CELL,  # loop counters, by warp and depth
     "until": CELL,  # when the result of a slot is there and its operands are read, by warp and twice the slot

@@ -26,7 +26,7 @@ from smlab.sim.compiled.jit import (
 )
 from smlab.sim.compiled.layout import LOAD, MAX_LANES, REDUCE, STORE, State, Word
 from smlab.sim.compiled.warps import resolve
-from smlab.sim.source import ADDRESSES, CONSECUTIVE, LANES
+from smlab.sim.source import ADDRESSES, CONSECUTIVE, COPY_GROUPS, GROUP_SLOT, LANES
 
 TICK_BITS = 20
 
@@ -57,6 +57,9 @@ def request(st: State, i: int, w: int) -> Word:
     st.free_accesses -= 1
     access.next, access.warp, access.op, access.sm, access.store = 0, w, warp.pc, i, op.store
     access.due = access.followers = 0
+    access.target = op.target if op.watched != 0 else -1
+    if op.joins != 0:
+        access.target = GROUP_SLOT + (warp.groups & (COPY_GROUPS - 1))
     first = index * MAX_LANES
     if st.source != 0:
         if read_at(st.source_warps + w * st.source_bytes, CONSECUTIVE) != 0 and warp.lanes != 0:
@@ -189,7 +192,7 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
                 wanted += 1
         access.sectors = wanted
         if wanted == 0:
-            resolve(st, i, access.warp, access.op, access.row, hit)
+            resolve(st, i, access.warp, access.target, access.row, hit)
             release(st, index)
             return
         if follow(st, i, index):
@@ -221,7 +224,7 @@ def follow(st: State, i: int, index: int) -> Word:
             n += 1
         if there == access.sectors:
             if before.due != 0:
-                resolve(st, i, access.warp, access.op, access.row, max(access.end + 1, before.due))
+                resolve(st, i, access.warp, access.target, access.row, max(access.end + 1, before.due))
                 release(st, index)
             else:
                 access.next = before.followers
@@ -269,7 +272,7 @@ def serve_l2(st: State) -> None:
             last, at = tag, _l2_line(st, tag)
         ready = max(ready, _serve_sector(st, at, sector, access.store, crowd))
     completion = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
-    resolve(st, access.sm, access.warp, access.op, access.row, completion)
+    resolve(st, access.sm, access.warp, access.target, access.row, completion)
     if access.store != LOAD:
         release(st, index)
         return
@@ -278,7 +281,7 @@ def serve_l2(st: State) -> None:
     while follower != 0:
         other = access_at(st, follower - 1)
         following = other.next
-        resolve(st, other.sm, other.warp, other.op, other.row, max(other.end + 1, completion))
+        resolve(st, other.sm, other.warp, other.target, other.row, max(other.end + 1, completion))
         release(st, follower - 1)
         follower = following
     access.when, access.rank = completion, access.sequence

@@ -96,8 +96,11 @@ def enqueue(st: State, i: int, s: int, w: int, now: int) -> None:
         out.unit, out.op, out.lanes, out.passes, out.issue = op.unit, op.cls, warp.lanes, job.passes, now
     sm.jobs += 1
     warp.unresolved += 1
-    if op.watched != 0:
-        pending_at(st, w * st.slots + op.target).value += 1
+    target = op.target if op.watched != 0 else -1
+    if op.unit == GLOBAL:
+        target = access_at(st, job.access).target
+    if target >= 0:
+        pending_at(st, w * st.slots + target).value += 1
     if op.read_watched != 0:
         pending_at(st, w * st.slots + op.read_target).value += 1
     scheduler.queued += 1
@@ -243,7 +246,7 @@ def take(st: State, i: int, s: int, now: int) -> None:
         completion = max(
             end + 1, now + op.tail + ((max(0, job.passes - op.free_passes) * per_pass) >> TICK_BITS)
         )
-    w, op_number, row, access = job.warp, job.op, job.row, job.access
+    w, row, access = job.warp, job.row, job.access
     if row >= 0:
         out = job_row_at(st, row)
         out.taken, out.start, out.end = now, start, end
@@ -258,7 +261,7 @@ def take(st: State, i: int, s: int, now: int) -> None:
         access_at(st, access).end = end
         serve_l1(st, i, access, now, completion)
     else:
-        resolve(st, i, w, op_number, row, completion)
+        resolve(st, i, w, op.target if op.watched != 0 else -1, row, completion)
     if scheduler.queued != 0:
         next_request(st, i, s, now)
 

@@ -12,7 +12,15 @@ from smlab.sim.compiled import layout
 from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
 from smlab.sim.lowering import LoopBegin, LoopEnd, LoweredKernel, LoweredProgram, Operation
 from smlab.sim.machine import TICKS_PER_CYCLE, Machine
-from smlab.sim.source import LONG_SLOT, SCOREBOARDS, SHORT_SLOT, SLOTS, CompiledSource
+from smlab.sim.source import (
+    BLOCK_BARRIERS,
+    GROUP_SLOT,
+    LONG_SLOT,
+    SCOREBOARDS,
+    SHORT_SLOT,
+    SLOTS,
+    CompiledSource,
+)
 from smlab.sim.workload import blocks_per_sm
 from smlab.sim.zeros import aligned
 
@@ -54,7 +62,9 @@ class Code:
             elif isinstance(item, LoopEnd):
                 depth -= 1
                 self.items.append(_item(kind=layout.LOOP_END, start=begin + item.start))
-        self.items.append(_item(kind=layout.END, line=self._line(len(program.operations) - 1)))
+        self.items.append(
+            _item(kind=layout.END, line=self._line(len(program.operations) - 1), groups_left=-1)
+        )
 
     def _line(self, slot: int) -> int:
         return slot // self.machine.fetch.line_instructions
@@ -127,6 +137,9 @@ class Code:
             read_watched=values.pop("read_watched", program.slots + operation.slot in watched),
             cls=cls.code,
             line=self._line(operation.slot),
+            joins=operation.joins_group,
+            closes=operation.closes_group,
+            groups_left=operation.groups_left,
             after_begin=needs,
             after_end=len(self.needs),
             **values,
@@ -145,6 +158,8 @@ class Code:
         values["stall"] = max(1, control.stall_cycles)
         values["watched"], values["read_watched"] = values["target"] >= 0, values["read_target"] >= 0
         values["base_work"], values["pass_work"] = operation.base_work, operation.pass_work
+        if operation.joins_group:
+            values["target"], values["watched"] = GROUP_SLOT, 1
 
     def _table(self, values: NDArray[np.int64]) -> int:
         self.tables.append(np.ascontiguousarray(values, dtype=np.int64))
@@ -260,6 +275,7 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
         "ring": kernel.sms * constants["servers"] * constants["atomic_entries"],
         "warp": all_warps,
         "block": kernel.blocks,
+        "barrier": kernel.sms * resident * constants["barriers"],
         "retiring": kernel.sms * resident,
         "counter": all_warps * code.depth,
         "until": all_warps * code.slots,
@@ -354,6 +370,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "places": kernel.warps_per_block,
         "resources": len(code.resources),
         "slots": code.slots,
+        "barriers": 1 if lowered.source is None else BLOCK_BARRIERS,
         "depth": code.depth,
         "mio_entries": machine.mio_queue_entries,
         "mio_resource": resources.get(Reason.MIO_THROTTLE, -1) + 1,

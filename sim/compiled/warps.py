@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from smlab.sim.compiled.fetch import fetch
 from smlab.sim.compiled.jit import (
+    barrier_at,
     block_at,
     call_source,
     counter_at,
@@ -56,7 +57,18 @@ from smlab.sim.compiled.layout import (
     State,
     Word,
 )
-from smlab.sim.source import LONG_SLOT, OPENED, PC, SHORT_SLOT, STALL_SLOT, START
+from smlab.sim.source import BARRIER as SAID_BARRIER
+from smlab.sim.source import (
+    BLOCK_BARRIERS,
+    COPY_GROUPS,
+    GROUP_SLOT,
+    LONG_SLOT,
+    OPENED,
+    PC,
+    SHORT_SLOT,
+    STALL_SLOT,
+    START,
+)
 
 
 @helper
@@ -176,6 +188,14 @@ def proceed(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
                 return
             long = max(long, until_at(st, at + LONG_SLOT).value)
             short = max(short, until_at(st, at + SHORT_SLOT).value)
+        if op.groups_left >= 0:
+            for back in range(op.groups_left + 1, COPY_GROUPS):
+                at = base + GROUP_SLOT + ((warp.groups - back) & (COPY_GROUPS - 1))
+                if pending_at(st, at).value != 0:
+                    warp.state = UNKNOWN
+                    warp.waiting_since = cycle
+                    return
+                long = max(long, until_at(st, at).value)
         wait = until_at(st, base + STALL_SLOT).value
     for n in range(op.after_begin, op.after_end):
         need = need_at(st, n)
@@ -264,36 +284,57 @@ def leave(st: State, i: int, w: int, now: int) -> None:
     block_at(st, b).executing -= 1
     block_at(st, b).last_exit = now + 1
     finish(st, i, w, now + 1)
-    open_if_complete(st, i, b, now)
+    waiting = block_at(st, b).waiting
+    while waiting != 0:
+        open_if_complete(st, i, b, lowest_bit(waiting), now)
+        waiting &= waiting - 1
 
 
 @helper
-def arrive(st: State, i: int, w: int, now: int) -> None:
-    """Warp ``w`` issued a barrier."""
+def arrive(st: State, i: int, w: int, now: int, waits: int) -> None:
+    """Warp ``w`` issued a barrier, and ``waits`` there or only tells that it came."""
     warp, sm = warp_at(st, w), sm_at(st, i)
-    warp.state = AT_BARRIER
-    warp.waiting_since = now + 1
+    b, number, expected = warp.block - 1, 0, 0
+    if st.source != 0:
+        said = read_at(st.source_warps + w * st.source_bytes, SAID_BARRIER)
+        number, expected = said & (BLOCK_BARRIERS - 1), said // BLOCK_BARRIERS
+    if waits != 0:
+        warp.state = AT_BARRIER
+        warp.waiting_since = now + 1
+        warp.barrier = number
     sm.barrier_free = max(now, sm.barrier_free) + st.barrier_interval
-    block_at(st, warp.block - 1).served = sm.barrier_free
-    block_at(st, warp.block - 1).arrived += 1
-    open_if_complete(st, i, warp.block - 1, now)
+    barrier = barrier_at(st, block_barrier(st, i, b, number))
+    barrier.served = sm.barrier_free
+    barrier.arrived += 1
+    barrier.expected = expected
+    block_at(st, b).waiting |= 1 << number
+    open_if_complete(st, i, b, number, now)
 
 
 @helper
-def open_if_complete(st: State, i: int, b: int, now: int) -> None:
-    """Open the block's barrier if all warps that will not have exited wait; their way on follows at once.
+def block_barrier(st: State, i: int, b: int, number: int) -> Word:
+    """The place of a barrier of block ``b`` of SM ``i``."""
+    return (i * st.blocks_per_sm + block_at(st, b).room) * st.barriers + number
 
-    A warp that issued its last instruction in this very cycle is still there until the next: it holds the
-    barrier for a cycle.
+
+@helper
+def open_if_complete(st: State, i: int, b: int, number: int, now: int) -> None:
+    """Open a barrier of the block if all warps that it is for came; the way on of those that wait follows at
+    once.
+
+    A warp that issued its last instruction in this very cycle is still there until the next: it holds a
+    barrier that is for all for a cycle.
     """
-    block = block_at(st, b)
-    if block.arrived == 0 or block.arrived != block.executing:
+    block, barrier = block_at(st, b), barrier_at(st, block_barrier(st, i, b, number))
+    everyone = barrier.expected == 0
+    if barrier.arrived == 0 or barrier.arrived != (block.executing if everyone else barrier.expected):
         return
-    block.arrived = 0
-    opens = max(now, block.last_exit, block.served) + st.barrier_cycles
+    barrier.arrived = 0
+    block.waiting &= ~(1 << number)
+    opens = max(now, barrier.served, block.last_exit if everyone else 0) + st.barrier_cycles
     for w in range(i * st.max_warps, (i + 1) * st.max_warps):
         warp = warp_at(st, w)
-        if warp.state == AT_BARRIER and warp.block == b + 1:
+        if warp.state == AT_BARRIER and warp.block == b + 1 and warp.barrier == number:
             charge(st, i, w, AT_THE_BARRIER, warp.waiting_since, opens)
             if step(st, w):
                 proceed(st, i, w, opens, -1)
@@ -303,15 +344,16 @@ def open_if_complete(st: State, i: int, b: int, now: int) -> None:
 
 
 @helper
-def resolve(st: State, i: int, w: int, op: int, row: int, completion: int) -> None:
-    """It has turned out when a job of warp ``w`` completes."""
+def resolve(st: State, i: int, w: int, target: int, row: int, completion: int) -> None:
+    """It has turned out when a job of warp ``w`` completes, which a place of its scoreboard waits for, or
+    none (-1)."""
     warp = warp_at(st, w)
     warp.unresolved -= 1
     warp.last_completion = max(warp.last_completion, completion)
     if row >= 0:
         job_row_at(st, row).completion = completion
-    if op_at(st, op).watched != 0:
-        at = w * st.slots + op_at(st, op).target
+    if target >= 0:
+        at = w * st.slots + target
         pending_at(st, at).value -= 1
         until_at(st, at).value = max(until_at(st, at).value, completion)
         if warp.state == UNKNOWN:
@@ -342,9 +384,11 @@ def launch(st: State, i: int, now: int) -> None:
     sm.resident_blocks += 1
     block = block_at(st, b)
     block.sm, block.launch, block.retire = i, now, 0
-    block.executing = block.unfinished = block.arrived = block.last_exit = block.served = 0
+    block.executing = block.unfinished = block.waiting = block.last_exit = 0
     block.room = lowest_bit(~sm.rooms)
     sm.rooms |= 1 << block.room
+    for number in range(st.barriers):
+        barrier_at(st, block_barrier(st, i, b, number)).arrived = 0
     w = i * st.max_warps
     roles = b * st.places if st.role_rows > 1 else 0
     ready = now + st.launch_cycles
@@ -391,7 +435,7 @@ def _start_warp(st: State, i: int, w: int, b: int, row: int, role: int, now: int
         scheduler.shuffled = 1
     scheduler.residents |= 1 << position
     warp.pc = entry_at(st, role).value - 1
-    warp.fetched = 0
+    warp.fetched = warp.groups = 0
     step(st, w)
     if st.source != 0:
         fetch(st, i, w, op_at(st, warp.pc).line, now)

@@ -196,13 +196,19 @@ def _warpsync(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 
 @opcode("BAR", cls="barrier")
 def _bar(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m, "SYNC", "DEFER_BLOCKING", "RED", "POPC", "AND", "OR")
-    if o.text() not in ("0x0", "RZ"):
-        raise Unknown("a barrier other than 0")
+    """A barrier's number, and the threads that it is for if not all of the block."""
+    only(m, "SYNC", "ARV", "DEFER_BLOCKING", "RED", "POPC", "AND", "OR")
+    if not {"SYNC", "ARV", "RED"} & set(m):
+        raise Unknown("what it does")
+    fields = {**o.integer("a"), "k": int("ARV" in m)}
+    if o.more() and not is_predicate(o.texts[o.next]):
+        fields |= o.integer("b")
     if "RED" in m:
         kind = {"POPC": 0, "AND": 1, "OR": 2}[next(x for x in m if x in ("POPC", "AND", "OR"))]
-        return BARRIER, {"i": 1, "j": kind, **o.predicate_in("p")}
-    return BARRIER, {}
+        fields |= {"i": 1, "j": kind, **o.predicate_in("p")}
+    elif o.more():
+        raise Unknown("its operands")
+    return BARRIER, fields
 
 
 @opcode("B2R", cls="sfu")

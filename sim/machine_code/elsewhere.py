@@ -19,19 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.sim.machine_code import codes, record
 from smlab.sim.machine_code.execute import execute
-from smlab.sim.machine_code.functional import start_block
+from smlab.sim.machine_code.functional import GONE, RUNS, WAITS, come, meet, start_block
 from smlab.sim.machine_code.jit import entry, helper
 from smlab.sim.machine_code.launch import FIRST_ADDRESS, MachineLaunch, MachineMemory
-from smlab.sim.machine_code.parts import open_barrier
-from smlab.sim.machine_code.words import I_CODE, I_K, I_WIDTH, at, get8, get64, lowest, ones, put8, put32
-from smlab.sim.source import ADDRESSES, ARRIVES, FAULTS, GOES_ON
+from smlab.sim.machine_code.words import I_CODE, I_K, I_WIDTH, at, get8, get64, lowest, ones, put, put8, put32
+from smlab.sim.source import ADDRESSES, ARRIVES, EXITS, FAULTS, NOTIFIES
 
 MAX_INSTRUCTIONS: Final = 60_000_000
 """Warp-instructions executed for this at most; what is left then counts as fetched by the sample."""
 MAX_BYTES: Final = 1 << 34
 MAX_KEPT: Final = 1 << 25
 """Sectors touched that are kept for further samples, in sum over blocks."""
-_RUNS, _WAITS, _GONE = 0, 1, 2
 _OWN, _OTHER, _WRITTEN = 1, 2, 4
 """Who touches a sector first, and whether to write it."""
 _ACCESSES: Final = (codes.LOAD, codes.STORE, codes.ATOMIC, codes.COPY)
@@ -75,10 +73,9 @@ def touch_block(ops, length, launch, warps_at, warps, state, seen, count, sector
     of the list and its length. The steps left, or -1 if it does not end."""
     size = at(launch, record.REGISTER_FILE_BYTES)
     while True:
-        waiting = 0
         for w in range(warps):
             warp = warps_at + w * size
-            while state[w] == _RUNS:
+            while at(state, w) == RUNS:
                 pc = at(warp, record.PC)
                 if steps <= 0 or pc < 0 or pc >= length:
                     return -1
@@ -108,16 +105,13 @@ def touch_block(ops, length, launch, warps_at, warps, state, seen, count, sector
                         touch(
                             sectors, seen, count, sector_of(inside, sector), sector_of(end, sector), written
                         )
-                if after != GOES_ON:
-                    state[w] = _WAITS if after == ARRIVES else _GONE
-            if state[w] == _WAITS:
-                waiting += 1
-        if waiting == 0:
-            return steps
-        for w in range(warps):
-            if state[w] == _WAITS:
-                state[w] = _RUNS
-                open_barrier(warps_at + w * size)
+                if after in (ARRIVES, EXITS):
+                    put(state, w, WAITS if after == ARRIVES else GONE)
+                if after in (ARRIVES, NOTIFIES):
+                    come(warps_at, size, warps, state, w)
+        going = meet(warps_at, size, warps, state)
+        if going <= 0:
+            return steps if going < 0 else -1
 
 
 class Neighbours:
@@ -154,6 +148,7 @@ class Neighbours:
         memory, warps = self.memory, self.launch.warps_per_block
         words, first = memory.words.ctypes.data, memory.warp_address(0, 0)
         start_block(words, memory.block_address(0), first, index, self.launch.threads, warps)
+        state = np.zeros(warps, dtype=np.int64)
         sectors = np.array([self.sectors.ctypes.data, 0], dtype=np.int64)
         left = touch_block(
             memory.ops.ctypes.data,
@@ -161,7 +156,7 @@ class Neighbours:
             words,
             first,
             warps,
-            np.zeros(warps, dtype=np.int64),
+            state.ctypes.data,
             self.seen.ctypes.data,
             self.count,
             self.sector_bytes,

@@ -57,7 +57,7 @@ from smlab.sim.machine_code.words import (
     set_predicate,
     word_of,
 )
-from smlab.sim.source import GOES_ON
+from smlab.sim.source import BLOCK_BARRIERS, GOES_ON
 
 
 @help
@@ -274,12 +274,12 @@ def jump(op: int, warp: int, lanes: int, length: int) -> Any:
 @help
 def reduce_barrier(op: int, warp: int, lanes: int) -> None:
     """What BAR.RED gathers: bits 0 to 15 the count, 16 any, 17 not all."""
-    block = at(warp, BLOCK)
+    place = at(warp, BLOCK) + 8 * (REDUCED + (word_of(op, warp, I_A, lowest(lanes)) & (BLOCK_BARRIERS - 1)))
     p = predicate(op, warp, I_P, I_P_XOR)
-    gathered = at(block, REDUCED) + ones(p & lanes)
+    gathered = get64(place) + ones(p & lanes)
     if p & lanes != 0:
         gathered |= 1 << 16
     if lanes & ~p != 0:
         gathered |= 1 << 17
     gathered = (gathered & ~(3 << 20)) | (at(op, I_J) << 20)
-    put(block, REDUCED, gathered)
+    put64(place, gathered)

@@ -28,6 +28,7 @@ from smlab.sim.machine_code.exchange import (
 )
 from smlab.sim.machine_code.parts import (
     BARRIER_ROWS,
+    arrive,
     barrier_mask,
     branch,
     gather,
@@ -40,8 +41,8 @@ from smlab.sim.machine_code.parts import (
 )
 from smlab.sim.machine_code.record import (
     ACTIVE,
-    AT_BLOCK_BARRIER,
     AT_WARP_SYNC,
+    BARRIER,
     BLOCK,
     LANES,
     LIVE,
@@ -80,7 +81,7 @@ from smlab.sim.machine_code.words import (
     set_predicate,
     word_of,
 )
-from smlab.sim.source import GOES_ON
+from smlab.sim.source import BLOCK_BARRIERS, GOES_ON
 
 
 @help
@@ -128,10 +129,7 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
             return GOES_ON
         if at(op, I_I) != 0:
             reduce_barrier(op, warp, lanes)
-        if lanes != at(warp, ACTIVE):
-            set_aside(warp, at(warp, PC), at(warp, ACTIVE) & ~lanes, NOT_WAITING)
-        set_aside(warp, at(warp, PC), lanes, AT_BLOCK_BARRIER)
-        return resume(warp)
+        return arrive(op, warp, lanes)
     if code == d.YIELD:
         return rotate(warp)
     if code == d.SPECIAL:
@@ -177,7 +175,7 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
                 kept = word_of(op, warp, I_A, lane) & ~which
                 put32(warp + at(op, I_DST) + 4 * lane, kept | (value & which))
     elif code == d.BARRIER_RESULT:
-        gathered = at(at(warp, BLOCK), RESULT)
+        gathered = at(at(warp, BLOCK), RESULT + (at(warp, BARRIER) & (BLOCK_BARRIERS - 1)))
         kind = (gathered >> 20) & 3
         truth = gathered & 0xFFFF
         if kind == 1:

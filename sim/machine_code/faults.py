@@ -6,6 +6,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.sim.machine_code import record
 from smlab.sim.machine_code.codes import LOAD_CONSTANT, LOCAL, SHARED
 from smlab.sim.machine_code.launch import MachineLaunch
+from smlab.sim.source import BLOCK_BARRIERS
 
 _WORDS = {
     record.OUT_OF_BOUNDS: "an address out of bounds",
@@ -15,6 +16,7 @@ _WORDS = {
     record.BAD_TARGET: "a jump to no instruction",
     record.DEADLOCK: "threads that wait for each other for ever",
     record.LOST: "a trap",
+    record.NEVER_OPENS: "a barrier that never opens",
 }
 
 
@@ -40,6 +42,10 @@ def fault_error(
     what = _WORDS[kind]
     if kind in (record.OUT_OF_BOUNDS, record.MISALIGNED, record.UNINITIALISED):
         what += f": {address:#x}, {_place(launch, micro.fields.get('k', -1), micro.code, address, lane)}"
+    if kind == record.NEVER_OPENS:
+        expected, number = divmod(address, BLOCK_BARRIERS)
+        many = f"{32 * expected} threads, of which some never come" if expected else "all threads"
+        what += f": number {number}, for {many}"
     return SmlabError(f"{launch.where}: {what}; at {instruction.address:#x} {instruction}{line}; {who}")
 
 

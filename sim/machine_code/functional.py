@@ -18,15 +18,17 @@ from smlab.sim.machine_code.parts import open_barrier
 from smlab.sim.machine_code.words import (
     at,
     clear,
+    get64,
     ones,
     put,
+    put64,
 )
-from smlab.sim.source import ARRIVES, FAULTS, GOES_ON
+from smlab.sim.source import ARRIVES, BLOCK_BARRIERS, EXITS, FAULTS, GOES_ON, NOTIFIES
 
 SLICE = 1 << 22
 """Warp-instructions between two returns to Python."""
-_RUNS, _WAITS, _GONE = 0, 1, 2
-_MORE, _DONE, _FAULT, _LIMIT = 0, 1, 2, 3
+RUNS, WAITS, GONE = 0, 1, 2
+_MORE, _DONE, _FAULT, _STUCK = 0, 1, 2, 3
 _UNIFORM_AT, _REGISTERS_AT = record.uniform_at(0), record.register_at(0)
 
 
@@ -48,8 +50,8 @@ def start_block_words(launch, block_at, known_bytes, index):  # type: ignore[no-
     put(block_at, record.BLOCK_X, index % gx)
     put(block_at, record.BLOCK_Y, index // gx % gy)
     put(block_at, record.BLOCK_Z, index // (gx * gy))
-    put(block_at, record.REDUCED, 0)
-    put(block_at, record.RESULT, 0)
+    for word in range(record.ARRIVED, record.BLOCK_WORDS):
+        put(block_at, word, 0)
     clear(at(block_at, record.SHARED_KNOWN), known_bytes)
 
 
@@ -73,6 +75,56 @@ def start_warp(launch, warp, block_at, number, lanes):  # type: ignore[no-untype
     put(warp, record.WARP_OF_BLOCK, number)
     put(warp, record.PREDICATES + record.PT, 0xFFFFFFFF)
     put(warp, record.PREDICATES + record.UPT, 0xFFFFFFFF)
+
+
+@helper
+def come(warps_at, size, warps, state, w):  # type: ignore[no-untyped-def]
+    """Warp ``w`` has come to a barrier of the block; one that is for some warps opens with the last of
+    them."""
+    warp = warps_at + w * size
+    said = at(warp, record.BARRIER)
+    expected = said // BLOCK_BARRIERS
+    if expected == 0:
+        return
+    place = at(warp, record.BLOCK) + 8 * (record.ARRIVED + (said & (BLOCK_BARRIERS - 1)))
+    arrived = get64(place) + 1
+    put64(place, 0 if arrived == expected else arrived)
+    if arrived == expected:
+        open_barriers(warps_at, size, warps, state, said)
+
+
+@helper
+def open_barriers(warps_at, size, warps, state, said):  # type: ignore[no-untyped-def]
+    """Let the warps go on that wait at a barrier; how many did."""
+    opened, number = 0, said & (BLOCK_BARRIERS - 1)
+    for w in range(warps):
+        warp = warps_at + w * size
+        if at(state, w) == WAITS and at(warp, record.BARRIER) & (BLOCK_BARRIERS - 1) == number:
+            put(state, w, RUNS)
+            open_barrier(warp)
+            opened += 1
+    return opened
+
+
+@helper
+def meet(warps_at, size, warps, state):  # type: ignore[no-untyped-def]
+    """No warp runs: open the barrier that all wait at which have not exited. How many go on, or -1 when none
+    waits."""
+    first, waiting, together = 0, 0, True
+    for w in range(warps):
+        if at(state, w) == RUNS:
+            return 1
+        if at(state, w) == WAITS:
+            said = at(warps_at + w * size, record.BARRIER)
+            if waiting == 0:
+                first = said
+            together &= said == first
+            waiting += 1
+    if waiting == 0:
+        return -1
+    if not together or first >= BLOCK_BARRIERS:
+        return 0
+    return open_barriers(warps_at, size, warps, state, first)
 
 
 @helper
@@ -106,23 +158,22 @@ def run_block(ops, length, launch, warps_at, warps, state, steps):  # type: igno
     steps left. ``state`` is the address of a word a warp."""
     size = at(launch, record.REGISTER_FILE_BYTES)
     while True:
-        waiting = 0
         for w in range(warps):
-            if at(state, w) == _RUNS:
+            while at(state, w) == RUNS:
                 after, steps = run_warp(ops, length, launch, warps_at + w * size, steps)
                 if after == GOES_ON:
                     return _MORE, w, steps
                 if after == FAULTS:
                     return _FAULT, w, steps
-                put(state, w, _WAITS if after == ARRIVES else _GONE)
-            if at(state, w) == _WAITS:
-                waiting += 1
-        if waiting == 0:
+                if after != NOTIFIES:
+                    put(state, w, WAITS if after == ARRIVES else GONE)
+                if after != EXITS:
+                    come(warps_at, size, warps, state, w)
+        going = meet(warps_at, size, warps, state)
+        if going < 0:
             return _DONE, 0, steps
-        for w in range(warps):
-            if at(state, w) == _WAITS:
-                put(state, w, _RUNS)
-                open_barrier(warps_at + w * size)
+        if going == 0:
+            return _STUCK, 0, steps
 
 
 def run(
@@ -150,7 +201,7 @@ def run(
             launch.threads,
             warps,
         )
-        state[:] = _RUNS
+        state[:] = RUNS
         while True:
             status, warp, left = run_block(
                 ops, memory.length, words, warps_at, warps, state.ctypes.data, SLICE
@@ -158,6 +209,8 @@ def run(
             done += SLICE - left
             if status == _FAULT:
                 raise _error(launch, memory, index, warp)
+            if status == _STUCK:
+                raise _stuck(launch, memory, index, state)
             if status == _DONE:
                 break
             if max_instructions is not None and done > max_instructions:
@@ -182,4 +235,14 @@ def _error(launch: MachineLaunch, memory: MachineMemory, block: int, warp: int) 
         warp,
         int(words[record.FAULT_LANE]),
         int(words[record.FAULT_ADDRESS]),
+    )
+
+
+def _stuck(launch: MachineLaunch, memory: MachineMemory, block: int, state: NDArray[np.int64]) -> SmlabError:
+    warp = int(np.flatnonzero(state == WAITS)[0])
+    first = warp * memory.warp_bytes // 8
+    words = memory.warps[first : first + record.REGISTERS_AT].tolist()
+    lane = (words[record.LIVE] & -words[record.LIVE]).bit_length() - 1
+    return fault_error(
+        launch, record.NEVER_OPENS, words[record.PC] - 1, block, warp, lane, words[record.BARRIER]
     )

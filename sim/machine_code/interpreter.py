@@ -26,7 +26,7 @@ from smlab.sim.machine_code.warp_state import (
     WarpState,
     members,
 )
-from smlab.sim.source import FAULTS, GOES_ON
+from smlab.sim.source import BLOCK_BARRIERS, FAULTS, GOES_ON
 
 
 class Interpreter(WarpParts, WarpMemory, WarpExchange):
@@ -93,8 +93,24 @@ class Interpreter(WarpParts, WarpMemory, WarpExchange):
     def opened(self, sm: int, slot: int) -> None:
         self.open_barrier(self.warps[sm, slot])
 
+    def barrier(self, sm: int, slot: int) -> tuple[int, int]:
+        expected, number = divmod(self.warps[sm, slot].barrier, BLOCK_BARRIERS)
+        return number, expected
+
     def pc(self, sm: int, slot: int) -> int:
         return self.warps[sm, slot].pc
+
+    def stuck_at(self, sm: int, slot: int) -> SmlabError:
+        w = self.warps[sm, slot]
+        return fault_error(
+            self.launch,
+            record.NEVER_OPENS,
+            w.last_pc,
+            w.block.index,
+            w.number,
+            members(w.live)[0],
+            w.barrier,
+        )
 
     def fault(self, sm: int, slot: int) -> SmlabError:
         w = self.warps[sm, slot]

@@ -12,6 +12,7 @@ from smlab.sim.machine_code.record import (
     ACTIVE,
     AT_BLOCK_BARRIER,
     AT_WARP_SYNC,
+    BARRIER,
     BLOCK,
     DEADLOCK,
     DIVERGED_BARRIER,
@@ -27,14 +28,23 @@ from smlab.sim.machine_code.record import (
     RESULT,
 )
 from smlab.sim.machine_code.words import (
+    I_A,
+    I_B,
+    I_K,
     at,
     fault,
     get32,
     help,
     lowest,
     put,
+    word_of,
 )
-from smlab.sim.source import ARRIVES, EXITS, GOES_ON
+from smlab.sim.source import ARRIVES, BLOCK_BARRIERS, EXITS, GOES_ON, NOTIFIES
+
+
+@help
+def at_block_barrier(wait: int) -> Any:
+    return AT_BLOCK_BARRIER <= wait < AT_WARP_SYNC
 
 
 @help
@@ -71,13 +81,18 @@ def resume(warp: int) -> Any:
     put(warp, ACTIVE, 0)
     if count == 0:
         return EXITS
-    waiting = 0
+    waiting, place = 0, at(warp, PART_WAIT)
     for n in range(count):
-        if at(warp, PART_WAIT + n) == AT_BLOCK_BARRIER:
+        if at_block_barrier(at(warp, PART_WAIT + n)):
             waiting |= at(warp, PART_MASK + n)
-    if waiting == at(warp, LIVE):
+            if at(warp, PART_WAIT + n) != place:
+                place = -1
+    if waiting == at(warp, LIVE) and place >= 0:
+        put(warp, BARRIER, place - AT_BLOCK_BARRIER)
         return ARRIVES
     stuck = at(warp, LIVE) & ~waiting
+    if stuck == 0:
+        stuck = at(warp, PART_MASK)
     put(warp, PC, at(warp, PART_PC))
     return fault(warp, DIVERGED_BARRIER if waiting != 0 else DEADLOCK, lowest(stuck), 0)
 
@@ -184,22 +199,37 @@ def rotate(warp: int) -> Any:
 @help
 def open_barrier(warp: int) -> None:
     """The block's barrier has opened: the parts that waited go on, those at one place as one."""
-    block = at(warp, BLOCK)
-    if at(block, REDUCED) != 0:
-        put(block, RESULT, at(block, REDUCED))
-        put(block, REDUCED, 0)
+    block, number = at(warp, BLOCK), at(warp, BARRIER) & (BLOCK_BARRIERS - 1)
+    if at(block, REDUCED + number) != 0:
+        put(block, RESULT + number, at(block, REDUCED + number))
+        put(block, REDUCED + number, 0)
     n = 0
     while n < at(warp, PARTS):
-        if at(warp, PART_WAIT + n) == AT_BLOCK_BARRIER:
+        if at_block_barrier(at(warp, PART_WAIT + n)):
             put(warp, PART_WAIT + n, NOT_WAITING)
             k = n + 1
             while k < at(warp, PARTS):
-                if at(warp, PART_WAIT + k) == AT_BLOCK_BARRIER and at(warp, PART_PC + k) == at(
-                    warp, PART_PC + n
-                ):
+                same = at(warp, PART_PC + k) == at(warp, PART_PC + n)
+                if same and at_block_barrier(at(warp, PART_WAIT + k)):
                     put(warp, PART_MASK + n, at(warp, PART_MASK + n) | at(warp, PART_MASK + k))
                     take_out(warp, k)
                 else:
                     k += 1
         n += 1
     resume(warp)
+
+
+@help
+def arrive(op: int, warp: int, lanes: int) -> Any:
+    """These lanes come to a barrier of the block, to wait there or only to say that they came."""
+    first = lowest(lanes)
+    number = word_of(op, warp, I_A, first) & (BLOCK_BARRIERS - 1)
+    threads = word_of(op, warp, I_B, first)
+    barrier = number + BLOCK_BARRIERS * min((threads + 31) // 32, 32)
+    if at(op, I_K) != 0:
+        put(warp, BARRIER, barrier)
+        return NOTIFIES
+    if lanes != at(warp, ACTIVE):
+        set_aside(warp, at(warp, PC), at(warp, ACTIVE) & ~lanes, NOT_WAITING)
+    set_aside(warp, at(warp, PC), lanes, AT_BLOCK_BARRIER + barrier)
+    return resume(warp)

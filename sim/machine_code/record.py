@@ -60,6 +60,7 @@ LANES: Final = source.LANES
 PASSES: Final = source.PASSES
 CONSECUTIVE: Final = source.CONSECUTIVE
 ADDRESSES: Final = source.ADDRESSES
+BARRIER: Final = source.BARRIER
 ACTIVE: Final = 4  # lanes of the running part of the warp
 LIVE: Final = 41  # lanes that have not exited
 PARTS: Final = 5  # parts that do not run now: rows of PART_PC, PART_MASK, PART_WAIT
@@ -89,8 +90,9 @@ DUMP_ROWS: Final = 4
 UNIFORM_ROWS: Final = 64
 
 NOT_WAITING: Final = -1
-AT_BLOCK_BARRIER: Final = 100  # a part waits there; below: for that convergence barrier
-AT_WARP_SYNC: Final = 200
+AT_BLOCK_BARRIER: Final = 100  # a part waits at a barrier of the block (`source.BARRIER`); below: for that
+# convergence barrier
+AT_WARP_SYNC: Final = 1000
 
 # The words of a block.
 BLOCK_X: Final = 0
@@ -99,9 +101,10 @@ BLOCK_Z: Final = 2
 SHARED: Final = 3  # address of its shared memory
 SHARED_KNOWN: Final = 4  # address of a word for each word of it: whether it has been written
 LOCAL: Final = 5  # address of its local memory
-REDUCED: Final = 6  # what BAR.RED has gathered since the barrier opened last
-RESULT: Final = 7  # and what it had gathered then
-BLOCK_WORDS: Final = 8
+ARRIVED: Final = 6  # by barrier, without timing: warps that came
+REDUCED: Final = ARRIVED + source.BLOCK_BARRIERS  # by barrier: what BAR.RED has gathered since it opened last
+RESULT: Final = REDUCED + source.BLOCK_BARRIERS  # and what it had gathered then
+BLOCK_WORDS: Final = RESULT + source.BLOCK_BARRIERS + 2  # whole cache lines
 
 # The words of a launch.
 GRID_X: Final = 0
@@ -132,7 +135,9 @@ SM_HZ: Final = 28  # turns cycles into the nanoseconds of the global timer
 LAUNCH_WORDS: Final = 32
 
 # Faults.
-FINE, OUT_OF_BOUNDS, MISALIGNED, UNINITIALISED, DIVERGED_BARRIER, BAD_TARGET, DEADLOCK, LOST = range(8)
+FINE, OUT_OF_BOUNDS, MISALIGNED, UNINITIALISED, DIVERGED_BARRIER, BAD_TARGET, DEADLOCK, LOST, NEVER_OPENS = (
+    range(9)
+)
 
 
 def barrier_at(number: int) -> int:

@@ -4,6 +4,7 @@ them."""
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any, Final
 
 import numpy as np
@@ -41,10 +42,12 @@ from smlab.sim.machine_code.words import (
     put64,
 )
 from smlab.sim.source import (
+    COPY_GROUPS,
     FAULTS,
     GOES_ON,
     NEXT,
     OPENED,
+    SCOREBOARDS,
     START,
     CompiledSource,
     FetchedElsewhere,
@@ -189,10 +192,30 @@ class MachineSource:
         self.interpreter = Interpreter(self.launch, self.blocks, self.recording)
         return self.interpreter
 
-    def fault_of(self, sm: int, slot: int) -> SmlabError:
+    def stuck_at(self, sm: int, slot: int) -> SmlabError:
+        if self.interpreter is not None:
+            return self.interpreter.stuck_at(sm, slot)
+        assert self.memory is not None
+        words = self._words(sm, slot)
+        first = (words[record.LIVE] & -words[record.LIVE]).bit_length() - 1
+        return fault_error(
+            self.launch,
+            record.NEVER_OPENS,
+            words[record.LAST_PC],
+            words[record.INDEX],
+            words[record.WARP_OF_BLOCK],
+            first,
+            words[record.BARRIER],
+        )
+
+    def _words(self, sm: int, slot: int) -> list[int]:
         assert self.memory is not None
         first = (sm * self.warps_of_sm + slot) * self.memory.warp_bytes // 8
-        words = self.memory.warps[first : first + record.REGISTERS_AT].tolist()
+        words: list[int] = self.memory.warps[first : first + record.REGISTERS_AT].tolist()
+        return words
+
+    def fault_of(self, sm: int, slot: int) -> SmlabError:
+        words = self._words(sm, slot)
         return fault_error(
             self.launch,
             words[record.FAULT],
@@ -204,17 +227,29 @@ class MachineSource:
         )
 
 
-def _with_copies(micro: MicroOperation, control: ControlCode, copies: int | None) -> ControlCode:
-    """A control code with what stands between asynchronous copies and the wait for them: they are put on the
-    scoreboard ``copies`` that LDGDEPBAR names, and DEPBAR waits for it when it asks for none left."""
-    instruction = micro.instruction
-    if copies is None:
-        return control
-    if micro.code == d.COPY and control.write_barrier is None:
-        return dataclasses.replace(control, write_barrier=copies)
-    if instruction.opcode == "DEPBAR" and [o.text for o in instruction.operands] == [f"SB{copies}", "0x0"]:
-        return dataclasses.replace(control, wait_mask=control.wait_mask | 1 << copies)
-    return control
+_SCOREBOARD: Final = re.compile(r"SB(\d)")
+_SCOREBOARDS: Final = re.compile(r"\{([\d,]+)\}")
+
+
+def _waits(micro: MicroOperation, control: ControlCode, copies: int | None) -> tuple[ControlCode, int]:
+    """What an instruction waits for: its control code, and how many groups of copies may be on their way when
+    it goes on (-1: any). ``copies`` is the scoreboard that LDGDEPBAR names, which DEPBAR asks for; where it
+    asks for another one, it waits for all that this one counts."""
+    left = 0 if copies is not None and control.waits_for(copies) else -1
+    if micro.instruction.opcode != "DEPBAR":
+        return control, left
+    mask = control.wait_mask
+    texts = [operand.text for operand in micro.instruction.operands]
+    for text in texts:
+        if (several := _SCOREBOARDS.match(text)) is not None:
+            mask |= sum(1 << int(digit) for digit in set(several[1].split(",")) if int(digit) < SCOREBOARDS)
+        elif (one := _SCOREBOARD.match(text)) is not None:
+            if int(one[1]) != copies:
+                mask |= 1 << int(one[1])
+            else:
+                counts = [int(t, 16) for t in texts if t.startswith("0x")]
+                left = min(counts[0] if counts else 0, COPY_GROUPS - 2)
+    return dataclasses.replace(control, wait_mask=mask), left
 
 
 def lower_machine_code(
@@ -246,7 +281,7 @@ def lower_machine_code(
                 None,
                 "a listing made with -hex",
             )
-        control = _with_copies(micro, control, copies)
+        control, left = _waits(micro, control, copies)
         cls = CLASSES[micro.cls]
         base, each, tail, free, read = 0, 0, 0, 1, 0
         if cls.unit is Unit.ATOMIC:
@@ -264,7 +299,7 @@ def lower_machine_code(
                 cls=cls,
                 after=(),
                 lanes=32,
-                returns=control.write_barrier is not None,
+                returns=control.write_barrier is not None or micro.code == d.COPY,
                 passes=int(cls.operation != "constant"),
                 work=base + each,
                 control=control,
@@ -273,6 +308,9 @@ def lower_machine_code(
                 tail_cycles=tail,
                 free_passes=free,
                 read_offset_cycles=read,
+                joins_group=micro.code == d.COPY,
+                closes_group=micro.instruction.opcode == "LDGDEPBAR",
+                groups_left=left,
             )
         )
     program = LoweredProgram(launch.where, tuple(operations), tuple(operations))

@@ -16,6 +16,7 @@ from smlab.sim.machine_code.warp_state import (
     WarpState,
     members,
 )
+from smlab.sim.source import BLOCK_BARRIERS
 
 
 class WarpExchange(WarpOperands):
@@ -61,7 +62,7 @@ class WarpExchange(WarpOperands):
         elif code in (d.R2P, d.P2R):
             self._packed_predicates(w, micro, lanes)
         elif code == d.BARRIER_RESULT:
-            gathered = w.block.result
+            gathered = w.block.result.get(w.barrier % BLOCK_BARRIERS, 0)
             kind, truth = gathered >> 20 & 3, gathered & 0xFFFF
             if kind:
                 truth = M32 if (gathered >> 16 & 1 if kind == 2 else not gathered >> 17 & 1) else 0

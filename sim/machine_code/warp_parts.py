@@ -15,7 +15,11 @@ from smlab.sim.machine_code.warp_state import (
     WarpState,
     members,
 )
-from smlab.sim.source import ARRIVES, EXITS, GOES_ON
+from smlab.sim.source import ARRIVES, BLOCK_BARRIERS, EXITS, GOES_ON, NOTIFIES
+
+
+def _at_block_barrier(part: WarpPart) -> bool:
+    return AT_BARRIER <= part.wait < record.AT_WARP_SYNC
 
 
 class WarpParts(WarpOperands):
@@ -30,12 +34,13 @@ class WarpParts(WarpOperands):
         w.active = 0
         if not w.parts:
             return EXITS
-        waiting = 0
+        waiting, places = 0, {part.wait for part in w.parts}
         for part in w.parts:
-            waiting |= part.mask if part.wait == AT_BARRIER else 0
-        if waiting == w.live:
+            waiting |= part.mask if _at_block_barrier(part) else 0
+        if waiting == w.live and len(places) == 1:
+            w.barrier = places.pop() - AT_BARRIER
             return ARRIVES
-        stuck = members(w.live & ~waiting)[0]
+        stuck = members(w.live & ~waiting or w.parts[0].mask)[0]
         raise Fault(record.DIVERGED_BARRIER if waiting else record.DEADLOCK, stuck)
 
     def branch(self, w: WarpState, taken: int, target: int) -> int:
@@ -108,23 +113,30 @@ class WarpParts(WarpOperands):
         return self.resume(w)
 
     def _arrive(self, w: WarpState, micro: MicroOperation, lanes: int) -> int:
+        first = members(lanes)[0]
+        number = self.word(w, micro, "a", first) % BLOCK_BARRIERS
         if micro.fields.get("i"):
             p = self.predicate(w, micro, "p")
-            gathered = w.block.reduced + (p & lanes).bit_count()
+            gathered = w.block.reduced.get(number, 0) + (p & lanes).bit_count()
             gathered |= (1 << 16 if p & lanes else 0) | (1 << 17 if lanes & ~p else 0)
-            w.block.reduced = gathered & ~(3 << 20) | micro.fields["j"] << 20
+            w.block.reduced[number] = gathered & ~(3 << 20) | micro.fields["j"] << 20
+        barrier = number + BLOCK_BARRIERS * min(-(-self.word(w, micro, "b", first) // 32), 32)
+        if micro.fields.get("k"):
+            w.barrier = barrier
+            return NOTIFIES
         if lanes != w.active:
             w.parts.append(WarpPart(w.pc, w.active & ~lanes, READY))
-        w.parts.append(WarpPart(w.pc, lanes, AT_BARRIER))
+        w.parts.append(WarpPart(w.pc, lanes, AT_BARRIER + barrier))
         return self.resume(w)
 
     def open_barrier(self, w: WarpState) -> None:
-        if w.block.reduced:
-            w.block.result, w.block.reduced = w.block.reduced, 0
+        number = w.barrier % BLOCK_BARRIERS
+        if number in w.block.reduced:
+            w.block.result[number] = w.block.reduced.pop(number)
         opened: dict[int, WarpPart] = {}
         parts = []
         for part in w.parts:
-            if part.wait == AT_BARRIER:
+            if _at_block_barrier(part):
                 if part.pc in opened:
                     opened[part.pc].mask |= part.mask
                     continue

@@ -30,8 +30,8 @@ class BlockState:
     local: dict[int, bytearray]
     known: set[int] = field(default_factory=set)
     room: int = 0
-    reduced: int = 0
-    result: int = 0
+    reduced: dict[int, int] = field(default_factory=dict)
+    result: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -56,6 +56,7 @@ class WarpState:
     last_pc: int = 0
     clock: int = 0
     patience: int = 0
+    barrier: int = 0  # see `smlab.sim.source.BARRIER`
     lanes: int = 0
     parts: list[WarpPart] = field(default_factory=list)
     rows: dict[int, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0] * 32))

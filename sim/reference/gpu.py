@@ -66,6 +66,10 @@ class SimulatedGpu:
                 raise SmlabError.at(
                     where, "not finished after the allowed cycles", max_cycles, "a larger max_cycles"
                 )
+            warps = [(sm.index, w) for sm in self.sms for s in sm.schedulers for w in s.warps]
+            waiting = [(sm, w.slot) for sm, w in warps if w.at_barrier]
+            if self.lowered.source is not None and waiting:
+                raise self.lowered.source.stuck_at(*min(waiting))
             raise SmlabError.at(where, "the simulation came to a stop with blocks unfinished", self.clock.now)
 
     def _retired(self, sm: StreamingMultiprocessor, block: Block) -> None:

@@ -16,8 +16,8 @@ from smlab.sim.reference.path import MemoryPath
 from smlab.sim.reference.record import Meter, Recorder
 from smlab.sim.reference.scheduler import Scheduler
 from smlab.sim.reference.sourced import RecordedWarp, SourcedWarp
-from smlab.sim.reference.warp import Block, Job, Warp
-from smlab.sim.source import ARRIVES, EXITS, FAULTS, STALL_SLOT, ReferenceSource
+from smlab.sim.reference.warp import Block, BlockBarrier, Job, Warp
+from smlab.sim.source import ARRIVES, EXITS, FAULTS, NOTIFIES, STALL_SLOT, ReferenceSource
 from smlab.sim.workload import NO_WARP, blocks_per_sm
 
 
@@ -155,7 +155,7 @@ class StreamingMultiprocessor:
         if isinstance(warp, CountedWarp):
             warp.book_issue(now)
         if unit is Unit.BARRIER:
-            self._arrive(warp, now)
+            self._arrive(warp, now, 0, 0)
             return
         if unit is Unit.PIPE:
             timing = self.machine.pipes[operation.cls.timing]
@@ -200,14 +200,17 @@ class StreamingMultiprocessor:
         if read_target >= 0:
             warp.result_at[read_target] = max(warp.result_at[read_target], read_at)
         warp.result_at[STALL_SLOT] = now + warp.issue_stall
+        warp.groups += operation.closes_group
         warp.book_issue(now)
         if state == EXITS:
             warp.next = None
             self.clock.call(1, Phase.RETURN, lambda: self._exit(warp), self.index)
         elif state == ARRIVES:
             self._fetch(warp, min(operation.slot + 1, len(self.instruction_stalls) - 1))
-            self._arrive(warp, now)
+            self._arrive(warp, now, *self.source.barrier(self.index, warp.slot))
         else:
+            if state == NOTIFIES:
+                self._arrive(warp, now, *self.source.barrier(self.index, warp.slot), waits=False)
             warp.go_on()
             self._fetch(warp, warp.at)
 
@@ -277,7 +280,8 @@ class StreamingMultiprocessor:
         """The warp has issued its last instruction."""
         warp.left = True
         warp.block.executing -= 1
-        self._open_barrier_if_complete(warp.block)
+        for number in list(warp.block.barriers):
+            self._open_barrier_if_complete(warp.block, number)
         if not warp.in_flight:
             self._finish(warp)
 
@@ -296,31 +300,35 @@ class StreamingMultiprocessor:
 
     # Barriers
 
-    def _arrive(self, warp: Warp, now: int) -> None:
-        warp.at_barrier = True
-        warp.block.arrived += 1
+    def _arrive(self, warp: Warp, now: int, number: int, expected: int, waits: bool = True) -> None:
+        barrier = warp.block.barriers.setdefault(number, BlockBarrier())
+        if waits:
+            warp.at_barrier = True
+            barrier.waiting.append(warp)
+        barrier.arrived += 1
+        barrier.expected = expected
         self.barrier_free = max(now, self.barrier_free) + self.machine.barrier_interval_cycles
-        warp.block.served = self.barrier_free
-        self._open_barrier_if_complete(warp.block)
+        barrier.served = self.barrier_free
+        self._open_barrier_if_complete(warp.block, number)
 
-    def _open_barrier_if_complete(self, block: Block) -> None:
-        if block.arrived and block.arrived == block.executing:
-            block.arrived = 0
+    def _open_barrier_if_complete(self, block: Block, number: int) -> None:
+        barrier = block.barriers[number]
+        if barrier.arrived == (barrier.expected or block.executing):
+            del block.barriers[number]
             now = self.clock.now
             self.clock.call(
-                max(now, block.served) - now + self.machine.barrier_latency_cycles,
+                max(now, barrier.served) - now + self.machine.barrier_latency_cycles,
                 Phase.RETURN,
-                lambda: self._open_barrier(block),
+                lambda: self._open_barrier(barrier),
                 self.index,
             )
 
-    def _open_barrier(self, block: Block) -> None:
-        for warp in block.warps:
-            if warp.at_barrier:
-                warp.at_barrier = False
-                if isinstance(warp, CountedWarp):
-                    warp.book(self.clock.now)
-                warp.advance()
-                self.wake(self.scheduler_of(warp), self.clock.now)
-                if warp.exited:
-                    self._exit(warp)
+    def _open_barrier(self, barrier: BlockBarrier) -> None:
+        for warp in sorted(barrier.waiting, key=lambda w: w.slot):
+            warp.at_barrier = False
+            if isinstance(warp, CountedWarp):
+                warp.book(self.clock.now)
+            warp.advance()
+            self.wake(self.scheduler_of(warp), self.clock.now)
+            if warp.exited:
+                self._exit(warp)

@@ -12,7 +12,17 @@ from smlab.sim.instructions import Reason, Unit
 from smlab.sim.lowering import LoweredProgram, Operation
 from smlab.sim.reference.counted import CountedWarp
 from smlab.sim.reference.warp import Block
-from smlab.sim.source import LONG_SLOT, SCOREBOARDS, SHORT_SLOT, SLOTS, STALL_SLOT, ReferenceSource
+from smlab.sim.source import (
+    COPY_GROUPS,
+    GROUP_SLOT,
+    LONG_SLOT,
+    SCOREBOARDS,
+    SHORT_SLOT,
+    SLOTS,
+    STALL_SLOT,
+    ReferenceSource,
+    awaited_slots,
+)
 
 
 @cache
@@ -33,7 +43,7 @@ class SourcedWarp(CountedWarp):
     fetched for it last.
     """
 
-    __slots__ = ("addresses", "lanes", "line", "passes", "sm", "source")
+    __slots__ = ("addresses", "groups", "lanes", "line", "passes", "sm", "source")
 
     def __init__(
         self,
@@ -53,6 +63,7 @@ class SourcedWarp(CountedWarp):
         self.pending = [0] * SLOTS
         self.result_at = [0] * SLOTS
         self.line = -1
+        self.groups = 0  # groups of copies that it has closed
         self.lanes, self.passes = 0, 1
         self.addresses: list[int] = []
 
@@ -81,6 +92,8 @@ class SourcedWarp(CountedWarp):
 
     def target_of(self, operation: Operation) -> int:
         assert operation.control is not None
+        if operation.joins_group:
+            return GROUP_SLOT + self.groups % COPY_GROUPS
         written = operation.control.write_barrier
         if written is None or written >= SCOREBOARDS:
             return -1
@@ -94,7 +107,10 @@ class SourcedWarp(CountedWarp):
     def needed(self) -> list[tuple[int, Reason]]:
         assert self.next is not None
         assert self.next.control is not None
-        return _needs(self.next.control.wait_mask)
+        needs = _needs(self.next.control.wait_mask)
+        if (left := self.next.groups_left) < 0:
+            return needs
+        return [*((s, Reason.LONG_SCOREBOARD) for s in awaited_slots(self.groups, left)), *needs]
 
     @property
     def issue_stall(self) -> int:

@@ -208,10 +208,23 @@ class Warp:
         self.since = now
 
 
-class Block:
-    """A resident thread block and its barrier."""
+class BlockBarrier:
+    """A barrier of a block: warps that came, warps that it is for (0: all that have not exited), those that
+    wait, and when the SM's barrier unit has taken the last arrival."""
 
-    __slots__ = ("arrived", "executing", "index", "launch", "retire", "room", "served", "unfinished", "warps")
+    __slots__ = ("arrived", "expected", "served", "waiting")
+
+    def __init__(self) -> None:
+        self.arrived = 0
+        self.expected = 0
+        self.served = 0
+        self.waiting: list[Warp] = []
+
+
+class Block:
+    """A resident thread block and its barriers."""
+
+    __slots__ = ("barriers", "executing", "index", "launch", "retire", "room", "unfinished", "warps")
 
     def __init__(self, index: int, launch: int) -> None:
         self.index = index
@@ -221,5 +234,4 @@ class Block:
         self.warps: list[Warp] = []
         self.executing = 0  # warps that have not exited: the ones that a barrier waits for
         self.unfinished = 0  # warps that are still resident
-        self.arrived = 0  # warps at the barrier
-        self.served = 0  # when the SM's barrier unit has taken the last arrival
+        self.barriers: dict[int, BlockBarrier] = {}  # those that some warp has come to, by number

@@ -198,6 +198,9 @@ class TraceSource:
     def fault_of(self, sm: int, slot: int) -> SmlabError:
         raise AssertionError("a trace has no faults")
 
+    def stuck_at(self, sm: int, slot: int) -> SmlabError:
+        return SmlabError.at(self.recorded.header.name, "has a barrier that some warp never comes to")
+
 
 @dataclass
 class _Place:
@@ -263,6 +266,9 @@ class RecordedWarps:
 
     def opened(self, sm: int, slot: int) -> None:
         return None
+
+    def barrier(self, sm: int, slot: int) -> tuple[int, int]:
+        return 0, 0
 
     def pc(self, sm: int, slot: int) -> int:
         w = self.places[sm, slot]

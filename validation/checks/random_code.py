@@ -140,6 +140,7 @@ _SHARED: Final = (
     "ATOMS.CAS {d}, [R20], {a}, {b}",
     "ATOMS.MAX.S32 RZ, [R20], {a}",
     "ATOMS.EXCH {d}, [R20], {a}",
+    "BAR.ARV 0x7, 0x60",
 )
 _GLOBAL: Final = (
     "LDG.E.SYS {d}, [R22]",
@@ -150,6 +151,8 @@ _GLOBAL: Final = (
     "RED.E.MAX.S32.STRONG.GPU [R22], {a}",
     "RED.E.XOR.STRONG.GPU [R22], {a}",
     "LDGSTS.E [R21], [R22.64]",
+    "LDGDEPBAR",
+    "DEPBAR.LE SB0, {few}",
 )
 
 
@@ -207,7 +210,11 @@ class Writer:
         places |= {name * 2: register(True) for name in "dabc"}
         places |= {"P": f"P{r.integers(6)}", "Q": "PT", "p": f"P{r.integers(6)}", "q": f"!P{r.integers(6)}"}
         places["i"] = f"{int(r.integers(0, 1 << 32)):#x}" if r.random() < 0.5 else f"{int(r.integers(64)):#x}"
-        places |= {"s": f"{int(r.integers(40)):#x}", "t": f"{int(r.integers(1, 32)):#x}"}
+        places |= {
+            "few": f"{int(r.integers(4)):#x}",
+            "s": f"{int(r.integers(40)):#x}",
+            "t": f"{int(r.integers(1, 32)):#x}",
+        }
         places |= {"lut": f"{int(r.integers(256)):#x}", "cmp": self.pick(*_COMPARE)}
         return template.format(**places)
 
@@ -282,7 +289,8 @@ def piece(seed: int, length: int = 8) -> Function:
     for n in range(6):
         w.put(f"ISETP.GT.U32.AND P{n}, PT, R{n + 2}, {int(w.random.integers(1 << 32)):#x}, PT")
     if w.random.random() < 0.5:
-        w.put("BAR.SYNC 0x0")
+        w.put(w.pick("BAR.SYNC 0x0", "BAR.SYNC.DEFER_BLOCKING 0x5", "BAR.RED.POPC.DEFER_BLOCKING 0x2, P1"))
+        w.put("B2R.RESULT R2, P2")
     w.body(0, length)
     if w.random.random() < 0.5:
         w.put(f"@P{w.random.integers(6)} EXIT")

@@ -227,8 +227,14 @@ def warps(gpu: str) -> None:
     assert (out == a.sum() + a.max()).all()
 
 
+def handover(gpu: str) -> None:
+    out = np.zeros(128, np.int32)
+    launched(gpu, "handover", 1, 128, out)
+    assert np.array_equal(out, 3 * np.concatenate([np.arange(64), np.arange(63, -1, -1)]))
+
+
 EVERYWHERE = (halves, packed, conversions, choices, recursion, pointers, scan, reduction, transpose)
-EVERYWHERE += (bytes_, shorts, atomics, functions, votes)
+EVERYWHERE += (bytes_, shorts, atomics, functions, votes, handover)
 SINCE_AMPERE = (matrices, reversed_, warps)
 QUICK = ("sm_70", "sm_90")
 
@@ -244,7 +250,7 @@ def test_common_kernels(check: Callable[[str], None], architecture: str) -> None
 
 @pytest.mark.parametrize(
     ("name", "source", "instruction"),
-    [("tensor", ASYNC, r"HMMA\.16816\.F32"), ("handover", COMMON, r"BAR\..*a barrier other than 0")],
+    [("tensor", ASYNC, r"HMMA\.16816\.F32")],
 )
 def test_what_cannot_be_executed_is_refused_by_name(name: str, source: Path, instruction: str) -> None:
     arrays = [np.zeros(128, np.uint32), np.zeros(128, np.uint32), np.zeros(128, np.float32)]
