@@ -28,7 +28,7 @@ from smlab.sim.compiled.layout import (
 )
 from smlab.sim.compiled.memory import deliver, hold, serve_l2
 from smlab.sim.compiled.path import arbitrate
-from smlab.sim.compiled.warps import launch, retire
+from smlab.sim.compiled.residency import launch, retire
 
 
 @helper
