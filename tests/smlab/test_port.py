@@ -310,3 +310,25 @@ def test_code_options_that_do_not_fit_are_told(tmp_path: Path, capsys: pytest.Ca
     ):
         assert run(["port", *files, *more]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_samples_are_compared_where_both_have_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    header = "Address,Source,# Samples,stall_wait,stall_long_sb\n"
+    for name, wait in (("a", 30), ("b", 10)):
+        (tmp_path / f"{name}.csv").write_text(f"kernel,config,launch,seconds\nk,x,0,{wait}e-3\n")
+        lines = f"0,IADD3 R0 R1 R2,40,{wait},{40 - wait}\n16,EXIT,10,10,0\n"
+        (tmp_path / f"{name}.samples.csv").write_text(header + lines)
+    files = [f"v100={tmp_path / 'a.csv'}", f"a100-40={tmp_path / 'b.csv'}"]
+    both = [f"{name}={tmp_path / f'{file}.samples.csv'}" for name, file in (("v100", "a"), ("a100-40", "b"))]
+    assert run(["port", *files, "--samples", both[0], "--samples", both[1], "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["stalled_code"]
+    assert {row["text"] for row in found} == {"IADD3 R0 R1 R2", "EXIT"}
+    add = next(row for row in found if row["text"].startswith("IADD3"))
+    assert add["reasons"]["wait"] == pytest.approx(-0.4)
+    assert add["reasons"]["long_scoreboard"] == pytest.approx(0.4)
+    assert run(["port", *files, "--samples", both[1]]) == 2
+    assert "nothing to compare with" in capsys.readouterr().err
+    assert run(["port", *files, "--samples", f"h100={tmp_path}"]) == 2
+    assert "no file of that name" in capsys.readouterr().err

@@ -92,6 +92,8 @@ def bench(folder: Path, factor: float) -> Path:
     rows = [f"k,{flag},{size * 80},256,6,{factor * size}" for size, flag in CONFIGS]
     header = "kernel,size,blocks,threads,samples,seconds_median"
     (path / "portability.csv").write_text("\n".join([header, *rows]) + "\n")
+    note = {"gpu": "V100", "machine_code": {"k": {"registers": 32, "static_shared_bytes": 1024}}}
+    (path / "portability.json").write_text(json.dumps(note))
     np.savez(path / "portability.samples.npz", **{"k/seconds": np.full((len(CONFIGS), 6), factor)})
     return path
 
@@ -155,16 +157,19 @@ def test_mutated_times_are_read_or_refused_in_one_line(
     for seed in seeds:
         rng = random.Random(seed)
         if bad.is_dir():
-            broken = bad / rng.choice(["portability.csv", "portability.samples.npz"])
+            broken = bad / rng.choice(["portability.csv", "portability.samples.npz", "portability.json"])
             whole = broken.read_bytes()
         broken.write_bytes(mutated(whole, rng))
         capsys.readouterr()
         began = time.process_time()
         tuned = kind in (tuner, ktt) and seed % 3 == 0
         gpus = ["--from", "a100-40", "--to", "v100"]
-        arguments = (
-            ["tune", str(bad), *gpus, "--budget", "3"] if tuned else [f"a100-40={good}", f"v100={bad}"]
-        )
+        arguments = [f"a100-40={good}", f"v100={bad}"]
+        if tuned:
+            replayed = [str(good), "--truth", str(bad), "--seeds", "1"] if seed % 2 else [str(bad)]
+            arguments = ["tune", *replayed, *gpus, "--budget", "3"]
+        elif kind is profile and seed % 8 == 0:
+            arguments = [str(bad), *gpus, "--advise"]
         status = run(["port", *arguments])
         told = capsys.readouterr().err
         broken.write_bytes(whole)

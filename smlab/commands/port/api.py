@@ -13,6 +13,7 @@ from smlab.commands.arguments import a_gpu, a_path
 from smlab.commands.port.advice import PortAdvice, advice_of
 from smlab.commands.port.code import PortCode, Progress, with_code
 from smlab.commands.port.result import PortResult
+from smlab.commands.port.sampled import stalled_kernels
 from smlab.commands.port.why import Explained, at_clock, checked_expect, explain, gpu_of, with_launch_of
 from smlab.hw_bench.datasets.timed_kernels import read_timed_kernels
 from smlab.hw_bench.datasets.timed_work import work_of_times
@@ -36,6 +37,7 @@ def port(
     clocks_hz: Mapping[str, float] | None = None,
     expect: str = "same",
     code: PortCode | None = None,
+    samples: Mapping[str, str | Path] | None = None,
     advise: bool = False,
     progress: Progress | None = None,
 ) -> PortResult:
@@ -50,6 +52,7 @@ def port(
         expect: what ratio verdicts are held against: ``same`` (1), ``peak`` (of the FP32 peaks), ``roofline``
             (of each kernel's closest roofs) or ``project`` (of the modelled times).
         code: machine code of the kernels, for causes: the target's registers, and what it executes.
+        samples: files of samples by instruction, by the names of ``files``: where code stalls is compared.
         advise: look for changes that make kernels faster on each target.
         progress: told how many of how many steps of what takes long are done.
 
@@ -122,6 +125,7 @@ def port(
         portability=portability(best),
         notes=tuple(notes),
         advice=tuple(advice) if advise else None,
+        stalled=stalled_kernels(samples or {}, names),
     )
 
 

@@ -59,6 +59,15 @@ def port(
         list[str] | None,
         typer.Option("--cubin", metavar="NAME=FILE", help="The machine code that runs on a GPU."),
     ] = None,
+    samples: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--samples",
+            metavar="NAME=FILE",
+            help="Samples by instruction on a GPU (ncu's source page, .ncu-rep, smlab run --samples): where "
+            "it stalls is compared.",
+        ),
+    ] = None,
     advise: Annotated[
         bool,
         typer.Option("--advise", help="What would make each kernel faster on the target, with its evidence."),
@@ -94,6 +103,7 @@ def port(
             code=code,
             defines=tuple(define or ()),
             cubins=tuple(cubin or ()),
+            samples=tuple(samples or ()),
             advise=advise,
             top=top,
             plot=plot,

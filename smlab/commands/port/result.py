@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from smlab.commands.frames import dataframe
 from smlab.commands.port.advice import PortAdvice, advice_rows
+from smlab.commands.port.sampled import StalledKernel, stalled_rows
 from smlab.commands.port.why import Explained, stall_difference, terms_of
 from smlab.hw_bench.datasets.timed_work import stalls_of
 from smlab.hw_bench.datasets.tuning import TuningTimes
@@ -35,7 +36,7 @@ class PortResult:
     holds the causes of the ratios, None where a GPU has no description or nothing tells of the kernels.
     ``portability`` sums up each kernel's configurations as applications, by application efficiency.
     ``modelled``: the second platform was not measured but projected. ``advice`` is None where it was not
-    asked for.
+    asked for. ``stalled`` compares samples by instruction, by the target's name.
     """
 
     platforms: tuple[str, ...]
@@ -49,6 +50,7 @@ class PortResult:
     notes: tuple[str, ...]
     modelled: bool = False
     advice: tuple[PortAdvice, ...] | None = None
+    stalled: Mapping[str, tuple[StalledKernel, ...]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<{len(self.matches.labels):,} configurations on {', '.join(self.platforms)}>"
@@ -152,6 +154,7 @@ def document(result: PortResult) -> dict[str, Any]:
             for row, kernel in enumerate(result.kernels)
         ],
         **({} if result.advice is None else {"advice": advice_rows(result.advice)}),
+        **({"stalled_code": stalled_rows(result.stalled)} if result.stalled else {}),
         "unmatched": {name: list(labels) for name, labels in result.matches.unmatched.items()},
         "notes": list(result.notes),
     }

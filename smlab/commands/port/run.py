@@ -16,6 +16,7 @@ from smlab.commands.plots import check_plot
 from smlab.commands.port.api import port, port_modelled
 from smlab.commands.port.code import PortCode
 from smlab.commands.port.result import PortResult, document, rows_of, same_everywhere
+from smlab.commands.port.sampled import StalledKernel
 from smlab.commands.port.why import TITLES
 from smlab.commands.project.code import macros_of
 from smlab.examples import PORT_FILES
@@ -43,6 +44,7 @@ class PortOptions:
     code: Path | None
     defines: tuple[str, ...]
     cubins: tuple[str, ...]
+    samples: tuple[str, ...]
     advise: bool
     top: int
     plot: Path | None
@@ -88,6 +90,7 @@ def _compared(options: PortOptions) -> PortResult:
             gpus=_named(options.gpus, "GPU", "old=v100"),
             clocks_hz={name: _ghz(name, text) * 1e9 for name, text in clocks.items()},
             expect=options.expect,
+            samples=_named(options.samples, "FILE", "v100=k.samples.csv"),
             **more,
         )
 
@@ -106,6 +109,8 @@ def _files(options: PortOptions) -> dict[str, str]:
 
 
 def _check_modelled(options: PortOptions) -> None:
+    if options.samples:
+        raise SmlabError.at("--samples", "needs two measured GPUs", options.samples[0], "NAME=FILE NAME=FILE")
     if options.source is None or options.target is None or len(options.files) != 1:
         raise SmlabError.at("port", "--from and --to need each other and one FILE", len(options.files), "1")
     file = options.files[0]
@@ -188,6 +193,9 @@ def _print(result: PortResult, top: int) -> None:
     if same:
         out.print(f"all with {shown(', '.join(sorted(same)))}")
     _print_portability(result)
+    for name, kernels in result.stalled.items():
+        for kernel in kernels:
+            _print_stalled(result.platforms[0], name, kernel)
     _print_advice(result)
 
 
@@ -238,6 +246,28 @@ def _print_portability(result: PortResult) -> None:
         table.add_row(shown(kernel), *(f"{number:.3f}" for number in numbers))
     out.print(table)
     out.print("PP: Pennycook's metric, the harmonic mean of application efficiencies")
+
+
+def _print_stalled(source: str, target: str, found: StalledKernel) -> None:
+    table = Listing()
+    table.add_column("line", justify="right")
+    table.add_column("code", fold=True)
+    for heading in (source, target, "change"):
+        table.add_column(shown(heading), justify="right")
+    table.add_column("most by", drop=1)
+    for place in found.places[:MOST_PLACES]:
+        shares = ("none" if x is None else f"{100 * x:.1f} %" for x in (place.source, place.target))
+        reason = next(iter(place.reasons), "")
+        line = "" if place.line is None else str(place.line)
+        table.add_row(line, shown(place.text), *shares, f"{100 * place.change:+.1f}", reason)
+    out.print(
+        f"where {shown(found.kernel)} stalls, of {found.samples[0]:,} and {found.samples[1]:,} samples, the "
+        "largest changes:"
+    )
+    out.print(table)
+
+
+MOST_PLACES = 8
 
 
 def _print_advice(result: PortResult) -> None:
