@@ -30,6 +30,7 @@ _REASONS: Final = {
     "closing": "an operation without a result and the load behind it: when that load returns is not modelled",
     "mixed": "few warps with two kinds of operation: which comes first, or ends last, is a part of the time",
     "filling": "a stream of few warps: the queues are still filling while it is timed",
+    "longer": "the longer loop took no longer than the shorter one: one of the two was disturbed",
     "apart": "warps that start far apart for what they take, which the simulator does not take over",
 }
 _APART: Final = 0.03
@@ -226,10 +227,14 @@ def _differences(
         skipped.append(
             SkippedCase(f"{operation} {form}", lone, "measured with one number of iterations only")
         )
-    chosen = np.zeros(len(rows), dtype=bool)
-    chosen[[at for at, before in pairs if before is not None]] = True
-    before = np.array([b for _, b in pairs if b is not None], dtype=np.float64)
-    cycles = (table["cycles_median"][chosen] - before) / (high - low)
+    cycles_of = table["cycles_median"]
+    both = [(at, before) for at, before in pairs if before is not None]
+    kept = [(at, before) for at, before in both if cycles_of[at] > before]
+    chosen, disturbed = np.zeros((2, len(rows)), dtype=bool)
+    chosen[[at for at, _ in kept]] = True
+    disturbed[[at for at, _ in both]] = True
+    _skip(skipped, f"{operation} {form}", disturbed & ~chosen, "longer")
+    cycles = (cycles_of[chosen] - np.array([b for _, b in kept], dtype=np.float64)) / (high - low)
     return [_cases(table, where, chosen, form, cycles, (high - low) / float(np.hypot(high, low)))]
 
 

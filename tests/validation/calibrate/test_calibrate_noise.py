@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from smlab.hw_bench.cuda.measuring import steadiness
 from smlab.hw_bench.errors import SmlabError
@@ -103,6 +104,14 @@ def test_rows_that_cannot_be_trusted_are_left_out_and_told(tmp_path: Path) -> No
     assert told["max/batch"] == "its machine code: 2 ATOMS.MAX where 1 expected"
     assert told["add/burst/32/1"] == "3 wrong results"
     assert len(data.atomics) < before
+    # A loop of few iterations that was disturbed in most of its repetitions gives no difference.
+    rows = pd.read_csv(tmp_path / "shared-atomics.csv", keep_default_na=False)
+    disturbed = rows.index[(rows.form == "dependent") & (rows.operation == "add-result")][0]
+    rows.loc[disturbed, "cycles_median"] *= 1000
+    rows.to_csv(tmp_path / "shared-atomics.csv", index=False)
+    again = read_set(tmp_path)
+    assert len(again.atomics) == len(data.atomics) - 1
+    assert [s.rows for s in again.skipped if "took no longer" in s.reason] == [1]
     path.write_text(json.dumps(note | {"complete": False, "failure": "CudaAPIError: [700] launch failed"}))
     with pytest.raises(SmlabError, match=r"the run did not end \(CudaAPIError: \[700\] launch failed\)"):
         read_set(tmp_path)
