@@ -85,7 +85,23 @@ def test_what_no_constant_stands_for_is_noticed(hidden: Callable[[Mapping[str, A
     assert found.lacking >= 27
 
 
-@pytest.mark.parametrize("noise", [Noise(outliers=0.05), Noise(launch=0.03)], ids=["outliers", "launches"])
-def test_outliers_and_noise_of_launches_are_survived(noise: Noise) -> None:
+SURVIVED = {
+    "outliers": Noise(outliers=0.05),
+    "launches": Noise(launch=0.03),
+    "drift": Noise(drift=0.05),
+    "heavy tails": Noise(freedom=3),
+}
+
+
+@pytest.mark.parametrize("noise", SURVIVED.values(), ids=SURVIVED)
+def test_noise_that_is_not_normal_is_survived(noise: Noise) -> None:
     found = recover_executed(truth(16), start(), batches(16), 30, noise=noise)
     assert found.together >= 27
+
+
+def test_warps_that_start_apart_are_survived_or_noticed() -> None:
+    """Rows whose warps start far apart for what they take are left out; the others are longer by some
+    cycles."""
+    noise = Noise(stagger_cycles=8)
+    found = recover_executed(truth(16), start(), batches(16), 30, noise=noise)
+    assert found.together >= 27 or found.lacking >= 27
