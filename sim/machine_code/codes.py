@@ -36,7 +36,9 @@ from typing import Final
     BMOV_IN,
     DEPBAR,
     COPY,
-) = range(128, 158)
+    MMA,
+    LOAD_MATRIX,
+) = range(128, 160)
 GLOBAL, SHARED, LOCAL, GENERIC = 0, 1, 2, 3
 ADD, MIN, MAX, AND, OR, XOR, INC, DEC, EXCHANGE, SWAP, SPIN, COUNT = range(12)
 U32, S32, U64, S64, FLOAT32, FLOAT64 = range(6)
@@ -72,3 +74,8 @@ SPECIALS: Final = {
         )
     )
 }
+# Products of matrices: what the matrices hold (`i`), and what their product is summed in (`k`). `j` are steps
+# of k, of four registers' columns each; `width` the rows of registers, of eight matrix rows each; `offset` 1
+# and 2: the bytes of the first and the second matrix have signs.
+HALVES, BRAIN, BYTES = 0, 1, 2
+SINGLE_SUM, HALF_SUM, INTEGER_SUM = 0, 1, 2

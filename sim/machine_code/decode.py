@@ -17,6 +17,7 @@ from smlab.sim.machine_code import (  # noqa: F401  (each registers its rows)
     lane_opcodes,
     memory_opcodes,
     record,
+    tensor_opcodes,
 )
 from smlab.sim.machine_code.codes import (
     ATOMIC,

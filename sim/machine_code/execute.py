@@ -54,6 +54,7 @@ from smlab.sim.machine_code.record import (
     RESULT,
     WORDS,
 )
+from smlab.sim.machine_code.tensor_steps import load_matrices, multiply
 from smlab.sim.machine_code.vectors import execute_vector
 from smlab.sim.machine_code.words import (
     FULL,
@@ -156,6 +157,10 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
         return jump(op, warp, taken, length) if taken != 0 else GOES_ON
     elif code == d.COPY:
         return copy(op, warp, launch, lanes) if lanes != 0 else GOES_ON
+    elif code == d.MMA:
+        multiply(op, warp, launch, lanes)
+    elif code == d.LOAD_MATRIX:
+        return load_matrices(op, warp, launch, lanes) if lanes != 0 else GOES_ON
     elif code == d.R2P:
         for lane in range(32):
             if (lanes >> lane) & 1 != 0:

@@ -16,6 +16,7 @@ from smlab.sim.machine_code.limits import LOCAL_AT, LOCAL_PAD
 from smlab.sim.machine_code.meanings import OPERATIONS
 from smlab.sim.machine_code.micro import MicroOperation
 from smlab.sim.machine_code.recording import Recording
+from smlab.sim.machine_code.tensor_meanings import WarpTensor
 from smlab.sim.machine_code.vector_operation import M32
 from smlab.sim.machine_code.warp_exchange import WarpExchange
 from smlab.sim.machine_code.warp_memory import WarpMemory, bank_passes
@@ -29,7 +30,7 @@ from smlab.sim.machine_code.warp_state import (
 from smlab.sim.source import BLOCK_BARRIERS, FAULTS, GOES_ON
 
 
-class Interpreter(WarpParts, WarpMemory, WarpExchange):
+class Interpreter(WarpParts, WarpMemory, WarpExchange, WarpTensor):
     """The reference's source of machine code; see `smlab.sim.source.ReferenceSource`."""
 
     def __init__(
@@ -72,10 +73,10 @@ class Interpreter(WarpParts, WarpMemory, WarpExchange):
         self.lanes[w.last_pc] += w.lanes.bit_count()
         passes, addresses = 1, []
         asked: list[int] | None = None
-        if micro.code in (d.LOAD, d.STORE, d.ATOMIC, d.COPY):
+        if micro.code in (d.LOAD, d.STORE, d.ATOMIC, d.COPY, d.LOAD_MATRIX):
             space = micro.fields.get("k", 0)
             addresses = [w.addresses[lane] for lane in members(w.lanes)]
-            asked = list(w.addresses) if w.lanes else None
+            asked = list(w.addresses) if w.lanes and micro.code != d.LOAD_MATRIX else None
             if space == d.SHARED:
                 passes = bank_passes(micro, w)
             elif space == d.LOCAL:
@@ -201,6 +202,10 @@ class Interpreter(WarpParts, WarpMemory, WarpExchange):
             self._copy(w, micro, lanes)
         elif code in (d.LOAD, d.STORE, d.ATOMIC) and lanes:
             self._access(w, micro, lanes)
+        elif code == d.MMA:
+            self._multiply(w, micro, lanes)
+        elif code == d.LOAD_MATRIX and lanes:
+            self._load_matrices(w, micro, lanes)
         elif code == d.KILL:
             raise Fault(record.LOST, 0)
         else:

@@ -354,6 +354,8 @@ class MachineMemory:
             self.executed.ctypes.data,
             self.lanes.ctypes.data,
         )
+        self.scratch = np.zeros(record.SCRATCH_WORDS, dtype=np.int64)
+        words[record.SCRATCH] = self.scratch.ctypes.data
         words[record.THREADS], words[record.WARPS] = launch.threads, warps
         words[record.SM_HZ] = launch.sm_hz
         self.words = words

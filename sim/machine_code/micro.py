@@ -8,7 +8,7 @@ from typing import Final
 
 from smlab.hw_bench.sass import SassInstruction
 from smlab.sim.machine_code import record
-from smlab.sim.machine_code.codes import ATOMIC, COPY, LOAD, LOAD_CONSTANT, STORE
+from smlab.sim.machine_code.codes import ATOMIC, COPY, LOAD, LOAD_CONSTANT, LOAD_MATRIX, STORE
 from smlab.sim.machine_code.operands import Operands, Unknown
 from smlab.sim.machine_code.vector_operation import FLUSH, SATURATE
 
@@ -26,6 +26,8 @@ class MicroOperation:
     @property
     def bits(self) -> int:
         """What a lane of a memory access moves, 32 at least."""
+        if self.code == LOAD_MATRIX:
+            return 32 * (self.fields["i"] & 7)
         return (
             max(32, 8 * self.fields.get("width", 4))
             if self.code in (LOAD, STORE, ATOMIC, LOAD_CONSTANT, COPY)

@@ -10,7 +10,7 @@ from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code.access_vectors import LaneRow, builds, one_place
 from smlab.sim.machine_code.lanes import HALF, V32
 from smlab.sim.machine_code.record import CONSECUTIVE, LANES
-from smlab.sim.machine_code.words import I_CODE, I_I, I_WIDTH, at, help, ones
+from smlab.sim.machine_code.words import FULL, I_CODE, I_I, I_WIDTH, at, help, ones
 
 _BYTE: Final = ir.IntType(8)
 _BYTES: Final = ir.VectorType(_BYTE, 32)
@@ -84,6 +84,8 @@ def bank_passes(op: int, warp: int) -> Any:
     lanes, width = at(warp, LANES), at(op, I_WIDTH)
     if lanes == 0:
         return 1
+    if at(op, I_CODE) == d.LOAD_MATRIX:  # each eight lanes' addresses are a matrix
+        lanes &= FULL >> (32 - 8 * (at(op, I_I) & 7))
     if width <= 4 and at(warp, CONSECUTIVE) != 0:
         return 1
     merges = at(op, I_CODE) != d.ATOMIC or at(op, I_I) == d.COUNT

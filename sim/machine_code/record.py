@@ -131,8 +131,10 @@ THREADS: Final = 23
 WARPS: Final = 24
 UNIFORM_ROWS_USED: Final = 26  # so many uniform registers begin as zeros
 RECORDING: Final = 27  # address of the words of a recording, or 0
+SCRATCH: Final = 29  # address of what products of matrices are unpacked to
 SM_HZ: Final = 28  # turns cycles into the nanoseconds of the global timer
 LAUNCH_WORDS: Final = 32
+SCRATCH_WORDS: Final = 32 * 4 * (4 + 2)
 
 # Faults.
 FINE, OUT_OF_BOUNDS, MISALIGNED, UNINITIALISED, DIVERGED_BARRIER, BAD_TARGET, DEADLOCK, LOST, NEVER_OPENS = (

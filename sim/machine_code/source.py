@@ -81,7 +81,9 @@ def _step(kind, warp, context, now, p, q):  # type: ignore[no-untyped-def]
         if state != FAULTS and at(context, record.RECORDING) != 0:
             note(op, warp, context, pc, lanes)
         code = at(op, I_CODE)
-        if state != FAULTS and (code == d.LOAD or code == d.STORE or code == d.ATOMIC):
+        if state != FAULTS and (
+            code == d.LOAD or code == d.STORE or code == d.ATOMIC or code == d.LOAD_MATRIX
+        ):
             space = at(op, I_K)
             if space == d.SHARED:
                 put(warp, record.PASSES, bank_passes(op, warp))

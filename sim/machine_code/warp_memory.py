@@ -112,6 +112,24 @@ class WarpMemory(WarpOperands):
             self._known(w, lane, address, width, True)
             shared[inside : inside + width] = memory[at : at + width]
 
+    def _load_matrices(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
+        """Matrices of 8 x 8 halves from shared memory; see `tensor_steps.load_matrices`."""
+        f, count, turned = micro.fields, micro.fields["i"] & 7, micro.fields["i"] >> 3
+        self._addresses(w, micro)
+        rows = []
+        for lane in range(8 * count):
+            memory, at = self._place(w, d.SHARED, lane, w.addresses[lane], 16)
+            self._known(w, lane, w.addresses[lane], 16, False)
+            rows.append(struct.unpack("<8H", bytes(memory[at : at + 16])))
+        for n in range(count):
+            for lane in members(lanes):
+                g, t = lane >> 2, lane & 3
+                if turned:
+                    low, high = rows[8 * n + 2 * t][g], rows[8 * n + 2 * t + 1][g]
+                else:
+                    low, high = rows[8 * n + g][2 * t : 2 * t + 2]
+                self.put(w, f["dst"] + n * record.ROW_BYTES, lane, low | high << 16)
+
     def _update(self, w: WarpState, micro: MicroOperation, lane: int, memory: memoryview, at: int) -> None:
         """An atomic of one lane."""
         f, width, operation = micro.fields, micro.fields["width"], micro.fields["i"]
@@ -169,11 +187,14 @@ def bank_passes(micro: MicroOperation, w: WarpState) -> int:
     if not w.lanes:
         return 1
     merges = micro.code != d.ATOMIC or micro.fields["i"] == d.COUNT
+    lanes = w.lanes
+    if micro.code == d.LOAD_MATRIX:
+        lanes &= M32 >> 32 - 8 * (micro.fields["i"] & 7)
     words = max(1, micro.fields["width"] // 4)
     share, total = 32 // words, 0
     for part in range(words):
         asked: dict[int, list[int]] = defaultdict(list)
-        for lane in members(w.lanes & (M32 >> (32 - share)) << part * share):
+        for lane in members(lanes & (M32 >> (32 - share)) << part * share):
             first = w.addresses[lane] >> 2
             for word in range(first, first + words):
                 asked[word & 31].append(word)

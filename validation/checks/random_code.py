@@ -128,6 +128,12 @@ _BINARY: Final = (
     "VOTE.ALL {P}, {p}",
     "MATCH.ANY {d}, {a}",
     "BMSK {d}, {a}, {b}",
+    "HMMA.16816.F32 {dddd}, {aaaa}, {bb}, {cccc}",
+    "HMMA.1688.F16 {dd}, {aa}, {b}, {cc}",
+    "HMMA.16816.F32.BF16 {dddd}, {aaaa}, {bb}, RZ",
+    "IMMA.16832.S8.U8 {dddd}, {aaaa}.ROW, {bb}.COL, {cccc}",
+    "LDSM.16.M88.4 {dddd}, [R18]",
+    "LDSM.16.MT88.2 {dd}, [R18+0x40]",
 )
 _SHARED: Final = (
     "LDC {d}, c[0x0][R20+0x10]",
@@ -202,12 +208,11 @@ class Writer:
         """A template with registers, predicates and numbers chosen."""
         r = self.random
 
-        def register(pair: bool = False) -> str:
-            number = int(r.integers(REGISTERS))
-            return f"R{number & ~1 if pair else number}"
+        def register(words: int = 1) -> str:
+            return f"R{int(r.integers(REGISTERS)) & -words}"
 
         places = {name: register() for name in "dabc"}
-        places |= {name * 2: register(True) for name in "dabc"}
+        places |= {name * n: register(n) for n in (2, 4) for name in "dabc"}
         places |= {"P": f"P{r.integers(6)}", "Q": "PT", "p": f"P{r.integers(6)}", "q": f"!P{r.integers(6)}"}
         places["i"] = f"{int(r.integers(0, 1 << 32)):#x}" if r.random() < 0.5 else f"{int(r.integers(64)):#x}"
         places |= {
@@ -284,6 +289,8 @@ def piece(seed: int, length: int = 8) -> Function:
     w.put("MOV R24, c[0x0][0x160]")
     w.put("MOV R25, c[0x0][0x164]")
     w.put("IMAD R30, R1, c[0x0][0x0], R0")
+    w.put("LOP3.LUT R18, R0, 0x7, RZ, 0xc0, !PT")
+    w.put("IMAD.SHL.U32 R18, R18, 0x10, RZ")
     for n in range(2, REGISTERS):
         w.put(f"IMAD R{n}, R0, {int(w.random.integers(1 << 32)):#x}, R{n - 1}")
     for n in range(6):

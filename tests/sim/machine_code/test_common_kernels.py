@@ -250,7 +250,7 @@ def test_common_kernels(check: Callable[[str], None], architecture: str) -> None
 
 @pytest.mark.parametrize(
     ("name", "source", "instruction"),
-    [("tensor", ASYNC, r"HMMA\.16816\.F32")],
+    [("tensor", ASYNC, r"HMMA\.1688\.F32\.TF32")],
 )
 def test_what_cannot_be_executed_is_refused_by_name(name: str, source: Path, instruction: str) -> None:
     arrays = [np.zeros(128, np.uint32), np.zeros(128, np.uint32), np.zeros(128, np.float32)]

@@ -1,4 +1,4 @@
-// What Ampere added: asynchronous copies, reductions of a warp; and a product of matrices, which is refused by name.
+// What Ampere added: asynchronous copies, reductions of a warp; and a product of matrices in TF32, which is refused by name.
 #include <cuda_pipeline.h>
 
 extern "C" __global__ void matrices(const float *A, const float *B, float *C, int n)
@@ -45,7 +45,7 @@ extern "C" __global__ void tensor(const unsigned *a, const unsigned *b, float *c
 {
     int t = threadIdx.x;
     float d[4] = {0, 0, 0, 0};
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[4 * t]), "r"(a[4 * t + 1]), "r"(a[4 * t + 2]), "r"(a[4 * t + 3]), "r"(b[2 * t]), "r"(b[2 * t + 1]));
     for (int k = 0; k < 4; k++)
