@@ -1,5 +1,5 @@
-"""Products of matrices on tensor cores, compiled from PTX's ``mma.sync``, held against NumPy: numbers whose sums
-are exact, so that the order of summing makes no difference."""
+"""Products of matrices on tensor cores, compiled from PTX's ``mma.sync``, held against NumPy: numbers whose
+sums are exact, so that the order of summing makes no difference."""
 
 import importlib.util
 from pathlib import Path
