@@ -18,7 +18,7 @@ from smlab.sim.workload import Instruction, Kernel, Loop
 from smlab.validation.method.statistics import binomial_interval
 from smlab.validation.portability.paired_advice import TriedChange, changes
 from smlab.validation.portability.pairs import draw_kernel, draw_pair
-from smlab.validation.portability.proxies import proxy_of, seconds_on
+from smlab.validation.portability.proxies import fitted_proxy, seconds_on
 from smlab.validation.projection.simulated.kernels import DrawnKernel
 from smlab.validation.projection.simulated.simulate import run
 
@@ -54,7 +54,7 @@ def judge_advice(number: int, seed: int = SEED) -> list[JudgedChange]:
     else:
         return []
     work = run([drawn], [pair.source], "compiled").work[0]
-    base = proxy_of(work, 0, pair.told_source)
+    base = fitted_proxy(work, 0, pair.told_source)
     found = []
     for change in changes(base, pair.told_target):
         if change.kind not in KINDS:
@@ -69,9 +69,17 @@ def judge_advice(number: int, seed: int = SEED) -> list[JudgedChange]:
 
 
 def _true_change(drawn: DrawnKernel, change: TriedChange, gpu: Gpu) -> float:
+    """The relative change of the time for the same work: loops turn whole times, so that a grid divided anew
+    does a few per cent more or less."""
     both = [drawn, replace(drawn, kernel=changed_kernel(drawn.kernel, change))]
-    seconds = run(both, [gpu], "compiled").work[0].seconds
-    return float(seconds[1] / seconds[0] - 1)
+    each = run(both, [gpu], "compiled").work[0].seconds / [_executed(one.kernel) for one in both]
+    return float(each[1] / each[0] - 1)
+
+
+def _executed(kernel: Kernel) -> int:
+    """Warp-instructions of a grid of one program."""
+    of_a_warp = sum(times for _, times in kernel.programs[0].instructions())
+    return of_a_warp * kernel.blocks * kernel.warps_per_block
 
 
 def changed_kernel(kernel: Kernel, change: TriedChange) -> Kernel:

@@ -15,10 +15,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.kernel_work import KernelWork
 from smlab.models.parallelism import resident_blocks
-from smlab.validation.portability.proxies import ProxyKernel, proxy_of, seconds_on
-
-FEW_WAVES: Final = 6
-"""A grid of more waves than that has no tail worth a change."""
+from smlab.validation.portability.proxies import WAVES, ProxyKernel, fitted_proxy, seconds_on
 
 CONFLICTS: Final = 1.05
 """Passes of a shared access from which on padding is looked at."""
@@ -72,7 +69,7 @@ def advise(
     Raises:
         SmlabError: a kernel whose launch or instructions are not known, or that does not fit a GPU.
     """
-    base = proxy_of(work, row, source)
+    base = fitted_proxy(work, row, source)
     tried = [
         _of_atomics(one, base) if "atomics" in seen else one
         for one in changes(base, target)
@@ -115,7 +112,7 @@ def _grid(base: ProxyKernel, target: Gpu) -> Iterator[TriedChange]:
     sms = target.integer("gpu.sms")
     room = int(_resident(base, target)) * sms
     for unit in dict.fromkeys((room, sms)):
-        if not unit or base.blocks > FEW_WAVES * room:
+        if not unit or base.blocks > WAVES * room:
             continue
         blocks = max(1, round(base.blocks / unit)) * unit
         if blocks == base.blocks:
@@ -123,7 +120,7 @@ def _grid(base: ProxyKernel, target: Gpu) -> Iterator[TriedChange]:
         what = f"{unit // sms} blocks on each of {sms} SMs" if unit > sms else f"{sms} SMs"
         text = f"{blocks:,} blocks instead of {base.blocks:,} (a multiple of {what}), the work divided anew"
         yield TriedChange(
-            "grid", text, replace(base, blocks=blocks, rounds=base.rounds * base.blocks / blocks)
+            "grid", text, replace(base, blocks=blocks, instructions=base.instructions * base.blocks / blocks)
         )
 
 

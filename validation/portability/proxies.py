@@ -2,9 +2,9 @@
 
 Its warps run one loop whose body has the counted mix: arithmetic by precision, loads that stream, loads that
 L2 or L1 holds, and accesses to shared memory with as many passes each as were counted. What counters do not
-tell (the order of instructions, which of them wait for which) is taken to be the usual: loads first, then
-arithmetic in `CHAINS` chains that need them. So a proxy is for *pairs* of runs that differ in one change; its
-time on the GPU that was measured, over the measured one, says how far it goes (``fidelity`` of an advice).
+tell is which instructions wait for which: of `DEPENDENCES`, those are taken whose time on the GPU that was
+measured is the nearest to the measured one (`fitted_proxy`). A proxy is for *pairs* of runs that differ in
+one change; its own time over the measured one says how far it goes (``fidelity`` of an advice).
 """
 
 from __future__ import annotations
@@ -28,14 +28,17 @@ from smlab.validation.projection.simulated.gpus import part_of
 BODY: Final = 40
 """Instructions of the loop's body, about: each kind has its counted share of them."""
 
-CHAINS: Final = 4
+DEPENDENCES: Final = ((4, False), (16, False), (1, False), (4, True), (1, True))
+"""Chains of arithmetic, and whether each load needs the one before it."""
+
+SHORTEST: Final = 4
 MOST_INSTRUCTIONS: Final = 400_000
 """Warp-instructions of a run; a kernel that has more runs fewer rounds of its loop."""
 
-LEAST_ROUNDS: Final = 4
+LEAST_ROUNDS: Final = 3
 """The first round finds nothing in caches."""
 
-WAVES: Final = 3
+WAVES: Final = 6
 """Of a grid that fills its GPU more often, so many waves run: the tail of the others is no matter."""
 
 _OFTEN: Final = 1 << 41
@@ -64,7 +67,8 @@ class Mix:
 @dataclass(frozen=True)
 class ProxyKernel:
     """The mix of a kernel and its launch: ``warps`` of a block, ``blocks``, ``registers`` of a thread,
-    ``shared_bytes`` of a block, and ``rounds``, how often the body of a warp runs."""
+    ``shared_bytes`` of a block, and the ``instructions`` of a warp. ``chains`` and ``chained_loads`` are one
+    of `DEPENDENCES`."""
 
     name: str
     mix: Mix
@@ -72,7 +76,19 @@ class ProxyKernel:
     blocks: int
     registers: int
     shared_bytes: int
-    rounds: float
+    instructions: float
+    chains: int = DEPENDENCES[0][0]
+    chained_loads: bool = DEPENDENCES[0][1]
+
+    @property
+    def body_instructions(self) -> int:
+        """Of the loop's body: `BODY`, or all that a short warp has."""
+        return int(min(BODY, max(round(self.instructions), SHORTEST)))
+
+    @property
+    def rounds(self) -> float:
+        """How often a warp runs the body."""
+        return self.instructions / self.body_instructions
 
     def kernel(self, rounds: int, blocks: int) -> Kernel:
         """The workload with so many rounds and blocks; its SMs are set by the machine."""
@@ -96,7 +112,7 @@ class ProxyKernel:
             "shared": mix.shared,
             **{"fp16": mix.fp16, "fp32": mix.fp32, "fp64": mix.fp64, "int32": mix.integer},
         }
-        counts = _apportioned(kinds, BODY)
+        counts = _apportioned(kinds, self.body_instructions)
         body: list[Instruction] = []
         stride = mix.lane_stride_bytes
         warps = self.warps * self.blocks
@@ -108,7 +124,8 @@ class ProxyKernel:
                 memory = Affine(stride, 32 * stride, 32 * stride * self.warps, _OFTEN + (number << 30))
             else:
                 memory = Affine(stride, 32 * stride, 0, 2 * _OFTEN + (number << 30))
-            body.append(Instruction("global-load", f"x{number}", memory=memory))
+            needs = (f"x{number - 1 if number else counts['load'] - 1}",) if self.chained_loads else ()
+            body.append(Instruction("global-load", f"x{number}", needs, memory=memory))
         conflicts = _two_ways(mix.ways, counts["shared"])
         body += [
             Instruction("shared-load", f"s{number}", shared=Strided(ways))
@@ -118,10 +135,10 @@ class ProxyKernel:
         arithmetic = [kind for kind in ("fp16", "fp32", "fp64", "int32") for _ in range(counts[kind])]
         last: dict[int, str] = {}
         for number, kind in enumerate(_interleaved(arithmetic)):
-            chain = number % CHAINS
-            needs = [last[chain]] if chain in last else []
-            needs += [loaded[number % len(loaded)]] if loaded else []
-            body.append(Instruction(kind, f"a{number}", tuple(dict.fromkeys(needs))))
+            chain = number % self.chains
+            before = [last[chain]] if chain in last else []
+            before += [loaded[number % len(loaded)]] if loaded else []
+            body.append(Instruction(kind, f"a{number}", tuple(dict.fromkeys(before))))
             last[chain] = f"a{number}"
         return tuple(body)
 
@@ -175,8 +192,16 @@ def proxy_of(work: KernelWork, row: int, gpu: Gpu) -> ProxyKernel:
         blocks=int(numbers["blocks"]),
         registers=int(of("registers_per_thread")) or 32,
         shared_bytes=int(of("shared_bytes_per_block")),
-        rounds=issued / (numbers["blocks"] * warps) / BODY,
+        instructions=issued / (numbers["blocks"] * warps),
     )
+
+
+def fitted_proxy(work: KernelWork, row: int, gpu: Gpu) -> ProxyKernel:
+    """`proxy_of` with the dependences whose time on ``gpu`` is the nearest to the measured one."""
+    base = proxy_of(work, row, gpu)
+    tried = [replace(base, chains=chains, chained_loads=chained) for chains, chained in DEPENDENCES]
+    off = np.abs(np.log(np.array(seconds_on(gpu, *tried)) / float(work.seconds[row])))
+    return tried[int(np.argmin(off))]
 
 
 def seconds_on(gpu: Gpu, *kernels: ProxyKernel) -> list[float]:
@@ -197,11 +222,11 @@ def seconds_on(gpu: Gpu, *kernels: ProxyKernel) -> list[float]:
         machine = whole if one.blocks <= WAVES * room * whole.sms else few
         blocks = min(one.blocks, WAVES * room * machine.sms)
         wanted = max(1, round(one.rounds))
-        affordable = MOST_INSTRUCTIONS // (BODY * one.warps * max(blocks, 1))
+        affordable = MOST_INSTRUCTIONS // (one.body_instructions * one.warps * max(blocks, 1))
         rounds = min(wanted, max(LEAST_ROUNDS, affordable))
         kernel = replace(one.kernel(rounds, blocks), sms=min(machine.sms, blocks))
         result = ENGINES["compiled"](lower(kernel, machine, 0), Record.TOTALS, None, None)
-        share = (one.blocks / blocks) * (machine.sms / whole.sms) * (max(one.rounds, 1e-3) / rounds)
+        share = (one.blocks / blocks) * (machine.sms / whole.sms) * (one.rounds / rounds)
         found.append(float(result.cycles) / hz * share)
     return found
 

@@ -1,6 +1,8 @@
 """Proxies do what was counted, and paired runs show what a change brings."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,7 +43,7 @@ def test_a_proxy_has_the_counted_mix() -> None:
     assert (mix.fp32, mix.shared, mix.loads) == pytest.approx((0.5, 0.2, 0.1))
     assert mix.integer == pytest.approx(0.2)
     assert (mix.from_dram, mix.from_l2, mix.ways, mix.lane_stride_bytes) == pytest.approx((0.25, 0.25, 1, 4))
-    assert (found.warps, found.blocks, found.rounds * BODY) == (8, 100, pytest.approx(400))
+    assert (found.warps, found.blocks, found.instructions) == (8, 100, pytest.approx(400))
     ops = [i.op for i, _ in found.kernel(1, 100).programs[0].instructions()]
     assert len(ops) == BODY
     assert ops.count("fp32") == 20
@@ -59,8 +61,8 @@ def test_passes_between_powers_of_two_are_a_mixture() -> None:
 
 def test_twice_the_work_takes_twice_as_long_whatever_part_of_it_runs() -> None:
     once = proxy_of(work(), 0, V100)
-    longer = replace(once, rounds=40 * once.rounds)
-    more = replace(once, blocks=100 * 80, rounds=once.rounds)
+    longer = replace(once, instructions=40 * once.instructions)
+    more = replace(once, blocks=100 * 80)
     one, many, large = seconds_on(V100, once, longer, more)
     assert many / one == pytest.approx(40, rel=0.25)
     # 80 SMs hold all 100 blocks at once, two on some; 8,000 keep them busy to the end.
@@ -114,3 +116,11 @@ def test_a_changed_kernel_does_the_same_work() -> None:
             for k in (kernel, after)
         ]
         assert counts[1] == pytest.approx(counts[0], rel=0.1)
+
+
+def test_the_study_says_that_nearly_all_that_is_advised_gains(repository: Path) -> None:
+    found = json.loads((repository / "validation" / "portability" / "advice.json").read_text())
+    told = found["changes"]["all"]
+    assert found["kernels"] == 100
+    assert told["advised_that_gain"]["low"] > 0.9
+    assert told["sign_right_where_clear"]["low"] > 0.7

@@ -1,6 +1,8 @@
 """Signs: what is told is what comes true, where the ratios are what the model takes them for."""
 
 import itertools
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -72,3 +74,13 @@ def test_a_chance_never_passes_what_accidents_leave() -> None:
     chance = found.chance(GuessQuality(0.2, 0.2))
     assert chance.min() >= 0.5
     assert chance.max() <= 0.9 + 1e-12
+
+
+def test_the_study_told_chances_that_came_true(repository: Path) -> None:
+    """Of each collection, by a quality fitted to the others: what is told at 0.9 or more is right in 0.85."""
+    found = json.loads((repository / "validation" / "portability" / "signs.json").read_text())
+    for evidence in ("copied", "projected"):
+        for name, told in found[evidence].items():
+            if name != "fitted_to_all":
+                assert told["sure"]["right"] > 0.85, name
+                assert told["right"] == pytest.approx(told["told"], abs=0.08), name
