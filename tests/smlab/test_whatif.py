@@ -169,3 +169,42 @@ def test_refusals_are_one_line(study: Path, tmp_path: Path, capsys: pytest.Captu
     )
     (tmp_path / "file").write_text("")
     assert "cannot be written" in refusal(capsys, str(study), "--out", str(tmp_path / "file"))
+
+
+ATOMICS = """
+title = "What does a warp more bring?"
+responses = ["cycles", "utilization"]
+
+[base]
+gpu = "v100"
+workload = "atomics"
+set.warps = 2
+
+[factors]
+warps = [2, 8]
+
+[design]
+kind = "one-at-a-time"
+"""
+
+
+@pytest.mark.usefixtures("no_analysis")
+def test_what_the_evidence_leaves_open_is_asked_both_ways(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "atomics.toml", tmp_path / "out"
+    path.write_text(ATOMICS)
+    found = document(capsys, str(path), "--out", str(out))["alternatives"]
+    assert [(a["name"], a["weight"]) for a in found] == [("occupancy", 0.5), ("rounds", 0.5)]
+    points = [Path(a["out"], "points.csv").read_text() for a in found]
+    assert points[0] == (out / "points.csv").read_text()
+    assert points[0] != points[1]  # eight warps fill a round
+    again = document(capsys, str(path), "--out", str(out), "--resume")["alternatives"]
+    assert [a["ran"] for a in again] == [0, 0]
+
+
+@pytest.mark.usefixtures("no_analysis")
+def test_a_study_that_the_choice_does_not_touch_is_asked_once(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert document(capsys, str(study), "--out", str(tmp_path / "out"))["alternatives"] == []

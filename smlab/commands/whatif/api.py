@@ -19,12 +19,32 @@ if TYPE_CHECKING:
 RESULTS = Path("results/whatif")
 
 
+ALTERNATIVES = "alternatives"
+"""The folder, in a study's, with a folder for each further alternative of its GPU."""
+
+
+@dataclass(frozen=True)
+class StudyAlternative:
+    """A study under one alternative of its GPU's description, which has this ``weight``; ``outcome`` is None
+    where it cannot be asked under it, for this ``reason``."""
+
+    name: str
+    weight: float
+    outcome: StudyOutcome | None
+    reason: str = ""
+
+
 @dataclass(frozen=True, repr=False)
 class WhatifResult:
-    """A finished study: what was asked, and what came out (points, failures, effects, files)."""
+    """A finished study: what was asked, and what came out (points, failures, effects, files).
+
+    Where the description of the study's GPU leaves a choice that its answers hang on, ``outcome`` is that of
+    the first alternative, the description as it stands, and ``alternatives`` has all; else it is empty.
+    """
 
     study: Study
     outcome: StudyOutcome
+    alternatives: tuple[StudyAlternative, ...] = ()
 
     def __repr__(self) -> str:
         done, points = self.outcome.done, self.outcome.points
@@ -46,7 +66,8 @@ def whatif(
     resume: bool = False,
     progress: Callable[[int, int, int], None] | None = None,
 ) -> WhatifResult:
-    """Run a study: what would happen if?
+    """Run a study: what would happen if? Where the evidence leaves a choice of the GPU's atomic unit, and the
+    kernel uses it, under each alternative.
 
     Args:
         study: the study's file (TOML), the folder of a ``study.toml``, or a study.
@@ -66,4 +87,16 @@ def whatif(
     asked = study if isinstance(study, Study) else read_study(a_path("study", study))
     folder = RESULTS / asked.name if out is None else a_path("out", out)
     outcome = run_whatif(asked, folder, jobs=jobs, dask=dask, resume=resume, progress=progress)
-    return WhatifResult(asked, outcome)
+    found: list[StudyAlternative] = []
+    for alternative in asked.system.alternatives() if asked.alternative is None else ():
+        own = outcome
+        if found:
+            place = folder / ALTERNATIVES / alternative.name
+            try:
+                under = asked.under(alternative.name)
+            except SmlabError as error:  # a level that is none of this mechanism's
+                found.append(StudyAlternative(alternative.name, alternative.weight, None, str(error)))
+                continue
+            own = run_whatif(under, place, jobs=jobs, dask=dask, resume=resume, progress=progress)
+        found.append(StudyAlternative(alternative.name, alternative.weight, own))
+    return WhatifResult(asked, outcome, tuple(found))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.sim.warming import looks_cold, warm
 
 if TYPE_CHECKING:
+    from smlab.commands.whatif.api import StudyAlternative
     from smlab.validation.experiments.design.study import Study
     from smlab.validation.experiments.effects.results import Effects
     from smlab.validation.experiments.run.outcome import StudyOutcome
@@ -92,11 +93,19 @@ def run_whatif(options: WhatifOptions) -> bool:
         err.print(f"kept {kept} points; to go on: {again}", markup=False, soft_wrap=True)
         raise
     outcome = found.outcome
+    each = found.alternatives
     if options.as_json:
-        print_json(_document(study, outcome))
+        document = _document(study, outcome)
+        document["alternatives"] = [
+            {"name": a.name, "weight": a.weight}
+            | ({"impossible": a.reason} if a.outcome is None else _document(study, a.outcome))
+            for a in each
+        ]
+        print_json(document)
     else:
         _show(study, outcome)
-    return outcome.failed == 0
+        _show_alternatives(each)
+    return not any(o.failed for o in (outcome, *(a.outcome for a in each)) if o is not None)
 
 
 @contextmanager
@@ -177,6 +186,29 @@ def _show(study: Study, outcome: StudyOutcome) -> None:
             err.print(f"  case {f.case} ({settings}): {f.error}", markup=False, soft_wrap=True)
     files = "points.csv, points.parquet" + (", report.html" if effects is not None else "")
     err.print(f"wrote {outcome.folder}: {files}", markup=False, soft_wrap=True)
+
+
+def _show_alternatives(each: Sequence[StudyAlternative]) -> None:
+    """What the leading answers are under each alternative of the GPU's description, where it leaves a
+    choice."""
+    for a in each:
+        if a.outcome is None:
+            err.print(f"note: cannot be asked under {a.name}: {a.reason}", markup=False, soft_wrap=True)
+    told = [(a, a.outcome) for a in each if a.outcome is not None and a.outcome.effects is not None]
+    if len(told) < 2:
+        return
+    from smlab.validation.experiments.effects.answers import answers
+
+    lines = [dict(answers(outcome.effects)) for _, outcome in told]
+    out.print("What the evidence leaves open of this GPU's atomic unit; the same under each reading of it:")
+    for what in list(lines[0])[:MAX_ANSWERS]:
+        values = "; ".join(
+            f"{line.get(what, 'not told')} if {a.name} (weight {a.weight:g})"
+            for (a, _), line in zip(told, lines, strict=True)
+        )
+        out.print(f"  {shown(what)}: {values}", markup=False, soft_wrap=True)
+    for a, outcome in told[1:]:
+        err.print(f"wrote {outcome.folder}: the study under {a.name}", markup=False, soft_wrap=True)
 
 
 def _show_effects(effects: Effects) -> None:

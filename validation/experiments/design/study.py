@@ -115,7 +115,8 @@ class Study:
 
     ``responses`` are what it asks for; ``system.responses`` what is stored of a point (``speedup`` is made of
     ``seconds`` and the base's). ``random`` says whether anything in it depends on the seed; ``replications``
-    is 1 where nothing does.
+    is 1 where nothing does. ``origin`` is what it was read from, and ``alternative`` the reading of the
+    evidence that its GPUs are taken under, or None for that of their descriptions.
     """
 
     name: str
@@ -136,6 +137,12 @@ class Study:
     stop: Stop | None
     random: bool
     notes: tuple[str, ...]
+    origin: tuple[Mapping[str, Any], str, Path, str]
+    alternative: str | None = None
+
+    def under(self, alternative: str) -> Study:
+        """The same study with its GPUs under their alternative of that name."""
+        return parse_study(*self.origin, alternative)
 
     @cached_property
     def design(self) -> Design:
@@ -162,15 +169,18 @@ def read_study(path: Path) -> Study:
     return parse_study(load_toml(path), str(path), path.parent, name)
 
 
-def parse_study(raw: Mapping[str, Any], where: str, folder: Path, name: str) -> Study:
-    """A study from its parsed file. ``where`` names the file in messages; paths in it start from
-    ``folder``."""
+def parse_study(
+    raw: Mapping[str, Any], where: str, folder: Path, name: str, alternative: str | None = None
+) -> Study:
+    """A study from its parsed file. ``where`` names the file in messages; paths in it start from ``folder``;
+    GPUs are taken under their ``alternative`` of that name."""
     file = checked(File, dict(raw), where)
     written = factor_tables(where, file.factors)
     responses = asked_responses(where, file)
-    system = make_system(where, folder, file, responses, written)
+    system = make_system(where, folder, file, responses, written, alternative)
+    value_of = partial(value_on, folder, alternative)
     factors = tuple(
-        make_factor(f"{where}: factors.{key}", key, factor, system.key, partial(value_on, folder))
+        make_factor(f"{where}: factors.{key}", key, factor, system.key, value_of)
         for key, factor in written.items()
     )
     _check_names(where, factors, responses)
@@ -194,6 +204,8 @@ def parse_study(raw: Mapping[str, Any], where: str, folder: Path, name: str) -> 
         stop=file.stop,
         random=False,
         notes=(),
+        origin=(raw, where, folder, name),
+        alternative=alternative,
     )
     return _tried(study)
 

@@ -57,14 +57,19 @@ def asked_responses(where: str, file: File) -> tuple[str, ...]:
 
 
 def make_system(
-    where: str, folder: Path, file: File, responses: tuple[str, ...], written: Mapping[str, Written]
+    where: str,
+    folder: Path,
+    file: File,
+    responses: tuple[str, ...],
+    written: Mapping[str, Written],
+    alternative: str | None = None,
 ) -> System:
-    """The system that the base describes, with its fixed settings; `SmlabError` with the place on what is
-    not there."""
+    """The system that the base describes, with its fixed settings, its GPUs under their ``alternative`` of
+    that name where they have one; `SmlabError` with the place on what is not there."""
     base = file.base
     given = flat(base.set)
     if base.kernel is not None:
-        return _kernel(where, folder, file, responses, given)
+        return _kernel(where, folder, file, responses, given, alternative)
     for key in ("launch", "name"):
         if getattr(base, key) is not None:
             raise SmlabError.at(f"{where}: base.{key}", "has no meaning without a kernel", getattr(base, key))
@@ -92,10 +97,11 @@ def make_system(
     for name, factor in written.items():
         if name == GPU or factor.keys == [GPU]:
             for i, other in enumerate(factor.values or []):
-                others[str(other)] = _gpu(f"{where}: factors.{name}.values[{i}]", folder, str(other))
+                place = f"{where}: factors.{name}.values[{i}]"
+                others[str(other)] = _gpu(place, folder, str(other), alternative)
     stored = tuple(dict.fromkeys("seconds" if name == SPEEDUP else name for name in responses))
     plain = Simulator(
-        gpu=_gpu(f"{where}: base.gpu", folder, base.gpu),
+        gpu=_gpu(f"{where}: base.gpu", folder, base.gpu, alternative),
         workload=workload,
         tables=tables,
         fixed={},
@@ -110,7 +116,12 @@ def make_system(
 
 
 def _kernel(
-    where: str, folder: Path, file: File, responses: tuple[str, ...], given: Mapping[str, Any]
+    where: str,
+    folder: Path,
+    file: File,
+    responses: tuple[str, ...],
+    given: Mapping[str, Any],
+    alternative: str | None,
 ) -> MachineKernel:
     """The machine code that the base names."""
     base = file.base
@@ -124,7 +135,7 @@ def _kernel(
     check_file(kernel, "a kernel (.cu, .cubin, .sass)")
     check_file(launch, "a launch (TOML)")
     plain = MachineKernel(
-        gpu=_gpu(f"{where}: base.gpu", folder, base.gpu),
+        gpu=_gpu(f"{where}: base.gpu", folder, base.gpu, alternative),
         kernel=kernel.resolve(),
         launch=launch.resolve(),
         name=base.name,
@@ -137,23 +148,25 @@ def _kernel(
     return replace(plain, fixed=_fixed(where, plain, given))
 
 
-def value_on(folder: Path, where: str, gpu: str, key: str) -> Value:
-    """The value that a constant has on another GPU, by name or by its description's path from ``folder``."""
+def value_on(folder: Path, alternative: str | None, where: str, gpu: str, key: str) -> Value:
+    """The value that a constant has on another GPU, by name or by its description's path from ``folder``,
+    under its ``alternative`` of that name where it has one."""
     if not key.startswith(PREFIX):
         raise SmlabError.at(where, "only a constant of a GPU has a value on another one", key, f"{PREFIX}KEY")
-    description = _gpu(where, folder, gpu)
+    description = _gpu(where, folder, gpu, alternative)
     try:
         return description[key.removeprefix(PREFIX)].value
     except SmlabError as error:
         raise SmlabError(f"{where}: {error}") from error
 
 
-def _gpu(where: str, folder: Path, name: str) -> Gpu:
+def _gpu(where: str, folder: Path, name: str, alternative: str | None = None) -> Gpu:
     relative = name.endswith(".toml") and not Path(name).is_absolute()
     try:
-        return load_gpu(folder / name if relative else name)
+        found = load_gpu(folder / name if relative else name)
     except SmlabError as error:
         raise SmlabError(f"{where}: {error}") from error
+    return next((gpu for a, gpu in found.variants() if a.name == alternative), found)
 
 
 def _fixed(where: str, system: System, given: Mapping[str, Any]) -> dict[str, Value]:

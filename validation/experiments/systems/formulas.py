@@ -17,6 +17,7 @@ from typing import Final
 
 import numpy as np
 from smlab.hw_bench.errors import SmlabError, nearest
+from smlab.hw_bench.gpu.alternatives import Alternative
 from smlab.hw_bench.sources import digest_of
 from smlab.validation.experiments.design.values import Key, Settings, Value
 from smlab.validation.experiments.systems.systems import Evaluation
@@ -139,6 +140,9 @@ class Formula:
         random = {"seed": seed} if _is_random(self.name) else {}
         found = FORMULAS[self.name](**{**dict(self.fixed), **settings, **random})
         return Evaluation(tuple(found[name] for name in self.responses), time.thread_time() - began)
+
+    def alternatives(self) -> tuple[Alternative, ...]:
+        return ()
 
     def identity(self) -> str:
         return repr((self.name, sorted(self.fixed), self.responses, digest_of(Path(__file__))))

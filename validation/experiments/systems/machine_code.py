@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from smlab.hw_bench.errors import SmlabError, nearest
+from smlab.hw_bench.gpu.alternatives import Alternative
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.gpu.schema import KEYS_BY_NAME
 from smlab.hw_bench.sass.image import KernelImage
@@ -91,6 +92,10 @@ class MachineKernel:
         self._gpu(settings)
         self._file(settings)
         return False
+
+    def alternatives(self) -> tuple[Alternative, ...]:
+        atomic = any(i.opcode == "ATOMS" for i in self._image({}).function.instructions)
+        return self.gpu.alternatives if atomic and len(self.gpu.alternatives) > 1 else ()
 
     def answer(self, settings: Settings, seed: int) -> Evaluation:
         gpu, file, image = self._gpu(settings), self._file(settings), self._image(settings)

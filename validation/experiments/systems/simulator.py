@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, cast, get_args
 
 from smlab.hw_bench.errors import SmlabError, nearest
+from smlab.hw_bench.gpu.alternatives import Alternative
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.gpu.schema import KEYS_BY_NAME
 from smlab.hw_bench.inputs import load_toml
@@ -112,6 +113,11 @@ class Simulator:
         if self._estimators:
             _table_operation(kernel)
         return any(i.random for i in operations)
+
+    def alternatives(self) -> tuple[Alternative, ...]:
+        written = (i for p in self._kernel({}).programs for i, _ in p.instructions())
+        atomic = any(i.cls.unit is Unit.ATOMIC for i in written)
+        return self.gpu.alternatives if atomic and len(self.gpu.alternatives) > 1 else ()
 
     def answer(self, settings: Settings, seed: int) -> Evaluation:
         machine, kernel = self._machine(settings), self._kernel(settings)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from smlab.hw_bench.gpu.alternatives import Alternative
 from smlab.validation.experiments.design.values import Key, Settings
 
 
@@ -37,6 +38,9 @@ class System(Protocol):
 
     def answer(self, settings: Settings, seed: int) -> Evaluation:
         """The responses with these settings; `SmlabError` where there are none."""
+
+    def alternatives(self) -> tuple[Alternative, ...]:
+        """What the evidence leaves open of the base's GPU, where answers hang on it; else none."""
 
     def identity(self) -> str:
         """Everything that its answers depend on beside settings and seed, as text: base, responses,
