@@ -39,12 +39,12 @@ class BoostedTrees:
         return found
 
     def as_json(self) -> dict[str, Any]:
-        """Plain numbers, as `from_json` takes them."""
+        """Plain numbers, as `from_json` takes them; leaves to three digits, of which hundreds are added up."""
         return {
             "start": self.start,
             "features": self.features.tolist(),
             "thresholds": self.thresholds.tolist(),
-            "leaves": self.leaves.tolist(),
+            "leaves": [[float(f"{round(x, 5):.3g}") for x in leaf] for leaf in self.leaves.tolist()],
         }
 
     @classmethod

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from smlab.models.alternative_estimates import AlternativeEstimates, mean_over, mixed_interval
 from smlab.models.counter_maps import CHANGES, UTILIZATION, CounterMaps, mixed
-from smlab.models.counter_sets import ATOMIC, Counters, feature_table
+from smlab.models.counter_sets import ATOMIC, SETS, Counters, feature_table
 from smlab.models.trust import CLOSED, TrustMap, shipped_map
 from smlab.models.verdict import BOTTLENECK, CANNOT_TELL, FULL, NOT
 
@@ -33,13 +33,36 @@ class GuessedInterval:
 @dataclass(frozen=True, eq=False)
 class CounterAnswers:
     """Of each kernel: ``utilization`` over the active cycles; ``gain``, how many times as fast by change; the
-    ``chance`` that a unit twice as fast brings 10 % or more; the ``verdict`` that goes by it,
-    and is a bottleneck wherever the unit, kept fed, would be at work for nearly all of the time."""
+    ``chance`` that a unit twice as fast brings 10 % or more; the ``verdict`` that goes by it, and is a
+    bottleneck wherever the unit, kept fed, would be at work for nearly all of the time; the set of
+    ``counters`` that told it."""
 
     utilization: GuessedInterval
     gain: dict[str, GuessedInterval]
     chance: Floats
     verdict: NDArray[np.object_]
+    counters: NDArray[np.object_]
+
+    def put(self, chosen: NDArray[np.bool_], other: CounterAnswers) -> CounterAnswers:
+        """These answers, with others for the chosen kernels."""
+
+        def both(own: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
+            found = own.copy()
+            found[chosen] = new
+            return found
+
+        def interval(own: GuessedInterval, new: GuessedInterval) -> GuessedInterval:
+            return GuessedInterval(
+                *(both(getattr(own, n), getattr(new, n)) for n in ("guess", "low", "high"))
+            )
+
+        return CounterAnswers(
+            interval(self.utilization, other.utilization),
+            {change: interval(own, other.gain[change]) for change, own in self.gain.items()},
+            both(self.chance, other.chance),
+            both(self.verdict, other.verdict),
+            both(self.counters, other.counters),
+        )
 
 
 def answer(
@@ -53,11 +76,33 @@ def answer(
     """The answers from the counters of set ``which``, which all kernels have.
 
     From launch and atomic counters alone the utilization is the closed network's with its trust map: trees
-    were not better there. Beyond the trust map's range an interval is floor to ceiling.
+    were hardly better there. Beyond the trust map's range an interval is floor to ceiling. A kernel unlike
+    all that a set's map has seen is told from the next poorer set.
     """
-    own, weights = maps.maps[which], [p.weight for p in parts]
+    own = maps.maps[which]
     trust = trust or shipped_map()
     given = [feature_table(p.estimates, counters, which) for p in parts]
+    unlike = ~np.all([own.known(g) for g in given], axis=0)
+    found = _from_map(parts, counters, which, maps, level, trust, given)
+    if which == ATOMIC or not unlike.any():
+        return found
+    poorer = SETS[SETS.index(which) - 1]
+    return found.put(
+        unlike, answer([p.take(unlike) for p in parts], counters.take(unlike), poorer, maps, level, trust)
+    )
+
+
+def _from_map(
+    parts: Sequence[AlternativeEstimates],
+    counters: Counters,
+    which: str,
+    maps: CounterMaps,
+    level: float,
+    trust: TrustMap,
+    given: Sequence[Floats],
+) -> CounterAnswers:
+    """The answers of one map, from the features under each alternative."""
+    own, weights = maps.maps[which], [p.weight for p in parts]
     told = mixed_interval(parts, trust, level, CLOSED)
     if which == ATOMIC:
         guess = mean_over(parts, [p.estimates.utilization[CLOSED] for p in parts])
@@ -82,4 +127,4 @@ def answer(
     verdict[chance <= not_below] = NOT
     floor = mean_over(parts, [p.estimates.features.floor for p in parts])
     verdict[(chance >= from_here) | (floor >= FULL)] = BOTTLENECK
-    return CounterAnswers(utilization, gain, chance, verdict)
+    return CounterAnswers(utilization, gain, chance, verdict, np.full(chance.shape, which, dtype=object))

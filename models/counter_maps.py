@@ -2,8 +2,9 @@
 
 The maps (``models/counter_maps.json``) are learnt from the simulated campaign that the trust map comes from,
 in which every kernel was also run with each change; made anew by `smlab.models.trust.MAKE`. For each set of
-counters (`smlab.models.counter_sets`) and each quantity there is a sum of small trees for the median, another
-for how far off that is, and the quantiles of (truth - median) / width among kernels of families *left out* of
+counters (`smlab.models.counter_sets`) and each quantity there is a sum of small trees for the median of what
+is to be added to a plain answer (the closed network's utilization; that nothing is gained), another for how
+far off the sum is, and the quantiles of (truth - median) / width among kernels of families *left out* of
 both: so the intervals know that a kernel of a new family is less like the known ones than they are like each
 other (cross-conformal prediction: V. Vovk, "Cross-conformal predictors", Annals of Mathematics and Artificial
 Intelligence 74, 2015; with families in place of folds, as R. Dunn, L. Wasserman, A. Ramdas, JASA 118, 2023).
@@ -32,7 +33,7 @@ from smlab.models.trust import MAKE, UtilizationEstimates
 
 Floats = NDArray[np.float64]
 
-VERSION: Final = 1
+VERSION: Final = 2
 PATH: Final = Path(__file__).with_name("counter_maps.json")
 
 UTILIZATION, FASTER, SPREAD = "utilization", "a unit twice as fast", "conflicts removed"
@@ -59,17 +60,37 @@ class Spread:
         return np.minimum(low, self.guess), np.maximum(high, self.guess)
 
 
+def plain_answer(quantity: str, estimates: UtilizationEstimates) -> Floats:
+    """What the trees add to, (kernels,): where the closed network's utilization lies between floor (0) and
+    ceiling (1); the logarithm of no speedup."""
+    f = estimates.features
+    if quantity == UTILIZATION:
+        place: Floats = (estimates.closed.utilization - f.floor) / f.scale
+        return place
+    return np.zeros(len(f.floor))
+
+
 @dataclass(frozen=True, eq=False)
 class CounterMap:
-    """What one set of counters tells: by quantity the trees of ``median`` and of ``width`` (its logarithm),
-    and ``residuals``, equally likely values of (truth - median) / width; the trees of the ``chance`` (log
-    odds), and the ``limits`` of the chance, below and above which the verdict is told."""
+    """What one set of counters tells: by quantity the trees of ``median`` (beyond `plain_answer`) and of
+    ``width`` (its logarithm), and ``residuals``, equally likely values of (truth - median) / width; the trees
+    of the ``chance`` (log odds), and the ``limits`` of the chance, below and above which the verdict is told.
+    ``reach``: the least and the greatest of each feature, (2, features), that the map has seen."""
 
     median: Mapping[str, BoostedTrees]
     width: Mapping[str, BoostedTrees]
     residuals: Mapping[str, Floats]
     chance: BoostedTrees
     limits: tuple[float, float]
+    reach: Floats
+
+    def known(self, given: Floats) -> NDArray[np.bool_]:
+        """Whether kernels with these features are like any that the map comes from: none is further outside
+        than a twentieth of what it has seen."""
+        low, high = self.reach
+        spare = (high - low) / 20 + 1e-3 * (1 + np.fmax(abs(low), abs(high)))
+        inside: NDArray[np.bool_] = ((given >= low - spare) & (given <= high + spare)).all(axis=1)
+        return inside
 
     def spread(
         self, quantity: str, estimates: UtilizationEstimates, counters: Counters, which: str
@@ -80,7 +101,7 @@ class CounterMap:
 
     def told(self, quantity: str, estimates: UtilizationEstimates, given: Floats) -> Spread:
         """As `spread`, from the features."""
-        middle = self.median[quantity].predict(given)
+        middle = plain_answer(quantity, estimates) + self.median[quantity].predict(given)
         width = np.maximum(np.exp(self.width[quantity].predict(given)), LEAST_WIDTH[quantity])
         values = middle[:, None] + width[:, None] * self.residuals[quantity]
         if quantity == UTILIZATION:
@@ -113,6 +134,7 @@ class CounterMaps:
                 "residuals": {q: r.tolist() for q, r in m.residuals.items()},
                 "chance": m.chance.as_json(),
                 "limits": list(m.limits),
+                "reach": m.reach.tolist(),
             }
             for name, m in self.maps.items()
         }
@@ -145,6 +167,7 @@ def _map_of(m: Mapping[str, Any]) -> CounterMap:
         {q: np.array(r, dtype=np.float64) for q, r in m["residuals"].items()},
         BoostedTrees.from_json(m["chance"]),
         (float(m["limits"][0]), float(m["limits"][1])),
+        np.array(m["reach"], dtype=np.float64),
     )
 
 

@@ -4,8 +4,8 @@
 - ``requests``: and what else goes through the memory path: shared and global loads and stores, their
   wavefronts and sectors, all instructions;
 - ``states``: and the warp states, ``smsp__average_warps_issue_stalled_*``: how many warps wait for what;
-- ``samples``: and the samples at the atomics' own instructions and at those that wait for their results, from
-  a source page.
+- ``samples``: and what a source page has: the samples at the atomics' own instructions and at those that wait
+  for their results, and how closely a warp's atomics follow each other and barriers.
 
 All features are free of units of their own: shares, ratios to what the unit needs for a job, logarithms of
 these. So what is learnt on one GPU serves another.
@@ -19,7 +19,8 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from smlab.models.trust import UtilizationEstimates
+from smlab.hw_bench.profiles.atomic_spacing import EDGES_CYCLES, SPACING_NAMES
+from smlab.models.trust import Features, UtilizationEstimates
 
 Floats = NDArray[np.float64]
 
@@ -65,16 +66,18 @@ class Counters:
 
     For each SM and active cycle: ``requests`` (kernels, `REQUEST_NAMES`) and ``passes`` (kernels,), the
     atomics' wavefronts; mean numbers of warps (kernels, `STATE_NAMES`): in each state, ``states``; of these
-    at an atomic, ``at_atomic``; at an instruction that needs an atomic's result, ``at_result``.
-    ``peak_warps`` (kernels,): resident at most.
+    at an atomic, ``at_atomic``; at an instruction that needs an atomic's result, ``at_result``. ``spacing``
+    (kernels, `SPACING_NAMES`). ``peak_warps`` (kernels,): resident at most; ``block_warps``: of a block.
     """
 
     peak_warps: Floats
+    block_warps: Floats
     passes: Floats
     requests: Floats
     states: Floats
     at_atomic: Floats
     at_result: Floats
+    spacing: Floats
 
     def take(self, chosen: NDArray[Any]) -> Counters:
         return Counters(**{f.name: getattr(self, f.name)[chosen] for f in fields(self)})
@@ -83,7 +86,8 @@ class Counters:
         """The richest set of each kernel, (kernels,)."""
         requests = ~np.isnan(self.requests).any(axis=1)
         states = requests & ~np.isnan(self.states).any(axis=1)
-        samples = states & ~np.isnan(self.at_atomic).any(axis=1) & ~np.isnan(self.at_result).any(axis=1)
+        paged = (self.at_atomic, self.at_result, self.spacing)
+        samples = states & ~np.any([np.isnan(x).any(axis=1) for x in paged], axis=0)
         level = requests.astype(int) + states + samples
         found: NDArray[np.object_] = np.array(SETS, dtype=object)[level]
         return found
@@ -97,8 +101,11 @@ class Counters:
     @classmethod
     def none(cls, peak_warps: Floats, passes: Floats) -> Counters:
         """Of kernels of which no more is known."""
-        requests, states = (np.full((len(passes), len(n)), np.nan) for n in (REQUEST_NAMES, STATE_NAMES))
-        return cls(peak_warps, passes, requests, states, states, states)
+        unknown = (
+            np.full((len(passes), len(n)), np.nan) for n in (REQUEST_NAMES, STATE_NAMES, SPACING_NAMES)
+        )
+        requests, states, spacing = unknown
+        return cls(peak_warps, peak_warps, passes, requests, states, states, states, spacing)
 
 
 def feature_table(estimates: UtilizationEstimates, counters: Counters, which: str) -> Floats:
@@ -116,8 +123,29 @@ def _halved(share: Floats) -> Floats:
     return -np.log(1 - np.minimum(share, 0.98) / 2)
 
 
+def _place(f: Features, utilization: Floats) -> Floats:
+    """Where a utilization lies between floor (0) and ceiling (1)."""
+    place: Floats = (np.minimum(utilization, 1) - f.floor) / f.scale
+    return place
+
+
+def _together(f: Features, count: Floats) -> Floats:
+    """The busy time of a job over that of one alone, of jobs that come ``count`` at a time: the pipeline is
+    filled once for all of them."""
+    busy: Floats = 1 / f.spread + (1 - 1 / f.spread) / count
+    return busy
+
+
+def _at_a_time(f: Features, inside: Floats) -> Floats:
+    """How many jobs come at a time where ``inside`` is the mean number in the unit: of ``count`` jobs one
+    waits for half of the others."""
+    count: Floats = 1 + 2 * np.maximum(inside / f.demand - 1, 0) * f.spread
+    return count
+
+
 def _of_atomics(estimates: UtilizationEstimates, counters: Counters) -> Mapping[str, Floats]:
     f, closed = estimates.features, estimates.closed
+    block = np.fmax(counters.block_warps, 1)
     return {
         "closed place": (closed.utilization - f.floor) / f.scale,
         "place if no two meet but by chance": (1 - np.exp(-f.demand) - f.floor) / f.scale,
@@ -132,9 +160,19 @@ def _of_atomics(estimates: UtilizationEstimates, counters: Counters) -> Mapping[
         "e": np.log(f.e),
         "cas share": f.cas_share,
         "peak over mean warps": np.fmax(counters.peak_warps, f.warps) / f.warps,
+        "warps of a block": np.log(block),
+        "block over mean warps": np.log(block / f.warps),
+        "place if blocks come together": _place(f, f.demand * _together(f, block)),
         "closed n per demand": np.log(closed.n / f.demand),
         "closed n per warp": closed.n / f.warps,
     }
+
+
+def _sectors(sectors: Floats, requests: Floats) -> Floats:
+    """Sectors a request: at most one a lane. Reductions and copies have sectors and are no loads or
+    stores."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(requests > 0, np.minimum(sectors / requests, 32.0), 0.0)
 
 
 def _of_requests(estimates: UtilizationEstimates, counters: Counters) -> Mapping[str, Floats]:
@@ -147,8 +185,8 @@ def _of_requests(estimates: UtilizationEstimates, counters: Counters) -> Mapping
         "global loads per atomic": np.log1p(loads / each),
         "global stores per atomic": np.log1p(stores / each),
         "wavefronts per shared access": waves / np.maximum(shared_loads + shared_stores, 1e-9),
-        "sectors per load": read / np.maximum(loads, 1e-9),
-        "sectors per store": written / np.maximum(stores, 1e-9),
+        "sectors per load": _sectors(read, loads),
+        "sectors per store": _sectors(written, stores),
         "sectors per atomic": np.log1p((read + written) / each),
         "instructions per atomic": np.log(instructions / each),
         "instructions per cycle": instructions,
@@ -175,6 +213,8 @@ def _of_states(estimates: UtilizationEstimates, counters: Counters) -> Mapping[s
         "not selected per demand": _log(s["not_selected"] / f.demand),
         "long scoreboard per demand": _log(s["long_scoreboard"] / f.demand),
         "drain per demand": _log(s["drain"] / f.demand),
+        "place by how many wait": 1 / _at_a_time(f, own + mio),
+        "barrier per demand and warp": _log(barrier / f.demand / np.fmax(counters.block_warps, 1)),
         "waiting for the unit": (own + mio) / f.warps,
         "its worth": _halved((own + mio) / f.warps),
         "throttled": (mio + lg) / f.warps,
@@ -215,7 +255,62 @@ def _of_samples(estimates: UtilizationEstimates, counters: Counters) -> Mapping[
         "inside per demand": _log((result + mio) / f.demand),
         "waiting for atomics": (result + mio) / f.warps,
         "the worth of that": _halved((result + mio) / f.warps),
+        "place by how many are inside": 1 / _at_a_time(f, result + mio),
+        **_of_spacing(estimates, counters),
     }
+
+
+def _of_spacing(estimates: UtilizationEstimates, counters: Counters) -> Mapping[str, Floats]:
+    """What follows from how far apart a warp's own atomics are, and how far behind a barrier."""
+    f, closed = estimates.features, estimates.closed
+    told = counters.spacing
+    edges = len(EDGES_CYCLES)
+    soon, released = told[:, :edges], told[:, edges : 2 * edges]
+    barriers, returned = told[:, -2], told[:, -1]
+    alone = f.demand / f.throughput  # cycles that the unit is busy with a job that it has to itself
+    least = alone / f.spread
+    busy = _mean_below(soon, alone) - _mean_below(soon, least) + least
+    own = (busy - least) / np.maximum(alone - least, 1e-6 * alone)
+    each = np.minimum(f.throughput / f.warps * busy, 0.999)
+    after = _at(released, alone)
+    block = np.fmax(counters.block_warps, 1)
+    at_once = own * (1 - after + after / block)
+    inside = _by_state(counters.at_result)["short_scoreboard"]
+    return {
+        "own place": own,
+        "place of independent warps": _place(f, 1 - (1 - each) ** f.warps),
+        "place of closed and own": own * (closed.utilization - f.floor) / f.scale,
+        "within half a job": _at(soon, alone / 2),
+        "within a job": _at(soon, alone),
+        "within four jobs": _at(soon, 4 * alone),
+        "half a job behind a barrier": _at(released, alone / 2),
+        "a job behind a barrier": after,
+        "four jobs behind a barrier": _at(released, 4 * alone),
+        "place if blocks are let go": at_once,
+        "place of closed and let go": at_once * (closed.utilization - f.floor) / f.scale,
+        "barriers per atomic": np.log1p(barriers),
+        "returned": returned,
+        "inside per returned": _log(inside / f.demand / np.maximum(returned, 0.05)),
+    }
+
+
+def _at(shares: Floats, cycles: Floats) -> Floats:
+    """The shares (kernels, edges) read at other times (kernels,), interpolated in their logarithm."""
+    at = np.clip(np.log2(np.maximum(cycles, 1e-3) / EDGES_CYCLES[0]), -1, len(EDGES_CYCLES) - 1)
+    from_nothing = np.column_stack([np.zeros(len(shares)), shares])
+    place = np.minimum(np.floor(at).astype(np.intp) + 1, shares.shape[1] - 1)
+    rows = np.arange(len(shares))
+    part = at + 1 - place
+    found: Floats = from_nothing[rows, place] * (1 - part) + from_nothing[rows, place + 1] * part
+    return found
+
+
+def _mean_below(shares: Floats, most: Floats) -> Floats:
+    """The mean of the times that the shares (kernels, edges) tell, each at most ``most`` (kernels,)."""
+    steps = (np.arange(16) + 0.5) / 16
+    longer = [1 - _at(shares, step * most) for step in steps.tolist()]
+    mean: Floats = most * np.mean(longer, axis=0)
+    return mean
 
 
 def _by_state(table: Floats) -> dict[str, Floats]:

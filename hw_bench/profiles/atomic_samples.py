@@ -1,15 +1,21 @@
-"""Samples at a kernel's shared-memory atomics, and at the instructions that wait for their results."""
+"""Samples at a kernel's shared-memory atomics and at the instructions that wait for their results, and how
+closely atomics follow each other."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from smlab.hw_bench.profiles.samples import InstructionSamples, KernelSamples
+import numpy as np
+from smlab.hw_bench.profiles.atomic_spacing import AtomicCode, Spacing, spacing
+from smlab.hw_bench.profiles.samples import SELECTED, InstructionSamples, KernelSamples
 
 _ATOMIC: Final = re.compile(r"(?:@!?U?P\w+\s+)?ATOMS\b[\w.]*\s+(?P<target>U?R\w+)?")
+_BARRIER: Final = re.compile(r"(?:@!?U?P\w+\s+)?BAR\.(?!ARV)")
+_BRANCH: Final = re.compile(r"(?:@!?U?P\w+\s+)?(?:BRA|JMP)\b.*?\b0x(?P<target>[0-9a-fA-F]+)\s*;?\s*$")
+_TO_LABEL: Final = re.compile(r"(?:@!?U?P\w+\s+)?(?:BRA|JMP)\b.*\.L_")
 _GUARD: Final = re.compile(r"^@!?U?P\w+\s+")
 _REGISTER: Final = re.compile(r"\bR(?:\d+|Z)\b")
 
@@ -21,12 +27,13 @@ _NO_RESULT: Final = ("STS", "STG", "ST", "STL", "RED", "BRA", "ISETP", "FSETP", 
 class AtomicSamples:
     """Shares of all of a kernel's samples, by warp state: those of warps whose next instruction is a
     shared-memory atomic (``at_atomic``), and of warps whose next instruction is the first that reads the
-    result of one (``at_result``)."""
+    result of one (``at_result``). ``spacing`` says how many cycles apart they come."""
 
     kernel: str
     samples: int
     at_atomic: Mapping[str, float]
     at_result: Mapping[str, float]
+    spacing: Spacing | None
 
 
 def atomic_samples(samples: KernelSamples) -> AtomicSamples | None:
@@ -52,6 +59,40 @@ def atomic_samples(samples: KernelSamples) -> AtomicSamples | None:
         samples.samples,
         _shares([rows[n] for n in atomics], samples.samples),
         _shares([rows[n] for n in sorted(users - set(atomics))], samples.samples),
+        spacing(_code_of_page(rows, atomics)),
+    )
+
+
+def _code_of_page(rows: Sequence[InstructionSamples], atomics: Mapping[int, str | None]) -> AtomicCode:
+    """The instructions of a page, times in cycles: a sample in which the instruction itself was issued stands
+    for as many executions as samples of all kinds do for cycles. A branch to a label goes nobody knows where:
+    then all is taken for one loop, in which what is executed less often is passed as seldom."""
+    spent = np.array([float(row.samples) for row in rows])
+    issued = np.array([float(row.stalled.get(SELECTED, 0)) for row in rows])
+    executed = issued
+    if all(row.executed is not None for row in rows):
+        times = np.array([float(row.executed or 0) for row in rows])
+        if times.sum() and issued.sum():
+            executed = times * (issued.sum() / times.sum())
+    numbers = range(len(rows))
+    places = {row.address: n for n, row in enumerate(rows)}
+    loops = []
+    for n, row in enumerate(rows):
+        text = row.text.strip()
+        if m := _BRANCH.match(text):
+            target = int(m["target"], 16)
+            first = places.get(target, places.get(rows[0].address + target))
+            if first is not None and first <= n:
+                loops.append((first, n))
+        elif _TO_LABEL.match(text):
+            loops.append((0, len(rows) - 1))
+    return AtomicCode(
+        np.array([n in atomics for n in numbers]),
+        np.array([atomics.get(n) not in (None, "RZ") for n in numbers]),
+        np.array([_BARRIER.match(row.text.strip()) is not None for row in rows]),
+        executed,
+        spent,
+        tuple(sorted(set(loops))),
     )
 
 

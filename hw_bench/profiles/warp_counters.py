@@ -57,11 +57,12 @@ class PathCounters:
     """Beside each row of `AtomicQuantities`; NaN where the profile does not have them.
 
     ``requests`` by name (rows,), summed over the row's SMs; ``states`` by name of the warp state (rows,): the
-    share of the resident warps' time, all states together 1.
+    share of the resident warps' time, all states together 1; ``block_warps`` (rows,) of the launch's blocks.
     """
 
     requests: dict[str, Floats]
     states: dict[str, Floats]
+    block_warps: Floats
 
 
 def path_counters(profile: Profile, rows: AtomicQuantities) -> PathCounters:
@@ -87,7 +88,8 @@ def path_counters(profile: Profile, rows: AtomicQuantities) -> PathCounters:
         name: part * of_rows(Choice(pivot, *((" + ".join(c), _total(pivot, c)) for c in ways)).value)
         for name, ways in REQUESTED.items()
     }
-    return PathCounters(requests, {name: of_rows(share) for name, share in _states(pivot).items()})
+    states = {name: of_rows(share) for name, share in _states(pivot).items()}
+    return PathCounters(requests, states, of_rows(np.ceil(pivot.get(needs.BLOCK, ("", "thread")) / 32)))
 
 
 def _total(pivot: Pivot, counters: tuple[str, ...]) -> Floats:

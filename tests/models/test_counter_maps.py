@@ -9,7 +9,7 @@ import pytest
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.boosted_trees import BoostedTrees
 from smlab.models.counter_maps import FASTER, PATH, QUANTITIES, CounterMaps, Spread, mixed, shipped_maps
-from smlab.models.counter_sets import REQUEST_NAMES, SETS, STATE_NAMES, Counters
+from smlab.models.counter_sets import REQUEST_NAMES, SETS, SPACING_NAMES, STATE_NAMES, Counters
 
 
 def test_a_tree_asks_all_its_questions() -> None:
@@ -37,11 +37,11 @@ def test_the_shipped_maps_know_every_set_and_quantity() -> None:
 def test_maps_are_written_and_read_and_refused(tmp_path: Path) -> None:
     path = tmp_path / "maps.json"
     shipped_maps().write(path)
-    given = np.random.default_rng(0).normal(size=(50, 60))
+    given = np.random.default_rng(0).normal(size=(50, 90))
     again, own = CounterMaps.read(path).maps["states"], shipped_maps().maps["states"]
     np.testing.assert_allclose(again.chances(given), own.chances(given), rtol=1e-3)
     np.testing.assert_allclose(again.median[FASTER].predict(given), own.median[FASTER].predict(given))
-    path.write_text(path.read_text().replace('"version": 1', '"version": 9'))
+    path.write_text(path.read_text().replace('"version": 2', '"version": 9'))
     with pytest.raises(SmlabError, match="another version"):
         CounterMaps.read(path)
     path.write_text("{}")
@@ -68,5 +68,6 @@ def test_the_richest_set_is_the_one_that_is_whole() -> None:
     requests[0, 3] = states[1, 2] = np.nan
     at = np.ones_like(states)
     at[2] = np.nan
-    found = Counters(none.peak_warps, none.passes, requests, states, at, at).sets()
+    spacing = np.ones((4, len(SPACING_NAMES)))
+    found = Counters(none.peak_warps, none.block_warps, none.passes, requests, states, at, at, spacing).sets()
     assert found.tolist() == ["atomic", "requests", "states", "samples"]

@@ -95,7 +95,7 @@ def twins_table(section: Section, twins: Twins, tables: ServiceTables, plan: Pla
     estimated = 100 * (found.utilization[CLOSED] * active).reshape(exact.shape)
     least = least_error_points(twins.truth())
     part = AlternativeEstimates("", 1.0, found)
-    counters = counters_of(twins.table, plan.gpu.integer("gpu.sms"), plan.seed)
+    counters = counters_of(twins.table)
     answers = {w: answer([part], counters, w, shipped_maps(), LEVEL).utilization.guess * active for w in SETS}
     told = ", ".join(
         f"{told_apart_percent(exact / 100, guess.reshape(exact.shape)):.0f} % of the pairs "

@@ -18,11 +18,12 @@ from smlab.models.counter_maps import CounterMaps
 from smlab.models.trust import MAKE, TrustMap
 from smlab.validation.service_tables import engine_version, tables_of
 from smlab.validation.trust.campaign import run_campaign
-from smlab.validation.trust.families import FIT, HELD_OUT
+from smlab.validation.trust.families import FIT, HELD_OUT, RANDOM, group_of
 from smlab.validation.trust.fit import estimate_campaign, fit, joined_estimates, truth
 from smlab.validation.trust.fit_maps import Known, counters_of, fit_maps, known_of
 from smlab.validation.trust.judge import Reading, as_text, judge
 from smlab.validation.trust.judge_sets import judge_sets, sets_as_text
+from smlab.validation.trust.simulate import CampaignTable
 from smlab.validation.work.store import Store
 
 GPUS = ("v100", "a100-40")
@@ -31,33 +32,39 @@ FIT_SEED, JUDGE_SEED = 2026, 7102
 
 
 def make_maps(
-    gpus: Sequence[str], count: int, seed: int, processes: int, store: Store | None = None
+    gpus: Sequence[str], count: int, few: int, seed: int, processes: int, store: Store | None = None
 ) -> tuple[TrustMap, CounterMaps]:
-    """Simulate ``count`` kernels of each fitting family on each GPU under each of its alternatives, and fit.
+    """Simulate ``count`` kernels of each fitting family and ``few`` of each random one on each GPU under each
+    of its alternatives, and fit.
 
     The trust map takes each kernel by the tables of its own machine. Who has counters does not know which
     alternative holds: the counter maps take it by the tables of each.
     """
     tables, estimates, read = [], [], []
-    number, names = 0, []
+    number, first, names = 0, 0, []
     for name in gpus:
         alternatives = load_gpu(name).variants()
         readings = [tables_of(gpu) for _, gpu in alternatives]
         for own, (alternative, gpu) in zip(readings, alternatives, strict=True):
             names.append(f"{name}, {alternative.name}")
             print(f"{names[-1]}: machine {number + 1}", file=sys.stderr)
-            table = run_campaign(gpu, list(FIT), count, seed + number, processes=processes, store=store)
+            drawn = [
+                run_campaign(gpu, families, each, seed + number, processes=processes, store=store)
+                for families, each in ((list(FIT), count), (list(RANDOM), few))
+            ]
+            table = CampaignTable.joined(drawn)
             table = table.take(table.whole & (table.jobs > 0))
-            counters = counters_of(table, gpu.integer("gpu.sms"), seed + number)
+            counters = counters_of(table)
             tables.append(table)
             estimates.append(estimate_campaign(table, own))
-            read += [known_of(table, estimate_campaign(table, other), counters) for other in readings]
-            number += 1
-    families = np.concatenate([t.family for t in tables])
+            read += [known_of(table, estimate_campaign(table, r), counters, first) for r in readings]
+            number, first = number + 1, first + len(table)
+    families = np.array([group_of(name) for t in tables for name in t.family.tolist()], dtype=object)
     about = {
         "made_by": MAKE,
         "gpus": names,
         "families": list(FIT),
+        "random_families": len(RANDOM),
         "families_that_judge": list(HELD_OUT),
         "kernels": len(families),
         "seed": seed,
@@ -79,6 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m smlab.validation.trust", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="where to write the trust map (JSON)")
     parser.add_argument("--count", type=int, default=100, help="of each family and machine")
+    parser.add_argument("--few", type=int, default=6, help="of each random family and machine")
     parser.add_argument("--seed", type=int, default=FIT_SEED)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--judge", type=int, default=0, help="kernels of each held-out family to judge it by")
@@ -88,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     beside = options.out.with_name("counter_maps.json")
     with ExitStack() as opened:
         store = None if options.store is None else opened.enter_context(Store(options.store))
-        trust, maps = make_maps(GPUS, options.count, options.seed, options.jobs, store)
+        trust, maps = make_maps(GPUS, options.count, options.few, options.seed, options.jobs, store)
         trust.write(options.out)
         maps.write(beside)
         print(
@@ -112,7 +120,7 @@ def _judge(options: argparse.Namespace, trust: TrustMap, maps: CounterMaps, stor
             )
             judged = judge(table, readings, trust)
             print(f"\n{name}, {a.name}: {int(table.whole.sum())} held-out kernels\n{as_text(judged)}")
-            own = judge_sets(judged, maps, gpu.integer("gpu.sms"), JUDGE_SEED + number)
+            own = judge_sets(judged, maps)
             print(sets_as_text([own]))
             everything.append(own)
             number += 1

@@ -10,8 +10,7 @@ from pathlib import Path
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sources import cache_key, digest_of
 from smlab.validation.service_tables import engine_version
-from smlab.validation.trust.families import FAMILIES
-from smlab.validation.trust.simulate import CampaignTable, run_part
+from smlab.validation.trust.simulate import CampaignTable, family_of, run_part
 from smlab.validation.work.encoding import decode, encode
 from smlab.validation.work.runner import Progress, Task, run_tasks
 from smlab.validation.work.store import Entry, Store
@@ -66,7 +65,7 @@ def run_campaign(
 def _key(part: Part) -> bytes:
     """What the result of a part depends on: the machine, the code that draws and runs its kernels."""
     gpu, family, *numbers = part
-    code = (import_module(m).__file__ for m in (FAMILIES[family].__module__, *_CODE))
+    code = (import_module(m).__file__ for m in (family_of(family)[0].__module__, *_CODE))
     digest = digest_of(*(Path(str(place)) for place in code))
     constants = {key: constant.value for key, constant in gpu.constants.items()}
     return cache_key(constants, family, numbers, digest, engine_version()).encode()

@@ -16,7 +16,9 @@ from smlab.sim.workload import Kernel
 from smlab.validation.trust import (
     fit_families,
     fit_families_memory,
+    fresh_families,
     held_out_families,
+    random_families,
     unseen_families,
 )
 
@@ -67,8 +69,29 @@ UNSEEN: Mapping[str, Family] = {
     "reservoir": unseen_families.reservoir,
     "text-counts": unseen_families.text_counts,
 }
-"""Families that judge and that nobody had looked at when the maps were made."""
-HELD_OUT: Mapping[str, Family] = {**_KEPT_BACK, **UNSEEN}
+"""Families that judge and that nobody had looked at when the first maps were made; the random families were
+thought of after that."""
+FRESH: Mapping[str, Family] = {
+    "photon-map": fresh_families.photon_map,
+    "mer-count": fresh_families.mer_count,
+    "voxel-means": fresh_families.voxel_means,
+    "event-queue": fresh_families.event_queue,
+}
+"""Families that judge and that nobody had looked at when the maps of today were made."""
+HELD_OUT: Mapping[str, Family] = {**_KEPT_BACK, **UNSEEN, **FRESH}
 """Families that judge; nothing is ever fitted to them."""
 
-FAMILIES: Mapping[str, Family] = {**_FIRST, **_KEPT_BACK, **_MEMORY, **UNSEEN}
+RANDOM: Mapping[str, Family] = random_families.RANDOM
+"""Families of random programs; these fit as well."""
+FIRST_RANDOM = 1000
+"""Number of the first of them among all."""
+
+FAMILIES: Mapping[str, Family] = {**_FIRST, **_KEPT_BACK, **_MEMORY, **UNSEEN, **FRESH}
+
+GROUPS = 16
+"""Of random families; one group is left out at a time, as a named family is."""
+
+
+def group_of(name: str) -> str:
+    """What is left out together with a family of that name."""
+    return f"random programs {list(RANDOM).index(name) % GROUPS}" if name in RANDOM else name

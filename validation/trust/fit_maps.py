@@ -15,6 +15,7 @@ from smlab.models.counter_maps import (
     UTILIZATION,
     CounterMap,
     CounterMaps,
+    plain_answer,
 )
 from smlab.models.counter_sets import SETS, STATE_NAMES, Counters, feature_table
 from smlab.models.trust import UtilizationEstimates
@@ -26,9 +27,13 @@ from smlab.validation.trust.simulate import CampaignTable
 
 Floats = NDArray[np.float64]
 
-FOLDS = 4
+FOLDS = 5
 """Parts of the families; each is left out in turn."""
-MEDIANS, WIDTHS, CHANCES = Boosting(150, 4, 0.1), Boosting(40, 3, 0.15), Boosting(250, 4, 0.08, share=0.4)
+MEDIANS, WIDTHS = Boosting(200, 4, 0.1), Boosting(60, 4, 0.1, quantile=0.9)
+CHANCES = Boosting(200, 4, 0.1, share=0.4)
+LEVEL = 0.9
+FACTORS = np.linspace(0.5, 1.2, 15)
+"""Of the residuals, among which that is taken with which mixtures hold this level."""
 RESIDUALS = 100
 """Equally likely residuals that are kept."""
 
@@ -37,40 +42,32 @@ CALLED_GAIN, MISSED_GAIN = 0.955, 0.0095
 least, and `not the bottleneck`, at most: a little better than what is promised of new ones (90 and 1 %),
 since the limits are the furthest that keep it on these."""
 
-SAMPLING_CYCLES = 2048
-"""A profiler looks at one warp of each scheduler every so many cycles."""
 
-
-def counters_of(table: CampaignTable, sampled_sms: int = 0, seed: int = 0) -> Counters:
-    """What the counters of a campaign's kernels say. With ``sampled_sms`` (SMs of the GPU, 4 schedulers
-    each), the samples at the atomics are drawn as often as a profiler takes some; else they are exact."""
+def counters_of(table: CampaignTable) -> Counters:
+    """What the counters of a campaign's kernels say."""
     labels = [reason.label for reason in Reason]
     columns = [labels.index(name) for name in STATE_NAMES]
     each = table.active_cycles * table.sms
-    states, at, after = (x[:, columns] for x in (table.states, table.at_atomic, table.at_result))
-    if sampled_sms:
-        rng = np.random.default_rng(seed)
-        taken = 4 * sampled_sms * table.active_cycles / SAMPLING_CYCLES
-        a_warp = (taken / table.warps)[:, None]  # samples for each warp that is resident on average
-        at, after = (
-            np.where(np.isnan(x), np.nan, rng.poisson(np.nan_to_num(x) * a_warp) / a_warp)
-            for x in (at, after)
-        )
+    states, at_atomic, at_result = (x[:, columns] for x in (table.states, table.at_atomic, table.at_result))
     return Counters(
         table.peak_warps,
+        table.block_warps,
         table.wavefronts / each,
         table.requests / each[:, None],
         states,
-        at,
-        after,
+        at_atomic,
+        at_result,
+        table.spacing,
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Kernels whose truth is known: arrays (kernels,)."""
+    """Kernels whose truth is known, each as often as there are readings of it: arrays (rows,); ``kernel``
+    says which rows are of one kernel."""
 
     families: NDArray[np.object_]
+    kernel: NDArray[np.int64]
     estimates: UtilizationEstimates
     counters: Counters
     utilization: Floats
@@ -78,11 +75,15 @@ class Known:
     gain_spread: Floats
 
     def target(self, quantity: str) -> Floats:
-        """What the trees learn: a place between floor and ceiling, or the logarithm of a speedup."""
+        """What the trees learn: how far a place between floor and ceiling, or the logarithm of a speedup,
+        is from `plain_answer`."""
         if quantity == UTILIZATION:
             f = self.estimates.features
-            return (self.utilization - f.floor) / f.scale
-        return np.log(self.gain if quantity == FASTER else self.gain_spread)
+            exact = (self.utilization - f.floor) / f.scale
+        else:
+            exact = np.log(self.gain if quantity == FASTER else self.gain_spread)
+        beyond: Floats = exact - plain_answer(quantity, self.estimates)
+        return beyond
 
     def weight(self, quantity: str) -> Floats:
         if quantity == UTILIZATION:
@@ -98,6 +99,7 @@ class Known:
 
         return cls(
             all_of("families"),
+            all_of("kernel"),
             joined_estimates([p.estimates for p in parts]),
             Counters.joined(p.counters for p in parts),
             all_of("utilization"),
@@ -106,9 +108,12 @@ class Known:
         )
 
 
-def known_of(table: CampaignTable, estimates: UtilizationEstimates, counters: Counters) -> Known:
-    """The kernels of a campaign, with what is estimated of them and counted."""
-    return Known(table.family, estimates, counters, truth(table), table.gain, table.gain_spread)
+def known_of(
+    table: CampaignTable, estimates: UtilizationEstimates, counters: Counters, first: int = 0
+) -> Known:
+    """The kernels of a campaign, with what is estimated of them and counted; numbers from ``first`` on."""
+    numbers = first + np.arange(len(table))
+    return Known(table.family, numbers, estimates, counters, truth(table), table.gain, table.gain_spread)
 
 
 def fit_maps(known: Known, about: Mapping[str, object], seed: int = 0) -> CounterMaps:
@@ -130,20 +135,43 @@ def fit_map(known: Known, which: str, seed: int = 0) -> CounterMap:
             off[out] = target[out] - kept.predict(given[out])
         size = np.log(np.abs(off) + LEAST_WIDTH[quantity])
         width[quantity] = fit_trees(given, size, how=WIDTHS, seed=seed)
-        relative = np.zeros(len(target))
+        wide = np.zeros(len(target))
         for out in folds:
             kept = fit_trees(given[~out], size[~out], how=WIDTHS, seed=seed)
-            least = np.maximum(np.exp(kept.predict(given[out])), LEAST_WIDTH[quantity])
-            relative[out] = off[out] / least
+            wide[out] = np.maximum(np.exp(kept.predict(given[out])), LEAST_WIDTH[quantity])
         at = (np.arange(RESIDUALS) + 0.5) / RESIDUALS
-        residuals[quantity] = np.quantile(relative, at, method="weibull")
+        relative = np.quantile(off / wide, at, method="weibull")
+        residuals[quantity] = relative * _narrowed(known, quantity, target - off, wide, relative)
     gains = (known.gain >= GAIN).astype(np.float64)
     chance = np.zeros(len(gains))
     for out in folds:
         kept = fit_trees(given[~out], gains[~out], loss="logistic", how=CHANCES, seed=seed)
         chance[out] = 1 / (1 + np.exp(-kept.predict(given[out])))
     trees = fit_trees(given, gains, loss="logistic", how=CHANCES, seed=seed)
-    return CounterMap(median, width, residuals, trees, limits_of(chance, gains))
+    reach = np.stack([given.min(axis=0), given.max(axis=0)])
+    return CounterMap(median, width, residuals, trees, limits_of(chance, gains), reach)
+
+
+def _narrowed(known: Known, quantity: str, middle: Floats, wide: Floats, relative: Floats) -> float:
+    """The factor for the residuals with which 90 % intervals of *mixtures*, each of all readings of a kernel,
+    hold 90 % of the kernels of families left out. Each reading's residuals hold already that it may be the
+    wrong one, so a mixture of them is wider than need be."""
+    order = np.argsort(known.kernel, kind="stable")
+    counts = np.unique(known.kernel, return_counts=True)[1]
+    if len(set(counts.tolist())) != 1:
+        raise ValueError("kernels with unequal numbers of readings")
+    start, unit = np.zeros(len(middle)), np.ones(len(middle))
+    if quantity == UTILIZATION:
+        f = known.estimates.features
+        unit = f.scale
+        start = f.floor + plain_answer(quantity, known.estimates) * unit
+    exact = (start + unit * known.target(quantity))[order].reshape(-1, counts[0])[:, 0]
+    held = []
+    for factor in FACTORS.tolist():
+        atoms = (start + unit * middle)[:, None] + (unit * wide)[:, None] * factor * relative
+        each = np.quantile(atoms[order].reshape(len(exact), -1), [0.05, 0.95], axis=1)
+        held.append(float(((each[0] <= exact) & (exact <= each[1])).mean()))
+    return float(np.interp(LEVEL, np.maximum.accumulate(held), FACTORS))
 
 
 def _folds(families: NDArray[np.object_]) -> Iterable[NDArray[np.bool_]]:

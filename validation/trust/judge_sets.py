@@ -66,12 +66,11 @@ class SetRow:
         return 100 * gaining / count if count else np.nan
 
 
-def judge_sets(judged: JudgedCampaign, maps: CounterMaps, sms: int, seed: int) -> JudgedSets:
-    """Answer for all whole kernels of a judged campaign from each set of counters, with samples as a GPU of
-    ``sms`` SMs would give."""
+def judge_sets(judged: JudgedCampaign, maps: CounterMaps) -> JudgedSets:
+    """Answer for all whole kernels of a judged campaign from each set of counters."""
     whole = judged.table.whole
     table = judged.table.take(whole)
-    counters = counters_of(table, sms, seed)
+    counters = counters_of(table)
     parts = [p.take(whole) for p in judged.by_reading]
     active = table.active_cycles / table.elapsed_cycles
     closed = judged.utilization[CLOSED][whole]

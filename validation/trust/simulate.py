@@ -11,6 +11,7 @@ import numpy as np
 from numpy.random import SeedSequence, default_rng
 from numpy.typing import NDArray
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles.atomic_spacing import SPACING_NAMES, AtomicCode, spacing
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
 from smlab.sim import compiled
 from smlab.sim.instructions import CLASSES, Reason, Unit
@@ -18,9 +19,9 @@ from smlab.sim.lowering import lower
 from smlab.sim.machine import Machine, machine_from
 from smlab.sim.reference import Record
 from smlab.sim.result import SimResult, SmTruth
-from smlab.sim.workload import Kernel
+from smlab.sim.workload import Instruction, Kernel, Loop
 from smlab.validation.trust.changes import twice_as_fast, without_conflicts
-from smlab.validation.trust.families import FAMILIES
+from smlab.validation.trust.families import FAMILIES, FIRST_RANDOM, RANDOM, Family
 
 Floats = NDArray[np.float64]
 
@@ -37,6 +38,9 @@ REQUESTS = (
 """What else goes through an SM's memory path, as the columns of ``requests``: warp-instructions by kind,
 passes of shared loads and stores, sectors of L1, and all warp-instructions."""
 
+SAMPLING_CYCLES = 2048
+"""A profiler looks at one warp of each scheduler every so many cycles."""
+
 MAX_CYCLES = 2_000_000_000
 """A kernel that runs longer is a mistake in a family; the campaign stops and names it."""
 
@@ -51,11 +55,12 @@ class CampaignTable:
     ``thread_operations``, ``requests`` (rows, `REQUESTS`); as the mean over them: ``elapsed_cycles``,
     ``active_cycles`` and ``warps`` (resident, over the active cycles), ``states`` (rows, reasons), the mean
     number of warps in each state over the active cycles, ``at_atomic``, those of them whose next instruction
-    is an atomic, and ``at_result``, those whose next instruction uses an atomic's result; ``peak_warps`` is
-    the most that were resident on one of them, which the launch tells. The truth, over the elapsed cycles:
-    ``utilization`` and ``n``. ``gain`` is how many times as fast the kernel would be if the atomic unit took
-    half the time for everything, ``gain_spread`` if no lanes of an atomic met on a bank. ``requests``,
-    ``at_...`` and both gains are NaN in the rows of one SM.
+    is an atomic, ``at_result``, those whose next instruction uses an atomic's result, and ``spacing`` (rows,
+    `SPACING_NAMES`), all three as seen by a profiler's samples where they were asked for; ``peak_warps`` is
+    the most that were resident on one of them and ``block_warps`` the size of the blocks, which the launch
+    tells. The truth, over the elapsed cycles: ``utilization`` and ``n``. ``gain`` is how many times as fast
+    the kernel would be if the atomic unit took half the time for everything, ``gain_spread`` if no lanes of
+    an atomic met on a bank. ``requests``, ``at_...``, ``spacing`` and both gains are NaN in rows of one SM.
     """
 
     family: NDArray[np.object_]
@@ -71,9 +76,11 @@ class CampaignTable:
     active_cycles: Floats
     warps: Floats
     peak_warps: Floats
+    block_warps: Floats
     states: Floats
     at_atomic: Floats
     at_result: Floats
+    spacing: Floats
     utilization: Floats
     n: Floats
     gain: Floats
@@ -106,12 +113,12 @@ class CampaignTable:
 
 def run_part(gpu: Gpu, family: str, first: int, last: int, seed: int) -> CampaignTable:
     """Simulate the kernels number ``first`` to ``last`` - 1 of a family."""
-    place = list(FAMILIES).index(family)
+    draw, place = family_of(family)
     rows = []
     machine, machines = machine_from(gpu), _Machines(gpu)
     for number in range(first, last):
         stream = SeedSequence(seed, spawn_key=(place, number))  # what spawning twice gives
-        kernel, lowering_seed = draw_kernel(machine, family, stream)
+        kernel, lowering_seed = drawn(draw, machine, stream)
         share, faster = machines.of(kernel.sms)
         spread = without_conflicts(kernel)
         result, *changed = (
@@ -124,7 +131,8 @@ def run_part(gpu: Gpu, family: str, first: int, last: int, seed: int) -> Campaig
             for run, on in ((kernel, share), (kernel, faster), (spread, share))
         )
         gains = (result.cycles / other.cycles for other in changed)
-        rows += observe(result, family, number, *gains, places=atomic_places(kernel))
+        seen = as_sampled(result, gpu.integer("gpu.sms"), lowering_seed)
+        rows += observe(result, family, number, *gains, seen=seen_code(kernel, seen))
     return CampaignTable.of_rows(rows)
 
 
@@ -142,27 +150,89 @@ class _Machines:
         return self._made[sms]
 
 
-def atomic_places(kernel: Kernel) -> tuple[list[int], list[int]]:
-    """Which of the kernel's instructions, all programs one after the other, are shared-memory atomics, and
-    which of the others need a result of one."""
-    atomics, users = [], []
+def atomic_users(kernel: Kernel) -> list[int]:
+    """Which of the kernel's instructions, all programs one after the other, need a shared-memory atomic's
+    result and are none."""
+    users = []
     place = 0
     for program in kernel.programs:
         written = [i for i, _ in program.instructions()]
         counting = {i.name for i in written if CLASSES[i.op].unit is Unit.ATOMIC and i.returns}
         for i in written:
-            if CLASSES[i.op].unit is Unit.ATOMIC:
-                atomics.append(place)
-            elif counting.intersection(i.after):
+            if CLASSES[i.op].unit is not Unit.ATOMIC and counting.intersection(i.after):
                 users.append(place)
             place += 1
-    return atomics, users
+    return users
+
+
+@dataclass(frozen=True, eq=False)
+class SeenCode:
+    """A kernel's code as a source page has it, all programs one after the other: the ``code``, warp-cycles
+    (instructions, reasons) at each instruction, and those that need an atomic's result, no atomics."""
+
+    code: AtomicCode
+    stalls: Floats
+    users: list[int]
+
+
+def seen_code(kernel: Kernel, stalls: Floats) -> SeenCode:
+    """The kernel's code with the warp-cycles at each instruction."""
+    written: list[Instruction] = []
+    loops: list[tuple[int, int]] = []
+
+    def walk(body: tuple[Instruction | Loop, ...]) -> None:
+        for item in body:
+            if isinstance(item, Loop):
+                first = len(written)
+                walk(item.body)
+                loops.append((first, len(written) - 1))
+            else:
+                written.append(item)
+
+    for program in kernel.programs:
+        walk(program.body)
+    units = np.array([CLASSES[i.op].unit for i in written])
+    code = AtomicCode(
+        units == Unit.ATOMIC,
+        (units == Unit.ATOMIC) & np.array([i.returns for i in written]),
+        units == Unit.BARRIER,
+        stalls[:, Reason.SELECTED],
+        stalls.sum(axis=1),
+        tuple(loops),
+    )
+    return SeenCode(code, stalls, atomic_users(kernel))
+
+
+def as_sampled(result: SimResult, sms: int, seed: int) -> Floats:
+    """The warp-cycles (instructions, reasons) at each instruction as a profiler sees them, which looks at one
+    warp of each of 4 schedulers of ``sms`` SMs every `SAMPLING_CYCLES`; but how often each instruction was
+    executed is counted."""
+    stalls = result.instruction_stalls
+    assert stalls is not None
+    warp_cycles = sum(s.resident_warp_cycles for s in result.sms)
+    active = sum(s.active_cycles for s in result.sms) / len(result.sms)
+    rate = 4 * sms * active / SAMPLING_CYCLES / warp_cycles
+    seen = np.random.default_rng([seed, 1]).poisson(stalls * rate) / rate
+    seen[:, Reason.SELECTED] = stalls[:, Reason.SELECTED]
+    return seen
+
+
+def family_of(name: str) -> tuple[Family, int]:
+    """The family of a name, and its number among all, which its kernels' random numbers hang on."""
+    if name in RANDOM:
+        return RANDOM[name], FIRST_RANDOM + list(RANDOM).index(name)
+    return FAMILIES[name], list(FAMILIES).index(name)
 
 
 def draw_kernel(machine: Machine, family: str, stream: SeedSequence) -> tuple[Kernel, int]:
     """A kernel of the family, and the seed of its own random numbers."""
+    return drawn(family_of(family)[0], machine, stream)
+
+
+def drawn(draw: Family, machine: Machine, stream: SeedSequence) -> tuple[Kernel, int]:
+    """As `draw_kernel`, of a family that has no name."""
     drawing, running = stream.spawn(2)
-    kernel = FAMILIES[family](default_rng(drawing), machine)
+    kernel = draw(default_rng(drawing), machine)
     return kernel, int(running.generate_state(1, np.uint32)[0])
 
 
@@ -182,17 +252,18 @@ def observe(
     gain: float = np.nan,
     gain_spread: float = np.nan,
     *,
-    places: tuple[Sequence[int], Sequence[int]] = ((), ()),
+    seen: SeenCode | None = None,
 ) -> list[Mapping[str, Any]]:
-    """The rows of one simulated kernel: the whole GPU, and each SM where there are several. ``places``
-    (`atomic_places`) says which of its instructions are atomics, and which need their results, where the
-    stalls of each were counted."""
+    """The rows of one simulated kernel: the whole GPU, and each SM where there are several. ``seen`` is what
+    a source page has, where there is one."""
     rows = [_row(result, WHOLE_GPU, list(result.sms))]
     rows[0].update(gain=gain, gain_spread=gain_spread, requests=_requests(result))
-    if result.instruction_stalls is not None:
+    if seen is not None:
         active = sum(s.active_cycles for s in result.sms)
-        for name, own in zip(("at_atomic", "at_result"), places, strict=True):
-            rows[0][name] = result.instruction_stalls[list(own)].sum(axis=0) / active
+        rows[0]["at_atomic"] = seen.stalls[seen.code.atomic].sum(axis=0) / active
+        rows[0]["at_result"] = seen.stalls[seen.users].sum(axis=0) / active
+        if (found := spacing(seen.code)) is not None:
+            rows[0]["spacing"] = found.row()
     if len(result.sms) > 1:
         rows += [_row(result, sm.sm, [sm]) for sm in result.sms]
     return [{"family": family, "kernel": number, **row} for row in rows]
@@ -238,9 +309,11 @@ def _row(result: SimResult, sm: int, members: list[SmTruth]) -> dict[str, Any]:
         "active_cycles": active / len(members),
         "warps": sum(s.resident_warp_cycles for s in members) / active,
         "peak_warps": float(max(result.warps.max_resident_warps(s.sm) for s in result.sms)),
+        "block_warps": float(-(-result.launch.threads_per_block // 32)),
         "states": result.warps.stall_cycles[chosen].sum(axis=0) / active,
         "at_atomic": np.full(len(Reason), np.nan),
         "at_result": np.full(len(Reason), np.nan),
+        "spacing": np.full(len(SPACING_NAMES), np.nan),
         "utilization": sum(s.atomic_busy_cycles for s in members) / elapsed,
         "n": sum(s.atomic_job_cycles for s in members) / elapsed,
         "gain": np.nan,

@@ -10,7 +10,7 @@ from launch and atomic counters, known or unknown. Warp states and samples at th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -27,9 +27,10 @@ from smlab.sim.reference import Record
 from smlab.sim.result import SimResult
 from smlab.sim.workload import Duration, Instruction, Kernel, Loop, Program
 from smlab.validation.trust.building import Body, log_uniform
-from smlab.validation.trust.simulate import CampaignTable, observe
+from smlab.validation.trust.simulate import CampaignTable, as_sampled, observe, seen_code
 
 Floats = NDArray[np.float64]
+Run = tuple[Kernel, SimResult]
 
 JOBS = 6000
 """Atomics of one kernel, about: long, so that its start and end hardly count."""
@@ -43,14 +44,6 @@ APART, BURSTS, TOGETHER = "apart", "in bursts", "together"
 KINDS = (APART, BURSTS, TOGETHER)
 """Each by itself after an exponential time; four in a row with no result used; and all warps after a
 barrier and a fixed time."""
-
-
-PLACES: Mapping[str, tuple[Sequence[int], Sequence[int]]] = {
-    APART: ([1], [0]),
-    BURSTS: ([1, 2, 3, 4], []),
-    TOGETHER: ([2], [0]),
-}
-"""Which instructions of each kind are atomics, and which need their results."""
 
 APART_POINTS = 3.0
 """Points of utilization from which on two twins differ so much that an estimate should tell them apart."""
@@ -98,13 +91,14 @@ def draw_twins(gpu: Gpu, count: int, seed: int) -> Twins:
         if results is None:
             left_out += 1
             continue
-        for kind, result in zip(KINDS, results, strict=True):
-            rows += observe(result, kind, number, places=PLACES[kind])
+        for kind, (kernel, result) in zip(KINDS, results, strict=True):
+            seen = as_sampled(result, gpu.integer("gpu.sms"), number)
+            rows += observe(result, kind, number, seen=seen_code(kernel, seen))
     return Twins(CampaignTable.of_rows(rows), left_out)
 
 
-def _triple(rng: Generator, machine: Machine, seed: int) -> list[SimResult] | None:
-    """The three kernels' results, or None where two of them cannot be given the same time."""
+def _triple(rng: Generator, machine: Machine, seed: int) -> list[Run] | None:
+    """The three kernels with their results, or None where two of them cannot be given the same time."""
     warps = 4 * int(log_uniform(rng, 1, 8.99))
     lanes = int(rng.integers(1, 33))
     passes = machine.atomic("add")
@@ -114,31 +108,32 @@ def _triple(rng: Generator, machine: Machine, seed: int) -> list[SimResult] | No
     wanted = _run(machine, APART, warps, lanes, seed, think)
     found = [wanted]
     for kind in (BURSTS, TOGETHER):
-        twin = _with_time(wanted.cycles, think, partial(_run, machine, kind, warps, lanes, seed))
+        twin = _with_time(wanted[1].cycles, think, partial(_run, machine, kind, warps, lanes, seed))
         if twin is None:
             return None
         found.append(twin)
     return found
 
 
-def _with_time(wanted: int, start: float, run: Callable[[float], SimResult]) -> SimResult | None:
-    """The result of the think time, searched by bisection, that takes the ``wanted`` cycles."""
+def _with_time(wanted: int, start: float, run: Callable[[float], Run]) -> Run | None:
+    """The kernel of the think time, searched by bisection, that takes the ``wanted`` cycles."""
     low, high = 1.0, 2.0 * start + 100
-    while (longest := run(high)).cycles < wanted:
+    while (longest := run(high))[1].cycles < wanted:
         low, high = high, 2 * high
     result = longest
     for _ in range(MAX_STEPS):
-        if abs(result.cycles / wanted - 1) <= SAME / 4:
+        if abs(result[1].cycles / wanted - 1) <= SAME / 4:
             break
         middle = (low + high) / 2
         result = run(middle)
-        low, high = (middle, high) if result.cycles < wanted else (low, middle)
-    return result if abs(result.cycles / wanted - 1) <= SAME else None
+        low, high = (middle, high) if result[1].cycles < wanted else (low, middle)
+    return result if abs(result[1].cycles / wanted - 1) <= SAME else None
 
 
-def _run(machine: Machine, kind: str, warps: int, lanes: int, seed: int, think: float) -> SimResult:
-    lowered = lower(_kernel(kind, warps, lanes, think), machine, seed)
-    return compiled.run(replace(lowered, by_instruction=True), Record.TOTALS, MAX_CYCLES, threads=1)
+def _run(machine: Machine, kind: str, warps: int, lanes: int, seed: int, think: float) -> Run:
+    kernel = _kernel(kind, warps, lanes, think)
+    lowered = replace(lower(kernel, machine, seed), by_instruction=True)
+    return kernel, compiled.run(lowered, Record.TOTALS, MAX_CYCLES, threads=1)
 
 
 def _kernel(kind: str, warps: int, lanes: int, think: float) -> Kernel:

@@ -37,10 +37,12 @@ class GainAnswer:
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """By kernel: the set of ``counters`` used, utilization over the active cycles with its interval, and the
+    """By kernel: the set of ``counters`` used and whether it is ``unlike`` all that a richer one's map has
+    seen, utilization over the active cycles with its interval, and the
     ``word`` of the verdict (None: no map tells it, the thresholds do)."""
 
     counters: NDArray[np.object_]
+    unlike: NDArray[np.bool_]
     guess: Floats
     low: Floats
     high: Floats
@@ -64,14 +66,17 @@ def counters_beside(
         requests = np.column_stack([path.requests[name] / each for name in REQUEST_NAMES])
     warps = q.mean_active_warps[:, None]
     states = np.column_stack([path.states[name] for name in STATE_NAMES]) * warps
-    at_atomic, at_result = found.at_atomic.copy(), found.at_result.copy()
+    at_atomic, at_result, spacing = (x.copy() for x in (found.at_atomic, found.at_result, found.spacing))
     by_kernel = {s.kernel: s for s in samples}
     for i, kernel in enumerate(q.kernel.tolist()):
         own = by_kernel.get(str(kernel))
         if own is not None:
             at_atomic[i] = [own.at_atomic.get(name, 0.0) * q.mean_active_warps[i] for name in STATE_NAMES]
             at_result[i] = [own.at_result.get(name, 0.0) * q.mean_active_warps[i] for name in STATE_NAMES]
-    return Counters(found.peak_warps, found.passes, requests, states, at_atomic, at_result)
+            if own.spacing is not None:
+                spacing[i] = own.spacing.row()
+    block = np.fmin(path.block_warps, q.peak_warps)
+    return Counters(q.peak_warps, block, found.passes, requests, states, at_atomic, at_result, spacing)
 
 
 def tell(
@@ -90,21 +95,21 @@ def tell(
     used = np.full(len(guess), ATOMIC, dtype=object)
     gains: list[tuple[GainAnswer, ...]] = [()] * len(guess)
     if estimator != CLOSED:
-        return Told(used, guess, low, high, words, tuple(gains))
+        return Told(used, used != used, guess, low, high, words, tuple(gains))
     known = ~np.array([bool(names) for names in interval.outside], dtype=bool)
     sets = counters.sets()
     for which in dict.fromkeys(sets[known].tolist()):
         own = np.flatnonzero(known & (sets == which))
         found = answer([p.take(own) for p in parts], counters.take(own), which, maps, level, trust)
         guess[own], low[own] = found.utilization.guess, found.utilization.low
-        high[own], words[own], used[own] = found.utilization.high, found.verdict, which
+        high[own], words[own], used[own] = found.utilization.high, found.verdict, found.counters
         for k, row in enumerate(own.tolist()):
             gains[row] = tuple(
                 GainAnswer(key, float(g.guess[k]), float(g.low[k]), float(g.high[k]))
                 for change, key in GAIN_KEYS.items()
                 for g in (found.gain[change],)
             )
-    return Told(used, guess, low, high, words, tuple(gains))
+    return Told(used, known & (used != sets), guess, low, high, words, tuple(gains))
 
 
 def opposed(words: Sequence[object]) -> bool:

@@ -96,7 +96,7 @@ TOLD_FROM: Final = {
     ATOMIC: "launch and atomic counters",
     REQUESTS: "launch and atomic counters and requests of the memory path",
     STATES: "launch and atomic counters, requests and warp states",
-    SAMPLES: "launch and atomic counters, requests, warp states and samples at the atomics",
+    SAMPLES: "launch and atomic counters, requests, warp states and a source page",
 }
 MORE: Final = {
     ATOMIC: "the counters that --how lists would narrow it",

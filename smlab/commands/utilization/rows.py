@@ -40,6 +40,7 @@ from smlab.models.verdict import BOTTLENECK, CANNOT_TELL, NOT, Verdict, verdicts
 LEVEL = 0.9
 
 E_FROM_LANES = "e from active lanes: the profile counts no wavefronts"
+UNLIKE = "told from fewer counters: by the others it is unlike all simulated kernels"
 SHORT_OF_TABLE = "more warps than the table has jobs: cut off"
 BATCH_ONLY = "batch table: it holds the filling and draining of the pipeline, so the estimate is high"
 
@@ -223,6 +224,8 @@ def estimate_rows(
             flags.append(E_FROM_LANES)
         if busy[i] and e[i] != e_used[i]:
             flags.append(f"e = {e[i]:.2f} lies outside the table: {e_used[i]:g} is taken")
+        if busy[i] and told.unlike[k]:
+            flags.append(UNLIKE)
         if warps > table.n_max:
             flags.append(SHORT_OF_TABLE)
         if tables.looped is None:
