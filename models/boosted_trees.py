@@ -39,7 +39,7 @@ class BoostedTrees:
         return found
 
     def as_json(self) -> dict[str, Any]:
-        """Plain numbers, as `from_json` takes them; leaves to three digits, of which hundreds are added up."""
+        """Plain numbers, as `from_json` takes them, leaves to three digits."""
         return {
             "start": self.start,
             "features": self.features.tolist(),
