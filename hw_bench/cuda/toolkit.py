@@ -58,6 +58,13 @@ def require_gpu() -> None:
             f"no CUDA GPU can be used here{reason}: running the benchmarks needs an NVIDIA GPU (compute "
             "capability 7.0 or later) and its driver; `smlab bench sass` checks the machine code without one"
         )
+    try:
+        cuda.current_context()
+    except Exception as error:
+        if not is_of_toolkit(error):
+            raise
+        # Another process has it for itself alone, or it is out of order.
+        raise SmlabError(f"the GPU is there but cannot be used: {one_line(error)}") from error
 
 
 def is_of_toolkit(error: BaseException) -> bool:

@@ -114,7 +114,6 @@ def _measure(
     if cuda.stand_in is not None:
         chosen = plan.for_simulator(chosen)
     gpu, clocks = this_gpu(), _clocks()
-    context = None if SIMULATED or cuda.stand_in is not None else cuda.current_context()
     throttle = Throttle(clocks)
     rows: dict[str, int] = {}
     wrong: list[str] = []
@@ -133,7 +132,9 @@ def _measure(
         late: list[str] = []
         codes: dict[str, dict[str, Any]] = {}
         complete, failure = False, None
+        context = None
         try:
+            context = _context()
             rate_before, empty_s = settled_clock_rate(), empty_seconds()
             for batch in suite.run(name, chosen, gpu, data.done, throttle):
                 if batch.held_back and not keep_held_back:
@@ -187,6 +188,11 @@ def _measure(
 
 _LEFT: Final = ExitStack()
 """Never closed: see `_leave_the_gpu`."""
+
+
+def _context() -> Any:
+    """Numba's context on the current GPU; None where there is no GPU."""
+    return None if SIMULATED or cuda.stand_in is not None else cuda.current_context()
 
 
 def _leave_the_gpu(context: Any) -> None:

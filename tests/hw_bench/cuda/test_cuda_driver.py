@@ -215,7 +215,12 @@ def test_each_fault_ends_in_one_line_and_is_resumed(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("fault", "said"), [("no device", "NO_DEVICE"), ("driver mismatch", "SYSTEM_DRIVER_MISMATCH")]
+    ("fault", "said"),
+    [
+        ("no device", "NO_DEVICE"),
+        ("driver mismatch", "SYSTEM_DRIVER_MISMATCH"),
+        ("context refused", "DEVICE_UNAVAILABLE"),
+    ],
 )
 def test_a_driver_that_cannot_begin_says_why(fault: str, said: str, tmp_path: Path) -> None:
     done = driven("--fault", fault, "--out", tmp_path, "--profile", "smoke", "--benchmarks", "histogram")

@@ -70,6 +70,7 @@ QUERIES = {
 """Where the management library fails, how (GPU lost, versions differ, nothing loaded), and from which call
 on; 0: from the one told."""
 CALLS = {
+    "context refused": ("cuDevicePrimaryCtxRetain", "DEVICE_UNAVAILABLE", False),
     "out of memory": ("cuMemAlloc", "OUT_OF_MEMORY", False),
     "reset midway": ("cuLaunchKernelEx", "CONTEXT_IS_DESTROYED", True),
     "copy failure": ("cuMemcpyDtoH", "UNKNOWN", False),
