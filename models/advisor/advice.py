@@ -46,7 +46,7 @@ def expected(context: Context, match: Match) -> float:
     latency and throughput by `estimators.refined`. A change that would cost is not made: at least 1."""
     refined = estimators.refined(context.samples.busy, match.effect)
     model = model_of(context) if match.rewrites else None
-    if model is None:
+    if model is None or (match.rewrites[0].even and not model.uneven):
         return refined
     after = min(rewritten(model, change) for change in match.rewrites)
     speedup = min(model.before.cycles / max(after, 1), estimators.MAX_SPEEDUP)

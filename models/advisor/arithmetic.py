@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from smlab.hw_bench.sass import SassInstruction
 from smlab.hw_bench.sass.opcodes import VARIABLE_LATENCY
 from smlab.models.advisor.estimators import Effect
 from smlab.models.advisor.matching import Context, Match, at_instructions, matched, widened_by_constants
@@ -18,6 +19,9 @@ KEPT_OF_DIVISION: Final = 8
 OWN_OF_LINE: Final = 2
 """Instructions that an intrinsic function takes: to base 2, range check, scaling, MUFU, scaling back; a fast
 division checks its range. A line has some arithmetic of its own beside."""
+KEPT_OF_ANGLE: Final = 2
+"""A multiplication and MUFU.SIN or MUFU.COS."""
+TWO_OVER_PI: Final = "0.6366197"
 KEPT_OF_INTEGER_DIVISION: Final = 3
 """Shift, and what the line adds before and after."""
 
@@ -89,7 +93,8 @@ def divides_integers(context: Context, numbers: list[int]) -> bool:
 
 def math_lines(context: Context) -> dict[int, int]:
     """Instructions of exact mathematical functions, with how many stay of each line's: lines with a MUFU
-    and a good deal of FP32 arithmetic, or with the check of a division."""
+    and a good deal of FP32 arithmetic, with the check of a division, or with the multiplication by 2 / pi
+    that begins the exact reduction of an angle."""
     code = context.code
     by_line: dict[tuple[int | None, int], list[int]] = {}
     for n in context.rows:
@@ -102,10 +107,16 @@ def math_lines(context: Context) -> dict[int, int]:
         checks = sum(code.instructions[n].opcode == "FCHK" for n in numbers)
         special = sum(code.instructions[n].opcode == "MUFU" for n in numbers)
         floats = [n for n in numbers if code.kinds[n] in ("fp32", "int", "special", "control", "conversion")]
-        if checks or (special and len(floats) >= EXPANDED * special):
+        angles = sum(_reduces_angle(code.instructions[n]) for n in numbers)
+        if checks or angles or (special and len(floats) >= EXPANDED * special):
             stay = KEPT_OF_DIVISION * checks + KEPT_OF_FUNCTION * max(special - checks, 0) + OWN_OF_LINE
+            stay += KEPT_OF_ANGLE * angles
             found |= dict.fromkeys(floats, min(stay, len(floats)))
     return found
+
+
+def _reduces_angle(instruction: SassInstruction) -> bool:
+    return instruction.opcode == "FMUL" and any(o.text.startswith(TWO_OVER_PI) for o in instruction.operands)
 
 
 def fast_math(context: Context, factor: float) -> Match | None:

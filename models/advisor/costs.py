@@ -35,12 +35,21 @@ FAR_ATOMICS: Final = ("RED", "REDG", "ATOM", "ATOMG")
 _QUEUED: Final = frozenset(("global", "local", "shared", "shared-atomic", "constant", "exchange"))
 
 
+INSTRUCTION_BYTES: Final = 16
+
+
+def instructions_a_line(gpu: Gpu) -> int:
+    """Instructions of a line of the instruction caches."""
+    return max(1, gpu.integer("icache.line_bytes") // INSTRUCTION_BYTES)
+
+
 @dataclass
 class Costs:
     """What each instruction takes, arrays of shape ``(instructions + 1,)``; ``work`` is by `WORK`.
 
-    ``tail`` is what a result takes beyond its place in the queues, ``least`` how short that can be. The last
-    row is an arithmetic instruction that changes may add.
+    ``tail`` is what a result takes beyond its place in the queues, of accesses to global and local memory of
+    the share ``miss`` that L1 does not have; the others take ``near``, and nothing beyond the data stage. The
+    last row is an arithmetic instruction that changes may add.
     """
 
     stall: Ints
@@ -50,7 +59,8 @@ class Costs:
     latency: Ints
     reading: Ints
     tail: Floats
-    least: Floats
+    near: Floats
+    miss: Floats
     work: Floats
 
     def copy(self) -> Costs:
@@ -88,8 +98,8 @@ def costs_of(context: Context) -> Costs:
     code, gpu = context.code, context.gpu
     size = len(code) + 1
     stall, unit, pipe, interval, latency, reading = (np.zeros(size, dtype=np.int64) for _ in range(6))
-    tail, least, work = np.zeros(size), np.zeros(size), np.zeros((size, len(WORK)))
-    costs = Costs(stall, unit, pipe, interval, latency, reading, tail, least, work)
+    tail, near, miss, work = np.zeros(size), np.zeros(size), np.ones(size), np.zeros((size, len(WORK)))
+    costs = Costs(stall, unit, pipe, interval, latency, reading, tail, near, miss, work)
     costs.pipe[:] = -1
     for i, instruction in enumerate(code.instructions):
         row = context.rows.get(i)
@@ -146,6 +156,6 @@ def _far(costs: Costs, i: int, gpu: Gpu, instruction: SassInstruction, passes: f
     front = gpu.number("mio.front_cycles")
     costs.unit[i] = GLOBAL
     costs.work[i, 0] = passes * gpu.number("l1.interval_cycles_per_line")
-    costs.least[i] = gpu.number("l1.latency_cycles") - front - 1
+    costs.near[i] = gpu.number("l1.latency_cycles") - front - 1
     costs.tail[i] = gpu.number("l2.latency_cycles") - front - 1
     costs.reading[i] = gpu.integer(f"l1.{'store' if instruction.opcode in _STORES else 'load'}_read_cycles")

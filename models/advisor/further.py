@@ -30,6 +30,8 @@ from smlab.models.advisor.shared_atomics import (
 
 WASTED: Final = 1.5
 """Sectors over those needed from which on accesses are uncoalesced."""
+REGROUPED: Final = 0.5
+"""Share of the lanes' waiting that regrouping saves: warps are then no longer alike, the longest decides."""
 _LOADED: Final = frozenset(("global", "local", "shared", "shared-atomic"))
 
 
@@ -100,7 +102,7 @@ def divergence(context: Context, factor: float) -> Match | None:
     return at_instructions(
         context,
         part,
-        Effect(wasted / context.total, loads),
+        Effect(REGROUPED * wasted / context.total, loads),
         "lanes wait while others of their warp go another way",
     )
 
@@ -167,7 +169,7 @@ FURTHER: Final[tuple[Optimizer, ...]] = (
         "warp-aggregation",
         _E,
         "shared atomics of 12 passes or more",
-        "one pass stays, six instructions come",
+        "one pass stays of the word that most lanes are on, six instructions come",
         "add up the lanes of a warp (ballot, shuffle) and do one atomic",
         warp_aggregation,
         1,
@@ -248,7 +250,7 @@ FURTHER: Final[tuple[Optimizer, ...]] = (
         "divergence",
         _E,
         "instructions in loops with fewer than 28 active lanes",
-        "lanes can be regrouped",
+        "lanes can be regrouped, half of their waiting goes",
         "let whole warps go one way",
         divergence,
         1,

@@ -54,13 +54,19 @@ class WarpPath:
 
 
 def paths_of(
-    code: AdvisedCode, executed: Mapping[int, float], warps: float, variants: int, gathered: bool = False
+    code: AdvisedCode,
+    executed: Mapping[int, float],
+    warps: float,
+    variants: int,
+    gathered: bool = False,
+    skew: float = 0.0,
 ) -> tuple[WarpPath, ...]:
     """Paths of ``variants`` warps that differ in what only part of them execute; equal ones are given once
     unless ``gathered``.
 
     A block executed 3 times by 8 warps in a round is executed by all in 3 of 8 rounds; ``gathered``, by three
-    warps in each (as ``if (threadIdx.x < 96)`` has it).
+    warps in each (as ``if (threadIdx.x < 96)`` has it). With a ``skew``
+    the rounds of warps through `uneven_loops` grow with their number to that power, with the same mean.
     """
     times = [
         # The least, since parts of a warp may meet at a block's first instruction (BSYNC) more than once.
@@ -69,12 +75,22 @@ def paths_of(
     ]
     cut = min(1.0, MAX_STEPS * warps / max(sum(executed.values()), 1.0))
     top, calls = levels(code), _calls(code, executed)
+    uneven = uneven_loops(code) if skew else frozenset()
     found: list[WarpPath] = []
+    shares = [((variant + 0.5) / variants) ** skew for variant in range(variants)]
     for variant in range(variants):
-        walk = _Walk(code, times, cut, calls, variant, variants, gathered)
+        more = shares[variant] * variants / sum(shares)
+        walk = _Walk(code, times, cut, calls, variant, variants, gathered, uneven, more)
         walk.rounds(top, 1, 1.0)
         found.append(WarpPath(tuple(walk.steps), tuple(walk.laps)))
-    return tuple(found) if gathered else tuple({p.steps: p for p in found}.values())
+    return tuple(found) if gathered or skew else tuple({p.steps: p for p in found}.values())
+
+
+def uneven_loops(code: AdvisedCode) -> frozenset[int]:
+    """Headers of the outermost loops that warps may go through more or less often and miss no barrier."""
+    bars = {n for n, i in enumerate(code.instructions) if i.opcode == "BAR"}
+    free = {loop.header for loop in code.loops if not bars & loop.members}
+    return frozenset(loop.header for loop in code.loops if loop.header in free and loop.parent not in free)
 
 
 def _calls(code: AdvisedCode, executed: Mapping[int, float]) -> dict[int, tuple[int, ...]]:
@@ -124,6 +140,8 @@ class _Walk:
     variant: int
     variants: int
     gathered: bool
+    uneven: frozenset[int] = frozenset()
+    more: float = 1.0
     owed: dict[int, float] = field(default_factory=dict)
     steps: list[int] = field(default_factory=list)
     laps: list[Lap] = field(default_factory=list)
@@ -143,6 +161,8 @@ class _Walk:
                 else:
                     total = self.times[item.header]
                     share = total / passes * (self.cut if level.loop is None else 1.0)
+                    if item.loop is not None and item.loop.header in self.uneven:
+                        share *= self.more
                     self.rounds(item, self._due(-1 - at, share), total)
             if level.loop is not None:
                 self.laps.append(Lap(level.loop.header, number, begin, len(self.steps)))

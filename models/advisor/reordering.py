@@ -101,8 +101,8 @@ def code_reordering(context: Context, factor: float) -> Match | None:
     overhead = frozenset().union(*(overhead_of(context, loop) for loop in loops)) if loops else frozenset()
     ahead = Rewrite(order="ahead", loops=headers, overhead=overhead)
     inside = [b for b in edges if code.common_loop(b.stalled, b.cause) is not None]
-    fixed = sum(b.samples for b in inside if code.kinds[b.cause] not in VARIABLE_LATENCY)
-    chains = fixed > sum(b.samples for b in inside) / 2
+    near = sum(b.samples for b in inside if code.kinds[b.cause] not in ("global", "local"))
+    chains = near > sum(b.samples for b in inside) / 2
     rewrites = (Rewrite(), unrolled(loops, overhead, factor)) if chains else (Rewrite(), ahead)
     effect = Effect(hidden / context.total)
     return matched(edges, effect, "results are used soon after they are asked for", rewrites=rewrites)

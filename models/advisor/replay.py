@@ -33,12 +33,15 @@ NEVER: Final = np.int64(1) << 60
 class Steps:
     """The steps of all paths, one behind the other; arrays of shape ``(steps,)``, times in cycles.
 
-    ``work`` has, by resource, what a step takes of it: `WORK` columns, shape ``(steps, 5)``. ``first`` is
-    where each path begins (one more than paths). Step s waits for ``waited[begins[s]:begins[s + 1]]``, steps
-    of the same path counted from its first, of each for ``what`` (`RESULT` or `OPERANDS`).
+    ``work`` has, by resource, what a step takes of it: `WORK` columns, shape ``(steps, 6)``. Of an access's
+    executions a share ``miss`` goes beyond L1, the others come back ``near`` cycles after the data stage.
+    ``line`` is where the step's code lies (`Frame`). ``first`` is where each path begins (one more than
+    paths). Step s waits for ``waited[begins[s]:begins[s + 1]]``, steps of the same path counted from its
+    first, of each for ``what`` (`RESULT` or `OPERANDS`).
     """
 
     instruction: Ints
+    line: Ints
     stall: Ints
     unit: Ints
     pipe: Ints
@@ -46,6 +49,8 @@ class Steps:
     latency: Ints
     reading: Ints
     tail: Floats
+    near: Floats
+    miss: Floats
     work: Floats
     first: Ints
     begins: Ints
@@ -53,12 +58,19 @@ class Steps:
     what: Ints
 
 
-WORK: Final = ("stage", "atomic", "port", "l2", "dram")
+WORK: Final = ("stage", "atomic", "port", "l2", "dram", "words")
+"""Resources of requests: the data stage, the unit of shared atomics, port, L2, DRAM, and the words at L2 at
+which atomics follow each other."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The SM and its launch: warps of a block, blocks that are resident together, all blocks that it runs."""
+    """The SM and its launch: warps of a block, blocks that are resident together, all blocks that it runs.
+
+    Paths that are fewer than all warps' are dealt out anew in each block (``turning``), or warp by warp.
+    A sub-core holds ``code_lines`` of code, in order of use; another comes ``fetch_cycles`` after it is asked
+    for, with ``ahead_lines`` after it.
+    """
 
     schedulers: int
     pipes: int
@@ -72,9 +84,13 @@ class Frame:
     barrier_latency: int
     barrier_interval: int
     launch_cycles: int
+    code_lines: int
+    ahead_lines: int
+    fetch_cycles: int
     warps_of_block: int
     resident: int
     blocks: int
+    turning: bool = True
 
 
 @dataclass(frozen=True)
@@ -115,15 +131,50 @@ def _ready(w, s, at, begins, waited, what, done, arrived, since, last, wait) -> 
 
 
 @njit(cache=True, error_model="numpy")
+def _fetch(there, used, w, schedulers, line, now, numbers) -> Any:  # type: ignore[no-untyped-def]
+    """When a line of code is in the warp's sub-core, which asks for those after it as well."""
+    capacity, ahead, cycles = int(numbers[12]), int(numbers[13]), int(numbers[14])
+    mine, stamps = there[w % schedulers], used[w % schedulers]
+    never = np.int64(1) << 60
+    begin, end = line, min(line + ahead + 1, len(mine))
+    if mine[line] < never:
+        first = stamps[line] == 0  # asked for ahead, and used now
+        stamps[line] = now + 1
+        if not first:
+            return mine[line]
+        begin = line + ahead
+    stamps[line] = now + 1
+    held = 0
+    for other in range(len(mine)):
+        held += mine[other] < never
+    for other in range(begin, end):
+        if mine[other] < never:
+            continue
+        oldest = -1
+        if held >= capacity:
+            for k in range(len(mine)):
+                kept = mine[k] < never and (k < line or k > line + ahead)
+                if kept and (oldest < 0 or stamps[k] < stamps[oldest]):
+                    oldest = k
+            if oldest < 0:
+                break
+            mine[oldest], stamps[oldest] = never, 0
+        held += oldest < 0
+        mine[other] = now + cycles
+    return mine[line]
+
+
+@njit(cache=True, error_model="numpy")
 def _replay(  # type: ignore[no-untyped-def]
-    instruction, stall, unit, pipe, interval, latency, reading, tail, work, first, begins, waited, what,
-    numbers, waits, spent, told,
+    instruction, line, stall, unit, pipe, interval, latency, reading, tail, near, miss, work, first, begins,
+    waited, what, numbers, waits, spent, told,
 ) -> Any:  # fmt: skip
     schedulers, pipes, entries, front = int(numbers[0]), int(numbers[1]), int(numbers[2]), int(numbers[3])
     address, atomic_address, request = numbers[4], numbers[5], numbers[6]
     atomic_pipes, atomic_entries = int(numbers[7]), int(numbers[8])
     barrier_latency, barrier_interval, launch = int(numbers[9]), int(numbers[10]), int(numbers[11])
-    per_block, resident, blocks = int(numbers[12]), int(numbers[13]), int(numbers[14])
+    per_block, resident, blocks = int(numbers[15]), int(numbers[16]), int(numbers[17])
+    turning = int(numbers[18])
     paths = len(first) - 1
     never = np.int64(1) << 60
     warps = per_block * resident
@@ -152,12 +203,15 @@ def _replay(  # type: ignore[no-untyped-def]
     count = np.zeros(schedulers, dtype=np.int64)
     address_free = np.zeros(schedulers)
     ready = np.full(schedulers, 1e18)
-    stage_free = port_free = l2_free = dram_free = 0.0
+    stage_free = port_free = l2_free = dram_free = words_free = 0.0
     atomic_free = np.zeros(atomic_pipes)
     atomic_ends = np.zeros((atomic_pipes, atomic_entries))
     atomic_next = np.zeros(atomic_pipes, dtype=np.int64)
     favourite = np.full(schedulers, -1, dtype=np.int64)
     barrier_free = np.int64(0)
+    there = np.full((schedulers, line.max() + 1), never, dtype=np.int64)  # when each line of code is
+    used = np.zeros((schedulers, line.max() + 1), dtype=np.int64)
+    owed = np.ones(instruction.max() + 1)  # misses of an access: its first execution is one
     turn = 0
     next_block = next_age = issued = 0
     finish = np.int64(0)
@@ -170,14 +224,16 @@ def _replay(  # type: ignore[no-untyped-def]
             if running[b] == 0 and next_block < blocks and block_end[b] <= now:
                 for k in range(per_block):
                     w = b * per_block + k
-                    path[w] = (k + next_block) % paths
+                    path[w] = (k + turning * next_block) % paths
                     place[w], alive[w], drained[w], out[w], held[w] = 0, 1, 0, 0, 0
                     age[w] = next_age
                     next_age += 1
                     arrived[w] = now + launch
                     f = first[path[w]]
                     done[w, : first[path[w] + 1] - f, :] = never
-                    at[w], last[w], since[w] = arrived[w], -1, arrived[w]
+                    since[w], last[w] = arrived[w], -1
+                    arrived[w] = max(arrived[w], _fetch(there, used, w, schedulers, line[f], now, numbers))
+                    at[w] = arrived[w]
                 waiting[b], running[b] = 0, per_block
                 next_block += 1
         # The arbiter takes requests.
@@ -211,16 +267,27 @@ def _replay(  # type: ignore[no-untyped-def]
                 ends = atomic_free[p] + tail[s]
             else:
                 ends = taken + work[s, 0]
-                if work[s, 2] > 0:
-                    port_free = max(port_free, ends) + work[s, 2]
-                    ends = port_free
-                if work[s, 3] > 0:
-                    l2_free = max(l2_free, ends) + work[s, 3]
-                    ends = l2_free
-                if work[s, 4] > 0:
-                    dram_free = max(dram_free, ends) + work[s, 4]
-                    ends = dram_free
-                ends += tail[s]
+                beyond = True
+                if miss[s] < 1:
+                    owed[instruction[s]] += miss[s]
+                    beyond = owed[instruction[s]] >= 1
+                    owed[instruction[s]] -= beyond
+                if beyond:
+                    if work[s, 2] > 0:
+                        port_free = max(port_free, ends) + work[s, 2]
+                        ends = port_free
+                    if work[s, 3] > 0:
+                        l2_free = max(l2_free, ends) + work[s, 3]
+                        ends = l2_free
+                    if work[s, 4] > 0:
+                        dram_free = max(dram_free, ends) + work[s, 4]
+                        ends = dram_free
+                    if work[s, 5] > 0:
+                        words_free = max(words_free, ends) + work[s, 5]
+                        ends = words_free
+                    ends += tail[s]
+                else:
+                    ends += near[s]
             f = first[path[w]]
             done[w, s - f, 0] = np.int64(np.ceil(ends))
             drained[w] = max(drained[w], done[w, s - f, 0])
@@ -288,6 +355,9 @@ def _replay(  # type: ignore[no-untyped-def]
                 done[w, s - f, 0] = done[w, s - f, 1] = now + 1
             place[w] += 1
             arrived[w], since[w] = now + stall[s], now + 1
+            if s + 1 < first[path[w] + 1] and line[s + 1] != line[s]:
+                comes = _fetch(there, used, w, schedulers, line[s + 1], now, numbers)
+                arrived[w] = max(arrived[w], comes)
             if f + place[w] >= first[path[w] + 1]:
                 alive[w] = 2
                 at[w] = never

@@ -36,7 +36,8 @@ class Rewrite:
     ``loops`` (by header) by a ``factor``, with the ``overhead`` that only one of the unrolled rounds keeps.
 
     Rounds of the loops ``repeated`` come so many ``times``. ``condensed``: what follows waits for what the
-    removed instructions waited for.
+    removed instructions waited for. ``even``: all warps go as many rounds. ``spread``: a
+    block's warps lie on so many SMs.
     """
 
     removed: frozenset[int] = frozenset()
@@ -46,5 +47,7 @@ class Rewrite:
     loops: frozenset[int] = frozenset()
     overhead: frozenset[int] = frozenset()
     condensed: bool = False
+    even: bool = False
+    spread: float = 1.0
     repeated: frozenset[int] = frozenset()
     times: int = 1

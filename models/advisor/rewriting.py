@@ -6,25 +6,30 @@ What a compiler makes of a change is guessed by simple rules, stated with each. 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from smlab.hw_bench.sass.opcodes import VARIABLE_LATENCY, is_load
 from smlab.models.advisor.code import AdvisedCode
-from smlab.models.advisor.costs import PIPES, Costs, atomic_work
+from smlab.models.advisor.costs import PIPES, Costs, atomic_work, instructions_a_line
 from smlab.models.advisor.path import Lap
-from smlab.models.advisor.replay import ATOMIC, EXCHANGE, FREE, PIPE, RESULT
+from smlab.models.advisor.program import Track, WarpProgram
+from smlab.models.advisor.replay import ATOMIC, EXCHANGE, FREE, PIPE, RESULT, WORK
 from smlab.models.advisor.rewrite import Edit, Rewrite
-from smlab.models.advisor.sm_model import KernelModel, Track, WarpProgram
+from smlab.models.advisor.sm_model import KernelModel
 
 BRANCH_CYCLES: Final = 12
 """From the comparison to the branch that it decides."""
+SHARED_BY_SMS: Final = ("l2", "dram", "words")
+LINES_OF_A_LOOP: Final = 512
+"""Room for each unrolled loop behind the code, in lines of the instruction cache."""
 _MEMORY: Final = frozenset(("global", "local", "shared", "shared-atomic"))
 
 
 def rewritten(model: KernelModel, change: Rewrite) -> int:
     """Cycles of the changed kernel's replay."""
-    tracks: Sequence[Track] = model.program.tracks
+    tracks: Sequence[Track] = (model.even if change.even else model.program).tracks
     if change.order != "as is" and change.loops:
         laps = [path.laps for path in model.paths]
         tracks = [_reordered(model, *both, change) for both in zip(tracks, laps, strict=True)]
@@ -34,7 +39,13 @@ def rewritten(model: KernelModel, change: Rewrite) -> int:
         tracks = [_repeated(*both, change, far) for both in zip(tracks, laps, strict=True)]
     arithmetic = len(model.context.code)
     tracks = [_replaced(track, change, arithmetic, int(model.costs.stall[arithmetic])) for track in tracks]
-    return model.cycles(_edited(model, change.edits), WarpProgram(tuple(tracks)))
+    costs = _edited(model, change.edits)
+    frame = model.frame
+    if change.spread > 1:  # each SM has fewer warps, and a smaller share of what all SMs share
+        fewer = max(1, round(frame.warps_of_block / change.spread))
+        costs.work[:, [WORK.index(name) for name in SHARED_BY_SMS]] *= frame.warps_of_block / fewer
+        frame = dataclasses.replace(frame, warps_of_block=fewer)
+    return model.cycles(costs, WarpProgram(tuple(tracks)), frame)
 
 
 def _edited(model: KernelModel, edits: Mapping[int, Edit]) -> Costs:
@@ -55,8 +66,10 @@ def _edited(model: KernelModel, edits: Mapping[int, Edit]) -> Costs:
                 gpu.number("atomic.add.latency_cycles") - front - atomic_work(gpu, instruction, 1)[1]
             )
         elif edit.shared:
-            costs.unit[n] = EXCHANGE  # what others fetch into shared memory comes the same way
+            # What others fetch into shared memory comes the same way, but is fetched ahead.
             costs.work[n, 0] = gpu.number("shared.interval_cycles_per_pass")
+            costs.work[n, 2:] *= costs.miss[n]
+            costs.unit[n], costs.miss[n] = EXCHANGE, 1.0
             costs.tail[n] = gpu.number("shared.load_latency_cycles") - front - 1
         elif edit.passes is not None:
             if costs.work[n, 1]:
@@ -74,6 +87,7 @@ def _replaced(track: Track, change: Rewrite, arithmetic: int, stall: int) -> Tra
     steps: list[int] = []
     waits: list[tuple[tuple[int, int], ...]] = []
     stalls: list[int] = []
+    lines: list[int] = []
     left: tuple[tuple[int, int], ...] = ()
     for s, n in enumerate(track.steps):
         kept = (*left, *((place[at], what) for at, what in track.waits[s] if at in place))
@@ -84,6 +98,7 @@ def _replaced(track: Track, change: Rewrite, arithmetic: int, stall: int) -> Tra
         edit = change.edits.get(n)
         count = 0 if edit is None else max(edit.chain, edit.added)
         for copy in range(count):
+            lines.append(track.lines[s])
             steps.append(arithmetic)
             waits.append(kept if copy == 0 else ())
             stalls.append(stall)
@@ -91,9 +106,10 @@ def _replaced(track: Track, change: Rewrite, arithmetic: int, stall: int) -> Tra
             continue
         place[s] = len(steps)
         steps.append(n)
+        lines.append(track.lines[s])
         waits.append(() if count else kept)
         stalls.append(track.stalls[s] if edit is None or edit.stall is None else edit.stall)
-    return Track(tuple(steps), tuple(waits), tuple(stalls))
+    return Track(tuple(steps), tuple(waits), tuple(stalls), tuple(lines))
 
 
 def _reordered(model: KernelModel, track: Track, laps: Sequence[Lap], change: Rewrite) -> Track:
@@ -103,13 +119,19 @@ def _reordered(model: KernelModel, track: Track, laps: Sequence[Lap], change: Re
     chosen = [lap for lap in laps if lap.header in change.loops & inner]
     order: list[int] = []
     stalls = dict(enumerate(track.stalls))
+    lines = dict(enumerate(track.lines))
+    a_line = instructions_a_line(model.context.gpu)
+    behind = len(code) // a_line + 1  # unrolled loops lie behind all other code
     fresh: set[int] = set()
+    held: dict[int, int] = {}
     at = 0
     for group in _grouped(chosen, change.factor if change.order == "unrolled" else 1 << 30):
         order.extend(range(at, group[0].begin))
         at = group[-1].end
         if change.order == "ahead":
-            order.extend(_ahead(code, track, group, change.overhead))
+            made, after = _ahead(code, track, group, change.overhead)
+            order.extend(made)
+            held |= after
         elif len(group) < change.factor:
             order.extend(range(group[0].begin, at))
         else:
@@ -117,13 +139,22 @@ def _reordered(model: KernelModel, track: Track, laps: Sequence[Lap], change: Re
             order.extend(made)
             fresh.update(made)
             stalls |= _stalls(model, track, group, made)
+            home = behind + sorted(change.loops).index(group[0].header) * LINES_OF_A_LOOP
+            lines |= {s: home + k // a_line for k, s in enumerate(made)}
     order.extend(range(at, len(track.steps)))
     place = {s: n for n, s in enumerate(order)}
     waits = []
     for n, s in enumerate(order):
         kept = [(place[p], what) for p, what in track.waits[s] if place.get(p, n) < n]
+        if s in held:
+            kept.append((place[held[s]], RESULT))
         waits.append(tuple(k for k in kept if k[1] == RESULT or s not in fresh))
-    return Track(tuple(track.steps[s] for s in order), tuple(waits), tuple(stalls[s] for s in order))
+    return Track(
+        tuple(track.steps[s] for s in order),
+        tuple(waits),
+        tuple(stalls[s] for s in order),
+        tuple(lines[s] for s in order),
+    )
 
 
 def _grouped(laps: Iterable[Lap], factor: int) -> list[list[Lap]]:
@@ -187,30 +218,41 @@ def _movable(code: AdvisedCode, n: int, changed: set[str]) -> bool:
 
 
 def _unrolled(code: AdvisedCode, track: Track, group: Sequence[Lap], overhead: frozenset[int]) -> list[int]:
-    """Rounds as one, as a compiler orders them: loads first, then what hangs on them, copies of one
-    instruction side by side where they do not hang on each other; the overhead of the last round at the
-    end. A body with branches of its own keeps its order."""
+    """Rounds as one, as a compiler orders them: loads first, then what counts the last round, then what hangs
+    on loads, copies of one instruction side by side where they do not hang on each other; the branch at the
+    end. A body with branches of its own keeps its order, and counts at the end."""
     body = [s for lap in group for s in range(lap.begin, lap.end) if track.steps[s] not in overhead]
-    if not any(code.kinds[track.steps[s]] in ("control", "barrier") for s in body):
-        depth = _depths(code, track, group, overhead)
-        body.sort(key=lambda s: (depth[s], s))
     last = group[-1]
-    return body + [s for s in range(last.begin, last.end) if track.steps[s] in overhead]
+    counting = [s for s in range(last.begin, last.end) if track.steps[s] in overhead]
+    if any(code.kinds[track.steps[s]] in ("control", "barrier") for s in body):
+        return body + counting
+    depth = _depths(code, track, group, overhead)
+    early = [s for s in counting if code.kinds[track.steps[s]] != "control"]
+    depth |= dict.fromkeys(early, (0, len(track.steps)))
+    order = sorted(body + early, key=lambda s: (depth[s], s))
+    return order + [s for s in counting if s not in depth]
 
 
-def _ahead(code: AdvisedCode, track: Track, group: Sequence[Lap], overhead: frozenset[int]) -> list[int]:
-    """Each round's first loads before the rest of the round before it."""
-    first, rest = [], []
+def _ahead(
+    code: AdvisedCode, track: Track, group: Sequence[Lap], overhead: frozenset[int]
+) -> tuple[list[int], dict[int, int]]:
+    """Each round's first loads before the rest of the round before it; and which load of the round before
+    each of them has to wait for, since it takes that one's register."""
+    first, rest, held = [], [], {}
     for lap in group:
         depth = _depths(code, track, [lap], overhead)
         early = {s for s, (first_loads, _) in depth.items() if first_loads == 0}
         steps = range(lap.begin, lap.end)
+        loads = {track.steps[s]: s for s in early if is_load(code.instructions[track.steps[s]])}
+        if first:
+            before = {track.steps[s]: s for s in first[-1]}
+            held |= {s: before[n] for n, s in loads.items() if n in before}
         first.append([s for s in steps if s in early])
         rest.append([s for s in steps if s not in early])
     order = list(first[0])
     for n in range(len(group)):
         order += (first[n + 1] if n + 1 < len(group) else []) + rest[n]
-    return order
+    return order, held
 
 
 def _stalls(model: KernelModel, track: Track, group: Sequence[Lap], order: Sequence[int]) -> dict[int, int]:
@@ -243,6 +285,7 @@ def _repeated(track: Track, laps: Sequence[Lap], change: Rewrite, far: frozenset
     steps: list[int] = []
     waits: list[tuple[tuple[int, int], ...]] = []
     stalls: list[int] = []
+    lines: list[int] = []
     s, end, left = 0, 0, 0
     while s < len(track.steps):
         if s in again and left == 0:
@@ -252,8 +295,9 @@ def _repeated(track: Track, laps: Sequence[Lap], change: Rewrite, far: frozenset
             place[s] = len(steps)
             steps.append(track.steps[s])
             stalls.append(track.stalls[s])
+            lines.append(track.lines[s])
         s += 1
         if left and s == end:
             left -= 1
             s = s if left == 0 else next(b for b, e in again.items() if e == end)
-    return Track(tuple(steps), tuple(waits), tuple(stalls))
+    return Track(tuple(steps), tuple(waits), tuple(stalls), tuple(lines))

@@ -43,6 +43,8 @@ CACHED: Final = "cached"
 HIT_CYCLES: Final = 40.0
 """What all threads load, the first warp brings into L1, and what the round before loaded is there: such loads
 overtake those of a thread's own data, and take about so many cycles."""
+HITS_LATER: Final = 3.0
+"""How many times as long as expected what L1 has may be waited for: it queues for the data stage only."""
 WAIT_HORIZON: Final = 40
 """Cycles back from a use beyond which no fixed latency is waited for."""
 SHORTEST_STALL: Final = 10.0
@@ -105,20 +107,44 @@ def blame_scoreboards(
     ``short_scoreboard``; empty where the code has no control codes."""
     shares: dict[int, float] = {}
     distances: dict[int, int] = {}
-    for chance, found in paths_back(code, use, pace):
-        fitting = [o for o in found if fits(code, o, reason)]
-        if not fitting:
-            continue
-        chance *= SHORTEST_STALL + max(*_finishes(code, fitting, latencies), 0.0)
+    paths = [
+        (chance, fitting)
+        for chance, found in paths_back(code, use, pace)
+        if (fitting := [o for o in found if fits(code, o, reason)])
+    ]
+    lengths = _lengths(code, paths, latencies, pace.waited[use])
+    for (chance, fitting), length in zip(paths, lengths, strict=True):
         if reading == "last":
-            parts = _last_finisher(code, fitting, latencies)
+            parts = _last_finisher(code, fitting, latencies, length)
         else:
-            parts = _divided(code, fitting, latencies, pace.waited[use] or None)
+            parts = _divided(code, fitting, latencies, length)
         for outstanding, part in parts:
             source = outstanding.source
-            shares[source] = shares.get(source, 0.0) + chance * part
+            shares[source] = shares.get(source, 0.0) + chance * length * part
             distances[source] = min(distances.get(source, 1 << 30), abs(use - source))
     return {s: (weight, distances[s]) for s, weight in shares.items() if weight > 0}
+
+
+def _lengths(
+    code: AdvisedCode,
+    paths: Sequence[tuple[float, Sequence[Outstanding]]],
+    latencies: Latencies,
+    waited: float,
+) -> list[float]:
+    """How long the use is expected to be stalled after each path. What L1 has comes when it is expected, and
+    so bounds the stall of a path with nothing else; what is waited for beyond that, in the mean of all
+    paths, is owed to the others, where it may stand in a queue."""
+    expected = [max(*_finishes(code, found, latencies), SHORTEST_STALL) for _, found in paths]
+    bounded = [all(_hits(code, o.source) for o in found) for _, found in paths]
+    if not waited:
+        return expected
+    total = sum(chance for chance, _ in paths)
+    near = sum(c * e for (c, _), e, b in zip(paths, expected, bounded, strict=True) if b)
+    far = sum(c * e for (c, _), e, b in zip(paths, expected, bounded, strict=True) if not b)
+    alike = waited * total / (near + far) if paths else 1.0
+    hits = min(alike, HITS_LATER) if far else alike
+    left = (waited * total - near * hits) / far if far else alike
+    return [e * (hits if b else left) for e, b in zip(expected, bounded, strict=True)]
 
 
 def fits(code: AdvisedCode, outstanding: Outstanding, reason: str) -> bool:
@@ -177,7 +203,7 @@ def paths_back(code: AdvisedCode, use: int, pace: Pace) -> Iterator[tuple[float,
 
 
 def _last_finisher(
-    code: AdvisedCode, found: list[Outstanding], latencies: Latencies
+    code: AdvisedCode, found: list[Outstanding], latencies: Latencies, length: float
 ) -> Iterator[tuple[Outstanding, float]]:
     """The chance of each setter of one path to be the last to finish: of each queue the one issued last
     counts, and these are compared by when they are expected to be done."""
@@ -189,7 +215,7 @@ def _last_finisher(
             queue = CACHED
         heads.setdefault(queue, outstanding)
     last = list(heads.values())
-    ends = _finishes(code, last, latencies)
+    ends = _delayed(code, last, _finishes(code, last, latencies), length)
     scatter = [SPREAD * _latency(code, o, latencies) for o in last]
     chances = []
     for n in range(len(last)):
@@ -235,6 +261,16 @@ def _finishes(code: AdvisedCode, found: Sequence[Outstanding], latencies: Latenc
     return ends[::-1]
 
 
+def _delayed(
+    code: AdvisedCode, found: Sequence[Outstanding], finishes: list[float], length: float
+) -> list[float]:
+    """When each is done if the stall lasts longer than expected: what L1 does not have stood in a queue."""
+    beyond = max(length - max(finishes), 0.0)
+    if all(_hits(code, o.source) for o in found):
+        return finishes
+    return [f if _hits(code, o.source) else f + beyond for o, f in zip(found, finishes, strict=True)]
+
+
 def _line(code: AdvisedCode, outstanding: Outstanding) -> tuple[str, int] | None:
     """Base register and line of a load from global memory."""
     instruction = code.instructions[outstanding.source]
@@ -248,22 +284,23 @@ def _line(code: AdvisedCode, outstanding: Outstanding) -> tuple[str, int] | None
 
 
 def _divided(
-    code: AdvisedCode, found: list[Outstanding], latencies: Latencies, stall_cycles: float | None
+    code: AdvisedCode, found: list[Outstanding], latencies: Latencies, length: float
 ) -> Iterator[tuple[Outstanding, float]]:
     """The part of each setter of one path when the stall's cycles are divided among those still out.
 
-    The last is back when the stall ends, ``stall_cycles`` after its begin; the others before it by as much
+    The last is back when the stall ends, ``length`` cycles after its begin; the others before it by as much
     as they were issued earlier or are expected to be quicker.
     """
     once: dict[int, float] = {}
     owner: dict[int, Outstanding] = {}
-    for outstanding, finish in zip(found, _finishes(code, found, latencies), strict=True):
+    finishes = _delayed(code, found, _finishes(code, found, latencies), length)
+    for outstanding, finish in zip(found, finishes, strict=True):
         if finish > once.get(outstanding.source, -math.inf):
             once[outstanding.source], owner[outstanding.source] = finish, outstanding
     if not once:
         return
+    length = max(length, 1.0)
     latest = max(once.values())
-    length = max(latest if stall_cycles is None else stall_cycles, 1.0)
     ends = {source: max(finish - latest + length, 0.0) for source, finish in once.items()}
     order = sorted(ends, key=lambda source: ends[source])
     parts = dict.fromkeys(order, 0.0)

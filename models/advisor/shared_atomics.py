@@ -9,7 +9,7 @@ from smlab.models.advisor.blame import Blame
 from smlab.models.advisor.estimators import Effect
 from smlab.models.advisor.matching import Context, Match, at_instructions, matched
 from smlab.models.advisor.rewrite import Edit, Rewrite
-from smlab.models.advisor.slicing import definitions
+from smlab.models.advisor.slicing import definitions, hangs_on_thread
 
 CONFLICTED: Final = 1.5
 """Mean passes from which on banks are in each other's way."""
@@ -18,6 +18,7 @@ SERIAL: Final = 12.0
 RANDOM_PASSES: Final = 3.5
 POPC_FROM: Final = 80
 """Architecture from which on there is ATOMS.POPC.INC."""
+FAR_KINDS: Final = ("global", "local")
 WAITING: Final = frozenset(("mio_throttle", "short_scoreboard", "long_scoreboard", "lg_throttle"))
 
 
@@ -66,10 +67,19 @@ def _atomic_change(
 
 
 def warp_aggregation(context: Context, factor: float) -> Match | None:
+    """The lanes that share the first lane's word are counted by one of them; the others, if there are any, do
+    an atomic of their own. A share q of the lanes is on the word that most are on, and of what is left as
+    large a share again: the first lane is one of them in q of the cases."""
+    atomics = _atomics(context)
+    passes = passes_of(context, atomics) or 1.0
+    lanes = max(max((context.rows[n].lanes or 32.0 for n in atomics), default=32.0), passes)
+    q = passes / lanes
+    base, each = (context.gpu.number(f"atomic.add.{k}_interval_cycles") for k in ("base", "pass"))
+    second = passes * (1 - q**2) + base / max(each, 1e-9) * (1 - q**lanes)
     return _atomic_change(
         context,
         SERIAL,
-        1.0,
+        1.0 + second,
         "{passes:.1f} lanes of a warp are on one word or bank: add up in the warp first",
         6,
     )
@@ -112,8 +122,14 @@ def privatisation(context: Context, factor: float) -> Match | None:
 
 
 def bank_layout(context: Context, factor: float) -> Match | None:
-    passes = passes_of(context, _atomics(context)) or 1.0
-    scattered = passes < SERIAL  # by data: then the best that a layout gives is words at random
+    atomics = _atomics(context)
+    passes = passes_of(context, atomics) or 1.0
+    kinds = context.code.kinds
+    by_data = any(context.hangs_on(n, lambda m: kinds[m] in FAR_KINDS) for n in atomics)
+    if passes >= SERIAL and not any(hangs_on_thread(context.code, n) for n in atomics):
+        return None  # many lanes on words that data choose: those are the same words, wherever they lie
+    # Words that data choose are spread at random at best.
+    scattered = by_data and passes < SERIAL
     wanted = RANDOM_PASSES if scattered else 1.0
     why = "{passes:.1f} passes an atomic: another stride spreads lanes over the banks"
     return _atomic_change(context, RANDOM_PASSES + 1, wanted, why)

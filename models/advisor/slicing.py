@@ -153,7 +153,14 @@ def address_sources(code: AdvisedCode, number: int) -> frozenset[int]:
     return found
 
 
-def _address_sources(code: AdvisedCode, number: int) -> frozenset[int]:
+def hangs_on_thread(code: AdvisedCode, number: int) -> bool:
+    """Whether the address of a memory access is computed from its thread's number, not only from loaded
+    data."""
+    sources = _address_sources(code, number, through_loads=False)
+    return any(o.text.startswith(_THREAD) for n in sources for o in code.instructions[n].operands)
+
+
+def _address_sources(code: AdvisedCode, number: int, through_loads: bool = True) -> frozenset[int]:
     instruction = code.instructions[number]
     registers = {r for o in instruction.operands if o.kind == "memory" for r in o.registers}
     names = {n for n in code.effects[number].reads if n in registers or n.startswith(("R", "UR"))}
@@ -164,6 +171,8 @@ def _address_sources(code: AdvisedCode, number: int) -> frozenset[int]:
         use, name = waiting.pop()
         for source in definitions(code, use, name).paths:
             found.add(source)
+            if code.kinds[source] in _DIFFERS and not through_loads:
+                continue
             for read in code.effects[source].reads:
                 if (source, read) not in seen:
                     seen.add((source, read))
@@ -171,6 +180,7 @@ def _address_sources(code: AdvisedCode, number: int) -> frozenset[int]:
     return frozenset(found)
 
 
+_THREAD: Final = ("SR_TID", "SR_LANEID")
 _DIFFERS: Final = frozenset(("global", "local", "shared", "shared-atomic", "exchange"))
 
 
@@ -179,7 +189,7 @@ def same_for_all(code: AdvisedCode, number: int) -> bool:
 
     def differs(n: int) -> bool:
         instruction = code.instructions[n]
-        special = any(o.text.startswith(("SR_TID", "SR_LANEID")) for o in instruction.operands)
+        special = any(o.text.startswith(_THREAD) for o in instruction.operands)
         return special or code.kinds[n] in _DIFFERS
 
     return not any(differs(n) for n in address_sources(code, number))

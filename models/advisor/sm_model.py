@@ -2,104 +2,39 @@
 
 From the code come the order of issue, the stall counts and the scoreboards, from counters how often each
 instruction was executed and how busy each resource was, from the GPU's description the pipes and the unloaded
-latencies. What remains unknown, how long each access takes beyond its place in the queues (which cache it
-hits), is fitted: until the replay waits at each instruction as long as the samples say.
+latencies. What remains unknown, which cache each access hits and how long the queues behind it are, is fitted
+(`fitting`): until the replay waits at each instruction as long as the samples say.
 
 `KernelModel.cycles` then replays the kernel as it is or changed; a ratio of two replays is a speedup.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.sass.effects import access_words
-from smlab.models.advisor.code import AdvisedCode
-from smlab.models.advisor.costs import FAR_ATOMICS, PIPES, Costs, costs_of
+from smlab.models.advisor.costs import PIPES, Costs
+from smlab.models.advisor.fitting import PathReading, ReplayFit
 from smlab.models.advisor.matching import Context
-from smlab.models.advisor.path import paths_of
-from smlab.models.advisor.replay import (
-    GLOBAL,
-    OPERANDS,
-    RESULT,
-    WORK,
-    Floats,
-    Frame,
-    ReplayResult,
-    Steps,
-    replay,
-)
+from smlab.models.advisor.path import uneven_loops
+from smlab.models.advisor.program import WarpProgram, steps_of
+from smlab.models.advisor.replay import Frame, replay
 from smlab.models.parallelism import resident_blocks
 
-ROUNDS: Final = 8
-"""Of the fit."""
-DAMPING: Final = 0.8
-"""The share of a difference in waiting by which a tail is moved in a round."""
-FOUND_IN_L1: Final = 0.4
-"""Factor of an access's sectors beyond L1 for each round in which it is waited for less than L2 takes."""
-ATOMICS_IN_DRAM: Final = 0.02
-"""Sectors of DRAM for each of an atomic's: it is taken to find its words in L2."""
-VARIANTS: Final = 8
-"""Paths of a block's warps, at most."""
 MOST_WAVES: Final = 3
 """Blocks replayed one after the other in each place of an SM, at most."""
-
-
-@dataclass(frozen=True)
-class Track:
-    """One path with what each step waits for, ``(earlier step, RESULT or OPERANDS)``, and its stall count."""
-
-    steps: tuple[int, ...]
-    waits: tuple[tuple[tuple[int, int], ...], ...]
-    stalls: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class WarpProgram:
-    """What the warps of a block execute, in turn."""
-
-    tracks: tuple[Track, ...]
-
-
-def waits_of(code: AdvisedCode, steps: Sequence[int]) -> tuple[tuple[tuple[int, int], ...], ...]:
-    """What each step of a path waits for: what was put on the scoreboards in its wait mask since they were
-    last waited for, or without control codes the last writers of what it reads."""
-    if not code.has_control_codes:
-        return _by_registers(code, steps)
-    out: dict[str, list[tuple[int, int]]] = {}
-    found = []
-    for s, i in enumerate(steps):
-        effects = code.effects[i]
-        mine: list[tuple[int, int]] = []
-        for name in effects.waits:
-            mine += out.pop(name, ())
-        found.append(tuple(mine))
-        if effects.result_on is not None:
-            out.setdefault(effects.result_on, []).append((s, RESULT))
-        if effects.operands_on is not None:
-            out.setdefault(effects.operands_on, []).append((s, OPERANDS))
-    return tuple(found)
-
-
-def _by_registers(code: AdvisedCode, steps: Sequence[int]) -> tuple[tuple[tuple[int, int], ...], ...]:
-    writer: dict[str, int] = {}
-    found = []
-    for s, i in enumerate(steps):
-        effects = code.effects[i]
-        found.append(tuple({(writer[name], RESULT) for name in effects.reads if name in writer}))
-        for name in effects.writes:
-            writer[name] = s
-    return tuple(found)
+UNEVEN_BELOW: Final = 0.9
+"""The replay's time over the profile's, below which warps with unequal work are tried."""
+WAITING: Final = 0.1
+"""Share of all samples at barriers from which on they are tried."""
+SKEWS: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 class KernelModel:
     """A kernel that can be replayed, from its profile; ``before`` is its replay as it is.
 
-    ``error`` is by how much its waits differ from those of the samples, as a share of them all.
+    ``error`` is by how much its waits differ from those of the samples, as a share of them all; ``uneven``
+    says that warps do unequal work, as far as can be seen, and ``even`` is the program if they did not.
 
     Raises:
         SmlabError: a description without a constant that the replay needs.
@@ -108,141 +43,43 @@ class KernelModel:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.frame, self.sms = frame_of(context)
-        candidates = [_Fit(self, gathered=False)]
-        barriers = any(i.opcode == "BAR" for i in context.code.instructions)
-        if barriers and len(candidates[0].paths) > 1:
-            candidates.append(_Fit(self, gathered=True))
-        best = min(candidates, key=lambda fit: fit.mismatch)
-        self.paths, self.program, self.costs = best.paths, best.program, best.costs
+        fits = self._fits()
+        best = min(fits, key=lambda fit: fit.mismatch)
+        self.even, self.uneven = fits[0].program, best.reading.skew > 0
+        self.frame, self.paths, self.program, self.costs = best.frame, best.paths, best.program, best.costs
         self.before, self.error = best.before, best.error
+
+    def _fits(self) -> list[ReplayFit]:
+        """Readings of the paths, all alike first; the one whose replay takes the profile's time is believed.
+        Only where warps wait for each other does it matter which of them does what: that some work more than
+        others is then seen by the time."""
+        context = self.context
+
+        def read(reading: PathReading) -> ReplayFit:
+            return ReplayFit(context, self.frame, self.sms, reading)
+
+        fits = [read(PathReading())]
+        if not any(i.opcode == "BAR" for i in context.code.instructions):
+            return fits
+        if len(fits[0].paths) > 1:
+            fits.append(read(PathReading(gathered=True)))
+        waiting = sum(row.stalled.get("barrier", 0) for row in context.rows.values())
+        uneven = fits[0].ratio < UNEVEN_BELOW and waiting > WAITING * context.total
+        if uneven and self.frame.warps_of_block > 1 and uneven_loops(context.code):
+            fits += [read(PathReading(skew=skew)) for skew in SKEWS]
+        return fits
 
     def passes(self, number: int) -> float:
         """Mean passes of an access through the data stage."""
         row = self.context.rows.get(number)
         return (row.passes if row is not None else None) or 1.0
 
-    def cycles(self, costs: Costs | None = None, program: WarpProgram | None = None) -> int:
-        """Cycles of the kernel with other costs, or as another program."""
-        return replay(steps_of(program or self.program, costs or self.costs), self.frame).cycles
-
-
-def steps_of(program: WarpProgram, costs: Costs) -> Steps:
-    """All tracks one behind the other, with what each step takes."""
-    tracks = program.tracks
-    numbers = np.array([i for t in tracks for i in t.steps], dtype=np.int64)
-    first = np.cumsum([0, *(len(t.steps) for t in tracks)]).astype(np.int64)
-    counts = [len(w) for t in tracks for w in t.waits]
-    begins = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    flat = [pair for t in tracks for w in t.waits for pair in w]
-    stalls = np.array([x for t in tracks for x in t.stalls], dtype=np.int64)
-    pairs = np.array(flat, dtype=np.int64).reshape(-1, 2)
-    waited, what = (np.ascontiguousarray(pairs[:, n]) for n in (0, 1))
-    return Steps(
-        numbers, stalls, **_taken(costs, numbers), first=first, begins=begins, waited=waited, what=what
-    )
-
-
-def _taken(costs: Costs, numbers: Any) -> dict[str, Any]:
-    names = ("unit", "pipe", "interval", "latency", "reading", "tail", "work")
-    return {name: getattr(costs, name)[numbers] for name in names}
-
-
-class _Fit:
-    """One reading of the paths, with tails moved until the replay waits where the samples say."""
-
-    def __init__(self, model: KernelModel, gathered: bool) -> None:
-        self.context, self.sms = model.context, model.sms
-        context, frame = self.context, model.frame
-        self.costs = costs_of(context)
-        blocks = max(1.0, float(context.samples.launch.blocks or 1))
-        variants = min(VARIANTS, frame.warps_of_block)
-        warps = blocks * frame.warps_of_block
-        self.paths = paths_of(context.code, context.executed, warps, variants, gathered)
-        stall = self.costs.stall
-        self.program = WarpProgram(
-            tuple(
-                Track(p.steps, waits_of(context.code, p.steps), tuple(stall[list(p.steps)].tolist()))
-                for p in self.paths
-            )
-        )
-        self.missing: dict[int, float] = {}
-        self._traffic()
-        self.before, self.error = self._fitted(frame)
-        time = context.samples.launch.cycles
-        cut = max(blocks / self.sms / frame.blocks, 1.0)
-        self.mismatch = abs(np.log(self.before.cycles * cut / time)) if time else self.error
-
-    def _traffic(self) -> None:
-        """Share the busy time of port, L2 and DRAM among global accesses by the sectors that they ask for."""
-        context, costs = self.context, self.costs
-        time = context.samples.launch.cycles
-        weights: dict[int, float] = {}
-        for i in np.nonzero(costs.unit == GLOBAL)[0].tolist():
-            row = context.rows.get(i)
-            if row is not None and context.executed.get(i):
-                words = access_words(context.code.instructions[i])
-                # Lanes at random on the sectors of their lines.
-                places, lanes = 4 * max(row.passes or 1.0, 1.0), (row.lanes or 32.0) * max(1.0, words / 8)
-                weights[i] = places * (1 - (1 - 1 / places) ** lanes) * self.missing.get(i, 1.0)
-        heavier = {"l2": context.gpu.number("l2.atomic_sector_factor"), "dram": ATOMICS_IN_DRAM}
-        for column, name in enumerate(WORK):
-            if name not in ("port", "l2", "dram") or not time or not weights:
-                continue
-            part = {
-                i: w * (heavier.get(name, 1.0) if context.code.instructions[i].opcode in FAR_ATOMICS else 1.0)
-                for i, w in weights.items()
-            }
-            total = sum(w * context.executed[i] for i, w in part.items())
-            busy = context.samples.busy.get(name, 0.0) * time * self.sms
-            for i, w in part.items():
-                costs.work[i, column] = busy * w / total if total else 0.0
-
-    def _observed(self) -> Floats:
-        """Cycles that an execution of each instruction waits for scoreboards, by the samples."""
-        context = self.context
-        found = np.zeros(len(context.code) + 1)
-        for i, row in context.rows.items():
-            waited = sum(row.stalled.get(r, 0) for r in ("long_scoreboard", "short_scoreboard"))
-            cycles = context.in_cycles(i, 1.0)
-            found[i] = waited / cycles if cycles else 0.0
-        return found
-
-    def _fitted(self, frame: Frame) -> tuple[ReplayResult, float]:
-        """Move the tails of global accesses; the round that comes nearest is kept."""
-        costs, observed = self.costs, self._observed()
-        size = len(observed)
-        steps = steps_of(self.program, costs)
-        counts = np.diff(steps.begins)
-        consumer = np.repeat(steps.instruction, counts)
-        base = np.repeat(np.repeat(steps.first[:-1], np.diff(steps.first)), counts)
-        producer = steps.instruction[base + steps.waited]
-        movable = costs.unit == GLOBAL
-        mine = movable[producer]
-        kept: tuple[float, ReplayResult, Floats, Floats] | None = None
-        for _ in range(ROUNDS):
-            done = replay(dataclasses.replace(steps, **_taken(costs, steps.instruction)), frame)
-            share = done.issued / max(len(steps.instruction), 1)
-            times = np.bincount(steps.instruction, minlength=size) * share
-            waited = np.bincount(consumer, weights=done.waits, minlength=size)
-            delta = observed - np.divide(waited, times, out=np.zeros(size), where=times > 0)
-            error = float(np.abs(delta * times).sum() / max((observed * times).sum(), 1.0))
-            if kept is None or error < kept[0]:
-                kept = error, done, costs.tail.copy(), costs.work.copy()
-            # Who was waited for there: by the replay's own waits, or where it had none, all.
-            pull, weight = np.zeros(size), np.zeros(size)
-            part = done.waits + 1e-3
-            np.add.at(weight, producer[mine], part[mine])
-            np.add.at(pull, producer[mine], (part * delta[consumer])[mine])
-            move = np.divide(pull, weight, out=np.zeros(size), where=weight > 0)
-            hits = movable & (costs.tail <= costs.least + 1) & (move < -2)
-            if hits.any():  # waited for less than the path down to L2 takes: most of it is found in L1
-                for i in np.nonzero(hits)[0].tolist():
-                    self.missing[i] = FOUND_IN_L1 * self.missing.get(i, 1.0)
-                self._traffic()
-            costs.tail = np.where(movable, np.maximum(costs.tail + DAMPING * move, costs.least), costs.tail)
-        assert kept is not None
-        error, before, costs.tail, costs.work = kept
-        return before, error
+    def cycles(
+        self, costs: Costs | None = None, program: WarpProgram | None = None, frame: Frame | None = None
+    ) -> int:
+        """Cycles of the kernel with other costs, as another program, or with other warps on the SM."""
+        steps = steps_of(program or self.program, costs or self.costs)
+        return replay(steps, frame or self.frame).cycles
 
 
 def frame_of(context: Context) -> tuple[Frame, float]:
@@ -273,6 +110,9 @@ def _frame(gpu: Gpu, warps_of_block: int, resident: int, blocks: int) -> Frame:
         barrier_latency=round(gpu.number("sm.barrier_latency_cycles")),
         barrier_interval=gpu.integer("sm.barrier_interval_cycles"),
         launch_cycles=gpu.integer("sm.block_launch_cycles"),
+        code_lines=gpu.integer("icache.l0_bytes") // gpu.integer("icache.line_bytes"),
+        ahead_lines=gpu.integer("icache.ahead_lines"),
+        fetch_cycles=gpu.integer("icache.l0_miss_cycles"),
         warps_of_block=warps_of_block,
         resident=resident,
         blocks=blocks,

@@ -36,14 +36,15 @@ def register_reuse(context: Context, factor: float) -> Match | None:
 
 
 def _in_registers(context: Context, local: set[int]) -> Rewrite:
-    """Spills go. What an index that changes picks becomes a choice among all words of the frame."""
+    """Spills go. What an index that changes picks becomes a comparison and a selection for each word of the
+    frame."""
     words = frame_words(context)
     edits, gone = {}, set()
     for n in local:
         operand = next(o for o in context.code.instructions[n].operands if o.kind == "memory")
         indexed = any(r != "R1" for r in operand.registers)
         if indexed and words:
-            edits[n] = Edit(chain=max(words - 1, 1))
+            edits[n] = Edit(chain=max(2 * (words - 1), 1))
         else:
             gone.add(n)
     return Rewrite(removed=frozenset(gone), edits=edits)
@@ -90,7 +91,8 @@ def function_split(context: Context, factor: float) -> Match | None:
 def warp_balance(context: Context, factor: float) -> Match | None:
     edges = context.edges(lambda b: b.reason in SYNCHRONIZATION)
     saved = sum(b.samples for b in edges) / context.total
-    return matched(edges, Effect(saved), "warps wait at a barrier for slower ones")
+    even = (Rewrite(even=True),)
+    return matched(edges, Effect(saved), "warps wait at a barrier for slower ones", rewrites=even)
 
 
 def memory_transaction_reduction(context: Context, factor: float) -> Match | None:
@@ -196,6 +198,7 @@ def block_increase(context: Context, factor: float) -> Match | None:
         effect,
         f"{facts.blocks} blocks leave {sms - facts.blocks} of {sms} SMs without work",
         paper=paper,
+        rewrites=(Rewrite(spread=grown),),
     )
 
 

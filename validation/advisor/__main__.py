@@ -1,8 +1,8 @@
 """Judge the advisor in simulation: ``python -m smlab.validation.advisor [--part P] [--out FILE]``.
 
-Needs the CUDA compiler of the extra cuda12. Parts: ``blame``, ``samples``, ``worth``, ``speedups``, and
-``unseen``: speedups of kernels held out. What is found goes to a JSON file, and with ``--record`` the track
-record that ``smlab advise`` tells, from all changes.
+Needs the CUDA compiler of the extra cuda12. Parts: ``blame``, ``samples``, ``worth``, ``speedups``; and of
+kernels held out, ``unseen`` (speedups), ``unseen-blame``, ``unseen-worth``. What is found goes to a JSON
+file, and with ``--record`` the track record that ``smlab advise`` tells, from all changes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from smlab.validation.advisor import blaming, speedups, worth
 from smlab.validation.advisor.kernels import KERNELS, StudyKernel, study_gpu
 from smlab.validation.advisor.simulate import SMS
 from smlab.validation.advisor.stored import rounded
-from smlab.validation.advisor.unseen import FIRST_ROUND, SECOND_ROUND
+from smlab.validation.advisor.unseen import LATER_ROUNDS, ROUNDS
 
-PARTS: Final = ("blame", "samples", "worth", "speedups", "unseen")
+PARTS: Final = ("blame", "samples", "worth", "speedups", "unseen", "unseen-blame", "unseen-worth")
 
 
 def main() -> None:
@@ -50,6 +50,8 @@ def main() -> None:
 def run(part: str, kernels: list[StudyKernel], name: str) -> dict[str, Any]:
     """One part of the study."""
     gpu = study_gpu(name)
+    if part.startswith("unseen-"):
+        kernels, part = list(LATER_ROUNDS), part.removeprefix("unseen-")
     if part == "blame":
         rows = blaming.judge(kernels, gpu, lambda done: print(done, file=sys.stderr))
         return {"summary": blaming.summary(rows), "worst_runs": blaming.worst_runs(rows)}
@@ -59,8 +61,7 @@ def run(part: str, kernels: list[StudyKernel], name: str) -> dict[str, Any]:
         producers = worth.judge(kernels, gpu)
         return {"summary": worth.summary(producers), "rows": producers}
     if part == "unseen":
-        rounds = {"first_round": FIRST_ROUND, "second_round": SECOND_ROUND}
-        return {name: _estimates(round_of, gpu) for name, round_of in rounds.items()}
+        return {name: _estimates(round_of, gpu) for name, round_of in ROUNDS.items()}
     return _estimates(kernels, gpu)
 
 

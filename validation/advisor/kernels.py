@@ -155,6 +155,8 @@ KERNELS: Final[tuple[StudyKernel, ...]] = (
     ),
     StudyKernel("rows_softmax", "memory", 512, unrolled(2, 4)),
     StudyKernel("histogram_global", "memory", 24, (one("privatisation", "PRIVATE"),)),
+    StudyKernel("hot_words", "memory", 24, (one("privatisation", "PRIVATE"),)),
+    StudyKernel("hot_tickets", "memory", 12, (one("privatisation", "PRIVATE"),)),
     # The same with few warps: waiting, not bandwidth, is what they do
     StudyKernel("sum_few", "memory", 32, unrolled(2, 4, 8), blocks=4, threads=64, of="sum_stream"),
     StudyKernel("dot_few", "memory", 32, unrolled(2, 4, 8), blocks=4, threads=64, of="dot_stream"),
@@ -214,6 +216,7 @@ KERNELS: Final[tuple[StudyKernel, ...]] = (
     StudyKernel("exact_functions", "compute", 12, (one("fast-math", "FAST"),)),
     StudyKernel("exact_division", "compute", 24, (one("fast-math", "FAST"),)),
     StudyKernel("called_function", "compute", 32, (one("function-inlining", "INLINE"),)),
+    StudyKernel("many_cases", "compute", 48, (one("function-split", "ROLLED"),), blocks=8, threads=128),
     StudyKernel("divergent", "compute", 12, (one("divergence", "GROUPED"),)),
     StudyKernel("mandelbrot", "compute", 48),
     StudyKernel("collatz", "compute", 96),

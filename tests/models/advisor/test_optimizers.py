@@ -27,6 +27,7 @@ NARROW = LaunchFacts(blocks=80_000, threads_per_block=32, sms=80, warps_per_sche
 ATOMIC = LOOP.replace("STG.E [R6], R4 | read=1", "ATOMS.ADD RZ, [R6], R4 | read=1").replace(
     "FADD R4, R0, R4 | waits=0 stall=4 line=2", "ATOMS.ADD R4, [R0], R7 | waits=0 write=1 line=2"
 ).replace("IADD3 R2, R2, 0x4, RZ |", "IADD3 R2, R2, R4, RZ | waits=1")  # fmt: skip
+BY_THREAD = ATOMIC.replace("LDG.E R0, [R2] | write=0", "S2R R0, SR_TID.X | write=0", 1)
 
 MATCHES: dict[str, tuple[str, dict[int, dict[str, int]], dict[str, Any]]] = {
     "register-reuse": ("LDL R0, [R1] | write=0\nFADD R2, R0, R0 | waits=0\nEXIT", {1: LONG}, {}),
@@ -58,7 +59,7 @@ MATCHES: dict[str, tuple[str, dict[int, dict[str, int]], dict[str, Any]]] = {
     "thread-increase": (PLAIN, {1: {"selected": 50, "wait": 50}}, {"launch": NARROW}),
     "warp-aggregation": (ATOMIC, {3: SHORT}, {"passes": {2: 32.0}}),
     "privatisation": (ATOMIC, {3: SHORT}, {"passes": {2: 32.0}}),
-    "bank-layout": (ATOMIC, {3: SHORT}, {"passes": {2: 32.0}}),
+    "bank-layout": (BY_THREAD, {3: SHORT}, {"passes": {2: 32.0}}),
     "fewer-conflicts": (ATOMIC, {3: SHORT}, {"passes": {2: 3.5}}),
     "popc-inc": (
         "MOV R7, 0x1\nATOMS.ADD RZ, [R0], R7 | read=1\nMOV R0, R2 | waits=1\nEXIT",

@@ -10,11 +10,12 @@ from smlab.hw_bench.profiles.samples import LaunchFacts
 from smlab.models.advisor.advice import model_of
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.matching import Context
-from smlab.models.advisor.path import paths_of
+from smlab.models.advisor.path import paths_of, uneven_loops
 from smlab.models.advisor.replay import (
     ATOMIC,
     BARRIER,
     EXCHANGE,
+    GLOBAL,
     PIPE,
     RESULT,
     WORK,
@@ -44,7 +45,8 @@ def frame(warps: int = 1, resident: int = 1, blocks: int = 1) -> Frame:
     return Frame(
         schedulers=4, pipes=1, queue_entries=5, front=11, address_interval=4, atomic_address_interval=4,
         request_interval=1, atomic_pipes=1, atomic_entries=16, barrier_latency=20, barrier_interval=2,
-        launch_cycles=0, warps_of_block=warps, resident=resident, blocks=blocks,
+        launch_cycles=0, code_lines=96, ahead_lines=8, fetch_cycles=0, warps_of_block=warps,
+        resident=resident, blocks=blocks,
     )  # fmt: skip
 
 
@@ -60,10 +62,12 @@ def steps(
     for s, values in work.items():
         loads[s, : len(values)] = values
     return Steps(
-        instruction=whole(range(count)), stall=whole([r[1] for r in rows]), unit=whole([r[0] for r in rows]),
+        instruction=whole(range(count)), line=whole([0] * count),
+        stall=whole([r[1] for r in rows]), unit=whole([r[0] for r in rows]),
         pipe=whole([0 if r[0] == PIPE else -1 for r in rows]), interval=whole([2] * count),
         latency=whole([r[2] for r in rows]), reading=whole([9] * count),
-        tail=np.array([float(r[2]) for r in rows]), work=loads, first=whole([0, count]), begins=begins,
+        tail=np.array([float(r[2]) for r in rows]), near=np.full(count, 20.0), miss=np.ones(count),
+        work=loads, first=whole([0, count]), begins=begins,
         waited=whole([waits[s] for s in order]), what=whole([RESULT] * len(order)),
     )  # fmt: skip
 
@@ -98,6 +102,40 @@ def test_a_unit_serves_one_at_a_time() -> None:
     assert many.cycles == pytest.approx(80 * 35, rel=0.05)
 
 
+def test_what_misses_waits_behind_others_and_what_hits_does_not() -> None:
+    base = steps([(GLOBAL, 1, 100)] * 40, {}, dict.fromkeys(range(40), (1.0, 0.0, 0.0, 50.0)))
+    all_miss, none, one_in_four = (
+        replay(dataclasses.replace(base, instruction=0 * base.instruction, miss=np.full(40, share)), frame())
+        for share in (1.0, 0.0, 0.25)
+    )
+    assert all_miss.cycles == pytest.approx(11 + 40 * 50 + 100, abs=15)  # one after the other at L2
+    assert none.cycles == pytest.approx(50 + 11 + 39 * 4 + 21, abs=100)  # first of all misses, cold
+    assert one_in_four.cycles == pytest.approx(11 + 10 * 50 + 100, abs=60)
+
+
+def test_atomics_follow_each_other_at_their_words() -> None:
+    words = (1.0, 0.0, 0.0, 2.0, 0.0, 90.0)
+    once, four = (
+        replay(steps([(GLOBAL, 1, 100)] * 10, {}, dict.fromkeys(range(10), words)), frame(warps=n))
+        for n in (1, 4)
+    )
+    assert once.cycles == pytest.approx(10 * 90 + 100, rel=0.05)
+    assert four.cycles == pytest.approx(40 * 90 + 100, rel=0.02)
+
+
+def test_code_that_is_not_there_is_fetched_with_what_follows() -> None:
+    rows = [(PIPE, 1, 4)] * 160
+    cold = dataclasses.replace(frame(), fetch_cycles=79)
+    line = np.arange(160) // 8
+    straight = replay(dataclasses.replace(steps(rows, {}, {}), line=line), cold)
+    assert straight.cycles < 79 + 2 * 79 + 2 * 160 + 10  # lines ahead come while others are executed
+    jumping = replay(dataclasses.replace(steps(rows, {}, {}), line=10 * line), cold)
+    assert jumping.cycles > 20 * 79
+    small = dataclasses.replace(cold, code_lines=12, ahead_lines=0)
+    again = replay(dataclasses.replace(steps(rows + rows, {}, {}), line=np.tile(line, 2)), small)
+    assert again.cycles > 40 * 79  # twenty lines in a cache of twelve: least recently used, none is found
+
+
 def test_warps_meet_at_a_barrier_and_blocks_follow_each_other() -> None:
     once = played([(PIPE, 4, 4), (BARRIER, 1, 1), (PIPE, 4, 4)], warps=8)
     assert once.cycles > 20
@@ -119,6 +157,18 @@ def test_a_path_goes_round_as_often_as_counted(code_of: Callable[[str], AdvisedC
     spread, gathered = paths_of(code, some, 8, 8), paths_of(code, some, 8, 8, gathered=True)
     assert sorted(6 in p.steps for p in spread) == [False, True]
     assert [6 in p.steps for p in gathered] == [True, True] + 6 * [False]
+
+
+def test_warps_with_unequal_work(code_of: Callable[[str], AdvisedCode]) -> None:
+    code = code_of(LOOP)
+    assert uneven_loops(code) == {1}
+    paths = paths_of(code, executed(code, 8), 8, 8, skew=0.5)
+    rounds = [len(p.laps) for p in paths]
+    assert rounds == sorted(rounds)
+    assert sum(rounds) == pytest.approx(8 * ROUNDS, abs=4)
+    assert (rounds[0], rounds[-1]) == (pytest.approx(6, abs=1), pytest.approx(23.4, abs=1))
+    barred = LOOP.replace("FADD R4, R0, R4 | waits=0", "BAR.SYNC 0x0 | waits=0")
+    assert not uneven_loops(code_of(barred))
 
 
 @pytest.fixture

@@ -299,3 +299,28 @@ KERNEL(crc)
     c[ME] = crc;
 }
 #endif
+
+#ifdef K_many_cases
+#define CASE(w) case w: _Pragma("unroll") for (int i = 0; i < 96; i++) x = x * (0.5f + w * 0.03125f) + y; break;
+KERNEL(many_cases)
+{
+    // Sixteen cases of 96 instructions, more than a sub-core's instruction cache holds; ROLLED: one for all.
+    float x = a[ME], y = b[ME];
+#pragma unroll 1
+    for (int r = 0; r < m; r++) {
+        int w = ((threadIdx.x >> 5) * 7 + r * 5) & 15;
+#if defined(ROLLED)
+        float f = 0.5f + w * 0.03125f;
+#pragma unroll
+        for (int i = 0; i < 96; i++)
+            x = x * f + y;
+#else
+        switch (w) {
+            CASE(0) CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7)
+            CASE(8) CASE(9) CASE(10) CASE(11) CASE(12) CASE(13) CASE(14) CASE(15)
+        }
+#endif
+    }
+    c[ME] = x + y;
+}
+#endif

@@ -282,3 +282,48 @@ KERNEL(histogram_global)
 #endif
 }
 #endif
+
+#ifdef K_hot_words
+KERNEL(hot_words)
+{
+    // Eight counters for all threads: one sector of L2, in which lanes on one word follow each other.
+#if defined(PRIVATE)
+    __shared__ int s[8];
+    if (threadIdx.x < 8)
+        s[threadIdx.x] = 0;
+    __syncthreads();
+#pragma unroll 1
+    for (int r = 0; r < m; r++)
+        atomicAdd(&s[k[ME + r * ALL] & 7], 1);
+    __syncthreads();
+    if (threadIdx.x < 8)
+        atomicAdd(&h[threadIdx.x], s[threadIdx.x]);
+#else
+#pragma unroll 1
+    for (int r = 0; r < m; r++)
+        atomicAdd(&h[k[ME + r * ALL] & 7], 1);
+#endif
+}
+#endif
+
+#ifdef K_hot_tickets
+KERNEL(hot_tickets)
+{
+    // Tickets from sixteen machines, for all threads or (PRIVATE) for those of a block.
+    int sum = 0, at = k[ME];
+#if defined(PRIVATE)
+    __shared__ int s[16];
+    if (threadIdx.x < 16)
+        s[threadIdx.x] = 0;
+    __syncthreads();
+#pragma unroll 1
+    for (int r = 0; r < m; r++)
+        sum += atomicAdd(&s[(at >> r) & 15], 1);
+#else
+#pragma unroll 1
+    for (int r = 0; r < m; r++)
+        sum += atomicAdd(&h[(at >> r) & 15], 1);
+#endif
+    c[ME] = sum;
+}
+#endif
