@@ -5,11 +5,15 @@ reading hits for sure if all that the resident blocks move in all their passes f
 sure if not even the rows to be read again fit. In between, how much of the other traffic lies between two
 touches is not known; its logarithm is taken as uniform between the two bounds, so that the share of misses is
 ``ln(p x) / ln(p)`` for rows that take the share x of the cache, and p passes. Nothing here is fitted.
+
+The same holds of an operator that is timed again and again: all that it touches is touched again by the next
+repeat, by when L2 has seen all of it once more, and what a framework puts in between (`REPEATS`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -60,6 +64,16 @@ def reread_misses(work: OperatorWork, gpu: Gpu) -> Misses:
         some * np.minimum(l1.share, l2.share),
         some * np.minimum(l1.most, l2.most),
     )
+
+
+REPEATS: Final = 1.25
+"""Assumed: between two touches of one byte an operator's repeats touch all of its bytes, and of others at
+most a fourth as many."""
+
+
+def repeat_misses(work: OperatorWork, gpu: Gpu) -> Misses:
+    """Which of ``work.once_bytes`` come from DRAM on ``gpu`` in each repeat; (rows,)."""
+    return miss_share(work.once_bytes, gpu.number("l2.bytes"), REPEATS)
 
 
 def l1_cache_bytes(gpu: Gpu) -> float:

@@ -8,6 +8,7 @@ equation leaves out is a switch:
 - ``sustained``: bandwidths as published from benchmarks, not as rated;
 - ``cache``: rows read again come from DRAM only where the GPU's caches do not hold them
   (`smlab.models.operators.memory`);
+- ``repeats``: operators are timed again and again, and what L2 holds of one run the next finds there;
 - ``power``: arithmetic is held to what the board's power allows (`smlab.models.operators.power`);
 - ``parallelism``: waves and tail, for the grid of the source on both GPUs (`smlab.models.parallelism`), where
   that has `CARRIED_WAVES` blocks for each SM of both; a smaller one was chosen for the GPU that it ran on.
@@ -29,7 +30,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.models.operators.calibration import OperatorCalibration
 from smlab.models.operators.interval import FACTOR, operator_parts, width_of
-from smlab.models.operators.memory import Misses, reread_misses
+from smlab.models.operators.memory import Misses, repeat_misses, reread_misses
 from smlab.models.operators.power import interval_of, no_ceiling, power_ceiling
 from smlab.models.operators.work import Floats, OperatorWork
 from smlab.models.parallelism import parallelism, resident_blocks
@@ -52,6 +53,7 @@ class OperatorSwitches:
     cache: bool = True
     power: bool = True
     parallelism: bool = True
+    repeats: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,30 +101,40 @@ def project_operators(
     sms = max(gpu.integer("gpu.sms") for gpu in (source, target))
     grid = np.where(work.blocks >= CARRIED_WAVES * sms, grid, 1.0)
 
-    def end(missed_here: Floats, missed_there: Floats, m: _Maxima) -> Floats:
-        """Time on the target without the launch, with one choice of each thing that is not known."""
-        here = _roof(work, source, m.source_bandwidth, m.source_flops, missed_here).max(axis=0)
-        there = _roof(work, target, m.bandwidth, m.flops, missed_there).max(axis=0)
-        return np.asarray(np.maximum(spent / here * there * grid, work.flops / m.sustained_flops))
+    first_here, first_there = (_first(work, gpu, on) for gpu in (source, target))
+
+    def end(here: tuple[Floats, Floats], there: tuple[Floats, Floats], m: _Maxima) -> Floats:
+        """Time on the target without the launch, with one choice of each thing that is not known: shares of
+        what is touched first and of what is read again that miss, on both GPUs."""
+        on_source = _roof(work, source, m.source_bandwidth, m.source_flops, *here).max(axis=0)
+        on_target = _roof(work, target, m.bandwidth, m.flops, *there).max(axis=0)
+        return np.asarray(np.maximum(spent / on_source * on_target * grid, work.flops / m.sustained_flops))
 
     if on.cache:
         here, there = reread_misses(work, source), reread_misses(work, target)
-        seen = _misses_seen(work, spent, maxima.low.source_bandwidth)
+        seen = _misses_seen(work, spent, maxima.low.source_bandwidth, first_here.share)
     else:
         here = there = Misses(*[np.ones(len(work))] * 3)
         seen = here.share
-    ends = [end(missed, there.share, m) for missed in (here.share, seen) for m in (maxima.low, maxima.high)]
+    expected = first_there.share, there.share
+    ends = [
+        end((first_here.share, missed), expected, m)
+        for missed in (here.share, seen)
+        for m in (maxima.low, maxima.high)
+    ]
     middle = (np.min(ends, axis=0) + np.max(ends, axis=0)) / 2
-    low = end(seen, there.least, maxima.most)
-    high = end(np.minimum(here.least, seen), there.most, maxima.least)
-    roof = _roof(work, target, maxima.low.bandwidth, maxima.low.flops, there.share)
+    # What an L2 keeps from repeat to repeat, little or much, both do.
+    firsts = [(getattr(first_here, n), getattr(first_there, n)) for n in ("least", "share", "most")]
+    few = np.minimum(here.least, seen)
+    low = np.min([end((a, seen), (b, there.least), maxima.most) for a, b in firsts], axis=0)
+    high = np.max([end((a, few), (b, there.most), maxima.least) for a, b in firsts], axis=0)
+    roof = _roof(work, target, maxima.low.bandwidth, maxima.low.flops, *expected)
     names = np.array(["dram", "l2", "arithmetic"], dtype=object)[roof.argmax(axis=0)]
     held = maxima.power_limited & (work.flops / maxima.low.sustained_flops >= np.max(ends, axis=0))
     limiter = np.where(launch > (launch + middle) / 2, "launch", np.where(held, "power", names))
     least, most = np.min([low, *ends], axis=0), np.max([high, *ends], axis=0)
-    reached = _roof(work, source, maxima.low.source_bandwidth, maxima.low.source_flops, here.share).max(
-        axis=0
-    )
+    known = maxima.low.source_bandwidth, maxima.low.source_flops
+    reached = _roof(work, source, *known, first_here.share, here.share).max(axis=0)
     parts = operator_parts(spent, reached, least, most)
     if source.constants == target.constants:
         parts = np.zeros_like(parts)
@@ -189,19 +201,26 @@ def _maxima_of(source: Gpu, target: Gpu, calibration: OperatorCalibration, on: O
     )
 
 
-def _roof(work: OperatorWork, gpu: Gpu, bandwidth: float, flops_per_s: float, missed: Floats) -> Floats:
-    """Least times for DRAM, L2 and arithmetic, (3, rows), where the share ``missed`` of what is read again
-    misses."""
+def _first(work: OperatorWork, gpu: Gpu, on: OperatorSwitches) -> Misses:
+    """Which of what is touched for the first time comes from DRAM: all of it, or what no repeat left."""
+    return repeat_misses(work, gpu) if on.repeats else Misses(*[np.ones(len(work))] * 3)
+
+
+def _roof(
+    work: OperatorWork, gpu: Gpu, bandwidth: float, flops_per_s: float, first: Floats, missed: Floats
+) -> Floats:
+    """Least times for DRAM, L2 and arithmetic, (3, rows), where the share ``first`` of what is touched first
+    and the share ``missed`` of what is read again miss."""
     l2 = gpu.number("l2.bandwidth_bytes_per_s")
-    from_dram = work.once_bytes + missed * work.again_bytes
+    from_dram = first * work.once_bytes + missed * work.again_bytes
     through_l2 = work.once_bytes + work.again_bytes
     return np.stack([from_dram / bandwidth, through_l2 / l2, work.flops / flops_per_s])
 
 
-def _misses_seen(work: OperatorWork, spent: Floats, bandwidth: float) -> Floats:
+def _misses_seen(work: OperatorWork, spent: Floats, bandwidth: float, first: Floats) -> Floats:
     """The most that can have missed: the share of what is read again that DRAM could have served in the
     time spent."""
-    beyond = spent * bandwidth - work.once_bytes
+    beyond = spent * bandwidth - first * work.once_bytes
     share = np.divide(beyond, work.again_bytes, out=np.zeros(len(work)), where=work.again_bytes > 0)
     return np.clip(share, 0.0, 1.0)
 

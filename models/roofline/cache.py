@@ -6,9 +6,12 @@ holds what a V100's does not. Here:
 - the first touch of each byte (the working set) goes to DRAM anyway;
 - of the traffic that L2 could serve beyond it, the share that misses is ``max(0, 1 - C / W)`` for a cache of
   C bytes and a working set of W that is touched without order (uniformly);
-- what was written and is still in L2 when the kernel ends has not gone to DRAM: at most C of it. That holds
-  for a kernel by itself, as a profiler replays it with caches flushed before. Between kernels that follow
-  each other it cancels.
+- what was written and is still in L2 when the kernel ends has not gone to DRAM: of the last C bytes touched
+  the share that was written. That holds for a kernel by itself, as a profiler replays it with caches flushed
+  before. Between kernels that follow each other it cancels.
+
+A working set that the source's L2 holds and the target's does not leaves no trace of how it is touched: what
+is come back to at once stays where it is, what is touched without order misses. The middle is taken.
 """
 
 from __future__ import annotations
@@ -31,13 +34,13 @@ def target_dram_bytes(work: KernelWork, source: Gpu, target: Gpu) -> Floats:
     w = np.where(known, working_set, 1.0)
     capacity = [float(gpu.number("l2.bytes")) for gpu in (source, target)]
     written = np.minimum(np.nan_to_num(work.stored_bytes), w)
-    held = [np.minimum(written, c) for c in capacity]
+    held = [written * np.minimum(1.0, c / w) for c in capacity]
     all_ = dram + held[0]
     first = np.minimum(w, all_)
     on_source, on_target = (miss_share(c, w) for c in capacity)
     most = np.maximum(np.maximum(through_l2, all_) - first, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         scaled = np.minimum((all_ - first) * on_target / on_source, most)
-    again = np.where(on_source > 0, scaled, most * on_target)
+    again = np.where(on_source > 0, scaled, most * on_target / 2)
     again = np.where(on_target == on_source, all_ - first, again)
     return np.where(known, np.maximum(first + again - held[1], 0.0), dram)

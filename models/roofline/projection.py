@@ -24,7 +24,7 @@ from smlab.models.roofline.clock import ClockRatios, clock_ratios
 from smlab.models.roofline.grid import GridShare
 from smlab.models.roofline.maxima import Maxima, Which, maxima_of
 from smlab.models.roofline.residency import Residency, carried_by_residency
-from smlab.models.roofline.uncertainty import Parts, parts_of
+from smlab.models.roofline.uncertainty import LAUNCH_S, Parts, parts_of
 from smlab.models.roofline.violations import constants_behind
 
 
@@ -48,8 +48,8 @@ class ProjectionSwitches:
     Integer instructions that share lanes with FP32 ones (GA10x, Ada, Pascal) have no bound: these lanes take
     an instruction a cycle and scheduler, which is what ``issue`` allows anyway.
 
-    ``overhead_s`` is the launch overhead of both GPUs; without it, that of the descriptions, or 0 where they
-    have none.
+    ``overhead_s`` is the launch overhead of both GPUs; without it, that of the descriptions, or where they
+    have none the middle between nothing and `smlab.models.roofline.uncertainty.LAUNCH_S`.
     """
 
     maxima: Which = "sustained"
@@ -207,7 +207,7 @@ def project(
                 )
                 range_ = carried(fewer, ratio), carried(more, ratio)
                 other = carried(far, ratio, not on.latency)
-            unsaid = on.launch_overhead and not all(overhead)
+            unsaid = not all(overhead_known(gpu, on) for gpu in (source, target))
             other_cache = np.isnan(there.working_set_bytes) & (
                 source["l2.bytes"].value != target["l2.bytes"].value
             )
@@ -271,13 +271,21 @@ def _with_compute(c: Ceilings) -> Floats:
 
 
 def overhead_s(gpu: Gpu, switches: ProjectionSwitches) -> float:
-    """What a kernel with nothing to do takes on ``gpu``; 0 where nobody says, or where it is not to count."""
+    """What a kernel with nothing to do takes on ``gpu``; 0 where it is not to count, and where nobody says,
+    the middle of what it may be."""
     if not switches.launch_overhead:
         return 0.0
     if switches.overhead_s is not None:
         return switches.overhead_s
-    key = "launch.overhead_s"
-    return float(gpu.number(key)) if gpu.has(key) else 0.0
+    return float(gpu.number(_OVERHEAD)) if gpu.has(_OVERHEAD) else LAUNCH_S / 2
+
+
+def overhead_known(gpu: Gpu, switches: ProjectionSwitches) -> bool:
+    """Whether the launch overhead is told, or not to count."""
+    return not switches.launch_overhead or switches.overhead_s is not None or gpu.has(_OVERHEAD)
+
+
+_OVERHEAD: Final = "launch.overhead_s"
 
 
 def _reason(here: Ceilings, far: Ceilings, i: int, runs: bool) -> str:

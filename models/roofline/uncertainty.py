@@ -11,7 +11,8 @@ readings;
 - ``cache``: what another L2 makes of the traffic beyond it, where no resource of an SM sets the time and
   nobody said how much memory the kernel comes back to (`CACHE`);
 - ``clock``: what of a clock above the rating the target has (`smlab.models.roofline.clock`);
-- ``launch``: a launch's cost that no description tells, up to `LAUNCH_S`;
+- ``launch``: a launch's cost that no description tells, between nothing and `LAUNCH_S`, of which the middle
+  is taken;
 - ``occupancy``: the registers that the target's compiler gives, within a fourth of the source's, where no
   code was given;
 - ``code``: half the distance between two readings of what the target's compiler makes of the source
@@ -131,7 +132,7 @@ def parts_of(
         np.where(spans, _distance(low, high) / 2, 0.0),
         np.where(other_cache & ~by_sm, CACHE, 0.0),
         _distance(clocks.low, clocks.high) / 2,
-        np.minimum(LAUNCH_S / seconds, 1.0) if launch else zero,
+        np.minimum(LAUNCH_S / 2 / seconds, 1.0) if launch else zero,
         occupancy,
         zero,
         np.where(known, 0.0, NO_LAUNCH),

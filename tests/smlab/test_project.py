@@ -73,7 +73,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 def test_the_document_has_the_agreed_keys(three: Path, capsys) -> None:
-    found = document(capsys, three, *FROM_TO)
+    found = document(capsys, three, *FROM_TO, *QUIET)
     assert (found["from"], found["to"], found["errors"]) == ("v100", "a100-40", None)
     first = found["kernels"][0]
     assert set(first) == {
@@ -87,6 +87,14 @@ def test_the_document_has_the_agreed_keys(three: Path, capsys) -> None:
     assert found["switches"]["parallelism"] is True
 
 
+def test_a_launch_that_no_description_tells_costs_the_middle_of_what_it_may(tmp_path: Path, capsys) -> None:
+    short = profile(tmp_path / "p.csv", ("k", 10e-6))
+    found, quiet = (document(capsys, short, *FROM_TO, *more)["kernels"][0] for more in ((), QUIET))
+    assert found["mid_s"] == pytest.approx(9e-6 * STREAM + 1e-6)
+    assert quiet["mid_s"] == pytest.approx(10e-6 * STREAM)
+    assert found["high_s"] / found["low_s"] > quiet["high_s"] / quiet["low_s"]
+
+
 def test_the_truth_gives_the_whole_error_table_with_baselines_and_parts(
     three: Path, tmp_path, capsys
 ) -> None:
@@ -96,7 +104,7 @@ def test_the_truth_gives_the_whole_error_table_with_baselines_and_parts(
         ("void copy<float>(float *)", 1e-3 * STREAM),
         ("scale", 4e-3 * STREAM / 1.1),
     )
-    found = document(capsys, three, *FROM_TO, "--truth", times)
+    found = document(capsys, three, *FROM_TO, *QUIET, "--truth", times)
     errors = found["errors"]
     assert errors["n"] == 3
     assert errors["mape"] == pytest.approx(100 * (0 + (1 - 1 / 1.1) + 0.1) / 3)
@@ -241,7 +249,7 @@ def test_machine_code_changes_the_operations(tmp_path: Path, capsys, repository:
 
 def test_a_plot_is_written_with_its_data(three: Path, tmp_path: Path, capsys) -> None:
     times = truth(tmp_path / "t.csv", ("scale", 1e-3))
-    document(capsys, three, *FROM_TO, "--truth", times, "--plot", tmp_path / "out.svg")
+    document(capsys, three, *FROM_TO, *QUIET, "--truth", times, "--plot", tmp_path / "out.svg")
     with Image.open(tmp_path / "out.png") as image:
         assert min(image.size) > 300
     assert (tmp_path / "out.svg").read_text().startswith("<?xml")

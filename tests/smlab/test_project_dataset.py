@@ -132,4 +132,4 @@ def test_switches_of_profiles_carry_over() -> None:
     assert operator_switches(None) == operator_switches(ProjectionSwitches()) == OperatorSwitches()
     assert operator_switches(PAPER) == PUBLISHED
     off = operator_switches(ProjectionSwitches(cache=False, launch_overhead=False, maxima="spec"))
-    assert off == OperatorSwitches(launch=False, sustained=False, cache=False)
+    assert off == OperatorSwitches(launch=False, sustained=False, cache=False, repeats=False)

@@ -23,8 +23,9 @@ from smlab.hw_bench.profiles.kernel_work import Floats, KernelWork
 from smlab.hw_bench.profiles.roofline_quantities import roofline_quantities
 from smlab.models.roofline import Projection, ProjectionSwitches
 from smlab.models.roofline import project as project_work
-from smlab.models.roofline.projection import overhead_s
+from smlab.models.roofline.projection import overhead_known
 from smlab.models.roofline.readings import mixed
+from smlab.models.roofline.uncertainty import LAUNCH_S
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,10 +95,11 @@ def project(
     quantities = roofline_quantities(read, here)
     work = _with_working_sets(quantities.work, working_sets or {})
     notes = [*filter(None, [note]), *quantities.notes]
-    silent = [g.name for g in (here, there_gpu) if switches.launch_overhead and not overhead_s(g, switches)]
+    silent = [g.name for g in (here, there_gpu) if not overhead_known(g, switches)]
     if silent:
         notes.append(
-            f"launch overhead of {' and '.join(silent)} is not known: taken as 0 (--overhead-us tells)"
+            f"launch overhead of {' and '.join(silent)} is not known: taken as {1e6 * LAUNCH_S / 2:g} us, "
+            f"0 to {1e6 * LAUNCH_S:g} in the interval (--overhead-us tells)"
         )
     there: KernelWork | None = None
     if cubins is not None or code is not None:

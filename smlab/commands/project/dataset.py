@@ -64,6 +64,7 @@ def operator_switches(switches: ProjectionSwitches | None) -> OperatorSwitches:
         cache=switches.cache,
         power=getattr(switches, "power", True),
         parallelism=switches.parallelism,
+        repeats=switches.cache,
     )
     published = not any(
         (switches.launch_overhead, switches.cache, switches.parallelism, switches.issue, switches.latency)

@@ -27,7 +27,9 @@ from smlab.models.operators.power import power_ceiling
 
 V100, A100, T4, P100, A6000 = (load_gpu(name) for name in ("v100", "a100-40", "t4", "p100", "a6000"))
 NOTHING_MEASURED = OperatorCalibration(0.0, None, None, 0, 0)
-ALL_OFF = OperatorSwitches(launch=False, sustained=False, cache=False, power=False, parallelism=False)
+ALL_OFF = OperatorSwitches(
+    launch=False, sustained=False, cache=False, power=False, parallelism=False, repeats=False
+)
 CUDNN_SOFTMAX = "void at::native::cunn_SoftMaxForward<4, float>"
 WARP_SOFTMAX = "void softmax_warp_forward<float, 10>"
 

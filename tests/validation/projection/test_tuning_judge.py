@@ -16,6 +16,7 @@ from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass import CodeComparison, Footprint
 from smlab.hw_bench.sass.compare import FunctionRegions
 from smlab.models.operators.interval import FACTOR as OPERATORS_FACTOR
+from smlab.models.roofline import ProjectionSwitches
 from smlab.models.roofline.uncertainty import FACTOR
 from smlab.validation.method.widths import left_out, width_factor
 from smlab.validation.projection.operators.coverage import fitted_factor, operator_cases, operator_coverage
@@ -71,7 +72,8 @@ def planted(folder: Path) -> Path:
 
 
 def test_a_planted_space_is_projected_exactly(tmp_path: Path) -> None:
-    judged = judge_tuning(read_tuning(f"ktt:{planted(tmp_path)}"), HERE, THERE)
+    bare = ProjectionSwitches(overhead_s=0.0)
+    judged = judge_tuning(read_tuning(f"ktt:{planted(tmp_path)}"), HERE, THERE, bare)
     assert judged.every is not None
     assert judged.every.projected.mape < 2
     assert judged.every.coverage == 100

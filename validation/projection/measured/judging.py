@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +29,7 @@ from smlab.validation.projection.operators.judge import (
 from smlab.validation.projection.simulated.gpus import part_of
 from smlab.validation.projection.simulated.judge import OURS_SWITCHES
 from smlab.validation.projection.simulated.kernels import REGIMES
+from smlab.validation.projection.simulated.repeats import projected_streams, repeated_streams
 from smlab.validation.projection.simulated.simulate import Simulated, simulate_kernels, simulate_reuse
 from smlab.validation.projection.tuning.coverage import tuning_coverage
 from smlab.validation.projection.tuning.judge import MECHANISMS, TuningJudgement, judge_tuning, switched
@@ -70,7 +71,7 @@ def judge_measured(folder: Path, told: Told = print) -> MeasuredRecords:
         about="NeuSight's operators, KTT's and Kernel Tuner's searches of a convolution",
         made_on=datetime.datetime.now(datetime.UTC).date().isoformat(),
         pairs=(*pairs, *operators),
-        bought=(*bought, *of_operators, *simulated_ablation()),
+        bought=(*bought, *of_operators, *simulated_ablation(), repeated_ablation()),
     )
 
 
@@ -249,3 +250,21 @@ def _ablated(seen: Simulated, gpus: Sequence[Gpu], cases: str, mechanisms: Seque
     ours = mape(OURS_SWITCHES)
     for name in mechanisms:
         yield _bought(name, cases, 2 * len(touched), ours, mape(switched(OURS_SWITCHES, name)))
+
+
+def repeated_ablation() -> Bought:
+    """What it buys that L2 keeps something of one run for the next, on simulated streams that are run again
+    and again, both directions together."""
+    gpus = [part_of(load_gpu(name)) for name in GPUS]
+    streams = repeated_streams(gpus)
+
+    def mape(on: OperatorSwitches) -> float:
+        both = [
+            relative_errors(projected_streams(streams, a, gpus, on), streams.seconds[1 - a]) for a in (0, 1)
+        ]
+        return float(np.concatenate(both).mean())
+
+    without = mape(replace(OperatorSwitches(), repeats=False))
+    cases = f"simulated, {' and '.join(GPUS)}, streams run again and again"
+    n = streams.seconds.size
+    return _bought("repeats (operators)", cases, n, mape(OperatorSwitches()), without)

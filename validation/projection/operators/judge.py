@@ -30,7 +30,9 @@ MIN_S: Final = 50e-6
 """Rows with a shorter time on either GPU are not judged: their time is the launch's more than the
 kernel's."""
 
-PAPER: Final = OperatorSwitches(launch=False, sustained=True, cache=False, power=False, parallelism=False)
+PAPER: Final = OperatorSwitches(
+    launch=False, sustained=True, cache=False, power=False, parallelism=False, repeats=False
+)
 """Van Lanker et al. 2024 as published: equation 9 with measured maxima."""
 
 
