@@ -91,6 +91,7 @@ class ReplayFit:
         self.time = context.samples.launch.cycles
         self.work = sum(context.executed.values()) / sms
         self.slower = 1.0
+        self.in_line = 0.0
         self.atomics = {i for i in self._sectors() if context.code.instructions[i].opcode in FAR_ATOMICS}
         self.sectors = self._sectors()
         self._traffic()
@@ -133,18 +134,24 @@ class ReplayFit:
             for i, w in part.items():
                 costs.work[i, WORK.index(name)] = busy * w / total if total else 0.0
 
-    def _words(self, waited_for: bool) -> None:
-        """Atomics take all of the time that there is, one after the other, where they are waited for: by
-        what needs their results, or by warps at their end. No more than if all lanes were on one word."""
+    def _words(self, done: ReplayResult, waited_for: bool) -> None:
+        """Atomics follow each other for as much longer as the replay is early, where they are waited for: by
+        what needs their results, or by warps at their end; for as much shorter as it is late. No longer than
+        if all lanes were on one word."""
         context, costs = self.context, self.costs
         drain = sum(row.stalled.get("drain", 0) for row in context.rows.values())
         executed = sum(context.executed[i] for i in self.atomics)
-        if not self.time or not executed or not (waited_for or drain > DRAINED * context.total):
+        if not self.time or not executed:
             return
+        missing = 1 - self._ratio(done)
+        if missing > 0 and not (waited_for or drain > DRAINED * context.total):
+            return
+        self.in_line = min(max(self.in_line + missing, 0.0), 1.0)
         interval = context.gpu.number("l2.atomic_interval_cycles")
         for i in self.atomics:
             most = (context.rows[i].lanes or 32.0) * interval * self.sms
-            costs.work[i, WORK.index("words")] = min(self.time * self.sms / executed, most)
+            each = self.in_line * self.time * self.sms / executed
+            costs.work[i, WORK.index("words")] = min(each, most)
 
     def _observed(self) -> Floats:
         """Cycles that an execution of each instruction waits for scoreboards, by the samples."""
@@ -213,7 +220,6 @@ class ReplayFit:
             if self.slower >= slowest:
                 most = np.inf  # the queues explain no more of it: a longer way than the description has
             self.slower = min(self.slower * (1 + min(unmet, SLOWER_STEP)), slowest)
-        if early:
-            self._words(unmet > UNMET and bool(queued[list(self.atomics)].any()))
+        self._words(done, unmet > UNMET and bool(queued[list(self.atomics)].any()))
         self._traffic()
         costs.tail = np.where(movable & ~lost, np.clip(costs.tail + DAMPING * move, least, most), costs.tail)
