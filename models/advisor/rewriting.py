@@ -238,7 +238,9 @@ def _ahead(
 ) -> tuple[list[int], dict[int, int]]:
     """Each round's first loads before the rest of the round before it; and which load of the round before
     each of them has to wait for, since it takes that one's register."""
-    first, rest, held = [], [], {}
+    first: list[list[int]] = []
+    rest: list[list[int]] = []
+    held: dict[int, int] = {}
     for lap in group:
         depth = _depths(code, track, [lap], overhead)
         early = {s for s, (first_loads, _) in depth.items() if first_loads == 0}

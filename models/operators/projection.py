@@ -116,25 +116,31 @@ def project_operators(
     else:
         here = there = Misses(*[np.ones(len(work))] * 3)
         seen = here.share
-    expected = first_there.share, there.share
+    usual = first_there.share, there.share
     ends = [
-        end((first_here.share, missed), expected, m)
+        end((first_here.share, missed), usual, m)
         for missed in (here.share, seen)
         for m in (maxima.low, maxima.high)
     ]
     middle = (np.min(ends, axis=0) + np.max(ends, axis=0)) / 2
     # What an L2 keeps from repeat to repeat, little or much, both do.
-    firsts = [(getattr(first_here, n), getattr(first_there, n)) for n in ("least", "share", "most")]
+    firsts = [
+        (first_here.least, first_there.least),
+        (first_here.share, first_there.share),
+        (first_here.most, first_there.most),
+    ]
     few = np.minimum(here.least, seen)
     low = np.min([end((a, seen), (b, there.least), maxima.most) for a, b in firsts], axis=0)
     high = np.max([end((a, few), (b, there.most), maxima.least) for a, b in firsts], axis=0)
-    roof = _roof(work, target, maxima.low.bandwidth, maxima.low.flops, *expected)
+    roof = _roof(work, target, maxima.low.bandwidth, maxima.low.flops, *usual)
     names = np.array(["dram", "l2", "arithmetic"], dtype=object)[roof.argmax(axis=0)]
     held = maxima.power_limited & (work.flops / maxima.low.sustained_flops >= np.max(ends, axis=0))
     limiter = np.where(launch > (launch + middle) / 2, "launch", np.where(held, "power", names))
     least, most = np.min([low, *ends], axis=0), np.max([high, *ends], axis=0)
-    known = maxima.low.source_bandwidth, maxima.low.source_flops
-    reached = _roof(work, source, *known, first_here.share, here.share).max(axis=0)
+    m = maxima.low
+    reached = _roof(work, source, m.source_bandwidth, m.source_flops, first_here.share, here.share).max(
+        axis=0
+    )
     parts = operator_parts(spent, reached, least, most)
     if source.constants == target.constants:
         parts = np.zeros_like(parts)

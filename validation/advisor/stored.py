@@ -29,6 +29,13 @@ def stored_results() -> dict[str, Any]:
     return found
 
 
+@functools.cache
+def first_runs() -> dict[str, Any]:
+    """What each round of unseen kernels found when it was new, by name."""
+    found: dict[str, Any] = json.loads(RESULTS.with_name("first_runs.json").read_text())
+    return found
+
+
 def rounded(value: Any) -> Any:
     """Numbers to `DIGITS` digits, so that the file is short and its changes can be read."""
     if isinstance(value, float):

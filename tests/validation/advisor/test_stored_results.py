@@ -4,7 +4,8 @@ import pytest
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.advisor.record import record_of, track_records
 from smlab.validation.advisor.__main__ import _records
-from smlab.validation.advisor.stored import rounded, stored_results
+from smlab.validation.advisor.stored import first_runs, rounded, stored_results
+from smlab.validation.advisor.unseen import ROUNDS
 from smlab.validation.checks import Plan, advisor
 from smlab.validation.report import Report
 
@@ -17,13 +18,20 @@ def test_the_report_tells_the_stored_tables() -> None:
     found = stored_results()
     assert [row[1] for row in page.tables()["advisor-speedups"].rows] == [
         found["speedups"]["summary"]["changes"],
-        *(found["unseen"][part]["summary"]["changes"] for part in ("first_round", "second_round")),
+        *(found["unseen"][part]["summary"]["changes"] for part in ROUNDS),
     ]
     assert "advisor-samples" in page.drawings()
     (finding,) = page.findings
     assert finding.comparison.error == pytest.approx(
-        found["unseen"]["second_round"]["summary"]["smlab"]["mape"], rel=1e-3
+        found["unseen"][advisor.JUDGE]["summary"]["smlab"]["mape"], rel=1e-3
     )
+
+
+def test_each_round_is_told_as_it_was_when_new() -> None:
+    new = first_runs()
+    assert [*ROUNDS][-1] == advisor.JUDGE
+    for name in ROUNDS:
+        assert new[name]["changes"] == stored_results()["unseen"][name]["summary"]["changes"]
 
 
 def test_all_parts_are_there_and_conserved() -> None:

@@ -42,7 +42,8 @@ def repeated_streams(gpus: Sequence[Gpu], shares: Sequence[float] = SHARES) -> R
 
 def _rounds(gpu: Gpu, touched: Floats) -> list[int]:
     """Rounds in which all warps of ``gpu`` go through so many bytes."""
-    return np.maximum(np.round(touched / (3 * 128 * WARPS * gpu.integer("gpu.sms"))), 1).astype(int).tolist()
+    a_round = 3.0 * 128 * WARPS * gpu.integer("gpu.sms")
+    return [max(round(float(size) / a_round), 1) for size in touched]
 
 
 def _second_run_s(gpu: Gpu, rounds: int) -> float:
