@@ -1,10 +1,11 @@
 """A campaign of simulated kernels unlike each other: how far each estimate of the atomic unit's utilization
 can be trusted.
 
-`families` draws the kernels, `simulate` runs them, `fit` makes the trust map (`models/trust_map.json`) from
-some families, `judge` holds estimates and intervals against the truth on others, `check` puts that into the
-report of ``smlab validate``. ``python -m smlab.validation.trust --out models/trust_map.json`` makes the map
-anew.
+`families` names the kinds of kernels and draws them (`random_families` those of random programs), `simulate`
+runs them, `fit` makes the trust map (`models/trust_map.json`) and `fit_maps` the counter maps from some of
+them, `judge` and `judge_sets` hold estimates and intervals against the truth on others, `checks/trust.py`
+puts that into the report of ``smlab validate``. ``python -m smlab.validation.trust --out
+models/trust_map.json`` makes the maps anew.
 """
 
 from smlab.validation.trust.campaign import run_campaign

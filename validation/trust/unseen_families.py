@@ -1,5 +1,5 @@
-"""Families that judge, written when features, trees and limits of the counter maps were final, and looked at
-once; see `families`."""
+"""Families that judge, written when features, trees and limits of the first counter maps were final; see
+`families`."""
 
 from __future__ import annotations
 

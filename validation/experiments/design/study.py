@@ -68,6 +68,10 @@ of every design, run once and shared.
     half_width = 0.01                       # or relative_half_width = 0.01, of the estimate
     most_replications = 100
 
+*Alternatives.* Where the description of the base's GPU carries alternatives and the kernel uses what they are
+of, ``smlab whatif`` asks the study under each: GPUs are taken under their alternative of that name, and what
+the study sets comes on top.
+
 *Responses* of the simulator: ``cycles``, ``seconds`` (cycles over ``gpu.clock.sm_hz``), ``speedup`` (the
 base's seconds over them), ``warp_instructions``, ``instructions_per_cycle`` (an SM), ``resident_warps`` (mean
 over active cycles); of the atomic unit ``jobs``, ``utilization``, ``n_mean``, ``e_mean``, ``c_mean``,
