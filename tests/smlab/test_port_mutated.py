@@ -168,8 +168,6 @@ def test_mutated_times_are_read_or_refused_in_one_line(
         if tuned:
             replayed = [str(good), "--truth", str(bad), "--seeds", "1"] if seed % 2 else [str(bad)]
             arguments = ["tune", *replayed, *gpus, "--budget", "3"]
-        elif kind is profile and seed % 8 == 0:
-            arguments = [str(bad), *gpus, "--advise"]
         status = run(["port", *arguments])
         told = capsys.readouterr().err
         broken.write_bytes(whole)

@@ -32,7 +32,7 @@ DEPENDENCES: Final = ((4, False), (16, False), (1, False), (4, True), (1, True))
 """Chains of arithmetic, and whether each load needs the one before it."""
 
 SHORTEST: Final = 4
-MOST_INSTRUCTIONS: Final = 400_000
+MOST_INSTRUCTIONS: Final = 150_000
 """Warp-instructions of a run; a kernel that has more runs fewer rounds of its loop."""
 
 LEAST_ROUNDS: Final = 3
