@@ -208,7 +208,12 @@ def test_faults_say_what_and_where(
 
 @pytest.mark.parametrize(
     "line",
-    ["HMMA.16816.F32 R4, R8, R12, R4", "IADD3.NEW R1, R2, R3, R4", "SHF.L.U32 R1, R2", "LDS.U R1, [R2.X3]"],
+    [
+        "HMMA.884.F32.F32.STEP0 R4, R8, R12, R4",
+        "IADD3.NEW R1, R2, R3, R4",
+        "SHF.L.U32 R1, R2",
+        "LDS.U R1, [R2.X3]",
+    ],
 )
 def test_what_has_no_row_is_refused_by_name(launch: Launch, line: str) -> None:
     with pytest.raises(SmlabError, match=f"{line.split()[0]} at 0x0 is not one that is executed here"):
