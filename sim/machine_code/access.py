@@ -80,6 +80,8 @@ from smlab.sim.machine_code.words import (
 from smlab.sim.source import FAULTS, GOES_ON
 
 NOWHERE: Final = 1 << 62
+APART: Final = 99
+"""What an access answers whose lanes are in several spaces: nothing has been done."""
 
 
 @inlined
@@ -218,18 +220,32 @@ def reach(warp: int, launch: int, space: int, lanes: int, width: int) -> Any:
 
 @inlined
 def real_space(op: int, warp: int, lanes: int) -> Any:
-    """The space of an access; of a generic one, by the address of its first lane, which loses the window's
-    high word."""
+    """The space of an access; of a generic one, by the addresses of its lanes, which lose the window's high
+    word. `MIXED` if they are in several spaces."""
     space = at(op, I_K)
     if space != d.GENERIC:
         return space
     out = warp + 8 * ADDRESSES
-    window = get64(out + 8 * lowest(lanes)) >> 32
-    if window != SHARED_WINDOW and window != LOCAL_WINDOW:
+    here = window_of(get64(out + 8 * lowest(lanes)))
+    rest = lanes & (lanes - 1)
+    while rest != 0:
+        if window_of(get64(out + 8 * lowest(rest))) != here:
+            return d.MIXED
+        rest &= rest - 1
+    if here == d.GLOBAL:
         return d.GLOBAL
     for lane in range(32):
         put64(out + 8 * lane, get64(out + 8 * lane) & 0xFFFFFFFF)
-    return d.SHARED if window == SHARED_WINDOW else d.LOCAL
+    return here
+
+
+@help
+def window_of(address: int) -> Any:
+    """The space that a generic address lies in."""
+    window = address >> 32
+    if window == SHARED_WINDOW:
+        return d.SHARED
+    return d.LOCAL if window == LOCAL_WINDOW else d.GLOBAL
 
 
 @inlined
@@ -237,6 +253,8 @@ def load(op: int, warp: int, launch: int, lanes: int) -> Any:
     width, signed, dst = at(op, I_WIDTH), at(op, I_I), warp + at(op, I_DST)
     unit = lane_addresses(op, warp, lanes, width)
     space = real_space(op, warp, lanes)
+    if space == d.MIXED:
+        return APART
     moved = reach(warp, launch, space, lanes, width)
     asked = moved != NOWHERE and space == d.SHARED and at(launch, CHECK_SHARED) != 0
     if asked and not lanes_known(warp, launch, lanes, width, unit):
@@ -296,6 +314,8 @@ def store(op: int, warp: int, launch: int, lanes: int) -> Any:
     width, source = at(op, I_WIDTH), row_of(op, warp, I_C)
     unit = lane_addresses(op, warp, lanes, width)
     space = real_space(op, warp, lanes)
+    if space == d.MIXED:
+        return APART
     moved = reach(warp, launch, space, lanes, width)
     together = unit and space != d.LOCAL and width <= 8
     if moved == NOWHERE or (width < 4 and not together):

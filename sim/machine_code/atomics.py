@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code.access import (
+    APART,
     NOWHERE,
     first_place,
     is_known,
@@ -98,6 +99,8 @@ def atomic(op: int, warp: int, launch: int, lanes: int) -> Any:
     width, operation, kind = at(op, I_WIDTH), at(op, I_I), at(op, I_P)
     unit = lane_addresses(op, warp, lanes, width)
     space = real_space(op, warp, lanes)
+    if space == d.MIXED:
+        return APART
     moved = reach(warp, launch, space, lanes, width)
     asked = moved != NOWHERE and space == d.SHARED and at(launch, CHECK_SHARED) != 0
     if asked and not lanes_known(warp, launch, lanes, width, unit):

@@ -39,7 +39,7 @@ from typing import Final
     MMA,
     LOAD_MATRIX,
 ) = range(128, 160)
-GLOBAL, SHARED, LOCAL, GENERIC = 0, 1, 2, 3
+GLOBAL, SHARED, LOCAL, GENERIC, MIXED = 0, 1, 2, 3, 4
 ADD, MIN, MAX, AND, OR, XOR, INC, DEC, EXCHANGE, SWAP, SPIN, COUNT = range(12)
 U32, S32, U64, S64, FLOAT32, FLOAT64 = range(6)
 SPECIALS: Final = {

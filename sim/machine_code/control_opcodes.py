@@ -98,7 +98,8 @@ def _bra(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, "U", "CONV", "DIV")
     fields: dict[str, int] = {}
     if "CONV" in m or "DIV" in m:
-        mask = o.integer("a")  # the lanes that count; ~URZ, all
+        # The lanes that count; ~URZ, or none named: all.
+        mask = o.integer("a") if len(o.texts) > 1 else Source(o.rows.place(M32), False).fields("a")
         label = o.text()
         return BRANCH_SPLIT, {**mask, "i": _target(label), "j": int("DIV" in m)}
     if is_predicate(o.texts[o.next]):

@@ -9,10 +9,12 @@ from typing import Any
 
 from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code.access import (
+    APART,
     copy,
     load,
     load_constant,
     store,
+    window_of,
 )
 from smlab.sim.machine_code.access_vectors import load_row, put_all
 from smlab.sim.machine_code.atomics import atomic
@@ -41,9 +43,11 @@ from smlab.sim.machine_code.parts import (
 )
 from smlab.sim.machine_code.record import (
     ACTIVE,
+    ADDRESSES,
     AT_WARP_SYNC,
     BARRIER,
     BLOCK,
+    CONSECUTIVE,
     LANES,
     LIVE,
     LOST,
@@ -52,6 +56,7 @@ from smlab.sim.machine_code.record import (
     PC,
     PREDICATES,
     RESULT,
+    SCRATCH,
     WORDS,
 )
 from smlab.sim.machine_code.tensor_steps import load_matrices, multiply
@@ -86,9 +91,36 @@ from smlab.sim.source import BLOCK_BARRIERS, GOES_ON
 
 
 @help
+def one_space_at_a_time(op: int, warp: int, launch: int, lanes: int) -> Any:
+    """A generic access whose lanes are in several spaces: those of global memory first, then shared, then
+    local memory. The addresses left behind have lost their windows."""
+    code, out, kept, state = at(op, I_CODE), warp + 8 * ADDRESSES, at(launch, SCRATCH), GOES_ON
+    for lane in range(32):
+        put(kept, lane, at(out, lane))
+    for space in (d.GLOBAL, d.SHARED, d.LOCAL):
+        mine = 0
+        for lane in range(32):
+            if (lanes >> lane) & 1 != 0 and window_of(at(kept, lane)) == space:
+                mine |= 1 << lane
+        if mine != 0 and state == GOES_ON:
+            if code == d.LOAD:
+                state = load(op, warp, launch, mine)
+            elif code == d.STORE:
+                state = store(op, warp, launch, mine)
+            else:
+                state = atomic(op, warp, launch, mine)
+    for lane in range(32):
+        address = at(kept, lane)
+        put(out, lane, address if window_of(address) == d.GLOBAL else address & FULL)
+    put(warp, CONSECUTIVE, 0)
+    return state
+
+
+@help
 def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length: int) -> Any:
     if code == d.ATOMIC:
-        return atomic(op, warp, launch, lanes) if lanes != 0 else GOES_ON
+        state = atomic(op, warp, launch, lanes) if lanes != 0 else GOES_ON
+        return state if state != APART else one_space_at_a_time(op, warp, launch, lanes)
     if code == d.EXIT:
         gone = lanes & predicate(op, warp, I_P, I_P_XOR)
         return leave(warp, gone) if gone != 0 else GOES_ON
@@ -222,9 +254,11 @@ def execute(ops: int, warp: int, launch: int, length: int) -> Any:
         return GOES_ON
     # The most frequent of the others are here: a call of the function for all of them costs more than they.
     if code == d.LOAD:
-        return load(op, warp, launch, lanes) if lanes != 0 else GOES_ON
+        state = load(op, warp, launch, lanes) if lanes != 0 else GOES_ON
+        return state if state != APART else one_space_at_a_time(op, warp, launch, lanes)
     if code == d.STORE:
-        return store(op, warp, launch, lanes) if lanes != 0 else GOES_ON
+        state = store(op, warp, launch, lanes) if lanes != 0 else GOES_ON
+        return state if state != APART else one_space_at_a_time(op, warp, launch, lanes)
     if code == d.BRANCH:
         taken = lanes & predicate(op, warp, I_P, I_P_XOR)
         if at(warp, PARTS) == 0:

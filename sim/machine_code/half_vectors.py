@@ -194,3 +194,45 @@ def _idp4a(v: Lanes, a: Any, b: Any, c: Any) -> Any:
     for n in range(4):
         total = B.add(total, B.mul(byte(a, n, 1), byte(b, n, 2)))
     return total
+
+
+@builds("idp2a")
+def _idp2a(v: Lanes, a: Any, b: Any, c: Any) -> Any:
+    B, total = v.builder, c
+    chosen = v.either(v.flag("i", 4), B.lshr(b, v.all(16)), b)
+
+    def part(value: Any, bits: int, n: int, bit: int) -> Any:
+        top = B.shl(value, v.all(32 - bits * (n + 1)))
+        return v.either(v.flag("i", bit), B.ashr(top, v.all(32 - bits)), B.lshr(top, v.all(32 - bits)))
+
+    for n in range(2):
+        total = B.add(total, B.mul(part(a, 16, n, 1), part(chosen, 8, n, 2)))
+    return total
+
+
+def _difference(v: Lanes, a: Any, b: Any) -> Any:
+    B = v.builder
+    return v.either(
+        v.flag("i", 1),
+        B.select(B.icmp_signed(">", a, b), B.sub(a, b), B.sub(b, a)),
+        B.select(B.icmp_unsigned(">", a, b), B.sub(a, b), B.sub(b, a)),
+    )
+
+
+@builds("vabsdiff")
+def _vabsdiff(v: Lanes, a: Any, b: Any, c: Any) -> Any:
+    return v.builder.add(_difference(v, a, b), c)
+
+
+@builds("vabsdiff4")
+def _vabsdiff4(v: Lanes, a: Any, b: Any, c: Any) -> Any:
+    B, total, packed = v.builder, c, v.all(0)
+
+    def byte(value: Any, n: int) -> Any:
+        top = B.shl(value, v.all(24 - 8 * n))
+        return v.either(v.flag("i", 1), B.ashr(top, v.all(24)), B.lshr(top, v.all(24)))
+
+    for n in range(4):
+        found = _difference(v, byte(a, n), byte(b, n))
+        total, packed = B.add(total, found), B.or_(packed, B.shl(found, v.all(8 * n)))
+    return v.either(v.flag("i", 2), total, packed)

@@ -196,11 +196,28 @@ ROWS["R2UR"] = Row(_one_source("mov"), "int32")
 
 @opcode("IDP", cls="imad")
 def _idp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m, "4A", "S8", "U8")
-    if m[:1] != ("4A",) or len(m) != 3:
+    only(m, "4A", "2A", "LO", "HI", "S8", "U8", "S16", "U16")
+    if (m[:1] != ("4A",) or len(m) != 3) and (m[:1] != ("2A",) or len(m) != 4):
         raise Unknown("the product")
     fields = {"dst": o.destination(), **o.integer("a"), **o.integer("b"), **o.integer("c")}
-    return BY_NAME["idp4a"], {**fields, "i": (m[1] == "S8") + 2 * (m[2] == "S8")}
+    signs = m[-2].startswith("S") + 2 * (m[-1] == "S8")
+    if m[0] == "2A":
+        return BY_NAME["idp2a"], {**fields, "i": signs + 4 * (m[1] == "HI")}
+    return BY_NAME["idp4a"], {**fields, "i": signs}
+
+
+@opcode("VABSDIFF", "VABSDIFF4", cls="int32")
+def _vabsdiff(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    """The distance of two words and a third one, or of their bytes, in sum or side by side."""
+    bytes_ = o.instruction.opcode == "VABSDIFF4"
+    only(m, *(("U8", "S8", "ACC") if bytes_ else ("U32", "S32")))
+    fields = {"dst": o.destination(), **o.integer("a"), **o.integer("b")}
+    if bytes_ and "ACC" not in m and o.texts[o.next] != "RZ":
+        raise Unknown("its operands")
+    fields |= o.integer("c")
+    if bytes_:
+        return BY_NAME["vabsdiff4"], {**fields, "i": ("S8" in m) + 2 * ("ACC" in m)}
+    return BY_NAME["vabsdiff"], {**fields, "i": int("U32" not in m)}
 
 
 @opcode("SGXT", "USGXT", cls="int32")

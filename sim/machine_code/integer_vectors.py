@@ -70,20 +70,17 @@ def _wide_product(signed: bool) -> Builder:
 BUILDERS["imul.wide.u"], BUILDERS["imul.wide.s"] = _wide_product(False), _wide_product(True)
 
 
-@builds("imul.hi.s")
-def _hi_signed(v: Lanes, a: Any, b: Any, c: Any) -> Any:
-    """The pair may overflow 64 bits: its halves are added apart."""
-    return _high(v, _product(v, a, b, True), c, True)
+def _high_product(signed: bool) -> Builder:
+    """The upper word of the same sum, with its carry."""
+
+    def build(v: Lanes, a: Any, b: Any, c: Any) -> Result:
+        total, over, _ = _wide_product(signed)(v, a, b, c)
+        return v.builder.trunc(v.builder.lshr(total, v.all(32, V64)), V32), over, None
+
+    return build
 
 
-@builds("imul.hi.u")
-def _hi_unsigned(v: Lanes, a: Any, b: Any, c: Any) -> Any:
-    return _high(v, _product(v, a, b, False), c, False)
-
-
-def _high(v: Lanes, product: Any, c: Any, signed: bool) -> Any:
-    total = v.builder.add(product, c)
-    return v.builder.trunc(v.builder.lshr(total, v.all(32, V64)), V32)
+BUILDERS["imul.hi.u"], BUILDERS["imul.hi.s"] = _high_product(False), _high_product(True)
 
 
 @builds("lop3")

@@ -14,7 +14,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.image import KernelImage, KernelParameter, registers_used
 from smlab.sim.machine_code import record
 from smlab.sim.machine_code.decode import decode
-from smlab.sim.machine_code.limits import LOCAL_WINDOW
+from smlab.sim.machine_code.limits import LOCAL_WINDOW, SHARED_WINDOW
 from smlab.sim.machine_code.micro import MicroOperation
 from smlab.sim.machine_code.operands import Rows
 from smlab.sim.zeros import aligned
@@ -27,6 +27,8 @@ GAP: Final = 4096
 STACK_AT: Final = 0x28
 LOCAL_WINDOW_AT: Final = 0x24
 """The high word of where generic addresses of local memory begin; the low one is 0."""
+SHARED_WINDOW_AT: Final = 0x1C
+"""And of shared memory, where no special register has it (before sm_90)."""
 RESERVED_SHARED: Final = {90: 1024}
 """Shared addresses begin here, from this architecture on."""
 MAX_DIMENSION: Final = (2**31 - 1, 65535, 65535)
@@ -195,6 +197,7 @@ class MachineLaunch:
         zero = bytearray(max(at + len(self.parameter_bytes), at) + 8)
         struct.pack_into("<6I", zero, 0, *self.block, *self.grid)
         struct.pack_into("<I", zero, LOCAL_WINDOW_AT, LOCAL_WINDOW)
+        struct.pack_into("<I", zero, SHARED_WINDOW_AT, SHARED_WINDOW)
         struct.pack_into("<I", zero, STACK_AT, self.local_bytes)
         zero[at : at + len(self.parameter_bytes)] = self.parameter_bytes
         banks[0] = bytes(zero)

@@ -64,6 +64,26 @@ def _products(a: int, b: int, c: int, i: int, j: int) -> int:
     return c + sum(byte(a, n, i & 1) * byte(b, n, i & 2) for n in range(4))
 
 
+def _short_products(a: int, b: int, c: int, i: int, j: int) -> int:
+    """``i``: 1 the halves have signs, 2 the bytes, 4 the upper two bytes."""
+    halves = [signed(h, 16) if i & 1 else h for h in (a & 0xFFFF, a >> 16)]
+    found = [b >> 8 * n & 0xFF for n in ((2, 3) if i & 4 else (0, 1))]
+    return c + sum(h * (signed(x, 8) if i & 2 else x) for h, x in zip(halves, found, strict=True))
+
+
+def _apart(a: int, b: int, c: int, i: int, j: int) -> int:
+    return abs(signed(a) - signed(b) if i & 1 else a - b) + c
+
+
+def _bytes_apart(a: int, b: int, c: int, i: int, j: int) -> int:
+    """``i``: 1 the bytes have signs, 2 their sum is taken, else a word of them."""
+    found = []
+    for n in range(4):
+        x, y = a >> 8 * n & 0xFF, b >> 8 * n & 0xFF
+        found.append(abs(signed(x, 8) - signed(y, 8)) if i & 1 else abs(x - y))
+    return c + sum(found) if i & 2 else sum(x << 8 * n for n, x in enumerate(found))
+
+
 _ONE: Final = 0x3F800000
 _ONE64: Final = 0x3FF0000000000000
 _MINUS: Final = 0x80000000
@@ -221,8 +241,22 @@ def _rows() -> tuple[VectorOperation, ...]:
             False,
         ),
     )
-    row("imul.hi.u", "iid", "i", plain(lambda a, b, c, i, j: (a * b + c) >> 32))
-    row("imul.hi.s", "iid", "i", plain(lambda a, b, c, i, j: (signed(a) * signed(b) + c) >> 32))
+    row(
+        "imul.hi.u",
+        "iid",
+        "i",
+        lambda a, b, c, p, q, i, j: (a * b + c + p >> 32 & M32, a * b + c + p > M64, False),
+    )
+    row(
+        "imul.hi.s",
+        "iid",
+        "i",
+        lambda a, b, c, p, q, i, j: (
+            signed(a) * signed(b) + c + p >> 32 & M32,
+            (signed(a) * signed(b) & M64) + c + p > M64,
+            False,
+        ),
+    )
     row("lop3", "iii", "i", _lut)
     row("shl", "iii", "i", plain(lambda a, b, c, i, j: a << _bounded(b, i, j)))
     row("shl.hi", "iii", "i", plain(lambda a, b, c, i, j: _pair(a, c) << _bounded(b, i, j) >> 32))
@@ -332,6 +366,9 @@ def _rows() -> tuple[VectorOperation, ...]:
     row("rcp64h", "i", "i", plain(_seed(_reciprocal)))
     row("rsq64h", "i", "i", plain(_seed(_reciprocal_root)))
     row("idp4a", "iii", "i", plain(_products))
+    row("idp2a", "iii", "i", plain(_short_products))
+    row("vabsdiff", "iii", "i", plain(_apart))
+    row("vabsdiff4", "iii", "i", plain(_bytes_apart))
     row("plop3", "", "p", lambda a, b, c, p, q, i, j: (0, p, q))
     return (*rows, *half_rows())
 

@@ -19,12 +19,14 @@ from smlab.sim.machine_code.warp_state import (
     members,
 )
 
+_WINDOWS = {SHARED_WINDOW: d.SHARED, LOCAL_WINDOW: d.LOCAL}
+
 
 class WarpMemory(WarpOperands):
     """Loads, stores and atomics, lane by lane in order."""
 
-    def _addresses(self, w: WarpState, micro: MicroOperation) -> int:
-        """The lanes' addresses; the space that they lie in."""
+    def _addresses(self, w: WarpState, micro: MicroOperation) -> list[int]:
+        """The lanes' addresses; the spaces that they lie in."""
         f = micro.fields
         kind, space = f.get("j", 0), f["k"]
         uniform = self.row(w, micro, "b")[0] | self.row(w, micro, "b", 1)[0] << 32
@@ -40,12 +42,10 @@ class WarpMemory(WarpOperands):
                 address = low + uniform + offset
             w.addresses[lane] = signed(address & M64, 64)
         if space != d.GENERIC:
-            return int(space)
-        window = w.addresses[members(w.lanes)[0]] >> 32
-        if window not in (SHARED_WINDOW, LOCAL_WINDOW):
-            return d.GLOBAL
-        w.addresses = [a & M32 for a in w.addresses]
-        return d.SHARED if window == SHARED_WINDOW else d.LOCAL
+            return [int(space)] * 32
+        spaces = [_WINDOWS.get(a >> 32, d.GLOBAL) for a in w.addresses]
+        w.addresses = [a if s == d.GLOBAL else a & M32 for a, s in zip(w.addresses, spaces, strict=True)]
+        return spaces
 
     def _place(self, w: WarpState, space: int, lane: int, address: int, size: int) -> tuple[memoryview, int]:
         """The memory that an address lies in, and where in it."""
@@ -78,9 +78,10 @@ class WarpMemory(WarpOperands):
 
     def _access(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
         f, width = micro.fields, micro.fields["width"]
-        space = self._addresses(w, micro)
-        for lane in members(lanes):
-            address = w.addresses[lane]
+        spaces = self._addresses(w, micro)
+        order = {d.GLOBAL: 0, d.SHARED: 1, d.LOCAL: 2}
+        for lane in sorted(members(lanes), key=lambda lane: order[spaces[lane]]):
+            address, space = w.addresses[lane], spaces[lane]
             memory, at = self._place(w, space, lane, address, width)
             if space == d.SHARED and micro.code != d.STORE:
                 self._known(w, lane, address, width, False)
