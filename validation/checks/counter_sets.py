@@ -99,7 +99,8 @@ def twins_table(section: Section, twins: Twins, tables: ServiceTables, plan: Pla
     answers = {w: answer([part], counters, w, shipped_maps(), LEVEL).utilization.guess * active for w in SETS}
     told = ", ".join(
         f"{told_apart_percent(exact / 100, guess.reshape(exact.shape)):.0f} % of the pairs "
-        f"({100 * abs(guess.reshape(exact.shape) - exact / 100).mean():.1f} points off) from {SHOWN[which].removeprefix('and ')}"
+        f"({100 * abs(guess.reshape(exact.shape) - exact / 100).mean():.1f} points off) from "
+        f"{SHOWN[which].removeprefix('and ')}"
         for which, guess in answers.items()
         if which != ATOMIC
     )
