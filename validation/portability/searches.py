@@ -147,7 +147,7 @@ def _summary(outcomes: Sequence[SearchOutcome]) -> dict[str, Any]:
             "median_gain": _rounded(float(np.median(above[low]))) if low.any() else None,
             "share_gaining_0.05": _rounded(float(np.mean(above[low] >= 0.05))) if low.any() else None,
         },
-        "predicted_interval_holds": _rounded(float(np.nanmean([o.covered for o in outcomes]))),
+        "interval_told_when_chosen_holds": _rounded(float(np.nanmean([o.covered for o in outcomes]))),
     }
 
 
