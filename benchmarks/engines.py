@@ -19,6 +19,7 @@ from functools import partial
 
 import numpy as np
 from numba import njit
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Instruction, Kernel, Loop, Program, Record, atomics, compiled, reference
 from smlab.sim.compiled.table import batch_cycles, looped_cycles

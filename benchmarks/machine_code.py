@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from smlab.examples import KERNEL
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass import parse_listing
 from smlab.hw_bench.sass.image import KernelImage, listed_image
@@ -27,8 +29,6 @@ from smlab.sim.machine_code.kernels import load_kernel
 from smlab.sim.machine_code.launch import MachineLaunch
 from smlab.sim.machine_code.launch_file import read_launch
 from smlab.sim.machine_code.run import run_machine_code
-
-from smlab.examples import KERNEL
 
 GPU = load_gpu("v100")
 REPEATS = 3

@@ -12,11 +12,11 @@ from functools import partial
 
 import numpy as np
 import pytest
+
+from benchmarks.engines import MACHINE, atomics_kernel, image, mix
 from smlab.sim import Record, compiled, reference
 from smlab.sim.compiled.table import batch_cycles, looped_cycles
 from smlab.sim.lowering import LoweredKernel
-
-from benchmarks.engines import MACHINE, atomics_kernel, image, mix
 
 ENGINES = {"compiled": partial(compiled.run, threads=1), "simpy": reference.run}
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from smlab.validation.experiments.design.study import read_study
 from smlab.validation.experiments.run.outcome import StudyOutcome
 from smlab.validation.experiments.run.running import run_whatif

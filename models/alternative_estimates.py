@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.models.trust import LEVELS, TrustMap, UtilizationEstimates, UtilizationInterval
 from smlab.models.verdict import CANNOT_TELL, Verdict
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles import Profile, as_profile, atomic_quantities
 from smlab.hw_bench.profiles.counter_table import CounterTable

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.population_mixture import SAME, Mixture
 from smlab.models.service_table import ServiceTable

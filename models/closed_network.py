@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, xlogy
+
 from smlab.hw_bench.errors import SmlabError
 
 Floats = NDArray[np.float64]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.models.alternative_estimates import AlternativeEstimates, mean_over, mixed_interval
 from smlab.models.counter_maps import CHANGES, UTILIZATION, CounterMaps, mixed
 from smlab.models.counter_sets import ATOMIC, SETS, Counters, feature_table

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.boosted_trees import BoostedTrees
 from smlab.models.counter_sets import SETS, Counters, feature_table

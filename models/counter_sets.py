@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.profiles.atomic_spacing import EDGES_CYCLES, SPACING_NAMES
 from smlab.models.trust import Features, UtilizationEstimates
 

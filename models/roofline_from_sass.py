@@ -21,6 +21,7 @@ from itertools import product
 from typing import Final
 
 import numpy as np
+
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.kernel_work import PRECISIONS, KernelWork
 from smlab.hw_bench.sass import CodeComparison, CodeComparisons, Precision

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import replacing
 

@@ -31,6 +31,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.closed_estimator import ClosedEstimate, estimate_closed
 from smlab.models.map_files import write_map

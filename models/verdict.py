@@ -18,6 +18,7 @@ from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+
 from smlab.models.trust import UtilizationEstimates, UtilizationInterval
 
 Answer = Literal["bottleneck", "not the bottleneck", "cannot tell"]

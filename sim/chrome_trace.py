@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from smlab.hw_bench.files import write_atomic
 from smlab.sim.instructions import CLASS_NAMES, Reason, Unit
 from smlab.sim.result import JobTrace, SimResult

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+
 from smlab.sim.instructions import CLASS_NAMES, Reason
 from smlab.sim.result import SimResult
 

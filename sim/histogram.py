@@ -31,6 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import SeedSequence, default_rng
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.histogram_code import CHANNELS, PixelCode, merge_code, start_code

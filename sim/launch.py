@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.sim.instructions import CLASS_NAMES
 from smlab.sim.lowering import LoweredKernel
 from smlab.sim.result import Launch

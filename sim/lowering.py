@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import ControlCode
 from smlab.sim.instructions import QUEUED_UNITS, InstructionClass, Unit

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 
 Words = NDArray[np.int64]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.sim.instructions import CLASS_NAMES, Reason, Unit
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
 from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.inputs import load_toml
 from smlab.sim.instructions import CLASSES, Unit

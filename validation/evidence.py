@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.histogram import share_of
 from smlab.sim.patterns import Affine, Grouped, RandomWords, SharedPattern, Strided

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import cache_folder
 from smlab.hw_bench.gpu.descriptions import Gpu

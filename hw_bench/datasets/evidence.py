@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
 from smlab.hw_bench.gpu.toml_files import read_toml
 
 EVIDENCE_FILE: Final = Path(__file__).parent / "published" / "memory_path.toml"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+
 from smlab.hw_bench.datasets.tuning import (
     Parameter,
     TuningTimes,

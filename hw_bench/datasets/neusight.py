@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+
 from smlab.hw_bench.datasets.operator_times import OperatorTimes
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.devices import gpu_called

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+
 from smlab.hw_bench.datasets.tuning import TuningTimes, time_of
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.source import load

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+
 from smlab.hw_bench.datasets.tuning import SECONDS, TuningTimes, time_of
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.source import load

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.toml_files import read_toml
 

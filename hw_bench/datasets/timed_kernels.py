@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from smlab.hw_bench.datasets.bench_folder import read_bench_folder
 from smlab.hw_bench.datasets.kernel_tuner import read_search
 from smlab.hw_bench.datasets.ktt import read_ktt

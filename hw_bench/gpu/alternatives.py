@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.constants import check_value
 from smlab.hw_bench.gpu.schema import KEYS_BY_NAME

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, StrictFloat, StrictInt, StrictStr, ValidationError
+
 from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.gpu.schema import KINDS, ConstantKey
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.inputs import load_toml
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+
 from smlab.hw_bench.profiles.atomic_spacing import AtomicCode, Spacing, spacing
 from smlab.hw_bench.profiles.samples import SELECTED, InstructionSamples, KernelSamples
 

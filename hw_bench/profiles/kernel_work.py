@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
 from smlab.hw_bench.errors import SmlabError
 
 Floats = NDArray[np.float64]

@@ -9,6 +9,7 @@ documented.
 from __future__ import annotations
 
 import numpy as np
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
 from smlab.hw_bench.profiles.ncu_long import device_of

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.counter_table import CounterTable
 from smlab.hw_bench.profiles.profile import Device, Skipped, at_row, short, text_array

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.kernel_work import PRECISIONS, Floats, add_flag, object_array
 from smlab.hw_bench.profiles.pivot import Choice, Pivot

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.inputs import check_file
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import replacing
 from smlab.hw_bench.gpu.descriptions import Gpu

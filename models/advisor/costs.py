@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass import SassInstruction
 from smlab.models.advisor.matching import Context

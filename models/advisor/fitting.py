@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+
 from smlab.hw_bench.sass.effects import access_words
 from smlab.hw_bench.sass.opcodes import is_load
 from smlab.models.advisor.costs import FAR_ATOMICS, Costs, costs_of, instructions_a_line

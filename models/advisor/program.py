@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.costs import Costs
 from smlab.models.advisor.path import WarpPath

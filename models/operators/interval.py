@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+
 from smlab.models.operators.work import Floats
 
 NAMES: Final = ("efficiency", "level", "unexplained")

@@ -17,6 +17,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
+
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.models.operators.work import Floats, OperatorWork
 from smlab.models.parallelism import resident_blocks

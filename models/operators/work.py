@@ -16,6 +16,7 @@ from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 
 Floats = NDArray[np.float64]

@@ -17,6 +17,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
+
 from smlab.models.portability.ratio_model import RatioModel, ScaleMixture
 
 Floats = NDArray[np.float64]

@@ -13,6 +13,7 @@ from functools import cache, cached_property
 from typing import Final
 
 import numpy as np
+
 from smlab.hw_bench.gpu.descriptions import Constant, Gpu
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {

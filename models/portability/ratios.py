@@ -20,6 +20,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.portability.launch_series import (
     INITIAL_LAUNCHES,

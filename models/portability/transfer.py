@@ -28,6 +28,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.portability.ratio_model import Parameters, RatioModel
 

@@ -17,6 +17,7 @@ is come back to at once stays where it is, what is touched without order misses.
 from __future__ import annotations
 
 import numpy as np
+
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.kernel_work import Floats, KernelWork
 

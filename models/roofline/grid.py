@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.kernel_work import PRECISIONS, Floats, KernelWork
 from smlab.models.parallelism import parallelism, resident_blocks

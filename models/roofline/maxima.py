@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, cast
 
 import numpy as np
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.kernel_work import LEVELS, PRECISIONS, Floats

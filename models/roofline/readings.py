@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+
 from smlab.hw_bench.profiles.kernel_work import add_flag
 from smlab.models.roofline.projection import Projection
 from smlab.models.roofline.uncertainty import NAMES, Parts

@@ -23,6 +23,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.profiles.kernel_work import PRECISIONS, Floats
 from smlab.models.roofline.ceilings import RESOURCES, Ceilings
 from smlab.models.roofline.grid import REQUEST_BYTES

@@ -33,6 +33,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.profiles.kernel_work import Floats
 from smlab.models.roofline.clock import ClockRatios
 from smlab.models.roofline.residency import Residency

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+
 from smlab.hw_bench.profiles.kernel_work import LEVELS
 from smlab.models.roofline.ceilings import RESOURCES, TOLERANCE, Ceilings
 from smlab.models.roofline.maxima import Maxima

@@ -7,6 +7,7 @@ profile.
 from __future__ import annotations
 
 import numpy as np
+
 from smlab.hw_bench.profiles.kernel_work import LEVELS, PRECISIONS, Floats, KernelWork
 from smlab.models.roofline.equations import operational_intensity
 

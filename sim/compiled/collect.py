@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.sim.compiled import layout
 from smlab.sim.compiled.prepare import Memory
 from smlab.sim.launch import executions_of, launch_of

@@ -6,6 +6,7 @@ import itertools
 import time
 
 import numpy as np
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.compiled import layout
 from smlab.sim.compiled.collect import collect

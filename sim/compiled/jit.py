@@ -17,6 +17,7 @@ from llvmlite import ir
 from numba import extending, njit, types
 from numba.core import cgutils, event
 from numba.np.numpy_support import from_dtype
+
 from smlab.hw_bench.sources import digest_of
 from smlab.sim.compiled.layout import STATE, TABLES
 

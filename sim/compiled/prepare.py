@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.compiled import layout
 from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.builtin import MEASURED_ROUNDS, WARM_UP_ROUNDS, simultaneous_atomics
 from smlab.sim.compiled import layout

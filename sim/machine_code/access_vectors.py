@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 from numba import types
+
 from smlab.sim.machine_code.lanes import BITS, HALF, V32, V64, WORD, intrinsic
 from smlab.sim.machine_code.record import ADDRESSES, ROW_BYTES
 

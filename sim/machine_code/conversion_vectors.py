@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
+
 from smlab.sim.machine_code import rounding
 from smlab.sim.machine_code.building import BUILDERS, Builder, builds
 from smlab.sim.machine_code.lanes import (

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.image import KernelImage
 from smlab.sim.machine_code.launch import Dim, GlobalMemory, MachineLaunch

@@ -17,6 +17,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.sim.machine_code import codes, record
 from smlab.sim.machine_code.execute import execute
 from smlab.sim.machine_code.functional import GONE, RUNS, WAITS, come, meet, start_block

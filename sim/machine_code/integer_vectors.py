@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
+
 from smlab.sim.machine_code import vector_operation
 from smlab.sim.machine_code.building import (
     BUILDERS,

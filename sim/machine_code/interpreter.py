@@ -7,6 +7,7 @@ Registers are lists of 32 words, by the byte offset that the micro-operations na
 from __future__ import annotations
 
 import numpy as np
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code import record

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 from numba.core.ccallback import CFunc
+
 from smlab.hw_bench.sources import digest_of
 
 F = TypeVar("F", bound=Callable[..., Any])

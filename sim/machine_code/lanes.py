@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 from numba import extending
+
 from smlab.sim.machine_code import record, rounding, vector_operation
 
 intrinsic: Any = extending.intrinsic

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.inputs import check_file, load_toml
 from smlab.sim.machine_code.device import as_dim

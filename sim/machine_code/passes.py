@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from llvmlite import ir
+
 from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code.access_vectors import LaneRow, builds, one_place
 from smlab.sim.machine_code.lanes import HALF, V32

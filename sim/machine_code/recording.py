@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.sim.compiled.jit import call_source
 from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code import record

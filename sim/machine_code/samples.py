@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.instructions import Reason
 from smlab.sim.result import IssueTrace, SimResult, SpanTrace

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import ControlCode
 from smlab.sim.instructions import CLASSES, QUEUED_UNITS, Unit

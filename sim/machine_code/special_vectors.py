@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from llvmlite import ir
+
 from smlab.sim.machine_code.building import BUILDERS, Builder
 from smlab.sim.machine_code.integer_vectors import wide
 from smlab.sim.machine_code.lanes import (

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
+
 from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code.access import is_known, lane_addresses, place_of
 from smlab.sim.machine_code.codes import BRAIN, BYTES, HALF_SUM, SINGLE_SUM

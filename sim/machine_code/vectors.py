@@ -11,6 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+
 from smlab.sim.machine_code import (  # noqa: F401  (each registers its builders)
     conversion_vectors,
     float_vectors,

@@ -7,6 +7,7 @@ from typing import Any
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
+
 from smlab.sim.machine_code import meanings, record, rounding
 from smlab.sim.machine_code.lanes import intrinsic
 from smlab.sim.machine_code.record import (

@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.sim.launch import executions_of, launch_of
 from smlab.sim.lowering import LoweredKernel
 from smlab.sim.reference.gpu import Progress, SimulatedGpu

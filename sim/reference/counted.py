@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.sim.instructions import Reason
 from smlab.sim.lowering import LoweredProgram
 from smlab.sim.reference.warp import Block, Warp

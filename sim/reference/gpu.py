@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.instructions import Reason
 from smlab.sim.lowering import LoweredKernel

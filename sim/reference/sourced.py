@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.sim.instructions import Reason, Unit
 from smlab.sim.lowering import LoweredProgram, Operation
 from smlab.sim.reference.counted import CountedWarp

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from smlab.sim.instructions import Reason
 from smlab.sim.lowering import LoopBegin, LoweredProgram, Operation
 

@@ -17,6 +17,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.sass.effects import PREDICATES_ONLY, effects_of
 from smlab.hw_bench.sass.instruction import Operand, SassInstruction
 from smlab.sim.traces.reading import RecordedKernel

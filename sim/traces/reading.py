@@ -17,6 +17,7 @@ from typing import IO, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.inputs import check_file
 from smlab.sim.traces.text import (

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code import record

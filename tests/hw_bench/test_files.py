@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
+
 from smlab.hw_bench.files import cache_folder, replacing, write_atomic
 from smlab.hw_bench.sources import cache_key, digest_of, package_folder
 

@@ -5,6 +5,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.alternative_estimates import AlternativeEstimates, joint_verdict, mean_over, mixed_interval
 from smlab.models.trust import CLOSED, estimate_all, shipped_map

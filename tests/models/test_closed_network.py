@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.closed_network import Station, solve, solve_machine_repairman
 from smlab.models.operational import asymptotic_bounds, balanced_job_bounds

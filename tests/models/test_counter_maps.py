@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.boosted_trees import BoostedTrees
 from smlab.models.counter_maps import FASTER, PATH, QUANTITIES, CounterMaps, Spread, mixed, shipped_maps

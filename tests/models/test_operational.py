@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.operational import (
     Observation,

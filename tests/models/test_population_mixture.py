@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from smlab.models import solve_machine_repairman
 from smlab.models.population_mixture import Mixture, members_of
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles.kernel_work import KernelWork
 from smlab.hw_bench.sass import (

@@ -11,6 +11,7 @@ import xarray as xr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.service_table import ServiceTable
 

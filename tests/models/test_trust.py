@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.models import ServiceTable, estimate_closed
 from smlab.models.trust import (

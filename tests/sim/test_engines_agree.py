@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record, compiled, reference
 from smlab.sim.compare import first_difference

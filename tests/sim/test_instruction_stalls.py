@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import compiled, reference
 from smlab.sim.instructions import Reason

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterTable
 from smlab.sim import Record, SimResult, atomics, counter_table, read_workload, simulate

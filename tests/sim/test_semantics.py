@@ -5,6 +5,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record, SimResult, atomics, simulate

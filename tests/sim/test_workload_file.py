@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Duration, Instruction, Loop, read_workload, simulate

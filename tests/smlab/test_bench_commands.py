@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
+
+from smlab.cli.main import run
 from smlab.hw_bench.cuda.measuring import plan, profiling
 from smlab.hw_bench.cuda.measuring.profiling import command_line
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles.needs import how_for
-
-from smlab.cli.main import run
 
 FAKE_NCU = """#!{python}
 import csv, sys

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from smlab.validation.work.store import Store
 
 import smlab.commands.case.run
 from smlab.cli.main import run
+from smlab.validation.work.store import Store
 
 
 @pytest.fixture(autouse=True)

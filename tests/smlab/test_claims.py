@@ -4,10 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from smlab.validation.papers.claims import Ledger, load_ledger
 
 from smlab.cli.main import run
 from smlab.commands.claims import api as command
+from smlab.validation.papers.claims import Ledger, load_ledger
 
 KEYS = {"id", "source", "claim", "expected", "observed", "evidence", "verdict", "needs", "command", "note"}
 VERDICTS = {"holds", "holds in part", "does not hold", "cannot be judged here"}

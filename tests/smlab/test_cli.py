@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
-from smlab.hw_bench.gpu.descriptions import list_gpus, load_gpu
-from smlab.models import ServiceTable
 
 import smlab
 from smlab.cli.main import run
+from smlab.hw_bench.gpu.descriptions import list_gpus, load_gpu
+from smlab.models import ServiceTable
 
 
 def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from smlab.hw_bench.profiles import read_profile
-from smlab.models.roofline.ceilings import LATENCY
 
 from smlab.cli.main import run
 from smlab.examples import GPU, PROFILE
 from smlab.examples.making import HISTOGRAMS, WORKLOADS, write_profile
+from smlab.hw_bench.profiles import read_profile
+from smlab.models.roofline.ceilings import LATENCY
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str]:

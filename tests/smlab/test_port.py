@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from smlab.hw_bench.datasets.timed_kernels import read_timed_kernels
-from smlab.models.portability.ratios import ratios
-from smlab.validation.papers.claims.published import grid_table
 
 import smlab
 from smlab.cli.main import run
+from smlab.hw_bench.datasets.timed_kernels import read_timed_kernels
+from smlab.models.portability.ratios import ratios
+from smlab.validation.papers.claims.published import grid_table
 
 JUDGED = 16
 """Launches that make the interval; as many again judge it."""

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+
+from smlab.cli.main import run
+from smlab.commands.project.truth import match, read_truth
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
 from smlab.validation.projection.counting import count_held
 from smlab.validation.projection.held import NARROW, shipped_held
-
-from smlab.cli.main import run
-from smlab.commands.project.truth import match, read_truth
 
 V100, A100 = load_gpu("v100"), load_gpu("a100-40")
 OPERATIONS = tuple(

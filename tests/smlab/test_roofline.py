@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 from PIL import Image
-from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
-from smlab.models.roofline.ceilings import LATENCY, LOW_EFFICIENCY
 
 from smlab.cli.main import run
 from smlab.commands.roofline.api import roofline
 from smlab.commands.roofline.plot import roofline_figure
 from smlab.commands.roofline.rows import NO_FLOPS, NO_OPERATIONS, short_name
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
+from smlab.models.roofline.ceilings import LATENCY, LOW_EFFICIENCY
 
 KEYS = {
     "kernel",

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from smlab.sim.machine_code.launch_file import read_launch
 
 import smlab
 from smlab.cli.main import run as command
 from smlab.examples import KERNEL, KERNEL_LAUNCH
+from smlab.sim.machine_code.launch_file import read_launch
 
 KEYS = (
     "cycles", "seconds", "cycles_low", "cycles_high", "warp_instructions", "wall_s", "sms", "blocks",

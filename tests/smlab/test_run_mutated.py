@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 
 import pytest
-from smlab.hw_bench.cuda.toolkit import has_compiler
 
 from smlab.cli.main import run
 from smlab.examples import KERNEL, KERNEL_LAUNCH
+from smlab.hw_bench.cuda.toolkit import has_compiler
 
 MAX_S = 20.0  # of processor time
 LISTING_TOKENS = (

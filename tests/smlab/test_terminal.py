@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from smlab.hw_bench.csv_cells import guarded, unguarded
-from smlab.hw_bench.profiles.counter_table import CounterTable
-from smlab.sim import counter_table
 
 import smlab
 from smlab.cli.main import run
 from smlab.cli.tables import Listing, spread
 from smlab.cli.terminal import MIN_COLUMNS, Terminal, out, shown
 from smlab.cli.text import one_line, visible
+from smlab.hw_bench.csv_cells import guarded, unguarded
+from smlab.hw_bench.profiles.counter_table import CounterTable
+from smlab.sim import counter_table
 
 WIDTHS = (40, 60, 80, 120, 200)
 

@@ -8,6 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.random import SeedSequence
+
+from smlab.commands.utilization.api import tables_for, utilization
+from smlab.commands.utilization.rows import E_FROM_LANES, estimate_rows
+from smlab.commands.utilization.run import UtilizationOptions, run_utilization
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles import AtomicQuantities, write_ncu_long, write_ncu_wide, write_nvprof
@@ -22,10 +26,6 @@ from smlab.sim.machine import machine_from
 from smlab.sim.reference import Record
 from smlab.validation.service_tables import ServiceTables, tables_of
 from smlab.validation.trust.simulate import draw_kernel
-
-from smlab.commands.utilization.api import tables_for, utilization
-from smlab.commands.utilization.rows import E_FROM_LANES, estimate_rows
-from smlab.commands.utilization.run import UtilizationOptions, run_utilization
 
 GPU = load_gpu("v100")
 

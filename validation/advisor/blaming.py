@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.samples import KernelSamples
 from smlab.models.advisor.blame import Blamed, Mode, blame

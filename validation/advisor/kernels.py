@@ -13,6 +13,7 @@ from importlib import resources
 from typing import Final
 
 import numpy as np
+
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.hw_bench.sass.image import KernelImage
 from smlab.hw_bench.sass.nvrtc import compile_cuda

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 from scipy import stats
+
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.models.advisor.advice import Advice, advise, estimate, optimizer_of
 from smlab.models.advisor.blame import blame

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
 from smlab.sim import SimResult
 from smlab.sim.instructions import Reason, Unit
 from smlab.sim.lowering import LoweredKernel

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 from scipy import stats
+
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.models.advisor.advice import model_of
 from smlab.models.advisor.blame import blame

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numba
 import numpy as np
+
 from smlab.validation.calibrate.cases import Floats, Ints
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+
 from smlab.hw_bench.cuda.measuring import driver, plan, points, steadiness
 from smlab.hw_bench.cuda.measuring.batch import Batch
 from smlab.hw_bench.cuda.measuring.dataset import DataSet

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 from scipy.stats import t as student
+
 from smlab.hw_bench.datasets.evidence import load_evidence
 from smlab.hw_bench.datasets.publications import load_published_atomics
 from smlab.hw_bench.errors import SmlabError

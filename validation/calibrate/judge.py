@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares, nnls
+
 from smlab.validation.calibrate.cases import Cases, Floats
 from smlab.validation.method.metrics import ErrorTable, error_table
 

@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 from scipy.stats import ncx2
+
 from smlab.validation.calibrate.cases import Cases, Floats
 
 TOLERANCE: Final = 0.01

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
+
 from smlab.hw_bench.cuda.measuring import steadiness
 from smlab.validation.calibrate.cases import Floats, Ints
 

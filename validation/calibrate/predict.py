@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
+
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.compiled.table import batch_cycles, looped_cycles
 from smlab.sim.machine import TICKS_PER_CYCLE, AtomicTiming, Machine, machine_from, to_ticks

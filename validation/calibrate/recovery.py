@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+
 from smlab.hw_bench.cuda.measuring import plan
 from smlab.hw_bench.cuda.measuring.batch import Batch
 from smlab.hw_bench.cuda.measuring.plan import BenchmarkProfile

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+
 from smlab.validation.advisor.stored import MADE_BY, first_runs, stored_results
 from smlab.validation.checks import Plan, Results, Task
 from smlab.validation.method.baseline import Baseline, compare_with_baseline

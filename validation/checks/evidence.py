@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+
 from smlab.hw_bench.datasets.evidence import Evidence, load_evidence
 from smlab.hw_bench.gpu.descriptions import list_gpus, load_gpu
 from smlab.validation.calibrate.joint import LEVEL, JointFit, load_joint_fits

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.datasets.publications import PublishedSeries, load_published_atomics
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim.machine import machine_from

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import xarray as xr
+
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.table import service_table
 from smlab.validation.checks import Plan, Results, Task

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
+
 from smlab.models import ServiceTable, estimate_utilization, read_atomic_counters
 from smlab.models.atomic_queue import UtilizationEstimate
 from smlab.models.trust import CLOSED, estimate_all

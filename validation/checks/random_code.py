@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass import Function, parse_listing
 from smlab.hw_bench.sass.image import listed_image

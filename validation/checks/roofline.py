@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.models.roofline.ceilings import RESOURCES
 from smlab.validation.checks import Plan, Results, Task, shares

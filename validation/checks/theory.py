@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.models import Station, solve, solve_machine_repairman
 from smlab.sim.workload import Duration

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import write_atomic
 from smlab.hw_bench.gpu.descriptions import load_gpu

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.cuda.kernels.shared_atomics import WORDS
 from smlab.hw_bench.cuda.measuring.dataset import find_table, read_table
 from smlab.hw_bench.errors import SmlabError

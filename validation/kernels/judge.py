@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
+
 from smlab.hw_bench.datasets.tuning import TuningTimes
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.validation.method.metrics import ErrorTable, error_table

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
+
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.counter_table import CounterTable
 from smlab.sim.counters import counter_table

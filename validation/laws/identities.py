@@ -14,6 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
 from smlab.sim.machine import TICK_BITS, Machine

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.sim.instructions import Unit
 from smlab.sim.machine import TICK_BITS, TICKS_PER_CYCLE, Machine
 from smlab.sim.result import JobTrace, WarpTable

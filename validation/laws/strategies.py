@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim.instructions import ATOMIC_OPERATIONS, CLASSES, QUEUED_UNITS
 from smlab.sim.lowering import LoweredKernel, lower

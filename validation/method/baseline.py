@@ -24,6 +24,7 @@ from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.method.metrics import mean_bootstrap
 from smlab.validation.method.statistics import mean_interval

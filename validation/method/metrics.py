@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
+
 from smlab.hw_bench.errors import SmlabError
 
 FloatArray = NDArray[np.float64]

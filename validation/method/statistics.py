@@ -18,6 +18,7 @@ import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
+
 from smlab.hw_bench.errors import SmlabError
 
 FloatArray = NDArray[np.float64]

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
 from smlab.hw_bench.errors import SmlabError
 
 Floats = NDArray[np.float64]

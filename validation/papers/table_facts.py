@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+
 from smlab.validation.papers.judging import PaperVerdict, Range, Scale, how_far_met, verdict_of
 
 ONE_BLOCK: Final = 32

@@ -20,6 +20,7 @@ from typing import Final
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
+
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.validation.portability.search_pairs import SearchPair
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim.machine import machine_from

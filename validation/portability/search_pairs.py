@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
+
 from smlab.hw_bench.datasets.timed_kernels import read_timed_kernels
 from smlab.hw_bench.datasets.tuning import Parameter, TuningTimes, label_of
 from smlab.hw_bench.gpu.devices import gpu_called

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.random import SeedSequence, default_rng
 from numpy.typing import NDArray
+
 from smlab.models.portability.transfer import TransferSearch, search_space
 from smlab.validation.method.statistics import binomial_interval
 from smlab.validation.portability.model_spaces import model_pair

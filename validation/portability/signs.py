@@ -19,6 +19,7 @@ import numpy as np
 from numpy.random import SeedSequence, default_rng
 from numpy.typing import NDArray
 from scipy import optimize, special
+
 from smlab.models.portability.advice import GuessQuality, one_change
 from smlab.models.portability.ratio_model import SCALES, RatioModel
 from smlab.models.portability.transfer import search_space

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.datasets.bench_folder import read_bench_folder
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.devices import gpu_called

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.method.statistics import binomial_interval
 from smlab.validation.projection.held import MOST, HeldIntervals, HeldRecords

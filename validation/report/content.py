@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.method.baseline import Comparison, Word
 from smlab.validation.method.metrics import ErrorTable, PointErrors

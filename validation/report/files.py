@@ -13,6 +13,7 @@ from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import write_atomic
 from smlab.validation.report.style import STYLE

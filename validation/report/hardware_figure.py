@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.report.style import (
     SOFT,

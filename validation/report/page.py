@@ -9,6 +9,7 @@ from importlib import resources
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
+
 from smlab.validation.method.baseline import WORDS, Word
 from smlab.validation.report.content import Check, CheckVerdict, Contents, Finding
 from smlab.validation.report.kinds import KINDS

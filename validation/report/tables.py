@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+
 from smlab.hw_bench.csv_cells import guarded
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.report.kinds import check_kind

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.counter_maps import CounterMaps
 from smlab.models.trust import MAKE, TrustMap

@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
+
 from smlab.models.boosted_trees import BoostedTrees
 
 Floats = NDArray[np.float64]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
+
 from smlab.sim.machine import TICKS_PER_CYCLE, Machine
 from smlab.sim.patterns import Affine, GlobalPattern, Grouped, RandomBytes, RandomWords, SharedPattern
 from smlab.sim.workload import Duration, Instruction, Kernel, Loop, Program

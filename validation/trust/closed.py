@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from numpy.random import SeedSequence, default_rng
+
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim import compiled
 from smlab.sim.lowering import lower

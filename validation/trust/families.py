@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from numpy.random import Generator
+
 from smlab.sim.machine import Machine
 from smlab.sim.workload import Kernel
 from smlab.validation.trust import (

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.models.closed_estimator import ClosedEstimate
 from smlab.models.trust import (
     ESTIMATORS,

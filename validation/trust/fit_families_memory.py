@@ -7,6 +7,7 @@ does beside its atomics in shared and global memory, how scattered, and by which
 from __future__ import annotations
 
 from numpy.random import Generator
+
 from smlab.sim.machine import Machine
 from smlab.sim.patterns import Strided
 from smlab.sim.workload import Instruction, Kernel, Loop

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.models.counter_maps import (
     FASTER,
     LEAST_WIDTH,

@@ -4,6 +4,7 @@ once; see `families`."""
 from __future__ import annotations
 
 from numpy.random import Generator
+
 from smlab.sim.machine import Machine
 from smlab.sim.patterns import RandomWords, Strided
 from smlab.sim.workload import Instruction, Kernel, Loop

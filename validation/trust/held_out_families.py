@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from numpy.random import Generator
+
 from smlab.sim.machine import Machine
 from smlab.sim.patterns import Grouped, Strided
 from smlab.sim.workload import Instruction, Kernel, Loop

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.models.alternative_estimates import (
     AlternativeEstimates,
     joint_verdict,

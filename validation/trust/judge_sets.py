@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.models.counter_answers import CounterAnswers, answer
 from smlab.models.counter_maps import CHANGES, FASTER, SPREAD, CounterMaps
 from smlab.models.counter_sets import SETS

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.trust import CLOSED, Features
 from smlab.sim.instructions import Reason

@@ -17,6 +17,7 @@ from typing import Final
 
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
+
 from smlab.sim.machine import Machine
 from smlab.sim.patterns import RandomBytes, RandomWords, SharedPattern, Strided
 from smlab.sim.workload import Instruction, Kernel, Loop

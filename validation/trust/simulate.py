@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.random import SeedSequence, default_rng
 from numpy.typing import NDArray
+
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.atomic_spacing import SPACING_NAMES, AtomicCode, spacing
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU

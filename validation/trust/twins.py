@@ -18,6 +18,7 @@ from itertools import combinations
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
+
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim import compiled
 from smlab.sim.lowering import lower

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import filelock
+
 from smlab.hw_bench.errors import SmlabError
 
 FORMAT: Final = "2"

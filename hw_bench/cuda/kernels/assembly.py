@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from llvmlite import ir
 from numba import types
+
 from smlab.hw_bench.cuda.kernels.language import cuda
 from smlab.hw_bench.cuda.toolkit import SIMULATED, has_compiler
 

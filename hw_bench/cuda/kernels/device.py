@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 from numba import types
+
 from smlab.hw_bench.cuda.toolkit import SIMULATED, has_compiler
 
 _NEVER: Final = 0x71234567

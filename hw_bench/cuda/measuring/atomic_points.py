@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.cuda.kernels.atomic_cores import BURSTS
 from smlab.hw_bench.cuda.kernels.pairing import ABANDONED, DESK_COLUMNS, QUEUE_COLUMNS
 from smlab.hw_bench.cuda.kernels.points import LANES, MAX_WARPS, AtomicPoint

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.cuda.measuring.steadiness import Stopping, Verdict, steady_from
 
 _HOPELESS: Final = 3

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.measuring import runners
 from smlab.hw_bench.cuda.measuring.batch import Batch, Throttled

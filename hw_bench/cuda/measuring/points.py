@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+
 from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.kernels.points import MAX_WARPS, AtomicPoint
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+
 from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.measuring import plan, portability_runs
 from smlab.hw_bench.cuda.measuring.batch import Batch, Throttled, Watch, padded

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.cuda.kernels.portability import BANK_STEPS
 from smlab.hw_bench.cuda.kernels.portability_library import NEIGHBOURS
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.cuda.kernels.assembly import ARITHMETIC
 from smlab.hw_bench.cuda.kernels.ceilings import MIXES
 from smlab.hw_bench.cuda.kernels.histogram import CHANNELS, COUNTERS

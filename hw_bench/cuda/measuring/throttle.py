@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
+
 from smlab.hw_bench.cuda.measuring.clocks import ClockReading, Clocks
 from smlab.hw_bench.cuda.measuring.timing import clock_mhz, launches_not_held
 from smlab.hw_bench.errors import SmlabError

@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any, Final
 
 import numpy as np
+
 from smlab.hw_bench.cuda.kernels.timing import CYCLES, GAVE_UP, GO, NANOSECONDS, PATIENCE_CYCLES, SIGNATURES
 from smlab.hw_bench.cuda.measuring.driver import cuda
 from smlab.hw_bench.cuda.toolkit import SIMULATED

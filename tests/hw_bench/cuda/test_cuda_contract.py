@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from smlab.hw_bench.cuda import registry, toolkit
 from smlab.hw_bench.cuda.contract.check import ContractResult, check, check_all, default_cache
 from smlab.hw_bench.cuda.contract.regions import timed_regions

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from smlab.hw_bench.cuda import registry, toolkit
 from smlab.hw_bench.cuda.kernels.spec import ARCHITECTURES, KernelSpec, Timed, exactly, up_to
 from smlab.hw_bench.errors import SmlabError

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.cuda.measuring import plan
 from smlab.hw_bench.cuda.measuring.dataset import read_table
 from smlab.hw_bench.cuda.toolkit import has_compiler
@@ -45,9 +46,8 @@ def driven(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def on_simulator(folder: Path, profile: str, *benchmarks: str) -> None:
-    from smlab.hw_bench.cuda.measuring.harness import measure
-
     from smlab.commands.bench.on_simulator import BenchmarkGpu
+    from smlab.hw_bench.cuda.measuring.harness import measure
 
     gpu = load_gpu("a100-40").with_values(SMALL, source="assumed: a small GPU", where="a test")
     measure(folder, profile=profile, benchmarks=benchmarks, stand_in=BenchmarkGpu(gpu))

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from smlab.hw_bench.cuda.measuring.clocks import Clocks
 from smlab.hw_bench.cuda.measuring.dataset import DataSet, read_table
 from smlab.hw_bench.cuda.measuring.throttle import Throttle

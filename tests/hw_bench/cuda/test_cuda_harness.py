@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from smlab.hw_bench.cuda import toolkit
 from smlab.hw_bench.cuda.measuring import plan, steadiness
 from smlab.hw_bench.cuda.measuring.batch import Watch, padded

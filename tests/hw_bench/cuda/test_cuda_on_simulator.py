@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+
+from smlab.cli.main import run as command
 from smlab.hw_bench.cuda.toolkit import has_compiler
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.calibrate.dataset import read_set
 from smlab.validation.kernels.benchmark import measuring_errors
-
-from smlab.cli.main import run as command
 
 compiler = pytest.mark.skipif(not has_compiler(), reason="the CUDA compiler of the extra cuda12 is missing")
 
@@ -23,9 +23,8 @@ def test_a_gpu_goes_with_the_simulator(capsys: pytest.CaptureFixture[str]) -> No
 
 @compiler
 def test_the_suite_on_a_simulated_gpu(tmp_path: Path) -> None:
-    from smlab.hw_bench.cuda.measuring.harness import measure
-
     from smlab.commands.bench.on_simulator import BenchmarkGpu
+    from smlab.hw_bench.cuda.measuring.harness import measure
 
     small = load_gpu("v100").with_values({"gpu.sms": 4}, source="assumed: a small GPU", where="test")
     done = measure(tmp_path, profile="smoke", benchmarks=("shared-atomics",), stand_in=BenchmarkGpu(small))

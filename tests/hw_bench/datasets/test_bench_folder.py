@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.datasets.bench_folder import read_bench_folder
 
 TABLE = """kernel,size,blocks,threads,seconds_median

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.datasets import DATASETS, OperatorTimes, read_dataset, read_neusight
 from smlab.hw_bench.datasets.operator_times import match, named_as
 from smlab.hw_bench.errors import SmlabError

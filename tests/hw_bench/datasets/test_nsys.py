@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from smlab.hw_bench.datasets.nsys import read_nsys
 from smlab.hw_bench.datasets.tuning import TuningTimes
 from smlab.hw_bench.errors import SmlabError

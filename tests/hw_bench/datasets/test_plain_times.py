@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from smlab.hw_bench.datasets.plain_times import read_plain
 from smlab.hw_bench.datasets.tuning import TuningTimes
 from smlab.hw_bench.errors import SmlabError

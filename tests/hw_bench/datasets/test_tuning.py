@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.datasets.kernel_tuner import (
     read_kernel_tuner,
     read_kernel_tuner_folder,

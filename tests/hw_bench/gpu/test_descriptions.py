@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu import descriptions
 from smlab.hw_bench.gpu.descriptions import FOLDER, list_gpus, load_gpu

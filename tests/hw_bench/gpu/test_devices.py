@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from smlab.hw_bench.gpu.descriptions import list_gpus, load_gpu
 from smlab.hw_bench.gpu.devices import gpu_called, is_called, words_of
 

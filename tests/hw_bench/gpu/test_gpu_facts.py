@@ -7,6 +7,7 @@ import tomllib
 from typing import Any
 
 import pytest
+
 from smlab.hw_bench.datasets.publications import PublishedSeries, load_published_atomics
 from smlab.hw_bench.gpu.descriptions import FOLDER, Gpu, list_gpus, load_gpu
 from smlab.hw_bench.gpu.schema import ATOMIC_OPS

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.profiles.atomic_samples import atomic_samples
 from smlab.hw_bench.profiles.atomic_spacing import EDGES_CYCLES, AtomicCode, spacing
 from smlab.hw_bench.profiles.sample_files import read_samples

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.counter_table import COLUMNS, WHOLE_GPU, CounterRow, CounterTable
 

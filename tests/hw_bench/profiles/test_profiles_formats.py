@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 
 import pytest
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles import UNKNOWN_UNIT, UNNAMED, Device, Profile, read_profile
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable

@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.ncu_rep_samples import read_report_samples
 from smlab.hw_bench.profiles.sample_code import aligned, code_of

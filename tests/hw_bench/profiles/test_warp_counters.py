@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles import UNKNOWN_UNIT, Profile, as_profile, atomic_quantities, how
 from smlab.hw_bench.profiles.atomic_samples import atomic_samples

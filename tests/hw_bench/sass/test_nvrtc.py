@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.nvrtc import compile_cuda
 

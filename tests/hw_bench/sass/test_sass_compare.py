@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import (
     CodeComparisons,

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from smlab.hw_bench.sass import parse_listing
 from smlab.hw_bench.sass.effects import effects_of
 from smlab.hw_bench.sass.instruction import Predicate, SassInstruction
@@ -56,11 +57,10 @@ def test_a_guard_is_read_and_an_instruction_that_never_executes_does_nothing() -
 
 def test_the_simulators_decoding_agrees() -> None:
     """Results and sources of every instruction of a listing that the simulator executes."""
+    from smlab.examples import KERNEL
     from smlab.sim.machine_code import record
     from smlab.sim.machine_code.decode import decode
     from smlab.sim.machine_code.operands import Rows
-
-    from smlab.examples import KERNEL
 
     (function,) = parse_listing(Path(KERNEL).read_text())
     general = {record.register_at(n): f"R{n}" for n in range(255)}

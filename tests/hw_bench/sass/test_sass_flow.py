@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import ControlFlow, Function, Operand, Predicate, SassInstruction, parse_listing
 from smlab.hw_bench.sass.tools import parse_flow_edges

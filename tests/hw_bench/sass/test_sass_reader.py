@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import ControlCode, Function, Operand, Predicate, SassInstruction, parse_listing
 from smlab.hw_bench.sass.listing import split_operands

@@ -5,6 +5,7 @@ import struct
 from pathlib import Path
 
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import (
     ControlFlow,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 import pytest
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles.samples import InstructionSamples, KernelSamples, LaunchFacts
 from smlab.hw_bench.sass import Function, Predicate, SassInstruction, SourceLine

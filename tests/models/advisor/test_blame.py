@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.advisor.blame import MODES, blame, dependences, prune

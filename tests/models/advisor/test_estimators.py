@@ -5,6 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.advisor import estimators as e
 

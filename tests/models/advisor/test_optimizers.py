@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from smlab.hw_bench.profiles.samples import LaunchFacts
 from smlab.models.advisor.advice import OPTIMIZERS, advise, estimate, optimizer_of
 from smlab.models.advisor.table_two import TABLE_TWO

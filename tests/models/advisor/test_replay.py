@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.profiles.samples import LaunchFacts
 from smlab.models.advisor.advice import model_of
 from smlab.models.advisor.code import AdvisedCode

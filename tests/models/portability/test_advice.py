@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy import special
+
 from smlab.models.portability.advice import EVIDENCE, foreseen_changes, sign_chance
 from smlab.models.portability.ratio_model import SCALES, RatioModel, ScaleMixture
 from smlab.models.portability.transfer import search_space

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.hw_bench.profiles.kernel_work import KernelWork

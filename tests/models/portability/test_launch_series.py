@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.portability.launch_series import DRIFT_SIGMAS, NOISE_FLOOR, launch_series
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.portability.metric import (
     application_efficiency,

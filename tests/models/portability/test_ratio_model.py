@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from smlab.models.portability.ratio_model import ACROSS, LENGTH, OF_ALL, SCALES, Parameters, RatioModel
 
 RNG = np.random.default_rng(3)

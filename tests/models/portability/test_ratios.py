@@ -3,6 +3,7 @@ search."""
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.portability.ratios import MIN_CONFIGURATIONS, ratios
 

@@ -1,6 +1,7 @@
 """Samples of two GPUs side by side: by source line, else aligned by opcode."""
 
 import pytest
+
 from smlab.hw_bench.profiles.samples import InstructionSamples, KernelSamples
 from smlab.models.portability.stalled_code import opcode_of, stalled_places
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.portability.advice import changes_from, one_change
 from smlab.models.portability.transfer import SearchSpace, TransferSearch, planned, search_space

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from smlab.models.roofline import equations as eq
 
 PERF, DRAM, L2, L1 = 6890.0, 846.0, 2460.0, 13963.0

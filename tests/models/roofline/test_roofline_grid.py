@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.roofline import KernelWork, ceilings
 from smlab.models.roofline.grid import ENOUGH, USES, mean_latency_cycles

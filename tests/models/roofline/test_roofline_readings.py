@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles.kernel_work import KernelWork
 from smlab.models.roofline import Projection, project

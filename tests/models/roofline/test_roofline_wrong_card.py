@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles.kernel_work import KernelWork

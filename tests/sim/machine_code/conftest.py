@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.sass import parse_listing
 from smlab.hw_bench.sass.image import KernelImage, listed_image
 from smlab.sim.machine_code.launch import MachineLaunch

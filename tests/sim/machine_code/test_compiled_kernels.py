@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+
+import smlab
 from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.kernels.spec import ARCHITECTURES, KernelSpec
 from smlab.hw_bench.cuda.toolkit import has_compiler
-
-import smlab
 
 if not has_compiler():
     pytest.skip("the CUDA compiler of the extra cuda12 is not installed", allow_module_level=True)

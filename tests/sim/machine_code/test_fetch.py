@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim import Record
 from smlab.sim.machine_code.launch import MachineLaunch

@@ -4,6 +4,7 @@ edges."""
 import numpy as np
 import pytest
 from numba import njit
+
 from smlab.sim.machine_code import meanings, record, rounding
 from smlab.sim.machine_code.half_meanings import HALVES_SHIFT
 from smlab.sim.machine_code.meanings import OPERATIONS

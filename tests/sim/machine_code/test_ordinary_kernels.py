@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from smlab.hw_bench.cuda.toolkit import has_compiler
 
 import smlab
+from smlab.hw_bench.cuda.toolkit import has_compiler
 
 if not has_compiler() or importlib.util.find_spec("nvidia.cuda_runtime") is None:
     pytest.skip("the CUDA compiler of the extra cuda12 is not installed", allow_module_level=True)

@@ -4,6 +4,7 @@ engines agree."""
 from collections.abc import Callable
 
 import numpy as np
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Record
 from smlab.sim.machine_code.elsewhere import Neighbours

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from smlab.cli.main import run as command
+from smlab.examples import KERNEL, KERNEL_LAUNCH
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass.image import listed_image
@@ -21,9 +24,6 @@ from smlab.sim.traces.reading import RecordedKernel, find_trace, read_list, read
 from smlab.sim.traces.run import run_trace
 from smlab.sim.traces.writing import write_traces
 from smlab.validation.checks.random_code import REGISTERS, WORDS, piece
-
-from smlab.cli.main import run as command
-from smlab.examples import KERNEL, KERNEL_LAUNCH
 
 V100 = load_gpu("v100")
 HEADER = """\

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+
+from smlab.examples import KERNEL, KERNEL_LAUNCH
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles.samples import REASONS, reason_of
 from smlab.models.advisor.blame import blame
@@ -12,8 +14,6 @@ from smlab.sim.instructions import Reason
 from smlab.sim.machine_code.kernels import load_kernel
 from smlab.sim.machine_code.launch import MachineLaunch
 from smlab.validation.advisor.simulate import Executed, execute
-
-from smlab.examples import KERNEL, KERNEL_LAUNCH
 
 GPU = share_of(load_gpu("v100"), 2)
 

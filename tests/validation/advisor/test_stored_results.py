@@ -1,6 +1,7 @@
 """The shipped results of the advisor's study: whole, in the report as they are, and in the track record."""
 
 import pytest
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.advisor.record import record_of, track_records
 from smlab.validation.advisor.__main__ import _records

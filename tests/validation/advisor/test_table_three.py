@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from smlab.validation.papers.claims.published import advisor_table
 
 

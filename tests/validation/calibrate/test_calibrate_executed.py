@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import pytest
+
 from smlab.hw_bench.cuda import toolkit
 from smlab.hw_bench.cuda.measuring import plan
 from smlab.hw_bench.cuda.measuring.batch import Batch

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Record, simulate
 from smlab.sim.builtin import atomics

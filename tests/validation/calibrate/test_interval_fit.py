@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+
 from smlab.hw_bench.datasets.publications import load_published_atomics
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.calibrate import joint
 from smlab.validation.calibrate.joint import MECHANISMS, atomic_rows, fit_constants, simulate_rows

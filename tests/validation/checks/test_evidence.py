@@ -8,6 +8,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+
 from smlab.hw_bench.datasets.evidence import EVIDENCE_FILE, Evidence, judged_rows, load_evidence
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import list_gpus, load_gpu

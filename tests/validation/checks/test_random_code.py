@@ -1,6 +1,7 @@
 """Random machine code in both engines, and that a difference would be found."""
 
 import pytest
+
 from smlab.sim.machine_code import warp_memory
 from smlab.sim.reference.fetch import FrontEnd
 from smlab.validation.checks.random_code import compare, piece

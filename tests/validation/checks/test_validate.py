@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from filelock import FileLock
+
+from smlab.cli.main import run
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim.simulate import DEFAULT_ENGINE
@@ -23,8 +25,6 @@ from smlab.validation.checks.laws import check_runs
 from smlab.validation.laws.closed_workloads import observe
 from smlab.validation.report import Report
 from smlab.validation.work.encoding import decode, encode
-
-from smlab.cli.main import run
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from smlab.validation.experiments.design.study import Study, read_study
 
 ATOMICS = """

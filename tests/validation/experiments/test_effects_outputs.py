@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.random import default_rng
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.design.study import parse_study
 from smlab.validation.experiments.effects import Effects, summarise, write_outputs

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from numpy.random import SeedSequence, default_rng
 from SALib.sample import sobol as saltelli
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.models import solve_machine_repairman
 from smlab.validation.experiments.effects.pairs import elasticity, saltelli_pairs, two_levels

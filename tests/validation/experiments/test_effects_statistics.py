@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.random import SeedSequence, default_rng
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.effects.factorial import interaction, marginal, variance_shares
 from smlab.validation.experiments.effects.paired import compare, mean_of, variance_reduction

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import atomics, simulate
 from smlab.sim.histogram import histogram, share_of

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.design.study import Study, read_study
 from smlab.validation.experiments.run.running import run_whatif

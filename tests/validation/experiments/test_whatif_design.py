@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from SALib.analyze import sobol as analysis
+
 from smlab.validation.experiments.design.design import problem
 from smlab.validation.experiments.design.study import Study
 from smlab.validation.experiments.run.points import Numbering

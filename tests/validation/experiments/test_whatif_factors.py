@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.design.distributions import Distribution, make_distribution
 from smlab.validation.experiments.design.factors import Factor, Written, make_factor

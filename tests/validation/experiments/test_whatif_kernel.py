@@ -6,12 +6,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
+
+from smlab.examples import KERNEL
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.machine_code.launch_file import read_launch, whole_number
 from smlab.validation.experiments.design.study import Study, parse_study
 from smlab.validation.experiments.run.running import CSV, PARQUET, run_whatif
-
-from smlab.examples import KERNEL
 
 LAUNCH = """\
 [launch]

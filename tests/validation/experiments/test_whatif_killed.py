@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from smlab.validation.experiments.design.study import read_study
 from smlab.validation.experiments.run.running import run_whatif
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.design.study import Study
 from smlab.validation.experiments.run import evaluate

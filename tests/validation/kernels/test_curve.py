@@ -1,6 +1,7 @@
 """The slides' curve through machine code (Jia and Van Sandt, GTC 2021)."""
 
 import pytest
+
 from smlab.validation.kernels.curve import CurvePoint, curve_points, mape
 
 

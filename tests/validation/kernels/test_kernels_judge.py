@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim.machine_code.launch_file import read_launch
 from smlab.validation.kernels.judge import best_of, counter_ratios, time_errors, told_clock_hz

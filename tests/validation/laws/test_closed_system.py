@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.models import solve_machine_repairman
 from smlab.sim.result import JobTrace

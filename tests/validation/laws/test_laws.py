@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from hypothesis import given
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Instruction, Kernel, Loop, Program, Record, atomics, reference

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.method.baseline import (
     Baseline,

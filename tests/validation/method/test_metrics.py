@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.method.metrics import error_table, mean_bootstrap, points_table
 from smlab.validation.method.statistics import Interval, coverage_study

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.random import SeedSequence, default_rng
 from scipy import signal
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.method.statistics import (
     MIN_BATCHES,

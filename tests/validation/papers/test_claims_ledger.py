@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.papers.claims import load_ledger
 from smlab.validation.papers.claims.capabilities import CAPABILITIES

@@ -7,6 +7,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.papers.claims import load_ledger
 from smlab.validation.papers.claims.published import advisor_table, grid_table

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.histogram import recorded_words
 from smlab.sim.patterns import lanes_on_fullest_bank

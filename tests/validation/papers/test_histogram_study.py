@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from smlab.commands.utilization.rows import TablePair, estimate_rows
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.hw_bench.profiles import atomic_quantities, read_profile
@@ -31,8 +33,6 @@ from smlab.validation.papers.histogram.readings import on_random_bytes
 from smlab.validation.papers.histogram.study import POINTS, run_study
 from smlab.validation.report import Report
 from smlab.validation.service_tables import fetch_add_tables
-
-from smlab.commands.utilization.rows import TablePair, estimate_rows
 
 
 @pytest.fixture(scope="module")

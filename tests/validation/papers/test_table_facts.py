@@ -4,6 +4,7 @@ to 32."""
 import numpy as np
 import pytest
 import xarray as xr
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim.machine import machine_from
 from smlab.sim.table import looped_cycles, service_table

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from smlab.validation.portability.causes import CausedRatio, judge_pair, named, summary
 from smlab.validation.portability.pairs import draw_pair
 

@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
+
 from smlab.validation.portability.model_spaces import NVIDIA, card_of, load_gpu, model_pair
 from smlab.validation.portability.search_pairs import SearchPair, parts, with_drawn_ratio
 from smlab.validation.portability.searches import judge_search, judge_searches, summary_of_searches

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from smlab.models.portability.advice import GuessQuality
 from smlab.validation.portability.search_pairs import SearchPair
 from smlab.validation.portability.signs import (

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.papers.claims.published import grid_table
 from smlab.validation.portability.thesis import KERNELS, executed_grids, recorded

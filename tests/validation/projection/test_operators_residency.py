@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
 from smlab.models.parallelism import compute_saturating_warps, parallelism, resident_blocks
 from smlab.sim import Instruction, Kernel, Loop, Program, simulate

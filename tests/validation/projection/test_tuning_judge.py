@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from smlab.cli.main import run
 from smlab.hw_bench.datasets import read_neusight, read_tuning
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
@@ -23,8 +25,6 @@ from smlab.validation.projection.operators.coverage import fitted_factor, operat
 from smlab.validation.projection.tuning import judge_tuning
 from smlab.validation.projection.tuning.code import TuningSource
 from smlab.validation.projection.tuning.coverage import tuning_coverage
-
-from smlab.cli.main import run
 
 HERE, THERE = load_gpu("rtx-2080-ti"), load_gpu("rtx-3090")
 

@@ -4,6 +4,7 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.report import Report
 from smlab.validation.report import figures as figs

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from smlab.validation.report import Report
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")

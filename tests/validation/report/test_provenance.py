@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 
 import pytest
+
 from smlab.hw_bench import sources as module
 from smlab.hw_bench.sources import commit
 from smlab.validation.report.provenance import provenance

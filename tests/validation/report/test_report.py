@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.method.baseline import Baseline, compare_with_baseline
 from smlab.validation.method.metrics import error_table, points_table

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.random import SeedSequence
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles import atomic_quantities, read_profile
 from smlab.models import ServiceTable

@@ -14,6 +14,7 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+
 from smlab.hw_bench.datasets.evidence import load_evidence
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.experiments.run.outcome import Times

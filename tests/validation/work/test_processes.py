@@ -10,6 +10,7 @@ from pathlib import Path
 from subprocess import DEVNULL
 
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.work.interface import WorkerLost
 from smlab.validation.work.processes import Processes

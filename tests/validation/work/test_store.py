@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.work.store import Entry, Store
 

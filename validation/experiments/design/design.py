@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.validation.experiments.design.factors import Factor
 from smlab.validation.experiments.design.values import Value
 

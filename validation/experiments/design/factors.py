@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.design.distributions import Distribution, make_distribution
 from smlab.validation.experiments.design.values import Key, Value

@@ -15,6 +15,7 @@ from pydantic import (
     StrictStr,
     ValidationError,
 )
+
 from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.validation.experiments.design.factors import Number, Written
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
+
 from smlab.validation.experiments.effects.effects import effects_of
 from smlab.validation.experiments.effects.points import FactorLevels, Layout
 from smlab.validation.experiments.effects.results import Effects

@@ -12,6 +12,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
+
 from smlab.validation.experiments.effects.plots import in_unit, show_level
 from smlab.validation.experiments.effects.points import FactorLevels
 from smlab.validation.experiments.effects.results import LevelEffect

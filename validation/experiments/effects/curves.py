@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
 from smlab.validation.experiments.effects.paired import mean_of, over_cells
 from smlab.validation.experiments.effects.points import MAX_LEVELS, RATIOS, FactorLevels
 

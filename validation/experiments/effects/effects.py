@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.effects.factorial import Share, variance_shares
 from smlab.validation.experiments.effects.paired import compare, mean_of, over_cells

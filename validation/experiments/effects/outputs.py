@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import write_atomic
 from smlab.validation.experiments.effects.page import effects_page

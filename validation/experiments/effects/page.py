@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pandas as pd
+
 from smlab.validation.experiments.effects.answers import answers, leading, ranked
 from smlab.validation.experiments.effects.page_figures import add_figures
 from smlab.validation.experiments.effects.page_rows import anchor, level_columns, level_row

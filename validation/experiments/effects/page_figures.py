@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.effects import bars, plots
 from smlab.validation.experiments.effects.curves import Curve, curve

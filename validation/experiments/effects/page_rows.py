@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+
 from smlab.validation.experiments.effects.paired import Paired
 from smlab.validation.experiments.effects.plots import show_level
 from smlab.validation.experiments.effects.results import LevelEffect

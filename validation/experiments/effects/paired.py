@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.method.statistics import Interval, geometric_ratio_interval, mean_interval
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.effects.points import Layout, of_design
 from smlab.validation.method.statistics import Interval, ratio_interval

@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
+
 from smlab.validation.experiments.effects.curves import Curve
 from smlab.validation.experiments.effects.points import FactorLevels
 from smlab.validation.experiments.effects.results import LevelEffect

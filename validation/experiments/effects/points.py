@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 
 Floats = NDArray[np.float64]

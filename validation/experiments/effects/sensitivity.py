@@ -11,6 +11,7 @@ import numpy as np
 from numpy.random import SeedSequence, default_rng
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.method.statistics import Interval
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+
 from smlab.validation.experiments.design.study import Study
 from smlab.validation.experiments.design.values import Value
 

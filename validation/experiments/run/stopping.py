@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from smlab.validation.experiments.design.study import Study
 from smlab.validation.experiments.run.points import Point, PointResult
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
 from smlab.validation.method.statistics import Interval
 from smlab.validation.report import Column
 

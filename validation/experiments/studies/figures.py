@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
+
 from smlab.validation.method.statistics import Interval
 from smlab.validation.report.style import INK, SOFT, floats, log2_axis, look, new_figure, styled
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import pandas as pd
+
 from smlab.validation.experiments.studies import pairing
 from smlab.validation.experiments.studies.answer import FINDING_COLUMNS, Answer, finding_rows
 from smlab.validation.experiments.studies.book import CHAPTERS, Chapter

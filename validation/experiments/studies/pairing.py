@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
+
 from smlab.validation.experiments.effects.bars import pairing
 from smlab.validation.experiments.effects.paired import Paired
 from smlab.validation.experiments.studies.newer_sm import answer as newer_sm

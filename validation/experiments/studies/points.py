@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
 from smlab.hw_bench.inputs import load_toml
 from smlab.validation.experiments.design.study import Study, parse_study
 from smlab.validation.experiments.effects import Effects, layout_of, summarise

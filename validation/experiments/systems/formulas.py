@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+
 from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.gpu.alternatives import Alternative
 from smlab.hw_bench.sources import digest_of

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
+
 from smlab.validation.papers.claims.published import GridTable
 from smlab.validation.report.style import SOFT, log2_axis, look, new_figure, styled
 

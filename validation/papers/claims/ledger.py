@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.toml_files import read_toml
 from smlab.validation.papers.claims.capabilities import find_capability

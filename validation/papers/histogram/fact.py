@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+
 from smlab.validation.papers.histogram.point import CasePoint
 from smlab.validation.papers.judging import PaperVerdict, verdict_of_cases
 

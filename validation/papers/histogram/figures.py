@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
 from smlab.validation.papers.histogram.images import NAMES, PAPERS, SOLIDS
 from smlab.validation.papers.histogram.point import CasePoint
 from smlab.validation.report.style import FAINT, INK, SOFT, label_ends, look, new_figure, styled

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import write_atomic
 from smlab.validation.papers.histogram.errors import errors, parts

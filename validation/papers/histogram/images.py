@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.histogram import BINS, GREY, MAX_PIXELS, solid_image, uniform_image
 from smlab.sim.histogram_code import CHANNELS

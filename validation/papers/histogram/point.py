@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles import as_profile, atomic_quantities
 from smlab.models.trust import CLOSED, OCCUPANCY, estimate_all

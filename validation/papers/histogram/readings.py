@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.sim.histogram import LANES, uniform_image
 from smlab.sim.patterns import lanes_on_fullest_bank, words_on_fullest_bank
 from smlab.validation.papers.histogram.fact import Judge

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+
 from smlab.validation.papers.histogram.fact import (
     Judge,
     by_threads,

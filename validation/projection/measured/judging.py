@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
+
 from smlab.hw_bench.datasets import read_dataset, read_tuning
 from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
 from smlab.models.operators import OperatorSwitches

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.datasets import OperatorTimes
 from smlab.hw_bench.gpu.descriptions import list_gpus, load_gpu
 from smlab.models.operators.interval import width_of

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.datasets import OperatorTimes
 from smlab.hw_bench.datasets.operator_times import match, named_as
 from smlab.hw_bench.errors import SmlabError

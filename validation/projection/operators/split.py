@@ -16,6 +16,7 @@ import hashlib
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.datasets import OperatorTimes
 
 

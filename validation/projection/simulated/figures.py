@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
 from smlab.hw_bench.profiles.kernel_work import Floats
 from smlab.validation.report.style import FAINT, INK, SOFT, look, new_figure, styled
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.validation.projection.simulated.judge import Direction
 from smlab.validation.report import Column, Section
 

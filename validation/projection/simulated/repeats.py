@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.models.operators import OperatorCalibration, OperatorSwitches, OperatorWork, project_operators
 from smlab.models.operators.work import Floats

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+
 from smlab.models.roofline import Projection
 from smlab.validation.method.widths import LeftOut, left_out, width_factor
 from smlab.validation.projection.tuning.judge import TuningJudgement

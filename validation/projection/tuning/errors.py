@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
+
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.validation.method.metrics import ErrorTable, error_table
 from smlab.validation.projection.operators.judge import best_constant

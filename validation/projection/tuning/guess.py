@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.datasets.timed_work import work_of_times
 from smlab.hw_bench.datasets.tuning import TuningTimes
 from smlab.hw_bench.gpu.descriptions import Gpu

@@ -68,6 +68,7 @@ def main() -> int:
     from driver import CudaDriver
     from faults import Faults
     from management import Management
+
     from smlab.hw_bench.gpu.descriptions import load_gpu
 
     with tempfile.TemporaryDirectory() as name:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from faults import CudaError, Faults
 from numpy.typing import NDArray
+
 from smlab.hw_bench.cuda.contract.compiler import find_disassembler
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass import disassemble, read_cubin

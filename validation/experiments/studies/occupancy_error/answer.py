@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.validation.experiments.effects.bars import sobol_bars
 from smlab.validation.experiments.studies.answer import Answer, StudyEstimate, scaled
 from smlab.validation.experiments.studies.figures import scatter

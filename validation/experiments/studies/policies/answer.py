@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.validation.experiments.effects.paired import Paired, compare
 from smlab.validation.experiments.effects.points import grid_values
 from smlab.validation.experiments.studies.answer import Answer, StudyEstimate, exact

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+
 from smlab.validation.experiments.effects.pairs import saltelli_pairs, two_levels
 from smlab.validation.experiments.studies.answer import Answer, StudyEstimate, exact
 from smlab.validation.experiments.studies.figures import dots

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
+
 from smlab.validation.experiments.effects.pairs import elasticity, saltelli_pairs
 from smlab.validation.experiments.studies.answer import Answer, StudyEstimate, scaled
 from smlab.validation.experiments.studies.figures import Line, lines_with_bands

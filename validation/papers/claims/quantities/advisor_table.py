@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.method.metrics import error_table
 from smlab.validation.papers.claims.published import AdvisorRow, advisor_table

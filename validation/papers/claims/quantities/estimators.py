@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import SeedSequence, default_rng
 from numpy.typing import NDArray
+
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.models import ServiceTable, estimate_utilization, read_atomic_counters
 from smlab.sim import Duration, Record, simulate

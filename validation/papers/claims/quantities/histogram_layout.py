@@ -11,6 +11,7 @@ import functools
 
 import numpy as np
 from numpy.typing import NDArray
+
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.patterns import lanes_on_fullest_bank, words_on_fullest_bank
 from smlab.validation.method.statistics import mean_interval

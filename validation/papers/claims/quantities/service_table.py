@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import xarray as xr
+
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Record, simulate
 from smlab.sim.builtin import simultaneous_atomics
