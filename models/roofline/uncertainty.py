@@ -133,7 +133,7 @@ def parts_of(
         np.where(spans, _distance(low, high) / 2, 0.0),
         np.where(other_cache & ~by_sm, CACHE, 0.0),
         _distance(clocks.low, clocks.high) / 2,
-        np.minimum(LAUNCH_S / 2 / seconds, 1.0) if launch else zero,
+        LAUNCH_S / 2 / (seconds + LAUNCH_S / 2) if launch else zero,
         occupancy,
         zero,
         np.where(known, 0.0, NO_LAUNCH),
