@@ -191,8 +191,11 @@ def test_more_bandwidth_never_takes_longer(
 def test_a_description_with_more_memory_bandwidth_never_takes_longer(
     w: KernelWork, on: ProjectionSwitches, factor: float
 ) -> None:
-    """As above, where the warps needed to keep the memory busy rise with it. By latencies of descriptions, few
-    warps on a source that is faster than its bounds can come out 0.05 % longer: no order holds to the digit."""
+    """As above, where the warps needed to keep the memory busy rise with it.
+
+    By latencies of descriptions, few warps that are faster than their bounds on the source can come out 0.05 %
+    longer.
+    """
     keys = ("dram.bandwidth_bytes_per_s", "dram.sustained_bandwidth_bytes_per_s")
     faster = A100.with_values({k: A100.number(k) * factor for k in keys}, source="test")
     before, after = (project(w, V100, gpu, on) for gpu in (A100, faster))
