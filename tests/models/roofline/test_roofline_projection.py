@@ -193,8 +193,7 @@ def test_a_description_with_more_memory_bandwidth_never_takes_longer(
 ) -> None:
     """As above, where the warps needed to keep the memory busy rise with it.
 
-    By latencies of descriptions, few warps that are faster than their bounds on the source can come out 0.05 %
-    longer.
+    By latencies of descriptions, few warps that beat their bounds on the source can come out 0.05 % longer.
     """
     keys = ("dram.bandwidth_bytes_per_s", "dram.sustained_bandwidth_bytes_per_s")
     faster = A100.with_values({k: A100.number(k) * factor for k in keys}, source="test")
