@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
+from typing import NoReturn
 
 
 class SmlabError(Exception):
@@ -24,6 +26,16 @@ class SmlabError(Exception):
         if expected is not None:
             notes.append(f"expected {expected}")
         return cls(f"{where}: {what}" + (f" ({'; '.join(notes)})" if notes else ""))
+
+
+def end_with(main: Callable[[], int]) -> NoReturn:
+    """End a ``python -m`` module with the status of its ``main``, or with 2 and the one line of a
+    `SmlabError`."""
+    try:
+        sys.exit(main())
+    except SmlabError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -39,6 +39,9 @@ REQUEST_NAMES: Final = (
     "store_sectors",
     "instructions",
 )
+"""What else goes through an SM's memory path: warp-instructions by kind, passes of shared loads and stores,
+sectors of L1, and all warp-instructions."""
+
 STATE_NAMES: Final = (
     "selected",
     "not_selected",

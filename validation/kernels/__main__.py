@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import end_with
 from smlab.hw_bench.files import write_atomic
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.experiments.run.running import PARQUET, STORE, run_whatif
@@ -85,8 +85,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except SmlabError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+    end_with(main)

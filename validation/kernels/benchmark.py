@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.cuda.kernels.shared_atomics import WORDS
 from smlab.hw_bench.cuda.measuring.dataset import find_table, read_table
-from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import SmlabError, end_with
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim import Instruction, Kernel, Program, Record, simulate
 from smlab.sim.instructions import Unit
@@ -181,8 +180,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except SmlabError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+    end_with(main)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import end_with
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim.machine_code.kernels import load_kernel
 from smlab.sim.machine_code.launch import MachineLaunch
@@ -132,8 +131,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except SmlabError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+    end_with(main)

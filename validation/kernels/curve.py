@@ -8,7 +8,6 @@ descriptions, those between did not. ``python -m smlab.validation.kernels.curve`
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from smlab.hw_bench.datasets.publications import load_published_atomics
-from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import end_with
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass import parse_listing
 from smlab.hw_bench.sass.image import KernelImage, listed_image
@@ -117,8 +116,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except SmlabError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+    end_with(main)

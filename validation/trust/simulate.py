@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.atomic_spacing import SPACING_NAMES, AtomicCode, spacing
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
+from smlab.models.counter_sets import REQUEST_NAMES
 from smlab.sim import compiled
 from smlab.sim.instructions import CLASSES, Reason, Unit
 from smlab.sim.lowering import lower
@@ -25,19 +26,6 @@ from smlab.validation.trust.changes import twice_as_fast, without_conflicts
 from smlab.validation.trust.families import FAMILIES, FIRST_RANDOM, RANDOM, Family
 
 Floats = NDArray[np.float64]
-
-REQUESTS = (
-    "shared_loads",
-    "shared_stores",
-    "global_loads",
-    "global_stores",
-    "shared_wavefronts",
-    "load_sectors",
-    "store_sectors",
-    "instructions",
-)
-"""What else goes through an SM's memory path, as the columns of ``requests``: warp-instructions by kind,
-passes of shared loads and stores, sectors of L1, and all warp-instructions."""
 
 SAMPLING_CYCLES = 2048
 """A profiler looks at one warp of each scheduler every so many cycles."""
@@ -53,7 +41,7 @@ class CampaignTable:
 
     ``family`` and ``kernel`` (its number in the campaign) say which, ``sm`` is the SM or `WHOLE_GPU`. What
     counters see, summed over the ``sms`` of the row: ``jobs``, ``cas_jobs``, ``wavefronts``,
-    ``thread_operations``, ``requests`` (rows, `REQUESTS`); as the mean over them: ``elapsed_cycles``,
+    ``thread_operations``, ``requests`` (rows, `REQUEST_NAMES`); as the mean over them: ``elapsed_cycles``,
     ``active_cycles`` and ``warps`` (resident, over the active cycles), ``states`` (rows, reasons), the mean
     number of warps in each state over the active cycles, ``at_atomic``, those of them whose next instruction
     is an atomic, ``at_result``, those whose next instruction uses an atomic's result, and ``spacing`` (rows,
@@ -271,7 +259,7 @@ def observe(
 
 
 def _requests(result: SimResult) -> Floats:
-    """`REQUESTS` of the whole GPU."""
+    """`REQUEST_NAMES` of the whole GPU."""
     executed = dict(zip(CLASSES.values(), result.launch.warp_instructions, strict=True))
 
     def issued(unit: Unit, *operations: str) -> int:
@@ -305,7 +293,7 @@ def _row(result: SimResult, sm: int, members: list[SmTruth]) -> dict[str, Any]:
         "cas_jobs": float(sum(s.atomic_cas_jobs for s in members)),
         "wavefronts": float(sum(s.atomic_passes for s in members)),
         "thread_operations": float(sum(s.thread_operations for s in members)),
-        "requests": np.full(len(REQUESTS), np.nan),
+        "requests": np.full(len(REQUEST_NAMES), np.nan),
         "elapsed_cycles": elapsed / len(members),
         "active_cycles": active / len(members),
         "warps": sum(s.resident_warp_cycles for s in members) / active,

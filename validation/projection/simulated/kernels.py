@@ -263,6 +263,13 @@ def draw(regime: str, number: int, seed: int, machine: Machine) -> DrawnKernel:
     if any(isinstance(i.memory, Affine) and i.memory.lane_stride_bytes > 8 for i in body):
         wanted //= 2  # many sectors each
     iterations = min(_MOST_ITERATIONS, max(4, wanted // (warps * len(body))))
+    return _looped(regime, number, shape, iterations, body, rng)
+
+
+def _looped(
+    regime: str, number: int, shape: Shape, iterations: int, body: Body, rng: Generator
+) -> DrawnKernel:
+    """The kernel whose warps all repeat one body."""
     kernel = Kernel(
         name=f"{regime} {number}",
         programs=(Program("p", (Loop(iterations, body),)),),
@@ -286,15 +293,7 @@ def draw_reuse(number: int, seed: int, machine: Machine) -> DrawnKernel:
     load = Instruction("global-load", "x", memory=RandomBytes(buffer_bytes, _OFTEN))
     body = _loads(rng, [load], int(rng.integers(0, 4)))
     iterations = max(4, _REUSE_LOADS // (shape.warps * shape.blocks))
-    kernel = Kernel(
-        name=f"{REUSE} {number}",
-        programs=(Program("p", (Loop(iterations, body),)),),
-        roles=((0,) * shape.warps,),
-        blocks=shape.blocks,
-        shared_bytes_per_block=shape.shared_bytes,
-        registers_per_thread=shape.registers,
-    )
-    return DrawnKernel(REUSE, kernel, int(rng.integers(2**32)))
+    return _looped(REUSE, number, shape, iterations, body, rng)
 
 
 def atomics_beside_loads(machine: Machine) -> DrawnKernel:
