@@ -242,6 +242,10 @@ def error_by_regime(
         ax.set_title(f"{regime} ({count} cases)", loc="left")
     for ax in axes[panels:]:
         ax.set_visible(False)
+    for ax in axes[
+        max(panels - wide, 0) : panels
+    ]:  # the lowest of each column, with an empty place below or not
+        ax.tick_params(labelbottom=True)
     fig.supxlabel(f"{label} ({unit})", fontsize=10)
     fig.supylabel("Cases with at most that error (%)", fontsize=10)
     handles = [
