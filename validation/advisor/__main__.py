@@ -8,22 +8,29 @@ file, and with ``--record`` the track record that ``smlab advise`` tells, from a
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from smlab.hw_bench.files import write_atomic
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.validation.advisor import blaming, speedups, worth
+from smlab.hw_bench.sources import digest_of, package_folder
+from smlab.validation.advisor import blaming, simulate, speedups, truth, worth
 from smlab.validation.advisor.kernels import KERNELS, StudyKernel, study_gpu
-from smlab.validation.advisor.simulate import SMS
 from smlab.validation.advisor.stored import rounded
 from smlab.validation.advisor.unseen import LATER_ROUNDS, ROUNDS
+from smlab.validation.work.encoding import decode, encode
+from smlab.validation.work.store import Entry, Store
 
+R = TypeVar("R")
+PACKAGES: Final = ("smlab.sim", "smlab.models", "smlab.hw_bench")
+JUDGES: Final = tuple(Path(str(m.__file__)) for m in (blaming, simulate, speedups, truth, worth))
+"""All code that results depend on."""
 PARTS: Final = ("blame", "samples", "worth", "speedups", "unseen", "unseen-blame", "unseen-worth")
 
 
@@ -33,36 +40,79 @@ def main() -> None:
     parser.add_argument("--gpu", default="v100", help="whose SMs, with their share of the rest")
     parser.add_argument("--kernel", action="append", help="only this kernel; repeatable")
     parser.add_argument("--out", type=Path, default=Path("results/advisor.json"), help="the results (JSON)")
+    parser.add_argument(
+        "--store", type=Path, default=Path("results/advisor.sqlite"), help="what is done, to go on from"
+    )
     parser.add_argument("--record", type=Path, help="write the track record of the estimates (JSON)")
     given = parser.parse_args()
-    kernels = [k for k in KERNELS if given.kernel is None or k.name in given.kernel]
     found = json.loads(given.out.read_text()) if given.out.is_file() else {}
-    for part in given.part or PARTS:
-        found["made_on"], found["gpu"] = time.strftime("%Y-%m-%d"), f"{given.gpu}, {SMS} SMs"
-        found[part] = rounded(run(part, kernels, given.gpu))
-        given.out.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(given.out, json.dumps(found, indent=1) + "\n")
-        if given.record is not None:
-            write_atomic(given.record, json.dumps({"records": _records(found)}, indent=1) + "\n")
-        print(json.dumps(found[part].get("summary", found[part]), indent=1))
+    with Store(given.store) as store:
+        study = KeptStudy(given.gpu, store, given.kernel)
+        for part in given.part or PARTS:
+            found["made_on"], found["gpu"] = time.strftime("%Y-%m-%d"), f"{given.gpu}, {simulate.SMS} SMs"
+            found[part] = rounded(run(part, study))
+            given.out.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(given.out, json.dumps(found, indent=1) + "\n")
+            if given.record is not None:
+                write_atomic(given.record, json.dumps({"records": _records(found)}, indent=1) + "\n")
+            print(json.dumps(found[part].get("summary", found[part]), indent=1))
 
 
-def run(part: str, kernels: list[StudyKernel], name: str) -> dict[str, Any]:
+class KeptStudy:
+    """A GPU's study whose results are kept kernel by kernel, so that one that is stopped goes on."""
+
+    def __init__(self, gpu: str, store: Store, names: Sequence[str] | None = None) -> None:
+        self.gpu, self.store, self.names = study_gpu(gpu), store, names
+        self._code = digest_of(*map(package_folder, PACKAGES), *JUDGES)
+
+    def each(
+        self, what: str, kernels: Iterable[StudyKernel], judge_one: Callable[[StudyKernel, Gpu], R]
+    ) -> list[R]:
+        """What ``judge_one`` finds of each kernel; taken from the store where the same code has found it."""
+        found: list[R] = []
+        for kernel in kernels:
+            if self.names is not None and kernel.name not in self.names:
+                continue
+            constants = sorted((k, str(c.value)) for k, c in self.gpu.constants.items())
+            parts = (what, kernel, kernel.source, constants, self._code)
+            key = hashlib.sha256(repr(parts).encode()).digest()
+            known = self.store.get([key])
+            if key not in known:
+                asked = {"what": what, "kernel": kernel.name}
+                known = {key: Entry(key, asked, {"found": encode(judge_one(kernel, self.gpu))})}
+                self.store.add(known.values())
+                print(f"{what}: {kernel.name}", file=sys.stderr)
+            found.append(decode(known[key].result["found"]))
+        return found
+
+
+def run(part: str, study: KeptStudy) -> dict[str, Any]:
     """One part of the study."""
-    gpu = study_gpu(name)
+    kernels: Sequence[StudyKernel] = KERNELS
+    if part == "unseen":
+        return {name: _estimates(study, round_of) for name, round_of in ROUNDS.items()}
     if part.startswith("unseen-"):
-        kernels, part = list(LATER_ROUNDS), part.removeprefix("unseen-")
+        kernels, part = LATER_ROUNDS, part.removeprefix("unseen-")
     if part == "blame":
-        rows = blaming.judge(kernels, gpu, lambda done: print(done, file=sys.stderr))
+        rows = [row for rows in study.each(part, kernels, blaming.judge_one) for row in rows]
         return {"summary": blaming.summary(rows), "worst_runs": blaming.worst_runs(rows)}
     if part == "samples":
-        return {"by_samples": blaming.by_samples(kernels, gpu)}
+        return {"by_samples": blaming.by_samples(study.each(part, kernels, blaming.by_samples_one))}
     if part == "worth":
-        producers = worth.judge(kernels, gpu)
+        producers = study.each(part, kernels, worth.judge_one)
         return {"summary": worth.summary(producers), "rows": producers}
-    if part == "unseen":
-        return {name: _estimates(round_of, gpu) for name, round_of in ROUNDS.items()}
-    return _estimates(kernels, gpu)
+    return _estimates(study, kernels)
+
+
+def _estimates(study: KeptStudy, kernels: Iterable[StudyKernel]) -> dict[str, Any]:
+    found = study.each("speedups", kernels, speedups.judge_one)
+    changes = speedups.with_intervals([row for rows, _ in found for row in rows])
+    firsts = [first for _, firsts in found for first in firsts]
+    return {
+        "summary": speedups.summary(changes, firsts),
+        "rows": [asdict(r) for r in changes],
+        "first_advice": [asdict(f) for f in firsts],
+    }
 
 
 def _records(found: dict[str, Any]) -> list[dict[str, Any]]:
@@ -70,15 +120,6 @@ def _records(found: dict[str, Any]) -> list[dict[str, Any]]:
     parts = [found.get("speedups", {}), *found.get("unseen", {}).values()]
     rows = [speedups.ChangeRow(**row) for part in parts for row in part.get("rows", ())]
     return speedups.track_record(rows) if rows else []
-
-
-def _estimates(kernels: Iterable[StudyKernel], gpu: Gpu) -> dict[str, Any]:
-    changes, firsts = speedups.judge(kernels, gpu)
-    return {
-        "summary": speedups.summary(changes, firsts),
-        "rows": [asdict(r) for r in changes],
-        "first_advice": [asdict(f) for f in firsts],
-    }
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ latencies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -77,17 +77,13 @@ def judged(run: Executed, gpu: Gpu, kernel: str, policy: str, seed: int) -> Blam
     )
 
 
-def judge(
-    kernels: Iterable[StudyKernel], gpu: Gpu, done: Callable[[str], None] = lambda name: None
-) -> list[BlameRow]:
-    """Every kernel under every policy with every seed of latencies."""
+def judge_one(kernel: StudyKernel, gpu: Gpu) -> list[BlameRow]:
+    """A kernel under every policy with every seed of latencies."""
     rows = []
-    for kernel in kernels:
-        for policy in POLICIES:
-            for seed in SEEDS:
-                run = execute(kernel.launch(gpu.sm_architecture), gpu, policy=policy, jitter_seed=seed)
-                rows.append(judged(run, gpu, kernel.name, policy, seed))
-        done(kernel.name)
+    for policy in POLICIES:
+        for seed in SEEDS:
+            run = execute(kernel.launch(gpu.sm_architecture), gpu, policy=policy, jitter_seed=seed)
+            rows.append(judged(run, gpu, kernel.name, policy, seed))
     return rows
 
 
@@ -122,24 +118,27 @@ def worst_runs(rows: list[BlameRow]) -> dict[str, dict[str, float]]:
     return found
 
 
-def by_samples(kernels: Iterable[StudyKernel], gpu: Gpu, seed: int = 1) -> list[dict[str, Any]]:
-    """Agreement with the last finisher against the number of samples: all warp-cycles drawn from as a
-    profiler would, each sample one cycle of one warp."""
-    random = np.random.default_rng(seed)
-    found: dict[int, list[float]] = {size: [] for size in SIZES}
-    for kernel in kernels:
-        run = execute(kernel.launch(gpu.sm_architecture), gpu)
-        code, latencies, truth = (
-            AdvisedCode(run.launch.image.function),
-            described_latencies(gpu),
-            run.truth.last / run.truth.last.sum(),
-        )
-        full = run.every_warp_cycle()
-        for size in SIZES:
-            blamed = matrix(blame(code, thinned(full, size, random), "smlab", latencies), len(code))
-            if blamed.sum():
-                found[size].append(agreement(blamed / blamed.sum(), truth))
-    return [{"samples": n, "mean": float(np.mean(v)), "min": float(min(v))} for n, v in found.items()]
+def by_samples_one(kernel: StudyKernel, gpu: Gpu, seed: int = 1) -> dict[int, float]:
+    """A kernel's agreement with the last finisher by the number of samples: all warp-cycles drawn from as a
+    profiler would, each sample one cycle of one warp. Sizes without a scoreboard stall among them are left
+    out."""
+    random = np.random.default_rng([seed, *kernel.name.encode()])
+    run = execute(kernel.launch(gpu.sm_architecture), gpu)
+    code, latencies = AdvisedCode(run.launch.image.function), described_latencies(gpu)
+    truth, full = run.truth.last / run.truth.last.sum(), run.every_warp_cycle()
+    found = {}
+    for size in SIZES:
+        blamed = matrix(blame(code, thinned(full, size, random), "smlab", latencies), len(code))
+        if blamed.sum():
+            found[size] = agreement(blamed / blamed.sum(), truth)
+    return found
+
+
+def by_samples(found: Iterable[Mapping[int, float]]) -> list[dict[str, Any]]:
+    """Mean and worst kernel by the number of samples."""
+    kernels = list(found)
+    values = {size: [f[size] for f in kernels if size in f] for size in SIZES}
+    return [{"samples": n, "mean": float(np.mean(v)), "min": float(min(v))} for n, v in values.items()]
 
 
 def thinned(samples: KernelSamples, size: int, random: np.random.Generator) -> KernelSamples:

@@ -61,6 +61,11 @@ class StudyKernel:
     of: str = ""
     """The kernel in the file, where this is another launch of it."""
 
+    @property
+    def source(self) -> str:
+        """The CUDA C of its file."""
+        return _source(self.file)
+
     def image(self, architecture: str, change: Change | None = None) -> KernelImage:
         """The machine code, compiled with NVRTC."""
         defines = () if change is None else tuple(sorted(change.defines.items()))
@@ -88,10 +93,14 @@ class StudyKernel:
 
 
 @functools.cache
+def _source(file: str) -> str:
+    return resources.files("smlab.validation.advisor").joinpath(f"cuda/{file}.cu").read_text()
+
+
+@functools.cache
 def _compiled(name: str, file: str, architecture: str, defines: tuple[tuple[str, str], ...]) -> KernelImage:
-    source = resources.files("smlab.validation.advisor").joinpath(f"cuda/{file}.cu").read_text()
     options = [f"-DK_{name}", *(f"-D{key}={value}" if value else f"-D{key}" for key, value in defines)]
-    return from_cubin(compile_cuda(source, architecture, options, f"{file}.cu"), name, f"{file}.cu")
+    return from_cubin(compile_cuda(_source(file), architecture, options, f"{file}.cu"), name, f"{file}.cu")
 
 
 def study_gpu(name: str = "v100") -> Gpu:

@@ -3,7 +3,6 @@ left out, and whether the best change is among the first advice."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -64,30 +63,25 @@ def context_of(run: Executed, gpu: Gpu) -> Context:
     return Context(code, samples, blame(code, samples, "smlab", latencies), gpu, latencies)
 
 
-def judge(kernels: Iterable[StudyKernel], gpu: Gpu) -> tuple[list[ChangeRow], list[FirstRow]]:
-    """Every change of every kernel; and the first advice on each kernel that has changes or is tuned."""
-    rows: list[ChangeRow] = []
-    firsts: list[FirstRow] = []
-    for kernel in kernels:
-        if not kernel.changes and not kernel.tuned:
-            continue
-        run = execute(kernel.launch(gpu.sm_architecture), gpu)
-        context = context_of(run, gpu)
-        advice = advise(context)
-        mine = [_row(kernel, change, run, context, advice, gpu) for change in kernel.changes]
-        rows += mine
-        best = max(mine, key=lambda r: r.true, default=None)
-        firsts.append(
-            FirstRow(
-                kernel.name,
-                "" if best is None else best.optimizer,
-                1.0 if best is None else best.true,
-                tuple(a.optimizer.name for a in advice[:FIRST]),
-                advice[0].speedup if advice else 1.0,
-                kernel.tuned,
-            )
-        )
-    return with_intervals(rows), firsts
+def judge_one(kernel: StudyKernel, gpu: Gpu) -> tuple[list[ChangeRow], list[FirstRow]]:
+    """Every change of a kernel, still without intervals; and the first advice, if it has changes or is
+    tuned."""
+    if not kernel.changes and not kernel.tuned:
+        return [], []
+    run = execute(kernel.launch(gpu.sm_architecture), gpu)
+    context = context_of(run, gpu)
+    advice = advise(context)
+    rows = [_row(kernel, change, run, context, advice, gpu) for change in kernel.changes]
+    best = max(rows, key=lambda r: r.true, default=None)
+    first = FirstRow(
+        kernel.name,
+        "" if best is None else best.optimizer,
+        1.0 if best is None else best.true,
+        tuple(a.optimizer.name for a in advice[:FIRST]),
+        advice[0].speedup if advice else 1.0,
+        kernel.tuned,
+    )
+    return rows, [first]
 
 
 def _row(

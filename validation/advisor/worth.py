@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -26,42 +25,36 @@ LEAST_PRODUCERS: Final = 5
 WORTH: Final = 0.01
 
 
-def judge(kernels: Iterable[StudyKernel], gpu: Gpu) -> list[dict[str, Any]]:
-    """For each kernel its most blamed producers: samples, estimated and true gain, rank correlations."""
-    rows = []
-    for kernel in kernels:
-        run = execute(kernel.launch(gpu.sm_architecture), gpu)
-        samples, code = run.samples(), AdvisedCode(run.launch.image.function)
-        latencies = described_latencies(gpu)
-        result = blame(code, samples, "smlab", latencies)
-        context = Context(code, samples, result, gpu, latencies)
-        blamed = {n: s for n, s in result.by_cause().items() if code.kinds[n] not in ("barrier", "control")}
-        chosen = sorted(blamed, key=lambda n: -blamed[n])[:MOST_BLAMED]
-        published = blame(code, samples, "as-published").blame
-        latency: dict[int, float] = {}
-        for b in published:
-            if b.reason != "selected":
-                latency[b.cause] = latency.get(b.cause, 0.0) + b.latency
-        true, ours, paper = [], [], []
-        for n in chosen:
-            without = execute(kernel.launch(gpu.sm_architecture), gpu, free=n, keep=Record.TOTALS)
-            true.append(run.cycles / without.cycles - 1)
-            ours.append(worth_of(context, n) - 1)
-            matched = min(latency.get(n, 0.0), float(samples.latency))
-            paper.append(latency_hiding(context.total, float(samples.active), matched) - 1)
-        worthy = sum(gain > WORTH for gain in true)
-        rows.append(
-            {
-                "kernel": kernel.name,
-                "producers": len(chosen),
-                "worth_more_than_1_percent": worthy,
-                "true": true,
-                "spearman": spearman(ours, true),
-                "spearman_published": spearman(paper, true),
-                "spearman_blame": spearman([blamed[n] for n in chosen], true),
-            }
-        )
-    return rows
+def judge_one(kernel: StudyKernel, gpu: Gpu) -> dict[str, Any]:
+    """A kernel's most blamed producers: samples, estimated and true gain, rank correlations."""
+    run = execute(kernel.launch(gpu.sm_architecture), gpu)
+    samples, code = run.samples(), AdvisedCode(run.launch.image.function)
+    latencies = described_latencies(gpu)
+    result = blame(code, samples, "smlab", latencies)
+    context = Context(code, samples, result, gpu, latencies)
+    blamed = {n: s for n, s in result.by_cause().items() if code.kinds[n] not in ("barrier", "control")}
+    chosen = sorted(blamed, key=lambda n: -blamed[n])[:MOST_BLAMED]
+    published = blame(code, samples, "as-published").blame
+    latency: dict[int, float] = {}
+    for b in published:
+        if b.reason != "selected":
+            latency[b.cause] = latency.get(b.cause, 0.0) + b.latency
+    true, ours, paper = [], [], []
+    for n in chosen:
+        without = execute(kernel.launch(gpu.sm_architecture), gpu, free=n, keep=Record.TOTALS)
+        true.append(run.cycles / without.cycles - 1)
+        ours.append(worth_of(context, n) - 1)
+        matched = min(latency.get(n, 0.0), float(samples.latency))
+        paper.append(latency_hiding(context.total, float(samples.active), matched) - 1)
+    return {
+        "kernel": kernel.name,
+        "producers": len(chosen),
+        "worth_more_than_1_percent": sum(gain > WORTH for gain in true),
+        "true": true,
+        "spearman": spearman(ours, true),
+        "spearman_published": spearman(paper, true),
+        "spearman_blame": spearman([blamed[n] for n in chosen], true),
+    }
 
 
 def worth_of(context: Context, number: int) -> float:
