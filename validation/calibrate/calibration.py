@@ -188,10 +188,11 @@ def _judged(
     return found, predictions
 
 
-def mechanism_lack(gpu: Gpu, cases: Cases, parameters: list[Parameter]) -> LackOfFit | None:
-    """The test with constants fitted to all of the cases: a mechanism lacks something where no constants
-    bring it to the data, not where a share of the rows tells the constants but roughly."""
-    found = fit(gpu, cases, parameters)
+def mechanism_lack(gpu: Gpu, cases: Cases, near: Fit, parameters: list[Parameter]) -> LackOfFit | None:
+    """The test with constants fitted to all of the cases, beginning ``near`` those of a part: a mechanism
+    lacks something where no constants bring it to the data, not where a share of the rows tells the constants
+    but roughly."""
+    found = fit(gpu, cases, [replace(p, start=near.values.get(p.name, p.start)) for p in parameters])
     return lack_of_fit(
         cases,
         Predictor(gpu, cases).cycles(found.values),
@@ -221,7 +222,8 @@ def _calibrated(
         **judge.baselines(cases, chosen),
         **({"truth": predictor.cycles(truth)} if truth else {}),
     }
-    lack = mechanism_lack(gpu, cases, parameters) if UNIT_QUEUE in {p.name for p in parameters} else None
+    tested = UNIT_QUEUE in {p.name for p in parameters}
+    lack = mechanism_lack(gpu, cases, found, parameters) if tested else None
     return _Part(cases, chosen, found, predictions, lack)
 
 

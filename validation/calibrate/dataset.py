@@ -38,8 +38,15 @@ _APART: Final = 0.03
 """Warps start together where the last start is within this share of the time from the first."""
 _MIXED: Final = 16
 """From so many warps on, which kind of operation comes first, or ends last, is a small part of the time."""
-_STREAMING: Final = 4
-"""From so many warps on, a stream has filled the queues when its timed part begins."""
+_STREAMING: Final = 8
+"""From so many warps on, a stream has filled the queues when its timed part begins, and a warp alone on its
+sub-core is not held up by its own loop where the unit is fast."""
+
+_CODE_CYCLES: Final = 0.8
+"""Standard deviation of a cycle more or less by where the assembler places the clock, and of another by whole
+cycles, each evenly spread."""
+_LEAST_NOISE: Final = 0.01
+"""Of a time against the simulator, whose own shortcuts are no better."""
 
 Table = Mapping[str, NDArray[Any]]
 
@@ -145,10 +152,14 @@ def _usable(value: Any) -> bool:
 
 
 def _frame(table: Table, where: str) -> Cases:
-    """One warp that does nothing."""
+    """One warp that does nothing. Its code is not that around an operation, so it tells an operation's frame
+    to within a cycle or two, which counts for little only where noise is larger."""
     rows = (table["operation"] == "none") & (table["warps"] == 1) & (table["form"] == "batch")
     part = _cases(table, where, rows, "frame", table["cycles_median"][rows], 1.0)
-    return Cases(**{**vars(part), "iterations": 0 * part.iterations})
+    told = table["relative_noise"] * noise_of_median(table["samples"].astype(np.int64))
+    noise = max(float(np.median(told)), _LEAST_NOISE)
+    weight = noise / np.hypot(noise, _CODE_CYCLES / part.cycles)
+    return Cases(**{**vars(part), "iterations": 0 * part.iterations, "weight": weight})
 
 
 def _cases(table: Table, where: str, rows: NDArray[np.bool_], form: str, cycles: Any, weight: float) -> Cases:
@@ -174,7 +185,7 @@ def _cases(table: Table, where: str, rows: NDArray[np.bool_], form: str, cycles:
 
 
 def together(table: Table) -> NDArray[np.bool_]:
-    """Rows whose warps start together, as those of a batch must."""
+    """Rows whose warps start together, as those of a batch or a burst must."""
     starts, cycles = table["issue_cycles_median"], table["cycles_median"]
     return np.asarray(starts <= np.maximum(_APART * cycles, 1))
 
@@ -259,7 +270,9 @@ def _atomics(table: Table, where: str, counting: bool, skipped: list[SkippedCase
             elif form == "batch":
                 parts.append(_together(table, where, rows, operation, skipped))
             elif form == "burst":
-                parts.append(_cases(table, where, rows, form, table["cycles_median"][rows], 1.0))
+                kept = rows & together(table)
+                _skip(skipped, f"{operation} burst", rows & ~kept, "apart")
+                parts.append(_cases(table, where, kept, form, table["cycles_median"][kept], 1.0))
             elif form == "dependent":
                 mixed = (table["cas_warps"] > 0) & (table["cas_warps"] < table["warps"])
                 few = rows & mixed & (table["warps"] < _MIXED)

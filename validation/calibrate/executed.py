@@ -2,19 +2,20 @@
 judged by, since the predictor that fits it has no part in making it.
 
 The noise is ours: of each repetition, of whole launches, outliers. So is what may be wrong with the machine
-(`Hidden`): costs that no constant of the description stands for.
+(``hidden``): costs that no constant of the description stands for.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.measuring import driver, plan, points, steadiness
 from smlab.hw_bench.cuda.measuring.batch import Batch
 from smlab.hw_bench.cuda.measuring.dataset import DataSet
@@ -24,26 +25,23 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.validation.calibrate.cases import Floats
 from smlab.validation.calibrate.noise import median_noise
 
-BENCHMARKS: Final = ("shared-atomics",)
+BENCHMARK: Final = "shared-atomics"
+UNREAD: Final = "float-add"
+"""An operation that no calibration reads, and that takes longer than all others together: not executed."""
 
 
-def execute_suite(
-    device: StandIn,
-    profile: BenchmarkProfile,
-    *,
-    done: frozenset[str] = frozenset(),
-    progress: Callable[[str], None] = lambda line: None,
-) -> dict[str, list[Batch]]:
-    """The batches of `BENCHMARKS` as the suite would measure them on the simulated ``device``, without noise
-    and without those that are ``done``."""
-    found: dict[str, list[Batch]] = {}
+def execute_suite(device: StandIn, profile: BenchmarkProfile) -> list[Batch]:
+    """The batches of `BENCHMARK` as the suite would measure them on the simulated ``device``, without noise
+    and without those of `UNREAD`."""
+    unread = frozenset(
+        f"{spec.name}/{iterations}/{blocks}"
+        for spec in registry.benchmark(BENCHMARK).kernels()
+        for iterations in plan.loop_counts(spec.name.split("/")[1], profile)
+        for blocks in (1, 2)
+        if spec.name.startswith(f"{UNREAD}/")
+    )
     with driver.using(device):
-        for benchmark in BENCHMARKS:
-            found[benchmark] = []
-            for batch in points.measure(benchmark, profile, device.limits, done):
-                found[benchmark].append(batch)
-                progress(batch.name)
-    return found
+        return list(points.measure(BENCHMARK, profile, device.limits, unread))
 
 
 @dataclass(frozen=True)
@@ -81,11 +79,11 @@ class Noise:
 def write_executed(
     folder: Path,
     gpu: Gpu,
-    batches: Mapping[str, list[Batch]],
+    batches: Sequence[Batch],
     truth: Mapping[str, float],
     *,
     noise: Noise,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
     hidden: Callable[[Mapping[str, Any]], float] = lambda row: 0.0,
 ) -> None:
     """Write executed ``batches`` as the suite writes measured ones, with ``noise``.
@@ -93,40 +91,36 @@ def write_executed(
     ``hidden`` gives cycles to add to a row's time: what the machine does beyond its description.
     """
     rng = np.random.default_rng(np.random.SeedSequence(seed))
-    count = sum(len(found) for found in batches.values())
-    place = 0
-    for name, found in batches.items():
-        about = {
-            "profile": "executed",
-            "gpu": f"simulated {gpu.name}",
-            "compute_capability": gpu.compute_capability,
-            "sms": gpu.integer("gpu.sms"),
-            "simulated_truth": dict(truth),
-            "noise": dataclasses.asdict(noise),
-            "seed": seed,
-        }
-        data = DataSet(folder, name, plan.ATOMIC_COLUMNS, about, resume=False)
-        for batch in found:
-            level = noise.launch * rng.standard_normal() + noise.drift * place / count
-            place += 1
-            rows, samples = [], []
-            for row in batch.rows:
-                base = row["cycles_median"] + hidden(row)
-                early = noise.early(rng, row)
-                times = (base + early) * np.exp(level + noise.relative(rng))
-                late = rng.random(noise.repetitions) < noise.outliers
-                times = np.maximum(1, np.rint(times * np.where(late, noise.outlier_factor, 1.0)))
-                rows.append(
-                    row
-                    | {
-                        "samples": noise.repetitions,
-                        "cycles_min": int(times.min()),
-                        "cycles_median": float(np.median(times)),
-                        "cycles_max": int(times.max()),
-                        "relative_noise": round(steadiness.noise(times), 6),
-                        "issue_cycles_median": row["issue_cycles_median"] + float(np.median(early)),
-                    }
-                )
-                samples.append(times)
-            data.add(batch.name, rows, {"cycles": np.array(samples)}, batch.about)
-        data.close(complete=True)
+    about = {
+        "profile": "executed",
+        "gpu": f"simulated {gpu.name}",
+        "compute_capability": gpu.compute_capability,
+        "sms": gpu.integer("gpu.sms"),
+        "simulated_truth": dict(truth),
+        "noise": dataclasses.asdict(noise),
+        "seed": seed,
+    }
+    data = DataSet(folder, BENCHMARK, plan.ATOMIC_COLUMNS, about, resume=False)
+    for place, batch in enumerate(batches):
+        level = noise.launch * rng.standard_normal() + noise.drift * place / len(batches)
+        rows, samples = [], []
+        for row in batch.rows:
+            base = row["cycles_median"] + hidden(row)
+            early = noise.early(rng, row)
+            times = (base + early) * np.exp(level + noise.relative(rng))
+            late = rng.random(noise.repetitions) < noise.outliers
+            times = np.maximum(1, np.rint(times * np.where(late, noise.outlier_factor, 1.0)))
+            rows.append(
+                row
+                | {
+                    "samples": noise.repetitions,
+                    "cycles_min": int(times.min()),
+                    "cycles_median": float(np.median(times)),
+                    "cycles_max": int(times.max()),
+                    "relative_noise": round(steadiness.noise(times), 6),
+                    "issue_cycles_median": row["issue_cycles_median"] + float(np.median(early)),
+                }
+            )
+            samples.append(times)
+        data.add(batch.name, rows, {"cycles": np.array(samples)}, batch.about)
+    data.close(complete=True)

@@ -92,7 +92,7 @@ class Fit:
     launch_scatter: float
 
 
-def split(cases: Cases, share: float, seed: int) -> NDArray[np.bool_]:
+def split(cases: Cases, share: float, seed: int | Sequence[int]) -> NDArray[np.bool_]:
     """Which cases to fit: of each kind, a random ``share``, at least `MIN_OF_A_KIND`; all others judge.
 
     Raises:
@@ -122,7 +122,7 @@ def atomic_parameters(gpu: Gpu) -> list[Parameter]:
     for op in ("add", "cas", "popc_inc"):
         if not gpu.has(predict.key(op, LATENCY)):
             continue
-        for part, low, step in ((BASE, 1.0, 0.1), (PASS, 0.01, 0.1), (LATENCY, 2.0, 1.0)):
+        for part, low, step in ((BASE, 0.0, 0.1), (PASS, 0.01, 0.1), (LATENCY, 2.0, 1.0)):
             if op == "popc_inc" and part == LATENCY:
                 continue  # nobody waits for a result: only its closing load is seen
             start = max(float(gpu.number(predict.key(op, part))), low + step)

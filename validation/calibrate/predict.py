@@ -3,7 +3,8 @@
 All times come from the compiled simulator's table (`smlab.sim.compiled.table`), with three closed forms that
 follow from ``sim/SEMANTICS.md``, Section 6, and are tested against single simulations:
 
-- a stream that nobody waits for keeps the server busy, so a round takes the sum of its intervals;
+- a stream that nobody waits for keeps its slowest stage busy: a pipe of the unit, the data stage or an
+  address unit;
 - a burst issues its last operation when the queues before it have room (`burst`);
 - the shared-memory pipe is a unit of the same kind as the atomic unit, with interval = passes x interval of a
   pass.
@@ -167,14 +168,20 @@ class Predictor:
         return run
 
     def _looped(self, cases: Cases, op: str, used: list[str]) -> Callable[[Values, bool], Floats]:
-        different, which = _different(cases.warps, cases.cas_passes, cases.cas_warps)
+        n, lanes, c = cases.warps, cases.cas_passes, cases.cas_warps
+        # Loops end with the kind whose warps go round slowest, as if alone: with few in the unit, that is not
+        # the mean of both.
+        mixed = (c > 0) & (c < n)
+        parts = ((n, c), (np.where(mixed, c, n), c), (np.where(mixed, n - c, n), np.where(mixed, 0, c)))
+        different, which = _different(*np.concatenate([(k, lanes, swaps) for k, swaps in parts], axis=1))
 
         def run(values: Values, smooth: bool) -> Floats:
             timings = tuple((values[key(o, BASE)], values[key(o, PASS)]) for o in used)
 
             def simulated(whole: Mapping[str, int]) -> Floats:
                 machine = self._with(used, timings, whole, {})
-                return looped_cycles(machine, _named(op, {}), *different)[which]
+                times = looped_cycles(machine, _named(op, {}), *different)[which]
+                return np.asarray(times.reshape(3, -1).max(axis=0))
 
             # In a closed loop, what a warp does between two operations is a delay like the latency.
             think = {o: self._after(values, o) + values[link_of(o)] for o in used}
@@ -187,16 +194,42 @@ class Predictor:
         one_pass = values[key(op, BASE)] + values[key(op, PASS)]
         return max(1.0, values[key(op, LATENCY)] - self._machine.front_cycles - math.ceil(one_pass))
 
-    def _interval(self, values: Values, op: str, passes: Ints) -> Floats:
-        """Time between operations in the unit, or in the data stage if that is slower."""
-        interval: Floats = values[key(op, BASE)] + passes * values[key(op, PASS)]
-        return np.maximum(interval, passes * self._machine.atomic_stage_ticks / TICKS_PER_CYCLE)
-
     def _stream(self, cases: Cases, op: str, values: Values) -> Floats:
-        times: Floats = (cases.warps - cases.cas_warps) * self._interval(values, op, cases.passes)
-        if cases.cas_warps.any():
-            times = times + cases.cas_warps * self._interval(values, "cas", cases.cas_passes)
-        return np.asarray(np.maximum(times, self._address_round(cases, self._machine.atomic_address_ticks)))
+        """A round of the slowest of the unit's pipes, the data stage and the address units.
+
+        Warps alone on their sub-cores take turns. Where a sub-core has several warps of a kind,
+        its queue holds runs of one kind, longer than what the queues even out: each kind is then bound by its
+        own slowest stage.
+        """
+        swap = [values[key("cas", part)] if cases.cas_warps.any() else 0.0 for part in (BASE, PASS)]
+        kinds = (
+            (0 * cases.warps, cases.cas_warps, swap[0] + cases.cas_passes * swap[1], cases.cas_passes),
+            (
+                cases.cas_warps,
+                cases.warps,
+                values[key(op, BASE)] + cases.passes * values[key(op, PASS)],
+                cases.passes,
+            ),
+        )
+        stages = [self._stages(*kind) for kind in kinds]
+        turns = sum(np.max(stage, axis=0) for stage in stages)
+        few = np.maximum(cases.cas_warps, cases.warps - cases.cas_warps) <= self._machine.schedulers
+        return np.asarray(np.where(few, np.max(stages[0] + stages[1], axis=0), turns))
+
+    def _stages(self, first: Ints, last: Ints, interval: Floats, passes: Ints) -> Floats:
+        """What the warps from ``first`` to before ``last`` take of each pipe of the unit, of the data stage
+        and of each address unit, with one operation each. Warps are dealt to the sub-cores in turn, and
+        sub-cores to the pipes."""
+        m = self._machine
+
+        def dealt(places: int) -> list[Ints]:
+            before = [[(n - k + places - 1) // places for n in (first, last)] for k in range(places)]
+            return [after - until for until, after in before]
+
+        pipes = [count * interval for count in dealt(m.atomic_pipes)]
+        data = (last - first) * passes * m.atomic_stage_ticks / TICKS_PER_CYCLE
+        address = [count * m.atomic_address_ticks / TICKS_PER_CYCLE for count in dealt(m.schedulers)]
+        return np.array([*pipes, data, *address], dtype=np.float64)
 
     def _address_round(self, cases: Cases, ticks: int) -> Floats:
         """What the address unit of the fullest sub-core takes for one operation of each warp."""

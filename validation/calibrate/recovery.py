@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from smlab.hw_bench.cuda.measuring import plan
-from smlab.hw_bench.cuda.measuring.batch import Batch
 from smlab.hw_bench.cuda.measuring.plan import BenchmarkProfile
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.validation.calibrate.calibration import calibrate_set, mechanism_lack
+from smlab.validation.calibrate.calibration import calibrate_set
 from smlab.validation.calibrate.dataset import read_set
-from smlab.validation.calibrate.executed import Noise, write_executed
-from smlab.validation.calibrate.fit import atomic_parameters, fit, split
-from smlab.validation.calibrate.predict import MEASURING, UNIT_QUEUE
+from smlab.validation.calibrate.predict import MEASURING
 from smlab.validation.calibrate.simulated import write_simulated
 
 ALL: Final = "atomic unit, all"
@@ -85,55 +82,3 @@ def recover(
         noises.append(found.mape(ALL, "truth"))
         progress(trial + 1, trials)
     return Recovery(trials, together, held, float(np.mean(mapes)), float(np.mean(noises)))
-
-
-@dataclass(frozen=True)
-class ExecutedRecovery:
-    """What came of trials on times that machine code took.
-
-    ``together`` counts trials in which all true constants of the atomic unit were fitted and in their
-    intervals, ``lacking`` those in which lack of fit was found. ``queue_half_width`` is the median half-width
-    of the interval of the unit's queue.
-    """
-
-    trials: int
-    together: int
-    by_constant: dict[str, int]
-    lacking: int
-    queue_half_width: float
-
-
-def recover_executed(
-    truth: Gpu,
-    start: Gpu,
-    batches: Mapping[str, list[Batch]],
-    trials: int,
-    *,
-    noise: Noise,
-    hidden: Callable[[Mapping[str, Any]], float] = lambda row: 0.0,
-    share: float = 0.5,
-    seed: int = 0,
-) -> ExecutedRecovery:
-    """Calibrate ``start`` to ``batches`` that `execute_suite` gave for ``truth``, each time with other noise;
-    ``hidden`` adds cycles that no constant stands for."""
-    constants = {
-        p.name: float(truth.number(p.name)) for p in atomic_parameters(truth) if p.name not in MEASURING
-    }
-    together, lacking = 0, 0
-    held = dict.fromkeys(constants, 0)
-    widths = []
-    for trial in range(trials):
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            write_executed(folder, truth, batches, constants, noise=noise, seed=seed + trial, hidden=hidden)
-            cases = read_set(folder).atomics
-        found = fit(start, cases.select(split(cases, share, seed + trial)), atomic_parameters(start))
-        inside = {f.name: f.low <= constants[f.name] <= f.high for f in found.fitted if f.name in constants}
-        for constant, ok in inside.items():
-            held[constant] += ok
-        together += len(inside) == len(constants) and all(inside.values())
-        lack = mechanism_lack(start, cases, atomic_parameters(start))
-        lacking += lack is not None and lack.found
-        queue = next((f for f in found.fitted if f.name == UNIT_QUEUE), None)
-        widths.append(np.inf if queue is None else (queue.high - queue.low) / 2)
-    return ExecutedRecovery(trials, together, held, lacking, float(np.median(widths)))

@@ -18,10 +18,7 @@ from smlab.hw_bench.sass import ControlFlow, SassInstruction
 _RUN_TIME: Final = ("LD", "LDG", "LDS", "LDL")
 """Instructions whose result no compiler knows."""
 _NO_RESULT: Final = ("ST", "STG", "STS", "STL", "RED", "BAR", "BRA", "EXIT", "MEMBAR")
-_DRAINING: Final = "LDS"
-"""The load that comes back behind a warp's earlier accesses of shared memory."""
-_DRAINED: Final = ("STS", "ATOMS")
-"""What keeps the banks busy after it was issued."""
+_LOAD, _STORE, _ATOMIC = "LDS", "STS", "ATOMS"
 _SCOREBOARDS: Final = 6
 _VECTOR: Final = re.compile(r"(U?R)(\d+)$")
 _PREDICATE: Final = re.compile(r"!?(U?P\d)$")
@@ -47,35 +44,42 @@ def waiting_inside(region: TimedRegion, name: str) -> list[SassInstruction]:
 
 
 def undrained(flow: ControlFlow, start: SassInstruction) -> list[SassInstruction]:
-    """Stores to shared memory, atomics included, that may still be on their way to the banks at a first clock
-    read, by address: those with a path to it on which no load behind them is waited for.
+    """Stores to shared memory and atomics that may still be under way at a first clock read, by address:
+    stores with a path to it on which no load or atomic behind them is waited for, atomics with one on which
+    neither they nor an atomic behind them are.
 
-    A warp's accesses of shared memory are served in order, so a load that is back says that the stores before
-    it are done. A load under a predicate says nothing, and a barrier waits for stores to be issued only.
+    A warp's loads and stores of shared memory are served in order, and so are its atomics; but a load may
+    pass atomics that are queued for their unit. What is under a predicate says nothing of others, and a
+    barrier waits for stores to be issued only.
     """
 
     def waits(instruction: SassInstruction) -> frozenset[int]:
         control = instruction.control
         return frozenset() if control is None else frozenset(filter(control.waits_for, range(_SCOREBOARDS)))
 
-    # Backwards from the clock, with the scoreboards that have been waited for on the way.
+    # Backwards from the clock, with the scoreboards that have been waited for on the way, and whether stores
+    # still matter.
     found: dict[int, SassInstruction] = {}
-    seen: set[tuple[int, frozenset[int]]] = set()
-    waiting = [(before, waits(start)) for before in flow.preceding.get(start.address, ())]
+    seen: set[tuple[int, frozenset[int], bool]] = set()
+    waiting = [(before, waits(start), False) for before in flow.preceding.get(start.address, ())]
     while waiting:
-        instruction, waited = waiting.pop()
-        if (instruction.address, waited) in seen:
+        instruction, waited, stored = waiting.pop()
+        if (instruction.address, waited, stored) in seen:
             continue
-        seen.add((instruction.address, waited))
+        seen.add((instruction.address, waited, stored))
         executed = instruction.predicate is None or instruction.predicate.always
         control = instruction.control
-        if instruction.opcode == _DRAINING and executed and control and control.write_barrier in waited:
-            continue
-        if instruction.opcode in _DRAINED and not instruction.never_executed:
-            found[instruction.address] = instruction
-            continue
+        back = control is not None and control.write_barrier in waited
+        if not instruction.never_executed:
+            if instruction.opcode == _ATOMIC and back and executed:
+                continue
+            late = instruction.opcode == _ATOMIC and not back
+            if late or (instruction.opcode == _STORE and not stored):
+                found[instruction.address] = instruction
+                continue
+            stored = stored or (instruction.opcode == _LOAD and back and executed)
         on = waited | waits(instruction)
-        waiting.extend((before, on) for before in flow.preceding.get(instruction.address, ()))
+        waiting.extend((before, on, stored) for before in flow.preceding.get(instruction.address, ()))
     return [found[address] for address in sorted(found)]
 
 

@@ -61,6 +61,15 @@ def link_float(result: Any, one: Any, zero: Any) -> Any:
     return result * zero + one
 
 
+@cuda.jit(**INLINED)
+def _drained(finish: Any, words: Any, word: Any, zero: Any) -> Any:
+    """The clock that was read, once the unit has done what was still queued before it: an operation with a
+    result comes behind all others of its warp, a load may pass them. Otherwise the next repetition begins
+    with a unit that is at work."""
+    settle(cuda.atomic.add(words, word, zero))
+    return finish
+
+
 def batch_core(operate: Any, used: bool) -> Any:
     """One operation of each lane; gives start and finish."""
     if used:
@@ -77,7 +86,7 @@ def batch_core(operate: Any, used: bool) -> Any:
         def core(words: Any, word: Any, one: Any, zero: Any, iterations: Any) -> Any:
             start = clock()
             operate(words, word, one, zero)
-            return start, clock_after(words[word])
+            return start, _drained(clock_after(words[word]), words, word, zero)
 
     return core
 
@@ -170,16 +179,15 @@ def independent_core(operate: Any, used: bool) -> Any:
                 operate(words, word, one, zero)
                 operate(words, word, one, zero)
                 left = count_down(left, int32(BODY))
-            return start, clock_after(words[word])
+            return start, _drained(clock_after(words[word]), words, word, zero)
 
     return core
 
 
 @cuda.jit(**INLINED)
-def _issued(words: Any, word: Any, one: Any) -> Any:
+def _issued(words: Any, word: Any, one: Any, zero: Any) -> Any:
     """The clock, in registers that no operation still reads: address and value are needed behind it."""
-    finish = clock()
-    settle(words[word])
+    finish = _drained(clock(), words, word, zero)
     settle(one)
     return finish
 
@@ -212,26 +220,26 @@ def burst_core(operate: Any) -> Any:
         if iterations <= 2:
             start = clock()
             two(words, word, one, zero)
-            return start, _issued(words, word, one)
+            return start, _issued(words, word, one, zero)
         if iterations <= 4:
             start = clock()
             four(words, word, one, zero)
-            return start, _issued(words, word, one)
+            return start, _issued(words, word, one, zero)
         if iterations <= 8:
             start = clock()
             eight(words, word, one, zero)
-            return start, _issued(words, word, one)
+            return start, _issued(words, word, one, zero)
         if iterations <= 16:
             start = clock()
             sixteen(words, word, one, zero)
-            return start, _issued(words, word, one)
+            return start, _issued(words, word, one, zero)
         if iterations <= 32:
             start = clock()
             thirty_two(words, word, one, zero)
-            return start, _issued(words, word, one)
+            return start, _issued(words, word, one, zero)
         start = clock()
         thirty_two(words, word, one, zero)
         thirty_two(words, word, one, zero)
-        return start, _issued(words, word, one)
+        return start, _issued(words, word, one, zero)
 
     return core

@@ -85,9 +85,9 @@ def run_benchmarks(
     if on_simulator is None:
         require_gpu()
     else:
-        from smlab.commands.bench.on_simulator import BenchmarkGpu
         from smlab.hw_bench.cuda.toolkit import require_compiler
         from smlab.hw_bench.gpu.descriptions import load_gpu
+        from smlab.validation.calibrate.on_simulator import BenchmarkGpu
 
         require_compiler()
         stand_in = BenchmarkGpu(load_gpu(on_simulator))

@@ -98,6 +98,13 @@ def _waiting_burst(words: Any, word: Any, one: Any, zero: Any, iterations: Any) 
     return start, clock()
 
 
+@cuda.jit(**INLINED)
+def _left_queued(words: Any, word: Any, one: Any, zero: Any, iterations: Any) -> Any:
+    start = clock()
+    cuda.atomic.add(words, word, one)
+    return start, clock_after(words[word])
+
+
 def _behind_stores(patterns: Any, out: Any) -> None:
     """One atomic four times, each behind stores that clear its words. The load by which they should be waited
     for is missing, is one whose value the compiler knows, is done by some threads only, and is as it should
@@ -159,6 +166,7 @@ FAULTS = {
         "an address that is known beforehand",
     ),
     "waits in a turn": (_planted(_waiting_burst, _burst_in_turns), "waits for an ATOMS.ADD"),
+    "left queued": (_planted(_left_queued, _only("add/batch")), "may not be done when the clock starts"),
 }
 """Kernels with their faults: each is made once, so that its architectures share the compiler's work."""
 _ONE = _only("add-result/batch")

@@ -46,8 +46,8 @@ def driven(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def on_simulator(folder: Path, profile: str, *benchmarks: str) -> None:
-    from smlab.commands.bench.on_simulator import BenchmarkGpu
     from smlab.hw_bench.cuda.measuring.harness import measure
+    from smlab.validation.calibrate.on_simulator import BenchmarkGpu
 
     gpu = load_gpu("a100-40").with_values(SMALL, source="assumed: a small GPU", where="a test")
     measure(folder, profile=profile, benchmarks=benchmarks, stand_in=BenchmarkGpu(gpu))

@@ -23,8 +23,8 @@ def test_a_gpu_goes_with_the_simulator(capsys: pytest.CaptureFixture[str]) -> No
 
 @compiler
 def test_the_suite_on_a_simulated_gpu(tmp_path: Path) -> None:
-    from smlab.commands.bench.on_simulator import BenchmarkGpu
     from smlab.hw_bench.cuda.measuring.harness import measure
+    from smlab.validation.calibrate.on_simulator import BenchmarkGpu
 
     small = load_gpu("v100").with_values({"gpu.sms": 4}, source="assumed: a small GPU", where="test")
     done = measure(tmp_path, profile="smoke", benchmarks=("shared-atomics",), stand_in=BenchmarkGpu(small))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim import Record, simulate
 from smlab.sim.builtin import atomics
 from smlab.sim.instructions import Unit
@@ -17,13 +17,14 @@ GPU = load_gpu("a100-40").with_values(
     {"atomic.queue_entries": 11, "shared.interval_cycles_per_pass": 1.5, "atomic.cas.latency_cycles": 40},
     source="assumed: test",
 )
-VALUES = {
-    **{key: float(c.value) for key, c in GPU.constants.items() if not isinstance(c.value, str)},
-    FRAME: 0.0,
-    ISSUE_FRAME: 0.0,
-    CAS_LINK: 0.0,
-    LINK: 0.0,
-}
+
+
+def values_of(gpu: Gpu) -> dict[str, float]:
+    constants = {key: float(c.value) for key, c in gpu.constants.items() if not isinstance(c.value, str)}
+    return {**constants, FRAME: 0.0, ISSUE_FRAME: 0.0, CAS_LINK: 0.0, LINK: 0.0}
+
+
+VALUES = values_of(GPU)
 
 
 def case(
@@ -82,16 +83,41 @@ def test_the_shared_memory_pipe_is_a_unit_of_the_same_kind(warps: int, same_bank
     assert looped == pytest.approx((rounds[1] - rounds[0]) / 40, rel=0.02, abs=0.5)
 
 
-@pytest.mark.parametrize("warps, cas, same_word", [(1, 0, 1), (4, 0, 32), (8, 3, 8)])  # noqa: PT006
-def test_a_stream_keeps_the_server_busy(warps: int, cas: int, same_word: int) -> None:
+@pytest.mark.parametrize(
+    ("gpu", "warps", "cas", "same_word"),
+    [
+        (GPU, 1, 0, 1),
+        (GPU, 4, 0, 32),
+        (GPU, 8, 3, 8),
+        (load_gpu("h100-sxm"), 8, 0, 1),  # two pipes: bound by the address units,
+        (load_gpu("h100-sxm"), 8, 0, 8),  # and by the pipes
+        (load_gpu("h100-sxm"), 8, 4, 8),
+        (load_gpu("rtx-2080-ti"), 8, 0, 8),  # the data stage is slower than the additions,
+        (load_gpu("rtx-2080-ti"), 32, 16, 8),  # the unit than the compare-and-swaps
+    ],
+)
+def test_a_stream_keeps_its_slowest_stage_busy(gpu: Gpu, warps: int, cas: int, same_word: int) -> None:
     times = [
         simulate(
-            atomics(warps=warps, cas_warps=cas, same_word=same_word, iterations=k), GPU, keep=Record.TOTALS
+            atomics(warps=warps, cas_warps=cas, same_word=same_word, iterations=k), gpu, keep=Record.TOTALS
         ).cycles
         for k in (64, 192)
     ]
     cases = case("add", "stream", warps, cas, 32, same_word)
-    assert predicted(cases) == pytest.approx((times[1] - times[0]) / 128, rel=0.005)
+    found = float(Predictor(gpu, cases).cycles(values_of(gpu))[0])
+    assert found == pytest.approx((times[1] - times[0]) / 128, rel=0.005)
+
+
+def test_a_loop_of_two_kinds_ends_with_the_slower() -> None:
+    gpu = GPU.with_values({"atomic.cas.latency_cycles": 90}, source="assumed: test")
+    times = [
+        simulate(
+            atomics(warps=16, cas_warps=8, same_word=1, iterations=k, returns=True), gpu, keep=Record.TOTALS
+        ).cycles
+        for k in (64, 192)
+    ]
+    found = float(Predictor(gpu, case("add-result", "looped", 16, 8)).cycles(values_of(gpu))[0])
+    assert found == pytest.approx((times[1] - times[0]) / 128, rel=0.01)
 
 
 @pytest.mark.parametrize("warps", [1, 4])

@@ -1,4 +1,5 @@
-"""A simulated GPU for the CUDA suite: its own kernels' machine code, launched with its own plan."""
+"""A simulated GPU for the CUDA suite: its own kernels' machine code, launched with its own plan. Behind
+``smlab bench run --on-simulator``, and under the trials of a calibration."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ class BenchmarkGpu(SimulatedDevice):
 
     def __init__(self, gpu: Gpu) -> None:
         architecture = gpu.sm_architecture
-        self.compiled = lru_cache(maxsize=None)(lambda spec: compile_kernel(spec, architecture))
+        self.compiled = lru_cache(maxsize=None)(lambda spec: _compiled(spec, architecture))
         self.gpu = gpu
         self.remark = f"SIMULATED by smlab on its description of {gpu.name}, not measured"
         self.limits = DeviceLimits(
@@ -43,3 +44,9 @@ class BenchmarkGpu(SimulatedDevice):
 
     def _execute(self, launch: MachineLaunch) -> float:
         return run_machine_code(launch, self.gpu, keep=Record.TOTALS).seconds
+
+
+@lru_cache(maxsize=256)
+def _compiled(spec: KernelSpec, architecture: str) -> Compiled:
+    """Once for all GPUs of an architecture."""
+    return compile_kernel(spec, architecture)
