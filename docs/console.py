@@ -71,19 +71,23 @@ def shell_lines(document: str) -> list[str]:
     return found
 
 
-def environment(columns: int = COLUMNS) -> dict[str, str]:
-    """That of a reader whose terminal is ``columns`` wide and who has activated this Python's environment."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+def environment(columns: int = COLUMNS, programs: Path | None = None) -> dict[str, str]:
+    """That of a reader whose terminal is ``columns`` wide and who has activated this Python's environment;
+    what is in the folder ``programs`` comes before what is there."""
+    folders = [str(folder) for folder in (programs, Path(sys.executable).parent) if folder is not None]
+    path = os.pathsep.join([*folders, os.environ.get("PATH", "")])
     return {**os.environ, "COLUMNS": str(columns), "PATH": path, "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
 
 
-def run(command: str, folder: Path, *, columns: int = COLUMNS) -> tuple[int, str]:
+def run(
+    command: str, folder: Path, *, columns: int = COLUMNS, programs: Path | None = None
+) -> tuple[int, str]:
     """Exit status of a command line in ``folder``, and what it prints on standard output and error."""
     done = subprocess.run(
         command,
         shell=True,
         cwd=folder,
-        env=environment(columns),
+        env=environment(columns, programs),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -96,14 +100,14 @@ def run(command: str, folder: Path, *, columns: int = COLUMNS) -> tuple[int, str
     return done.returncode, "\n".join(line.rstrip() for line in printed.splitlines()).strip("\n")
 
 
-def rerun(document: str) -> str:
+def rerun(document: str, programs: Path | None = None) -> str:
     """The document with what its commands print now. `RuntimeError` naming the command that fails."""
     lines = document.splitlines()
     fresh: list[str] = []
     done = 0
     with tempfile.TemporaryDirectory() as folder:
         for command in commands(document):
-            status, printed = run(command.text, Path(folder))
+            status, printed = run(command.text, Path(folder), programs=programs)
             if status:
                 raise RuntimeError(f"line {command.line}: {command.text}: status {status}: {printed}")
             fresh += lines[done : command.line]

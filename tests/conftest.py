@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import runpy
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -45,6 +46,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def repository() -> Path:
     return Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def warm_smlab(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator[Path]:
+    """A folder for PATH whose ``smlab`` runs in processes that have everything imported (``tests/warm.py``).
+
+    For tests of what commands say and write; what a start is like needs the real program.
+    """
+    warm = runpy.run_path(str(repository / "tests" / "warm.py"))
+    with warm["warm_command"](tmp_path_factory.mktemp("warm")) as programs:
+        yield programs
 
 
 SHARED_DATA = "SMLAB_SHARED_DATA"

@@ -21,7 +21,15 @@ from smlab.hw_bench.sass.instruction import Function, Operand, Predicate, SassIn
 from smlab.hw_bench.sass.issued import Footprint, IssuedCounts, count_issued
 from smlab.hw_bench.sass.listing import parse_listing
 from smlab.hw_bench.sass.operations import OperationCounts, Precision, count_operations
-from smlab.hw_bench.sass.tools import Tool, assemble, disassemble, find_nvdisasm, find_ptxas, flow_edges
+from smlab.hw_bench.sass.tools import (
+    Tool,
+    assemble,
+    disassemble,
+    find_nvdisasm,
+    find_ptxas,
+    flow_edges,
+    listing_of,
+)
 
 __all__ = [
     "BasicBlock",
@@ -51,6 +59,7 @@ __all__ = [
     "find_nvdisasm",
     "find_ptxas",
     "flow_edges",
+    "listing_of",
     "parse_listing",
     "read_code",
     "read_cubin",

@@ -53,9 +53,11 @@ TUTORIALS = ("tutorial.md", "porting.md")
 
 
 @pytest.mark.parametrize("name", TUTORIALS)
-def test_the_tutorial_prints_what_it_shows(repository: Path, console: Any, name: str) -> None:
+def test_the_tutorial_prints_what_it_shows(
+    repository: Path, console: Any, warm_smlab: Path, name: str
+) -> None:
     old = (repository / "docs" / name).read_text(encoding="utf-8")
-    new = console.rerun(old)
+    new = console.rerun(old, warm_smlab)
     changed = "".join(
         difflib.unified_diff(old.splitlines(True), new.splitlines(True), "shown", "printed", n=0)
     )
@@ -97,11 +99,13 @@ def readme_commands(repository: Path, console: Any) -> list[str]:
     return [line for line in lines if line not in SETUP]
 
 
-def test_the_readme_s_commands_run_as_printed(repository: Path, console: Any, tmp_path: Path) -> None:
+def test_the_readme_s_commands_run_as_printed(
+    repository: Path, console: Any, warm_smlab: Path, tmp_path: Path
+) -> None:
     """In an empty folder, one after the other, as a newcomer would."""
     lines = readme_commands(repository, console)
     assert lines[:3] == [f"smlab {name} --example" for name in ("utilization", "roofline", "project")]
-    run_all(console, [line for line in lines if not line.startswith(LONG)], tmp_path)
+    run_all(console, [line for line in lines if not line.startswith(LONG)], tmp_path, warm_smlab)
     for picture in ("utilization.png", "roofline.png"):
         with Image.open(tmp_path / picture) as image:
             assert min(image.size) > 300
@@ -116,9 +120,9 @@ def test_the_long_commands_of_the_readme_run_as_printed(
     run_all(console, long, tmp_path)
 
 
-def run_all(console: Any, lines: list[str], folder: Path) -> None:
+def run_all(console: Any, lines: list[str], folder: Path, programs: Path | None = None) -> None:
     for line in lines:
-        status, printed = console.run(line, folder)
+        status, printed = console.run(line, folder, programs=programs)
         assert status == 0, f"{line}: status {status}: {printed[-500:]}"
         assert printed.strip()
         assert "Traceback" not in printed

@@ -19,7 +19,7 @@ from smlab.hw_bench.cuda.kernels.spec import ARCHITECTURES, KernelSpec, number
 from smlab.hw_bench.cuda.toolkit import INSTALL, one_line, package_versions, require_compiler
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import cache_folder, write_atomic
-from smlab.hw_bench.sass import Function, Tool, disassemble, find_nvdisasm, read_cubin
+from smlab.hw_bench.sass import Function, Tool, find_nvdisasm, listing_of, parse_listing, read_cubin
 from smlab.hw_bench.sass.image import compiled_resources
 from smlab.hw_bench.sources import cache_key, digest_of, package_folder
 
@@ -59,18 +59,19 @@ def compile_kernel(spec: KernelSpec, architecture: str, *, source_lines: bool = 
     """
     require_compiler()
     nvdisasm = find_disassembler(architecture)
-    kept = None if source_lines else _kept(spec, architecture)
+    kept = None if source_lines else _kept(spec, architecture, nvdisasm)
     if (found := _read(kept)) is not None:
-        ptx, cubin, said = found
+        ptx, cubin, said, listing = found
     else:
         ptx = _ptx(spec, architecture, source_lines)
         cubin, said = _link(ptx, architecture)
-        _write(kept, ptx, cubin, said)
+        listing = listing_of(cubin, nvdisasm)
+        _write(kept, ptx, cubin, said, listing)
     registers, local = _REGISTERS.search(said), _SPILLS.search(said)
     return examine(
         spec,
         cubin,
-        nvdisasm,
+        listing=listing,
         ptx=ptx,
         registers=int(registers[1]) if registers else 0,
         local_bytes=sum(map(int, local.groups())) if local else 0,
@@ -89,19 +90,20 @@ def own_resources(cubin: bytes) -> dict[str, int]:
 def examine(
     spec: KernelSpec,
     cubin: bytes,
-    nvdisasm: Tool | None = None,
     *,
+    listing: str | None = None,
     ptx: str = "",
     registers: int = 0,
     local_bytes: int = 0,
 ) -> Compiled:
-    """Disassemble the machine code of one kernel, which may come from elsewhere (the binary that a GPU
-    runs)."""
+    """The machine code of one kernel, which may come from elsewhere (the binary that a GPU runs), as its
+    ``listing`` or, without one, the disassembler has it."""
     where = f"{spec.benchmark} {spec.name}"
     content = read_cubin(cubin, where)
     # Shuffles leave a function of the linker's behind, for code that may have diverged; whether it is called,
     # the contract sees.
-    functions = [f for f in disassemble(cubin, nvdisasm) if not f.name.startswith(_HELPERS)]
+    text = listing_of(cubin) if listing is None else listing
+    functions = [f for f in parse_listing(text, where) if not f.name.startswith(_HELPERS)]
     coded = [f for f in content.functions if not f.name.startswith(_HELPERS)]
     if len(functions) != 1 or len(coded) != 1:
         names = ", ".join(function.name for function in functions)
@@ -178,16 +180,15 @@ def _link(ptx: str, architecture: str) -> tuple[bytes, str]:
     return bytes(cubin), str(said)
 
 
-def _kept(spec: KernelSpec, architecture: str) -> Path | None:
+def _kept(spec: KernelSpec, architecture: str, nvdisasm: Tool) -> Path | None:
     """Where the machine code of a kernel of the suite may be kept; None where a function of elsewhere has a
     part in it, whose source is not known here."""
     parts = _captured(spec.function)
     if parts is None:
         return None
     name = (spec.benchmark, spec.name, spec.signature, spec.launch_bounds, parts)
-    key = cache_key(
-        digest_of(package_folder(KERNELS)), package_versions(), linker_release(), name, architecture
-    )
+    tools = (package_versions(), linker_release(), nvdisasm.release)
+    key = cache_key(digest_of(package_folder(KERNELS)), tools, name, architecture)
     return cache_folder("kernels", key[:2]) / f"{key}.json.gz"
 
 
@@ -203,21 +204,27 @@ def _captured(function: Any) -> list[Any] | None:
     return None if None in parts else [function.__qualname__, repr(function.__defaults__), *parts]
 
 
-def _read(kept: Path | None) -> tuple[str, bytes, str] | None:
-    """PTX, cubin and the linker's words, if they are kept and whole."""
+def _read(kept: Path | None) -> tuple[str, bytes, str, str] | None:
+    """PTX, cubin, the linker's words and the listing, if they are kept and whole."""
     if kept is None:
         return None
     try:
         content = json.loads(gzip.decompress(kept.read_bytes()))
-        return str(content["ptx"]), base64.b64decode(content["cubin"], validate=True), str(content["said"])
+        cubin = base64.b64decode(content["cubin"], validate=True)
+        return str(content["ptx"]), cubin, str(content["said"]), str(content["listing"])
     except (OSError, ValueError, KeyError, TypeError, EOFError, zlib.error):
         return None
 
 
-def _write(kept: Path | None, ptx: str, cubin: bytes, said: str) -> None:
+def _write(kept: Path | None, ptx: str, cubin: bytes, said: str, listing: str) -> None:
     if kept is None:
         return
-    content = {"ptx": ptx, "cubin": base64.b64encode(cubin).decode(), "said": said}
+    content = {
+        "ptx": ptx,
+        "cubin": base64.b64encode(cubin).decode(),
+        "said": said,
+        "listing": listing,
+    }
     with suppress(OSError):
         kept.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(kept, gzip.compress(json.dumps(content).encode()))
