@@ -215,11 +215,14 @@ def test_machine_code_is_kept_and_damaged_files_are_made_again(
     (file,) = tmp_path.rglob("*.json.gz")
     with monkeypatch.context() as patch:
         patch.setattr(compiler, "_ptx", None)
+        patch.setattr(compiler, "listing_of", None)
         assert compiler.compile_kernel(kernel, "sm_80") == first
     file.write_bytes(file.read_bytes()[:-20])
     assert compiler.compile_kernel(kernel, "sm_80") == first
     other = replace(kernel, signature=kernel.signature, function=lambda: None)
-    assert compiler._kept(other, "sm_80") is None  # a function of elsewhere
+    nvdisasm = compiler.find_disassembler("sm_80")
+    assert compiler._kept(kernel, "sm_80", nvdisasm) == file
+    assert compiler._kept(other, "sm_80", nvdisasm) is None  # a function of elsewhere
 
 
 def test_a_kernel_that_does_not_compile_is_told(compiler: Any) -> None:
