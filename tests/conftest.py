@@ -3,7 +3,6 @@
 import io
 import os
 import re
-import runpy
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -13,6 +12,8 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from warm import warm_command
 
 # Timing is the benchmarks' business: a test that is slow on a busy machine has not failed.
 settings.register_profile(
@@ -49,13 +50,12 @@ def repository() -> Path:
 
 
 @pytest.fixture(scope="session")
-def warm_smlab(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator[Path]:
-    """A folder for PATH whose ``smlab`` runs in processes that have everything imported (``tests/warm.py``).
+def warm_smlab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for PATH whose ``smlab`` runs in processes that have everything imported (`warm`).
 
     For tests of what commands say and write; what a start is like needs the real program.
     """
-    warm = runpy.run_path(str(repository / "tests" / "warm.py"))
-    with warm["warm_command"](tmp_path_factory.mktemp("warm")) as programs:
+    with warm_command(tmp_path_factory.mktemp("warm")) as programs:
         yield programs
 
 

@@ -7,33 +7,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
-from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record, simulate
-from smlab.sim.result import SimResult
+from small_kernels import fp32, issues, run
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.sim import Duration, Instruction, Loop
 
 pytestmark = pytest.mark.usefixtures("engine")
-
-
-def run(gpu: Gpu, *body: Instruction | Loop, warps: int = 1, blocks: int = 1, **options: object) -> SimResult:
-    kernel_options = {k: options.pop(k) for k in ("registers_per_thread", "sms") if k in options}
-    kernel = Kernel(
-        name="test",
-        programs=(Program("p", body),),
-        roles=((0,) * warps,),
-        blocks=blocks,
-        shared_bytes_per_block=options.pop("shared_bytes", 16384),  # type: ignore[arg-type]
-        **kernel_options,  # type: ignore[arg-type]
-    )
-    return simulate(kernel, gpu, keep=Record.ALL, **options)  # type: ignore[arg-type]
-
-
-def issues(result: SimResult) -> list[int]:
-    assert result.issues is not None
-    return result.issues.cycle.tolist()
-
-
-def fp32(*after: str, name: str = "") -> Instruction:
-    return Instruction("fp32", name=name, after=after)
 
 
 @pytest.mark.parametrize(

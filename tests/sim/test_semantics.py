@@ -6,9 +6,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from small_kernels import fp32, issues, run
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
-from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record, SimResult, atomics, simulate
+from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record, atomics, simulate
 from smlab.sim.lowering import lower
 from smlab.sim.machine import CacheShape, machine_from
 from smlab.sim.patterns import Affine, RandomBytes, RandomWords, Strided
@@ -43,28 +44,6 @@ def gpu() -> Gpu:
         },
         source="test",
     )
-
-
-def run(gpu: Gpu, *body: Instruction | Loop, warps: int = 1, blocks: int = 1, **options: object) -> SimResult:
-    kernel_options = {k: options.pop(k) for k in ("registers_per_thread", "sms") if k in options}
-    kernel = Kernel(
-        name="test",
-        programs=(Program("p", body),),
-        roles=((0,) * warps,),
-        blocks=blocks,
-        shared_bytes_per_block=options.pop("shared_bytes", 16384),  # type: ignore[arg-type]
-        **kernel_options,  # type: ignore[arg-type]
-    )
-    return simulate(kernel, gpu, keep=Record.ALL, **options)  # type: ignore[arg-type]
-
-
-def issues(result: SimResult) -> list[int]:
-    assert result.issues is not None
-    return result.issues.cycle.tolist()
-
-
-def fp32(*after: str, name: str = "") -> Instruction:
-    return Instruction("fp32", name=name, after=after)
 
 
 def test_a_chain_of_dependent_arithmetic_advances_by_its_latency(gpu: Gpu) -> None:

@@ -1,13 +1,12 @@
 """The Python functions: frozen results, data frames, short reprs, and one line for a wrong argument."""
 
 import dataclasses
-import json
 from pathlib import Path
 
 import pytest
 
 import smlab
-from smlab.cli.main import run
+from answers import document
 from smlab.examples import PROFILE
 
 STUDY = """title = "two levels"
@@ -17,11 +16,6 @@ base.set.customers = 50
 factors.arrival_rate = [0.3, 0.8]
 design = { kind = "one-at-a-time", replications = 3 }
 """
-
-
-def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
-    assert run([*arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("command", ["utilization", "roofline", "project"])

@@ -2,7 +2,6 @@
 calibration."""
 
 import importlib.util
-import json
 import os
 import stat
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from answers import document, refusal
 from smlab.cli.main import run
 from smlab.hw_bench.cuda.measuring import plan, profiling
 from smlab.hw_bench.cuda.measuring.profiling import command_line
@@ -29,21 +29,6 @@ open(log, "w").write('"ID","Kernel Name"\\n"0","k"\\n')
 with open(out + "/histogram.csv", "w") as file:
     csv.writer(file).writerows([{columns!r}] + [["original/add"] + ["1"] * {rest}] * 3)
 """
-
-
-def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
-    assert run([*arguments, "--json"]) == 0
-    parsed: dict[str, object] = json.loads(capsys.readouterr().out)
-    return parsed
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert run(list(arguments)) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.count("\n") == 1
-    assert "Traceback" not in printed.err
-    return printed.err
 
 
 def test_a_run_is_planned_within_its_bounds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,10 @@
 """``smlab claims`` as scripts and people meet it."""
 
-import json
 from dataclasses import replace
 
 import pytest
 
+from answers import document
 from smlab.cli.main import run
 from smlab.commands.claims import api as command
 from smlab.validation.papers.claims import Ledger, load_ledger
@@ -13,14 +13,10 @@ KEYS = {"id", "source", "claim", "expected", "observed", "evidence", "verdict", 
 VERDICTS = {"holds", "holds in part", "does not hold", "cannot be judged here"}
 
 
-def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, list[dict[str, object]]]:
-    assert run(["claims", *arguments, "--json"]) == 0
-    parsed: dict[str, list[dict[str, object]]] = json.loads(capsys.readouterr().out)
-    return parsed
-
-
 def test_claims_as_a_document(capsys: pytest.CaptureFixture[str]) -> None:
-    found = document(capsys, "--only", "gpa", "--only", "vl-mape", "--only", "dp-cas-costs-more")["claims"]
+    found = document(capsys, "claims", "--only", "gpa", "--only", "vl-mape", "--only", "dp-cas-costs-more")[
+        "claims"
+    ]
     assert {c["id"].split("-")[0] for c in found} == {"gpa", "vl", "dp"}  # type: ignore[attr-defined]
     for claim in found:
         assert set(claim) >= KEYS
@@ -47,7 +43,7 @@ def test_claims_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_quick_leaves_out_what_takes_longer(capsys: pytest.CaptureFixture[str]) -> None:
-    found = document(capsys, "--quick", "--only", "coyne-stalls-simulated", "--only", "coyne-sms")
+    found = document(capsys, "claims", "--quick", "--only", "coyne-stalls-simulated", "--only", "coyne-sms")
     assert [c["id"] for c in found["claims"]] == ["coyne-sms"]
     assert found["left_out"] == ["coyne-stalls-simulated"]
 
@@ -73,7 +69,7 @@ def test_a_claim_that_could_be_judged_by_now_makes_the_command_fall_short(
 
 def test_claims_of_one_source(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("--quick", "--source", "van lanker")
-    found = document(capsys, *arguments)["claims"]
+    found = document(capsys, "claims", *arguments)["claims"]
     assert {c["source"].split(",")[0] for c in found} == {"Van Lanker et al."}  # type: ignore[attr-defined]
     assert run(["claims", *arguments]) == 0
     told = capsys.readouterr().out

@@ -11,26 +11,10 @@ from pathlib import Path
 import pytest
 
 import smlab
+from answers import document, refusal
 from smlab.cli.main import run
 from smlab.hw_bench.gpu.descriptions import list_gpus, load_gpu
 from smlab.models import ServiceTable
-
-
-def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
-    assert run([*arguments, "--json"]) == 0
-    printed = capsys.readouterr()
-    parsed: dict[str, object] = json.loads(printed.out)
-    return parsed
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line on standard error of a command that must exit with 2 and print nothing else."""
-    assert run(list(arguments)) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.count("\n") == 1
-    assert "Traceback" not in printed.err
-    return printed.err
 
 
 def test_gpus_lists_all_and_shows_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import csv
 import gzip
-import json
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from answers import document, refusal
 from smlab.cli.main import run
 from smlab.commands.project.truth import match, read_truth
 from smlab.hw_bench.errors import SmlabError
@@ -57,23 +56,8 @@ def truth(path: Path, *rows: tuple[object, ...], header: str = "kernel,seconds")
     return path
 
 
-def document(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    assert run(["project", *map(str, arguments), "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    assert run(["project", *map(str, arguments)]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    said = [line for line in printed.err.splitlines() if line.startswith("smlab: ")]
-    assert len(said) == 1
-    return said[0]
-
-
 def test_the_document_has_the_agreed_keys(three: Path, capsys) -> None:
-    found = document(capsys, three, *FROM_TO, *QUIET)
+    found = document(capsys, "project", three, *FROM_TO, *QUIET)
     assert (found["from"], found["to"], found["errors"]) == ("v100", "a100-40", None)
     first = found["kernels"][0]
     assert set(first) == {
@@ -89,7 +73,7 @@ def test_the_document_has_the_agreed_keys(three: Path, capsys) -> None:
 
 def test_a_launch_that_no_description_tells_costs_the_middle_of_what_it_may(tmp_path: Path, capsys) -> None:
     short = profile(tmp_path / "p.csv", ("k", 10e-6))
-    found, quiet = (document(capsys, short, *FROM_TO, *more)["kernels"][0] for more in ((), QUIET))
+    found, quiet = (document(capsys, "project", short, *FROM_TO, *more)["kernels"][0] for more in ((), QUIET))
     assert found["mid_s"] == pytest.approx(9e-6 * STREAM + 1e-6)
     assert quiet["mid_s"] == pytest.approx(10e-6 * STREAM)
     assert found["high_s"] / found["low_s"] > quiet["high_s"] / quiet["low_s"]
@@ -104,7 +88,7 @@ def test_the_truth_gives_the_whole_error_table_with_baselines_and_parts(
         ("void copy<float>(float *)", 1e-3 * STREAM),
         ("scale", 4e-3 * STREAM / 1.1),
     )
-    found = document(capsys, three, *FROM_TO, *QUIET, "--truth", times)
+    found = document(capsys, "project", three, *FROM_TO, *QUIET, "--truth", times)
     errors = found["errors"]
     assert errors["n"] == 3
     assert errors["mape"] == pytest.approx(100 * (0 + (1 - 1 / 1.1) + 0.1) / 3)
@@ -132,7 +116,7 @@ def test_an_interval_without_width_is_not_shown_as_one(three: Path, capsys) -> N
     printed = " ".join(capsys.readouterr().out.split())
     assert f"it held {held.by_sm.inside:.0f} % where an SM limits" in printed
     assert "without a width" not in printed
-    found = document(capsys, three, *FROM_TO)
+    found = document(capsys, "project", three, *FROM_TO)
     assert all(k["high_s"] > NARROW * k["low_s"] for k in found["kernels"])
     assert found["held"]["by_memory"]["inside"] == held.by_memory.inside
     assert run(["project", str(three), *FROM_TO, "--paper"]) == 0
@@ -153,7 +137,7 @@ def test_how_often_intervals_held_is_what_simulated_kernels_give() -> None:
 
 def test_kernels_that_do_not_match_are_told(three: Path, tmp_path: Path, capsys) -> None:
     times = truth(tmp_path / "t.csv", ("scale", 1e-3), ("other", 1e-3))
-    found = document(capsys, three, *FROM_TO, "--truth", times)
+    found = document(capsys, "project", three, *FROM_TO, "--truth", times)
     assert found["unmatched"] == [
         {"kernel": "void copy<float>(float *) #0", "where": "profile"},
         {"kernel": "scale #1", "where": "profile"},
@@ -162,14 +146,16 @@ def test_kernels_that_do_not_match_are_told(three: Path, tmp_path: Path, capsys)
     assert [k["actual_s"] for k in found["kernels"]] == [None, 1e-3, None]
     assert found["errors"]["n"] == 1
     nothing = truth(tmp_path / "n.csv", ("other", 1e-3))
-    assert "none of its kernels is in the profile" in refusal(capsys, three, *FROM_TO, "--truth", nothing)
+    assert "none of its kernels is in the profile" in refusal(
+        capsys, "project", three, *FROM_TO, "--truth", nothing
+    )
 
 
 def test_a_profile_of_the_target_is_a_truth(three: Path, tmp_path: Path, capsys) -> None:
     other = profile(
         tmp_path / "a100.csv", ("scale", 1e-3), ("scale", 3e-3), ("void copy<float>(float *)", 5e-4)
     )
-    found = document(capsys, three, *FROM_TO, "--truth", other)
+    found = document(capsys, "project", three, *FROM_TO, "--truth", other)
     assert [k["actual_s"] for k in found["kernels"]] == [5e-4, 1e-3, 3e-3]
 
 
@@ -198,14 +184,14 @@ def test_kernels_without_names_match_only_one_for_one(tmp_path: Path) -> None:
 
 
 def test_the_paper_has_no_switch_on(three: Path, capsys) -> None:
-    found = document(capsys, three, *FROM_TO, "--paper")
+    found = document(capsys, "project", three, *FROM_TO, "--paper")
     on = {k for k, v in found["switches"].items() if v is True}
     assert on == set()
     assert found["kernels"][0]["mid_s"] == pytest.approx(1e-3 * STREAM)
 
 
 def test_launch_overhead_can_be_told(three: Path, capsys) -> None:
-    found = document(capsys, three, *FROM_TO, "--overhead-us", 100)
+    found = document(capsys, "project", three, *FROM_TO, "--overhead-us", 100)
     assert found["kernels"][0]["mid_s"] == pytest.approx(1e-4 + 9e-4 * STREAM)
 
 
@@ -213,8 +199,8 @@ def test_a_working_set_changes_the_traffic(tmp_path: Path, capsys) -> None:
     path = profile(tmp_path / "p.csv", ("reuse<1>(int)", 1e-3), ("stream", 1e-3))
     given = path.read_text().replace("lts__t_bytes.sum,600000000.0", "lts__t_bytes.sum,1200000000.0")
     path.write_text(given.replace("l1tex__t_bytes.sum,600000000.0", "l1tex__t_bytes.sum,1200000000.0"))
-    plain = document(capsys, path, *FROM_TO)["kernels"]
-    told = document(capsys, path, *FROM_TO, "--working-set", "reuse=20e6")["kernels"]
+    plain = document(capsys, "project", path, *FROM_TO)["kernels"]
+    told = document(capsys, "project", path, *FROM_TO, "--working-set", "reuse=20e6")["kernels"]
     assert told[0]["mid_s"] < plain[0]["mid_s"]
     assert "DRAM traffic as L2 of a100-40 holds it" in told[0]["flags"]
     assert told[1] == plain[1]
@@ -223,7 +209,7 @@ def test_a_working_set_changes_the_traffic(tmp_path: Path, capsys) -> None:
         ("reuse=-1", "bytes above 0"),
         ("other=5", "no such kernel in the profile"),
     ):
-        assert said in refusal(capsys, path, *FROM_TO, "--working-set", bad)
+        assert said in refusal(capsys, "project", path, *FROM_TO, "--working-set", bad)
 
 
 def test_machine_code_changes_the_operations(tmp_path: Path, capsys, repository: Path) -> None:
@@ -237,19 +223,21 @@ def test_machine_code_changes_the_operations(tmp_path: Path, capsys, repository:
         ("--cubin-from", listings / "gamma32.sm_70.sass"),
         ("--cubin-to", listings / "gamma32.sm_86.sass"),
     )
-    plain = document(capsys, path, "--from", "v100", "--to", "a6000")["kernels"][0]
-    told = document(capsys, path, "--from", "v100", "--to", "a6000", *before, *after)["kernels"][0]
+    plain = document(capsys, "project", path, "--from", "v100", "--to", "a6000")["kernels"][0]
+    told = document(capsys, "project", path, "--from", "v100", "--to", "a6000", *before, *after)["kernels"][0]
     assert plain["limiter"] == "fp32"
     assert 1.01 < told["mid_s"] / plain["mid_s"] < 1.1
     assert any(flag.startswith("operations from machine code: fp32 x 1.0") for flag in told["flags"])
-    same = document(capsys, path, "--from", "v100", "--to", "a6000", *before, "--cubin-to", before[1])
+    same = document(
+        capsys, "project", path, "--from", "v100", "--to", "a6000", *before, "--cubin-to", before[1]
+    )
     assert same["kernels"][0]["mid_s"] == plain["mid_s"]
-    assert "one goes with the other" in refusal(capsys, path, *FROM_TO, *before)
+    assert "one goes with the other" in refusal(capsys, "project", path, *FROM_TO, *before)
 
 
 def test_a_plot_is_written_with_its_data(three: Path, tmp_path: Path, capsys) -> None:
     times = truth(tmp_path / "t.csv", ("scale", 1e-3))
-    document(capsys, three, *FROM_TO, *QUIET, "--truth", times, "--plot", tmp_path / "out.svg")
+    document(capsys, "project", three, *FROM_TO, *QUIET, "--truth", times, "--plot", tmp_path / "out.svg")
     with Image.open(tmp_path / "out.png") as image:
         assert min(image.size) > 300
     assert (tmp_path / "out.svg").read_text().startswith("<?xml")
@@ -257,7 +245,9 @@ def test_a_plot_is_written_with_its_data(three: Path, tmp_path: Path, capsys) ->
         lines = list(csv.DictReader(file))
     assert [line["actual_s"] for line in lines] == ["", "0.001", ""]
     assert float(lines[0]["mid_s"]) == pytest.approx(1e-3 * STREAM)
-    assert "would overwrite an input" in refusal(capsys, three, *FROM_TO, "--plot", tmp_path / "p.png")
+    assert "would overwrite an input" in refusal(
+        capsys, "project", three, *FROM_TO, "--plot", tmp_path / "p.png"
+    )
 
 
 def test_mistakes_are_told_in_one_line(three: Path, tmp_path: Path, capsys) -> None:
@@ -280,7 +270,7 @@ def test_mistakes_are_told_in_one_line(three: Path, tmp_path: Path, capsys) -> N
         ((three, *FROM_TO, "--overhead-us", "nan"), "--overhead-us"),
     )
     for arguments, said in cases:
-        assert said in refusal(capsys, *arguments)
+        assert said in refusal(capsys, "project", *arguments)
 
 
 def test_an_a100_table_is_projected_and_nothing_is_nan(shared_data: Path, tmp_path: Path, capsys) -> None:
@@ -289,7 +279,15 @@ def test_an_a100_table_is_projected_and_nothing_is_nan(shared_data: Path, tmp_pa
     with gzip.open(path, "rt") as file:
         times = [(("(unnamed)"), r["Time"]) for r in csv.DictReader(file)]
     found = document(
-        capsys, path, "--from", "a100-40", "--to", "a100-40", "--truth", truth(tmp_path / "t.csv", *times)
+        capsys,
+        "project",
+        path,
+        "--from",
+        "a100-40",
+        "--to",
+        "a100-40",
+        "--truth",
+        truth(tmp_path / "t.csv", *times),
     )
     assert len(found["kernels"]) == 4349
     assert found["errors"]["mape"] == pytest.approx(0.0, abs=1e-9)
@@ -334,14 +332,16 @@ def test_source_and_cubins_give_the_targets_registers(
     CounterTable.from_rows(rows).write_csv(path)
     (tmp_path / "k.cu").write_text(SPILLING)
     asked = (path, "--from", "rtx-2080-ti", "--to", "rtx-3090", *QUIET)
-    of_source = document(capsys, *asked, "--source", tmp_path / "k.cu", "-D", "WIDTH=64")["kernels"][0]
+    of_source = document(capsys, "project", *asked, "--source", tmp_path / "k.cu", "-D", "WIDTH=64")[
+        "kernels"
+    ][0]
     flag = next(f for f in of_source["flags"] if "registers (32 on the source)" in f)
     for architecture, cubin in cubins.items():
         (tmp_path / f"{architecture}.cubin").write_bytes(cubin)
     both = [x for a in cubins for x in ("--cubin", tmp_path / f"{a}.cubin")]
-    of_cubins = document(capsys, *asked, *both)["kernels"][0]
+    of_cubins = document(capsys, "project", *asked, *both)["kernels"][0]
     assert of_cubins["mid_s"] == of_source["mid_s"]
-    alone = document(capsys, *asked, *both[2:])["kernels"][0]
+    alone = document(capsys, "project", *asked, *both[2:])["kernels"][0]
     assert flag in alone["flags"]
     assert run([*map(str, ("project", *asked)), *map(str, both[:2])]) == 2
     assert "none runs on rtx-3090" in capsys.readouterr().err
@@ -349,7 +349,7 @@ def test_source_and_cubins_give_the_targets_registers(
     argument += '[[argument]]\nname = "n"\ndtype = "int32"\nvalue = 400\n'
     (tmp_path / "k.toml").write_text(f"[launch]\ngrid = 6800\nblock = 256\n{argument}")
     simulate = ("--simulate", "--launch", tmp_path / "k.toml")
-    ran = document(capsys, *asked, *both, *simulate)["kernels"][0]
+    ran = document(capsys, "project", *asked, *both, *simulate)["kernels"][0]
     assert 0.2 < ran["simulated_s"] / ran["mid_s"] < 5
     (tmp_path / "k.toml").write_text(f"[launch]\ngrid = 1\nblock = 256\n{argument}")
     assert run([*map(str, ("project", *asked, *both, *simulate))]) == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from matplotlib.text import Text
 from PIL import Image
 
+from answers import document, refusal
 from smlab.cli.main import run
 from smlab.commands.roofline.api import roofline
 from smlab.commands.roofline.plot import roofline_figure
@@ -69,21 +69,6 @@ def profile(path: Path, **kernels: dict[str, float]) -> Path:
             rows.append(CounterRow(name, launch, WHOLE_GPU, counter, value, unit))
     CounterTable.from_rows(rows).write_csv(path)
     return path
-
-
-def document(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    assert run([*map(str, arguments), "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    assert run(list(map(str, arguments))) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    said = [line for line in printed.err.splitlines() if line.startswith("smlab: ")]
-    assert len(said) == 1
-    assert "Traceback" not in printed.err
-    return said[0]
 
 
 def no_nan(value: Any) -> bool:

@@ -1,10 +1,10 @@
 """The command ``smlab`` in processes that begin with everything imported.
 
-Each of the many small commands of the tests would pay a second for that. ``python tests/warm.py SOCKET``
-imports the commands' work, loads the compiled engine, and then forks a process for each request, which
-becomes the command: its folder, environment and standard streams are those of whoever asks. `warm_command`
-writes the program ``smlab`` that asks. What a cold start is like (imports, the first line of a compilation,
-interrupts while loading, memory) is tested without it.
+Each of the many small commands of the tests would pay a second for that. ``python -P tests/helpers/warm.py
+SOCKET`` imports the commands' work, loads the compiled engine, and then forks a process for each request,
+which becomes the command: its folder, environment and standard streams are those of whoever asks.
+`warm_command` writes the program ``smlab`` that asks. What a cold start is like (imports, the first line of a
+compilation, interrupts while loading, memory) is tested without it.
 """
 
 from __future__ import annotations
