@@ -135,6 +135,10 @@ class RatioModel:
             spreads.append(np.maximum(prior - ((theirs - mine) ** 2).sum(axis=1), 1e-8))
         return ScaleMixture(seen.weight, np.array(means), np.array(spreads))
 
+    def likeness(self, row: int) -> Floats:
+        """How far each configuration is like ``row`` in all parameters together, 0 to 1, (configurations,)."""
+        return np.asarray(self._likeness(row)[PARTS.index("combinations")])
+
     def _prior(self) -> Floats:
         """Variance of a ratio of which nothing is known, (scales,)."""
         return np.asarray(OF_ALL**2 + self._variances[:, :3] @ self._own + self._variances[:, 3])

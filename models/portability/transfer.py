@@ -13,7 +13,11 @@ So this one divides its budget among three:
 3. the rest to whatever is most likely to be faster than the best seen by `WORTH` (probability of improvement:
    Kushner 1964; Jones 2001), under a model of the ratios of new to old times (`ratio_model`) that keeps all
    scales on which ratios may differ and weighs them by what was measured. With nothing seen to differ this is
-   the old order again.
+   the old order again. Whoever searches compares with measuring the old GPU's best, so that being behind
+   them weighs `LOSS` times as much as being as far ahead: the chance of one that is among them counts
+   ``1 + LOSS`` times.
+
+While nothing ran, the next is one that is fast on the old GPU and little like those that failed.
 
 How often the search falls behind the old GPU's best, on which kinds of pairs, is a study
 (`smlab.validation.portability`).
@@ -49,6 +53,16 @@ HOPELESS: Final = 1.5
 
 WORTH: Final = 0.02
 """Relative gain below which a configuration is as good as another."""
+
+LOSS: Final = 4.0
+"""How much more it weighs to be behind the old GPU's best than to be as far ahead of them. Chosen with pairs
+of searches of all kinds in view; judged on others (`smlab.validation.portability`)."""
+
+DOUBT: Final = 0.3
+"""How far the logarithms of two ratios are apart, as long as nothing ran (standard deviation)."""
+
+CONTAGION: Final = 0.7
+"""The chance that a failure's cause is one that a configuration like it has too, times how like it is."""
 
 CANDIDATES: Final = 2000
 """Of the configurations not measured, so many with the best guesses are looked at."""
@@ -149,6 +163,9 @@ class TransferSearch:
         order = np.argsort(space.guess, kind="stable")
         self._order = order[space.runs[order]]
         self._left = np.ones(len(space), dtype=bool)
+        self._weight = np.ones(len(space))
+        self._weight[self._order[:budget]] += LOSS
+        self._may_run = np.ones(len(space))
         self._plan = self._planned(budget)
 
     def _planned(self, budget: int) -> list[int]:
@@ -166,7 +183,8 @@ class TransferSearch:
 
     def next(self) -> int | None:
         """The row to measure next; None when all were measured."""
-        while self._plan:
+        none_ran = bool(self._failed)
+        while self._plan and not none_ran:
             row = self._plan.pop(0)
             if self._left[row] and not self._hopeless(row):
                 return row
@@ -174,11 +192,12 @@ class TransferSearch:
         if not len(left):
             return None
         if not self._logs:
-            return int(left[0])
+            behind = self.space.guess[left] - self.space.guess[left[0]]
+            return int(left[np.argmax(special.ndtr(-behind / DOUBT) * self._may_run[left])])
         found = self._model.predicted(left)
         wanted = min(self._logs.values()) - WORTH - self.space.guess[left]
         chance = found.weight @ special.ndtr((wanted - found.mean) / np.sqrt(found.variance))
-        return int(left[np.argmax(chance)])
+        return int(left[np.argmax(self._weight[left] * chance)])
 
     def tell(self, row: int, seconds: float | None) -> None:
         """What a configuration took on the new GPU; None where it did not run."""
@@ -191,6 +210,7 @@ class TransferSearch:
             self._model.tell(row, self._logs[row] - float(self.space.guess[row]))
         else:
             self._failed.append(row)
+            self._may_run *= 1 - CONTAGION * self._model.likeness(row)
         # How slow a failure counts hangs on what did run; until something does it tells nothing.
         if self._logs:
             for failed in self._failed:

@@ -98,6 +98,30 @@ def test_a_failure_before_anything_ran_says_nothing_of_the_unit_of_time() -> Non
     assert search.predicted()[0][0] == pytest.approx(np.log(10.0))
 
 
+def test_while_nothing_ran_the_next_is_unlike_what_failed() -> None:
+    """Blocks of 8 and more do not run on the new GPU, and the old one's best are all of these."""
+    config = [(block, tile) for block in (1, 2, 4, 8, 16, 32) for tile in (1, 2, 3, 4, 6, 8)]
+    old = np.array([1.05 ** (-np.log2(block)) * (1 + 0.01 * tile) for block, tile in config])
+    search = TransferSearch(search_space(old, config), 10)
+    rows: list[int] = []
+    while not any(config[row][0] < 8 for row in rows):
+        rows.append(search.next() or 0)
+        search.tell(rows[-1], None)
+    assert len(rows) <= 5
+    assert np.argsort(old).tolist().index(rows[-1]) >= 18  # the old order comes to it nineteenth
+
+
+def test_of_equals_one_of_the_old_best_is_taken() -> None:
+    """Being behind the old GPU's best weighs more than being ahead of them."""
+    old = np.array([1, 1.1, 1.2, 1.3, 1.3 * 1.005])
+    search = TransferSearch(search_space(old, [(2**i,) for i in range(5)]), 4)
+    search.tell(0, 2.0)
+    search.tell(2, 2.2)
+    chance = {row: search.expected(row) for row in (3, 4)}
+    assert chance[4][0] - 1.5 * chance[4][1] < chance[3][0] - 1.5 * chance[3][1]  # by itself the better draw
+    assert search.next() in (1, 3)
+
+
 def test_what_cannot_run_is_never_proposed() -> None:
     runs = np.array([c[1] == 0 for c in CONFIG])
     rows = planned(TransferSearch(search_space(old_times(), CONFIG, runs), 12), 12)
