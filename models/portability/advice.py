@@ -22,7 +22,7 @@ from smlab.models.portability.ratio_model import RatioModel, ScaleMixture
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Evidence = Literal["projected", "copied"]
+Evidence = Literal["compiled", "projected", "copied"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class GuessQuality:
 EVIDENCE: Final[dict[Evidence, GuessQuality]] = {
     "copied": GuessQuality(0.46, 0.15),
     "projected": GuessQuality(0.24, 0.11),
+    "compiled": GuessQuality(0.24, 0.08),
 }
 """Fitted to pairs that differ by 3 % on the new GPU, of two public pairs of searches, ratios drawn for them
 and kernels in closed form; what each says of the others is a study (`smlab.validation.portability.signs`)."""

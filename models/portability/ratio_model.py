@@ -136,7 +136,7 @@ class RatioModel:
         return ScaleMixture(seen.weight, np.array(means), np.array(spreads))
 
     def likeness(self, row: int) -> Floats:
-        """How far each configuration is like ``row`` in all parameters together, 0 to 1, (configurations,)."""
+        """How far each is like ``row`` in all parameters together, 0 to 1, (configurations,)."""
         return np.asarray(self._likeness(row)[PARTS.index("combinations")])
 
     def _prior(self) -> Floats:

@@ -9,24 +9,24 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.datasets.tuning import TuningTimes, label_of
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.sass.image import resources_of
+from smlab.hw_bench.sass.image import CompiledResources, resources_of
 from smlab.models.parallelism import resident_blocks
 from smlab.validation.projection.tuning.code import TuningSource
 
 
 class CompiledConfigurations:
-    """Compiles a configuration's CUDA C for a GPU when it is asked for; ``refused`` holds the labels of those
-    that do not fit."""
+    """Compiles a configuration's CUDA C for a GPU when it is asked for, once for all that differ in macros
+    which the source never names; ``refused`` holds the labels of those that do not fit."""
 
     def __init__(self, source: TuningSource, gpu: Gpu, progress: Callable[[int, int], None] | None) -> None:
         source.text()  # a file that cannot be read is told before anything else
         self._source, self._gpu, self._progress = source, gpu, progress
         self.refused: list[str] = []
+        self._resources: dict[tuple[object, ...], CompiledResources] = {}
 
     def fits(self, times: TuningTimes, row: int) -> bool:
         """Whether a block of the configuration fits an SM of the GPU; compiles it."""
-        cubin = self._source.cubin(times, row, self._gpu)
-        compiled = resources_of(cubin, str(times.kernel[row]), f"{self._source.path} (compiled)")
+        compiled = self._compiled(times, row)
         registers, static = compiled.registers, compiled.static_shared_bytes
         shared = max(static, int(np.nan_to_num(times.shared_bytes_per_block[row])))
         threads = times.threads_per_block[row]
@@ -34,6 +34,14 @@ class CompiledConfigurations:
         if not fits:
             self.refused.append(label_of(times.parameters, times.config[row]))
         return fits
+
+    def _compiled(self, times: TuningTimes, row: int) -> CompiledResources:
+        key = self._source.macros_read(times, row)
+        if key not in self._resources:
+            cubin = self._source.cubin(times, row, self._gpu)
+            where = f"{self._source.path} (compiled)"
+            self._resources[key] = resources_of(cubin, str(times.kernel[row]), where)
+        return self._resources[key]
 
     def fit_all(self, times: TuningTimes) -> NDArray[np.bool_]:
         """The same of every configuration, (rows,); those that fit with any number of registers are not

@@ -23,7 +23,7 @@ from smlab.models.portability.launch_series import INITIAL_LAUNCHES
 from smlab.models.portability.ratio_model import RatioModel
 from smlab.models.portability.transfer import SearchSpace, TransferSearch, planned, search_space
 from smlab.validation.projection.tuning.code import TuningSource
-from smlab.validation.projection.tuning.guess import guessed_times
+from smlab.validation.projection.tuning.guess import compiled_times, guessed_times
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,9 +128,8 @@ def port_tune(
     notes = (
         [] if guess.evidence == "projected" else ["no counters: the source's own order is the first guess"]
     )
-    compiled = None
-    if kernel is not None:
-        compiled = CompiledConfigurations(TuningSource(a_path("kernel", kernel)), there, progress)
+    code = None if kernel is None else TuningSource(a_path("kernel", kernel))
+    compiled = None if code is None else CompiledConfigurations(code, there, progress)
     runs_there = _fits(times, there)
     if compiled is not None and compile_all:
         runs_there &= compiled.fit_all(times)
@@ -171,7 +170,9 @@ def port_tune(
                 (*(labels[i] for i in np.flatnonzero(~space.runs)), *(compiled.refused if compiled else ()))
             )
         ),
-        advice=_advice(times, steady, space, guess.evidence, rows, taken),
+        advice=_advice(
+            _Guess(times, steady, space, guess.evidence), rows, taken, (here, there), code, progress
+        ),
         replayed=replayed,
         notes=tuple(notes),
     )
@@ -328,24 +329,42 @@ def _proposed(
     return rows
 
 
+@dataclass(frozen=True, eq=False)
+class _Guess:
+    """What is known of a space before anything is measured on the target; ``steady`` is on the source."""
+
+    times: TuningTimes
+    steady: Floats
+    space: SearchSpace
+    evidence: Evidence
+
+
 def _advice(
-    times: TuningTimes,
-    steady: Floats,
-    space: SearchSpace,
-    evidence: Evidence,
+    known: _Guess,
     rows: Sequence[int],
     taken: Mapping[int, float],
+    gpus: tuple[Gpu, Gpu],
+    code: TuningSource | None,
+    progress: Callable[[int, int], None] | None,
 ) -> tuple[Mapping[str, Any], ...]:
-    """One-parameter changes of the best configuration known (else of the first proposed), best first."""
+    """One-parameter changes of the best configuration known (else of the first proposed), best first; where
+    there are counters and source, by the code of both ends of each change."""
     if not rows and not taken:
         return ()
+    times, steady, space, evidence = known.times, known.steady, known.space, known.evidence
     start = min(taken, key=lambda row: taken[row]) if taken else rows[0]
-    changes = changes_from(times.config, start)
-    model = RatioModel(space.parameters, EVIDENCE[evidence].spread)
-    for row, seconds in taken.items():
-        model.tell(row, float(np.log(seconds) - space.guess[row]))
+    changes = [(other, column) for other, column in changes_from(times.config, start) if space.runs[other]]
     others = np.array([other for other, _ in changes], dtype=np.int64)
-    foreseen = foreseen_changes(space.guess, model, start, others, evidence)
+    guess = space.guess.copy()
+    if code is not None and evidence == "projected" and changes:
+        ends = np.array([start, *others])
+        seconds = compiled_times(times, ends.tolist(), steady, *gpus, code, progress)
+        if np.isfinite(seconds).all():
+            guess[ends], evidence = np.log(seconds), "compiled"
+    model = RatioModel(space.parameters, EVIDENCE[evidence].spread)
+    for row, seconds_there in taken.items():
+        model.tell(row, float(np.log(seconds_there) - guess[row]))
+    foreseen = foreseen_changes(guess, model, start, others, evidence)
     found: list[dict[str, Any]] = [
         {
             "from": label_of(times.parameters, times.config[start]),

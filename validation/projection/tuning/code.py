@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -49,12 +50,10 @@ class TuningSource:
         progress: Progress | None = None,
     ) -> list[CodeComparison | None]:
         """Both GPUs' code of some rows; rows that differ in macros which the source never names share it."""
-        names = names_in(self.text())
-        read = [i for i, name in enumerate(times.parameters) if name in names]
         known: dict[tuple[object, ...], CodeComparisons] = {}
         found = []
         for done, row in enumerate(rows):
-            key = tuple(times.config[row][i] for i in read)
+            key = self.macros_read(times, row)[1:]
             if key not in known:
                 known[key] = compare_files(*(self.cubin(times, row, gpu) for gpu in (source, target)))
             found.append(known[key].of(str(times.kernel[row])))
@@ -64,12 +63,20 @@ class TuningSource:
 
     def distinct(self, times: TuningTimes, rows: Sequence[int]) -> list[int]:
         """The first of ``rows`` of each code, in their order."""
-        names = names_in(self.text())
-        read = [i for i, name in enumerate(times.parameters) if name in names]
         first: dict[tuple[object, ...], int] = {}
         for row in rows:
-            first.setdefault((times.kernel[row], *(times.config[row][i] for i in read)), row)
+            first.setdefault(self.macros_read(times, row), row)
         return list(first.values())
+
+    def macros_read(self, times: TuningTimes, row: int) -> tuple[object, ...]:
+        """The kernel of a row and the values of those of its parameters that the source names: rows where
+        they are equal have equal code."""
+        read = zip(times.parameters, times.config[row], strict=True)
+        return times.kernel[row], *(value for name, value in read if name in self._names)
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return names_in(self.text())
 
 
 def drawn(rows: Sequence[int], count: int, seed: int = 0) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -12,6 +13,9 @@ from smlab.hw_bench.datasets.timed_work import work_of_times
 from smlab.hw_bench.datasets.tuning import TuningTimes
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.models.roofline import project
+from smlab.models.roofline.readings import mixed
+from smlab.models.roofline_from_sass import work_by_code
+from smlab.validation.projection.tuning.code import Progress, TuningSource
 
 LEAST_COUNTED: Final = 0.9
 """The share of a space that must have counters for its times to be projected; else they are taken over."""
@@ -22,7 +26,7 @@ class GuessedTimes:
     """``seconds`` (rows,) up to a factor that all share, and what they rest on."""
 
     seconds: NDArray[np.float64]
-    evidence: Literal["projected", "copied"]
+    evidence: Literal["compiled", "projected", "copied"]
 
 
 def guessed_times(
@@ -36,3 +40,23 @@ def guessed_times(
     seconds = steady_s * float(np.median(found.mid_s / found.source_s))
     seconds[found.index] = found.mid_s
     return GuessedTimes(seconds, "projected")
+
+
+def compiled_times(
+    times: TuningTimes,
+    rows: Sequence[int],
+    steady_s: NDArray[np.float64],
+    source: Gpu,
+    target: Gpu,
+    code: TuningSource,
+    progress: Progress | None = None,
+) -> NDArray[np.float64]:
+    """Times of some rows on ``target``, by their counters and their code compiled for both GPUs, (rows,):
+    between the two readings of that code (`smlab.models.roofline.readings`); NaN where there are no counters.
+    """
+    work = work_of_times(times, np.asarray(rows), steady_s[np.asarray(rows)], source)
+    changed = work_by_code(work, code.compare(times, rows, source, target, progress), target)
+    found = mixed(project(work, source, target, target_work=changed), project(work, source, target))
+    seconds = np.full(len(rows), np.nan)
+    seconds[found.index] = found.mid_s
+    return seconds
