@@ -13,8 +13,8 @@ SMs count twice, as two causes: `sms`, what their number would bring to a grid t
 grid grows with the number of SMs, for `tail` alone it changes by the opposite factor.
 
 Counters of the target, where there are some, add what is not hardware: `code`, other instruction counts;
-registers go to `occupancy`, traffic behind L1 and L2 to these. Without counters of the source its kernels are
-taken to be bound by their SMs, and the terms say no more than the launch does.
+registers go to `occupancy` (told without counters too), traffic behind L1 and L2 to these. Without counters
+of the source its kernels are taken to be bound by their SMs, and the terms say no more than the launch does.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from scipy import stats
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.kernel_work import KernelWork
+from smlab.models.parallelism import resident_blocks
 from smlab.models.portability.hybrids import GROUPS, RATES, Hybrids, scaled, uncertainty
 from smlab.models.roofline.cache import target_dram_bytes
 from smlab.models.roofline.ceilings import Ceilings, ceilings
@@ -133,7 +134,10 @@ def causes(
         raise SmlabError.at("target_work", "other kernels", len(target_work), f"{len(work)} kernels")
     counted = np.asarray(_counted(work))
     work = _as_bound_by_sms(work, source, ~counted)
-    there = None if target_work is None else _where(counted & _counted(target_work), target_work, work)
+    there = None
+    if target_work is not None:
+        as_launched = _with_registers(work, target_work, (source, target))
+        there = _where(counted & _counted(target_work), target_work, as_launched)
     source, target = _at_clock(source, work), _at_clock(target, target_work)
     work = replace(work, clock_hz=np.full(len(work), np.nan))
     model = _Model(work, there, Hybrids(source, target))
@@ -287,6 +291,21 @@ def _counted(work: KernelWork) -> NDArray[np.bool_]:
     """Whether a kernel's resources were counted at all."""
     moved = np.nan_to_num(work.level_bytes).sum(axis=1) + np.nan_to_num(work.shared_wavefronts)
     return np.asarray((np.nan_to_num(work.instructions) > 0) | (moved > 0))
+
+
+def _with_registers(work: KernelWork, there: KernelWork, gpus: tuple[Gpu, Gpu]) -> KernelWork:
+    """The kernels with the registers and shared memory that they have on the target, where these are known on
+    both and leave them fit to run on both."""
+    names = "registers_per_thread", "shared_bytes_per_block"
+    known = [~np.isnan(getattr(work, n)) & ~np.isnan(getattr(there, n)) for n in names]
+    told = [np.where(k, getattr(there, n), getattr(work, n)) for k, n in zip(known, names, strict=True)]
+    threads = np.where(work.threads_per_block > 0, work.threads_per_block, 1)
+    each = [resident_blocks(gpu, threads, *map(np.nan_to_num, told)) > 0 for gpu in gpus]
+    fits = np.logical_and(*each)
+    values: dict[str, Any] = {
+        n: np.where(fits, t, getattr(work, n)) for n, t in zip(names, told, strict=True)
+    }
+    return work.with_values(**values)
 
 
 def _as_bound_by_sms(work: KernelWork, gpu: Gpu, which: NDArray[np.bool_]) -> KernelWork:

@@ -8,7 +8,10 @@ import pytest
 
 import smlab
 from smlab.cli.main import run
+from smlab.commands.port.code import with_spills
 from smlab.hw_bench.datasets.timed_kernels import read_timed_kernels
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.profiles.kernel_work import KernelWork
 from smlab.models.portability.ratios import ratios
 from smlab.validation.papers.claims.published import grid_table
 
@@ -310,6 +313,21 @@ def test_code_options_that_do_not_fit_are_told(tmp_path: Path, capsys: pytest.Ca
     ):
         assert run(["port", *files, *more]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_what_a_thread_has_more_in_local_memory_is_stored_and_loaded() -> None:
+    counters = {"instructions": 1e7, "memory_requests": 1e6, "l1_bytes": 1e8, "l2_bytes": 1e8}
+    launch = {"blocks": 1000, "threads_per_block": 256, "registers_per_thread": 32}
+    here = KernelWork.of(["k"] * 3, [1e-3] * 3, **counters, **launch, dram_bytes=1e8)
+    there = KernelWork.of(["k"] * 3, [1e-3] * 3, **launch)
+    there = there.with_values(instructions=np.array([np.nan, np.nan, 1e7]))
+    local = np.array([0.0, 8.0, 0.0]), np.array([64.0, 8.0, 64.0])
+    found = with_spills(there, here, local, load_gpu("v100"))
+    assert found.l1_bytes[0] == 1e8 + 2 * 64 * 256_000
+    assert found.instructions[0] == 1e7 + 2 * 64 * 256_000 / 128
+    assert np.isnan(found.instructions[1])  # no more than on the source
+    assert np.isnan(found.l1_bytes[2])  # counted on the target: what was counted is taken
+    assert found.registers_per_thread.tolist() == [32, 32, 32]
 
 
 def test_samples_are_compared_where_both_have_them(

@@ -1,6 +1,7 @@
 """Make the studies of portability anew: ``python -m smlab.validation.portability causes [--pairs 200]`` or
-``advice``; ``searches`` or ``signs [--data DIR]``, with the folder of others' measurements; ``thesis --runs
-OLD NEW``, with the folders of ``smlab bench run portability --on-simulator --gpu v100`` and ``a100-80``."""
+``advice``; ``searches`` or ``signs [--data DIR [--stars 11]]``, with the folder of others' measurements, and
+``--stars`` with the CUDA compiler; ``thesis --runs OLD NEW``, with the folders of ``smlab bench run
+portability --on-simulator --gpu v100`` and ``a100-80``."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from typing import Any
 from smlab.hw_bench.files import write_atomic
 from smlab.validation.portability.advice_study import JudgedChange, judge_advice, summary_of_advice
 from smlab.validation.portability.causes import SEED, CausedRatio, judge_pair, summary
+from smlab.validation.portability.compiled_signs import compiled_signs
 from smlab.validation.portability.searches import all_pairs, judge_searches, summary_of_searches
 from smlab.validation.portability.signs import copied_signs, projected_signs, summary_of_signs
 from smlab.validation.portability.thesis import recorded
@@ -32,6 +34,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--data", type=Path, default=None, help="others' measurements, for searches")
+    parser.add_argument("--stars", type=int, default=0, help="for signs: how many to compile")
     parser.add_argument("--runs", type=Path, nargs=2, metavar=("OLD", "NEW"), help="for thesis")
     parser.add_argument("--out", type=Path, default=None)
     asked = parser.parse_args()
@@ -74,12 +77,16 @@ def _searches(asked: argparse.Namespace) -> dict[str, Any]:
 def _signs(asked: argparse.Namespace) -> dict[str, Any]:
     found = {"copied": summary_of_signs(copied_signs(asked.data, asked.seed))}
     projected = [] if asked.data is None else projected_signs(asked.data, asked.seed)
-    return found | ({"projected": summary_of_signs(projected)} if projected else {})
+    found |= {"projected": summary_of_signs(projected)} if projected else {}
+    if asked.data is None or not asked.stars:
+        return found
+    compiled = compiled_signs(asked.data, asked.seed, asked.stars, _told)
+    return found | ({"stars": asked.stars, "compiled": summary_of_signs(compiled)} if compiled else {})
 
 
 def _told(done: int, total: int) -> None:
     if done % 20 == 0 or done == total:
-        print(f"{done} of {total} pairs", file=sys.stderr)
+        print(f"{done} of {total}", file=sys.stderr)
 
 
 if __name__ == "__main__":

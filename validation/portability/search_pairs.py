@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.datasets.timed_kernels import read_timed_kernels
 from smlab.hw_bench.datasets.tuning import Parameter, TuningTimes, label_of
+from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.gpu.devices import gpu_called
 from smlab.models.portability.launch_series import INITIAL_LAUNCHES
 from smlab.validation.projection.tuning.guess import guessed_times
@@ -132,11 +133,16 @@ def _drawn_log_ratio(config: Sequence[Config], rng: Generator) -> Floats:
 @dataclass(frozen=True, eq=False)
 class ProjectedSearch:
     """A measured pair whose old GPU's search holds counters: ``guess_s`` (configurations,) are times
-    projected by them, ``family`` the name of each one's tile."""
+    projected by them, ``family`` the name of each one's tile. ``rows`` are those of ``times``, the search
+    itself, whose steady times are ``steady_s``."""
 
     pair: SearchPair
     guess_s: Floats
     family: NDArray[np.str_]
+    times: TuningTimes
+    steady_s: Floats
+    rows: tuple[int, ...]
+    gpus: tuple[Gpu, Gpu]
 
 
 def projected_searches(folder: Path) -> list[ProjectedSearch]:
@@ -156,7 +162,8 @@ def projected_searches(folder: Path) -> list[ProjectedSearch]:
             pair, rows = _pair(old, new), _rows_of_both(old, new)
             if guess.evidence == "projected":
                 family = np.array([family_of(old, row) for row in rows])
-                found.append(ProjectedSearch(pair, guess.seconds[rows], family))
+                known = old, steady, tuple(rows), (gpus[0], gpus[1])
+                found.append(ProjectedSearch(pair, guess.seconds[rows], family, *known))
     return found
 
 

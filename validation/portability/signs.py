@@ -72,10 +72,11 @@ def foreseen_signs(
     seed: int,
     guess_s: Floats | None = None,
     first: NDArray[np.bool_] | None = None,
+    within: NDArray[np.bool_] | None = None,
 ) -> ForeseenSigns | None:
     """The pairs of a search, by guessed times (the old GPU's without ``guess_s``), of those alone whose first
-    configuration is in the mask ``first``; None where there are too few."""
-    ran = np.flatnonzero(np.isfinite(pair.new_s))
+    configuration is in the mask ``first`` and both in ``within``; None where there are too few."""
+    ran = np.flatnonzero(np.isfinite(pair.new_s) & (True if within is None else within))
     config = [pair.config[row] for row in ran.tolist()]
     old, new = np.log(pair.old_s[ran]), np.log(pair.new_s[ran])
     guess = old if guess_s is None else np.log(guess_s[ran])

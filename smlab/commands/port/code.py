@@ -16,6 +16,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.kernel_work import KernelWork
 from smlab.hw_bench.sass import CodeComparison
+from smlab.models.roofline.spills import with_local_memory
 from smlab.models.roofline_from_sass import work_by_code
 from smlab.validation.projection.tuning.code import TuningSource
 
@@ -23,6 +24,8 @@ Progress = Callable[[int, int], None]
 
 OF_LAUNCHES: Final = {"blocks", "threads", "size", "config", "grid", "block"}
 """Parameters by which files of launches name their rows: macros of no source."""
+
+Floats = NDArray[np.float64]
 
 _LAUNCH: Final = ("blocks", "threads_per_block", "registers_per_thread", "shared_bytes_per_block")
 _MEASURED: Final = ("seconds", "cycles", "clock_hz", "kernel", "launch", "flags", "row")
@@ -81,4 +84,30 @@ def with_code(
         known = ~np.isnan(own) if name in _LAUNCH else np.zeros(len(own), dtype=bool)
         taken = (missing & ~known) if own.ndim == 1 else missing[:, None]
         values[name] = np.where(taken, told, own)
+    return there.with_values(**values)
+
+
+def with_spills(
+    there: KernelWork, work: KernelWork, local_bytes_per_thread: tuple[Floats, Floats], target: Gpu
+) -> KernelWork:
+    """The target's work ``there``, where it was not counted, by the source's counters and the local memory
+    that a thread was told to have on both: of what it has more on the target, every byte is stored and loaded
+    once. How often a loop comes back to it nothing tells."""
+    here, far = local_bytes_per_thread
+    threads = work.blocks * work.threads_per_block
+    moved = np.nan_to_num(2 * np.maximum(far - here, 0) * threads)
+    rows = (moved > 0) & (np.nan_to_num(work.instructions) > 0) & np.isnan(there.instructions)
+    if not rows.any():
+        return there
+    launch = {name: getattr(there, name) for name in _LAUNCH}
+    spilled = with_local_memory(work.with_values(**launch), target, np.nan_to_num(far), moved * rows)
+    words = moved / (4 * target.integer("sm.warp_lanes"))
+    spilled = spilled.with_values(
+        instructions=work.instructions + words, memory_requests=work.memory_requests + words
+    )
+    values: dict[str, Any] = {}
+    for name in KernelWork.__dataclass_fields__:
+        if name not in (*_MEASURED, *_LAUNCH):
+            own, told = getattr(there, name), getattr(spilled, name)
+            values[name] = np.where(rows if own.ndim == 1 else rows[:, None], told, own)
     return there.with_values(**values)

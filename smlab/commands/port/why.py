@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.commands.port.code import with_code
+from smlab.commands.port.code import with_code, with_spills
 from smlab.hw_bench.datasets.timed_work import work_of_times
 from smlab.hw_bench.datasets.tuning import TuningTimes
 from smlab.hw_bench.errors import SmlabError
@@ -110,6 +110,8 @@ def explain(
     if codes is not None:
         there = with_code(there, work, codes, target)
     there = with_launch_of(there, work)
+    local = (times[0].local_bytes_per_thread[rows[:, 0]], times[1].local_bytes_per_thread[rows[:, 1]])
+    there = with_spills(there, work, local, target)
     found = causes(
         work.chosen(told),
         source,

@@ -88,6 +88,17 @@ def test_registers_and_instructions_of_the_target_s_code_are_causes_of_their_own
     assert terms(found)["occupancy"] > np.log(2)
 
 
+def test_the_target_s_registers_are_a_cause_where_it_has_no_counters() -> None:
+    """A tuner tells what its compiler chose, whether or not it was profiled there."""
+    waiting = work(instructions=2e7)
+    told = KernelWork.of(["k"], [2e-3], registers_per_thread=128)
+    found = causes(waiting, GPU, GPU, np.log([2.0]), target_work=told)
+    assert terms(found)["occupancy"] > np.log(2)
+    large = work(instructions=2e7, threads_per_block=1024)
+    too_many = KernelWork.of(["k"], [2e-3], registers_per_thread=255)  # no block of 1,024 threads fits
+    assert terms(causes(large, GPU, GPU, np.log([2.0]), target_work=too_many))["occupancy"] == 0
+
+
 def test_a_what_if_that_changes_the_memory_s_rating_alone_means_its_sustained_rate_too() -> None:
     found = causes(BOUND_BY["dram"], GPU, target({"dram.bandwidth_bytes_per_s": 1.8e12}))
     assert terms(found)["dram"] < -0.3

@@ -12,19 +12,23 @@ import numpy as np
 import pytest
 
 from smlab.cli.main import run
+from smlab.commands.port.registers import CompiledConfigurations
 from smlab.hw_bench.datasets import read_neusight, read_tuning
+from smlab.hw_bench.datasets.timed_work import work_of_times
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass import CodeComparison, Footprint
 from smlab.hw_bench.sass.compare import FunctionRegions
+from smlab.hw_bench.sass.image import CompiledResources
 from smlab.models.operators.interval import FACTOR as OPERATORS_FACTOR
-from smlab.models.roofline import ProjectionSwitches
+from smlab.models.roofline import ProjectionSwitches, project
 from smlab.models.roofline.uncertainty import FACTOR
 from smlab.validation.method.widths import left_out, width_factor
 from smlab.validation.projection.operators.coverage import fitted_factor, operator_cases, operator_coverage
 from smlab.validation.projection.tuning import judge_tuning
 from smlab.validation.projection.tuning.code import TuningSource
 from smlab.validation.projection.tuning.coverage import tuning_coverage
+from smlab.validation.projection.tuning.guess import compiled_times, guessed_times
 
 HERE, THERE = load_gpu("rtx-2080-ti"), load_gpu("rtx-3090")
 
@@ -199,6 +203,33 @@ def test_the_targets_code_gives_its_registers(tmp_path: Path) -> None:
     again = judge_tuning(sets, HERE, THERE, code=PlantedSource(tmp_path / "k.cu"), draw=3)
     assert again.labels == judged.labels  # drawn with a seed
     assert len(judge_tuning(sets, HERE, THERE, draw=2).projection) == 2
+
+
+def test_times_by_compiled_code_lie_between_both_readings(tmp_path: Path) -> None:
+    """What ``port tune --source`` advises by."""
+    (here,) = (s for s in read_tuning(f"ktt:{planted(tmp_path)}") if s.counters is not None)
+    rows = [0, 1, 2]
+    found = compiled_times(here, rows, here.seconds, HERE, THERE, PlantedSource(tmp_path / "k.cu"))
+    by_counters = guessed_times(here, here.seconds, HERE, THERE).seconds[rows]
+    work = work_of_times(here, np.array(rows), here.seconds[rows], HERE)
+    more = work.with_values(registers_per_thread=np.full(3, 128.0))
+    by_code = project(work, HERE, THERE, target_work=more).mid_s
+    assert found == pytest.approx(np.sqrt(by_counters * by_code), rel=1e-6)
+
+
+def test_a_code_is_compiled_once_for_all_rows_that_share_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "k.cu").write_text("__global__ void k(float* a) { a[0] = TILE_SIZE_X / 2; }")
+    (here,) = (s for s in read_tuning(f"ktt:{planted(tmp_path)}") if s.counters is not None)
+    twins = replace(here, parameters=("TILE_SIZE_X", "UNREAD"), config=((1, 0), (1, 1), (2, 0), (2, 1)))
+    compiled: list[int] = []
+    monkeypatch.setattr(TuningSource, "cubin", lambda self, times, row, gpu: compiled.append(row) or b"")
+    few = CompiledResources(32, 0, 0)
+    monkeypatch.setattr("smlab.commands.port.registers.resources_of", lambda *_: few)
+    configurations = CompiledConfigurations(TuningSource(tmp_path / "k.cu"), THERE, None)
+    assert all(configurations.fits(twins, row) for row in range(4))
+    assert compiled == [0, 2]
 
 
 def test_rows_whose_source_reads_the_same_macros_share_their_code(tmp_path: Path) -> None:
