@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,8 @@ _BRANCHES: Final = frozenset({"BRA", "JMP"})
 _LOCAL_LABEL: Final = ".L_x_"
 """How the disassembler names places inside a function; functions that are called have names of their own."""
 _INDIRECT: Final = frozenset({"BRX", "BRXU", "JMX", "JMXU"})
+_LISTED: Final = re.compile(r'BRANCH_TARGETS ([^"]+)"')
+"""Where a jump of a table may go, as nvdisasm notes it behind the operands."""
 _ENDS: Final = frozenset({"EXIT", "RET", "KILL"})
 _CONDITIONAL_FORMS: Final = frozenset({"DIV", "CONV", "U"})
 
@@ -61,7 +64,9 @@ class ControlFlow:
         if not function.instructions:
             raise SmlabError.at(function.name, "has no instructions")
         self.function = function
-        self.indirect = tuple(i for i in function.instructions if i.opcode in _INDIRECT)
+        self.indirect = tuple(
+            i for i in function.instructions if i.opcode in _INDIRECT and not [*_targets(function, i)]
+        )
         self.calls = tuple(i for i in function.find("CALL") if not _jumps(i))
         self.blocks = _blocks(function)
         self._home = {i.address: block.index for block in self.blocks for i in block.instructions}
@@ -246,8 +251,12 @@ def _transfers(instruction: SassInstruction) -> bool:
 
 
 def _targets(function: Function, instruction: SassInstruction) -> Iterator[int]:
-    """The target of a branch: its label or, where the listing has none, its address."""
+    """The target of a branch: its label or, where the listing has none, its address; of a jump by a table
+    all that are listed."""
     if not _jumps(instruction):
+        listed = _LISTED.search(str(instruction))
+        names = listed[1].split(",") if listed else []
+        yield from (function.labels[name.strip()] for name in names if name.strip() in function.labels)
         return
     operand = instruction.operands[-1]
     if operand.label is not None and operand.label in function.labels:

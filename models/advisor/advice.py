@@ -10,7 +10,7 @@ from smlab.models.advisor import estimators
 from smlab.models.advisor.further import FURTHER
 from smlab.models.advisor.matching import LEAST_SHARE, Context, Match, Optimizer
 from smlab.models.advisor.rewriting import rewritten
-from smlab.models.advisor.sm_model import KernelModel
+from smlab.models.advisor.sm_model import model_of
 from smlab.models.advisor.table_two import TABLE_TWO
 
 OPTIMIZERS: Final = (*TABLE_TWO, *FURTHER)
@@ -43,26 +43,17 @@ def estimate(context: Context, optimizer: Optimizer, factor: float | None = None
 
 def expected(context: Context, match: Match) -> float:
     """Our estimate: the kernel replayed before and after the change where the profile allows it, else
-    latency and throughput by `estimators.refined`. A change that would cost is not made: at least 1."""
+    latency and throughput by `estimators.refined`. Less than 1 where what the change adds costs more than it
+    saves."""
     refined = estimators.refined(context.samples.busy, match.effect)
     model = model_of(context) if match.rewrites else None
-    if model is None or (match.rewrites[0].even and not model.uneven):
+    if model is None:
         return refined
     after = min(rewritten(model, change) for change in match.rewrites)
     speedup = min(model.before.cycles / max(after, 1), estimators.MAX_SPEEDUP)
     if context.samples.launch.cycles is None:  # then the replay does not know how busy memory is
         speedup = min(speedup, refined)
-    return max(speedup, 1.0)
-
-
-def model_of(context: Context) -> KernelModel | None:
-    """The kernel as it can be replayed, made once; None without counts of executions."""
-    if "model" not in context.cache:
-        counted = any(row.executed for row in context.samples.rows)
-        context.cache["model"] = KernelModel(context) if counted and context.samples.samples else None
-    model = context.cache["model"]
-    assert model is None or isinstance(model, KernelModel)
-    return model
+    return speedup if any(change.adds for change in match.rewrites) else max(speedup, 1.0)
 
 
 def published(context: Context, optimizer: Optimizer, match: Match) -> float:

@@ -6,6 +6,7 @@ from typing import Final
 
 from smlab.hw_bench.sass import SassInstruction
 from smlab.hw_bench.sass.opcodes import VARIABLE_LATENCY
+from smlab.models.advisor.divisions import by_what_stays, exact_divisions, integer_divisions
 from smlab.models.advisor.estimators import Effect
 from smlab.models.advisor.matching import Context, Match, at_instructions, matched, widened_by_constants
 from smlab.models.advisor.rewrite import Edit, Rewrite
@@ -15,13 +16,20 @@ LONG_ARITHMETIC_CYCLES: Final = 10
 EXPANDED: Final = 6
 """Arithmetic instructions for each MUFU of a line from which on the line is a function's expansion."""
 KEPT_OF_FUNCTION: Final = 5
-KEPT_OF_DIVISION: Final = 8
 OWN_OF_LINE: Final = 2
-"""Instructions that an intrinsic function takes: to base 2, range check, scaling, MUFU, scaling back; a fast
-division checks its range. A line has some arithmetic of its own beside."""
-KEPT_OF_ANGLE: Final = 2
-"""A multiplication and MUFU.SIN or MUFU.COS."""
-TWO_OVER_PI: Final = "0.6366197"
+"""Instructions that an intrinsic function takes: to base 2, range check, scaling, MUFU, scaling back. A line
+has some arithmetic of its own beside."""
+EXACT_DIVISION: Final = (12, 5)
+EXACT_FUNCTIONS: Final = {
+    "12582913": (9, 5),  # expf: rounds to a whole number
+    "0.1408461034297943": (26, 4),  # logf, log10f
+    "0.1716887056827545": (26, 3),  # log2f
+    "0x3f3504f3": (71, 9),  # powf
+    "0.6366197466850280": (28, 2),  # sinf, cosf: 2 / pi
+    "0xd000000": (12, 5),  # sqrtf
+}
+"""A number by which the machine code of each exact FP32 function is known, and instructions executed of it
+and of its intrinsic counterpart (as NVRTC 12 compiles them, counted for sm_70)."""
 KEPT_OF_INTEGER_DIVISION: Final = 3
 """Shift, and what the line adds before and after."""
 
@@ -42,20 +50,36 @@ def strength_reduction(context: Context, factor: float) -> Match | None:
         for n in context.line_group(long - set(functions)) | divided
         if (code.kinds[n] not in VARIABLE_LATENCY or n in long) and n not in functions
     }
-    edges = [b for b in context.dependences() if b.cause in long or b.cause in divided]
+    constant, ends = _by_constants(context)
+    group |= constant
+    long |= {n for n in constant if code.kinds[n] in VARIABLE_LATENCY}
+    edges = [b for b in context.dependences() if b.cause in long or b.cause in divided or b.cause in constant]
     counted = context.own(group) / context.total
     keep = 2 * len({(code.line(n), id(code.innermost_loop(n))) for n in long}) / max(len(group), 1)
     effect = Effect(counted * max(1 - keep, 0.0), _lighter(context, group, keep))
-    lines: dict[object, list[int]] = {}
-    for n in sorted(group - long):
+    lines: dict[tuple[int | None, int], list[int]] = {}
+    for n in sorted(group - long - constant):
         lines.setdefault((code.line(n), id(code.innermost_loop(n))), []).append(n)
-    stay: set[int] = set()
-    for numbers in lines.values():
+    stay = set(ends)
+    for (line, _), numbers in lines.items():
+        known = integer_divisions(code, [n for n in context.rows if code.line(n) == line])
+        if known:
+            parts = frozenset().union(*(d.instructions for d in known))
+            stay |= {n for n in numbers if n not in parts} | {d.result for d in known}
+            continue
         highs = sum("HI" in code.instructions[n].modifiers and code.kinds[n] == "int" for n in numbers)
         stay |= set(numbers[-KEPT_OF_INTEGER_DIVISION * max(highs, 1) :])
     rewrite = _condensed(context, group, stay)
     why = "conversions or special functions hold up what follows"
     return matched(edges, effect, why, rewrites=(rewrite,))
+
+
+def _by_constants(context: Context) -> tuple[set[int], set[int]]:
+    """All instructions of exact FP32 divisions in loops by what stays the same there, and those of them that
+    become a multiplication with the reciprocal."""
+    code = context.code
+    found = [d for d, check in exact_divisions(code, context.rows) if by_what_stays(code, check)]
+    return {n for d in found for n in d.instructions}, {d.result for d in found}
 
 
 def _of_divisions(context: Context, long: set[int]) -> set[int]:
@@ -104,19 +128,26 @@ def math_lines(context: Context) -> dict[int, int]:
     for (line, _), numbers in by_line.items():
         if line is None or divides_integers(context, numbers):
             continue
-        checks = sum(code.instructions[n].opcode == "FCHK" for n in numbers)
         special = sum(code.instructions[n].opcode == "MUFU" for n in numbers)
         floats = [n for n in numbers if code.kinds[n] in ("fp32", "int", "special", "control", "conversion")]
-        angles = sum(_reduces_angle(code.instructions[n]) for n in numbers)
-        if checks or angles or (special and len(floats) >= EXPANDED * special):
-            stay = KEPT_OF_DIVISION * checks + KEPT_OF_FUNCTION * max(special - checks, 0) + OWN_OF_LINE
-            stay += KEPT_OF_ANGLE * angles
+        executed = [n for n in floats if context.executed.get(n)]
+        known = [f for n in executed for f in _functions(code.instructions[n])]
+        if known:
+            gone = sum(exact - fast for exact, fast in known)
+            stay = max(len(executed) - gone, sum(fast for _, fast in known))
+            found |= dict.fromkeys(floats, min(stay, len(floats)))
+        elif special and len(floats) >= EXPANDED * special:
+            stay = KEPT_OF_FUNCTION * special + OWN_OF_LINE
             found |= dict.fromkeys(floats, min(stay, len(floats)))
     return found
 
 
-def _reduces_angle(instruction: SassInstruction) -> bool:
-    return instruction.opcode == "FMUL" and any(o.text.startswith(TWO_OVER_PI) for o in instruction.operands)
+def _functions(instruction: SassInstruction) -> list[tuple[int, int]]:
+    """The exact functions that an instruction is known by: what each takes, and its intrinsic one."""
+    if instruction.opcode == "FCHK":
+        return [EXACT_DIVISION]
+    texts = [o.text.lstrip("-") for o in instruction.operands if o.kind == "immediate"]
+    return [size for mark, size in EXACT_FUNCTIONS.items() if any(t.startswith(mark) for t in texts)]
 
 
 def fast_math(context: Context, factor: float) -> Match | None:
@@ -150,6 +181,10 @@ def _staying(context: Context, lines: dict[int, int]) -> set[int]:
         by_line.setdefault((context.code.line(n), id(context.code.innermost_loop(n))), []).append(n)
     found: set[int] = set()
     for numbers in by_line.values():
-        order = sorted(numbers, key=lambda n: (context.code.instructions[n].opcode != "MUFU", -n))
+        code = context.code
+        order = sorted(
+            (n for n in numbers if context.executed.get(n)),
+            key=lambda n: (code.instructions[n].opcode != "MUFU", -n),
+        )
         found |= set(order[: lines[numbers[0]]])
     return found

@@ -93,6 +93,10 @@ class AdvisedCode:
                 cycles += self.stalls[number]
         return found
 
+    def first_of(self, block: int) -> int:
+        """The first instruction of a block."""
+        return self._first(block)
+
     def last_of(self, block: int) -> int:
         """The last instruction of a block."""
         return self.number[self.flow.blocks[block].instructions[-1].address]

@@ -36,6 +36,9 @@ FAR_ATOMICS: Final = ("RED", "REDG", "ATOM", "ATOMG")
 _QUEUED: Final = frozenset(("global", "local", "shared", "shared-atomic", "constant", "exchange"))
 
 
+EXTRA: Final = ("arithmetic", "barrier", "store", "load", "constant", "shuffle", "flush")
+"""Instructions that changes may add: an integer operation, a barrier, a word stored to and loaded from shared
+memory, a constant that is loaded, a shuffle, an atomic on global memory (as one of the kernel's own)."""
 INSTRUCTION_BYTES: Final = 16
 
 
@@ -46,11 +49,11 @@ def instructions_a_line(gpu: Gpu) -> int:
 
 @dataclass
 class Costs:
-    """What each instruction takes, arrays of shape ``(instructions + 1,)``; ``work`` is by `WORK`.
+    """What each instruction takes, arrays of shape ``(instructions + len(EXTRA),)``; ``work`` is by `WORK`.
 
     ``tail`` is what a result takes beyond its place in the queues, of accesses to global and local memory of
     the share ``miss`` that L1 does not have; the others take ``near``, and nothing beyond the data stage. The
-    last row is an arithmetic instruction that changes may add.
+    last rows are those of `EXTRA`.
     """
 
     stall: Ints
@@ -63,6 +66,15 @@ class Costs:
     near: Floats
     miss: Floats
     work: Floats
+
+    def extra(self, name: str) -> int:
+        """The row of an instruction of `EXTRA`."""
+        return len(self.stall) - len(EXTRA) + EXTRA.index(name)
+
+    def take(self, number: int, other: int) -> None:
+        """Let an instruction take what another does."""
+        for f in dataclasses.fields(self):
+            getattr(self, f.name)[number] = getattr(self, f.name)[other]
 
     def copy(self) -> Costs:
         return Costs(*(getattr(self, f.name).copy() for f in dataclasses.fields(self)))
@@ -97,7 +109,7 @@ def atomic_work(gpu: Gpu, instruction: SassInstruction, passes: float) -> tuple[
 def costs_of(context: Context) -> Costs:
     """From description and counters; tails are unloaded ones, of global memory L2's."""
     code, gpu = context.code, context.gpu
-    size = len(code) + 1
+    size = len(code) + len(EXTRA)
     stall, unit, pipe, interval, latency, reading = (np.zeros(size, dtype=np.int64) for _ in range(6))
     tail, near, miss, work = np.zeros(size), np.zeros(size), np.ones(size), np.zeros((size, len(WORK)))
     costs = Costs(stall, unit, pipe, interval, latency, reading, tail, near, miss, work)
@@ -124,9 +136,29 @@ def costs_of(context: Context) -> Costs:
             _far(costs, i, gpu, instruction, passes)
         else:
             _arithmetic(costs, i, gpu, *pipe_of(instruction, kind))
-    _arithmetic(costs, size - 1, gpu, "int32", "int32")
-    costs.stall[-1] = costs.latency[-1]
+    _extras(costs, gpu)
     return costs
+
+
+def _extras(costs: Costs, gpu: Gpu) -> None:
+    """The rows of `EXTRA`; that of a flush is set where it is used."""
+    row = costs.extra
+    _arithmetic(costs, row("arithmetic"), gpu, "int32", "int32")
+    costs.stall[[row("arithmetic"), row("barrier")]] = costs.latency[row("arithmetic")]
+    costs.stall[[row(name) for name in ("store", "load", "constant", "shuffle", "flush")]] = 1
+    costs.unit[row("barrier")] = BARRIER
+    _exchange(costs, row("store"), gpu, "shared.store", gpu.number("shared.interval_cycles_per_pass"))
+    _exchange(costs, row("load"), gpu, "shared.load", gpu.number("shared.interval_cycles_per_pass"))
+    _exchange(costs, row("constant"), gpu, "constant", 0.0)
+    costs.take(row("shuffle"), row("load"))
+    costs.tail[row("shuffle")] = gpu.number("mio.shuffle_latency_cycles") - gpu.number("mio.front_cycles") - 1
+
+
+def _exchange(costs: Costs, i: int, gpu: Gpu, name: str, stage: float) -> None:
+    costs.unit[i], costs.work[i, 0] = EXCHANGE, stage
+    costs.reading[i] = gpu.integer(f"{name}_read_cycles" if "." in name else f"{name}.read_cycles")
+    latency = gpu.number(f"{name}_latency_cycles" if "." in name else f"{name}.latency_cycles")
+    costs.tail[i] = max(latency - gpu.number("mio.front_cycles") - min(stage, 1.0), 1.0)
 
 
 def _arithmetic(costs: Costs, i: int, gpu: Gpu, pipe: str, timing: str) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from smlab.hw_bench.sass.effects import access_words
 from smlab.hw_bench.sass.opcodes import is_load
-from smlab.models.advisor.costs import FAR_ATOMICS, Costs, costs_of, instructions_a_line
+from smlab.models.advisor.costs import EXTRA, FAR_ATOMICS, Costs, costs_of, instructions_a_line
 from smlab.models.advisor.matching import Context
 from smlab.models.advisor.path import WarpPath, paths_of
 from smlab.models.advisor.program import WarpProgram, program_of, steps_of, taken
@@ -157,7 +157,7 @@ class ReplayFit:
     def _observed(self) -> Floats:
         """Cycles that an execution of each instruction waits for scoreboards, by the samples."""
         context = self.context
-        found = np.zeros(len(context.code) + 1)
+        found = np.zeros(len(self.costs.stall))
         for i, row in context.rows.items():
             waited = sum(row.stalled.get(r, 0) for r in ("long_scoreboard", "short_scoreboard"))
             cycles = context.in_cycles(i, 1.0)
@@ -207,7 +207,7 @@ class ReplayFit:
         front = gpu.number("mio.front_cycles") + 1
         least, most = (gpu.number(f"{level}.latency_cycles") - front for level in ("l2", "dram"))
         movable = costs.unit == GLOBAL
-        loads = movable & np.array([*(is_load(i) for i in context.code.instructions), False])
+        loads = movable & np.array([*map(is_load, context.code.instructions), *([False] * len(EXTRA))])
         found = loads & (costs.tail <= least + 1) & (move < -NEAR_ENOUGH)
         lost = loads & (costs.miss < 1) & (move > NEAR_ENOUGH)
         costs.miss = np.where(found, costs.miss * MISS_STEP, costs.miss)

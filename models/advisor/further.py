@@ -104,6 +104,7 @@ def divergence(context: Context, factor: float) -> Match | None:
         part,
         Effect(REGROUPED * wasted / context.total, loads),
         "lanes wait while others of their warp go another way",
+        (Rewrite(regrouped=True),),
     )
 
 

@@ -27,6 +27,11 @@ class Level:
     items: list[tuple[int, int | Level]] = field(default_factory=list)
 
     @property
+    def key(self) -> int:
+        """Its loop's header, or -1."""
+        return -1 if self.loop is None else self.loop.header
+
+    @property
     def header(self) -> int:
         """The first block."""
         block = self.items[0][1]
@@ -60,13 +65,16 @@ def paths_of(
     variants: int,
     gathered: bool = False,
     skew: float = 0.0,
+    uneven: frozenset[int] | None = None,
+    regrouped: bool = False,
 ) -> tuple[WarpPath, ...]:
     """Paths of ``variants`` warps that differ in what only part of them execute; equal ones are given once
     unless ``gathered``.
 
     A block executed 3 times by 8 warps in a round is executed by all in 3 of 8 rounds; ``gathered``, by three
     warps in each (as ``if (threadIdx.x < 96)`` has it). With a ``skew``
-    the rounds of warps through `uneven_loops` grow with their number to that power, with the same mean.
+    the rounds of warps through ``uneven`` loops (without any, `uneven_loops`) grow with their number to that
+    power, with the same mean. ``regrouped``, what only a part of them executes is laid on warps way by way.
     """
     times = [
         # The least, since parts of a warp may meet at a block's first instruction (BSYNC) more than once.
@@ -75,15 +83,48 @@ def paths_of(
     ]
     cut = min(1.0, MAX_STEPS * warps / max(sum(executed.values()), 1.0))
     top, calls = levels(code), _calls(code, executed)
-    uneven = uneven_loops(code) if skew else frozenset()
+    if uneven is None or not skew:
+        uneven = uneven_loops(code) if skew else frozenset()
     found: list[WarpPath] = []
+    ways = _ways(code, top, times) if regrouped else {}
     shares = [((variant + 0.5) / variants) ** skew for variant in range(variants)]
     for variant in range(variants):
         more = shares[variant] * variants / sum(shares)
-        walk = _Walk(code, times, cut, calls, variant, variants, gathered, uneven, more)
+        walk = _Walk(code, times, cut, calls, variant, variants, gathered, uneven, more, ways)
         walk.rounds(top, 1, 1.0)
         found.append(WarpPath(tuple(walk.steps), tuple(walk.laps)))
-    return tuple(found) if gathered or skew else tuple({p.steps: p for p in found}.values())
+    return tuple(found) if gathered or skew or regrouped else tuple({p.steps: p for p in found}.values())
+
+
+def _ways(
+    code: AdvisedCode, top: Level, times: Sequence[float]
+) -> dict[tuple[int, int], tuple[float, float]]:
+    """For each block and loop (by the level that it is in, and its first instruction) that only a part of the
+    warps get to: from which share of them on they do, and up to which. What is got to by one of these alone
+    has its place."""
+    found: dict[tuple[int, int], tuple[float, float]] = {}
+
+    def place(level: Level, passes: float) -> None:
+        begin = 0.0
+        here = {item: at for at, item in level.items if isinstance(item, int)}
+        for at, item in level.items:
+            block = item if isinstance(item, int) else item.header
+            share = min(times[block] / passes, 1.0) if passes else 1.0
+            before = code.flow.immediate_dominator(block) if block in code.flow.reachable else None
+            while before is not None and before not in here:
+                before = code.flow.immediate_dominator(before)
+            way = None if before is None else found.get((level.key, here[before]))
+            if way is not None:
+                narrow = isinstance(item, int) and share < way[1] - way[0]
+                found[level.key, at] = (way[0], way[0] + share if narrow else way[1])
+            elif share < 1 - 1e-6 and isinstance(item, int):
+                found[level.key, at] = (begin % 1.0, begin % 1.0 + share)
+                begin += share
+            if not isinstance(item, int):
+                place(item, times[block])
+
+    place(top, 1.0)
+    return found
 
 
 def uneven_loops(code: AdvisedCode) -> frozenset[int]:
@@ -142,6 +183,7 @@ class _Walk:
     gathered: bool
     uneven: frozenset[int] = frozenset()
     more: float = 1.0
+    ways: Mapping[tuple[int, int], tuple[float, float]] = field(default_factory=dict)
     owed: dict[int, float] = field(default_factory=dict)
     steps: list[int] = field(default_factory=list)
     laps: list[Lap] = field(default_factory=list)
@@ -155,7 +197,7 @@ class _Walk:
                 if at in called:
                     continue
                 if isinstance(item, int):
-                    for _ in range(self._due(item, self.times[item] / passes)):
+                    for _ in range(self._due(item, self._own((level.key, at), self.times[item] / passes))):
                         for instruction in self.code.flow.blocks[item].instructions:
                             self._step(self.code.number[instruction.address])
                 else:
@@ -163,7 +205,7 @@ class _Walk:
                     share = total / passes * (self.cut if level.loop is None else 1.0)
                     if item.loop is not None and item.loop.header in self.uneven:
                         share *= self.more
-                    self.rounds(item, self._due(-1 - at, share), total)
+                    self.rounds(item, self._due(-1 - at, self._own((level.key, at), share)), total)
             if level.loop is not None:
                 self.laps.append(Lap(level.loop.header, number, begin, len(self.steps)))
 
@@ -171,6 +213,15 @@ class _Walk:
         self.steps.append(number)
         for inside in self.calls.get(number, ()):
             self._step(inside)
+
+    def _own(self, at: tuple[int, int], share: float) -> float:
+        """How often this warp goes where a part of all warps goes."""
+        if at not in self.ways:
+            return share
+        begin, end = self.ways[at]
+        place = (self.variant + 0.5) / self.variants
+        inside = begin <= place < end or begin <= place + 1 < end
+        return share / (end - begin) if inside else 0.0
 
     def _due(self, key: int, share: float) -> int:
         if self.gathered and share < 1 - 1e-6:

@@ -41,7 +41,7 @@ class TrackRecord:
 
 @functools.cache
 def track_records() -> dict[str, TrackRecord]:
-    """By optimizer, and `ALL`; optimizers with fewer than `FEWEST` changes are judged with all others."""
+    """By optimizer, and `ALL` for those of which no change was made."""
     text = resources.files("smlab.models.advisor").joinpath(FILE).read_text()
     rows = json.loads(text)["records"]
     return {row["optimizer"]: TrackRecord(**row) for row in rows}

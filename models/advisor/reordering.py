@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
-from smlab.hw_bench.sass.opcodes import VARIABLE_LATENCY
+from smlab.hw_bench.sass.opcodes import VARIABLE_LATENCY, is_load
 from smlab.models.advisor.blame import Blame
 from smlab.models.advisor.code import LoopOf
 from smlab.models.advisor.estimators import Effect
 from smlab.models.advisor.matching import Context, Match, matched
 from smlab.models.advisor.rewrite import Rewrite
-from smlab.models.advisor.slicing import definitions
+from smlab.models.advisor.slicing import address_sources, definitions
+
+HOPS: Final = 2
+"""Loads of a round that need each other, up to which it helps to begin the next round's early."""
 
 
 def overhead_of(context: Context, loop: LoopOf) -> set[int]:
@@ -43,6 +47,23 @@ def _target(context: Context, number: int) -> int | None:
     """Where a branch goes."""
     operand = context.code.instructions[number].operands[-1]
     return context.code.function.labels.get(operand.label or "", operand.value)
+
+
+def _chained(context: Context, causes: Iterable[int]) -> int:
+    """Of how many loads in a round of a loop each needs the one before, at most: one round's loads ahead are
+    then little ahead, and what helps is another round beside it. 0 where a round's first needs the last of
+    the round before."""
+    code, deepest = context.code, 0
+    for cause in causes:
+        loop = code.innermost_loop(cause)
+        if loop is None or code.kinds[cause] != "global":
+            continue
+        loads = {n for n in loop.members if code.kinds[n] == "global" and is_load(code.instructions[n])}
+        needed = {n: address_sources(code, n) & loads for n in loads}
+        if any(n in needed[n] for n in needed):
+            continue
+        deepest = max(deepest, 1 + max((len(needed[n]) for n in loads & {cause}), default=0))
+    return deepest
 
 
 def loop_unrolling(context: Context, factor: float) -> Match | None:
@@ -102,7 +123,7 @@ def code_reordering(context: Context, factor: float) -> Match | None:
     ahead = Rewrite(order="ahead", loops=headers, overhead=overhead)
     inside = [b for b in edges if code.common_loop(b.stalled, b.cause) is not None]
     near = sum(b.samples for b in inside if code.kinds[b.cause] not in ("global", "local"))
-    chains = near > sum(b.samples for b in inside) / 2
+    chains = near > sum(b.samples for b in inside) / 2 or _chained(context, {b.cause for b in inside}) > HOPS
     rewrites = (Rewrite(), unrolled(loops, overhead, factor)) if chains else (Rewrite(), ahead)
     effect = Effect(hidden / context.total)
     return matched(edges, effect, "results are used soon after they are asked for", rewrites=rewrites)

@@ -7,9 +7,10 @@ What a compiler makes of a change is guessed by simple rules, stated with each. 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.opcodes import VARIABLE_LATENCY, is_load
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.costs import PIPES, Costs, atomic_work, instructions_a_line
@@ -22,6 +23,8 @@ from smlab.models.advisor.sm_model import KernelModel
 BRANCH_CYCLES: Final = 12
 """From the comparison to the branch that it decides."""
 SHARED_BY_SMS: Final = ("l2", "dram", "words")
+RETRY_INSTRUCTIONS: Final = 10
+"""Issued in a round of compare-and-swap beside the accesses, with their stall counts."""
 LINES_OF_A_LOOP: Final = 512
 """Room for each unrolled loop behind the code, in lines of the instruction cache."""
 _MEMORY: Final = frozenset(("global", "local", "shared", "shared-atomic"))
@@ -29,7 +32,8 @@ _MEMORY: Final = frozenset(("global", "local", "shared", "shared-atomic"))
 
 def rewritten(model: KernelModel, change: Rewrite) -> int:
     """Cycles of the changed kernel's replay."""
-    tracks: Sequence[Track] = (model.even if change.even else model.program).tracks
+    program = model.evened if change.even else model.regrouped if change.regrouped else model.program
+    tracks: Sequence[Track] = program.tracks
     if change.order != "as is" and change.loops:
         laps = [path.laps for path in model.paths]
         tracks = [_reordered(model, *both, change) for both in zip(tracks, laps, strict=True)]
@@ -37,10 +41,11 @@ def rewritten(model: KernelModel, change: Rewrite) -> int:
         far = frozenset(n for n, kind in enumerate(model.context.code.kinds) if kind == "global")
         laps = [path.laps for path in model.paths]
         tracks = [_repeated(*both, change, far) for both in zip(tracks, laps, strict=True)]
-    arithmetic = len(model.context.code)
-    tracks = [_replaced(track, change, arithmetic, int(model.costs.stall[arithmetic])) for track in tracks]
-    costs = _edited(model, change.edits)
-    frame = model.frame
+    costs = _edited(model, change)
+    tracks = [_replaced(track, change, model.costs) for track in tracks]
+    frame = model.frame if change.merged == 1 else model.merged(change.merged)
+    if change.regrouped:
+        frame = dataclasses.replace(frame, turning=False)
     if change.spread > 1:  # each SM has fewer warps, and a smaller share of what all SMs share
         fewer = max(1, round(frame.warps_of_block / change.spread))
         costs.work[:, [WORK.index(name) for name in SHARED_BY_SMS]] *= frame.warps_of_block / fewer
@@ -48,10 +53,13 @@ def rewritten(model: KernelModel, change: Rewrite) -> int:
     return model.cycles(costs, WarpProgram(tuple(tracks)), frame)
 
 
-def _edited(model: KernelModel, edits: Mapping[int, Edit]) -> Costs:
+def _edited(model: KernelModel, change: Rewrite) -> Costs:
     costs, gpu = model.costs.copy(), model.context.gpu
     front = gpu.number("mio.front_cycles")
-    for n, edit in edits.items():
+    if change.flushed is not None:
+        costs.take(costs.extra("flush"), change.flushed)
+        costs.work[costs.extra("flush"), WORK.index("words")] = 0  # its lanes are on words of their own
+    for n, edit in change.edits.items():
         instruction = model.context.code.instructions[n]
         if edit.free:
             costs.unit[n], costs.pipe[n], costs.work[n] = FREE, -1, 0
@@ -59,6 +67,14 @@ def _edited(model: KernelModel, edits: Mapping[int, Edit]) -> Costs:
             costs.unit[n], costs.pipe[n] = PIPE, PIPES.index(edit.pipe)
             costs.interval[n] = round(gpu.number(f"pipe.{edit.pipe}.interval_cycles"))
             costs.latency[n] = round(gpu.number(f"pipe.{edit.pipe}.latency_cycles"))
+        elif edit.constant:
+            costs.take(n, costs.extra("constant"))
+        elif edit.exchanged:
+            costs.take(n, costs.extra("shuffle"))
+        elif edit.staged:
+            costs.miss[n] = 1.0
+        elif edit.retried:
+            _retried(costs, n, edit, gpu)
         elif edit.shared and edit.passes is not None:
             costs.unit[n], costs.work[n] = ATOMIC, 0
             costs.work[n, :2] = atomic_work(gpu, instruction, edit.passes)
@@ -81,34 +97,72 @@ def _edited(model: KernelModel, edits: Mapping[int, Edit]) -> Costs:
     return costs
 
 
-def _replaced(track: Track, change: Rewrite, arithmetic: int, stall: int) -> Track:
-    """Without some instructions, and with arithmetic in the place of others or before them."""
+def _retried(costs: Costs, n: int, edit: Edit, gpu: Gpu) -> None:
+    """A loop of load, operation and compare-and-swap in shared memory, as one step that takes all rounds."""
+    front = gpu.number("mio.front_cycles")
+    base, each = (gpu.number(f"atomic.cas.{k}_interval_cycles") for k in ("base", "pass"))
+    swap = gpu.number("atomic.cas.latency_cycles") - front
+    again = gpu.number("shared.load_latency_cycles") + front + BRANCH_CYCLES + RETRY_INSTRUCTIONS
+    costs.unit[n], costs.work[n] = ATOMIC, 0
+    costs.work[n, 0] = edit.retried * gpu.number("shared.interval_cycles_per_pass")
+    costs.work[n, 1] = edit.retried * (base + each * (edit.passes or 1.0))
+    costs.tail[n] = edit.retried * (swap + again)
+
+
+def _expanded(n: int, edit: Edit | None, row: Callable[[str], int]) -> tuple[tuple[int, bool], ...]:
+    """The steps that come in the place of one, each with whether it waits for the one before; the last has
+    the result."""
+    plain = ((n, False),)
+    if edit is None:
+        return plain
+    arithmetic = row("arithmetic")
+    if edit.chain:
+        return ((arithmetic, False),) * edit.chain
+    if edit.exchanged:
+        return (*plain, (arithmetic, True))
+    if edit.staged:
+        barrier = (row("barrier"), False)
+        return (barrier, *plain, (row("store"), True), barrier, (row("load"), False))
+    if edit.retried:
+        return (*plain, (arithmetic, True))
+    return ((arithmetic, False),) * edit.added + plain
+
+
+def _replaced(track: Track, change: Rewrite, costs: Costs) -> Track:
+    """Without some instructions, and with others in the place of some or around them."""
     place: dict[int, int] = {}
     steps: list[int] = []
     waits: list[tuple[tuple[int, int], ...]] = []
     stalls: list[int] = []
     lines: list[int] = []
     left: tuple[tuple[int, int], ...] = ()
+
+    def put(rows: Iterable[tuple[int, bool]], line: int, first: tuple[tuple[int, int], ...] = ()) -> None:
+        for number, after in rows:
+            waits.append((*first, (len(steps) - 1, RESULT)) if after else first)
+            first = ()
+            steps.append(number)
+            stalls.append(int(costs.stall[number]))
+            lines.append(line)
+
+    flushed = change.flushed is not None
+    if flushed:
+        put([(costs.extra("store"), False), (costs.extra("barrier"), False)], track.lines[0])
     for s, n in enumerate(track.steps):
+        if flushed and s == len(track.steps) - 1:
+            rows = [(costs.extra("barrier"), False), (costs.extra("load"), False)]
+            put([*rows, (costs.extra("flush"), True)], track.lines[s])
         kept = (*left, *((place[at], what) for at, what in track.waits[s] if at in place))
         left = ()
         if n in change.removed:
             left = kept if change.condensed else ()
             continue
         edit = change.edits.get(n)
-        count = 0 if edit is None else max(edit.chain, edit.added)
-        for copy in range(count):
-            lines.append(track.lines[s])
-            steps.append(arithmetic)
-            waits.append(kept if copy == 0 else ())
-            stalls.append(stall)
+        put(_expanded(n, edit, costs.extra), track.lines[s], kept)
         if edit is not None and edit.chain:
             continue
-        place[s] = len(steps)
-        steps.append(n)
-        lines.append(track.lines[s])
-        waits.append(() if count else kept)
-        stalls.append(track.stalls[s] if edit is None or edit.stall is None else edit.stall)
+        place[s] = len(steps) - 1
+        stalls[-1] = track.stalls[s] if edit is None or edit.stall is None else edit.stall
     return Track(tuple(steps), tuple(waits), tuple(stalls), tuple(lines))
 
 

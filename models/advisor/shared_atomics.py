@@ -10,12 +10,16 @@ from smlab.models.advisor.estimators import Effect
 from smlab.models.advisor.matching import Context, Match, at_instructions, matched
 from smlab.models.advisor.rewrite import Edit, Rewrite
 from smlab.models.advisor.slicing import definitions, hangs_on_thread
+from smlab.models.advisor.sm_model import model_of
 
 CONFLICTED: Final = 1.5
 """Mean passes from which on banks are in each other's way."""
 SERIAL: Final = 12.0
 """Mean passes from which on lanes must be on one word: words at random need about 3.5."""
 RANDOM_PASSES: Final = 3.5
+RANDOM_RETRIES: Final = 2.0
+"""Rounds of compare-and-swap where lanes rarely meet."""
+FLOATS: Final = frozenset(("F32", "F64", "F16x2", "BF16x2"))
 POPC_FROM: Final = 80
 """Architecture from which on there is ATOMS.POPC.INC."""
 FAR_KINDS: Final = ("global", "local")
@@ -103,7 +107,9 @@ def privatisation(context: Context, factor: float) -> Match | None:
         edges = context.edges(lambda b: b.cause in accesses or b.reason == "drain")
         saved = (sum(b.samples for b in edges) - context.unqueued(edges)) / context.total
         why = "atomics on global memory in a loop cross the whole chip"
-        near = Rewrite(edits=dict.fromkeys(far, Edit(shared=True, passes=RANDOM_PASSES)))
+        near = Rewrite(edits={n: _brought_near(context, n) for n in far}, flushed=min(far))
+        if any(edit.retried for edit in near.edits.values()):
+            why += "; adding floating-point numbers in shared memory is a loop of compare-and-swap, though"
         return matched(edges, Effect(min(saved, 0.95), loads), why, rewrites=(near,))
     passes = passes_of(context, _atomics(context)) or 1.0
     why = "{passes:.1f} lanes of a warp meet on one word: several copies"
@@ -119,6 +125,21 @@ def privatisation(context: Context, factor: float) -> Match | None:
     (fewer,) = match.rewrites
     copies = dataclasses.replace(fewer, repeated=tables, times=round(factor))
     return dataclasses.replace(match, rewrites=(copies,))
+
+
+def _brought_near(context: Context, number: int) -> Edit:
+    """An atomic on global memory made one on shared memory. Integers meet as random words do. There is no
+    addition of floating-point numbers there: in a loop of compare-and-swap one of the threads that want a
+    word succeeds at a time, those of other warps included where words are so few that lanes meet."""
+    row, instruction = context.rows[number], context.code.instructions[number]
+    if not FLOATS & set(instruction.modifiers) or "ADD" not in instruction.modifiers:
+        return Edit(shared=True, passes=RANDOM_PASSES)
+    lanes = row.lanes or 32.0
+    warps = -(-(context.samples.launch.threads_per_block or 256) // 32)
+    model = model_of(context)
+    met = 1.0 if model is None else min(max(model.lanes_on_a_word(number), 1.0), lanes)
+    rounds = max(RANDOM_RETRIES, met * (1 + (met - 1) / max(lanes - 1, 1.0) * (warps - 1)))
+    return Edit(shared=True, passes=1.0, retried=rounds)
 
 
 def bank_layout(context: Context, factor: float) -> Match | None:

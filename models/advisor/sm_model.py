@@ -10,15 +10,19 @@ latencies. What remains unknown, which cache each access hits and how long the q
 
 from __future__ import annotations
 
-from typing import Final
+import dataclasses
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
 
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.models.advisor.costs import PIPES, Costs
-from smlab.models.advisor.fitting import PathReading, ReplayFit
+from smlab.models.advisor.costs import PIPES, Costs, instructions_a_line
+from smlab.models.advisor.fitting import VARIANTS, PathReading, ReplayFit
 from smlab.models.advisor.matching import Context
-from smlab.models.advisor.path import uneven_loops
-from smlab.models.advisor.program import WarpProgram, steps_of
-from smlab.models.advisor.replay import Frame, replay
+from smlab.models.advisor.path import paths_of, uneven_loops
+from smlab.models.advisor.program import WarpProgram, program_of, steps_of
+from smlab.models.advisor.replay import WORK, Frame, replay
 from smlab.models.parallelism import resident_blocks
 
 MOST_WAVES: Final = 3
@@ -27,6 +31,11 @@ UNEVEN_BELOW: Final = 0.9
 """The replay's time over the profile's, below which warps with unequal work are tried."""
 WAITING: Final = 0.1
 """Share of all samples at barriers from which on they are tried."""
+WARP: Final = 32
+FULL: Final = 31.5
+"""Active lanes in the mean from which on none is missing."""
+LEAVING: Final = 0.95
+"""Share of the lanes that came to a loop, below which they leave it one by one."""
 SKEWS: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
@@ -34,7 +43,7 @@ class KernelModel:
     """A kernel that can be replayed, from its profile; ``before`` is its replay as it is.
 
     ``error`` is by how much its waits differ from those of the samples, as a share of them all; ``uneven``
-    says that warps do unequal work, as far as can be seen, and ``even`` is the program if they did not.
+    says that warps do unequal work, as far as can be seen.
 
     Raises:
         SmlabError: a description without a constant that the replay needs.
@@ -45,7 +54,7 @@ class KernelModel:
         self.frame, self.sms = frame_of(context)
         fits = self._fits()
         best = min(fits, key=lambda fit: fit.mismatch)
-        self.even, self.uneven = fits[0].program, best.reading.skew > 0
+        self.uneven = best.reading.skew > 0 or best.reading.gathered
         self.frame, self.paths, self.program, self.costs = best.frame, best.paths, best.program, best.costs
         self.before, self.error = best.before, best.error
 
@@ -69,6 +78,72 @@ class KernelModel:
             fits += [read(PathReading(skew=skew)) for skew in SKEWS]
         return fits
 
+    @cached_property
+    def regrouped(self) -> WarpProgram:
+        """The program if lanes that go one way were in warps of their own: each instruction is executed by
+        as many warps as its lanes fill. Where lanes leave a loop one by one, warps then do, and the longest
+        goes as many rounds as before."""
+        left = self._lanes_left
+        weights = [self.context.executed[header] for header in left]
+        mean = np.average([*left.values()], weights=weights) if left else 1.0
+        return self._by_lanes(skew=float(1 / mean - 1), uneven=frozenset(left), regrouped=True)
+
+    @cached_property
+    def _lanes(self) -> dict[int, float]:
+        """The share of its lanes that an instruction is executed by, those included that its own predicate
+        keeps back: that of the instruction of its block that most lanes execute."""
+        code, rows = self.context.code, self.context.rows
+        found: dict[int, float] = {}
+        for block in code.flow.blocks:
+            mine = [code.number[i.address] for i in block.instructions]
+            most = max(((rows[n].lanes or WARP) for n in mine if n in rows), default=WARP)
+            found |= dict.fromkeys(mine, min(most / FULL, 1.0))
+        return found
+
+    @property
+    def _lanes_left(self) -> dict[int, float]:
+        """For each loop that lanes leave one by one the share of those that came that are there in a
+        round."""
+        code, found = self.context.code, {}
+        for loop in code.loops:
+            if not self.context.executed.get(loop.header):
+                continue
+            before = code.flow.immediate_dominator(code.block_of[loop.header])
+            came = self._lanes[code.first_of(before)] if before is not None else 1.0
+            if (left := self._lanes[loop.header] / came) < LEAVING:
+                found[loop.header] = left
+        return found
+
+    @cached_property
+    def evened(self) -> WarpProgram:
+        """The program if what some warps and lanes do were done by all of them."""
+        return self._by_lanes()
+
+    def _by_lanes(self, **reading: Any) -> WarpProgram:
+        """The program if each instruction were executed by as many warps as its lanes fill."""
+        context, warps = self.context, self.frame.warps_of_block
+        executed = {n: times * self._lanes.get(n, 1.0) for n, times in context.executed.items()}
+        blocks = max(1.0, float(context.samples.launch.blocks or 1))
+        paths = paths_of(context.code, executed, blocks * warps, min(VARIANTS, warps), **reading)
+        return program_of(context.code, paths, self.costs.stall, instructions_a_line(context.gpu))
+
+    def merged(self, factor: float) -> Frame:
+        """The frame if so many blocks became one, as far as an SM holds their warps."""
+        facts, frame = self.context.samples.launch, self.frame
+        warps = max(1, round(frame.warps_of_block * factor))
+        registers, shared = facts.registers_per_thread or 32, facts.shared_bytes_per_block or 0
+        held = int(resident_blocks(self.context.gpu, WARP * warps, registers, round(shared * factor)))
+        blocks = max(1, round(frame.blocks / factor))
+        return dataclasses.replace(
+            frame, warps_of_block=warps, resident=max(1, min(held, blocks)), blocks=blocks
+        )
+
+    def lanes_on_a_word(self, number: int) -> float:
+        """How many lanes of an atomic on global memory meet on a word in the mean, as far as atomics queue at
+        their words; 0 where none do."""
+        each = float(self.costs.work[number, WORK.index("words")])
+        return each / (self.context.gpu.number("l2.atomic_interval_cycles") * self.sms)
+
     def passes(self, number: int) -> float:
         """Mean passes of an access through the data stage."""
         row = self.context.rows.get(number)
@@ -80,6 +155,21 @@ class KernelModel:
         """Cycles of the kernel with other costs, as another program, or with other warps on the SM."""
         steps = steps_of(program or self.program, costs or self.costs)
         return replay(steps, frame or self.frame).cycles
+
+
+def model_of(context: Context) -> KernelModel | None:
+    """The kernel as it can be replayed, made once; None without counts of executions, or where these are not
+    those of the launch (each warp executes the first instruction)."""
+    if "model" not in context.cache:
+        frame, _ = frame_of(context)
+        warps = (context.samples.launch.blocks or 1) * frame.warps_of_block
+        counted = (
+            any(row.executed for row in context.samples.rows) and 2 * context.executed.get(0, 0.0) > warps
+        )
+        context.cache["model"] = KernelModel(context) if counted and context.samples.samples else None
+    model = context.cache["model"]
+    assert model is None or isinstance(model, KernelModel)
+    return model
 
 
 def frame_of(context: Context) -> tuple[Frame, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from smlab.hw_bench.sass.opcodes import is_load
@@ -18,8 +19,13 @@ from smlab.models.advisor.matching import (
 )  # fmt: skip
 from smlab.models.advisor.reordering import code_reordering, loop_unrolling
 from smlab.models.advisor.rewrite import Edit, Rewrite
-from smlab.models.advisor.slicing import same_for_all
+from smlab.models.advisor.slicing import address_sources, same_for_all
+from smlab.models.advisor.sm_model import model_of
 
+_OFFSET: Final = re.compile(r"([+-]+0x[0-9a-f]+)\]")
+NARROW: Final = 0.5
+"""Threads that access shared memory between barriers over those that come to them, up to which a loop is
+taken for a tree that shuffles can climb."""
 READ_AGAIN: Final = 0.15
 """DRAM's sectors over those that accesses fill, up to which data are read again and again."""
 
@@ -89,10 +95,32 @@ def function_split(context: Context, factor: float) -> Match | None:
 
 
 def warp_balance(context: Context, factor: float) -> Match | None:
+    """Warps wait at barriers: for some that do more, for ever fewer threads that go on, or for each other at
+    more than one barrier a round."""
     edges = context.edges(lambda b: b.reason in SYNCHRONIZATION)
+    if not edges:
+        return None
     saved = sum(b.samples for b in edges) / context.total
-    even = (Rewrite(even=True),)
-    return matched(edges, Effect(saved), "warps wait at a barrier for slower ones", rewrites=even)
+    bars = {n for n, i in enumerate(context.code.instructions) if i.opcode == "BAR" and n in context.rows}
+    model = model_of(context)
+    rewrites = [Rewrite(even=True)] if model is not None and model.uneven else []
+    for loop in context.code.loops:
+        mine = sorted(n for n in bars if context.code.innermost_loop(n) is loop)
+        near = {n for n in loop.members if context.code.kinds[n] == "shared" and context.executed.get(n)}
+        if mine and near and _narrow(context, near) <= NARROW * _narrow(context, set(mine)):
+            # A shuffle and an operation come in the place of a round, which ends at its barrier.
+            shuffled = {min(mine): Edit(exchanged=True)}
+            rewrites.append(Rewrite(removed=loop.members - set(shuffled), edits=shuffled))
+        elif len(mine) > 1:
+            rewrites.append(Rewrite(removed=frozenset(mine[1::2])))
+    why = "warps wait at a barrier for slower ones"
+    return matched(edges, Effect(saved), why, rewrites=tuple(rewrites) or (Rewrite(removed=frozenset(bars)),))
+
+
+def _narrow(context: Context, numbers: set[int]) -> float:
+    """Executions of some instructions by full warps, in the mean."""
+    lanes = sum(context.executed.get(n, 0.0) * (context.rows[n].lanes or 32.0) / 32 for n in numbers)
+    return lanes / len(numbers)
 
 
 def memory_transaction_reduction(context: Context, factor: float) -> Match | None:
@@ -109,7 +137,8 @@ def memory_transaction_reduction(context: Context, factor: float) -> Match | Non
         left = 1 - _share_of_accesses(context, same)
         loads = {"issue": 1 - context.share_executed(same), "memory": left, "port": left}
         why = "all threads load the same words: constant memory gives them as operands"
-        gone = Rewrite(removed=frozenset(same))
+        loaded = {n for n in same if _moves(context, n)}
+        gone = Rewrite(removed=frozenset(same - loaded), edits=dict.fromkeys(loaded, Edit(constant=True)))
         return matched(edges, Effect(min(saved / context.total, 0.95), loads), why, rewrites=(gone,))
     again = _read_again(context)
     edges += context.edges(lambda b: b.cause in again and b not in edges)
@@ -125,10 +154,52 @@ def memory_transaction_reduction(context: Context, factor: float) -> Match | Non
         and is_load(code.instructions[b.cause])
         and not context.hangs_on(b.cause, lambda n: code.kinds[n] == "global")
     }
-    edit = Edit(shared=True, traffic=1 / factor)
-    rewrites = (Rewrite(edits=dict.fromkeys(shared, edit)),) if shared else ()
+    rewrites = (Rewrite(edits=_through_shared(context, shared, factor)),) if shared else ()
     busy = any(kind == "global" for kind in code.kinds)
     return matched(edges, Effect(saved * (1 - 1 / factor), loads), why, rewrites=rewrites) if busy else None
+
+
+def _moves(context: Context, number: int) -> bool:
+    """Whether the address of a load in a loop changes there: constant memory then has to be loaded from
+    (LDC), else its word is an operand."""
+    loop = context.code.innermost_loop(number)
+    return loop is not None and not loop.members.isdisjoint(address_sources(context.code, number))
+
+
+def _offset(address: str) -> int:
+    """The number that is added to an address's registers, in bytes."""
+    found = _OFFSET.search(address)
+    return int(found[1].replace("+", ""), 0) if found else 0
+
+
+def _through_shared(context: Context, loads: set[int], factor: float) -> dict[int, Edit]:
+    """Loads that shared memory takes the place of. Those of a round that are on one line, or next to it,
+    share what one of them brings, between two barriers; those alone on theirs are taken to share with other
+    rounds' and threads', whose loads come for many rounds at a time."""
+    code = context.code
+    rows: dict[object, list[tuple[int, int]]] = {}
+    for n in loads:
+        operand = next((o for o in code.instructions[n].operands if o.kind == "memory"), None)
+        if operand is not None:
+            key = (id(code.innermost_loop(n)), operand.registers)
+            rows.setdefault(key, []).append((_offset(operand.text), n))
+    edits = dict.fromkeys(loads, Edit(shared=True, traffic=1 / factor))
+    line = context.gpu.integer("l1.line_bytes")
+    for places in rows.values():
+        lines: list[list[int]] = []
+        last = None
+        for offset, n in sorted(places):
+            if last is None or offset - last >= line:
+                lines.append([])
+            lines[-1].append(n)
+            last = offset
+        if max(map(len, lines)) < 2:
+            continue
+        brought = [min(numbers) for numbers in lines]
+        edits |= dict.fromkeys((n for numbers in lines for n in numbers), Edit(shared=True))
+        edits |= dict.fromkeys(brought, Edit())
+        edits[min(brought)] = Edit(staged=True)
+    return edits
 
 
 def _read_again(context: Context) -> set[int]:
@@ -217,7 +288,15 @@ def thread_increase(context: Context, factor: float) -> Match | None:
     warps = facts.warps_per_scheduler or by_slots / gpu.integer("sm.schedulers")
     paper = parallel(issued, warps, warps * grown, grown)
     why = f"blocks of {facts.threads_per_block} threads fill {by_slots} of {most} warps"
-    return Match(context.total, float(context.samples.latency), (), Effect(warps=grown), why, paper=paper)
+    return Match(
+        context.total,
+        float(context.samples.latency),
+        (),
+        Effect(warps=grown),
+        why,
+        paper=paper,
+        rewrites=(Rewrite(merged=grown),),
+    )
 
 
 _E: Final[Category] = "stall elimination"

@@ -148,6 +148,8 @@ def _to_register(o: Operands) -> tuple[int, dict[str, int]]:
 def _brx(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m)
     fields = o.predicate_in("p") if is_predicate(o.texts[o.next]) else {}
+    register, _, base = o.texts[o.next].partition(" ")  # nvdisasm puts no comma between them
+    o.texts[o.next :] = [register, *([base] if base else []), *o.texts[o.next + 1 :]]
     fields |= o.integer("a")
     text = o.text() if o.more() else "0x0"
     offset = int(text.split()[0], 16)

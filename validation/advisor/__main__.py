@@ -106,7 +106,9 @@ def run(part: str, study: KeptStudy) -> dict[str, Any]:
 
 def _estimates(study: KeptStudy, kernels: Iterable[StudyKernel]) -> dict[str, Any]:
     found = study.each("speedups", kernels, speedups.judge_one)
-    changes = speedups.with_intervals([row for rows, _ in found for row in rows])
+    every = (*KERNELS, *(kernel for round_of in ROUNDS.values() for kernel in round_of))
+    known = [row for rows, _ in study.each("speedups", every, speedups.judge_one) for row in rows]
+    changes = speedups.with_intervals([row for rows, _ in found for row in rows], known)
     firsts = [first for _, firsts in found for first in firsts]
     return {
         "summary": speedups.summary(changes, firsts),

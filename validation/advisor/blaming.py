@@ -28,6 +28,10 @@ READINGS: Final[tuple[tuple[Mode, Reading], ...]] = (
     ("smlab", "last"),
     ("smlab", "shared"),
 )
+OTHER_LATENCIES: Final = "truth under other latencies"
+OTHER_POLICY: Final = "truth under another policy"
+"""What a reading would get that divides each instruction's stalls as they were truly divided in another run
+of the same kernel: with the next seed of latencies, or under the next policy."""
 SCOREBOARDS: Final = ("long_scoreboard", "short_scoreboard")
 
 
@@ -79,12 +83,28 @@ def judged(run: Executed, gpu: Gpu, kernel: str, policy: str, seed: int) -> Blam
 
 def judge_one(kernel: StudyKernel, gpu: Gpu) -> list[BlameRow]:
     """A kernel under every policy with every seed of latencies."""
-    rows = []
-    for policy in POLICIES:
-        for seed in SEEDS:
+    rows: list[BlameRow] = []
+    truths: dict[tuple[int, int], NDArray[np.float64]] = {}
+    for p, policy in enumerate(POLICIES):
+        for s, seed in enumerate(SEEDS):
             run = execute(kernel.launch(gpu.sm_architecture), gpu, policy=policy, jitter_seed=seed)
             rows.append(judged(run, gpu, kernel.name, policy, seed))
+            truths[p, s] = run.truth.shared
+    for (p, s), row in zip(truths, rows, strict=True):
+        here = truths[p, s]
+        for name, other in (
+            (OTHER_LATENCIES, (p, (s + 1) % len(SEEDS))),
+            (OTHER_POLICY, ((p + 1) % len(POLICIES), s)),
+        ):
+            row.shared[name] = agreement(as_shared(truths[other], here), here)
     return rows
+
+
+def as_shared(there: NDArray[np.float64], here: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Each consumer's stalls ``here`` divided as its stalls ``there`` were."""
+    totals = there.sum(axis=1, keepdims=True)
+    shares: NDArray[np.float64] = np.divide(there, totals, out=np.zeros_like(there), where=totals > 0)
+    return np.asarray(shares * here.sum(axis=1, keepdims=True))
 
 
 def summary(rows: list[BlameRow]) -> dict[str, Any]:

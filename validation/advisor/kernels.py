@@ -237,6 +237,36 @@ KERNELS: Final[tuple[StudyKernel, ...]] = (
     StudyKernel("bits", "compute", 48),
     StudyKernel("shuffle_sum", "compute", 12),
     StudyKernel("crc", "compute", 16),
+    # Classes of change that the others lack
+    StudyKernel("float_bins", "classes", 12, (one("privatisation", "PRIVATE"),)),
+    StudyKernel("float_totals", "classes", 8, (one("privatisation", "PRIVATE"),), blocks=8),
+    StudyKernel("tree_maximum", "classes", 8, (one("warp-balance", "EVEN"),)),
+    StudyKernel("leader_total", "classes", 4, (one("warp-balance", "EVEN"),)),
+    StudyKernel("two_barriers", "classes", 48, (one("warp-balance", "FEWER"),)),
+    StudyKernel(
+        "table_walk",
+        "classes",
+        16,
+        (
+            Change("thread-increase", blocks=96, threads=64),
+            Change("thread-increase", blocks=48, threads=128),
+        ),
+        blocks=192,
+        threads=32,
+        n=192 * 32,
+    ),
+    StudyKernel(
+        "three_hops",
+        "classes",
+        16,
+        (Change("code-reordering", {"CHAINS": "2"}), Change("code-reordering", {"CHAINS": "4"})),
+        blocks=4,
+        threads=128,
+    ),
+    StudyKernel("normalised", "classes", 32, (one("strength-reduction", "RECIPROCAL"),)),
+    StudyKernel("three_kinds", "classes", 12, (one("divergence", "GROUPED"),)),
+    StudyKernel("until_small", "classes", 4, (one("divergence", "GROUPED"),)),
+    StudyKernel("short_words", "classes", 48, (one("memory-transaction-reduction", "WIDE"),)),
 )
 
 

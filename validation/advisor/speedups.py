@@ -3,6 +3,9 @@ left out, and whether the best change is among the first advice."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,8 +24,10 @@ from smlab.validation.advisor.kernels import Change, StudyKernel
 from smlab.validation.advisor.simulate import Executed, execute
 
 LEVEL: Final = 0.9
-FEWEST: Final = 6
-"""Changes of one optimizer from which on it is judged by its own."""
+ALIKE: Final = 10
+"""Changes with the mean error of all that stand beside an optimizer's own."""
+FAR_OFF: Final = 0.5
+"""A logarithm by which an estimate is off at most, where mean errors are asked for."""
 FIRST: Final = 2
 NOTHING: Final = 1.05
 """More than this is not promised where there is nothing to gain."""
@@ -104,24 +109,39 @@ def _row(
     )
 
 
-def with_intervals(rows: list[ChangeRow]) -> list[ChangeRow]:
-    """Intervals of `LEVEL` from the true over estimated speedups of all *other* kernels."""
-    import dataclasses
-
-    found = []
+def with_intervals(rows: Iterable[ChangeRow], known: Iterable[ChangeRow]) -> list[ChangeRow]:
+    """Intervals of `LEVEL` from what the estimates of all *other* kernels among ``known`` were off by."""
+    found, others = [], list(known)
+    told: dict[str, Mapping[str, tuple[float, float]]] = {}
     for row in rows:
-        others = np.log([r.true / r.estimated for r in rows if r.kernel != row.kernel])
-        low, high = _spread(others)
+        if row.kernel not in told:
+            told[row.kernel] = spreads(r for r in others if r.kernel != row.kernel)
+        spread = told[row.kernel]
+        low, high = spread.get(row.optimizer, spread[ALL])
         found.append(dataclasses.replace(row, low=row.estimated * low, high=row.estimated * high))
     return found
 
 
-def _spread(logs: np.ndarray) -> tuple[float, float]:
-    """Factors between which `LEVEL` of future ones are expected: order statistics, a little wider for few."""
-    tail = (1 - LEVEL) / 2
-    n = len(logs)
-    low, high = max(0.0, tail * (n + 1) - 1) / max(n - 1, 1), min(1.0, (1 - tail) * (n + 1) / max(n, 1))
-    return float(np.exp(np.quantile(logs, low))), float(np.exp(np.quantile(logs, min(high, 1.0))))
+def spreads(rows: Iterable[ChangeRow]) -> dict[str, tuple[float, float]]:
+    """By optimizer, and for `ALL`, the factors of an estimate between which `LEVEL` of true speedups are
+    expected.
+
+    Optimizers are off by more or less; few changes tell little of one. So each one's mean error is taken
+    over its changes and `ALIKE` more with the mean error of all, and what is off in these units is taken
+    from all changes together: order statistics, as wide as a future one needs.
+    """
+    logs: dict[str, list[float]] = {}
+    for row in rows:
+        logs.setdefault(row.optimizer, []).append(math.log(row.true / row.estimated))
+    sizes = {name: np.minimum(np.abs(values), FAR_OFF) for name, values in logs.items()}
+    mean = float(np.concatenate([*sizes.values()]).mean())
+    scales = {name: (size.sum() + ALIKE * mean) / (len(size) + ALIKE) for name, size in sizes.items()}
+    units = np.concatenate([np.array(values) / scales[name] for name, values in logs.items()])
+    n, tail = len(units), (1 - LEVEL) / 2
+    ends = [max(0.0, tail * (n + 1) - 1), min(n - 1.0, (1 - tail) * (n + 1) - 1)]
+    low, high = (float(x) for x in np.quantile(units, np.array(ends) / max(n - 1, 1)))
+    told = {**scales, ALL: mean}
+    return {name: (math.exp(low * scale), math.exp(high * scale)) for name, scale in told.items()}
 
 
 def errors(estimated: np.ndarray, true: np.ndarray) -> dict[str, float]:
@@ -137,13 +157,18 @@ def errors(estimated: np.ndarray, true: np.ndarray) -> dict[str, float]:
     }
 
 
+def held(rows: Iterable[ChangeRow]) -> dict[str, float]:
+    """The share of true speedups within their intervals, with its own (95 %, binomial)."""
+    inside = [r.low <= r.true <= r.high for r in rows]
+    interval = stats.binomtest(sum(inside), len(inside)).proportion_ci(0.95)
+    return {"share": sum(inside) / len(inside), "low": float(interval.low), "high": float(interval.high)}
+
+
 def summary(rows: list[ChangeRow], firsts: list[FirstRow]) -> dict[str, Any]:
     """Everything that is said of the estimates."""
     true = np.array([r.true for r in rows])
     constants = np.linspace(0.8, 5, 841)
     best = float(constants[np.argmin([np.abs(c / true - 1).mean() for c in constants])])
-    held = sum(r.low <= r.true <= r.high for r in rows)
-    interval = stats.binomtest(held, len(rows)).proportion_ci(0.95)
     known = [f for f in firsts if f.best_speedup >= NOTHING and not f.tuned]
     right = sum(f.best in f.first for f in known)
     return {
@@ -152,7 +177,7 @@ def summary(rows: list[ChangeRow], firsts: list[FirstRow]) -> dict[str, Any]:
         "smlab": errors(np.array([r.estimated for r in rows]), true),
         "published_equations": errors(np.array([r.published for r in rows]), true),
         "constant": {"value": best, **errors(np.full(len(rows), best), true)},
-        "held": {"share": held / len(rows), "low": float(interval.low), "high": float(interval.high)},
+        "held": held(rows),
         "first_advice": {
             "kernels": len(known),
             "right": right,
@@ -164,14 +189,11 @@ def summary(rows: list[ChangeRow], firsts: list[FirstRow]) -> dict[str, Any]:
 
 
 def track_record(rows: list[ChangeRow]) -> list[dict[str, Any]]:
-    """What `smlab.models.advisor.record` ships: by optimizer where there are enough changes, and all."""
-    told = []
+    """What `smlab.models.advisor.record` ships: by optimizer, and all."""
+    told, spread = [], spreads(rows)
     for name in (*sorted({r.optimizer for r in rows}), ALL):
         mine = [r for r in rows if name in (ALL, r.optimizer)]
-        if len(mine) < FEWEST:
-            continue
-        ratio = np.array([r.true / r.estimated for r in mine])
-        low, high = _spread(np.log(ratio))
-        mape = float(100 * np.abs(1 / ratio - 1).mean())
+        low, high = spread[name]
+        mape = float(100 * np.mean([abs(r.estimated / r.true - 1) for r in mine]))
         told.append({"optimizer": name, "n": len(mine), "mape": mape, "low": low, "high": high})
     return told

@@ -8,7 +8,6 @@ import numpy as np
 from scipy import stats
 
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.models.advisor.advice import model_of
 from smlab.models.advisor.blame import blame
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.estimators import latency_hiding
@@ -16,6 +15,7 @@ from smlab.models.advisor.latencies import described_latencies
 from smlab.models.advisor.matching import Context
 from smlab.models.advisor.rewrite import Edit, Rewrite
 from smlab.models.advisor.rewriting import rewritten
+from smlab.models.advisor.sm_model import model_of
 from smlab.sim import Record
 from smlab.validation.advisor.kernels import StudyKernel
 from smlab.validation.advisor.simulate import execute

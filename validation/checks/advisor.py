@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from smlab.validation.advisor.blaming import OTHER_LATENCIES, OTHER_POLICY
 from smlab.validation.advisor.stored import MADE_BY, first_runs, stored_results
 from smlab.validation.checks import Plan, Results, Task
 from smlab.validation.method.baseline import Baseline, compare_with_baseline
@@ -66,6 +67,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
 def _blame(section: Section, blame: dict[str, Any], worth: dict[str, Any]) -> None:
     readings = {"as-published": "as-published", "as-coded": "as-coded"}
     readings |= {"smlab": "smlab", "smlab (shared)": "smlab, shared reading"}
+    readings |= {name: name for name in (OTHER_LATENCIES, OTHER_POLICY)}
     section.fold("Blame and worth by mode, accuracy against the number of samples, and speedups")
     section.table(
         "advisor-blame",
@@ -80,16 +82,18 @@ def _blame(section: Section, blame: dict[str, Any], worth: dict[str, Any]) -> No
         [
             [
                 name,
-                100 * blame["last"][key]["mean"],
-                100 * blame["last"][key]["min"],
+                *(100 * blame["last"][key][how] if key in blame["last"] else None for how in ("mean", "min")),
                 100 * blame["shared"][key]["mean"],
                 100 * blame["shared"][key]["min"],
-                blame["last"][key]["worst"],
+                blame["last" if key in blame["last"] else "shared"][key]["worst"],
             ]
             for key, name in readings.items()
+            if key in blame["shared"]
         ],
         "Shares of scoreboard-stall cycles blamed on the producer that the warp waited for. Asked: 95 and "
-        "85 % of both truths, and half the error of as-published.",
+        "85 % of both truths, and half the error of as-published. "
+        "How a stall is divided hangs on the order of warps, which samples do not tell: the last two rows "
+        "divide each instruction's stalls as they truly were in another run of the same kernel.",
     )
     section.table(
         "advisor-worth",

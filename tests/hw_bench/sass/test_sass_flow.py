@@ -133,3 +133,13 @@ def test_blocks_follow_each_other_without_gaps() -> None:
     blocks = ControlFlow(function).blocks
     assert [i for block in blocks for i in block.instructions] == list(function.instructions)
     assert all(before.instructions[-1].address < after.start for before, after in pairwise(blocks))
+
+
+def test_a_jump_by_a_table_goes_where_the_disassembler_notes() -> None:
+    targets = Operand('R6 -0x40                (*"BRANCH_TARGETS .L_x_1,.L_x_2"*)')
+    rest = (SassInstruction(16, "NOP"), SassInstruction(32, "EXIT"), SassInstruction(48, "EXIT"))
+    for operand, known in ((targets, {(0, 16), (0, 32), (16, 32)}), (Operand("R6 -0x40"), set())):
+        code = (SassInstruction(0, "BRX", (operand,)), *rest)
+        flow = ControlFlow(Function("f", "sm_70", code, {".L_x_1": 16, ".L_x_2": 32}))
+        assert {edge for edge in edges(flow) if edge[0] in (0, 16)} == known
+        assert bool(flow.indirect) == (operand is not targets)

@@ -231,3 +231,44 @@ def test_what_l1_is_expected_to_have(code_of: Callable[[str], AdvisedCode]) -> N
     """
     assert same_for_all(code_of(alike), 2)
     assert not same_for_all(code_of(alike), 3)
+
+
+def test_what_changes_add_takes_time(context: Context) -> None:
+    model = model_of(context)
+    assert model is not None
+    before = model.before.cycles
+    latency = context.gpu.number("constant.latency_cycles")
+    loaded = rewritten(model, Rewrite(edits={1: Edit(constant=True)}))
+    assert rewritten(model, Rewrite(removed=frozenset({1}))) + ROUNDS * latency / 2 < loaded < before
+    staged = rewritten(model, Rewrite(edits={1: Edit(staged=True)}))
+    assert staged > before + ROUNDS * 2 * context.gpu.number("sm.barrier_latency_cycles")
+    flushed = rewritten(model, Rewrite(flushed=1))
+    assert before + 200 < flushed < 1.2 * before
+    once, often = (rewritten(model, Rewrite(edits={1: Edit(shared=True, retried=n)})) for n in (1.0, 30.0))
+    assert once < before < often
+    assert Edit(retried=2.0).adds
+    assert not Rewrite(edits={1: Edit(free=True)}, even=True).adds
+
+
+BRANCHED = """
+MOV R1, R2 | stall=4
+ISETP.NE.AND P0, PT, R2, R9, PT | stall=12
+@P0 BRA 0x50 | stall=5
+FADD R4, R0, R4 | stall=4
+BRA 0x70 | stall=5
+FMUL R4, R0, R4 | stall=4
+FMUL R4, R0, R4 | stall=4
+IADD3 R2, R2, 0x4, RZ | stall=4
+@P1 BRA 0x10 | stall=5
+EXIT
+"""
+
+
+def test_lanes_that_go_one_way_have_warps_of_their_own(code_of: Callable[[str], AdvisedCode]) -> None:
+    code = code_of(BRANCHED)
+    counts = dict.fromkeys(range(len(code)), 8.0 * ROUNDS) | {0: 8.0, 9: 8.0}
+    counts |= dict.fromkeys((3, 4), 2.0 * ROUNDS) | dict.fromkeys((5, 6), 6.0 * ROUNDS)
+    paths = paths_of(code, counts, 8, 8, regrouped=True)
+    assert [p.steps.count(3) for p in paths] == 2 * [ROUNDS] + 6 * [0]
+    assert [p.steps.count(6) for p in paths] == 2 * [0] + 6 * [ROUNDS]
+    assert {p.steps.count(7) for p in paths} == {ROUNDS}
