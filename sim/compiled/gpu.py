@@ -4,7 +4,9 @@ SMs run one after the other, each as far as nothing that another does can reach 
 Blocks: while some wait, an SM stops when it retires one, and the SM that stopped first is served first.
 Global memory: a request that reaches L2 in cycle t is answered after t + the time of the way back, so all SMs
 may run through a window of that length before the requests that they sent in it are served, in the order of
-their arrival. The result is that of running all SMs cycle by cycle.
+their arrival. An SM that has none on its way runs on alone, as far as the answer to the first one that it
+sends (its ``horizon``): what it works on then stays in the processor's caches. The result is that of running
+all SMs cycle by cycle.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from smlab.sim.compiled.layout import (
     State,
     Word,
 )
-from smlab.sim.compiled.memory import deliver, hold, serve_l2
+from smlab.sim.compiled.memory import alone, deliver, hold, serve_l2
 from smlab.sim.compiled.path import arbitrate
 from smlab.sim.compiled.residency import launch, retire
 
@@ -40,11 +42,13 @@ def start(st: State) -> None:
         sm = sm_at(st, i)
         sm.next_look = sm.next_serve = sm.next_retire = NEVER
         sm.stopped = 1
+        sm.horizon = alone(st)
     for k in range(st.sms * st.schedulers):
         scheduler_at(st, k).next_look = scheduler_at(st, k).next_wake = NEVER
+    st.fault_cycle = NEVER
     st.window_end = NEVER
     if st.uses_memory != 0:
-        st.window_end = 0
+        st.window_end = 1
         for index in range(st.accesses):
             access_at(st, index).next = st.free_access
             st.free_access = index + 1
@@ -69,12 +73,14 @@ def crowded(st: State) -> Word:
 
 @helper
 def run_sm(st: State, i: int, until: int) -> int:
-    """Run SM ``i`` up to the last cycle before ``until``, or to its next retirement while blocks wait for
-    room."""
+    """Run SM ``i`` up to the last cycle before ``until`` or its horizon, or to its next retirement while
+    blocks wait for room."""
     sm = sm_at(st, i)
+    first, end = i * st.max_warps, (i + 1) * st.max_warps
+    last = min(st.limit + 1, st.fault_cycle + int(end < st.fault))
     while True:
         now = min(sm.next_look, sm.next_serve, sm.next_retire)
-        if now >= until:
+        if now >= min(max(until, sm.horizon), last):
             return DONE
         if crowded(st):
             return CROWDED
@@ -90,8 +96,9 @@ def run_sm(st: State, i: int, until: int) -> int:
             retire(st, i, now)
         if sm.next_look == now:
             issue_stage(st, i, now)
-            if st.fault != 0:
-                return FAULTED
+            if first < st.fault <= end:
+                st.fault_cycle = now
+                return DONE
 
 
 @helper
@@ -121,6 +128,8 @@ def dispatch(st: State, low: int, high: int, now: int) -> int:
 def turn_window(st: State, low: int, high: int) -> int:
     """All SMs are through the window: serve the requests of this one, open the next where something
     happens."""
+    if st.fault != 0 and st.fault_cycle < st.window_end:
+        return FAULTED
     while st.requests != 0 and access_at(st, heap_at(st, 0).value).when < st.window_end:
         if crowded(st):
             return CROWDED
@@ -146,16 +155,15 @@ def run(st: State, low: int, high: int) -> int:
     """Run the SMs from ``low`` up to ``high`` until they are done or there is a reason to go back to
     Python."""
     while True:
-        until = min(st.window_end, st.limit + 1)
         stop = NEVER
         for i in range(low, high):
             if sm_at(st, i).stopped == 0:
-                status = run_sm(st, i, until)
+                status = run_sm(st, i, st.window_end)
                 if status != DONE:
                     return status
             if sm_at(st, i).stopped != 0:
                 stop = min(stop, sm_at(st, i).stopped - 1)
-        if stop != NEVER:
+        if stop < st.window_end:
             status = dispatch(st, low, high, stop)
             if status != DONE:
                 return status

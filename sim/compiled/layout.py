@@ -87,7 +87,7 @@ _CONSTANTS = (
 )
 _PROGRESS = (
     "next_block retired_blocks cycles window_end steps_left jobs_kept issues_kept spans_kept"
-    " fault l2_free dram_free dram_sectors free_access free_accesses requests fills"
+    " fault fault_cycle l2_free dram_free dram_sectors free_access free_accesses requests fills"
 )
 _ROOM = "job_rows issue_rows span_rows accesses arena arena_bytes"
 
@@ -116,12 +116,13 @@ SM = _record(
     "atomic_until"
     " lanes passes atomic_occupied stage_occupied port_free fill_head fill_tail"
     " load_passes store_passes store_sectors stage_free stage_carry turn atomic_ahead busy_since barrier_free"
-    " rooms fetch_free"
+    " rooms fetch_free flying horizon"
 )
 """``stopped`` is the cycle + 1 in which it waits for blocks to be handed out, or 0. ``next_serve`` is when
 the arbiter can take a request, ``turn`` the sub-core that it asks first. ``atomic_ahead`` counts the atomics
 that it has not taken yet, ``busy_since`` and ``atomic_until`` bound the time with n > 0 that is not counted
-yet."""
+yet. ``flying`` counts its accesses that L2 or its L1 have still to see, ``horizon`` is the first cycle that
+one of them may reach it in (`gpu`)."""
 
 SCHEDULER = _record(
     "next_look next_wake blocked residents shuffled last_position last_age queue_head queued free_at ready"

@@ -15,6 +15,7 @@ from smlab.sim.compiled.jit import (
     executions_at,
     heap_at,
     helper,
+    inlined,
     line_at,
     lowest_bit,
     op_at,
@@ -24,7 +25,7 @@ from smlab.sim.compiled.jit import (
     sm_at,
     warp_at,
 )
-from smlab.sim.compiled.layout import LOAD, MAX_LANES, REDUCE, STORE, State, Word
+from smlab.sim.compiled.layout import LOAD, MAX_LANES, NEVER, REDUCE, STORE, State, Word
 from smlab.sim.compiled.warps import resolve
 from smlab.sim.source import ADDRESSES, CONSECUTIVE, COPY_GROUPS, GROUP_SLOT, LANES
 
@@ -204,6 +205,9 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
     access.rank = (i << 44) | access.sequence
     push(st, 0, st.requests, index)
     st.requests += 1
+    if sm.flying == 0:
+        sm.horizon = min(sm.horizon, access.when + st.window)
+    sm.flying += 1
 
 
 @helper
@@ -274,6 +278,7 @@ def serve_l2(st: State) -> None:
     completion = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
     resolve(st, access.sm, access.warp, access.target, access.row, completion)
     if access.store != LOAD:
+        landed(st, access.sm)
         release(st, index)
         return
     access.due = completion
@@ -287,6 +292,22 @@ def serve_l2(st: State) -> None:
     access.when, access.rank = completion, access.sequence
     push(st, st.accesses, st.fills, index)
     st.fills += 1
+
+
+@inlined
+def alone(st: State) -> Word:
+    """How far an SM may run with nothing on its way; not at all ahead of the others where they read each
+    other's writes, which makes windows of one cycle."""
+    return NEVER if st.window > 1 else 0
+
+
+@helper
+def landed(st: State, i: int) -> None:
+    """All that an access of SM ``i`` does to it from outside is in its books."""
+    sm = sm_at(st, i)
+    sm.flying -= 1
+    if sm.flying == 0:
+        sm.horizon = alone(st)
 
 
 @helper
@@ -360,3 +381,4 @@ def deliver(st: State, until: int) -> None:
         else:
             access_at(st, sm.fill_tail - 1).next = index + 1
         sm.fill_tail = index + 1
+        landed(st, access.sm)
