@@ -10,8 +10,6 @@ after the first one, whose neighbours are often the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -116,8 +114,8 @@ def touch_block(ops, length, launch, warps_at, warps, state, seen, count, sector
 
 
 class Neighbours:
-    """Blocks of a launch executed without timing, one by one as they are asked for; the launch's arrays are
-    put back afterwards."""
+    """Blocks of a launch executed without timing, one by one as they are asked for, on arrays of their own,
+    which are the launch's again at the next call."""
 
     def __init__(self, launch: MachineLaunch, sector_bytes: int) -> None:
         self.launch, self.sector_bytes = launch, sector_bytes
@@ -128,24 +126,26 @@ class Neighbours:
         self.asks = any(m.code in _ACCESSES and m.fields.get("k") in _GLOBAL_SPACES for m in launch.code)
         self.left = MAX_INSTRUCTIONS
         self.memory = MachineMemory(launch, 1)
+        self.contents = [a.content.copy() for a in launch.allocations]
+        for row, content in zip(self.memory.allocations, self.contents, strict=False):
+            row[2] = content.ctypes.data
+        self.changed = False
         self.kept: dict[int, NDArray[np.int32]] = {}
         self.room = MAX_KEPT
 
-    @contextmanager
-    def _put_back(self) -> Iterator[None]:
-        """What runs meanwhile leaves the launch's arrays as they were, and has its own instructions left."""
-        contents = [a.content.copy() for a in self.launch.allocations]
+    def _start(self) -> None:
+        """What runs next finds the launch's arrays, and has its own instructions left."""
         self.left = MAX_INSTRUCTIONS
-        try:
-            yield
-        finally:
-            for allocation, content in zip(self.launch.allocations, contents, strict=True):
-                allocation.content[:] = content
+        if self.changed:
+            for own, allocation in zip(self.contents, self.launch.allocations, strict=True):
+                own[:] = allocation.content
+        self.changed = False
 
     def _touched(self, index: int) -> tuple[NDArray[np.int32], bool]:
         """The sectors that block ``index`` touches, as `touch` writes them; whether it came to its end."""
         if (found := self.kept.get(index)) is not None:
             return found, True
+        self.changed = True
         memory, warps = self.memory, self.launch.warps_per_block
         words, first = memory.words.ctypes.data, memory.warp_address(0, 0)
         start_block(words, memory.block_address(0), first, index, self.launch.threads, warps)
@@ -174,9 +174,9 @@ class Neighbours:
 
     def block_instructions(self) -> int:
         """Warp-instructions of the grid's middle block; more than are ever executed where it does not end."""
-        with self._put_back():
-            _, ended = self._touched(self.launch.blocks // 2)
-            return MAX_INSTRUCTIONS - self.left if ended else MAX_INSTRUCTIONS
+        self._start()
+        _, ended = self._touched(self.launch.blocks // 2)
+        return MAX_INSTRUCTIONS - self.left if ended else MAX_INSTRUCTIONS
 
     def fetched(self, chosen: NDArray[np.int64], before: int) -> ForeignSectors:
         """What blocks of the grid fetch that are not ``chosen`` (grid indices), from ``before`` blocks ahead
@@ -186,13 +186,13 @@ class Neighbours:
         marks: list[int] = []
         ended = True
         if self.asks:
-            with self._put_back():
-                for index in range(max(0, min(own) - before), max(own) + 1):
-                    touched, ended = self._touched(index)
-                    lists.append(touched)
-                    marks.append(_OWN if index in own else _OTHER)
-                    if not ended:
-                        break
+            self._start()
+            for index in range(max(0, min(own) - before), max(own) + 1):
+                touched, ended = self._touched(index)
+                lists.append(touched)
+                marks.append(_OWN if index in own else _OTHER)
+                if not ended:
+                    break
             every = np.concatenate(lists)
             mark = np.repeat(np.array(marks, dtype=np.uint8), [len(found) for found in lists])
             mark |= np.where(every & 1, _WRITTEN, 0).astype(np.uint8)

@@ -17,6 +17,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from smlab.hw_bench.inputs import check_file, load_toml
 from smlab.sim.machine_code.device import as_dim
 
 MAX_BYTES: Final = 1 << 33
+KEPT_BYTES: Final = 1 << 28
 _KEYS: Final = ("name", "dtype", "value", "file", "shape", "make", "low", "high", "seed", "returned")
 _MAKES: Final = ("zeros", "arange", "uniform")
 
@@ -216,10 +218,20 @@ def _made(where: str, row: dict[str, Any], kind: np.dtype[Any]) -> NDArray[Any]:
         raise SmlabError.at(f"{where}: make", "unknown", make, "one of " + ", ".join(_MAKES))
     low, high, seed = row.get("low", 0), row.get("high", 1), row.get("seed", 0)
     try:
-        generator = np.random.default_rng(seed)
-        made: NDArray[Any] = generator.random(shape) * (high - low) + low
-        if kind.kind != "f":
-            made = generator.integers(low, high, size=shape)
-        return made.astype(kind)
+        if count * kind.itemsize <= KEPT_BYTES:
+            return _kept_uniform(tuple(shape), kind.str, low, high, seed).copy()
+        return _uniform(tuple(shape), kind.str, low, high, seed)
     except (TypeError, ValueError) as error:
         raise SmlabError(f"{where}: cannot be made: {error}") from error
+
+
+def _uniform(shape: tuple[int, ...], dtype: str, low: Any, high: Any, seed: Any) -> NDArray[Any]:
+    generator, kind = np.random.default_rng(seed), np.dtype(dtype)
+    made: NDArray[Any] = generator.random(shape) * (high - low) + low
+    if kind.kind != "f":
+        made = generator.integers(low, high, size=shape)
+    return made.astype(kind)
+
+
+_kept_uniform = lru_cache(maxsize=2)(_uniform)
+"""Every point of a study asks for the same numbers."""
