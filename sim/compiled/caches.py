@@ -3,7 +3,16 @@ hundreds of ways."""
 
 from __future__ import annotations
 
-from smlab.sim.compiled.jit import access_at, bucket_at, cache_at, cache_set_at, heap_at, helper, line_at
+from smlab.sim.compiled.jit import (
+    access_at,
+    bucket_at,
+    cache_at,
+    cache_set_at,
+    heap_at,
+    helper,
+    inlined,
+    line_at,
+)
 from smlab.sim.compiled.layout import Record, State, Word
 
 SPREAD = 0x61C8864680B583EB  # an odd number with its bits well mixed, to hash line addresses
@@ -49,9 +58,12 @@ def pop(st: State, base: int, size: int) -> Word:
 # Caches
 
 
-@helper
+@inlined
 def bucket_of(cache: Record, tag: int) -> Word:
-    return cache.first_bucket + (((tag * SPREAD) >> 32) & (cache.buckets - 1))
+    """Neighbours among the lines, which are asked for together, have buckets in one cache line of the
+    processor."""
+    group = (((tag >> 3) * SPREAD) >> 32) << 3
+    return cache.first_bucket + ((group | (tag & 7)) & (cache.buckets - 1))
 
 
 @helper

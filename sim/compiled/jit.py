@@ -170,6 +170,8 @@ def records(table: str) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             field = builder.add(builder.ptrtoint(arguments[0], _WORD), ir.Constant(_WORD, offset))
             address = builder.load(builder.inttoptr(field, _WORD.as_pointer()))
+            # No table moves while compiled code runs, so its address need not be read again after a store.
+            address.set_metadata("invariant.load", builder.module.add_metadata([]))
             distance = builder.mul(arguments[1], ir.Constant(_WORD, record.itemsize))
             return builder.inttoptr(builder.add(address, distance), context.get_value_type(kind))
 

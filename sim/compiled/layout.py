@@ -66,10 +66,17 @@ REASONS = len(Reason)
 SPARE_SPANS = 8192
 """Rows that must be free before a step is taken: more than one step of one SM can write."""
 MAX_LANES = 32
+CACHE_LINE_WORDS = 8
 
 
 def _record(fields: str) -> np.dtype[Any]:
     return np.dtype([(name, np.int64) for name in fields.split()])
+
+
+def _lines(fields: str) -> np.dtype[Any]:
+    """The same, filled up to whole cache lines, of which the first hold what each issue needs."""
+    names = fields.split()
+    return _record(" ".join([*names, *(f"spare_{n}" for n in range(-len(names) % CACHE_LINE_WORDS))]))
 
 
 CELL = _record("value")
@@ -91,12 +98,12 @@ _PROGRESS = (
 )
 _ROOM = "job_rows issue_rows span_rows accesses arena arena_bytes"
 
-OP = _record(
-    "slot unit resource wide reason waits stall target"
-    " read_target interval latency read_watched watched after_begin after_end kind"
-    " lanes passes base_work pass_work store cas tail free_passes"
-    " read_offset extra work cls passes_at work_at times count"
-    " start base warp_stride iteration_stride lane_stride addresses_at line joins closes groups_left"
+OP = _lines(
+    "unit resource wide reason waits stall target line"
+    " interval latency read_target read_watched watched closes groups_left after_begin"
+    " after_end kind slot joins store cas tail free_passes"
+    " base_work pass_work passes read_offset extra cls lanes work"
+    " passes_at work_at times count start base warp_stride iteration_stride lane_stride addresses_at"
 )
 """An item of code. ``watched`` and ``read_watched`` say that a later instruction needs the result, or that
 the operands have been read; ``extra`` is what a wide load or a copy takes longer on its way back; ``..._at``
@@ -124,9 +131,9 @@ that it has not taken yet, ``busy_since`` and ``atomic_until`` bound the time wi
 yet. ``flying`` counts its accesses that L2 or its L1 have still to see, ``horizon`` is the first cycle that
 one of them may reach it in (`gpu`)."""
 
-SCHEDULER = _record(
-    "next_look next_wake blocked residents shuffled last_position last_age queue_head queued free_at ready"
-    " address_carry occupied"
+SCHEDULER = _lines(
+    "next_look next_wake blocked occupied last_position last_age shuffled residents"
+    " queue_head queued free_at ready address_carry"
 )
 """``queue_head``, ``queued``, ``free_at`` and ``ready`` are its sub-core's queue and address unit;
 ``occupied`` has a bit for each of its groups with a warp in it, ``blocked`` one for each warp with a timer,
@@ -138,10 +145,9 @@ GROUP = _record("mask free throttled closed")
 QUEUED = _record("warp op issue passes work row access sequence")
 SERVER = _record("end carry place round_began served")
 """``round_began`` is a cycle + 1."""
-WARP = _record(
-    "age block row pc depth state wake resource entered mark since launch last_completion unresolved "
-    "waiting_since span"
-    " missed missed_sequence lanes scheduler bit line fetched barrier groups"
+WARP = _lines(
+    "pc row wake resource entered mark age state since scheduler bit line fetched lanes unresolved"
+    " last_completion waiting_since block groups missed missed_sequence barrier depth launch span"
 )
 """``block`` is its block's number + 1, or 0 in a free slot; ``entered`` and ``mark`` are when it joined its
 group and how long that had been throttled then; ``since`` and ``span`` where its recorded spans end and the
@@ -165,7 +171,9 @@ those that wait for it, as numbers + 1. ``sequence`` is -1 in a free record."""
 
 CACHE = _record("first_line first_set first_bucket sets ways buckets hits misses")
 CACHE_SET = _record("oldest newest used")
-LINE = _record("tag valid dirty chain older newer")
+LINE = np.dtype(
+    [("tag", "i8"), ("valid", "i8"), *((name, "i4") for name in ["dirty", "chain", "older", "newer"])]
+)
 """Caches 0, 1, ... are the SMs' L1s, the last is L2. Lines and heads of lists are given as number + 1 in
 the whole table."""
 

@@ -286,11 +286,15 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
         "stall_of": constants["instructions"] * layout.REASONS,
         "stall": grid * layout.REASONS,
     }
-    ends = np.cumsum([count * layout.TABLES[name].itemsize // 8 for name, count in counts.items()]).tolist()
-    memory = Memory(constants, aligned(ends[-1], np.int64))
-    for name, begin, end in zip(counts, [0, *ends], ends, strict=False):
-        memory.put(name, memory.arena[begin:end].view(layout.TABLES[name]))
-    memory.put("op", np.array(code.items, dtype=np.int64))
+    sizes = [count * layout.TABLES[name].itemsize // 8 for name, count in counts.items()]
+    lines = [-(-size // layout.CACHE_LINE_WORDS) * layout.CACHE_LINE_WORDS for size in sizes]
+    begins = [0, *np.cumsum(lines).tolist()]
+    memory = Memory(constants, aligned(begins[-1], np.int64))
+    for name, begin, size in zip(counts, begins, sizes, strict=False):
+        memory.put(name, memory.arena[begin : begin + size].view(layout.TABLES[name]))
+    items = aligned(len(code.items) * len(_OP_FIELDS), np.int64).reshape(len(code.items), -1)
+    items[:] = code.items
+    memory.put("op", items)
     memory.put("need", np.array(code.needs or [(0, 0)], dtype=np.int64))
     memory.put("entry", np.array(code.entries, dtype=np.int64))
     memory.put("role", np.ascontiguousarray(roles))
@@ -331,9 +335,9 @@ def _make_caches(memory: Memory, machine: Machine, sms: int, data: bool, code: b
         cache["sets"], cache["ways"], cache["buckets"] = shape.sets, shape.ways, 1 << count.bit_length()
         lines, sets, buckets = lines + count, sets + shape.sets, buckets + int(cache["buckets"])
     memory.put("cache", caches)
-    memory.put("line", np.zeros(lines, dtype=layout.LINE))
+    memory.put("line", aligned(lines, layout.LINE))
     memory.put("cache_set", np.zeros(sets, dtype=layout.CACHE_SET))
-    memory.put("bucket", np.zeros(buckets, dtype=np.int64))
+    memory.put("bucket", aligned(buckets, np.int64))
     if not data:
         return
     memory.put(

@@ -145,12 +145,12 @@ def inlined(function: Any) -> Any:
     return njit(nogil=True, error_model="numpy", forceinline=True)(function)
 
 
-@help
+@inlined
 def at(base: int, word: int) -> Any:
     return get64(base + 8 * word)
 
 
-@help
+@inlined
 def put(base: int, word: int, value: int) -> None:
     put64(base + 8 * word, value)
 
