@@ -43,37 +43,56 @@ def mean_over(parts: Sequence[AlternativeEstimates], values: Sequence[Floats]) -
     return total
 
 
+@dataclass(frozen=True, eq=False)
+class MixedUtilization:
+    """The mixture of what alternatives say of each kernel's utilization: ``values`` (kernels, atoms) in
+    ascending order, and ``below``, the share of the mixture up to each."""
+
+    values: Floats
+    below: Floats
+
+    def ends(self, level: float) -> tuple[Floats, Floats]:
+        """The quantiles between which the share ``level`` lies, both (kernels,)."""
+        low, high = (self._at(p) for p in ((1 - level) / 2, (1 + level) / 2))
+        return low, high
+
+    def _at(self, share: float) -> Floats:
+        """The first value of each kernel up to which the weights reach the ``share``."""
+        place = np.argmax(self.below >= share * self.below[:, -1:] - 1e-12, axis=1)[:, None]
+        found: Floats = np.take_along_axis(self.values, place, axis=1)[:, 0]
+        return found
+
+
+def mixed_utilization(
+    parts: Sequence[AlternativeEstimates], trust: TrustMap, estimator: str
+) -> MixedUtilization:
+    """Each alternative's intervals at all levels of the map are quantiles of a distribution; this is the
+    weighted sum of these."""
+    atoms = np.concatenate([_atoms(p.estimates, trust, estimator) for p in parts], axis=1)
+    weights = np.concatenate([np.full(ATOMS, p.weight / ATOMS) for p in parts])
+    order = np.argsort(atoms, axis=1, kind="stable")
+    return MixedUtilization(np.take_along_axis(atoms, order, axis=1), np.cumsum(weights[order], axis=1))
+
+
 def mixed_interval(
     parts: Sequence[AlternativeEstimates], trust: TrustMap, level: float, estimator: str
 ) -> UtilizationInterval:
     """The interval at ``level`` of the mixture of the alternatives; that of the only one if there is one.
 
-    Each alternative's intervals at all levels of the map are quantiles of a distribution; the ends are
-    quantiles of the weighted sum of these. So if a GPU is like an alternative as often as its weight says,
-    the interval holds as often as those of the alternatives do.
+    Where only one of the alternatives is true, and each kernel is told from both, a mixture of intervals that
+    hold ``level`` each holds more. So its ends are quantiles of the mixture at the level with which mixtures
+    held ``level`` of the kernels of families left out (`smlab.models.trust.Quantiles.mixture_level`).
     """
     alone = [trust.interval(p.estimates, level, estimator) for p in parts]
     if len(parts) == 1:
         return alone[0]
-    atoms = np.concatenate([_atoms(p.estimates, trust, estimator) for p in parts], axis=1)
-    weights = np.concatenate([np.full(ATOMS, p.weight / ATOMS) for p in parts])
-    order = np.argsort(atoms, axis=1, kind="stable")
-    below = np.cumsum(weights[order], axis=1)
-    ends = [
-        np.take_along_axis(atoms, _first(below, p * below[:, -1:], order), axis=1)[:, 0]
-        for p in ((1 - level) / 2, (1 + level) / 2)
-    ]
+    taken = trust.estimators[estimator].mixture_level(level)
+    low, high = mixed_utilization(parts, trust, estimator).ends(taken)
     outside = tuple(
         tuple(dict.fromkeys(name for names in each for name in names))
         for each in zip(*(i.outside for i in alone), strict=True)
     )
-    return UtilizationInterval(level, ends[0], ends[1], outside)
-
-
-def _first(below: Floats, wanted: Floats, order: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The place, (kernels, 1), of the first atom up to which the weights reach what is wanted."""
-    place = np.argmax(below >= wanted - 1e-12, axis=1)[:, None]
-    return np.take_along_axis(order, place, axis=1)
+    return UtilizationInterval(level, low, high, outside)
 
 
 def _atoms(estimates: UtilizationEstimates, trust: TrustMap, estimator: str) -> Floats:

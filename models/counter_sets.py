@@ -279,6 +279,10 @@ def _of_spacing(estimates: UtilizationEstimates, counters: Counters) -> Mapping[
     after = _at(released, alone)
     block = np.fmax(counters.block_warps, 1)
     at_once = own * (1 - after + after / block)
+    # Warps that a barrier has let go come as one; others, and other blocks, meet them by chance.
+    alone_together = least + at_once * (alone - least)
+    free = np.maximum(f.warps * (1 - after) + after * np.maximum(f.warps / block, 1), 1)
+    by_chance = 1 - (1 - np.minimum(f.throughput * alone_together / free, 0.999)) ** free
     inside = _by_state(counters.at_result)["short_scoreboard"]
     return {
         "own place": own,
@@ -290,7 +294,10 @@ def _of_spacing(estimates: UtilizationEstimates, counters: Counters) -> Mapping[
         "half a job behind a barrier": _at(released, alone / 2),
         "a job behind a barrier": after,
         "four jobs behind a barrier": _at(released, 4 * alone),
-        "place if blocks are let go": at_once,
+        "place if blocks are let go": _place(f, f.throughput * alone_together),
+        "place if blocks meet by chance": _place(f, np.maximum(by_chance, f.floor)),
+        "those that meet by chance": np.log(free),
+        "busy for a job let go": np.log(alone_together / alone),
         "place of closed and let go": at_once * (closed.utilization - f.floor) / f.scale,
         "barriers per atomic": np.log1p(barriers),
         "returned": returned,

@@ -17,7 +17,8 @@ numbers without a unit of their own, so that it serves every GPU with a service 
   than they are like themselves. So the quantiles for a level are taken further out, until intervals made
   without a family hold that level's share of its kernels, on the mean over the families (families, not
   kernels, being what is drawn at random: R. Dunn, L. Wasserman, A. Ramdas, "Distribution-free prediction sets
-  for two-layer hierarchical models", JASA 118, 2023). ``left_out`` says how many of each family's 90 %
+  for two-layer hierarchical models", JASA 118, 2023). Where a description leaves a choice, what is told is
+  a mixture, and its level is found in the same way. ``left_out`` says how many of each family's 90 %
   intervals then hold, and `smlab validate` counts them on families that the map has never seen.
 """
 
@@ -39,7 +40,7 @@ from smlab.models.service_table import ServiceTable
 
 Floats = NDArray[np.float64]
 
-VERSION: Final = 2
+VERSION: Final = 3
 PATH: Final = Path(__file__).with_name("trust_map.json")
 MAKE: Final = "python -m smlab.validation.trust --out models/trust_map.json"
 
@@ -189,18 +190,26 @@ class Quantiles:
     """Residuals of one estimator: ``quantiles[bin][k]`` at ``probabilities[k]`` of the map.
 
     ``pooled[i]`` is the level to take of the pooled families for level `LEVELS` [i] on a new one; it ends
-    where the map does. ``left_out``: by family, the percentage of its kernels that a 90 % interval of the
-    other families covers.
+    where the map does. ``mixed[i]`` is the level to take of a mixture of alternatives for that level.
+    ``left_out``: by family, the percentage of its kernels that a 90 % interval of the other families covers.
     """
 
     quantiles: tuple[tuple[float, ...], ...]
     pooled: tuple[float, ...]
+    mixed: tuple[float, ...]
     left_out: dict[str, float]
 
     def pooled_level(self, level: float) -> float:
         """The level to take of the pooled families."""
-        known = LEVELS[: len(self.pooled)]
-        return float(np.interp(level, (0.0, *known), (0.0, *self.pooled)))
+        return _level(level, self.pooled)
+
+    def mixture_level(self, level: float) -> float:
+        """The level to take of a mixture of alternatives, each with quantiles at the pooled levels."""
+        return _level(level, self.mixed)
+
+
+def _level(level: float, known: tuple[float, ...]) -> float:
+    return float(np.interp(level, (0.0, *LEVELS[: len(known)]), (0.0, *known)))
 
 
 @dataclass(frozen=True)
@@ -312,7 +321,10 @@ class TrustMap:
                 probabilities=tuple(document["probabilities"]),
                 estimators={
                     name: Quantiles(
-                        tuple(tuple(row) for row in q["quantiles"]), tuple(q["pooled"]), q["left_out"]
+                        tuple(tuple(row) for row in q["quantiles"]),
+                        tuple(q["pooled"]),
+                        tuple(q["mixed"]),
+                        q["left_out"],
                     )
                     for name, q in document["estimators"].items()
                 },

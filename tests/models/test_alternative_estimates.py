@@ -45,13 +45,15 @@ def test_one_alternative_is_its_own_interval() -> None:
     np.testing.assert_array_equal(mixed.high, alone.high)
 
 
-def test_a_mixture_of_equals_is_the_interval_of_each() -> None:
+def test_a_mixture_of_equals_is_the_interval_of_each_at_the_level_of_mixtures() -> None:
     first = parts((1.0, 0.0))[0]
     twice = [dataclasses.replace(first, weight=0.3), dataclasses.replace(first, weight=0.7)]
+    level = TRUST.estimators[CLOSED].mixture_level(0.9)
     mixed, alone = (
         mixed_interval(twice, TRUST, 0.9, CLOSED),
-        TRUST.interval(first.estimates, 0.9, CLOSED),
+        TRUST.interval(first.estimates, level, CLOSED),
     )
+    assert 0.85 < level < 0.95
     np.testing.assert_allclose(mixed.low, alone.low, atol=0.02)
     np.testing.assert_allclose(mixed.high, alone.high, atol=0.02)
 

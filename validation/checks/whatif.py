@@ -4,24 +4,42 @@ from __future__ import annotations
 
 from smlab.validation.checks import Plan, Results, Task
 from smlab.validation.experiments.studies.book import CHAPTERS, Chapter
-from smlab.validation.experiments.studies.page import add_studies
-from smlab.validation.experiments.studies.points import Reduction, points_of
+from smlab.validation.experiments.studies.page import UnderAlternative, add_studies
+from smlab.validation.experiments.studies.points import Reduction, further_alternatives, points_of
 from smlab.validation.report import Report
 
 
 def tasks(plan: Plan) -> list[Task[str]]:
-    return [
-        Task(
-            f"whatif-{chapter.folder}-{file}",
-            points_of,
-            (chapter.folder, file, _reduction(chapter, plan.quick)),
-        )
+    drawn = [
+        Task(_key(chapter, file), points_of, (chapter.folder, file, _reduction(chapter, plan.quick)))
         for chapter in CHAPTERS
         for file in chapter.files
     ]
+    return drawn + [
+        Task(_key(chapter, file, name), points_of, (chapter.folder, file, chapter.report, 1, name))
+        for chapter, file, name, refused in _further(plan)
+        if not refused
+    ]
+
+
+def _further(plan: Plan) -> list[tuple[Chapter, str, str, str]]:
+    """Studies' files and further alternatives, with the reason for which they cannot be asked under them, or
+    none; a quick run takes the first alone."""
+    return [
+        (chapter, file, name, refused)
+        for chapter in (() if plan.quick else CHAPTERS)
+        for file in chapter.files
+        for name, refused in further_alternatives(chapter.folder, file, chapter.report).items()
+    ]
+
+
+def _key(chapter: Chapter, file: str, alternative: str = "") -> str:
+    under = f"-under-{alternative}" if alternative else ""
+    return f"whatif-{chapter.folder}-{file}{under}"
 
 
 def report(page: Report, plan: Plan, results: Results) -> None:
+    asked = "" if plan.quick else " Each is asked under every alternative that its GPU's description carries."
     section = page.section(
         "whatif",
         "What if: five studies",
@@ -29,10 +47,20 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "running the same random "
         "numbers through all variants. Each study is a file in `validation/experiments/studies/` that "
         "`smlab whatif` runs whole; this report "
-        "runs a reduced form of each, so its intervals are wider. The GPUs are the studies' own.",
+        "runs a reduced form of each, so its intervals are wider. The GPUs are the studies' own." + asked,
     )
-    frames = {(c.folder, file): results[f"whatif-{c.folder}-{file}"] for c in CHAPTERS for file in c.files}
-    add_studies(page, section, frames, lambda chapter: _reduction(chapter, plan.quick))
+    frames = {(c.folder, file): results[_key(c, file)] for c in CHAPTERS for file in c.files}
+    further, others = _further(plan), []
+    for under in dict.fromkeys(name for _, _, name, _ in further):
+        own = [(chapter, file, refused) for chapter, file, name, refused in further if name == under]
+        others.append(
+            UnderAlternative(
+                under,
+                {(c.folder, f): results[_key(c, f, under)] for c, f, refused in own if not refused},
+                {(c.folder, f): refused for c, f, refused in own if refused},
+            )
+        )
+    add_studies(page, section, frames, lambda chapter: _reduction(chapter, plan.quick), others)
 
 
 def _reduction(chapter: Chapter, quick: bool) -> Reduction:

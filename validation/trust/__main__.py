@@ -15,12 +15,19 @@ from pathlib import Path
 import numpy as np
 
 from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.models.alternative_estimates import AlternativeEstimates
 from smlab.models.counter_maps import CounterMaps
 from smlab.models.trust import MAKE, TrustMap
 from smlab.validation.service_tables import engine_version, tables_of
 from smlab.validation.trust.campaign import run_campaign
 from smlab.validation.trust.families import FIT, HELD_OUT, RANDOM, group_of
-from smlab.validation.trust.fit import estimate_campaign, fit, joined_estimates, truth
+from smlab.validation.trust.fit import (
+    estimate_campaign,
+    fit,
+    joined_alternatives,
+    joined_estimates,
+    truth,
+)
 from smlab.validation.trust.fit_maps import Known, counters_of, fit_maps, known_of
 from smlab.validation.trust.judge import Reading, as_text, judge
 from smlab.validation.trust.judge_sets import judge_sets, sets_as_text
@@ -38,10 +45,10 @@ def make_maps(
     """Simulate ``count`` kernels of each fitting family and ``few`` of each random one on each GPU under each
     of its alternatives, and fit.
 
-    The trust map takes each kernel by the tables of its own machine. Who has counters does not know which
-    alternative holds: the counter maps take it by the tables of each.
+    The trust map's quantiles take each kernel by the tables of its own machine. Who has counters does not
+    know which alternative holds: the level of mixtures and the counter maps take it by the tables of each.
     """
-    tables, estimates, read = [], [], []
+    tables, estimates, told, read = [], [], [], []
     number, first, names = 0, 0, []
     for name in gpus:
         alternatives = load_gpu(name).variants()
@@ -58,7 +65,14 @@ def make_maps(
             counters = counters_of(table)
             tables.append(table)
             estimates.append(estimate_campaign(table, own))
-            read += [known_of(table, estimate_campaign(table, r), counters, first) for r in readings]
+            each = [estimate_campaign(table, r) for r in readings]
+            told.append(
+                [
+                    AlternativeEstimates(a.name, a.weight, e)
+                    for (a, _), e in zip(alternatives, each, strict=True)
+                ]
+            )
+            read += [known_of(table, e, counters, first) for e in each]
             number, first = number + 1, first + len(table)
     families = np.array([group_of(name) for t in tables for name in t.family.tolist()], dtype=object)
     about = {
@@ -72,7 +86,13 @@ def make_maps(
         "simulator": engine_version(),
     }
     exact = np.concatenate([truth(t) for t in tables])
-    trust = fit(families, joined_estimates(estimates), exact, {"what": _TRUST, **about})
+    trust = fit(
+        families,
+        joined_estimates(estimates),
+        exact,
+        {"what": _TRUST, **about},
+        readings=joined_alternatives(told),
+    )
     return trust, fit_maps(Known.joined(read), {"what": _MAPS, **about})
 
 

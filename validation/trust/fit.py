@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from smlab.models.alternative_estimates import AlternativeEstimates, mixed_utilization
 from smlab.models.closed_estimator import ClosedEstimate
 from smlab.models.trust import (
     ESTIMATORS,
@@ -61,7 +62,7 @@ is asked for less floor and ceiling meet."""
 ENDLESS = 1e18
 
 POOLED = np.arange(0.4, 0.9901, 0.01)
-"""Levels of the pooled families that are tried for those of a new one."""
+"""Levels of the pooled families, and of mixtures, that are tried for those of a new family."""
 SLACK = 1e-9
 
 
@@ -90,25 +91,39 @@ def fit(
     exact: Floats,
     about: Mapping[str, object],
     edges: Mapping[str, Sequence[float]] = EDGES,
+    readings: Sequence[AlternativeEstimates] = (),
 ) -> TrustMap:
     """The trust map of kernels of several ``families`` with their estimates and ``exact`` utilizations;
-    all (kernels,)."""
+    all (kernels,).
+
+    ``estimates`` are by the tables of each kernel's own machine. ``readings`` are what somebody has who does
+    not know which alternative it is: estimates of the same kernels under each. Without them mixtures are
+    taken at the level that is asked for.
+    """
     features = estimates.features
     ranges = {n: _range(n, getattr(features, n)) for n in RANGED}
     blank = TrustMap(dict(about), {k: tuple(v) for k, v in edges.items()}, ranges, PROBABILITIES, {})
     found: dict[str, Quantiles] = {}
     for name in ESTIMATORS:
         residual = (exact - estimates.utilization[name]) / features.scale
-        without = {}
+        others, without = {}, {}
         for family in dict.fromkeys(families.tolist()):
             own = families == family
-            others = Quantiles(_quantiles(blank, features.take(~own), residual[~own]), (), {})
-            judged = replace(blank, estimators={name: others})
+            others[family] = Quantiles(_quantiles(blank, features.take(~own), residual[~own]), (), (), {})
+            judged = replace(blank, estimators={name: others[family]})
             without[str(family)] = _coverage(judged, estimates.take(own), exact[own], name)
-        pooled = _pooled_levels(np.mean(list(without.values()), axis=0))
+        pooled = _levels(np.mean(list(without.values()), axis=0))
+        mixed = LEVELS[: len(pooled)]
+        if readings:
+            held = []
+            for family, quantiles in others.items():
+                own = families == family
+                judged = replace(blank, estimators={name: replace(quantiles, pooled=pooled)})
+                held.append(_mixed_coverage(judged, [r.take(own) for r in readings], exact[own], name))
+            mixed = _levels(np.mean(held, axis=0))[: len(pooled)]
         reached = dict(zip(LEVELS, pooled, strict=False)).get(0.9, POOLED[-1])
         left_out = {f: float(100 * np.interp(reached, POOLED, held)) for f, held in without.items()}
-        found[name] = Quantiles(_quantiles(blank, features, residual), pooled, left_out)
+        found[name] = Quantiles(_quantiles(blank, features, residual), pooled, mixed, left_out)
     return replace(blank, estimators=found)
 
 
@@ -118,16 +133,20 @@ def _coverage(trust: TrustMap, estimates: UtilizationEstimates, exact: Floats, e
     return np.array([((low - SLACK <= exact) & (exact <= high + SLACK)).mean() for low, high in ends])
 
 
-def _pooled_levels(coverage: Floats) -> tuple[float, ...]:
-    """For each of `LEVELS` the pooled level whose ``coverage`` of families left out is that, as far as
-    there is one."""
+def _mixed_coverage(
+    trust: TrustMap, readings: Sequence[AlternativeEstimates], exact: Floats, estimator: str
+) -> Floats:
+    """The share of the kernels that mixtures hold between their quantiles at each of the `POOLED` levels."""
+    mixture = mixed_utilization(readings, trust, estimator)
+    ends = (mixture.ends(level) for level in POOLED)
+    return np.array([((low - SLACK <= exact) & (exact <= high + SLACK)).mean() for low, high in ends])
+
+
+def _levels(coverage: Floats) -> tuple[float, ...]:
+    """For each of `LEVELS` that of the `POOLED` ones whose ``coverage`` of families left out is that, as far
+    as there is one."""
     grown = np.maximum.accumulate(coverage)
-    found = []
-    for level in LEVELS:
-        if grown[-1] < level:
-            break
-        found.append(float(POOLED[int(np.argmax(grown >= level))]))
-    return tuple(found)
+    return tuple(float(np.interp(level, grown, POOLED)) for level in LEVELS if level <= grown[-1])
 
 
 def _range(name: str, values: Floats) -> tuple[float, float]:
@@ -174,3 +193,15 @@ def joined_estimates(parts: Sequence[UtilizationEstimates]) -> UtilizationEstima
         Features(**all_of(Features, [p.features for p in parts])),
         ClosedEstimate(**all_of(ClosedEstimate, [p.closed for p in parts])),
     )
+
+
+def joined_alternatives(parts: Sequence[Sequence[AlternativeEstimates]]) -> list[AlternativeEstimates]:
+    """What each alternative says of several campaigns, one after the other; they must be of equal names."""
+    found = []
+    for several in zip(*parts, strict=True):
+        if len({(a.name, a.weight) for a in several}) != 1:
+            raise ValueError("campaigns on machines with unequal alternatives")
+        first = several[0]
+        joined = joined_estimates([a.estimates for a in several])
+        found.append(AlternativeEstimates(first.name, first.weight, joined))
+    return found

@@ -20,7 +20,7 @@ from smlab.models.trust import CLOSED, CLOSED_BATCH, ESTIMATORS, OCCUPANCY, Trus
 from smlab.models.verdict import BOTTLENECK, GAIN, NOT, Verdict, verdicts
 from smlab.validation.method.metrics import PointErrors, points_table
 from smlab.validation.service_tables import ServiceTables
-from smlab.validation.trust.fit import estimate_campaign, joined_estimates, truth
+from smlab.validation.trust.fit import estimate_campaign, joined_alternatives, joined_estimates, truth
 from smlab.validation.trust.simulate import CampaignTable
 
 Floats = NDArray[np.float64]
@@ -64,7 +64,6 @@ class JudgedCampaign:
     @classmethod
     def joined(cls, parts: Sequence[JudgedCampaign]) -> JudgedCampaign:
         """Campaigns on several machines, one after the other; their readings must be the same."""
-        several = list(zip(*(p.by_reading for p in parts), strict=True))
 
         def all_of(tables: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
             return {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
@@ -72,10 +71,7 @@ class JudgedCampaign:
         return cls(
             table=CampaignTable.joined(p.table for p in parts),
             estimates=joined_estimates([p.estimates for p in parts]),
-            by_reading=tuple(
-                AlternativeEstimates(r[0].name, r[0].weight, joined_estimates([x.estimates for x in r]))
-                for r in several
-            ),
+            by_reading=tuple(joined_alternatives([p.by_reading for p in parts])),
             utilization=all_of([p.utilization for p in parts]),
             covered=all_of([p.covered for p in parts]),
             width=np.concatenate([p.width for p in parts]),

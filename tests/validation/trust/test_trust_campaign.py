@@ -11,6 +11,7 @@ from numpy.random import SeedSequence
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles import atomic_quantities, read_profile
 from smlab.models import ServiceTable
+from smlab.models.alternative_estimates import AlternativeEstimates, mixed_interval
 from smlab.models.counter_maps import CounterMaps
 from smlab.models.counter_sets import SETS
 from smlab.models.trust import CLOSED, OCCUPANCY, TrustMap, estimate_all, shipped_map
@@ -22,12 +23,12 @@ from smlab.sim.reference import Record
 from smlab.validation.checks import Plan
 from smlab.validation.checks import trust as check
 from smlab.validation.report import Report
-from smlab.validation.service_tables import ServiceTables, tables_of
+from smlab.validation.service_tables import ServiceTables, fetch_add_tables, tables_of
 from smlab.validation.trust import FAMILIES, FIT, HELD_OUT, CampaignTable, fit_maps, run_campaign
 from smlab.validation.trust import __main__ as command
 from smlab.validation.trust.boosting import Boosting, fit_trees
 from smlab.validation.trust.closed import INDEPENDENT, run_closed_systems
-from smlab.validation.trust.fit import EDGES, estimate_campaign, fit, holds, truth
+from smlab.validation.trust.fit import EDGES, estimate_campaign, fit, holds, joined_estimates, truth
 from smlab.validation.trust.judge import ALL, MIDDLE, as_text, by_family, judge, verdict_rows
 from smlab.validation.trust.random_families import RANDOM, sequence
 from smlab.validation.trust.simulate import draw_kernel, fair_share, observe
@@ -159,6 +160,36 @@ def test_intervals_of_exchangeable_kernels_cover_what_they_claim(tables: Service
             assert percent == pytest.approx(90, abs=3)
 
 
+def told_twice(count: int, seed: int, several: list[ServiceTables]):
+    """Kernels of two machines, each told by the tables of both: the estimates of a kernel's own, both as
+    alternatives, and the truth."""
+    each = [synthetic(count, seed, t.looped, t.batch) for t in several]
+    first = np.random.default_rng(seed + 100).random(count) < 0.5
+    own, exact = each[0][0].take(first), np.concatenate([each[0][1][first], each[1][1][~first]])
+    order = np.concatenate([np.flatnonzero(first), np.flatnonzero(~first)])
+    mine = joined_estimates([own, each[1][0].take(~first)])
+    told = [AlternativeEstimates(n, 0.5, e.take(order)) for n, (e, _) in zip("ab", each, strict=True)]
+    return mine, told, exact
+
+
+def test_mixtures_hold_what_they_claim_where_one_of_the_alternatives_is_true(tables: ServiceTables) -> None:
+    """Each alternative's interval holds 90 % of its own machine's kernels, so a mixture at that level holds
+    more of those of both; the level that `fit` finds for mixtures mends that."""
+    several = [tables, fetch_add_tables(GPU.variants()[1][1])]
+    own, readings, exact = told_twice(1500, 1, several)
+    families = np.array(["even", "odd"] * 750, dtype=object)
+    plain = fit(families, own, exact, {"made_by": "a test"}, EDGES)
+    trust = fit(families, own, exact, {"made_by": "a test"}, EDGES, readings=readings)
+    _, fresh, fresh_exact = told_twice(1500, 2, several)
+    held = {}
+    for name, made in (("plain", plain), ("mixed", trust)):
+        interval = mixed_interval(fresh, made, 0.9, CLOSED)
+        held[name] = ((interval.low <= fresh_exact) & (fresh_exact <= interval.high)).mean()
+    assert held["mixed"] == pytest.approx(0.9, abs=0.025)
+    assert abs(held["plain"] - 0.9) > abs(held["mixed"] - 0.9)
+    assert trust.estimators[CLOSED].pooled == plain.estimators[CLOSED].pooled
+
+
 def test_judging_gives_a_row_a_family_and_counts_everything(
     drawn: CampaignTable, tables: ServiceTables
 ) -> None:
@@ -207,8 +238,11 @@ def test_the_command_makes_a_map(tables: ServiceTables, monkeypatch, tmp_path: P
     monkeypatch.setattr(command, "GPUS", ("v100",))
     monkeypatch.setattr(command, "tables_of", lambda gpu: tables)
     monkeypatch.setattr(command, "RANDOM", ["random-003", "random-090", "random-200"])
-    for name in ("MEDIANS", "WIDTHS", "CHANCES"):
-        monkeypatch.setattr(fit_maps, name, Boosting(5, 2, 0.1))
+    small = Boosting(5, 2, 0.1)
+    monkeypatch.setattr(fit_maps, "MEDIANS", dict.fromkeys(fit_maps.MEDIANS, small))
+    for name in ("WIDTHS", "CHANCES"):
+        monkeypatch.setattr(fit_maps, name, small)
+    monkeypatch.setattr(fit_maps, "FOLDS", 2)
     path = tmp_path / "map.json"
     assert command.main(["--out", str(path), "--count", "1", "--few", "2", "--jobs", "1"]) == 0
     made = TrustMap.read(path)

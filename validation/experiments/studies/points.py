@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.inputs import load_toml
 from smlab.validation.experiments.design.study import Study, parse_study
 from smlab.validation.experiments.effects import Effects, layout_of, summarise
@@ -52,8 +53,9 @@ class Reduction:
     left_out: tuple[str, ...] = ()
 
 
-def read(folder: str, file: str, reduction: Reduction | None = None) -> Study:
-    """One of the shipped studies, whole or reduced."""
+def read(folder: str, file: str, reduction: Reduction | None = None, alternative: str | None = None) -> Study:
+    """One of the shipped studies, whole or reduced, with its GPUs under their ``alternative`` of that name
+    or as they are described."""
     path = folder_of(folder) / file
     raw = load_toml(path)
     if reduction is not None:
@@ -69,24 +71,49 @@ def read(folder: str, file: str, reduction: Reduction | None = None) -> Study:
         raw["base"].setdefault("set", {}).update(reduction.base or {})
         for name in reduction.left_out:
             del raw["factors"][name]
-    return parse_study(raw, str(path), path.parent, path.stem)
+    return parse_study(raw, str(path), path.parent, path.stem, alternative)
+
+
+def further_alternatives(folder: str, file: str, reduction: Reduction | None = None) -> dict[str, str]:
+    """The alternatives of a study's GPU beyond the first that its answer hangs on, by name, with the reason
+    for which it cannot be asked under it; empty where it can."""
+    study = read(folder, file, reduction)
+    found = {}
+    for alternative in study.system.alternatives()[1:]:
+        try:
+            study.under(alternative.name)
+        except SmlabError as error:  # a level that is none of this mechanism's
+            found[alternative.name] = str(error).removeprefix(f"{study.where}: ")
+        else:
+            found[alternative.name] = ""
+    return found
 
 
 def points_of(
-    folder: str, file: str, reduction: Reduction | None = None, jobs: int | None = 1
+    folder: str,
+    file: str,
+    reduction: Reduction | None = None,
+    jobs: int | None = 1,
+    alternative: str | None = None,
 ) -> pd.DataFrame:
     """Run a study in a folder of its own, which is gone afterwards, and give its table of points.
 
     ``jobs`` worker processes, or this one alone; None for one a processor.
     """
-    study = read(folder, file, reduction)
+    study = read(folder, file, reduction, alternative)
     with tempfile.TemporaryDirectory(prefix="smlab-study-") as place:
         run_whatif(study, Path(place), jobs=jobs, effects=False)
         return read_points(Path(place) / "points.csv")
 
 
-def analysed(folder: str, file: str, frame: pd.DataFrame, reduction: Reduction | None = None) -> Points:
+def analysed(
+    folder: str,
+    file: str,
+    frame: pd.DataFrame,
+    reduction: Reduction | None = None,
+    alternative: str | None = None,
+) -> Points:
     """A study's points with their effects."""
-    study = read(folder, file, reduction)
+    study = read(folder, file, reduction, alternative)
     layout = layout_of(study)
     return Points(study, layout, of_design(layout, frame).reset_index(drop=True), summarise(study, frame))

@@ -28,7 +28,8 @@ def gains(points: Points) -> dict[str, dict[str, Interval]]:
     """Speedup over the V100 by constant and by GPU, where the constant of that GPU is another one.
 
     The levels of a factor stand in the order A100, H100; a constant with one level has it from the A100 alone
-    or, being the FP32 pipe's, from the H100 alone.
+    or, being the FP32 pipe's, from the H100 alone. One that is the same on all three, as the atomic base
+    interval is under some alternative, has no level.
     """
     found: dict[str, dict[str, Interval]] = {}
     for factor in points.study.factors:
@@ -36,7 +37,7 @@ def gains(points: Points) -> dict[str, dict[str, Interval]]:
         names = GPUS if len(levels) == 2 else GPUS[1:] if "fp32" in factor.name else GPUS[:1]
         effects = {e.level: e for e in points.effects["speedup"].of(factor.name)}
         found[factor.name] = {
-            n: _speedup(effects, v) for n, v in zip(names, levels, strict=True) if v in effects
+            n: _speedup(effects, v) for n, v in zip(names, levels, strict=False) if v in effects
         }
     return found
 
