@@ -14,8 +14,14 @@ from smlab.sim.histogram import histogram, share_of
 from smlab.validation.checks import Plan, whatif
 from smlab.validation.experiments.effects.paired import variance_reduction
 from smlab.validation.experiments.studies.book import CHAPTERS
-from smlab.validation.experiments.studies.page import add_studies
-from smlab.validation.experiments.studies.points import FOLDER, folder_of, points_of, read
+from smlab.validation.experiments.studies.page import UnderAlternative, add_studies
+from smlab.validation.experiments.studies.points import (
+    FOLDER,
+    folder_of,
+    further_alternatives,
+    points_of,
+    read,
+)
 from smlab.validation.report import Report
 
 FILES = [(c.folder, file) for c in CHAPTERS for file in c.files]
@@ -201,6 +207,24 @@ def _cycles(common: bool) -> tuple[np.ndarray, np.ndarray]:
     a = [simulate(kernel, variant, seed=s).cycles for s in seeds[:40]]
     b = [simulate(kernel, base, seed=s).cycles for s in (seeds[:40] if common else seeds[40:])]
     return np.array(a, dtype=float), np.array(b, dtype=float)
+
+
+def test_a_study_is_answered_under_a_further_alternative_as_well(frames: dict) -> None:
+    """Beside the description as it stands; what cannot be asked under it says why."""
+    here = {(f, n): frames[f"whatif-{f}-{n}"] for f, n in FILES}
+    chapter = next(c for c in CHAPTERS if c.folder == "service-time")
+    place = (chapter.folder, "study.toml")
+    assert further_alternatives(*place, chapter.quick) == {"rounds": ""}
+    (refused,) = further_alternatives("occupancy-error", "study.toml").values()
+    assert refused.startswith("factors.interval: impossible at 0.5")
+    there = points_of(*place, chapter.quick, alternative="rounds")
+    assert not np.allclose(there["service_cycles"], here[place]["service_cycles"])
+    other = UnderAlternative("rounds", {place: there}, {("occupancy-error", "study.toml"): refused})
+    page = Report("test")
+    add_studies(page, page.section("whatif", "x"), here, lambda chapter: chapter.quick, [other])
+    table = page.tables()["whatif-service-time-rounds"]
+    assert len(table.rows) > 5
+    assert "whatif-policies-rounds" not in page.tables()
 
 
 @pytest.mark.thorough
