@@ -119,13 +119,15 @@ def causes(
     log_error: ArrayLike = 0.0,
     *,
     target_work: KernelWork | None = None,
+    by_code: ArrayLike = False,
     level: float = 0.9,
 ) -> Causes:
     """Split the ratios of the kernels of ``work``, measured on ``source``, to their times on ``target``.
 
     ``log_ratio`` ``(kernels,)`` is the logarithm of the measured ratio, with the half width ``log_error`` of
     its interval at ``level``; None takes the model's own, and nothing is unexplained. ``target_work`` is what
-    the kernels were counted to do on the target.
+    the kernels were counted to do on the target; of those in the mask ``by_code`` it follows from their code
+    and the source's counters, so that other traffic behind L1 and L2 (spills) is that of the code.
 
     Raises:
         SmlabError: unequal numbers of kernels; a launch that is not known or does not fit one of the GPUs.
@@ -140,7 +142,8 @@ def causes(
         there = _where(counted & _counted(target_work), target_work, as_launched)
     source, target = _at_clock(source, work), _at_clock(target, target_work)
     work = replace(work, clock_hz=np.full(len(work), np.nan))
-    model = _Model(work, there, Hybrids(source, target))
+    coded = np.broadcast_to(np.asarray(by_code, dtype=bool), counted.shape)
+    model = _Model(work, there, Hybrids(source, target), coded)
     terms, spread = _shapley(model.active(), model.log_time, len(work))
     form = np.hypot(TERM_SHARE * terms, TERM_FLOOR * np.isin(CAUSES, model.active()))
     sigma = np.sqrt(model.sigmas() ** 2 + spread**2 + form**2)
@@ -167,8 +170,10 @@ def causes(
 class _Model:
     """Modelled times of kernels on hybrids; subsets of `CAUSES` are evaluated once."""
 
-    def __init__(self, work: KernelWork, there: KernelWork | None, hybrids: Hybrids) -> None:
-        self.work, self.there, self.hybrids = work, there, hybrids
+    def __init__(
+        self, work: KernelWork, there: KernelWork | None, hybrids: Hybrids, by_code: NDArray[np.bool_]
+    ) -> None:
+        self.work, self.there, self.hybrids, self.by_code = work, there, hybrids, by_code
         self.here = self._ceilings(work, hybrids.gpu(frozenset()), None)
         self._known: dict[frozenset[str], Floats] = {}
 
@@ -231,8 +236,11 @@ class _Model:
                 names += ["shared_bytes", "shared_wavefronts", "shared_ideal_wavefronts"]
             if "occupancy" in causes:
                 names += ["registers_per_thread", "shared_bytes_per_block"]
-            names += ["l2_bytes"] * ("shared" in causes) + ["dram_bytes"] * ("l2" in causes)
             values: dict[str, Any] = {n: _known(getattr(there, n), getattr(work, n)) for n in names}
+            for name, cause in (("l2_bytes", "shared"), ("dram_bytes", "l2")):
+                changed = np.where(self.by_code, "code" in causes, cause in causes)
+                own = getattr(work, name)
+                values[name] = np.where(changed, _known(getattr(there, name), own), own)
             work = replace(work, **values)
         if "l2" in causes and (there is None or np.isnan(there.dram_bytes).all()):
             work = replace(work, dram_bytes=target_dram_bytes(work, self.hybrids.source, gpu))

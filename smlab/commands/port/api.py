@@ -163,7 +163,7 @@ def port_modelled(
         codes = code.of(times, told.tolist(), (here.name, there.name), (here, there), progress)
         unknown = KernelWork.of(work.kernel.tolist(), work.seconds, launch=work.launch)
         target_work = with_launch_of(with_code(unknown, work, codes, there), work)
-    found = causes(work, here, there, target_work=target_work)
+    found = causes(work, here, there, target_work=target_work, by_code=bool(code))
     seconds = steady[told] * np.exp(found.modelled)
     matches = Matches(
         labels=tuple(labels[row] for row in told.tolist()),

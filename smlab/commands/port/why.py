@@ -107,10 +107,14 @@ def explain(
         if expect in ("roofline", "project"):
             raise SmlabError.at("--expect", f"{times[0].path} has neither launches nor counters", expect)
         return Explained(told, None, expected)
-    if codes is not None:
-        there = with_code(there, work, codes, target)
-    there = with_launch_of(there, work)
+    uncounted = np.isnan(there.instructions)
     local = (times[0].local_bytes_per_thread[rows[:, 0]], times[1].local_bytes_per_thread[rows[:, 1]])
+    if codes is not None:
+        # The target's cubin alone tells of no change; what the files tell of local memory does.
+        alone = [code is not None and code.source.footprint is None for code in codes]
+        known = [None if a and m else c for c, a, m in zip(codes, alone, local[1] > local[0], strict=True)]
+        there = with_code(there, work, known, target)
+    there = with_launch_of(there, work)
     there = with_spills(there, work, local, target)
     found = causes(
         work.chosen(told),
@@ -119,6 +123,7 @@ def explain(
         log_ratio[told],
         error[told],
         target_work=there.chosen(told),
+        by_code=(uncounted & ~np.isnan(there.instructions))[told],
     )
     if expect == "project":
         expected[told] = np.exp(found.modelled)

@@ -99,6 +99,17 @@ def test_the_target_s_registers_are_a_cause_where_it_has_no_counters() -> None:
     assert terms(causes(large, GPU, GPU, np.log([2.0]), target_work=too_many))["occupancy"] == 0
 
 
+def test_what_the_code_spills_is_the_code_s_and_not_the_cache_s() -> None:
+    kernel = work(instructions=1e7, l1_bytes=4e8, l2_bytes=4e8, dram_bytes=1e8)
+    spills = kernel.with_values(l1_bytes=kernel.l1_bytes * 4, l2_bytes=kernel.l2_bytes * 4)
+    given = (kernel, GPU, GPU, np.log([3.0]))
+    counted, coded = (causes(*given, target_work=spills, by_code=known) for known in (False, True))
+    assert counted.ranked(0)[0][0] == "shared"
+    assert coded.ranked(0)[0][0] == "code"
+    assert coded.modelled == pytest.approx(counted.modelled)
+    assert adds_up(coded)
+
+
 def test_a_what_if_that_changes_the_memory_s_rating_alone_means_its_sustained_rate_too() -> None:
     found = causes(BOUND_BY["dram"], GPU, target({"dram.bandwidth_bytes_per_s": 1.8e12}))
     assert terms(found)["dram"] < -0.3
