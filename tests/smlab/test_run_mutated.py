@@ -3,12 +3,14 @@ one line.
 
 A cubin is compiled where the compiler is there; its instructions are disassembled, so what is wrong may be in
 any of its sections. The thorough runs repeat the execution with Numba's bounds checks, in a process of their
-own with a cache of its own: nothing may be read or written outside of the allocations.
+own with a cache of its own, and between pages that may not be touched: nothing may be read or written outside
+of the allocations.
 """
 
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -229,10 +231,49 @@ def test_many_mutated_files_are_run_or_refused(
     check(kind, range(first, first + 100), originals, tmp_path, capsys)
 
 
+GUARDED = """
+import ctypes
+import mmap
+import sys
+import numpy as np
+from smlab.sim.compiled import prepare
+from smlab.sim.machine_code import launch, launch_file
+libc = ctypes.CDLL(None, use_errno=True)
+PAGE = mmap.PAGESIZE
+kept = []
+def guarded(count, kind):
+    kind = np.dtype(kind)
+    size = count * kind.itemsize
+    room = -(-max(size, 1) // PAGE) * PAGE
+    memory = mmap.mmap(-1, room + 2 * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    whole = np.frombuffer(memory, dtype=np.uint8)
+    for at in (0, room + PAGE):
+        address = ctypes.c_void_p(whole.ctypes.data + at)
+        assert libc.mprotect(address, ctypes.c_size_t(PAGE), 0) == 0, ctypes.get_errno()
+    kept.append(whole)  # numbers of addresses outlive the arrays that they are of
+    end = PAGE + room - (room - size) % kind.alignment
+    return whole[end - size:end].view(kind)
+def moved(array):
+    if not isinstance(array, np.ndarray) or not array.ndim:
+        return array
+    own = guarded(array.size, array.dtype).reshape(array.shape)
+    own[...] = array
+    return own
+made = launch_file._value
+launch.aligned = prepare.aligned = guarded
+launch_file._value = lambda *given: moved(made(*given))
+if len(sys.argv) > 2:  # that a guard guards
+    ctypes.memmove(guarded(3, "i4").ctypes.data + 12, b"1", 1)
+"""
+"""Puts what machine code reaches by address (arrays, registers, shared memory, code, the engine's tables) at
+the end of pages behind which nothing may be touched: numba checks indices of arrays, not addresses."""
+
 CHECKED = """
 import sys
 from smlab.cli.main import run
-for line in open(sys.argv[1]):
+for n, line in enumerate(open(sys.argv[1])):
+    if "kept" in globals() and n % 20 == 0:
+        kept.clear()
     status = run(line.split("\\t")[:-1])
     assert status in (0, 2), line
 print("all checked")
@@ -261,3 +302,26 @@ def test_nothing_is_touched_outside_of_the_allocations(originals: dict[str, Path
     assert done.returncode == 0, done.stderr[-2000:]
     assert "all checked" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pages are protected by Linux's call")
+@pytest.mark.parametrize("first", range(0, 500, 100))
+def test_no_address_lies_outside_of_the_allocations(
+    first: int, originals: dict[str, Path], tmp_path: Path
+) -> None:
+    commands = []
+    for kind in originals:
+        folder = tmp_path / kind
+        folder.mkdir()
+        commands += [written(kind, seed, originals, folder) for seed in range(first, first + 100)]
+    (tmp_path / "commands").write_text("".join("\t".join(c) + "\t\n" for c in commands))
+    (tmp_path / "run.py").write_text(GUARDED + CHECKED)
+    command = [sys.executable, "-X", "faulthandler", str(tmp_path / "run.py"), str(tmp_path / "commands")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "all checked" in done.stdout
+    assert "Traceback" not in done.stderr
+    if first == 0:
+        broken = subprocess.run([*command, "touch"], capture_output=True, text=True, check=False)
+        assert broken.returncode == -signal.SIGSEGV
