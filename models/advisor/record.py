@@ -35,7 +35,7 @@ class TrackRecord:
     @property
     def text(self) -> str:
         """In words."""
-        what = "changes of all kinds" if self.optimizer == ALL else "such changes"
+        what = "changes of all kinds" if self.optimizer == ALL else "such change" + "s" * (self.n != 1)
         return f"{self.n} {what} simulated: estimates off by {self.mape:.0f} % in the mean"
 
 

@@ -57,6 +57,7 @@ def test_simulated_samples_go_round(tmp_path: Path, capsys: pytest.CaptureFixtur
         ["--example", "x.csv"],
         ["s.csv", "--mode", "best"],
         ["s.csv", "--gpu", "riva128"],
+        ["s.csv", "--try", "UNROLL=4"],
         ["s.csv", "--name", "other", "--code", "s.csv"],
     ],
 )
@@ -96,7 +97,22 @@ def test_a_run_is_advised_on() -> None:
     assert kernel.gpu.name == "v100"
     assert kernel.context is not None
     assert kernel.advice[0].speedup > 1
-    assert result.to_dataframe()["record_changes"].min() > 5
+    assert result.to_dataframe()["record_changes"].min() >= 1
     totals = smlab.run(KERNEL, 4, 128, pixels, counts, 4096, **launch)
     with pytest.raises(smlab.SmlabError, match="recorded too little"):
         smlab.advise(totals)
+
+
+def test_another_version_is_simulated_beside(capsys: pytest.CaptureFixture[str]) -> None:
+    from smlab.examples import KERNEL, KERNEL_LAUNCH
+
+    command = ["advise", str(KERNEL), "--launch", str(KERNEL_LAUNCH), "--sms", "1"]
+    assert run([*command, "--try", str(KERNEL), "--json"]) == 0
+    (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
+    (tried,) = kernel["tried"]
+    assert tried["what"] == str(KERNEL)
+    assert tried["speedup"] == 1
+    assert run([*command, "--try", "no.cu"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "--try" in error

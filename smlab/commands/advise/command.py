@@ -37,6 +37,14 @@ def advise(
         list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="A macro of CUDA C; repeatable.")
     ] = None,
     sms: Annotated[str, typer.Option(help="With --launch: SMs that run, or all.")] = "all",
+    tried: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--try",
+            metavar="FILE or NAME=VALUE,...",
+            help="With --launch: simulate this version of the kernel too, or macros of it; repeatable.",
+        ),
+    ] = None,
     top: Annotated[
         int, typer.Option(metavar="N", min=1, help="How much advice to give for each kernel.")
     ] = 5,
@@ -60,6 +68,8 @@ def advise(
     if profile is not None:
         head, colon, _ = profile.rpartition(":")
         check_inputs(Path(head if colon and head.endswith(".py") else profile))
+    if tried and launch is None:
+        raise SmlabError.at("--try", "needs a kernel with --launch", tried[0], "KERNEL --launch FILE")
     check_inputs(code, launch)
     check_choice("--mode", mode, MODES)
     check_gpus(gpu)
@@ -76,6 +86,7 @@ def advise(
             name=name,
             defines=tuple(defines or ()),
             sms=sms,
+            tried=tuple(tried or ()),
             top=top,
             mode=mode,
             html=html,

@@ -13,6 +13,16 @@ from smlab.models.advisor.matching import Context
 
 
 @dataclass(frozen=True)
+class TriedChange:
+    """A change that was compiled and simulated beside the kernel: the file or the macros that make it, its
+    cycles, and the kernel's over them."""
+
+    what: str
+    cycles: float
+    speedup: float
+
+
+@dataclass(frozen=True)
 class KernelAdvice:
     """Advice on one kernel, the most promising first; ``context`` is what the optimizers saw, or None for
     samples by source line without code."""
@@ -23,6 +33,7 @@ class KernelAdvice:
     context: Context | None
     advice: tuple[Advice, ...]
     note: str = ""
+    tried: tuple[TriedChange, ...] = ()
 
     @property
     def code(self) -> AdvisedCode | None:

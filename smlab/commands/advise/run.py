@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.advise.api import advice_on, advise_kernel
-from smlab.commands.advise.kernel_advice import KernelAdvice
+from smlab.commands.advise.kernel_advice import KernelAdvice, TriedChange
 from smlab.commands.advise.telling import document, interval, text
 from smlab.commands.run.run import macros_of, run_file, sms_of
 from smlab.examples import KERNEL, KERNEL_LAUNCH
-from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim import Record
 from smlab.sim.machine_code.launch_file import read_launch
+from smlab.sim.machine_code.run import MachineRun
 from smlab.validation.advisor.simulate import executed
 
 DEFAULT_GPU = "v100"
@@ -31,6 +32,7 @@ class AdviseOptions:
     name: str | None
     defines: tuple[str, ...]
     sms: str
+    tried: tuple[str, ...]
     top: int
     mode: str
     html: Path | None
@@ -64,23 +66,33 @@ def run_advise(options: AdviseOptions) -> None:
 
 
 def _simulated(options: AdviseOptions) -> KernelAdvice:
-    path = KERNEL_LAUNCH if options.example else options.launch
-    assert path is not None
-    defines = macros_of(options.defines)
-    launch, gpu = read_launch(path, defines), load_gpu(options.gpu or DEFAULT_GPU)
+    gpu = load_gpu(options.gpu or DEFAULT_GPU)
     kernel = str(KERNEL) if options.example else options.profile
-    done = run_file(
-        kernel,
-        launch,
-        gpu,
-        name=options.name,
-        defines=defines,
-        sms=sms_of(options.sms),
-        keep=Record.ALL,
-    )
+    done = _run(options, kernel, macros_of(options.defines), gpu, Record.ALL)
     function = done.launch.image.function
     samples = executed(done, gpu).samples()
-    return advise_kernel(samples, (function,), gpu, options.top, options.mode)
+    advice = advise_kernel(samples, (function,), gpu, options.top, options.mode)
+    return replace(advice, tried=tuple(_tried(options, what, gpu, done.cycles) for what in options.tried))
+
+
+def _run(options: AdviseOptions, kernel: str, defines: dict[str, str], gpu: Gpu, keep: Record) -> MachineRun:
+    path = KERNEL_LAUNCH if options.example else options.launch
+    assert path is not None
+    launch = read_launch(path, defines)
+    return run_file(
+        kernel, launch, gpu, name=options.name, defines=defines, sms=sms_of(options.sms), keep=keep
+    )
+
+
+def _tried(options: AdviseOptions, what: str, gpu: Gpu, before: float) -> TriedChange:
+    """Another version of the kernel, or the kernel with other macros, in its launch."""
+    defines, kernel = macros_of(options.defines), options.profile
+    if Path(what).is_file():
+        kernel = what
+    else:
+        defines |= macros_of(tuple(what.split(",")), "--try", "a file, or NAME=VALUE,...")
+    cycles = _run(options, kernel, defines, gpu, Record.TOTALS).cycles
+    return TriedChange(what, cycles, before / cycles)
 
 
 def _print(kernel: KernelAdvice) -> None:
@@ -103,6 +115,11 @@ def _print(kernel: KernelAdvice) -> None:
             f"by the published equations {advice.paper:.2f})"
         )
         out.print(f"   {shown(text(kernel, advice))}")
+    for change in kernel.tried:
+        out.print(
+            f"tried {shown(change.what)}: [bold]{change.speedup:.2f}x[/bold], simulated "
+            f"({change.cycles:,.0f} cycles)"
+        )
     _print_lines(kernel)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from smlab.commands.advise.kernel_advice import KernelAdvice
@@ -64,6 +65,7 @@ def _head(kernel: KernelAdvice) -> dict[str, Any]:
         "samples": kernel.samples.samples,
         "active": kernel.samples.active,
         "note": kernel.note,
+        **({"tried": [asdict(change) for change in kernel.tried]} if kernel.tried else {}),
     }
 
 

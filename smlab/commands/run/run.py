@@ -148,13 +148,13 @@ def _run_trace(options: RunOptions) -> int:
     return 0
 
 
-def macros_of(given: tuple[str, ...]) -> dict[str, str]:
+def macros_of(given: tuple[str, ...], option: str = "-D", expected: str = "NAME=VALUE") -> dict[str, str]:
     """``NAME=VALUE`` as macros of CUDA C."""
     pairs = {}
     for text in given:
         key, _, value = text.partition("=")
         if not key.isidentifier():
-            raise SmlabError.at("-D", "not a macro", text, "NAME=VALUE")
+            raise SmlabError.at(option, "not a macro", text, expected)
         pairs[key] = value or "1"
     return pairs
 
