@@ -13,7 +13,7 @@ from smlab.models.advisor.matching import Context
 
 
 @dataclass(frozen=True)
-class TriedChange:
+class SimulatedVersion:
     """A change that was compiled and simulated beside the kernel: the file or the macros that make it, its
     cycles, and the kernel's over them."""
 
@@ -33,7 +33,7 @@ class KernelAdvice:
     context: Context | None
     advice: tuple[Advice, ...]
     note: str = ""
-    tried: tuple[TriedChange, ...] = ()
+    tried: tuple[SimulatedVersion, ...] = ()
 
     @property
     def code(self) -> AdvisedCode | None:

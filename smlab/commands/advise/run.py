@@ -8,7 +8,7 @@ from pathlib import Path
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.advise.api import advice_on, advise_kernel
-from smlab.commands.advise.kernel_advice import KernelAdvice, TriedChange
+from smlab.commands.advise.kernel_advice import KernelAdvice, SimulatedVersion
 from smlab.commands.advise.telling import document, interval, text
 from smlab.commands.run.run import macros_of, run_file, sms_of
 from smlab.examples import KERNEL, KERNEL_LAUNCH
@@ -84,7 +84,7 @@ def _run(options: AdviseOptions, kernel: str, defines: dict[str, str], gpu: Gpu,
     )
 
 
-def _tried(options: AdviseOptions, what: str, gpu: Gpu, before: float) -> TriedChange:
+def _tried(options: AdviseOptions, what: str, gpu: Gpu, before: float) -> SimulatedVersion:
     """Another version of the kernel, or the kernel with other macros, in its launch."""
     defines, kernel = macros_of(options.defines), options.profile
     if Path(what).is_file():
@@ -92,7 +92,7 @@ def _tried(options: AdviseOptions, what: str, gpu: Gpu, before: float) -> TriedC
     else:
         defines |= macros_of(tuple(what.split(",")), "--try", "a file, or NAME=VALUE,...")
     cycles = _run(options, kernel, defines, gpu, Record.TOTALS).cycles
-    return TriedChange(what, cycles, before / cycles)
+    return SimulatedVersion(what, cycles, before / cycles)
 
 
 def _print(kernel: KernelAdvice) -> None:
