@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from smlab.hw_bench.cuda.measuring.dataset import find_table, read_table, table_bytes
 from smlab.hw_bench.cuda.measuring.plan import ATOMIC_COLUMNS, LATENCY_COLUMNS
 from smlab.hw_bench.errors import SmlabError
-from smlab.validation.calibrate.cases import WHERE, Cases, SkippedCase
+from smlab.validation.calibrate.cases import WHERE, Cases, Floats, SkippedCase
 from smlab.validation.calibrate.noise import noise_of_median
 from smlab.validation.calibrate.trusted import trusted_rows
 
@@ -156,8 +156,7 @@ def _frame(table: Table, where: str) -> Cases:
     to within a cycle or two, which counts for little only where noise is larger."""
     rows = (table["operation"] == "none") & (table["warps"] == 1) & (table["form"] == "batch")
     part = _cases(table, where, rows, "frame", table["cycles_median"][rows], 1.0)
-    told = table["relative_noise"] * noise_of_median(table["samples"].astype(np.int64))
-    noise = max(float(np.median(told)), _LEAST_NOISE)
+    noise = max(float(np.median(noise_of_rows(table))), _LEAST_NOISE)
     weight = noise / np.hypot(noise, _CODE_CYCLES / part.cycles)
     return Cases(**{**vars(part), "iterations": 0 * part.iterations, "weight": weight})
 
@@ -179,9 +178,13 @@ def _cases(table: Table, where: str, rows: NDArray[np.bool_], form: str, cycles:
             operations, table["blocks"][rows].tolist(), of_length, strict=True
         )
     ]
-    samples = table["samples"][rows].astype(np.int64)
-    noise = table["relative_noise"][rows].astype(np.float64) * noise_of_median(samples)
-    return Cases.build(operations, form, columns, cycles, weight, launch, noise)
+    return Cases.build(operations, form, columns, cycles, weight, launch, noise_of_rows(table)[rows])
+
+
+def noise_of_rows(table: Table) -> Floats:
+    """The relative noise of each row's median, as its repetitions tell it."""
+    told: Floats = table["relative_noise"].astype(np.float64)
+    return told * noise_of_median(table["samples"].astype(np.int64))
 
 
 def together(table: Table) -> NDArray[np.bool_]:

@@ -4,7 +4,7 @@ intervals."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -40,6 +40,8 @@ _WHOLE: Final = (QUEUE, UNIT_QUEUE, predict.SHARED_PASS)
 """Constants that are whole numbers: the entries of a queue; and, where the data allow it, the cycles of a
 pass over the banks."""
 _NEAR: Final = 0.03
+_AT_BOUND: Final = 1e-4
+"""Least squares stay so far inside of the bounds; the constant is then at the bound."""
 _LEAST_SCATTER: Final = 1e-4
 _LEAST_FREEDOM: Final = 5
 """Of intervals whose errors are told by a few launches only."""
@@ -190,22 +192,17 @@ def fit(gpu: Gpu, cases: Cases, parameters: Sequence[Parameter]) -> Fit:
         solved = _solve(gpu, cases, others, values)
         values = solved.values
         # Their intervals stay as wide as they were before the whole numbers were known.
-        found |= {q: _moved(found[q], q, values[q.name]) for q in others}
+        found |= {q: _fitted(gpu, q, values[q.name], found[q].standard_error, wide) for q in others}
     return Fit(
         tuple(found.values()), tuple(absent), values, len(cases), solved.scatter, solved.launch_scatter
-    )
-
-
-def _moved(before: Fitted, p: Parameter, value: float) -> Fitted:
-    shift = value - before.value
-    return replace(
-        before, value=value, low=max(p.low, before.low + shift), high=min(p.high, before.high + shift)
     )
 
 
 def _fitted(gpu: Gpu, p: Parameter, value: float, error: float, wide: float) -> Fitted:
     """A constant with its interval of ``wide`` standard errors to either side, whole where it must be or
     may well be."""
+    if value - p.low < _AT_BOUND:
+        value = p.low
     low, high = max(p.low, value - wide * error), min(p.high, value + wide * error)
     whole = float(max(1, round(value)))
     if p.name in (QUEUE, UNIT_QUEUE):

@@ -143,7 +143,7 @@ class Predictor:
 
         different, which = _different(cases.warps, lanes, cases.cas_warps)
 
-        @lru_cache(maxsize=4)
+        @lru_cache(maxsize=32)
         def ends(*timings: tuple[float, float]) -> dict[str, Floats]:
             """When the last service of each kind ends. All are issued at once, so latencies change nothing
             of the order."""
@@ -175,13 +175,18 @@ class Predictor:
         parts = ((n, c), (np.where(mixed, c, n), c), (np.where(mixed, n - c, n), np.where(mixed, 0, c)))
         different, which = _different(*np.concatenate([(k, lanes, swaps) for k, swaps in parts], axis=1))
 
+        @lru_cache(maxsize=32)
+        def rounds(whole: tuple[int, ...], timings: tuple[tuple[float, float], ...]) -> Floats:
+            """Derivatives ask for the same whole latencies again and again."""
+            machine = self._with(used, timings, dict(zip(used, whole, strict=True)), {})
+            times = looped_cycles(machine, _named(op, {}), *different)[which]
+            return np.asarray(times.reshape(3, -1).max(axis=0))
+
         def run(values: Values, smooth: bool) -> Floats:
             timings = tuple((values[key(o, BASE)], values[key(o, PASS)]) for o in used)
 
             def simulated(whole: Mapping[str, int]) -> Floats:
-                machine = self._with(used, timings, whole, {})
-                times = looped_cycles(machine, _named(op, {}), *different)[which]
-                return np.asarray(times.reshape(3, -1).max(axis=0))
+                return rounds(tuple(whole[o] for o in used), timings)
 
             # In a closed loop, what a warp does between two operations is a delay like the latency.
             think = {o: self._after(values, o) + values[link_of(o)] for o in used}

@@ -239,6 +239,9 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=30, help="of each condition and depth")
     parser.add_argument("--gpus", nargs="+", default=list(GPUS), metavar="GPU", help="taken in turn")
     parser.add_argument("--only", nargs="+", metavar="CONDITION", help="; ".join(c.name for c in CONDITIONS))
+    parser.add_argument(
+        "--depths", type=int, nargs="+", metavar="ENTRIES", help="of the queue: some of a condition's"
+    )
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     chosen = [c for c in CONDITIONS if asked.only is None or c.name in asked.only]
@@ -248,7 +251,7 @@ def main() -> int:
     with ExitStack() as opened:
         store = None if asked.store is None else opened.enter_context(Store(asked.store))
         for condition in chosen:
-            for depth in condition.depths:
+            for depth in [d for d in condition.depths if asked.depths is None or d in asked.depths]:
                 found = []
                 for _, gpu, trial in run_trials(
                     condition, asked.trials, gpus=asked.gpus, depths=(depth,), seed=asked.seed, store=store

@@ -11,7 +11,8 @@ Times are of the SM's clock: first start, last start and last finish over all wa
 ``batch`` form, each warp does one operation. In the ``dependent`` form, each operation needs the result of
 the warp's last one (through one logical instruction); in the ``independent`` form, several of a warp are
 under way. The ``burst`` form ends when its last operation is issued, which tells how many the unit's queue
-takes. An operation without a result is followed by one load of its word, so that the finish is the load's.
+takes. A batch without results is followed by one load of its word, so that the finish is the load's; a stream
+without results by one operation with a result.
 The operation ``none`` times the frame around the operations.
 """
 
@@ -220,7 +221,7 @@ def _timed(name: str, instruction: str, form: str, used: bool) -> Callable[[int]
             "loop",
             counts | loop_extras(architecture),
             others,
-            waits_for=(instruction or None) if used else None,
+            waits_for=(instruction or None) if used else "ATOMS.ADD",
             apart=(instruction or None) if stream else None,
             chained=(instruction or None) if form == "dependent" else None,
             anywhere=instruction or None,

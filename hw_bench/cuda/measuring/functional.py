@@ -1,8 +1,9 @@
 """Right results of all kernels, on small inputs: under Numba's CPU simulator with no GPU, or on the GPU that
 is there.
 
-``python -m smlab.hw_bench.cuda.measuring.functional`` prints one JSON list; `simulate` runs it in a process
-of its own, since Numba chooses the simulator when it is first imported.
+``python -m smlab.hw_bench.cuda.measuring.functional`` prints one JSON list, and what is wrong on standard
+error, with exit status 1; `simulate` runs it in a process of its own, since Numba chooses the simulator when
+it is first imported.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from typing import Final
 
 from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec
-from smlab.hw_bench.cuda.toolkit import SIMULATED
-from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.cuda.toolkit import SIMULATED, is_of_toolkit, one_line, require_gpu
+from smlab.hw_bench.errors import SmlabError, end_with
 
 _WARP_WIDE: Final = "the simulator has no warp-wide instructions"
 
@@ -49,6 +50,10 @@ def check_kernels() -> Iterator[FunctionalResult]:
                 wrong = _wrong(spec)
             except SmlabError as error:
                 wrong = str(error)
+            except Exception as error:
+                if not is_of_toolkit(error):
+                    raise
+                wrong = one_line(error)
             yield FunctionalResult(spec.benchmark, spec.name, not wrong, wrong)
 
 
@@ -80,7 +85,7 @@ def simulate(timeout_s: float = 300.0) -> list[FunctionalResult]:
         )
     except subprocess.TimeoutExpired as error:
         raise SmlabError(f"the simulated kernels did not end within {timeout_s:g} s") from error
-    if done.returncode != 0:
+    if not done.stdout:
         lines = done.stderr.strip().splitlines()
         raise SmlabError(f"the simulated kernels failed: {lines[-1] if lines else done.returncode}")
     return [FunctionalResult(**row) for row in json.loads(done.stdout)]
@@ -150,9 +155,18 @@ def _wrong_portability(spec: KernelSpec) -> str:
     return portability_runs.run(spec, size=sizes.get(spec.name, 0), blocks=2, threads=threads).wrong
 
 
-def main() -> None:
-    print(json.dumps([asdict(result) for result in check_kernels()]))
+def main() -> int:
+    if not SIMULATED:
+        require_gpu()
+    results = list(check_kernels())
+    print(json.dumps([asdict(result) for result in results]))
+    for result in results:
+        if not result.ok:
+            print(f"WRONG {result.benchmark} {result.kernel}: {result.message}", file=sys.stderr)
+    right = sum(result.ok for result in results)
+    print(f"{right} of {len(results)} kernels compute what they should", file=sys.stderr)
+    return 0 if right == len(results) else 1
 
 
 if __name__ == "__main__":
-    main()
+    end_with(main)
