@@ -36,6 +36,7 @@ _REASONS: Final = {
 }
 _APART: Final = 0.03
 """Warps start together where the last start is within this share of the time from the first."""
+_LOOPS_APART: Final = 0.25
 _MIXED: Final = 16
 """From so many warps on, which kind of operation comes first, or ends last, is a small part of the time."""
 _STREAMING: Final = 8
@@ -187,10 +188,11 @@ def noise_of_rows(table: Table) -> Floats:
     return told * noise_of_median(table["samples"].astype(np.int64))
 
 
-def together(table: Table) -> NDArray[np.bool_]:
-    """Rows whose warps start together, as those of a batch or a burst must."""
+def together(table: Table, apart: float = _APART) -> NDArray[np.bool_]:
+    """Rows whose warps start together, as those of a batch or a burst must: within the share ``apart`` of
+    their time."""
     starts, cycles = table["issue_cycles_median"], table["cycles_median"]
-    return np.asarray(starts <= np.maximum(_APART * cycles, 1))
+    return np.asarray(starts <= np.maximum(apart * cycles, 1))
 
 
 def _together(
@@ -219,8 +221,14 @@ def _differences(
     end."""
     if not rows.any():
         return []
-    counts = np.unique(table["iterations"][rows])
     operation = str(table["operation"][rows][0])
+    # When warps start counts for nothing in a difference, unless they hardly run together.
+    apart = rows & ~together(table, _LOOPS_APART)
+    _skip(skipped, f"{operation} {form}", apart, "apart")
+    rows = rows & ~apart
+    if not rows.any():
+        return []
+    counts = np.unique(table["iterations"][rows])
     if len(counts) < 2:
         reason = "loops were run with one number of iterations only"
         skipped.append(SkippedCase(f"{operation} {form}", int(rows.sum()), reason))
