@@ -22,6 +22,7 @@ TOLERANCE: Final = 0.01
 """Relative error of the simulator's own shortcuts, up to which nothing is found lacking."""
 LEVEL: Final = 0.05
 _CLIP: Final = 3.0
+_CASES_THAT_AGREE: Final = 3
 _BINS: Final = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -68,13 +69,14 @@ def lack_of_fit(
     variance = pooled**2 + (0.29 / np.maximum(cases.cycles, 1)) ** 2
     residuals = np.log(simulated / cases.cycles) * cases.weight
     limit = _CLIP * np.sqrt(variance + launch_scatter**2) + TOLERANCE
-    # One outlier in a cell tells nothing of the mechanism, a whole cell that is off does.
+    # One outlier in a cell tells nothing of the mechanism, a whole cell that is off does. In a cell of one or
+    # two, an outlier cannot be told from the others.
     names = _cells(cases)
     statistic, allowed, count = 0.0, 0.0, 0
     found: list[LackingCell] = []
     for name in np.unique(names[used]):
         here = np.flatnonzero((names == name) & used)
-        middle = float(np.median(residuals[here]))
+        middle = float(np.median(residuals[here])) if len(here) >= _CASES_THAT_AGREE else 0.0
         mean = float(np.clip(residuals[here], middle - limit[here], middle + limit[here]).mean())
         of_mean = float(variance[here].mean()) / len(here) + launch_scatter**2
         statistic += mean**2 / of_mean

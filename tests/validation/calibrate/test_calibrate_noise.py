@@ -2,6 +2,7 @@
 that must not be fitted."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,20 @@ def test_lack_of_fit_is_found_where_there_is_some_and_only_there() -> None:
     assert found["switching"] >= 38
     assert found["lanes"] >= 38
     assert lack_of_fit(_cases(np.random.default_rng(0), 0.0), right) is None
+
+
+def test_one_disturbed_row_that_is_like_no_other_is_no_lack_of_fit() -> None:
+    cases = _cases(np.random.default_rng(3), 0.03)
+    times = 100.0 * cases.warps * (4 + cases.passes)
+    warps, counts = np.unique(cases.warps, return_counts=True)
+    lone = int(np.flatnonzero(cases.warps == warps[counts.argmin()])[0])
+    operation = cases.operation.copy()
+    operation[lone] = "cas"  # a cell of its own
+    measured = cases.cycles.copy()
+    measured[lone] *= 3
+    test = lack_of_fit(replace(cases, operation=operation, cycles=measured), times)
+    assert test is not None
+    assert not test.found
 
 
 def test_a_burst_waits_for_room() -> None:
