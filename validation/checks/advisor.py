@@ -115,8 +115,7 @@ def _by_samples(section: Section, rows: list[dict[str, Any]]) -> None:
         "advisor-samples",
         agreement_by_samples(*data.values()),
         data,
-        "Stall cycles blamed on the last finisher, from so many samples of a kernel: mean and worst of "
-        f"{stored_results()['blame']['summary']['kernels']} kernels.",
+        "Stall cycles blamed on the last finisher, from so many samples of a kernel: mean and worst kernel.",
         f"Two rising lines: the mean from {data['mean'][0]:.2f} at {data['samples'][0]} samples to "
         f"{data['mean'][-1]:.3f} at {data['samples'][-1]:,}, the worst kernel from {data['min'][0]:.2f} to "
         f"{data['min'][-1]:.2f}.",
