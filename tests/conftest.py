@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from warm import warm_command
-
 # Timing is the benchmarks' business: a test that is slow on a busy machine has not failed.
 settings.register_profile(
     "default", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -55,6 +53,8 @@ def warm_smlab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
     For tests of what commands say and write; what a start is like needs the real program.
     """
+    from warm import warm_command  # of tests/helpers, which other checkouts with this file may not have
+
     with warm_command(tmp_path_factory.mktemp("warm")) as programs:
         yield programs
 
