@@ -3,6 +3,7 @@ findings."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
@@ -111,13 +112,20 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "case",
     )
     _findings(page, plan, [(name, p) for name, points in by_gpu.items() for p in points if p.image in PAPERS])
+    verdicts = Counter(f.verdict for f in found.values())
+    off = errors([p for points in by_gpu.values() for p in points if p.image in PAPERS])
+    section.text(
+        f"Of {len(found)} statements of the paper {verdicts['holds']} hold here, {verdicts['holds in part']} "
+        "in part. On the paper's images estimates of the unit's utilization are off, in points: "
+        + "; ".join(
+            f"{name} **{row.mean_points:.1f}** (at worst {row.worst_points:.0f})" for name, row in off.items()
+        )
+        + "."
+    )
+    section.fold("Figures 3 to 5, the estimators' errors, and what holds of the paper's statements")
     drawings = [*figures(titan), *(d for d in figures(by_gpu["a6000"]) if "popc" in d.name)]
-    for number, drawn in enumerate(drawings):
+    for drawn in drawings:
         section.figure(f"case-{drawn.name}", drawn.figure, drawn.data, drawn.caption, drawn.alt)
-        if number == 0:
-            section.fold(
-                "The other figures, the estimators' errors, and what holds of the paper's statements"
-            )
     section.heading("The estimators over the study")
     listed: dict[str, PointErrors] = {}
     for name, points in by_gpu.items():
