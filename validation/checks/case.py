@@ -112,7 +112,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "case",
     )
     _findings(page, plan, [(name, p) for name, points in by_gpu.items() for p in points if p.image in PAPERS])
-    verdicts = Counter(f.verdict for f in found.values())
+    verdicts = Counter(f.verdict.value for f in found.values())
     off = errors([p for points in by_gpu.values() for p in points if p.image in PAPERS])
     section.text(
         f"Of {len(found)} statements of the paper {verdicts['holds']} hold here, {verdicts['holds in part']} "
