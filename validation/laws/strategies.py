@@ -11,9 +11,12 @@ def test_my_model(run):
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
+from unittest import mock
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
@@ -329,4 +332,18 @@ def for_each_drawn(
             seen += 1
             each(example)
 
-    draw()
+    with _no_constants_of_modules():
+        draw()
+
+
+@contextmanager
+def _no_constants_of_modules() -> Iterator[None]:
+    """Hypothesis also draws constants that stand in the modules that are loaded, so that what a seed draws
+    would depend on what the process did before: a campaign would not be the same twice."""
+    providers = importlib.import_module("hypothesis.internal.conjecture.providers")
+    with mock.patch.object(providers, "_get_local_constants", providers.Constants):
+        providers.CONSTANTS_CACHE.cache.clear()
+        try:
+            yield
+        finally:
+            providers.CONSTANTS_CACHE.cache.clear()
