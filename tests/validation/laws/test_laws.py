@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.internal.conjecture import providers
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
@@ -17,7 +19,7 @@ from smlab.sim.reference.record import Meter, Recorder
 from smlab.sim.reference.units import AtomicPipe, WholeCycles
 from smlab.sim.reference.warp import Job, Warp
 from smlab.validation.laws.identities import LAWS, Run, area_by_sweep, busy_by_union, violations
-from smlab.validation.laws.strategies import runs
+from smlab.validation.laws.strategies import for_each_drawn, runs
 
 
 @given(runs())
@@ -212,3 +214,18 @@ def test_busy_time_and_area_by_hand() -> None:
     assert jobs is not None
     assert busy_by_union(jobs) == int(jobs.completion.max() - jobs.issue.min())
     assert area_by_sweep(jobs.issue, jobs.completion) == int((jobs.completion - jobs.issue).sum())
+
+
+def test_what_a_seed_draws_takes_nothing_from_the_modules_that_are_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Hypothesis would mix in constants that stand in them, and tasks before load modules."""
+    drawn: list[list[int]] = []
+    for loaded in ({123_456_789}, {987_654_321}):
+        constants = providers.Constants(integers=loaded)
+        monkeypatch.setattr(providers, "_get_local_constants", lambda constants=constants: constants)
+        providers.CONSTANTS_CACHE.cache.clear()
+        drawn.append([])
+        for_each_drawn(st.integers(0, 10**9), 300, 3, drawn[-1].append)
+    assert len(drawn[0]) == 300
+    assert drawn[0] == drawn[1]
