@@ -39,12 +39,24 @@ def test_the_case_prints_its_points_and_writes_its_files(
     assert {p["image"] for p in document["points"]} == {own}
     for key in ("utilization", "utilization_occupancy", "utilization_closed", "e_mean", "speedup", "cycles"):
         assert all(isinstance(p[key], int | float) for p in document["points"])
+    assert [(a["name"], a["weight"]) for a in document["alternatives"]] == [
+        ("occupancy", 0.5),
+        ("rounds", 0.5),
+    ]
+    assert document["alternatives"][0]["points"] == document["points"]
+    there = document["alternatives"][1]
+    assert there["points"] != document["points"]
+    assert [f["name"] for f in there["facts"]] == [f["name"] for f in document["facts"]]
+    kept = tmp_path / "o" / "alternatives" / "rounds"
+    assert json.loads((kept / "case.json").read_text())["points"] == there["points"]
     before = (tmp_path / "o" / "points.csv").read_bytes()
     assert run([*command, "--resume"]) == 0
     assert (tmp_path / "o" / "points.csv").read_bytes() == before
     with recorded() as prints:
         assert run([*command[:-1], "--resume"]) == 0
-    assert "20 points" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "20 points" in told
+    assert "rounds (weight 0.5)" in told
     prints.check_every_width()
 
 

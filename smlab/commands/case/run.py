@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
@@ -15,14 +15,14 @@ from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim.histogram import CACHES, CODES
 from smlab.sim.warming import looks_cold, warm
 from smlab.validation.papers.histogram.errors import errors, parts
-from smlab.validation.papers.histogram.facts import Fact, facts
-from smlab.validation.papers.histogram.files import document, figures, write_case
+from smlab.validation.papers.histogram.facts import facts
+from smlab.validation.papers.histogram.files import CaseUnder, document, figures, write_case
 from smlab.validation.papers.histogram.grid import REDUCED_SIZES, SIZES, grid
 from smlab.validation.papers.histogram.images import check_name
 from smlab.validation.papers.histogram.study import POINTS, run_study
 
-if TYPE_CHECKING:
-    from smlab.validation.papers.histogram.point import CasePoint
+ALTERNATIVES: Final = "alternatives"
+"""The folder, in a study's, with a folder for each further alternative of its GPU."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ class HistogramOptions:
 
 
 def run_histogram(options: HistogramOptions) -> None:
-    """``smlab case histogram``."""
+    """``smlab case histogram``: the study under each alternative that the GPU's description carries, the
+    description as it stands first."""
     gpu = load_gpu(options.gpu)
     for name in options.images:
         check_name(name)
@@ -63,32 +64,45 @@ def run_histogram(options: HistogramOptions) -> None:
     specs = grid(gpu, sizes=sizes, images=list(options.images) or None, **settings)  # type: ignore[arg-type]
     if looks_cold():
         warm()
-    try:
-        with progress_bar(f"the histogram on {gpu.name}") as advance:
-            points = run_study(
-                gpu,
-                specs,
-                folder=folder,
-                resume=options.resume,
-                seed=options.seed,
-                processes=options.jobs or os.cpu_count() or 1,
-                progress=advance,
-            )
-    except KeyboardInterrupt:
-        err.print(f"what was done is in {folder / POINTS}; --resume keeps it", markup=False)
-        raise
-    found = facts({gpu.name: points})
-    whole = document(gpu.name, points, found, {**settings, "seed": options.seed, "sizes": list(sizes)})
-    write_case(folder, whole, points, figures(points))
+    told = {**settings, "seed": options.seed, "sizes": list(sizes)}
+    each: list[CaseUnder] = []
+    for alternative, machine in gpu.variants():
+        place = folder / ALTERNATIVES / alternative.name if each else folder
+        under = f" if {alternative.name}" if each else ""
+        try:
+            with progress_bar(f"the histogram on {gpu.name}{under}") as advance:
+                points = run_study(
+                    machine,
+                    specs,
+                    folder=place,
+                    resume=options.resume,
+                    seed=options.seed,
+                    processes=options.jobs or os.cpu_count() or 1,
+                    progress=advance,
+                )
+        except KeyboardInterrupt:
+            err.print(f"what was done is in {place / POINTS}; --resume keeps it", markup=False)
+            raise
+        case = CaseUnder(alternative.name, alternative.weight, points, facts({gpu.name: points}))
+        if each:
+            write_case(place, document(gpu.name, points, case.facts, told), points, figures(points))
+        each.append(case)
+    first = each[0]
+    whole = document(gpu.name, first.points, first.facts, told, each)
+    write_case(folder, whole, first.points, figures(first.points))
     if options.as_json:
         print_json(whole)
     else:
-        _print(gpu.title, points, found)
+        _print(gpu.title, each)
     err.print(f"wrote {folder}: points.csv, facts.csv, case.json and figures", markup=False)
 
 
-def _print(title: str, points: Sequence[CasePoint], found: dict[str, Fact]) -> None:
+def _print(title: str, each: Sequence[CaseUnder]) -> None:
+    points, found = each[0].points, each[0].facts
     out.print(f"[bold]The histogram of Dong & Pai[/bold] on {shown(title)}, simulated: {len(points)} points")
+    if len(each) > 1:
+        weights = ", ".join(f"{c.name} (weight {c.weight:g})" for c in each)
+        out.print(f"The evidence leaves {len(each)} readings of its atomic unit: {weights}", markup=False)
     listed = Listing()
     for heading in ("estimator", "points"):
         listed.add_column(heading, fold=True)
@@ -110,10 +124,13 @@ def _print(title: str, points: Sequence[CasePoint], found: dict[str, Fact]) -> N
     judged = Listing()
     judged.add_column("fact")
     judged.add_column("the paper's statement, or the question", fold=True)
-    for heading in ("seen", "expected"):
-        judged.add_column(heading, justify="right")
-    judged.add_column("verdict")
-    for f in found.values():
-        seen = f"{f.value:.3g} {f.unit}"
-        judged.add_row(f.name, shown(f.claim), seen, f.expected, f"[{colour[f.verdict]}]{f.verdict}[/]")
+    judged.add_column("expected", justify="right")
+    for case in each:
+        judged.add_column("seen" if len(each) == 1 else f"seen if {case.name}", justify="right")
+        judged.add_column("verdict" if len(each) == 1 else f"verdict if {case.name}")
+    for name, f in found.items():
+        cells: list[str] = []
+        for there in (case.facts[name] for case in each):
+            cells += [f"{there.value:.3g} {there.unit}", f"[{colour[there.verdict]}]{there.verdict}[/]"]
+        judged.add_row(f.name, shown(f.claim), f.expected, *cells)
     out.print(judged)

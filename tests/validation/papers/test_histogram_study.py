@@ -287,6 +287,17 @@ def test_errors_are_those_of_the_points(points: list[CasePoint]) -> None:
     assert sum(len(own) for name, own in parts(points).items() if name.startswith("exact")) == len(points)
 
 
+def test_waits_for_memory_take_over(points: list[CasePoint]) -> None:
+    """Beyond 2^20 pixels, by the shares of the warps' time alone."""
+    p = next(p for p in points if (p.image, p.variant, p.op) == ("solid", "original", "add"))
+    large = dataclasses.replace(p, pixels=2**22, threads=1024, memory_wait=0.5, atomic_wait=0.3)
+    assert facts({"g": [large]})["g.shift-to-memory"].value == pytest.approx(20)
+    assert facts({"g": [large]})["g.shift-to-memory"].verdict == "holds"
+    less = dataclasses.replace(large, atomic_wait=0.6)
+    assert facts({"g": [less]})["g.shift-to-memory"].verdict == "does not hold"
+    assert "g.shift-to-memory" not in facts({"g": [dataclasses.replace(large, pixels=2**20)]})
+
+
 def test_the_section_of_the_report(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         case, "specs_of", lambda quick: {"titan-v": specs((900,))[:8], "a6000": specs((900,))}
@@ -294,7 +305,9 @@ def test_the_section_of_the_report(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(
         case, "load_gpu", lambda name: load_gpu(name).with_values({"gpu.sms": 2}, source="test")
     )
-    plan = Plan(gpu=gpu, quick=True, seed=0, processes=1)
+    quick = Plan(gpu=gpu, quick=True, seed=0, processes=1)
+    plan = Plan(gpu=gpu, quick=False, seed=0, processes=1)
+    assert not any("rounds" in task.key for task in case.tasks(quick))
     results = {task.key: task.function(*task.arguments) for task in case.tasks(plan)}
     page = Report("t")
     case.report(page, plan, results)
@@ -302,3 +315,14 @@ def test_the_section_of_the_report(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) ->
     assert page.checks[0].ok is False  # nothing saturates with 900 pixels
     assert {"case-errors", "case-facts"} <= page.tables().keys()
     assert "case-speedup-titan-v" in page.drawings()
+    # What hangs on the atomic unit differs between its readings, what hangs on the image does not.
+    table = page.tables()["case-facts"]
+    keys = [column.key for column in table.columns]
+    rows = {str(row[0]): dict(zip(keys, row, strict=True)) for row in table.rows}
+    assert rows["e-solid"]["seen"] == rows["e-solid"]["seen_if_rounds"]
+    peak = rows["titan-v.random-peak"]
+    assert peak["seen"] != peak["seen_if_rounds"]
+    under = {p.spec: p for p in case.points_of(plan, results)["rounds"]["titan-v"]}
+    asked = load_gpu("titan-v").variants()[1][1].with_values({"gpu.sms": 2}, source="test")
+    spec = specs((900,))[0]
+    assert under[spec].utilization == run_point(asked, spec).utilization

@@ -24,6 +24,8 @@ left out):
 - ``n-overestimated``: resident warps over the true number of jobs in the unit;
 - ``fewer-threads-underutilize``, ``512-threads-exception``: how utilization goes with the block size;
 - ``drop-near-2-20-at-1024``, ``no-drop-below-1024``: points lost from 2^20 pixels to the sizes above;
+- ``shift-to-memory``: with 1,024 threads beyond 2^20 pixels, share of the warps' time waiting for memory less
+  that waiting for the unit;
 - ``reorder-gain-IMAGE`` for solid, solid-opaque, solid-two, solid-coloured: gain of the reordered kernel with
   ADD from 512 threads at the largest size; ``reorder-needs-512``: what fewer threads gain on solid-opaque;
   ``reorder-slows-random``;
@@ -53,6 +55,7 @@ from smlab.validation.papers.histogram.saturation import (
     errors_of_estimators,
     image_against_image,
     saturation,
+    shift,
 )
 
 __all__ = ["MUST_HOLD", "Fact", "facts", "shape"]
@@ -89,7 +92,16 @@ def shape(found: Mapping[str, Fact]) -> dict[str, bool]:
     return verdicts
 
 
-_OF_A_GPU = (saturation, beyond, image_against_image, block_sizes, gains, merging, errors_of_estimators)
+_OF_A_GPU = (
+    saturation,
+    beyond,
+    image_against_image,
+    block_sizes,
+    shift,
+    gains,
+    merging,
+    errors_of_estimators,
+)
 
 
 def facts(points_by_gpu: Mapping[str, Sequence[CasePoint]]) -> dict[str, Fact]:

@@ -104,11 +104,26 @@ def figures(points: Sequence[CasePoint]) -> list[DrawnFigure]:
     return drawn
 
 
+@dataclass(frozen=True)
+class CaseUnder:
+    """The study under one alternative of its GPU's description, which has this ``weight``."""
+
+    name: str
+    weight: float
+    points: Sequence[CasePoint]
+    facts: Mapping[str, Fact]
+
+
 def document(
-    gpu: str, points: Sequence[CasePoint], found: Mapping[str, Fact], settings: Mapping[str, Any]
+    gpu: str,
+    points: Sequence[CasePoint],
+    found: Mapping[str, Fact],
+    settings: Mapping[str, Any],
+    alternatives: Sequence[CaseUnder] = (),
 ) -> dict[str, Any]:
-    """What ``--json`` prints and ``case.json`` holds."""
-    return {
+    """What ``--json`` prints and ``case.json`` holds. With more than one alternative, ``alternatives`` has
+    the same of each, by name and weight."""
+    whole = {
         "case": "histogram",
         "gpu": gpu,
         "settings": dict(settings),
@@ -119,6 +134,12 @@ def document(
         },
         "facts": [{**asdict(f), "expected": f.expected} for f in found.values()],
     }
+    if len(alternatives) > 1:
+        whole["alternatives"] = [
+            {"name": a.name, "weight": a.weight, **document(gpu, a.points, a.facts, settings)}
+            for a in alternatives
+        ]
+    return whole
 
 
 def write_case(

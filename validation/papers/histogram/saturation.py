@@ -178,6 +178,25 @@ def block_sizes(judge: Judge, points: Sequence[CasePoint]) -> None:
     )
 
 
+def shift(judge: Judge, points: Sequence[CasePoint]) -> None:
+    """Whether waiting for memory takes over from waiting for the unit on images beyond the bend."""
+    beyond_it = [
+        p
+        for p in points
+        if p.image in PAPERS and (p.variant, p.op, p.threads) == ("original", "add", 1024) and p.pixels > BEND
+    ]
+    judge.say(
+        "shift-to-memory",
+        "beyond 2^20 pixels, 1,024 threads wait for global memory more than for the unit",
+        "Section 4.1",
+        [100 * (p.memory_wait - p.atomic_wait) for p in beyond_it],
+        "points",
+        0,
+        detail="share of the warps' time in long_scoreboard less that in mio_throttle and short_scoreboard: "
+        + ", ".join(f"{p.image} {100 * (p.memory_wait - p.atomic_wait):.1f}" for p in beyond_it),
+    )
+
+
 def errors_of_estimators(judge: Judge, points: Sequence[CasePoint]) -> None:
     own = [p for p in points if p.image in PAPERS]
     off = {
