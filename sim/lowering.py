@@ -10,13 +10,14 @@ else differs.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import ControlCode
-from smlab.sim.instructions import QUEUED_UNITS, InstructionClass, Unit
+from smlab.sim.instructions import QUEUED_UNITS, InstructionClass, Reason, Unit
 from smlab.sim.machine import TICKS_PER_CYCLE, Machine
 from smlab.sim.patterns import (
     Affine,
@@ -141,6 +142,14 @@ class LoweredProgram:
     def class_at(self, place: int) -> InstructionClass:
         """Whose result, or whose reading, a place of the scoreboard is."""
         return self.operations[place % self.slots].cls
+
+    @cached_property
+    def needed(self) -> tuple[tuple[tuple[int, Reason], ...], ...]:
+        """By instruction: the places of the scoreboard that it waits for, with the reason of each."""
+        return tuple(
+            tuple((place, self.class_at(place).result_reason) for place in operation.after)
+            for operation in self.operations
+        )
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ class MemoryPath:
         self.subcores = [Subcore(i) for i in range(machine.schedulers)]
         self.last = machine.schedulers - 1  # the sub-core whose request was taken last
         self.free_at = 0  # from when on the arbiter can take a request
+        self.calls: set[int] = set()  # the cycles to come in which the arbiter looks
         self.stage = WholeCycles()
         self.stage_cycles = 0  # the data stage's occupied time
         self.atomic = AtomicUnit(machine)
@@ -88,11 +89,15 @@ class MemoryPath:
 
     def _call_arbiter(self, own: Subcore) -> None:
         now = self.clock.now
-        self.clock.call(max(self._possible(own), now) - now, Phase.SERVE, self._arbitrate, self.sm.index)
+        cycle = max(self._possible(own), now)
+        if cycle not in self.calls:
+            self.calls.add(cycle)
+            self.clock.call(cycle - now, Phase.SERVE, self._arbitrate, self.sm.index)
 
     def _arbitrate(self) -> None:
         """Take a request, if one can be taken now: that of the first sub-core after the last one served."""
         now, count = self.clock.now, len(self.subcores)
+        self.calls.discard(now)
         for step in range(1, count + 1):
             own = self.subcores[(self.last + step) % count]
             if own.jobs and self._possible(own) <= now:

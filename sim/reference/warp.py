@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from smlab.sim.instructions import Reason
@@ -176,10 +178,10 @@ class Warp:
         """Where it waits for a job's operands to have been read, or -1."""
         return self.program.slots + operation.slot
 
-    def needed(self) -> list[tuple[int, Reason]]:
+    def needed(self) -> Sequence[tuple[int, Reason]]:
         """What the next instruction waits for: places of the scoreboard, with the reason of each."""
         assert self.next is not None
-        return [(place, self.program.class_at(place).result_reason) for place in self.next.after]
+        return self.program.needed[self.next.slot]
 
     def dependence(self, now: int) -> tuple[Reason, int] | None:
         """What the next instruction still waits for: the reason, and the cycle when it ends if that is known
