@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import ControlCode
 from smlab.sim.instructions import QUEUED_UNITS, InstructionClass, Reason, Unit
+from smlab.sim.level_two import LevelTwoLines
 from smlab.sim.machine import TICKS_PER_CYCLE, Machine
 from smlab.sim.patterns import (
     Affine,
@@ -155,7 +156,8 @@ class LoweredProgram:
 @dataclass(frozen=True)
 class LoweredKernel:
     """A kernel ready to run on ``machine``; ``by_instruction`` says that the engines count what warps do at
-    each instruction, as they always do for machine code."""
+    each instruction, as they always do for machine code. ``l2`` is what L2 holds before the run, and then
+    what it holds after it; an L2 that nobody looks at again needs none."""
 
     kernel: Kernel
     machine: Machine
@@ -163,6 +165,7 @@ class LoweredKernel:
     programs: tuple[LoweredProgram, ...]
     source: WarpSource | None = None
     by_instruction: bool = False
+    l2: LevelTwoLines | None = None
 
     def __post_init__(self) -> None:
         if self.source is not None:

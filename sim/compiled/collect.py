@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from smlab.sim.compiled import layout
 from smlab.sim.compiled.prepare import Memory
 from smlab.sim.launch import executions_of, launch_of
+from smlab.sim.level_two import no_lines
 from smlab.sim.lowering import LoweredKernel
 from smlab.sim.reference.record import Record
 from smlab.sim.result import (
@@ -27,9 +28,30 @@ from smlab.sim.result import (
 Table = NDArray[np.int64]
 
 
+def l2_lines(memory: Memory) -> NDArray[np.int64]:
+    """The lines that L2 holds, (lines, 3), by set, the least recently used one first."""
+    l2, line = memory.tables["cache"][memory["sms"]], memory.tables["line"]
+    first = int(l2["first_set"])
+    heads = memory.tables["cache_set"][first : first + int(l2["sets"])]
+    sets = np.flatnonzero(heads["oldest"])
+    at, found, owner = heads["oldest"][sets] - 1, [], []
+    while len(at):  # a step for each way: the next line of every set that has one
+        found.append(at)
+        owner.append(sets)
+        newer = line["newer"][at]
+        sets, at = sets[newer > 0], newer[newer > 0].astype(np.int64) - 1
+    if not found:
+        return no_lines()
+    order = np.argsort(np.concatenate(owner), kind="stable")
+    rows = line[np.concatenate(found)[order]]
+    return np.column_stack([rows["tag"], rows["valid"], rows["dirty"]]).astype(np.int64)
+
+
 def collect(lowered: LoweredKernel, keep: Record, parts: Sequence[Memory], begun: float) -> SimResult:
     """The result of a run that was made in one part or several."""
     memory = parts[0]
+    if lowered.l2 is not None and memory["uses_memory"]:
+        lowered.l2.leave(lowered.machine, l2_lines(memory))
     table = memory.tables["sm"]
     caches = memory.tables["cache"].tolist() if memory["uses_memory"] else [(0,) * 8] * (len(table) + 1)
     sms = tuple(

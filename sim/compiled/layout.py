@@ -84,7 +84,7 @@ CELL = _record("value")
 _CONSTANTS = (
     "sms schedulers policy max_warps launch_cycles barrier_cycles blocks places role_rows blocks_per_sm "
     "resources slots barriers"
-    " held_base held_bytes elsewhere elsewhere_first elsewhere_sectors"
+    " held_base held_bytes left_lines lines_left elsewhere elsewhere_first elsewhere_sectors"
     " depth keep limit mio_entries mio_resource lg_resource front address_ticks atomic_address_ticks"
     " request_interval pass_ticks atomic_stage_ticks atomic_entries servers round_gap barrier_interval"
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors l1_line_ticks l1_tail"

@@ -355,7 +355,12 @@ def _dram(st: State, sectors: int) -> Word:
 
 @helper
 def hold(st: State) -> None:
-    """Put the range that L2 holds at launch into it, line by line in ascending order."""
+    """Put into L2 the lines that an earlier launch left, and then the range that it holds at launch, line by
+    line in ascending order."""
+    for n in range(st.lines_left):
+        row = st.left_lines + n * 24
+        at, _ = make(st, st.sms, read_at(row, 0))
+        line_at(st, at - 1).valid, line_at(st, at - 1).dirty = read_at(row, 1), read_at(row, 2)
     if st.held_bytes == 0:
         return
     tag, last = st.held_base // st.line_bytes, (st.held_base + st.held_bytes - 1) // st.line_bytes

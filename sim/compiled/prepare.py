@@ -299,6 +299,10 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
     memory.put("entry", np.array(code.entries, dtype=np.int64))
     memory.put("role", np.ascontiguousarray(roles))
     memory.keepalive = code.tables
+    if lowered.l2 is not None:
+        left = np.ascontiguousarray(lowered.l2.of(machine), dtype=np.int64)
+        memory["left_lines"], memory["lines_left"] = left.ctypes.data, len(left)
+        memory.keepalive = [*code.tables, left]
     make_rows(memory)
     _make_caches(memory, machine, kernel.sms, code.uses_memory, lowered.source is not None)
     return memory

@@ -85,6 +85,9 @@ class SimulatedDevice:
         return None
 
     def kernel(self, spec: Any) -> Launchable:
+        """A kernel to be launched, repeatedly if need be. It begins with an empty L2, whatever ran before, so
+        that a run of a suite that was broken off and resumed gives the same times."""
+        self.memory.l2.forget()
         return Launchable(self, self.image(spec))
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.image import KernelImage, KernelParameter, registers_used
+from smlab.sim.level_two import LevelTwoLines
 from smlab.sim.machine_code import record
 from smlab.sim.machine_code.decode import decode
 from smlab.sim.machine_code.limits import LOCAL_WINDOW, SHARED_WINDOW
@@ -61,10 +62,11 @@ class ArrayView:
 
 
 class GlobalMemory:
-    """Allocations of global memory, which may outlive a launch."""
+    """Allocations of global memory, which may outlive a launch, and what L2 holds of them between two."""
 
     def __init__(self) -> None:
         self.allocations: list[Allocation] = []
+        self.l2 = LevelTwoLines()
         self._next = FIRST_ADDRESS
 
     def allocate(self, name: str, content: NDArray[np.uint8]) -> int:

@@ -111,6 +111,9 @@ def run_machine_code(
     that it would get, with its share of the bandwidth of L2 and DRAM, three times with other blocks, and
     the grid's time follows. What their neighbours fetch is in L2 (`smlab.sim.machine_code.elsewhere`).
 
+    A launch finds in L2 what the launches before it on the same `GlobalMemory` left there, as far as whole
+    grids ran; memory of its own has never been in L2.
+
     ``recording`` writes down what every warp executes, of a whole grid.
 
     Raises:
@@ -127,6 +130,7 @@ def run_machine_code(
         used = min(all_sms, launch.blocks)
         machine = machine_from(gpu, policy)
         lowered = lower_machine_code(launch, machine, used, recording)
+        lowered = dataclasses.replace(lowered, l2=launch.memory.l2)
         result = ENGINES[engine](lowered, keep, max_cycles, progress)
         cycles = float(result.cycles)
         moved = float(result.memory.dram_sectors)
@@ -135,6 +139,7 @@ def run_machine_code(
         )
     if recording is not None:
         raise SmlabError.at("sms", "a part of the grid is no recording of the kernel", sms, "all")
+    launch.memory.l2.forget()  # what a part of the grid leaves in L2 tells nothing of the whole grid's
     return _sampled(launch, gpu, count, all_sms, engine, policy, keep, max_cycles, progress)
 
 

@@ -42,6 +42,8 @@ def run(
     gpu.run(max_cycles)
     record = gpu.recorder
     everything = keep is Record.ALL
+    if lowered.l2 is not None:
+        lowered.l2.leave(lowered.machine, gpu.memory.left())
     return SimResult(
         kernel=lowered.kernel.name,
         gpu=lowered.machine.name,

@@ -29,6 +29,8 @@ class SimulatedGpu:
         self.progress = progress
         elsewhere = None if lowered.source is None else lowered.source.elsewhere
         self.memory = MemorySystem(lowered.machine, () if elsewhere is None else elsewhere)
+        if lowered.l2 is not None:
+            self.memory.begin(lowered.l2.of(lowered.machine))
         self.memory.hold(*lowered.kernel.in_l2)
         instructions = sum(p.slots for p in lowered.programs) if lowered.by_instruction else 0
         behind = lowered.source is None  # a row more for what warps do behind the end of their programs

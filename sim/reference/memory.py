@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container
 
+import numpy as np
+from numpy.typing import NDArray
+
 from smlab.sim.machine import TICK_BITS, CacheShape, Machine, ceil_cycles
 from smlab.sim.reference.clock import Clock, Phase
 from smlab.sim.reference.warp import Job
@@ -76,6 +79,19 @@ class MemorySystem:
         for line_address in lines if size_bytes else ():
             line, _ = self.l2.allocate(line_address)
             line.valid = (1 << m.sectors_per_line) - 1
+
+    def begin(self, lines: NDArray[np.int64]) -> None:
+        """L2 holds the lines that an earlier launch left (`LevelTwoLines`), all of them there at once."""
+        for tag, valid, dirty in lines.tolist():
+            line, _ = self.l2.allocate(tag)
+            line.valid, line.dirty = valid, dirty
+
+    def left(self) -> NDArray[np.int64]:
+        """The lines that L2 holds now, (lines, 3), by set."""
+        rows = [
+            (line.tag, line.valid, line.dirty) for _, lines in sorted(self.l2.sets.items()) for line in lines
+        ]
+        return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
     def serve(self, sectors: list[int], operation: str, now: int, crowd: dict[int, int]) -> int:
         """Serve a request that reaches L2 in cycle ``now``; the cycle when the last of its sectors is ready.

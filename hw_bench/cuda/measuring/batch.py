@@ -13,6 +13,10 @@ from smlab.hw_bench.cuda.measuring.steadiness import Stopping, Verdict, steady_f
 
 _HOPELESS: Final = 3
 """Times as many launches as a series needs, all of them with the GPU held back, end it."""
+_SETTLED: Final = 0.001
+"""What two launches of a simulated GPU may differ by and be called equally long."""
+_MOST: Final = 6
+"""Launches of a simulated GPU at most."""
 Throttled = Callable[[], bool]
 """Asked after each launch whose seconds count: whether the GPU was held back in it."""
 
@@ -65,6 +69,23 @@ class Watch:
         good = [second for second, slow in zip(seconds, self.slow, strict=True) if not slow] or list(seconds)
         start = int(steady_from(good)[0])
         return start, good[:start], good[start:]
+
+
+class Settling(Watch):
+    """The same on a simulated GPU, which has no noise: a launch differs from the one before it by what that
+    one left in L2 alone. The series ends when two launches take equally long, and its last one is steady."""
+
+    def __init__(self) -> None:
+        super().__init__(0.0, lambda: False)
+
+    def enough(self, seconds: list[float]) -> bool:
+        super().enough(seconds)
+        settled = len(seconds) > 1 and abs(seconds[-1] - seconds[-2]) <= _SETTLED * seconds[-1]
+        self.verdict = "quiet" if settled else "noisy"
+        return settled or len(seconds) >= _MOST
+
+    def parts(self, seconds: tuple[float, ...]) -> tuple[int, list[float], list[float]]:
+        return len(seconds) - 1, list(seconds[:-1]), list(seconds[-1:])
 
 
 def padded(series: list[tuple[float, ...]]) -> NDArray[np.float64]:

@@ -210,8 +210,8 @@ round."""
 
 
 def for_simulator(chosen: BenchmarkProfile) -> BenchmarkProfile:
-    """The same points where every launch takes the same time: one launch each, and few blocks that
-    contend."""
+    """The same points where every launch from the same state takes the same time: one launch each (those of
+    `portability` until two are alike), and few blocks that contend."""
     grids = tuple(grid for grid in chosen.contention_grids if grid <= SIMULATED_GRID) or (SIMULATED_GRID,)
     levels = chosen.contention[:: max(1, len(chosen.contention) // 4)]
     return replace(chosen, stopping_s=0.0, series_s=0.0, contention=levels, contention_grids=grids)

@@ -9,7 +9,8 @@ import numpy as np
 
 from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.measuring import plan, portability_runs
-from smlab.hw_bench.cuda.measuring.batch import Batch, Throttled, Watch, padded
+from smlab.hw_bench.cuda.measuring.batch import Batch, Settling, Throttled, Watch, padded
+from smlab.hw_bench.cuda.measuring.driver import cuda
 from smlab.hw_bench.cuda.measuring.plan import PORTABILITY_COLUMNS, BenchmarkProfile, DeviceLimits
 from smlab.hw_bench.cuda.measuring.steadiness import noise
 from smlab.hw_bench.cuda.toolkit import SIMULATED
@@ -29,7 +30,7 @@ def measure(
             continue
         rows, seconds, wrong, late = [], [], [], []
         for size, blocks, threads in plan.portability_sizes(spec.name, profile):
-            watch = Watch(profile.series_s, throttled, least=_LEAST)
+            watch = Watch(profile.series_s, throttled, least=_LEAST) if cuda.stand_in is None else Settling()
             run = portability_runs.run(spec, size=size, blocks=blocks, threads=threads, enough=watch.enough)
             start, initial, steady = watch.parts(run.seconds)
             values = (

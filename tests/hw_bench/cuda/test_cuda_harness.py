@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from smlab.hw_bench.cuda import toolkit
 from smlab.hw_bench.cuda.measuring import plan, steadiness
-from smlab.hw_bench.cuda.measuring.batch import Watch, padded
+from smlab.hw_bench.cuda.measuring.batch import Settling, Watch, padded
 from smlab.hw_bench.cuda.measuring.dataset import DataSet, read_table
 from smlab.hw_bench.cuda.measuring.steadiness import Stopping, noise, steady_from
 from smlab.hw_bench.errors import SmlabError
@@ -216,6 +216,18 @@ def test_stopping_knows_quiet_stable_and_noisy(monkeypatch: pytest.MonkeyPatch) 
     assert verdict([100.0 + (-1) ** k * 3 * k for k in range(30)], most=30) == "noisy"
     monkeypatch.setattr(steadiness.time, "monotonic", iter(range(1000)).__next__)
     assert verdict([1.0, 2.0, 3.0, 4.0], limit_s=3.0, patience_s=3.0) == "noisy"
+
+
+def test_a_simulated_series_ends_when_a_launch_takes_as_long_as_the_one_before() -> None:
+    watch, series = Settling(), [5.0, 3.0, 2.9, 2.9, 2.8]
+    asked = [watch.enough(series[: n + 1]) for n in range(4)]
+    assert asked == [False, False, False, True]
+    assert watch.parts(tuple(series[:4])) == (3, [5.0, 3.0, 2.9], [2.9])
+    assert (watch.verdict, len(watch.slow)) == ("quiet", 4)
+    restless = Settling()
+    ended = [restless.enough([1.0 + n % 2 for n in range(count)]) for count in range(1, 7)]
+    assert ended == [False] * 5 + [True]
+    assert restless.verdict == "noisy"
 
 
 def test_a_simulator_launches_once_and_lets_few_blocks_contend() -> None:

@@ -38,5 +38,11 @@ def test_a_note_that_tells_nothing_leaves_the_times(tmp_path: Path, note: str) -
     assert np.isnan(found.registers_per_thread).all()
 
 
-def test_a_simulated_folder_says_so(tmp_path: Path) -> None:
-    assert read_bench_folder(folder(tmp_path, {"SIMULATED": "by smlab", "gpu": "simulated v100"})).exact
+def test_a_simulated_folder_says_so_and_counts_the_steady_launch(tmp_path: Path) -> None:
+    cold_and_steady = np.array([[3e-6, 1e-6], [4e-6, 2e-6]])
+    np.savez(tmp_path / "portability.samples.npz", **{"butterfly/seconds": cold_and_steady})
+    found = read_bench_folder(folder(tmp_path, {"SIMULATED": "by smlab", "gpu": "simulated v100"}))
+    assert found.exact
+    assert found.runs == ((1e-6,), (2e-6,), (3e-5,))
+    measured = read_bench_folder(folder(tmp_path, {"gpu": "Tesla V100"}))
+    assert measured.runs == ((3e-6, 1e-6), (4e-6, 2e-6), (3e-5,))
