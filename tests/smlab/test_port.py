@@ -75,7 +75,9 @@ def test_it_fits_the_terminal(tmp_path: Path, recorded) -> None:
 def test_the_cascade_is_drawn_with_its_data(tmp_path: Path) -> None:
     a, b = table(tmp_path / "a.csv", 1), table(tmp_path / "b.csv", 2)
     assert run(["port", f"a={a}", f"b={b}", "--plot", str(tmp_path / "cascade.svg")]) == 0
-    assert (tmp_path / "cascade.svg").read_text().count("<svg") == 1
+    drawn = (tmp_path / "cascade.svg").read_text()
+    assert drawn.count("<svg") == 1
+    assert (drawn.count("<!-- a -->"), drawn.count("<!-- b -->")) == (2, 2)  # each kernel's, at its place
     assert len((tmp_path / "cascade.csv").read_text().splitlines()) == 5
 
 

@@ -4,9 +4,12 @@ worst."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from smlab.commands.plots import write_figure
 from smlab.commands.port.result import PortResult
@@ -27,11 +30,36 @@ def draw_cascade(result: PortResult, path: Path) -> list[Path]:
     return write_figure(cascade_figure(result), path, header, rows)
 
 
+MOST_NAMED: Final = 8
+"""Kernels whose platforms are named below the places; of more the table beside the picture tells."""
+_LINE_POINTS: Final = 10.0
+
+
+def _name_places(ax: Axes, result: PortResult, order: NDArray[np.int64]) -> None:
+    """Each kernel's platform at each place, a line a kernel in its colour."""
+    for row in range(len(result.kernels)):
+        for place in range(order.shape[1]):
+            ax.annotate(
+                result.platforms[order[row, place]],
+                (place + 1, 0),
+                (0, -16 - _LINE_POINTS * row),
+                textcoords="offset points",
+                ha="center",
+                va="top",
+                fontsize=7,
+                color=PALETTE[row % len(PALETTE)],
+                annotation_clip=False,
+            )
+    ax.xaxis.labelpad = 4 + _LINE_POINTS * len(result.kernels)
+
+
 @styled
 def cascade_figure(result: PortResult, *, width_in: float = 6.0) -> Figure:
-    """A line for each kernel's efficiencies, a dashed one for the metric over the platforms so far."""
-    _, falling, metric = cascade(result.portability.efficiencies)
-    fig = new_figure(width_in, 3.6)
+    """A line for each kernel's efficiencies, a dashed one for the metric over the platforms so far; below,
+    which platform each place is, where the kernels are few."""
+    order, falling, metric = cascade(result.portability.efficiencies)
+    named = len(result.kernels) if len(result.kernels) <= MOST_NAMED else 0
+    fig = new_figure(width_in, 3.6 + _LINE_POINTS / 72 * named)
     ax = fig.subplots()
     places = np.arange(1, falling.shape[1] + 1)
     for row, kernel in enumerate(result.kernels):
@@ -39,6 +67,8 @@ def cascade_figure(result: PortResult, *, width_in: float = 6.0) -> Figure:
         ax.plot(places, falling[row], color=colour, marker=marker, label=short_name(kernel, 30))
         ax.plot(places, metric[row], color=colour, linestyle=DASHES[1])
     ax.set(ylim=(0, 1.05), xticks=places, xlabel="platforms, each kernel's best first")
+    if named:
+        _name_places(ax, result, order)
     ax.set_ylabel("application efficiency; dashed: PP so far")
     legend_above(ax)
     return fig
