@@ -90,6 +90,10 @@ def _dfma(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 
 @opcode("DSETP", cls="fp64-add")
 def _dsetp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    if "MIN" in m or "MAX" in m:  # two predicates from which fmin and fmax select
+        only(m, "MIN", "MAX", "AND")
+        picked = {"i": int("MIN" in m), "pd": o.predicate_out(), "qd": o.predicate_out()}
+        return BY_NAME["dsetp.minmax"], picked | o.double("a") | o.double("b") | o.predicate_in("p")
     only(m, *RELATIONS, *COMBINE)
     return BY_NAME["dsetp"], setp(o, m, False) | o.double("a") | o.double("b") | o.predicate_in("p")
 

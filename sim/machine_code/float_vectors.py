@@ -16,6 +16,7 @@ from smlab.sim.machine_code.lanes import (
     F32,
     F64,
     V32,
+    V64,
     Lanes,
 )
 
@@ -65,6 +66,22 @@ def _fmnmx(v: Lanes, a: Any, b: Any) -> Any:
 
 
 BUILDERS["dmnmx"] = lambda v, a, b: _chosen(v, a, b, F64, rounding.NAN64)
+
+
+@builds("dsetp.minmax")
+def _dsetp_minmax(v: Lanes, a: Any, b: Any) -> Result:
+    B = v.builder
+    x, y, zero, p = v.double(a), v.double(b), v.all(0, V64), v.mask_of("p")
+    lesser = v.flag("i", 1)
+    less, greater = B.fcmp_ordered("<", x, y), B.fcmp_ordered(">", x, y)
+    a_below, b_below = B.icmp_signed("<", a, zero), B.icmp_signed("<", b, zero)
+    equal = B.fcmp_ordered("==", x, y)
+    less = B.or_(less, B.and_(equal, B.and_(a_below, B.not_(b_below))))
+    greater = B.or_(greater, B.and_(equal, B.and_(b_below, B.not_(a_below))))
+    a_nan, b_nan = B.fcmp_unordered("uno", x, x), B.fcmp_unordered("uno", y, y)
+    first = B.or_(v.either(lesser, less, greater), B.and_(b_nan, B.not_(a_nan)))
+    neither = B.and_(a_nan, b_nan)
+    return None, B.and_(v.mask(first), p), B.and_(v.mask(neither), p)
 
 
 @builds("fchk")

@@ -117,6 +117,15 @@ def _compared(relation: int, p: bool, q: bool, i: int, j: int) -> tuple[int, boo
     return combined(found, p, j)
 
 
+def _picked(x: float, y: float, p: bool, i: int) -> tuple[int, bool, bool]:
+    """Whether the first is the greater (``i`` 1: the lesser) or the only number, and whether neither is one;
+    zeros go by their sign."""
+    if math.isnan(x) or math.isnan(y):
+        return 0, p and not math.isnan(x), p and math.isnan(x) and math.isnan(y)
+    order = (x, math.copysign(1, x)), (y, math.copysign(1, y))
+    return 0, p and (order[0] < order[1] if i else order[0] > order[1]), False
+
+
 def _choose32(a: int, b: int, p: bool, i: int) -> int:
     if i & FLUSH:
         a, b = flushed(a), flushed(b)
@@ -277,6 +286,7 @@ def _rows() -> tuple[VectorOperation, ...]:
         ),
     )
     row("dsetp", "dd", "p", lambda a, b, c, p, q, i, j: _compared(relation(f64(a), f64(b)), p, q, i, j))
+    row("dsetp.minmax", "dd", "p", lambda a, b, c, p, q, i, j: _picked(f64(a), f64(b), p, i))
     row("sel", "ii", "i", lambda a, b, c, p, q, i, j: (a if p else b, False, False))
     row(
         "imnmx.s",

@@ -204,7 +204,19 @@ def groups(gpu: str) -> None:
         assert out[t] == tile.sum() + (best << 8) + int(5 in tile) + ((t & 31) >> 3)
 
 
-EVERYWHERE = (radix, segments, insert, specialised, halves_apart, gravity, bits, generic)
+def extremes(gpu: str) -> None:
+    odd = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 1.5, -1.5, 5e-324])
+    a, b = (np.concatenate([x.ravel(), RANDOM.normal(0, 9, 36)]) for x in np.meshgrid(odd, odd))
+    most, least = np.zeros_like(a), np.zeros_like(a)
+    launched(gpu, "extremes", 1, 128, a, b, most, least, len(a))
+    assert np.array_equal(most, np.fmax(a, b), equal_nan=True)
+    assert np.array_equal(least, np.fmin(a, b), equal_nan=True)
+    zeros = (a == 0) & (b == 0)
+    assert np.array_equal(np.signbit(most[zeros]), np.signbit(a[zeros]) & np.signbit(b[zeros]))
+    assert np.array_equal(np.signbit(least[zeros]), np.signbit(a[zeros]) | np.signbit(b[zeros]))
+
+
+EVERYWHERE = (radix, segments, insert, specialised, halves_apart, gravity, bits, generic, extremes)
 BEFORE_HOPPER = (text,)
 BEFORE_AMPERE = (groups,)
 QUICK = ("sm_75", "sm_90")
