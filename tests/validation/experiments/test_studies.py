@@ -215,7 +215,7 @@ def test_a_study_is_answered_under_a_further_alternative_as_well(frames: dict) -
     chapter = next(c for c in CHAPTERS if c.folder == "service-time")
     place = (chapter.folder, "study.toml")
     assert further_alternatives(*place, chapter.quick) == {"rounds": ""}
-    (refused,) = further_alternatives("occupancy-error", "study.toml").values()
+    refused = further_alternatives("occupancy-error", "study.toml")["rounds"]
     assert refused.startswith("factors.interval: impossible at 0.5")
     there = points_of(*place, chapter.quick, alternative="rounds")
     assert not np.allclose(there["service_cycles"], here[place]["service_cycles"])
@@ -225,6 +225,15 @@ def test_a_study_is_answered_under_a_further_alternative_as_well(frames: dict) -
     table = page.tables()["whatif-service-time-rounds"]
     assert len(table.rows) > 5
     assert "whatif-policies-rounds" not in page.tables()
+
+
+def test_a_study_about_what_an_alternative_sets_is_not_asked_under_it() -> None:
+    """Its levels hold the description's own value, and not the alternative's."""
+    said = further_alternatives("second-pipe", "study.toml")
+    assert (
+        "factors.banks: is about gpu.atomic.add.base_interval_cycles = 3.431, which is 0.0" in said["rounds"]
+    )
+    assert further_alternatives("second-pipe", "study-popc-inc.toml")["rounds"] == ""
 
 
 @pytest.mark.thorough

@@ -70,7 +70,7 @@ of every design, run once and shared.
 
 *Alternatives.* Where the description of the base's GPU carries alternatives and the kernel uses what they are
 of, ``smlab whatif`` asks the study under each: GPUs are taken under their alternative of that name, and what
-the study sets comes on top.
+the study sets comes on top. A study that is about a value that the alternative has not cannot be asked.
 
 *Responses* of the simulator: ``cycles``, ``seconds`` (cycles over ``gpu.clock.sm_hz``), ``speedup`` (the
 base's seconds over them), ``warp_instructions``, ``instructions_per_cycle`` (an SM), ``resident_warps`` (mean
@@ -145,8 +145,22 @@ class Study:
     alternative: str | None = None
 
     def under(self, alternative: str) -> Study:
-        """The same study with its GPUs under their alternative of that name."""
-        return parse_study(*self.origin, alternative)
+        """The same study with its GPUs under their alternative of that name.
+
+        `SmlabError` where a level is impossible there, or where a factor is about what the alternative sets:
+        its list or its stated base has the description's own value and not the alternative's.
+        """
+        found = parse_study(*self.origin, alternative)
+        for here, there in zip(self.factors, found.factors, strict=True):
+            for own, other in zip(here.keys, there.keys, strict=True):
+                if here.scales or own.base == other.base:
+                    continue
+                listed = here.distribution is None and own.base in here.levels
+                stated = own.base in (None, here.base) and there.base == here.base
+                if stated or (listed and other.base not in there.levels):
+                    said = f"is about {own.name} = {here.base}, which is {other.base} under {alternative!r}"
+                    raise SmlabError(f"{self.where}: factors.{here.name}: {said}")
+        return found
 
     @cached_property
     def design(self) -> Design:
