@@ -25,9 +25,10 @@ GOES_ON, ARRIVES, EXITS, FAULTS, NOTIFIES = 0, 1, 2, 3, 4
 """What an instruction leaves its warp with: another instruction, a barrier of the block to wait at, nothing
 more to do, an error, or another instruction and a barrier that has been told of the warp's arrival."""
 
-START, NEXT, OPENED = 0, 1, 2
+START, NEXT, OPENED, NEAR = 0, 1, 2, 3
 """What the engine asks of a source: a new warp's first instruction, the issued one's effect, the way on
-after a barrier."""
+after a barrier; and that what the warp executes next be brought near, which changes nothing but the time
+that the simulation takes."""
 
 # The words of a warp that engine and source share; a source may keep more behind them.
 PC: Final = 0

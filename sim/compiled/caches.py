@@ -1,5 +1,5 @@
-"""Heaps of accesses by time, and caches: hash tables of lines with a list by use for each set, which may have
-hundreds of ways."""
+"""The heap of accesses by time, and caches: hash tables of lines with a list by use for each set, which may
+have hundreds of ways."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from smlab.sim.compiled.layout import Record, State, Word
 SPREAD = 0x61C8864680B583EB  # an odd number with its bits well mixed, to hash line addresses
 
 
-# Two heaps of accesses, ordered by (when, rank). One begins at 0 in the table, the other at ``st.accesses``.
+# The heap of the requests on their way to L2, ordered by (when, rank).
 
 
 @helper
@@ -28,30 +28,28 @@ def before(st: State, a: int, b: int) -> Word:
 
 
 @helper
-def push(st: State, base: int, size: int, index: int) -> None:
-    """Add an access to the heap at ``base``, which holds ``size``."""
+def push(st: State, size: int, index: int) -> None:
+    """Add an access to the heap, which holds ``size``."""
     at = size
-    while at > 0 and before(st, index, heap_at(st, base + ((at - 1) >> 1)).value):
-        heap_at(st, base + at).value = heap_at(st, base + ((at - 1) >> 1)).value
+    while at > 0 and before(st, index, heap_at(st, (at - 1) >> 1).value):
+        heap_at(st, at).value = heap_at(st, (at - 1) >> 1).value
         at = (at - 1) >> 1
-    heap_at(st, base + at).value = index
+    heap_at(st, at).value = index
 
 
 @helper
-def pop(st: State, base: int, size: int) -> Word:
-    """Take the first access off the heap at ``base``, which holds ``size``."""
-    top, moved = heap_at(st, base).value, heap_at(st, base + size - 1).value
+def pop(st: State, size: int) -> Word:
+    """Take the first access off the heap, which holds ``size``."""
+    top, moved = heap_at(st, 0).value, heap_at(st, size - 1).value
     at, child, left = 0, 1, size - 1
     while child < left:
-        if child + 1 < left and before(
-            st, heap_at(st, base + child + 1).value, heap_at(st, base + child).value
-        ):
+        if child + 1 < left and before(st, heap_at(st, child + 1).value, heap_at(st, child).value):
             child += 1
-        if not before(st, heap_at(st, base + child).value, moved):
+        if not before(st, heap_at(st, child).value, moved):
             break
-        heap_at(st, base + at).value = heap_at(st, base + child).value
+        heap_at(st, at).value = heap_at(st, child).value
         at, child = child, 2 * child + 1
-    heap_at(st, base + at).value = moved
+    heap_at(st, at).value = moved
     return top
 
 

@@ -121,10 +121,7 @@ def grow(memory: Memory) -> None:
             memory[f"{kind}_rows"] = len(larger)
     old = memory["accesses"]
     if 2 * memory["free_accesses"] < old:
-        heap = np.empty(4 * old, dtype=np.int64)
-        heap[:old], heap[2 * old : 3 * old] = memory.tables["heap"][:old], memory.tables["heap"][old:]
-        memory.put("heap", heap)
-        for name in ("access", "sector", "crowd"):
+        for name in ("access", "sector", "crowd", "heap"):
             table = memory.tables[name]
             memory.put(name, np.concatenate([table, np.zeros_like(table)]))
         memory.tables["access"]["next"][old:] = [memory["free_access"], *range(old + 1, 2 * old)]

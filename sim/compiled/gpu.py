@@ -13,24 +13,44 @@ from __future__ import annotations
 
 from smlab.sim.compiled.fetch import warm
 from smlab.sim.compiled.issue import issue_stage
-from smlab.sim.compiled.jit import access_at, entry, heap_at, helper, inlined, scheduler_at, sm_at, state_at
+from smlab.sim.compiled.jit import (
+    access_at,
+    address_of,
+    call_source,
+    entry,
+    heap_at,
+    helper,
+    inlined,
+    pending_at,
+    prefetch,
+    scheduler_at,
+    sm_at,
+    stall_at,
+    state_at,
+    until_at,
+    warp_at,
+)
 from smlab.sim.compiled.layout import (
     ALL,
+    CACHE_LINE_BYTES,
     CROWDED,
     DONE,
     FAULTED,
     LATE,
     NEVER,
     PAUSED,
+    READY,
+    REASONS,
     SPARE_SPANS,
     STUCK,
     TOTALS,
     State,
     Word,
 )
-from smlab.sim.compiled.memory import alone, deliver, hold, serve_l2
+from smlab.sim.compiled.memory import alone, hold, serve_l2
 from smlab.sim.compiled.path import arbitrate
 from smlab.sim.compiled.residency import launch, retire
+from smlab.sim.source import NEAR
 
 
 @helper
@@ -71,6 +91,32 @@ def crowded(st: State) -> Word:
     )
 
 
+@inlined
+def bring_near(st: State, i: int) -> None:
+    """Ask the processor for what SM ``i`` is about to work on, which other SMs' turns have driven out of its
+    caches: its schedulers, and of each warp what its next issue reads."""
+    first = i * st.max_warps
+    for k in range(i * st.schedulers, (i + 1) * st.schedulers):
+        prefetch(address_of(scheduler_at(st, k)))
+        prefetch(address_of(scheduler_at(st, k)) + CACHE_LINE_BYTES)
+    for w in range(first, first + st.max_warps):
+        at = address_of(warp_at(st, w))
+        prefetch(at)
+        prefetch(at + CACHE_LINE_BYTES)
+        prefetch(at + 2 * CACHE_LINE_BYTES)
+        for at in (address_of(until_at(st, w * st.slots)), address_of(pending_at(st, w * st.slots))):
+            prefetch(at)
+            prefetch(at + CACHE_LINE_BYTES)
+        prefetch(st.source_warps + w * st.source_bytes)
+    for w in range(first, first + st.max_warps):
+        warp = warp_at(st, w)
+        if warp.block != 0 and warp.state == READY:
+            at = address_of(stall_at(st, warp.row * REASONS))
+            prefetch(at)
+            prefetch(at + CACHE_LINE_BYTES)
+            call_source(st.source, NEAR, st.source_warps + w * st.source_bytes, st.context, 0, 0, 0)
+
+
 @helper
 def run_sm(st: State, i: int, until: int) -> int:
     """Run SM ``i`` up to the last cycle before ``until`` or its horizon, or to its next retirement while
@@ -78,6 +124,9 @@ def run_sm(st: State, i: int, until: int) -> int:
     sm = sm_at(st, i)
     first, end = i * st.max_warps, (i + 1) * st.max_warps
     last = min(st.limit + 1, st.fault_cycle + int(end < st.fault))
+    now = min(sm.next_look, sm.next_serve, sm.next_retire)
+    if st.source != 0 and st.sms > 1 and now < min(max(until, sm.horizon), last):
+        bring_near(st, i)
     while True:
         now = min(sm.next_look, sm.next_serve, sm.next_retire)
         if now >= min(max(until, sm.horizon), last):
@@ -146,7 +195,6 @@ def turn_window(st: State, low: int, high: int) -> int:
     if nearest > st.limit:
         return LATE
     st.window_end = nearest + st.window
-    deliver(st, st.window_end)
     return PAUSED
 
 

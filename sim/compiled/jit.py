@@ -97,6 +97,33 @@ def bits_set(typing_context: Any, mask: Any) -> Any:
 
 
 @intrinsic
+def prefetch(typing_context: Any, address: Any) -> Any:
+    """Ask for the processor's cache line at an address; nothing waits for it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        number = ir.IntType(32)
+        kinds = [ir.IntType(8).as_pointer(), number, number, number]
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), kinds), "llvm.prefetch.p0"
+        )
+        read, close, data = (ir.Constant(number, n) for n in (0, 3, 1))
+        builder.call(function, [builder.inttoptr(arguments[0], kinds[0]), read, close, data])
+        return context.get_dummy_value()
+
+    return types.none(types.int64), generate
+
+
+@intrinsic
+def address_of(typing_context: Any, record: Any) -> Any:
+    """Where a record lies."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ptrtoint(arguments[0], _WORD)
+
+    return types.int64(record), generate
+
+
+@intrinsic
 def read_at(typing_context: Any, address: Any, index: Any) -> Any:
     """Element ``index`` of the int64 array that begins at ``address``: random tables are read where
     lowering put them."""

@@ -67,6 +67,7 @@ SPARE_SPANS = 8192
 """Rows that must be free before a step is taken: more than one step of one SM can write."""
 MAX_LANES = 32
 CACHE_LINE_WORDS = 8
+CACHE_LINE_BYTES = 8 * CACHE_LINE_WORDS
 
 
 def _record(fields: str) -> np.dtype[Any]:
@@ -94,7 +95,7 @@ _CONSTANTS = (
 )
 _PROGRESS = (
     "next_block retired_blocks cycles window_end steps_left jobs_kept issues_kept spans_kept"
-    " fault fault_cycle l2_free dram_free dram_sectors free_access free_accesses requests fills"
+    " fault fault_cycle l2_free dram_free dram_sectors free_access free_accesses requests"
 )
 _ROOM = "job_rows issue_rows span_rows accesses arena arena_bytes"
 
@@ -128,8 +129,9 @@ SM = _record(
 """``stopped`` is the cycle + 1 in which it waits for blocks to be handed out, or 0. ``next_serve`` is when
 the arbiter can take a request, ``turn`` the sub-core that it asks first. ``atomic_ahead`` counts the atomics
 that it has not taken yet, ``busy_since`` and ``atomic_until`` bound the time with n > 0 that is not counted
-yet. ``flying`` counts its accesses that L2 or its L1 have still to see, ``horizon`` is the first cycle that
-one of them may reach it in (`gpu`)."""
+yet. ``flying`` counts its accesses that L2 has still to see, ``horizon`` is the first cycle that an answer to
+one of them may reach it in (`gpu`). ``fill_head`` and ``fill_tail`` are the ends of the list of the loads
+whose answers are known, in the order in which they will be there."""
 
 SCHEDULER = _lines(
     "next_look next_wake blocked occupied last_position last_age shuffled residents"
@@ -164,10 +166,13 @@ BLOCK_BARRIER = _record("arrived expected served")
 """Warps that came, warps that it is for (0: all that have not exited), and when the SM's barrier unit has
 taken the last of them."""
 LOAD, STORE, REDUCE = 0, 1, 2
-ACCESS = _record("next warp op target row sm sequence when rank store lines sectors due followers end")
+ACCESS = _record(
+    "next warp op target row sm sequence when rank store lines sectors due followers end earlier"
+)
 """A global access in flight; ``store`` is LOAD, STORE or REDUCE. ``when`` and ``rank`` order it in the heap
-that it is in. ``due`` is when it will complete once L2 has served it, or 0; ``followers`` begins the list of
-those that wait for it, as numbers + 1. ``sequence`` is -1 in a free record."""
+of requests, ``when`` is then its completion; ``next`` and ``earlier`` are its neighbours among its SM's
+fills. ``due`` is when it will complete once L2 has served it, or 0; ``followers`` begins the list of those
+that wait for it, as numbers + 1. ``sequence`` is -1 in a free record."""
 
 CACHE = _record("first_line first_set first_bucket sets ways buckets hits misses")
 CACHE_SET = _record("oldest newest used")
@@ -213,7 +218,7 @@ TABLES: dict[str, np.dtype[Any]] = {
     "access": ACCESS,
     "sector": CELL,  # by access and lane
     "crowd": CELL,  # the most lanes on one word of each of these, of atomics
-    "heap": CELL,  # of accesses: requests on their way to L2, then loads on their way back
+    "heap": CELL,  # of accesses: requests on their way to L2
     "cache": CACHE,
     "cache_set": CACHE_SET,
     "line": LINE,

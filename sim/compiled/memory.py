@@ -13,7 +13,6 @@ from smlab.sim.compiled.jit import (
     cache_at,
     crowd_at,
     executions_at,
-    heap_at,
     helper,
     inlined,
     line_at,
@@ -203,7 +202,7 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
     sm.port_free = max(access.end << TICK_BITS, sm.port_free) + access.sectors * st.port_ticks
     access.when = ceil_cycles(sm.port_free)
     access.rank = (i << 44) | access.sequence
-    push(st, 0, st.requests, index)
+    push(st, st.requests, index)
     st.requests += 1
     if sm.flying == 0:
         sm.horizon = min(sm.horizon, access.when + st.window)
@@ -247,6 +246,10 @@ def fill_l1(st: State, i: int, now: int) -> None:
         index = sm.fill_head - 1
         access = access_at(st, index)
         sm.fill_head = access.next
+        if access.next != 0:
+            access_at(st, access.next - 1).earlier = 0
+        else:
+            sm.fill_tail = 0
         last, at = -1, 0
         for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
             sector = sector_at(st, n).value
@@ -262,7 +265,7 @@ def fill_l1(st: State, i: int, now: int) -> None:
 @helper
 def serve_l2(st: State) -> None:
     """Serve the next request that reached L2; its completion is now known."""
-    index = pop(st, 0, st.requests)
+    index = pop(st, st.requests)
     st.requests -= 1
     access = access_at(st, index)
     ready, last, at = 0, -1, 0
@@ -289,9 +292,36 @@ def serve_l2(st: State) -> None:
         resolve(st, other.sm, other.warp, other.target, other.row, max(other.end + 1, completion))
         release(st, follower - 1)
         follower = following
-    access.when, access.rank = completion, access.sequence
-    push(st, st.accesses, st.fills, index)
-    st.fills += 1
+    access.when = completion
+    landed(st, access.sm)
+    await_fill(st, index)
+
+
+@helper
+def await_fill(st: State, index: int) -> None:
+    """Put a load whose completion is known among those that will fill its SM's L1: in the order of
+    completion, those of one cycle in that of their requests."""
+    access = access_at(st, index)
+    sm, at = sm_at(st, access.sm), sm_at(st, access.sm).fill_tail
+    while at != 0 and before_fill(st, index, at - 1):
+        at = access_at(st, at - 1).earlier
+    access.earlier = at
+    if at != 0:
+        access.next = access_at(st, at - 1).next
+        access_at(st, at - 1).next = index + 1
+    else:
+        access.next = sm.fill_head
+        sm.fill_head = index + 1
+    if access.next != 0:
+        access_at(st, access.next - 1).earlier = index + 1
+    else:
+        sm.fill_tail = index + 1
+
+
+@inlined
+def before_fill(st: State, a: int, b: int) -> Word:
+    x, y = access_at(st, a), access_at(st, b)
+    return x.when < y.when or (x.when == y.when and x.sequence < y.sequence)
 
 
 @inlined
@@ -303,11 +333,13 @@ def alone(st: State) -> Word:
 
 @helper
 def landed(st: State, i: int) -> None:
-    """All that an access of SM ``i`` does to it from outside is in its books."""
+    """L2 has seen an access of SM ``i``, so when it completes is known. What it has still to see reaches it
+    in a later window."""
     sm = sm_at(st, i)
     sm.flying -= 1
-    if sm.flying == 0:
-        sm.horizon = alone(st)
+    sm.horizon = alone(st)
+    if sm.flying != 0:
+        sm.horizon = min(sm.horizon, st.window_end + st.window)
 
 
 @helper
@@ -370,20 +402,3 @@ def hold(st: State) -> None:
             at, _ = make(st, st.sms, tag)
         line_at(st, at - 1).valid = (1 << st.line_sectors) - 1
         tag += 1
-
-
-@helper
-def deliver(st: State, until: int) -> None:
-    """Hand the loads that complete before ``until`` to their SMs, in the order of completion."""
-    while st.fills != 0 and access_at(st, heap_at(st, st.accesses).value).when < until:
-        index = pop(st, st.accesses, st.fills)
-        st.fills -= 1
-        access = access_at(st, index)
-        access.next = 0
-        sm = sm_at(st, access.sm)
-        if sm.fill_head == 0:
-            sm.fill_head = index + 1
-        else:
-            access_at(st, sm.fill_tail - 1).next = index + 1
-        sm.fill_tail = index + 1
-        landed(st, access.sm)

@@ -350,7 +350,7 @@ def _make_caches(memory: Memory, machine: Machine, sms: int, data: bool, code: b
     memory.put("access", np.zeros(FIRST_ACCESSES, dtype=layout.ACCESS))
     memory.put("sector", np.empty(FIRST_ACCESSES * layout.MAX_LANES, dtype=np.int64))
     memory.put("crowd", np.empty(FIRST_ACCESSES * layout.MAX_LANES, dtype=np.int64))
-    memory.put("heap", np.empty(2 * FIRST_ACCESSES, dtype=np.int64))
+    memory.put("heap", np.empty(FIRST_ACCESSES, dtype=np.int64))
     memory["accesses"] = FIRST_ACCESSES
 
 

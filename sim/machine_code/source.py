@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import ControlCode
+from smlab.sim.compiled.jit import prefetch
 from smlab.sim.instructions import CLASSES, QUEUED_UNITS, Unit
 from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation
 from smlab.sim.machine import Machine
@@ -46,6 +47,7 @@ from smlab.sim.source import (
     COPY_GROUPS,
     FAULTS,
     GOES_ON,
+    NEAR,
     NEXT,
     OPENED,
     SCOREBOARDS,
@@ -94,6 +96,13 @@ def _step(kind, warp, context, now, p, q):  # type: ignore[no-untyped-def]
         if at(context, record.PREFETCHES) != 0 and following < length:
             prefetch_rows(ops + following * (8 * record.WORDS), warp)
         return state
+    if kind == NEAR:
+        following = at(warp, record.PC)
+        if at(context, record.PREFETCHES) != 0 and 0 <= following < at(context, record.LENGTH):
+            prefetch(warp + 8 * record.LIVE)
+            prefetch(warp + 8 * (record.PREDICATES + record.PT))
+            prefetch_rows(at(context, record.OPS) + following * (8 * record.WORDS), warp)
+        return GOES_ON
     if kind == START:
         place, room = q & 63, q >> 6
         if at(context, record.BLOCK_MAP) != 0:

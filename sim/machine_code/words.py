@@ -8,6 +8,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 
+from smlab.sim.compiled.jit import prefetch
 from smlab.sim.machine_code import meanings, record, rounding
 from smlab.sim.machine_code.lanes import intrinsic
 from smlab.sim.machine_code.record import (
@@ -89,23 +90,6 @@ def clear(typing_context: Any, address: Any, size: Any) -> Any:
         return context.get_dummy_value()
 
     return types.none(types.int64, types.int64), generate
-
-
-@intrinsic
-def prefetch(typing_context: Any, address: Any) -> Any:
-    """Ask for the cache line at an address; nothing waits for it."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kinds = [BYTE.as_pointer(), HALF, HALF, HALF]
-        function = builder.module.globals.get("llvm.prefetch.p0")
-        function = function or ir.Function(
-            builder.module, ir.FunctionType(ir.VoidType(), kinds), "llvm.prefetch.p0"
-        )
-        read, close, data = (ir.Constant(HALF, n) for n in (0, 3, 1))
-        builder.call(function, [builder.inttoptr(arguments[0], kinds[0]), read, close, data])
-        return context.get_dummy_value()
-
-    return types.none(types.int64), generate
 
 
 @intrinsic
