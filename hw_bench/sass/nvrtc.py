@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.metadata
 import importlib.util
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import cache_folder, write_atomic
+from smlab.hw_bench.sass.host_headers import HEADERS, READ_FIRST, read_first
 
 _ADVICE = "pip install nvidia-cuda-nvrtc-cu12 cuda-bindings, or 'smlab[cuda12]'"
 
@@ -37,14 +39,19 @@ def compile_cuda(
         from cuda.bindings import nvrtc
     except ImportError as error:
         raise SmlabError(f"the CUDA compiler cannot be loaded ({error}): {_ADVICE}") from error
+    headers = HEADERS if "#include" in source else {}
+    if first := read_first(source):
+        headers = {**headers, READ_FIRST: first}
+        options = [f"--pre-include={READ_FIRST}", *options]
     wanted = [f"--gpu-architecture={architecture}", "--std=c++17", "-lineinfo", *_includes(), *options]
     try:
         status, *release = nvrtc.nvrtcVersion()
-        kept = _kept(source, where, wanted, f"{status} {release}")
+        kept = _kept(source, where, wanted, headers, f"{status} {release}")
         if kept is not None and kept.is_file():
             with contextlib.suppress(OSError):
                 return kept.read_bytes()
-        program = _call(nvrtc.nvrtcCreateProgram(source.encode(), where.encode(), 0, [], []))
+        names, texts = ([text.encode() for text in column] for column in (headers, headers.values()))
+        program = _call(nvrtc.nvrtcCreateProgram(source.encode(), where.encode(), len(headers), texts, names))
     except RuntimeError as error:
         raise SmlabError(f"the CUDA compiler cannot be loaded ({error}): {_ADVICE}") from error
     status = nvrtc.nvrtcCompileProgram(program, len(wanted), [o.encode() for o in wanted])[0]
@@ -52,7 +59,10 @@ def compile_cuda(
     nvrtc.nvrtcGetProgramLog(program, log)
     if int(status):
         lines = [line for line in log.decode(errors="replace").splitlines() if "error" in line]
-        raise SmlabError(f"{where}: does not compile for {architecture}: {lines[0] if lines else status}")
+        said = lines[0] if lines else str(status)
+        if "open source file" in said and not _includes():
+            said += " (headers of CUDA come with pip install nvidia-cuda-runtime-cu12, or 'smlab[cuda12]')"
+        raise SmlabError(f"{where}: does not compile for {architecture}: {said}")
     cubin: bytes = b" " * _call(nvrtc.nvrtcGetCUBINSize(program))
     nvrtc.nvrtcGetCUBIN(program, cubin)
     nvrtc.nvrtcDestroyProgram(program)
@@ -63,7 +73,9 @@ def compile_cuda(
     return cubin
 
 
-def _kept(source: str, where: str, options: Sequence[str], compiler: str) -> Path | None:
+def _kept(
+    source: str, where: str, options: Sequence[str], headers: Mapping[str, str], compiler: str
+) -> Path | None:
     """Where the cubin of this source may be kept; None for source whose text is not all that it is made of.
 
     The file's name is in the cubin's line table, so it is a part of the key. A macro that the text never
@@ -75,8 +87,18 @@ def _kept(source: str, where: str, options: Sequence[str], compiler: str) -> Pat
     if "#include" not in source:
         named = names_in(source)
         options = [o for o in options if not o.startswith("-D") or _macro(o) in named]
-    key = hashlib.sha256("\0".join([compiler, where, *sorted(options), source]).encode()).hexdigest()
+    options = [_release_of_headers() if o in _includes() else o for o in options]
+    parts = [compiler, where, *sorted(options), *(word for item in headers.items() for word in item), source]
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     return cache_folder("cubins", key[:2]) / f"{key}.cubin"
+
+
+def _release_of_headers() -> str:
+    """In place of the folder of CUDA's headers, which is another in each environment."""
+    try:
+        return importlib.metadata.version("nvidia-cuda-runtime-cu12")
+    except importlib.metadata.PackageNotFoundError:
+        return _includes()[0]
 
 
 def names_in(source: str) -> frozenset[str]:

@@ -58,6 +58,7 @@ for _name in (
     "PMTRIG",
     "ACQBULK",
     "UCGABAR_ARV",
+    "ENDCOLLECTIVE",
 ):
     ROWS[_name] = Row(_nothing(), "control")
 
@@ -191,10 +192,13 @@ def _bmov(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 
 @opcode("WARPSYNC", cls="control")
 def _warpsync(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m, "ALL")
+    only(m, "ALL", "COLLECTIVE")
     if "ALL" in m:
         return WARPSYNC, Source(o.rows.place(M32), False).fields("a")
-    return WARPSYNC, o.integer("a")
+    mask = o.integer("a")
+    if "COLLECTIVE" in m:  # for what follows, up to ENDCOLLECTIVE, before the label
+        o.text()
+    return WARPSYNC, mask
 
 
 @opcode("BAR", cls="barrier")

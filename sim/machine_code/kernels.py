@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from smlab.hw_bench.errors import SmlabError
@@ -45,10 +46,17 @@ def from_cubin(content: bytes, name: str | None, where: str) -> KernelImage:
         SmlabError: a cubin that is damaged, or holds no such kernel.
     """
     try:
-        return read_image(content, choose(disassemble(content), name, where), where)
+        return read_image(content, choose(_functions(content), name, where), where)
     except (ValueError, IndexError, struct.error) as error:
         what = getattr(error, "reason", None) or error
         raise SmlabError.at(where, f"is cut off or damaged: {what}") from error
+
+
+@lru_cache(maxsize=16)
+def _functions(content: bytes) -> tuple[Function, ...]:
+    """What the disassembler says; it takes 0.2 s however small a cubin is, and a kernel may be launched many
+    times."""
+    return disassemble(content)
 
 
 def choose(functions: tuple[Function, ...], name: str | None, where: str) -> Function:

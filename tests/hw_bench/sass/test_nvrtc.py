@@ -4,11 +4,11 @@ import sys
 import types
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.sass.host_headers import READ_FIRST, read_first
 from smlab.hw_bench.sass.nvrtc import compile_cuda
 
 
@@ -21,11 +21,16 @@ class Compiler(types.ModuleType):
         self.compiled: list[bytes] = []
         self.text = b""
         self.log = b""
+        self.headers: list[list[str]] = []
 
     def nvrtcVersion(self) -> tuple[int, int, int]:
         return self.release
 
-    def nvrtcCreateProgram(self, source: bytes, name: bytes, *rest: Any) -> tuple[int, bytes]:
+    def nvrtcCreateProgram(
+        self, source: bytes, name: bytes, count: int, texts: list[bytes], names: list[bytes]
+    ) -> tuple[int, bytes]:
+        assert len(texts) == len(names) == count
+        self.headers.append([n.decode() for n in names])
         return 0, source
 
     def nvrtcCompileProgram(self, program: bytes, count: int, options: list[bytes]) -> tuple[int]:
@@ -104,3 +109,24 @@ def test_a_cache_that_cannot_be_written_is_done_without(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert compile_cuda("kernel", "sm_75") == b"kernel"
+
+
+def test_what_nvcc_reads_first_is_read_where_it_is_named() -> None:
+    assert read_first("__global__ void k(float *a) { *a = 1; }") == ""
+    first = read_first("__global__ void k(uint8_t *a) { *a = INT64_MIN & 3; }")
+    assert "typedef unsigned char uint8_t;" in first
+    assert "#define INT64_MAX" in first
+    own = read_first("typedef unsigned long long uint64_t; __global__ void k(uint64_t *a, uint8_t b);")
+    assert "uint64_t;" not in own
+    assert "uint8_t;" in own
+    assert "INFINITY" not in read_first("#define INFINITY 1e30f\n__global__ void k(int32_t *a);")
+
+
+def test_the_headers_that_are_handed_over_are_a_part_of_the_key(compiler: Compiler) -> None:
+    plain, included = "__global__ void k();", "#include <stdint.h>\n__global__ void k();"
+    compile_cuda(plain, "sm_75")
+    compile_cuda(included, "sm_75")
+    assert "stdint.h" in compiler.headers[1]
+    assert not compiler.headers[0]
+    compile_cuda("__global__ void k(uint8_t *a);", "sm_75")
+    assert list(compiler.headers[2]) == [READ_FIRST]

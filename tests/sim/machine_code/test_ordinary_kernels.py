@@ -2,6 +2,7 @@
 barriers, FP64, bytes, bits, 64-bit division, pointers into the stack, parts of warps."""
 
 import importlib.util
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 
 import smlab
 from smlab.hw_bench.cuda.toolkit import has_compiler
+from smlab.hw_bench.sass import listing_of
+from smlab.hw_bench.sass.nvrtc import compile_cuda
 
 if not has_compiler() or importlib.util.find_spec("nvidia.cuda_runtime") is None:
     pytest.skip("the CUDA compiler of the extra cuda12 is not installed", allow_module_level=True)
@@ -216,7 +219,25 @@ def extremes(gpu: str) -> None:
     assert np.array_equal(np.signbit(least[zeros]), np.signbit(a[zeros]) | np.signbit(b[zeros]))
 
 
-EVERYWHERE = (radix, segments, insert, specialised, halves_apart, gravity, bits, generic, extremes)
+def row_sums(gpu: str, source: Path = ORDINARY) -> None:
+    values = RANDOM.integers(0, 99, (2, 100)).astype(np.float32)
+    out = np.zeros_like(values)
+    smlab.run(source, 2, 64, values, out, 100, name="row_sums", gpu=gpu, shared_bytes=8)
+    assert np.array_equal(out, values.sum(1, keepdims=True) - values)
+
+
+def test_lanes_that_are_apart_meet_for_a_shuffle(tmp_path: Path) -> None:
+    """From sm_90 on, code beside the kernel's own, where its lanes gather: taken here whether they are apart
+    or not."""
+    listing = listing_of(compile_cuda(ORDINARY.read_text(), "sm_90"))
+    forced, count = re.subn(r"BRA\.DIV UR\d+, ", "BRA ", listing)
+    assert count
+    assert "WARPSYNC.COLLECTIVE" in forced
+    (tmp_path / "forced.sass").write_text(forced)
+    row_sums("h100-pcie", tmp_path / "forced.sass")
+
+
+EVERYWHERE = (radix, segments, insert, specialised, halves_apart, gravity, bits, generic, extremes, row_sums)
 BEFORE_HOPPER = (text,)
 BEFORE_AMPERE = (groups,)
 QUICK = ("sm_75", "sm_90")

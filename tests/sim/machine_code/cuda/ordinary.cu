@@ -279,3 +279,27 @@ extern "C" __global__ void extremes(const double *a, const double *b, double *mo
         least[i] = fmin(a[i], b[i]);
     }
 }
+
+// Sums of rows by shuffles, the last of them in a branch that one warp takes.
+extern "C" __global__ void row_sums(const float *in, float *out, int columns)
+{
+    extern __shared__ float of_warp[];
+    float sum = 0;
+    for (int c = threadIdx.x; c < columns; c += blockDim.x)
+        sum += in[blockIdx.x * columns + c];
+    for (int lanes = 16; lanes; lanes /= 2)
+        sum += __shfl_down_sync(~0u, sum, lanes);
+    if (threadIdx.x % 32 == 0)
+        of_warp[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        sum = threadIdx.x < blockDim.x / 32 ? of_warp[threadIdx.x] : 0;
+        for (int lanes = 16; lanes; lanes /= 2)
+            sum += __shfl_down_sync(~0u, sum, lanes);
+        if (threadIdx.x == 0)
+            of_warp[0] = sum;
+    }
+    __syncthreads();
+    for (int c = threadIdx.x; c < columns; c += blockDim.x)
+        out[blockIdx.x * columns + c] = of_warp[0] - in[blockIdx.x * columns + c];
+}
