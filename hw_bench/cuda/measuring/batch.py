@@ -73,7 +73,8 @@ class Watch:
 
 class Settling(Watch):
     """The same on a simulated GPU, which has no noise: a launch differs from the one before it by what that
-    one left in L2 alone. The series ends when two launches take equally long, and its last one is steady."""
+    one left in L2 alone. The series ends when two launches take equally long: its first one is the initial
+    part, its last one the steady."""
 
     def __init__(self) -> None:
         super().__init__(0.0, lambda: False)
@@ -85,7 +86,7 @@ class Settling(Watch):
         return settled or len(seconds) >= _MOST
 
     def parts(self, seconds: tuple[float, ...]) -> tuple[int, list[float], list[float]]:
-        return len(seconds) - 1, list(seconds[:-1]), list(seconds[-1:])
+        return len(seconds) - 1, list(seconds[:1]), list(seconds[-1:])
 
 
 def padded(series: list[tuple[float, ...]]) -> NDArray[np.float64]:
