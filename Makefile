@@ -56,7 +56,8 @@ sass: $(VENV)-cuda/.installed
 	$(VENV)-cuda/bin/python -m pytest -q -n 2 --dist worksteal tests/hw_bench/sass tests/hw_bench/cuda/test_cuda_contract.py \
 	    tests/hw_bench/cuda/test_cuda_dependence.py tests/sim/machine_code/test_compiled_kernels.py \
 	    tests/sim/machine_code/test_common_kernels.py tests/sim/machine_code/test_tensor_cores.py \
-	    tests/sim/machine_code/test_ordinary_kernels.py tests/hw_bench/cuda/test_cuda_harness.py \
+	    tests/sim/machine_code/test_ordinary_kernels.py tests/sim/machine_code/test_compiled_histogram.py \
+	    tests/hw_bench/cuda/test_cuda_harness.py \
 	    tests/hw_bench/cuda/test_cuda_on_simulator.py tests/hw_bench/cuda/test_cuda_driver.py
 
 $(VENV)-cuda/.installed: .ci/toolchain.txt .ci/nvdisasm.py | $(VENV)/.installed-dev

@@ -91,14 +91,9 @@ def histogram(
     Raises:
         SmlabError: for a value that cannot be, naming the key.
     """
-    if not 1 <= pixels <= MAX_PIXELS:
-        raise SmlabError.at("histogram: pixels", "out of range", pixels, f"1 to {MAX_PIXELS}")
-    if image not in IMAGES:
-        raise SmlabError.at("histogram: image", "unknown", image, "one of " + ", ".join(IMAGES))
-    drawn = solid_image(pixels) if image == "solid" else uniform_image(pixels)
     return histogram_of_image(
         gpu,
-        drawn,
+        image_named(image, pixels),
         threads=threads,
         variant=variant,
         op=op,
@@ -107,6 +102,15 @@ def histogram(
         cache=cache,
         channels=channels,
     )
+
+
+def image_named(image: str, pixels: int) -> Bytes:
+    """The ``solid`` or ``uniform`` image of so many pixels; `SmlabError` for others."""
+    if not 1 <= pixels <= MAX_PIXELS:
+        raise SmlabError.at("histogram: pixels", "out of range", pixels, f"1 to {MAX_PIXELS}")
+    if image not in IMAGES:
+        raise SmlabError.at("histogram: image", "unknown", image, "one of " + ", ".join(IMAGES))
+    return solid_image(pixels) if image == "solid" else uniform_image(pixels)
 
 
 def histogram_of_image(
@@ -127,9 +131,9 @@ def histogram_of_image(
     Only the blocks of the simulated SMs are in it: of k of the GPU's N SMs, the first k / N of the grid,
     which do what they would do in the whole launch.
     """
-    _check(image, threads, variant, op, cache, channels)
+    check_histogram(image, threads, variant, op, cache, channels)
     simulated, whole = _sms(gpu, sms), gpu.integer("gpu.sms")
-    resident = _max_blocks_per_sm(gpu, threads) if blocks_per_sm == 0 else blocks_per_sm
+    resident = fitting_blocks_per_sm(gpu, threads) if blocks_per_sm == 0 else blocks_per_sm
     if not 1 <= resident <= 1024:
         raise SmlabError.at("histogram: blocks_per_sm", "out of range", blocks_per_sm, "0 (fill) to 1024")
     pixels = len(image)
@@ -152,7 +156,7 @@ def histogram_of_image(
         words=words,
         operation=OPERATIONS[op],
         reordered=variant == "reordered",
-        volta=_capability(gpu) < (8, 0),
+        volta=before_ampere(gpu),
         variable=channels == "variable",
     )
     return Kernel(
@@ -279,7 +283,8 @@ class _Code:
         return RecordedBytes(HISTOGRAM_AT + 4 * np.minimum(counter, COUNTERS - 1))
 
 
-def _check(image: Bytes, threads: int, variant: str, op: str, cache: str, channels: str) -> None:
+def check_histogram(image: Bytes, threads: int, variant: str, op: str, cache: str, channels: str) -> None:
+    """`SmlabError`, naming the key, for a value that no histogram has."""
     if image.ndim != 2 or image.shape[1] != CHANNELS or image.dtype != np.uint8 or not len(image):
         found = f"{image.dtype} of shape {image.shape}"
         raise SmlabError.at("histogram: image", "not rows of pixels", found, "uint8 of shape (pixels, 4)")
@@ -304,7 +309,8 @@ def _sms(gpu: Gpu, sms: int | str) -> int:
     return sms
 
 
-def _max_blocks_per_sm(gpu: Gpu, threads: int) -> int:
+def fitting_blocks_per_sm(gpu: Gpu, threads: int) -> int:
+    """How many blocks of the histogram an SM holds."""
     probe = Kernel(
         "histogram",
         (Program("", (Instruction("barrier"),)),),
@@ -314,5 +320,6 @@ def _max_blocks_per_sm(gpu: Gpu, threads: int) -> int:
     return blocks_per_sm(probe, machine_from(gpu))
 
 
-def _capability(gpu: Gpu) -> tuple[int, ...]:
-    return tuple(int(part) for part in gpu.compute_capability.split("."))
+def before_ampere(gpu: Gpu) -> bool:
+    """Whether the compiler makes an addition of every shared atomic that adds 1."""
+    return tuple(int(part) for part in gpu.compute_capability.split(".")) < (8, 0)

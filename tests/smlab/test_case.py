@@ -110,3 +110,23 @@ def test_the_built_in_workload(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", "histogram", "--gpu", "titan-v", "--set", "sms=99"]) == 2
     assert run(["simulate", "histogram", "--gpu", "titan-v", "--set", "gpu=v100"]) == 2
     assert run(["simulate", "histogram", "--gpu", "titan-v", "--set", "pixels=many"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["code=assembled"], "--set code: unknown (got 'assembled'"),
+        (["code=compiled", "sms=2"], "--set sms: compiled code runs on the whole GPU"),
+        (["code=compiled", "op=popc-inc"], "no ATOMS.POPC.INC for sm_70"),
+        (["code=compiled", "pixels=0"], "histogram: pixels: out of range"),
+        (["colour=red"], "code"),
+    ],
+)
+def test_what_compiled_code_cannot_be_asked(
+    settings: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [word for text in settings for word in ("--set", text)]
+    assert run(["simulate", "histogram", "--gpu", "titan-v", *asked]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from smlab.commands.arguments import a_gpu, a_whole
-from smlab.commands.simulate.workload import setting, workload_and_gpu
+from smlab.commands.simulate.workload import compiled_histogram, setting, workload_and_gpu
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim import Kernel, Record, SimResult
 from smlab.sim import simulate as simulate_kernel
+from smlab.sim.machine_code.run import run_machine_code
 
 
 def simulate(
@@ -55,6 +56,17 @@ def simulate(
         _, description = workload_and_gpu("atomics", texts, description)
         kernel = workload
     elif isinstance(workload, str | os.PathLike):
+        if (found := compiled_histogram(os.fsdecode(workload), texts, description)) is not None:
+            launch, description = found
+            return run_machine_code(
+                launch,
+                description,
+                engine=engine,
+                policy=policy,
+                keep=keep,
+                max_cycles=max_cycles,
+                progress=progress,
+            ).result
         kernel, description = workload_and_gpu(os.fsdecode(workload), texts, description)
     else:
         name = type(workload).__name__

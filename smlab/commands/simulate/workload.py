@@ -14,10 +14,15 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.inputs import load_toml
 from smlab.sim.builtin import BUILT_IN
 from smlab.sim.histogram import share_of
+from smlab.sim.machine_code.launch import MachineLaunch
 from smlab.sim.workload import Kernel
 from smlab.sim.workload_file import parse_workload
 
 GPU_PREFIX = "gpu."
+HISTOGRAM = "histogram"
+CODE = "code"
+CODES = ("written", "compiled")
+"""Of the histogram: the program of `smlab.sim.histogram`, or what the compiler makes of the source."""
 
 
 def workload_and_gpu(name: str, settings: Sequence[str], gpu: Gpu) -> tuple[Kernel, Gpu]:
@@ -29,6 +34,8 @@ def workload_and_gpu(name: str, settings: Sequence[str], gpu: Gpu) -> tuple[Kern
     given = dict(_split(s) for s in settings)
     on_gpu = {k.removeprefix(GPU_PREFIX): _value(k, v) for k, v in given.items() if k.startswith(GPU_PREFIX)}
     on_workload = {k: v for k, v in given.items() if not k.startswith(GPU_PREFIX)}
+    if name == HISTOGRAM:
+        on_workload.pop(CODE, None)  # written
     if on_gpu:
         gpu = gpu.with_values(on_gpu, source="assumed: set on the command line", where="--set gpu")
     if name in BUILT_IN:
@@ -44,6 +51,32 @@ def workload_and_gpu(name: str, settings: Sequence[str], gpu: Gpu) -> tuple[Kern
             "WORKLOAD", "neither a built-in workload nor a file", name, "one of " + ", ".join(BUILT_IN)
         )
     return _from_file(path, on_workload), gpu
+
+
+def compiled_histogram(name: str, settings: Sequence[str], gpu: Gpu) -> tuple[MachineLaunch, Gpu] | None:
+    """The launch of the built-in histogram and the GPU to run it on, where ``code`` is to be ``compiled``;
+    None where it is not.
+
+    Raises:
+        SmlabError: as `workload_and_gpu`, and without a compiler.
+    """
+    given = dict(_split(s) for s in settings)
+    code = given.pop(CODE, CODES[0]) if name == HISTOGRAM else CODES[0]
+    if code not in CODES:
+        raise SmlabError.at(f"--set {CODE}", "unknown", code, " or ".join(CODES))
+    if code == CODES[0]:
+        return None
+    from smlab.sim.compiled_histogram import histogram_launch
+    from smlab.sim.histogram import image_named
+
+    rest = [f"{k}={v}" for k, v in given.items() if k.startswith(GPU_PREFIX)]
+    _, gpu = workload_and_gpu(name, rest, gpu)
+    arguments = _arguments(name, {k: v for k, v in given.items() if not k.startswith(GPU_PREFIX)})
+    if arguments.pop("sms", "all") != "all":
+        raise SmlabError.at("--set sms", "compiled code runs on the whole GPU", given["sms"], "all")
+    arguments = {"threads": 256, **arguments}
+    image = image_named(arguments.pop("image", "solid"), arguments.pop("pixels", 1 << 20))
+    return histogram_launch(gpu, image, **arguments), gpu
 
 
 def setting(key: str, value: object) -> str:
@@ -84,8 +117,9 @@ def _arguments(name: str, settings: dict[str, str]) -> dict[str, Any]:
     arguments: dict[str, Any] = {}
     for key, text in settings.items():
         if key not in parameters:
+            known = [*parameters, *([CODE] if name == HISTOGRAM else [])]
             raise SmlabError.at(
-                f"--set {key}", f"{name} has no such key", expected="one of " + ", ".join(parameters)
+                f"--set {key}", f"{name} has no such key", expected="one of " + ", ".join(known)
             )
         wanted = parameters[key].annotation
         value = _value(key, text)

@@ -1,0 +1,82 @@
+"""The built-in workload `histogram` by what a compiler makes of Dong & Pai's listings, in place of the
+program of `smlab.sim.histogram`: the same image, grid and cache, executed as machine code.
+
+It needs the run-time compiler and nvdisasm (the extra cuda12).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.sim.histogram import (
+    COUNTERS,
+    Bytes,
+    before_ampere,
+    check_histogram,
+    fitting_blocks_per_sm,
+)
+from smlab.sim.histogram_code import CHANNELS
+from smlab.sim.machine import machine_from
+from smlab.sim.machine_code.kernels import load_kernel
+from smlab.sim.machine_code.launch import MachineLaunch
+
+SOURCE: Final = Path(__file__).parent / "histogram.cu"
+NEVER: Final = 2**32 - 1
+"""A count that none reaches: a result is compared with it, so that it is used."""
+
+
+def histogram_launch(
+    gpu: Gpu,
+    image: Bytes,
+    *,
+    threads: int,
+    variant: str = "original",
+    op: str = "add",
+    blocks_per_sm: int = 1,
+    cache: str = "warm",
+    channels: str = "constant",
+) -> MachineLaunch:
+    """The launch that counts ``image``, bytes of shape ``(pixels, 4)``, on the whole GPU; the arguments as in
+    `smlab.sim.histogram.histogram_of_image`. Its last argument but one is the histogram, ``(1024,)``.
+
+    Raises:
+        SmlabError: for a value that cannot be, naming the key, or without a compiler.
+    """
+    check_histogram(image, threads, variant, op, cache, channels)
+    old = before_ampere(gpu)
+    if op == "popc-inc" and old:
+        raise SmlabError.at(
+            "histogram: op", f"the compiler makes no ATOMS.POPC.INC for {gpu.sm_architecture}", op, "add"
+        )
+    defines = {"CHANNELS": str(CHANNELS)} if channels == "constant" else {}
+    defines |= {"REORDERED": "1"} if variant == "reordered" else {}
+    defines |= {"READ": "1"} if op == "add" and not old else {}
+    kernel = load_kernel(SOURCE, gpu.sm_architecture, defines=defines)
+    resident = fitting_blocks_per_sm(gpu, threads) if blocks_per_sm == 0 else blocks_per_sm
+    if not 1 <= resident <= 1024:
+        raise SmlabError.at("histogram: blocks_per_sm", "out of range", blocks_per_sm, "0 (fill) to 1024")
+    pixels = len(image)
+    blocks = min(gpu.integer("gpu.sms") * resident, -(-pixels // threads))
+    content = np.ascontiguousarray(image).reshape(-1)
+    counts = np.zeros(COUNTERS, dtype=np.uint32)
+    scalars = np.int32(pixels), np.int32(CHANNELS), np.uint32(NEVER)
+    launch = MachineLaunch(
+        kernel, (blocks, 1, 1), (threads, 1, 1), [content, *scalars[:2], counts, scalars[2]]
+    )
+    if cache == "warm":
+        _warm(launch, gpu, len(content))
+    return launch
+
+
+def _warm(launch: MachineLaunch, gpu: Gpu, size: int) -> None:
+    """L2 has just seen the image, the first allocation, as far as it holds it."""
+    machine = machine_from(gpu)
+    first = launch.allocations[0].address
+    lines = np.arange(first // machine.line_bytes, (first + size - 1) // machine.line_bytes + 1)
+    sectors = (1 << machine.line_bytes // machine.sector_bytes) - 1
+    launch.memory.l2.leave(machine, np.stack([lines, np.full_like(lines, sectors), 0 * lines], axis=1))
