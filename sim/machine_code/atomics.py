@@ -24,15 +24,18 @@ from smlab.sim.machine_code.access_vectors import (
 from smlab.sim.machine_code.record import (
     ADDRESSES,
     CHECK_SHARED,
+    NO_PREDICATE,
     dump_at,
 )
 from smlab.sim.machine_code.words import (
+    FULL,
     I_C,
     I_DST,
     I_I,
     I_P,
     I_Q,
     I_Q_XOR,
+    I_QD,
     I_WIDTH,
     add_doubles,
     add_singles,
@@ -44,6 +47,7 @@ from smlab.sim.machine_code.words import (
     put32,
     put64,
     row_of,
+    set_predicate,
 )
 from smlab.sim.source import FAULTS, GOES_ON
 
@@ -67,6 +71,51 @@ def less(kind: int, a: int, b: int) -> Any:
 
 
 @help
+def add_short_floats(kind: int, a: int, b: int) -> Any:
+    """The sum of two halves, or of two brain floats: that of singles, rounded again, which is the same as
+    rounded once for a sum of numbers with so few bits (Figueroa 1995)."""
+    if kind == d.BRAIN_PAIR:
+        total = add_singles(a << 16, b << 16)
+        if total & 0x7FFFFFFF > 0x7F800000:
+            return 0x7FFF
+        return (total + 0x7FFF + ((total >> 16) & 1)) >> 16
+    return half_of_single(add_singles(single_of_half(a), single_of_half(b)))
+
+
+@help
+def single_of_half(half: int) -> Any:
+    sign, size = (half & 0x8000) << 16, half & 0x7FFF
+    if size >= 0x7C00:
+        return sign | 0x7F800000 | (size & 0x3FF) << 13
+    if size >= 0x400:
+        return sign | ((size << 13) + (112 << 23))
+    if size == 0:
+        return sign
+    exponent = 113
+    while size & 0x400 == 0:
+        size <<= 1
+        exponent -= 1
+    return sign | exponent << 23 | (size & 0x3FF) << 13
+
+
+@help
+def half_of_single(single: int) -> Any:
+    """Rounded to the nearest half, of two the even one."""
+    sign, size = (single >> 16) & 0x8000, single & 0x7FFFFFFF
+    if size > 0x7F800000:
+        return 0x7FFF
+    if size >= 0x47800000:
+        return sign | 0x7C00
+    if size >= 0x38800000:
+        return sign | (size - (112 << 23) + 0xFFF + ((size >> 13) & 1)) >> 13
+    shift = 126 - (size >> 23)
+    if shift > 25:
+        return sign
+    whole = (size & 0x7FFFFF) | 0x800000
+    return sign | (whole + (1 << (shift - 1)) - 1 + ((whole >> shift) & 1)) >> shift
+
+
+@help
 def combined(operation: int, kind: int, old: int, value: int, compared: int) -> Any:
     """What an atomic leaves in memory."""
     if operation == d.ADD:
@@ -74,6 +123,9 @@ def combined(operation: int, kind: int, old: int, value: int, compared: int) -> 
             return add_singles(old, value)
         if kind == d.FLOAT64:
             return add_doubles(old, value)
+        if kind >= d.HALF_PAIR:
+            low = add_short_floats(kind, old & 0xFFFF, value & 0xFFFF)
+            return low | add_short_floats(kind, old >> 16, value >> 16) << 16
         return old + value
     if operation == d.MIN:
         return value if less(kind, value, old) else old
@@ -101,11 +153,16 @@ def atomic(op: int, warp: int, launch: int, lanes: int) -> Any:
     space = real_space(op, warp, lanes)
     if space == d.MIXED:
         return APART
+    done = kind < d.HALF_PAIR or space == d.GLOBAL
+    if at(op, I_QD) != NO_PREDICATE:
+        set_predicate(op, warp, I_QD, FULL if done else 0, lanes)
+    if not done:
+        return GOES_ON
     moved = reach(warp, launch, space, lanes, width)
     asked = moved != NOWHERE and space == d.SHARED and at(launch, CHECK_SHARED) != 0
     if asked and not lanes_known(warp, launch, lanes, width, unit):
         moved = NOWHERE
-    if moved == NOWHERE or operation != d.ADD or width != 4 or kind == d.FLOAT32:
+    if moved == NOWHERE or operation != d.ADD or width != 4 or kind == d.FLOAT32 or kind >= d.HALF_PAIR:
         return atomic_one_by_one(op, warp, launch, space, lanes, moved)
     out, dst = warp + 8 * ADDRESSES, warp + at(op, I_DST)
     source = row_of(op, warp, I_C)

@@ -41,7 +41,10 @@ from typing import Final
 ) = range(128, 160)
 GLOBAL, SHARED, LOCAL, GENERIC, MIXED = 0, 1, 2, 3, 4
 ADD, MIN, MAX, AND, OR, XOR, INC, DEC, EXCHANGE, SWAP, SPIN, COUNT = range(12)
-U32, S32, U64, S64, FLOAT32, FLOAT64 = range(6)
+U32, S32, U64, S64, FLOAT32, FLOAT64, HALF_PAIR, BRAIN_PAIR = range(8)
+EVERYONE, SAME, DIFFERENT = range(3)
+"""What a match tells: each lane the lanes with its value, all whether they have one value, or, with that
+value in a uniform register, whether they have not."""
 SPECIALS: Final = {
     name: number
     for number, name in enumerate(

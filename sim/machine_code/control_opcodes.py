@@ -52,13 +52,13 @@ for _name in (
     "CGAERRBAR",
     "FENCE",
     "WARPSYNC_NONE",
+    "ENDCOLLECTIVE",
     "NANOSLEEP_NONE",
     "LDGDEPBAR",
     "DEPBAR",
     "PMTRIG",
     "ACQBULK",
     "UCGABAR_ARV",
-    "ENDCOLLECTIVE",
 ):
     ROWS[_name] = Row(_nothing(), "control")
 
@@ -192,13 +192,14 @@ def _bmov(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 
 @opcode("WARPSYNC", cls="control")
 def _warpsync(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m, "ALL", "COLLECTIVE")
+    """With COLLECTIVE the label is that of the instruction behind the ENDCOLLECTIVE to come."""
+    only(m, "ALL", "EXCLUSIVE", "COLLECTIVE")
     if "ALL" in m:
         return WARPSYNC, Source(o.rows.place(M32), False).fields("a")
-    mask = o.integer("a")
-    if "COLLECTIVE" in m:  # for what follows, up to ENDCOLLECTIVE, before the label
+    fields = o.integer("a")
+    if "COLLECTIVE" in m:
         o.text()
-    return WARPSYNC, mask
+    return WARPSYNC, fields
 
 
 @opcode("BAR", cls="barrier")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code import record
 from smlab.sim.machine_code.access_vectors import put_all
 from smlab.sim.machine_code.atomics import combined, signed32
@@ -119,7 +120,15 @@ def vote(op: int, warp: int, lanes: int) -> None:
 
 
 @help
-def match(op: int, warp: int, lanes: int) -> None:
+def match(op: int, warp: int, lanes: int, active: int) -> None:
+    if at(op, I_I) == d.DIFFERENT:
+        value, differs = word_of(op, warp, I_A, lowest(active)), False
+        for lane in range(32):
+            if (active >> lane) & 1 != 0 and word_of(op, warp, I_A, lane) != value:
+                differs = True
+        put_all(warp + at(op, I_DST), value, FULL)
+        set_predicate(op, warp, I_PD, FULL if differs else 0, FULL)
+        return
     row, long = row_of(op, warp, I_A), at(op, I_J) != 0
     held = warp + 8 * ADDRESSES
     for lane in range(32):
@@ -138,7 +147,7 @@ def match(op: int, warp: int, lanes: int) -> None:
         if same != lanes:
             everyone = False
         put32(dst + 4 * lane, same)
-    if at(op, I_I) != 0:
+    if at(op, I_I) == d.SAME:
         put_all(dst, lanes if everyone else 0, lanes)
         set_predicate(op, warp, I_PD, FULL if everyone else 0, lanes)
 

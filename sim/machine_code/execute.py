@@ -117,6 +117,27 @@ def one_space_at_a_time(op: int, warp: int, launch: int, lanes: int) -> Any:
 
 
 @help
+def synchronise(op: int, warp: int, lanes: int) -> Any:
+    """Lanes come to a WARPSYNC. Those with one mask wait for the lanes that it names; those with another come
+    to the instruction again, on their own."""
+    mask, mine = word_of(op, warp, I_A, lowest(lanes)), 0
+    for lane in range(32):
+        if (lanes >> lane) & 1 != 0 and word_of(op, warp, I_A, lane) == mask:
+            mine |= 1 << lane
+    passing = at(warp, ACTIVE) & ~lanes
+    if passing != 0:
+        set_aside(warp, at(warp, PC), passing, NOT_WAITING)
+    if mine != lanes:
+        set_aside(warp, at(warp, PC) - 1, lanes & ~mine, NOT_WAITING)
+    wanted = mask | mine
+    if gather(warp, AT_WARP_SYNC + wanted, wanted, mine):
+        put(warp, ACTIVE, wanted & at(warp, LIVE))
+        return GOES_ON
+    set_aside(warp, at(warp, PC), mine, AT_WARP_SYNC + wanted)
+    return resume(warp)
+
+
+@help
 def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length: int) -> Any:
     if code == d.ATOMIC:
         state = atomic(op, warp, launch, lanes) if lanes != 0 else GOES_ON
@@ -149,14 +170,7 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
             settle(warp)
         return GOES_ON
     if code == d.WARPSYNC:
-        if lanes == 0:
-            return GOES_ON
-        wanted = word_of(op, warp, I_A, lowest(lanes)) | lanes
-        if gather(warp, AT_WARP_SYNC + wanted, wanted, lanes):
-            put(warp, ACTIVE, wanted & at(warp, LIVE))
-            return GOES_ON
-        set_aside(warp, at(warp, PC), lanes, AT_WARP_SYNC + wanted)
-        return resume(warp)
+        return synchronise(op, warp, lanes) if lanes != 0 else GOES_ON
     if code == d.BARRIER:
         if lanes == 0:
             return GOES_ON
@@ -172,7 +186,7 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
     elif code == d.VOTE:
         vote(op, warp, lanes)
     elif code == d.MATCH:
-        match(op, warp, lanes)
+        match(op, warp, lanes, at(warp, ACTIVE))
     elif code == d.REDUCE:
         reduce_lanes(op, warp, at(warp, ACTIVE))
     elif code == d.LOAD_CONSTANT:
@@ -180,9 +194,10 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
     elif code == d.PLOP3:
         combine_predicates(op, warp, lanes)
     elif code == d.BRANCH_SPLIT:
-        wanted = word_of(op, warp, I_A, lowest(lanes)) & at(warp, LIVE)
-        together = at(warp, ACTIVE) & wanted == wanted
-        if lanes != 0 and together != (at(op, I_J) != 0):
+        # Whether the lanes that the guard leaves are all that the mask names; those that go, go together.
+        wanted = word_of(op, warp, I_A, lowest(at(warp, ACTIVE))) & at(warp, LIVE)
+        together = lanes & wanted == wanted
+        if together != (at(op, I_J) != 0):
             put(warp, PC, at(op, I_I))
     elif code == d.JUMP:
         taken = lanes & predicate(op, warp, I_P, I_P_XOR)

@@ -54,6 +54,31 @@ def _half_fma(a: int, b: int, c: int, i: int) -> int:
     return _saturated_half(bits) if i & HALF_SATURATE else bits
 
 
+def half_sum(a: int, b: int) -> int:
+    return _half_fma(a, 0x3C00, b, 0)
+
+
+def brain_sum(a: int, b: int) -> int:
+    """The sum of two brain floats, the upper halves of singles."""
+    total = f32(a << 16) + f32(b << 16)
+    if not math.isfinite(total):
+        return 0x7FFF if math.isnan(total) else bits32(total) >> 16
+    # The sum is exact in whole multiples of its last place; singles of it would be rounded twice.
+    return to_brain(Fraction(f32(a << 16)) + Fraction(f32(b << 16)), a & b >= 0x8000)
+
+
+def to_brain(value: Fraction, negative_zero: bool = False) -> int:
+    """The nearest brain float, of two the even one."""
+    if value == 0:
+        return 0x8000 * negative_zero
+    sign, size = 0x8000 * (value < 0), abs(value)
+    exponent = max(-126, math.frexp(size)[1] - 1)
+    quotient = size / Fraction(2) ** (exponent - 7)
+    whole = round(quotient)  # of two, the even one
+    bits = ((exponent + 126) << 7) + whole
+    return sign | min(bits, 0x7F80)
+
+
 def _half_sum(a: int, b: int, i: int) -> int:
     bits = bits32(f16(_half(a, i, 0, 0)) + f16(_half(b, i, 1, 0)))
     return saturated(bits) if i & HALF_SATURATE else bits

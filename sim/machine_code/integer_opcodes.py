@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from smlab.sim.machine_code import record
+from smlab.sim.machine_code.codes import DIFFERENT, MATCH
+from smlab.sim.machine_code.limits import SHARED_WINDOW
 from smlab.sim.machine_code.meanings import BY_NAME
 from smlab.sim.machine_code.micro import (
     COMBINE,
@@ -19,9 +21,11 @@ from smlab.sim.machine_code.micro import (
 from smlab.sim.machine_code.operands import (
     M32,
     Operands,
+    Source,
     Unknown,
     zero,
 )
+from smlab.sim.machine_code.vector_operation import SHORTS_ABOVE_ZERO, SHORTS_SIGNED
 
 
 @opcode("MOV", "UMOV", "MOV32I", cls="int32")
@@ -150,24 +154,52 @@ def _isetp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     return BY_NAME["isetp"], fields
 
 
+@opcode("QSPC", cls="int32")
+def _qspc(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    """Whether a generic address lies in shared memory: by its high word."""
+    only(m, "E", "S")
+    fields = {"pd": o.predicate_out(), "i": RELATIONS["EQ"], "j": COMBINE["AND"], "p": record.PT}
+    if "S" not in m or "E" not in m or o.destination() != record.dump_at():
+        raise Unknown("what it asks for")
+    address = o.address()
+    if address["b"] != zero().at or address["offset"] or address["pd"] or not address["a_reg"]:
+        raise Unknown("the address")
+    address["a"] += record.ROW_BYTES
+    high = {name: address[name] for name in ("a", "a_reg", "a_and", "a_xor", "a_add")}
+    return BY_NAME["isetp"], {**fields, **high, **Source(o.rows.place(SHARED_WINDOW), False).fields("b")}
+
+
 @opcode("SEL", "USEL", cls="int32")
 def _sel(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m)
     return BY_NAME["sel"], {"dst": o.destination(), **o.integer("a"), **o.integer("b"), **o.predicate_in("p")}
 
 
+def _of_shorts(m: tuple[str, ...]) -> dict[str, int]:
+    """The flags of an operation on the two halves of a word as whole numbers."""
+    only(m, "S16x2", "U16x2", "RELU")
+    if "U16x2" in m and "RELU" in m:
+        raise Unknown("numbers without a sign held against 0")
+    return {"i": SHORTS_SIGNED * ("S16x2" in m) + SHORTS_ABOVE_ZERO * ("RELU" in m)}
+
+
 @opcode("IMNMX", "VIMNMX", "UIMNMX", cls="int32")
 def _imnmx(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m, "U32")
     fields = {"dst": o.destination(), **o.integer("a"), **o.integer("b"), **o.predicate_in("p")}
+    if "S16x2" in m or "U16x2" in m:
+        return BY_NAME["imnmx.16x2"], {**fields, **_of_shorts(m)}
+    only(m, "U32")
     return BY_NAME["imnmx.u" if "U32" in m else "imnmx.s"], fields
 
 
 @opcode("VIADDMNMX", cls="int32")
 def _viaddmnmx(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m, "U32")
     fields = {"dst": o.destination(), **o.integer("a"), **o.integer("b"), **o.integer("c")}
-    return BY_NAME["iaddmnmx.u" if "U32" in m else "iaddmnmx.s"], {**fields, **o.predicate_in("p")}
+    fields |= o.predicate_in("p")
+    if "S16x2" in m or "U16x2" in m:
+        return BY_NAME["iaddmnmx.16x2"], {**fields, **_of_shorts(m)}
+    only(m, "U32")
+    return BY_NAME["iaddmnmx.u" if "U32" in m else "iaddmnmx.s"], fields
 
 
 @opcode("PRMT", "UPRMT", cls="int32")
@@ -191,7 +223,16 @@ ROWS["UFLO"] = Row(ROWS["FLO"].read, "int32", True)
 ROWS["BREV"] = Row(_one_source("brev"), "sfu")
 ROWS["UBREV"] = Row(_one_source("brev"), "int32", True)
 ROWS["IABS"] = Row(_one_source("iabs"), "int32")
-ROWS["R2UR"] = Row(_one_source("mov"), "int32")
+
+
+@opcode("R2UR", cls="int32")
+def _r2ur(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    """With a predicate, which tells whether the lanes' values differ: compiled code that is given a mask goes
+    the short way where they do not and the mask's lanes are here (BRA.DIV)."""
+    only(m)
+    if not o.peek_predicate():
+        return BY_NAME["mov"], {"dst": o.destination(), **o.integer("a")}
+    return MATCH, {"pd": o.predicate_out(), "dst": o.destination(), **o.integer("a"), "i": DIFFERENT}
 
 
 @opcode("IDP", cls="imad")

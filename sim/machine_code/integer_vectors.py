@@ -235,6 +235,32 @@ BUILDERS["iaddmnmx.s"], BUILDERS["iaddmnmx.u"] = _extreme_of_sum(True), _extreme
 BUILDERS["imnmx.s"], BUILDERS["imnmx.u"] = _extreme(True), _extreme(False)
 
 
+def _short_of(v: Lanes, word: Any, half: int) -> Any:
+    B, sixteen = v.builder, v.all(16)
+    top = B.shl(word, v.all(16 * (1 - half)))
+    return v.either(v.flag("i", vector_operation.SHORTS_SIGNED), B.ashr(top, sixteen), B.lshr(top, sixteen))
+
+
+def _packed(v: Lanes, low: Any, high: Any) -> Any:
+    return v.builder.or_(v.builder.and_(low, v.all(0xFFFF)), v.builder.shl(high, v.all(16)))
+
+
+@builds("imnmx.16x2")
+def _extreme_shorts(v: Lanes, a: Any, b: Any) -> Any:
+    B, found = v.builder, []
+    for half in range(2):
+        value = _extreme(True)(v, _short_of(v, a, half), _short_of(v, b, half))
+        above = B.select(B.icmp_signed("<", value, v.all(0)), v.all(0), value)
+        found.append(v.either(v.flag("i", vector_operation.SHORTS_ABOVE_ZERO), above, value))
+    return _packed(v, *found)
+
+
+@builds("iaddmnmx.16x2")
+def _extreme_of_sums(v: Lanes, a: Any, b: Any, c: Any) -> Any:
+    sums = [v.builder.add(_short_of(v, a, half), _short_of(v, b, half)) for half in range(2)]
+    return _extreme_shorts(v, _packed(v, *sums), c)
+
+
 @builds("prmt")
 def _prmt(v: Lanes, a: Any, b: Any, c: Any) -> Any:
     B = v.builder

@@ -189,13 +189,13 @@ class Interpreter(WarpParts, WarpMemory, WarpExchange, WarpTensor):
                 w.barriers[f["j"], lane] = wanted & ~taken
             self.settle(w)
         elif code == d.WARPSYNC and lanes:
-            return self._synchronise(w, self.word(w, micro, "a", members(lanes)[0]) | lanes, lanes)
+            return self._synchronise(w, [self.word(w, micro, "a", lane) for lane in range(32)], lanes)
         elif code == d.YIELD:
             return self.rotate(w)
         elif code == d.BRANCH_SPLIT:
-            counted = self.word(w, micro, "a", members(lanes)[0] if lanes else 0) & w.live
-            together = w.active & counted == counted
-            if lanes and together != bool(f.get("j")):
+            counted = self.word(w, micro, "a", members(w.active)[0]) & w.live
+            together = lanes & counted == counted
+            if together != bool(f.get("j")):
                 w.pc = f["i"]
         elif code == d.JUMP and taken:
             self._jump(w, micro, taken)

@@ -32,6 +32,8 @@ from smlab.sim.machine_code.vector_operation import (
     M64,
     MODE,
     SATURATE,
+    SHORTS_ABOVE_ZERO,
+    SHORTS_SIGNED,
     WHOLE,
     Meaning,
     VectorOperation,
@@ -144,6 +146,24 @@ def _choose64(a: int, b: int, p: bool) -> int:
     if x == y:
         return (a | b) if p else (a & b)
     return a if (x < y) == p else b
+
+
+def _sum_of_shorts(a: int, b: int) -> int:
+    return (a + b & 0xFFFF) | ((a >> 16) + (b >> 16) & 0xFFFF) << 16
+
+
+def _extreme_shorts(a: int, b: int, least: bool, i: int) -> int:
+    """The lesser or the greater one of the low and of the high halves of two words."""
+    found = 0
+    for shift in (0, 16):
+        x, y = a >> shift & 0xFFFF, b >> shift & 0xFFFF
+        if i & SHORTS_SIGNED:
+            x, y = signed(x, 16), signed(y, 16)
+        value = min(x, y) if least else max(x, y)
+        if i & SHORTS_ABOVE_ZERO:
+            value = max(value, 0)
+        found |= (value & 0xFFFF) << shift
+    return found
 
 
 def _permuted(a: int, b: int, c: int) -> int:
@@ -310,6 +330,13 @@ def _rows() -> tuple[VectorOperation, ...]:
         "iii",
         "i",
         lambda a, b, c, p, q, i, j: ((min if p else max)((a + b) & M32, c), False, False),
+    )
+    row("imnmx.16x2", "ii", "i", lambda a, b, c, p, q, i, j: (_extreme_shorts(a, b, p, i), False, False))
+    row(
+        "iaddmnmx.16x2",
+        "iii",
+        "i",
+        lambda a, b, c, p, q, i, j: (_extreme_shorts(_sum_of_shorts(a, b), c, p, i), False, False),
     )
     row("prmt", "iii", "i", plain(lambda a, b, c, i, j: _permuted(a, b, c)))
     row("popc", "i", "i", plain(lambda a, b, c, i, j: a.bit_count()))

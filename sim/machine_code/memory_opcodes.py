@@ -9,6 +9,7 @@ from smlab.sim.machine_code.codes import (
     ADD,
     AND,
     ATOMIC,
+    BRAIN_PAIR,
     COPY,
     COUNT,
     DEC,
@@ -17,6 +18,7 @@ from smlab.sim.machine_code.codes import (
     FLOAT64,
     GENERIC,
     GLOBAL,
+    HALF_PAIR,
     INC,
     LOAD,
     LOAD_CONSTANT,
@@ -154,7 +156,7 @@ _ATOMIC: Final = {
 
 def _atomic(space: int, reduction: bool) -> Reader:
     def read(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-        kinds = ("S32", "U32", "U64", "S64", "64", "32", "F32", "F64", "FTZ", "RN", "SPIN")
+        kinds = ("S32", "U32", "U64", "S64", "64", "32", "F32", "F64", "F16x2", "BF16x2", "FTZ", "RN", "SPIN")
         only(m, *_ATOMIC, *_CACHING, *kinds)
         first = next((x for x in m if x in _ATOMIC), None)
         if first is None:
@@ -168,11 +170,16 @@ def _atomic(space: int, reduction: bool) -> Reader:
             ("S64", S64),
             ("F32", FLOAT32),
             ("F64", FLOAT64),
+            ("F16x2", HALF_PAIR),
+            ("BF16x2", BRAIN_PAIR),
         ):
             number = value if name in m else number
         fields: dict[str, int] = {"dst": record.dump_at()}
+        if number in (HALF_PAIR, BRAIN_PAIR) and (kind != ADD or space == SHARED):
+            raise Unknown("the operation on pairs")
         if o.peek_predicate():
-            o.text()
+            # Whether it was done: pairs are added in global memory alone.
+            fields["qd"] = o.predicate_out()
         if not reduction:
             fields["dst"] = o.destination()
         fields |= wide(o.address(), m, space)

@@ -25,6 +25,12 @@ class VectorOperation:
     meaning: Meaning
 
 
+SHORTS_SIGNED: Final = 1
+SHORTS_ABOVE_ZERO: Final = 2
+"""Of operations on the two halves of a word as whole numbers, in ``i``: they have signs; no result is below
+0."""
+
+
 def signed(value: int, bits: int = 32) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value
 

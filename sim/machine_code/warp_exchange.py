@@ -93,6 +93,12 @@ class WarpExchange(WarpOperands):
 
     def _match(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
         f = micro.fields
+        if f["i"] == d.DIFFERENT:
+            values = [self.word(w, micro, "a", lane) for lane in members(w.active)]
+            for lane in LANES:
+                self.put(w, f["dst"], lane, values[0])
+            self.set_predicate(w, micro, "pd", M32 if len(set(values)) > 1 else 0, M32)
+            return
         held = [
             self.row(w, micro, "a")[lane] | (self.row(w, micro, "a", 1)[lane] << 32 if f["j"] else 0)
             for lane in LANES

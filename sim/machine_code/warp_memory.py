@@ -7,6 +7,7 @@ from collections import defaultdict
 
 from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code import record
+from smlab.sim.machine_code.half_meanings import brain_sum, half_sum
 from smlab.sim.machine_code.limits import LOCAL_WINDOW, SHARED_WINDOW
 from smlab.sim.machine_code.micro import MicroOperation
 from smlab.sim.machine_code.rounding import bits32, bits64, f32, f64
@@ -79,6 +80,12 @@ class WarpMemory(WarpOperands):
     def _access(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
         f, width = micro.fields, micro.fields["width"]
         spaces = self._addresses(w, micro)
+        if micro.code == d.ATOMIC:
+            done = lanes
+            if f["p"] >= d.HALF_PAIR:
+                done = sum(1 << lane for lane in members(lanes) if spaces[lane] == d.GLOBAL)
+            self.set_predicate(w, micro, "qd", done, lanes)
+            lanes = done
         order = {d.GLOBAL: 0, d.SHARED: 1, d.LOCAL: 2}
         for lane in sorted(members(lanes), key=lambda lane: order[spaces[lane]]):
             address, space = w.addresses[lane], spaces[lane]
@@ -162,6 +169,9 @@ def combined(operation: int, kind: int, old: int, value: int, compared: int) -> 
         return bits32(f32(old) + f32(value))
     if operation == d.ADD and kind == d.FLOAT64:
         return bits64(f64(old) + f64(value))
+    if kind >= d.HALF_PAIR:
+        add = half_sum if kind == d.HALF_PAIR else brain_sum
+        return add(old & 0xFFFF, value & 0xFFFF) | add(old >> 16, value >> 16) << 16
 
     def ordered(x: int) -> int:
         return signed(x) if kind == d.S32 else signed(x, 64) if kind == d.S64 else x

@@ -105,11 +105,19 @@ class WarpParts(WarpOperands):
         w.parts.append(WarpPart(w.pc, here, barrier))
         return self.resume(w)
 
-    def _synchronise(self, w: WarpState, wanted: int, lanes: int) -> int:
-        if self.gather(w, record.AT_WARP_SYNC + wanted, wanted, lanes):
+    def _synchronise(self, w: WarpState, masks: list[int], lanes: int) -> int:
+        """Lanes come to a WARPSYNC with their masks; see `execute.synchronise`."""
+        mask = masks[members(lanes)[0]]
+        mine = sum(1 << lane for lane in members(lanes) if masks[lane] == mask)
+        if w.active & ~lanes:
+            w.parts.append(WarpPart(w.pc, w.active & ~lanes, record.NOT_WAITING))
+        if mine != lanes:
+            w.parts.append(WarpPart(w.pc - 1, lanes & ~mine, record.NOT_WAITING))
+        wanted = mask | mine
+        if self.gather(w, record.AT_WARP_SYNC + wanted, wanted, mine):
             w.active = wanted & w.live
             return GOES_ON
-        w.parts.append(WarpPart(w.pc, lanes, record.AT_WARP_SYNC + wanted))
+        w.parts.append(WarpPart(w.pc, mine, record.AT_WARP_SYNC + wanted))
         return self.resume(w)
 
     def _arrive(self, w: WarpState, micro: MicroOperation, lanes: int) -> int:
