@@ -41,8 +41,9 @@ class Calibration:
 
     ``fitted`` and ``not_fitted`` are the constants of atomic unit and shared-memory pipe. ``errors`` and
     ``residuals`` are of judged cases only. ``scatter_percent`` is the relative scatter of the fitted cases
-    around the simulator. ``lack`` is the test of all cases of the atomic unit against the noise of their
-    repetitions; None where there are none.
+    around the simulator. ``drift`` is by how much, relative, times had risen at the end of the run, 0 where
+    they tell none; ``drifting`` is whether they do. ``lack`` is the test of all cases of the atomic unit
+    against the noise of their repetitions; None where there are none.
     """
 
     data: str
@@ -54,6 +55,8 @@ class Calibration:
     points_judged: int
     seed: int
     scatter_percent: float
+    drift: float
+    drifting: bool
     errors: tuple[Errors, ...]
     residuals: tuple[Residual, ...]
     lack: LackOfFit | None
@@ -180,6 +183,8 @@ def _judged(
         points_judged=int((~chosen).sum()),
         seed=seed,
         scatter_percent=100 * parts[0].fit.scatter,
+        drift=parts[0].fit.drift,
+        drifting=parts[0].fit.shared.drifting,
         errors=tuple(judge.errors(cases, ~chosen, predictions)),
         residuals=tuple(judge.residuals(cases, ~chosen, predictions["calibrated"])),
         lack=parts[0].lack,
@@ -195,7 +200,7 @@ def mechanism_lack(gpu: Gpu, cases: Cases, near: Fit, parameters: list[Parameter
     found = fit(gpu, cases, [replace(p, start=near.values.get(p.name, p.start)) for p in parameters])
     return lack_of_fit(
         cases,
-        Predictor(gpu, cases).cycles(found.values),
+        Predictor(gpu, cases).cycles(found.values) * found.drift_of(cases),
         constants=len(found.fitted),
         launch_scatter=found.launch_scatter,
     )

@@ -36,7 +36,9 @@ class Cases:
     same words. ``weight`` makes errors of the logarithm of ``cycles`` equal among the forms: a difference of
     two times is less certain than a time. ``launch`` names the launch, or the two, that the case was measured
     by: such cases share what went wrong in it. ``noise`` is the relative standard deviation of ``cycles`` as
-    its repetitions tell it, 0 where there was one only.
+    its repetitions tell it, 0 where there was one only. ``moment`` is when in the run it was measured, 0 in
+    the first launch and 1 in the last; of a difference of two times, when a single time would have the same
+    share of a steady drift. 0 where it is not known.
     """
 
     operation: NDArray[np.str_]
@@ -51,6 +53,7 @@ class Cases:
     weight: Floats
     launch: NDArray[np.str_]
     noise: Floats
+    moment: Floats
 
     def __len__(self) -> int:
         return len(self.cycles)
@@ -84,6 +87,7 @@ class Cases:
         weight: float,
         launch: Sequence[str] | None = None,
         noise: Floats | float = 0.0,
+        moment: Floats | float = 0.0,
     ) -> Cases:
         """Cases of one form. ``where`` has the rows of `WHERE`: warps, cas_warps, lanes, same_word,
         same_bank, iterations."""
@@ -97,6 +101,7 @@ class Cases:
             weight=np.full(count, weight),
             launch=np.array(launch, dtype="U48"),
             noise=np.broadcast_to(np.asarray(noise, dtype=np.float64), count).copy(),
+            moment=np.broadcast_to(np.asarray(moment, dtype=np.float64), count).copy(),
             **columns,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -104,6 +104,8 @@ def read_set(folder: Path) -> MeasuredSet:
         digest.update(table_bytes(latency))
         parts.append(_chains(_table(latency, LATENCY_COLUMNS), str(latency)))
     shared = Cases.join([frame, *parts]) if parts else Cases.none()
+    # Launches of two benchmarks, between which others ran: when each was is not known.
+    shared = replace(shared, moment=0 * shared.moment)
     return MeasuredSet(folder, about, digest.hexdigest(), atomics, shared, tuple(skipped))
 
 
@@ -162,7 +164,15 @@ def _frame(table: Table, where: str) -> Cases:
     return Cases(**{**vars(part), "iterations": 0 * part.iterations, "weight": weight})
 
 
-def _cases(table: Table, where: str, rows: NDArray[np.bool_], form: str, cycles: Any, weight: float) -> Cases:
+def _cases(
+    table: Table,
+    where: str,
+    rows: NDArray[np.bool_],
+    form: str,
+    cycles: Any,
+    weight: float,
+    moments: Floats | None = None,
+) -> Cases:
     at = np.flatnonzero(rows)
     cycles = np.asarray(cycles, dtype=np.float64)
     bad = np.flatnonzero(cycles <= 0)
@@ -179,7 +189,19 @@ def _cases(table: Table, where: str, rows: NDArray[np.bool_], form: str, cycles:
             operations, table["blocks"][rows].tolist(), of_length, strict=True
         )
     ]
-    return Cases.build(operations, form, columns, cycles, weight, launch, noise_of_rows(table)[rows])
+    if moments is None:
+        moments = moments_of(table)[rows]
+    return Cases.build(operations, form, columns, cycles, weight, launch, noise_of_rows(table)[rows], moments)
+
+
+def moments_of(table: Table) -> Floats:
+    """When in the run each row's launch was: 0 the first, 1 the last. Rows lie in the order of launches."""
+    parts = [np.asarray(table[name]).astype("U16") for name in ("operation", "form", "iterations", "blocks")]
+    changes = np.zeros(len(parts[0]), dtype=bool)
+    for part in parts:
+        changes[1:] |= part[1:] != part[:-1]
+    launch = np.cumsum(changes)
+    return np.asarray(launch / max(int(launch.max(initial=0)), 1), dtype=np.float64)
 
 
 def noise_of_rows(table: Table) -> Floats:
@@ -258,7 +280,11 @@ def _differences(
     disturbed[[at for at, _ in both]] = True
     _skip(skipped, f"{operation} {form}", disturbed & ~chosen, "longer")
     cycles = (cycles_of[chosen] - np.array([b for _, b in kept], dtype=np.float64)) / (high - low)
-    return [_cases(table, where, chosen, form, cycles, (high - low) / float(np.hypot(high, low)))]
+    # A drift from one launch to the other counts in full, and more than once, in their difference.
+    at = moments_of(table)
+    moments = (high * at[chosen] - low * at[first].mean()) / (high - low)
+    weight = (high - low) / float(np.hypot(high, low))
+    return [_cases(table, where, chosen, form, cycles, weight, moments)]
 
 
 def _atomics(table: Table, where: str, counting: bool, skipped: list[SkippedCase]) -> Cases:

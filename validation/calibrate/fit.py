@@ -3,7 +3,7 @@ intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +16,14 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.validation.calibrate import predict
 from smlab.validation.calibrate.cases import Cases, Floats
-from smlab.validation.calibrate.noise import HUBER, shared_ratio, spread, whitened
+from smlab.validation.calibrate.noise import (
+    HUBER,
+    Launches,
+    SharedNoise,
+    shared_noise,
+    spread,
+    whitened,
+)
 from smlab.validation.calibrate.predict import (
     BASE,
     CAS_LINK,
@@ -34,17 +41,21 @@ from smlab.validation.calibrate.predict import (
 LEVEL: Final = 0.95
 """All true values are in their intervals together with this probability (Bonferroni)."""
 MAX_FITTED: Final = 2000
-MIN_OF_A_KIND: Final = 5
-"""Cases fitted of each kind (operation, form, no, some or all compare-and-swap), where there are as many."""
+MIN_OF_A_KIND: Final = 8
+"""Cases fitted of each kind (operation, form, no, some or all compare-and-swap), where there are twice as
+many: on the bursts alone hang three constants."""
 _WHOLE: Final = (QUEUE, UNIT_QUEUE, predict.SHARED_PASS)
 """Constants that are whole numbers: the entries of a queue; and, where the data allow it, the cycles of a
 pass over the banks."""
 _NEAR: Final = 0.03
+_NEARER: Final = 0.001
 _AT_BOUND: Final = 1e-4
 """Least squares stay so far inside of the bounds; the constant is then at the bound."""
 _LEAST_SCATTER: Final = 1e-4
 _LEAST_FREEDOM: Final = 5
 """Of intervals whose errors are told by a few launches only."""
+_ROUNDED: Final = 1 / float(np.sqrt(12))
+"""Standard deviation of what a latency loses by being whole cycles in simulator and clock."""
 _UNKNOWN: Final = 0.5
 """A constant whose standard error is above this share of it (or of 2 cycles, if that is more) is not known
 from the data."""
@@ -84,7 +95,10 @@ class NotFitted:
 @dataclass(frozen=True)
 class Fit:
     """What least squares found. ``scatter`` is the standard deviation of the weighted log residuals of the
-    fitted cases, ``launch_scatter`` of what those of one launch have in common."""
+    fitted cases, ``launch_scatter`` of what those of one launch have in common beside a drift. ``shared`` are
+    the ratios of their variances; where it tells a drift, ``drift`` is by how much, relative, times had risen
+    at the end of the run, and the constants are those of its beginning. ``drifts`` are the logarithms of the
+    rise by launch."""
 
     fitted: tuple[Fitted, ...]
     not_fitted: tuple[NotFitted, ...]
@@ -92,6 +106,13 @@ class Fit:
     points: int
     scatter: float
     launch_scatter: float
+    shared: SharedNoise
+    drift: float
+    drifts: Mapping[str, float]
+
+    def drift_of(self, cases: Cases) -> Floats:
+        """By which factor the launch of each case was slower than the beginning of the run."""
+        return np.exp([self.drifts.get(launch, 0.0) for launch in cases.launch.tolist()])
 
 
 def split(cases: Cases, share: float, seed: int | Sequence[int]) -> NDArray[np.bool_]:
@@ -160,11 +181,12 @@ def fit(gpu: Gpu, cases: Cases, parameters: Sequence[Parameter]) -> Fit:
     Raises:
         SmlabError: when there are fewer cases than constants.
     """
-    start = {p.name: p.start for p in parameters}
+    untold = {p.name: p.start for p in parameters}
     present = frozenset[str]().union(*(g.depends for g in Predictor(gpu, cases).groups))
     if not (cases.form == "frame").any():
         present -= {FRAME}
-        start |= {FRAME: 0.0}
+        untold |= {FRAME: 0.0}
+    start = _with_rounding(untold, -1)
     absent = [NotFitted(p.name, _why_absent(p.name)) for p in parameters if p.name not in present]
     free = [p for p in parameters if p.name in present]
     values = start
@@ -177,25 +199,58 @@ def fit(gpu: Gpu, cases: Cases, parameters: Sequence[Parameter]) -> Fit:
         if not unknown:
             break
         worst = max(unknown, key=lambda p: solved.errors[free.index(p)] / max(values[p.name], 2.0))
-        absent.append(NotFitted(worst.name, "the measured times do not tell it apart from the others"))
+        absent.append(NotFitted(worst.name, _why_unknown(worst.name, cases)))
         free.remove(worst)
         values[worst.name] = start[worst.name]
     wide = float(special.stdtrit(solved.freedom, 1 - (1 - LEVEL) / (2 * max(1, len(free)))))
+    told = _with_rounding(values, 1)
     found = {
-        p: _fitted(gpu, p, values[p.name], float(e), wide) for p, e in zip(free, solved.errors, strict=True)
+        p: _fitted(gpu, p, told[p.name], float(e), wide) for p, e in zip(free, solved.errors, strict=True)
     }
-    whole = [p for p in free if found[p].value != values[p.name]]
+    whole = [p for p in free if found[p].value != told[p.name]]
     if whole:
         # Whole numbers: the others are fitted again to them.
         values |= {p.name: found[p].value for p in whole}
         others = [q for q in free if q not in whole]
         solved = _solve(gpu, cases, others, values)
         values = solved.values
+        told = _with_rounding(values, 1)
         # Their intervals stay as wide as they were before the whole numbers were known.
-        found |= {q: _fitted(gpu, q, values[q.name], found[q].standard_error, wide) for q in others}
+        found |= {q: _fitted(gpu, q, told[q.name], found[q].standard_error, wide) for q in others}
     return Fit(
-        tuple(found.values()), tuple(absent), values, len(cases), solved.scatter, solved.launch_scatter
+        tuple(found.values()),
+        tuple(absent),
+        told | {p.name: untold[p.name] for p in parameters if p not in found},
+        len(cases),
+        solved.scatter,
+        solved.scatter * float(np.sqrt(solved.shared.launch)),
+        solved.shared,
+        *_drift(cases, solved),
     )
+
+
+def _with_rounding(values: dict[str, float], sign: int) -> dict[str, float]:
+    """Latencies with what the whole cycles of a pass add to them, or without."""
+    ops = [op for op in ("add", "cas") if predict.key(op, LATENCY) in values]
+    return values | {
+        predict.key(op, LATENCY): values[predict.key(op, LATENCY)] + sign * predict.rounding(values, op)
+        for op in ops
+    }
+
+
+def _drift(cases: Cases, solved: _Solved) -> tuple[float, dict[str, float]]:
+    """By how much times had risen at the end of the run, relative, and the logarithm of the rise by
+    launch."""
+    if not solved.shared.drifting:
+        return 0.0, {}
+    launches = Launches.of(cases.launch, cases.moment * cases.weight)
+    # Residuals are simulated over measured. The weight of the rows is out of it again.
+    weights = np.bincount(launches.of_row, cases.weight) / np.bincount(launches.of_row)
+    clipped = np.clip(solved.residuals, -3 * solved.scatter, 3 * solved.scatter)
+    logs = -launches.errors(clipped, solved.shared) / weights
+    names = np.unique(cases.launch).tolist()
+    last = int(np.argmax(launches.at / weights))
+    return float(np.expm1(logs[last])), dict(zip(names, logs.tolist(), strict=True))
 
 
 def _fitted(gpu: Gpu, p: Parameter, value: float, error: float, wide: float) -> Fitted:
@@ -205,6 +260,8 @@ def _fitted(gpu: Gpu, p: Parameter, value: float, error: float, wide: float) -> 
         value = p.low
     low, high = max(p.low, value - wide * error), min(p.high, value + wide * error)
     whole = float(max(1, round(value)))
+    if p.name.endswith(LATENCY):
+        low, high = (max(p.low, value + side * wide * float(np.hypot(error, _ROUNDED))) for side in (-1, 1))
     if p.name in (QUEUE, UNIT_QUEUE):
         value, low, high = whole, min(whole, float(np.floor(low))), max(whole, float(np.ceil(high)))
     elif p.name in _WHOLE and low <= whole <= high:
@@ -215,13 +272,14 @@ def _fitted(gpu: Gpu, p: Parameter, value: float, error: float, wide: float) -> 
 
 @dataclass(frozen=True, eq=False)
 class _Solved:
-    """Values, their standard errors, the scatter of rows and that which the rows of a launch share."""
+    """Values, their standard errors, the scatter of rows, what launches share, and the weighted residuals."""
 
     values: dict[str, float]
     errors: Floats
     scatter: float
-    launch_scatter: float
+    shared: SharedNoise
     freedom: int
+    residuals: Floats
 
 
 def _solve(
@@ -235,7 +293,7 @@ def _solve(
     steps = {p.name: p.step for p in free}
     least = {p.name: p.low for p in free}
     scale = np.array([max(start[p.name], 1.0) for p in free])
-    launches = np.unique(cases.launch, return_inverse=True)[1]
+    launches = Launches.of(cases.launch, cases.moment * cases.weight)
 
     def values(x: Floats) -> dict[str, float]:
         return {**start, **dict(zip(steps, (x * scale).tolist(), strict=True))}
@@ -245,23 +303,24 @@ def _solve(
         return logs * cases.weight
 
     last: list[Floats] = []
+    near = _NEAR
 
     def jacobian(x: Floats) -> Floats:
-        # Times are nearly linear in the constants: derivatives taken near by will do, and are what costs
-        # time.
-        if not last or np.abs(x - last[0]).max() > _NEAR * np.maximum(1, np.abs(x)).max():
+        # Times are nearly linear in the constants: derivatives taken near by will do at first, and are what
+        # costs time. At the end they must be right, or steps fail and the search stops short.
+        if not last or np.abs(x - last[0]).max() > near * np.maximum(1, np.abs(x)).max():
             derivatives = predictor.derivatives(values(x), steps, least)
             last[:] = [x.copy(), derivatives * cases.weight[:, None] * scale]
         return last[1]
 
     bounds = np.array([(p.low, p.high) for p in free]).T / scale
     x = np.clip([start[p.name] for p in free] / scale, bounds[0] + 1e-6, bounds[1] - 1e-6)
-    sigma, ratio = 0.05, 0.0
-    for _ in range(3):
+    sigma, shared = 0.05, SharedNoise()
+    for near in (_NEAR, _NEAR, _NEARER):  # noqa: B007 (of the derivatives)
         found = least_squares(
-            lambda x, ratio=ratio: whitened(residuals(x), launches, ratio),
+            lambda x, shared=shared: whitened(residuals(x), launches, shared),
             x,
-            jac=lambda x, ratio=ratio: whitened(jacobian(x), launches, ratio),
+            jac=lambda x, shared=shared: whitened(jacobian(x), launches, shared),
             bounds=bounds,
             loss="huber",
             f_scale=HUBER * sigma,
@@ -272,10 +331,10 @@ def _solve(
         )
         x = found.x
         there, slopes = residuals(x), jacobian(x)
-        sigma = max(spread(whitened(there, launches, ratio), len(free)), _LEAST_SCATTER)
-        ratio = shared_ratio(there, slopes, launches, sigma)
-    slopes = whitened(slopes / scale, launches, ratio)
-    there = whitened(there, launches, ratio)
+        sigma = max(spread(whitened(there, launches, shared), len(free)), _LEAST_SCATTER)
+        shared = shared_noise(there, slopes, launches, sigma)
+    slopes = whitened(slopes / scale, launches, shared)
+    unwhitened, there = there, whitened(there, launches, shared)
     clipped = np.clip(there, -HUBER * sigma, HUBER * sigma)
     inside = float((np.abs(there) <= HUBER * sigma).mean())
     freedom = max(1, len(cases) - len(free))
@@ -285,9 +344,16 @@ def _solve(
     _, singular, axes = np.linalg.svd(slopes, full_matrices=False)
     singular = np.maximum(singular, 1e-9 * singular.max())
     errors = scatter * np.sqrt(((axes / singular[:, None]) ** 2).sum(axis=0))
-    if ratio > 0:
-        freedom = max(_LEAST_FREEDOM, int(launches.max()) + 1 - len(free))
-    return _Solved(values(x), errors, sigma, sigma * float(np.sqrt(ratio)), freedom)
+    if shared.launch > 0 or shared.walk > 0:
+        freedom = max(_LEAST_FREEDOM, len(launches.at) - len(free))
+    return _Solved(values(x), errors, sigma, shared, freedom, unwhitened)
+
+
+def _why_unknown(name: str, cases: Cases) -> str:
+    longest = int(cases.iterations[cases.form == "burst"].max(initial=0))
+    if name in (QUEUE, UNIT_QUEUE):
+        return f"bursts of up to {longest} operations of a warp do not fill it, or too few rows have such"
+    return "the measured times do not tell it apart from the others"
 
 
 def _why_absent(name: str) -> str:

@@ -1,13 +1,15 @@
-"""Noise: what repetitions tell of it, what the rows of a launch share, and outliers.
+"""Noise: what repetitions tell of it, what launches share, drift, and outliers.
 
-Rows of one launch may share an error (a clock that was slow in it). With the variance of the shared part
-known as a ratio to that of the rows, residuals and derivatives are *whitened*, after which least squares are
-right; the ratio is that of the largest restricted likelihood (Patterson and Thompson 1971). Outliers are met
-by Huber's loss.
+Rows of one launch may share an error, and launches one that depends on when in the run they were: a *line*
+(a steady drift) or a *walk* (a level that wanders), both 0 at the beginning of the run. Of such a mixed
+model, with the variances of the shared parts as ratios to that of the rows, residuals and derivatives are
+*whitened*, after which least squares are right; the ratios are those of the largest restricted likelihood
+(Patterson and Thompson 1971). Outliers are met by Huber's loss.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -22,8 +24,10 @@ HUBER: Final = 1.5
 """Residuals beyond so many standard deviations count by their sign and no longer by their size."""
 _DRAWS: Final = 20_000
 _RATIOS: Final = (0.0, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
+_DRIFTS: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
+"""As `_RATIOS`, of the variance that a drift reaches at the end of the run."""
 _CONVINCED: Final = 2.0
-"""By so much the logarithm of the likelihood must grow for launches to share anything."""
+"""By so much the logarithm of the likelihood must grow for each shared part that is taken to be there."""
 
 
 @lru_cache
@@ -50,16 +54,73 @@ def noise_of_median(repetitions: ArrayLike) -> Floats:
     return np.array([factors[int(n)] for n in counts.ravel()], dtype=np.float64).reshape(counts.shape)
 
 
-def whitened(rows: Floats, launches: Ints, ratio: float) -> Floats:
-    """Rows (residuals, or derivatives with a column each) free of the shared part that ``ratio`` tells."""
-    if ratio == 0:
+@dataclass(frozen=True)
+class SharedNoise:
+    """The variances that launches share over that of the rows: of each launch by itself, of a line over the
+    run and of a walk, both at the run's end."""
+
+    launch: float = 0.0
+    line: float = 0.0
+    walk: float = 0.0
+
+    @property
+    def drifting(self) -> bool:
+        return self.line > 0 or self.walk > 0
+
+
+@dataclass(frozen=True, eq=False)
+class Launches:
+    """Of which launch each row is, and when each launch was: ``at`` is 0 at the beginning of the run and 1
+    at its end, times the weight of its rows."""
+
+    of_row: Ints
+    at: Floats
+
+    @staticmethod
+    def of(names: Ints, moments: Floats) -> Launches:
+        """From the launch and the (weighted) moment of each row."""
+        of_row = np.unique(names, return_inverse=True)[1]
+        return Launches(of_row, np.bincount(of_row, moments) / np.maximum(np.bincount(of_row), 1))
+
+    def covariance(self, shared: SharedNoise) -> Floats:
+        """Of the launches' errors, as a ratio to the variance of a row."""
+        earlier = np.minimum(self.at[:, None], self.at)
+        line = shared.line * np.outer(self.at, self.at)
+        found: Floats = shared.launch * np.eye(len(self.at)) + line + shared.walk * earlier
+        return found
+
+    def sums(self, rows: Floats) -> Floats:
+        """Over the rows of each launch; a column each."""
+        columns = rows.reshape(len(rows), -1)
+        found = np.zeros((len(self.at), columns.shape[1]))
+        np.add.at(found, self.of_row, columns)
+        return found
+
+    def axes(self, shared: SharedNoise) -> tuple[Floats, Floats]:
+        """The covariance of rows is 1 but along these directions, of launches over the root of their rows;
+        and what is added to 1 along each."""
+        roots = np.sqrt(np.bincount(self.of_row, minlength=len(self.at)))
+        added, axes = np.linalg.eigh(self.covariance(shared) * np.outer(roots, roots))
+        return np.maximum(added, 0.0), axes / roots[:, None]
+
+    def errors(self, residuals: Floats, shared: SharedNoise) -> Floats:
+        """What each launch's rows have of a drift, as the residuals tell it (their best linear
+        prediction)."""
+        added, axes = self.axes(shared)
+        counts = np.bincount(self.of_row, minlength=len(self.at))
+        sums = self.sums(residuals)[:, 0]
+        clean = sums - counts * (axes @ (added / (1 + added) * (axes.T @ sums)))
+        found: Floats = self.covariance(SharedNoise(0.0, shared.line, shared.walk)) @ clean
+        return found
+
+
+def whitened(rows: Floats, launches: Launches, shared: SharedNoise) -> Floats:
+    """Rows (residuals, or derivatives with a column each) free of what launches share."""
+    if shared == SharedNoise():
         return rows
-    counts = np.bincount(launches).astype(np.float64)
-    share = 1 - 1 / np.sqrt(1 + counts * ratio)
-    columns = rows.reshape(len(rows), -1)
-    sums = np.zeros((len(counts), columns.shape[1]))
-    np.add.at(sums, launches, columns)
-    found: Floats = (columns - (share / counts)[launches, None] * sums[launches]).reshape(rows.shape)
+    added, axes = launches.axes(shared)
+    taken = axes @ ((1 - 1 / np.sqrt(1 + added))[:, None] * (axes.T @ launches.sums(rows)))
+    found: Floats = rows - taken[launches.of_row].reshape(rows.shape)
     return found
 
 
@@ -70,24 +131,35 @@ def spread(residuals: Floats, constants: int) -> float:
     return size * float(np.sqrt(len(residuals) / max(1, len(residuals) - constants)))
 
 
-def shared_ratio(residuals: Floats, slopes: Floats, launches: Ints, sigma: float) -> float:
-    """The variance that rows of a launch share over that of the rows: of `_RATIOS` the one of largest
-    restricted likelihood, 0 where it is not convincingly better."""
+def shared_noise(residuals: Floats, slopes: Floats, launches: Launches, sigma: float) -> SharedNoise:
+    """What launches share, of `_RATIOS` and `_DRIFTS` that of the largest restricted likelihood; each part is
+    0 where it makes the data not convincingly likelier."""
     clipped = np.clip(residuals, -3 * sigma, 3 * sigma)
-    counts = np.bincount(launches)
     used = slopes[:, np.abs(slopes).max(axis=0) > 0]
     freedom = len(residuals) - used.shape[1]
-    if freedom < 1 or (counts > 0).sum() < 2:
-        return 0.0
+    if freedom < 1 or len(launches.at) < 2:
+        return SharedNoise()
+    basis, _ = np.linalg.qr(used)
+    rows = np.column_stack([basis, clipped])
+    sums, products = launches.sums(rows), rows.T @ rows
 
-    def likelihood(ratio: float) -> float:
-        basis, triangle = np.linalg.qr(whitened(used, launches, ratio))
-        rows = whitened(clipped, launches, ratio)
-        rest = float(((rows - basis @ (basis.T @ rows)) ** 2).sum())
-        diagonal = np.maximum(np.abs(np.diag(triangle)), 1e-12)
-        shared, fitted = float(np.log1p(counts * ratio).sum()), float(np.log(diagonal).sum())
-        return float(-0.5 * (shared + 2 * fitted + freedom * np.log(rest)))
+    def likelihood(shared: SharedNoise) -> float:
+        added, axes = launches.axes(shared)
+        along = axes.T @ sums
+        inner = products - along.T @ ((added / (1 + added))[:, None] * along)
+        fitted, cross = inner[:-1, :-1], inner[:-1, -1]
+        rest = float(inner[-1, -1] - cross @ np.linalg.solve(fitted, cross))
+        logs = float(np.log1p(added).sum()) + float(np.linalg.slogdet(fitted)[1])
+        return float(-0.5 * (logs + freedom * np.log(max(rest, 1e-300))))
 
-    told = [likelihood(ratio) for ratio in _RATIOS]
-    best = int(np.argmax(told))
-    return _RATIOS[best] if told[best] - told[0] > _CONVINCED else 0.0
+    def told(shared: SharedNoise) -> float:
+        return likelihood(shared) - _CONVINCED * ((shared.launch > 0) + shared.drifting)
+
+    best = max((SharedNoise(ratio) for ratio in _RATIOS), key=told)
+    if np.ptp(launches.at) == 0:
+        return best
+    # What looks like noise of launches may all be drift.
+    ratios = sorted({0.0, best.launch})
+    lines = [SharedNoise(ratio, line=drift) for ratio in ratios for drift in _DRIFTS]
+    walks = [SharedNoise(ratio, walk=drift) for ratio in ratios for drift in _DRIFTS]
+    return max((best, *lines, *walks), key=told)

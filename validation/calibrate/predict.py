@@ -62,6 +62,12 @@ def link_of(op: str) -> str:
     return CAS_LINK if op == "cas" else LINK
 
 
+def rounding(values: Values, op: str) -> float:
+    """By how much an operation's latency is above that of ``smooth`` predictions with the same times."""
+    one_pass = values[key(op, BASE)] + values[key(op, PASS)]
+    return math.ceil(one_pass) - one_pass - 0.5
+
+
 @dataclass(frozen=True, eq=False)
 class Group:
     """Cases that one call of the simulator's table gives: their places, and the names of what their times
@@ -160,7 +166,7 @@ class Predictor:
             last = []
             for o in used:
                 # Without a result, what is seen is the load behind it.
-                after = self._after(values, o) if key(o, LATENCY) in values else 0.0
+                after = self._after(values, o, smooth) if key(o, LATENCY) in values else 0.0
                 last.append(found[o] + (after if smooth else np.maximum(1, np.floor(after + 0.5))))
             times: Floats = values[FRAME] + np.maximum.reduce(last)
             return times
@@ -189,15 +195,17 @@ class Predictor:
                 return rounds(tuple(whole[o] for o in used), timings)
 
             # In a closed loop, what a warp does between two operations is a delay like the latency.
-            think = {o: self._after(values, o) + values[link_of(o)] for o in used}
+            think = {o: self._after(values, o, smooth) + values[link_of(o)] for o in used}
             return _interpolated(think, simulated, smooth)
 
         return run
 
-    def _after(self, values: Values, op: str) -> float:
-        """What of an operation's latency lies behind its service (`AtomicTiming.latency_cycles`)."""
+    def _after(self, values: Values, op: str, smooth: bool) -> float:
+        """What of an operation's latency lies behind its service (`AtomicTiming.latency_cycles`). The whole
+        cycles of one pass jump, which no least squares follow: ``smooth`` has their mean (`rounding`)."""
         one_pass = values[key(op, BASE)] + values[key(op, PASS)]
-        return max(1.0, values[key(op, LATENCY)] - self._machine.front_cycles - math.ceil(one_pass))
+        service = one_pass + 0.5 if smooth else math.ceil(one_pass)
+        return max(1.0, values[key(op, LATENCY)] - self._machine.front_cycles - service)
 
     def _stream(self, cases: Cases, op: str, values: Values) -> Floats:
         """A round of the slowest of the unit's pipes, the data stage and the address units.

@@ -51,7 +51,7 @@ PROFILE: Final = replace(
     lanes=(1, 2, 4, 8, 16, 32),
     cas_steps=2,
     loop_lanes=(1, 4, 8, 32),
-    bursts=(4, 8, 16, 32, 64),
+    bursts=(4, 8, 16, 32, 64, 128),
     pattern_warps=(1, 8),
 )
 
@@ -101,15 +101,22 @@ CONDITIONS: Final = (
 @dataclass(frozen=True)
 class CalibrationTrial:
     """What came of one: by constant whether it was found and its interval held it, whether lack of fit was
-    found, and the half-width of the interval of the unit's queue (infinite if that was not found)."""
+    found or a drift, and the half-width of the interval of the unit's queue (infinite if that was not
+    found)."""
 
     inside: dict[str, bool]
     lacking: bool
+    drifting: bool
     queue_half_width: float
 
     @property
     def together(self) -> bool:
         return all(self.inside.values())
+
+    @property
+    def noticed(self) -> bool:
+        """Whether the answer says that something is wrong with the data."""
+        return self.lacking or self.drifting
 
 
 def drawn_machine(gpu: Gpu, depth: int, seed: Sequence[int]) -> Gpu:
@@ -174,6 +181,7 @@ def try_calibration(
             for name, value in constants.items()
         },
         lacking=lack is not None and lack.found,
+        drifting=found.shared.drifting,
         queue_half_width=np.inf if queue is None else (queue.high - queue.low) / 2,
     )
 
@@ -247,7 +255,10 @@ def main() -> int:
     chosen = [c for c in CONDITIONS if asked.only is None or c.name in asked.only]
     if not chosen:
         parser.error("--only: none of these is a condition: " + ", ".join(asked.only))
-    print(f"{'condition':26}{'depth':>6}  {'gpu':12}{'trials':>7}{'together':>9}{'lacking':>8}  half-width")
+    print(
+        f"{'condition':26}{'depth':>6}  {'gpu':12}{'trials':>7}{'together':>9}{'lacking':>8}"
+        f"{'drifting':>9}{'or noticed':>11}  half-width"
+    )
     with ExitStack() as opened:
         store = None if asked.store is None else opened.enter_context(Store(asked.store))
         for condition in chosen:
@@ -267,13 +278,17 @@ def main() -> int:
 
 def _tell(condition: TrialCondition, depth: int, gpu: str, trials: Sequence[CalibrationTrial]) -> None:
     """A row of the table, and beneath it which constants were missed how often."""
-    together, lacking = (sum(getattr(t, what) for t in trials) for what in ("together", "lacking"))
+    together, lacking, drifting = (
+        sum(getattr(t, what) for t in trials) for what in ("together", "lacking", "drifting")
+    )
+    either = sum(t.together or t.noticed for t in trials)
     width = float(np.median([t.queue_half_width for t in trials]))
     missed: dict[str, int] = {}
     for trial in trials:
         for name, held in trial.inside.items():
             missed[name] = missed.get(name, 0) + (not held)
-    print(f"{condition.name:26}{depth:6}  {gpu:12}{len(trials):7}{together:9}{lacking:8}  {width:g}")
+    counts = f"{len(trials):7}{together:9}{lacking:8}{drifting:9}{either:11}"
+    print(f"{condition.name:26}{depth:6}  {gpu:12}{counts}  {width:g}")
     if gpu == "all" and any(missed.values()):
         print("    missed: " + ", ".join(f"{name} {n}" for name, n in missed.items() if n), flush=True)
 

@@ -17,8 +17,9 @@ the compiler makes it four to eight that are under way together."""
 BODY: Final = 8
 """Operations in the body of the other loops. Iterations are counted in operations and are a multiple of
 this."""
-BURSTS: Final = (2, 4, 8, 16, 32, 64)
-"""Lengths of a burst, the operations of a warp."""
+BURSTS: Final = (2, 4, 8, 16, 32, 64, 128)
+"""Lengths of a burst, the operations of a warp. Where a unit has two pipes, the data stage hands operations
+over little faster than both serve them: only the longest fills a queue of some 32 entries."""
 
 
 @cuda.jit(**INLINED)
@@ -218,6 +219,7 @@ def burst_core(operate: Any) -> Any:
     eight = _doubled(four)
     sixteen = _doubled(eight)
     thirty_two = _doubled(sixteen)
+    sixty_four = _doubled(thirty_two)
 
     @cuda.jit(**INLINED)
     def core(words: Any, word: Any, one: Any, zero: Any, iterations: Any) -> Any:
@@ -241,9 +243,13 @@ def burst_core(operate: Any) -> Any:
             start = clock()
             thirty_two(words, word, one, zero)
             return start, _issued(words, word, one, zero)
+        if iterations <= 64:
+            start = clock()
+            sixty_four(words, word, one, zero)
+            return start, _issued(words, word, one, zero)
         start = clock()
-        thirty_two(words, word, one, zero)
-        thirty_two(words, word, one, zero)
+        sixty_four(words, word, one, zero)
+        sixty_four(words, word, one, zero)
         return start, _issued(words, word, one, zero)
 
     return core

@@ -99,6 +99,8 @@ def _document(found: Calibration, loop: CalibrationOptions) -> dict[str, Any]:
         "points_judged": found.points_judged,
         "seed": found.seed,
         "scatter_percent": found.scatter_percent,
+        "drifting": found.drifting,
+        "drift_percent": 100 * found.drift,
         "follows": found.follows,
         "lack_of_fit": None if found.lack is None else dataclasses.asdict(found.lack),
         "mape": {group: found.mape(group) for group in _HEADLINES},
@@ -134,6 +136,12 @@ def _show(found: Calibration, loop: CalibrationOptions) -> None:
             style="bold" if group in _HEADLINES else None,
         )  # fmt: skip
     out.print(errors)
+    if found.drifting:
+        out.print(
+            f"The times drift: at the end of the run they are {100 * found.drift:+.1f} % from those at its "
+            "beginning. The constants are those of its beginning, and their intervals know of the drift; "
+            "better data come from a GPU that has warmed up and that nobody else uses"
+        )
     if found.lack is not None:
         verdict = "lacks something" if found.lack.found else "lacks nothing that the noise would not hide"
         out.print(

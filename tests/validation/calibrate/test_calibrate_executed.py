@@ -45,7 +45,7 @@ def test_constants_come_back_at_each_depth(store: Store) -> None:
     assert sum(trial.together for trial in each) >= 106
     for place in range(len(trials.DEPTHS)):
         assert np.median([trial.queue_half_width for trial in each[30 * place : 30 * place + 30]]) <= 3
-    assert sum(trial.lacking for trial in each) <= 12
+    assert sum(trial.noticed for trial in each) <= 12
 
 
 @pytest.mark.thorough
@@ -66,4 +66,4 @@ def test_outliers_and_noise_of_launches_are_survived(noise: str, store: Store) -
 @pytest.mark.parametrize("noise", ["drift", "heavy tails", "staggered starts"])
 def test_what_is_not_as_supposed_is_survived_or_noticed(noise: str, store: Store) -> None:
     each = found(noise, store)
-    assert sum(trial.together or trial.lacking for trial in each) >= 27
+    assert sum(trial.together or trial.noticed for trial in each) >= 27

@@ -15,8 +15,17 @@ from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.calibrate.burst import BurstPath, last_issue
 from smlab.validation.calibrate.cases import Cases
 from smlab.validation.calibrate.dataset import read_set
+from smlab.validation.calibrate.fit import atomic_parameters, fit, split
 from smlab.validation.calibrate.lack import lack_of_fit
-from smlab.validation.calibrate.noise import median_noise, noise_of_median, shared_ratio, whitened
+from smlab.validation.calibrate.noise import (
+    Launches,
+    SharedNoise,
+    median_noise,
+    noise_of_median,
+    shared_noise,
+    whitened,
+)
+from smlab.validation.calibrate.predict import MEASURING
 from smlab.validation.calibrate.recovery import SMALL
 from smlab.validation.calibrate.simulated import write_simulated
 
@@ -31,15 +40,77 @@ def test_repetitions_tell_the_noise_of_their_median() -> None:
 
 def test_what_launches_share_is_found_and_taken_out() -> None:
     rng = np.random.default_rng(5)
-    launches = np.repeat(np.arange(30), 20)
+    names = np.repeat(np.arange(30), 20)
+    launches = Launches.of(names, names / 29)
     slopes = rng.standard_normal((600, 4))
     plain = 0.03 * rng.standard_normal(600)
-    shared = plain + (0.06 * rng.standard_normal(30))[launches]
-    assert shared_ratio(plain, slopes, launches, 0.03) == 0
-    ratio = shared_ratio(shared, slopes, launches, 0.03)
-    assert 1 <= ratio <= 16
-    means = [np.bincount(launches, rows).std() for rows in (shared, whitened(shared, launches, ratio))]
+    each = plain + (0.06 * rng.standard_normal(30))[names]
+    walk = plain + np.cumsum(0.03 * rng.standard_normal(30))[names]
+    assert shared_noise(plain, slopes, launches, 0.03) == SharedNoise()
+    found = shared_noise(each, slopes, launches, 0.03)
+    assert 1 <= found.launch <= 16
+    assert not found.drifting
+    means = [np.bincount(names, rows).std() for rows in (each, whitened(each, launches, found))]
     assert means[1] < 0.4 * means[0]
+    assert shared_noise(walk, slopes, launches, 0.03).walk > 0
+    for rise in (0.05, -0.05):
+        drift = plain + rise * launches.at[names]
+        found = shared_noise(drift, slopes, launches, 0.03)
+        assert found.line > 0
+        assert found.launch == found.walk == 0
+        assert launches.errors(drift, found)[-1] == pytest.approx(rise, abs=0.01)
+
+
+def test_whitening_is_by_the_covariance() -> None:
+    rng = np.random.default_rng(6)
+    names = rng.integers(0, 4, 12)
+    launches = Launches.of(names, rng.random(4)[names])
+    shared = SharedNoise(launch=0.3, line=2.0, walk=0.5)
+    indicator = np.eye(len(launches.at))[launches.of_row]
+    covariance = np.eye(12) + indicator @ launches.covariance(shared) @ indicator.T
+    whitening = whitened(np.eye(12), launches, shared)
+    np.testing.assert_allclose(whitening @ covariance @ whitening.T, np.eye(12), atol=1e-12)
+    rows = rng.standard_normal(12)
+    drifts = launches.covariance(SharedNoise(line=2.0, walk=0.5)) @ indicator.T
+    np.testing.assert_allclose(
+        launches.errors(rows, shared), drifts @ np.linalg.solve(covariance, rows), atol=1e-12
+    )
+
+
+def test_launches_are_in_the_order_of_the_rows_and_a_difference_multiplies_their_drift(
+    tmp_path: Path,
+) -> None:
+    write_simulated(tmp_path, load_gpu("a100-40"), profile=SMALL)
+    cases = read_set(tmp_path).atomics
+    batch, stream = (cases.form == "batch"), (cases.form == "stream")
+    assert cases.moment[batch].min() < cases.moment[cases.form == "burst"].min()
+    assert cases.moment[cases.form == "burst"].max() == 1
+    of_add = np.unique(cases.moment[stream & (cases.operation == "add")])
+    assert len(of_add) == 1
+    # The longer loop's launch is one place later, and 192 / 128 and 64 / 128 are the shares of the two.
+    table = pd.read_csv(tmp_path / "shared-atomics.csv", keep_default_na=False)
+    order = list(dict.fromkeys(zip(table.operation, table.form, table.iterations, strict=True)))
+    places = [order.index(("add", "independent", n)) / (len(order) - 1) for n in (64, 192)]
+    assert of_add[0] == pytest.approx(1.5 * places[1] - 0.5 * places[0])
+
+
+def test_a_drift_is_noticed_and_survived(tmp_path: Path) -> None:
+    gpu = load_gpu("a100-40")
+    truth = write_simulated(tmp_path, gpu, profile=SMALL, seed=4)
+    path = tmp_path / "shared-atomics.csv"
+    table = pd.read_csv(path, keep_default_na=False)
+    launches = table[["operation", "form", "iterations"]]
+    place = launches.ne(launches.shift()).any(axis=1).cumsum() - 1
+    table.cycles_median *= 1 + 0.05 * place / place.max()
+    table.to_csv(path, index=False)
+    cases = read_set(tmp_path).atomics
+    found = fit(gpu, cases.select(split(cases, 0.5, 0)), atomic_parameters(gpu))
+    assert found.shared.drifting
+    assert found.drift == pytest.approx(0.05, abs=0.02)
+    factors = found.drift_of(cases)
+    assert factors[cases.form == "frame"] == pytest.approx(1)
+    assert factors[cases.form == "burst"].min() > factors[cases.operation == "max"].max() > 1.01
+    assert all(f.low <= truth[f.name] <= f.high for f in found.fitted if f.name not in MEASURING)
 
 
 def _cases(rng: np.random.Generator, noise: float) -> Cases:
