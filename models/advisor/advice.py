@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,6 +10,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.models.advisor import estimators
 from smlab.models.advisor.further import FURTHER
 from smlab.models.advisor.matching import LEAST_SHARE, Context, Match, Optimizer
+from smlab.models.advisor.rewrite import Rewrite
 from smlab.models.advisor.rewriting import rewritten
 from smlab.models.advisor.sm_model import model_of
 from smlab.models.advisor.table_two import TABLE_TWO
@@ -19,17 +21,33 @@ OPTIMIZERS: Final = (*TABLE_TWO, *FURTHER)
 @dataclass(frozen=True)
 class Advice:
     """One optimizer's answer: ``speedup`` is our estimate, ``paper`` that of Equations 2 to 10 as they
-    are."""
+    are. ``rewrite`` is the change that was replayed, ``also`` names the optimizers that advise the same."""
 
     optimizer: Optimizer
     match: Match
     speedup: float
     paper: float
+    rewrite: Rewrite | None = None
+    also: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All optimizers whose advice this is."""
+        return (self.optimizer.name, *self.also)
 
 
 def advise(context: Context) -> tuple[Advice, ...]:
-    """All matching advice, by expected speedup."""
-    found = [a for o in OPTIMIZERS if (a := estimate(context, o)) is not None]
+    """All matching advice, by expected speedup; the same change once, by the first of its optimizers."""
+    found: list[Advice] = []
+    for optimizer in OPTIMIZERS:
+        advice = estimate(context, optimizer)
+        if advice is None:
+            continue
+        same = next((n for n, a in enumerate(found) if a.rewrite and a.rewrite == advice.rewrite), None)
+        if same is None or advice.rewrite == Rewrite():
+            found.append(advice)
+        else:
+            found[same] = dataclasses.replace(found[same], also=(*found[same].also, optimizer.name))
     return tuple(sorted(found, key=lambda a: -a.speedup))
 
 
@@ -38,22 +56,23 @@ def estimate(context: Context, optimizer: Optimizer, factor: float | None = None
     match = optimizer.match(context, optimizer.factor if factor is None else factor)
     if match is None or match.matched < LEAST_SHARE * context.total:
         return None
-    return Advice(optimizer, match, expected(context, match), published(context, optimizer, match))
+    speedup, rewrite = expected(context, match)
+    return Advice(optimizer, match, speedup, published(context, optimizer, match), rewrite)
 
 
-def expected(context: Context, match: Match) -> float:
-    """Our estimate: the kernel replayed before and after the change where the profile allows it, else
-    latency and throughput by `estimators.refined`. Less than 1 where what the change adds costs more than it
-    saves."""
+def expected(context: Context, match: Match) -> tuple[float, Rewrite | None]:
+    """Our estimate, and the change that was replayed for it: the kernel replayed before and after where the
+    profile allows it, else latency and throughput by `estimators.refined`. Less than 1 where what the change
+    adds costs more than it saves."""
     refined = estimators.refined(context.samples.busy, match.effect)
     model = model_of(context) if match.rewrites else None
     if model is None:
-        return refined
-    after = min(rewritten(model, change) for change in match.rewrites)
+        return refined, None
+    after, best = min(((rewritten(model, change), change) for change in match.rewrites), key=lambda x: x[0])
     speedup = min(model.before.cycles / max(after, 1), estimators.MAX_SPEEDUP)
     if context.samples.launch.cycles is None:  # then the replay does not know how busy memory is
         speedup = min(speedup, refined)
-    return speedup if any(change.adds for change in match.rewrites) else max(speedup, 1.0)
+    return (speedup if any(change.adds for change in match.rewrites) else max(speedup, 1.0)), best
 
 
 def published(context: Context, optimizer: Optimizer, match: Match) -> float:

@@ -20,7 +20,8 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.samples import SELECTED, KernelSamples
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.latencies import Latencies, coded_latencies, published_latencies
-from smlab.models.advisor.scoreboards import Pace, Reading, blame_scoreboards, blame_wait
+from smlab.models.advisor.pace import Pace
+from smlab.models.advisor.scoreboards import Reading, blame_scoreboards, blame_wait
 from smlab.models.advisor.slicing import Path, definitions
 
 Mode = Literal["as-published", "as-coded", "smlab"]
@@ -115,9 +116,7 @@ def blame(
         issued[number] = float(row.issued)
     if mode == "smlab" and any(row.executed for _, row in rows):
         issued = {number: float(row.executed or 0) for number, row in rows}
-    waited = {n: (row.samples - row.issued) / row.issued for n, row in rows if row.issued}
-    pace = Pace.measured(code, issued, waited)
-    finder = _finder(code, mode, latencies, issued, reading, pace)
+    finder = _finder(code, mode, latencies, issued, reading, samples)
     found: list[Blame] = []
     missing: dict[tuple[int, str], float] = {}
     single = nodes = 0
@@ -155,12 +154,12 @@ def _finder(
     latencies: Latencies | None,
     issued: Mapping[int, float],
     reading: Reading,
-    pace: Pace,
+    samples: KernelSamples,
 ) -> Callable[[int, str], Shares]:
     if mode == "smlab":
         if latencies is None:
             raise SmlabError.at("latencies", "are needed in the mode smlab", None, "described_latencies(gpu)")
-        known = latencies
+        known, pace = latencies, Pace.measured(code, samples, issued, latencies)
 
         def ours(number: int, reason: str) -> Shares:
             if reason in ("long_scoreboard", "short_scoreboard"):

@@ -13,6 +13,8 @@ from smlab.hw_bench.sass.opcodes import kind_of_opcode
 UPPER_GLOBAL: Final = 1029
 """A miss of the TLB on V100 (Jia et al. 2018), the paper's upper bound for global memory."""
 
+SECTOR_BYTES: Final = 32
+
 _PAPER: Final[Mapping[int, str]] = {
     UPPER_GLOBAL: "global local constant barrier",
     80: "shared shared-atomic",
@@ -41,10 +43,19 @@ def _by_kind(table: Mapping[int, str]) -> dict[str, float]:
 @dataclass(frozen=True)
 class Latencies:
     """``upper`` bounds how many cycles after its issue an instruction can still hold others up; ``expected``
-    is how long it usually does."""
+    is how long it usually does; of loads that L1 has the words of ``hit_cycles``. Requests of ``schedulers``
+    queues of ``queue_entries`` share a data stage; beyond L1 lie L2 and DRAM, which moves a sector in
+    ``sector_cycles`` for one of ``sms``."""
 
     upper: Callable[[SassInstruction], float]
     expected: Callable[[SassInstruction], float]
+    hit_cycles: float = 0.0
+    schedulers: float = 4.0
+    queue_entries: float = 0.0
+    l2_cycles: float = 0.0
+    dram_cycles: float = 0.0
+    sector_cycles: float = 0.0
+    sms: float = 1.0
 
 
 def published_latencies() -> Latencies:
@@ -89,7 +100,17 @@ def described_latencies(gpu: Gpu) -> Latencies:
     def upper(instruction: SassInstruction) -> float:
         return float("inf") if kind_of_opcode(instruction) in _QUEUED else 2 * expected(instruction)
 
-    return Latencies(upper, expected)
+    return Latencies(
+        upper,
+        expected,
+        gpu.number("l1.latency_cycles"),
+        gpu.number("sm.schedulers"),
+        gpu.number("mio.queue_entries"),
+        gpu.number("l2.latency_cycles"),
+        gpu.number("dram.latency_cycles"),
+        SECTOR_BYTES * gpu.number("clock.sm_hz") / gpu.number("dram.sustained_bandwidth_bytes_per_s"),
+        gpu.number("gpu.sms"),
+    )
 
 
 _QUEUED: Final = frozenset(("global", "local", "shared", "shared-atomic", "constant", "special", "exchange"))

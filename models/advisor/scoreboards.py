@@ -10,20 +10,19 @@ the expected latencies decide. Paths share by how often they are taken.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from smlab.hw_bench.sass.opcodes import is_load, is_store
+from smlab.hw_bench.sass.opcodes import is_store
+from smlab.models.advisor.arrivals import SCATTER, Case, cases_of
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.latencies import Latencies
-from smlab.models.advisor.slicing import definitions, same_for_all, stays_near
+from smlab.models.advisor.pace import Outstanding, Pace
+from smlab.models.advisor.slicing import definitions
 
 Reading = Literal["last", "shared"]
 
-LINE_BYTES: Final = 128
-_OFFSET: Final = re.compile(r"\+(-?0x[0-9a-f]+)\]")
 LONG_KINDS: Final = frozenset(("global", "local"))
 QUEUES: Final[Mapping[str, str]] = {
     "global": "memory",
@@ -37,49 +36,17 @@ QUEUES: Final[Mapping[str, str]] = {
 SPREAD: Final = 0.15
 """How far a latency scatters about its mean, as a share of it: decides between setters that finish nearly
 together."""
-READING_CYCLES: Final = 12.0
-"""From issue until a memory instruction has read its operands, without a queue."""
 CACHED: Final = "cached"
-HIT_CYCLES: Final = 40.0
-"""What all threads load, the first warp brings into L1, and what the round before loaded is there: such loads
-overtake those of a thread's own data, and take about so many cycles."""
-HITS_LATER: Final = 3.0
-"""How many times as long as expected what L1 has may be waited for: it queues for the data stage only."""
+"""The queue of what L1 has: it overtakes what comes from beyond."""
+BROUGHT: Final = "brought"
+"""That of what L1 mostly has, but not this time."""
 WAIT_HORIZON: Final = 40
 """Cycles back from a use beyond which no fixed latency is waited for."""
-SHORTEST_STALL: Final = 10.0
-"""Cycles by which a path counts at least: paths share a stall by how often they are taken and by how long it
-is expected to last there, which is known only so well."""
 MAX_PATHS: Final = 48
 LEAST_CHANCE: Final = 1e-3
 """A path that is taken less often than this is not followed further."""
 
 Shares = dict[int, tuple[float, int]]
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How fast the code is executed, from its samples: executions of each instruction, its mean cycles of
-    waiting at each, and what follows from them and the stall counts."""
-
-    executed: Mapping[int, float]
-    waited: Sequence[float]
-    begins: Sequence[float]
-
-    @classmethod
-    def measured(cls, code: AdvisedCode, executed: Mapping[int, float], waited: Mapping[int, float]) -> Pace:
-        cycles = [waited.get(n, 0.0) for n in range(len(code))]
-        return cls(executed, cycles, code.begins(cycles))
-
-
-@dataclass(frozen=True)
-class Outstanding:
-    """A setter on a path to the use: cycles from its issue to the use's, whether the use waits for its result
-    (else for its operands to have been read), and how many setters lie between."""
-
-    source: int
-    cycles: float
-    result: bool
 
 
 @dataclass(frozen=True)
@@ -107,44 +74,18 @@ def blame_scoreboards(
     ``short_scoreboard``; empty where the code has no control codes."""
     shares: dict[int, float] = {}
     distances: dict[int, int] = {}
-    paths = [
-        (chance, fitting)
-        for chance, found in paths_back(code, use, pace)
-        if (fitting := [o for o in found if fits(code, o, reason)])
+    every = [
+        (chance, [o for o in found if fits(code, o, reason)]) for chance, found in paths_back(code, use, pace)
     ]
-    lengths = _lengths(code, paths, latencies, pace.waited[use])
-    for (chance, fitting), length in zip(paths, lengths, strict=True):
-        if reading == "last":
-            parts = _last_finisher(code, fitting, latencies, length)
-        else:
-            parts = _divided(code, fitting, latencies, length)
-        for outstanding, part in parts:
+    paths = [(chance, fitting) for chance, fitting in every if fitting]
+    waited = pace.waited[use] * sum(chance for chance, _ in every)
+    divide = _last_finisher if reading == "last" else _divided
+    for chance, case, length in cases_of(code, paths, latencies, pace, waited):
+        for outstanding, part in divide(code, case, latencies, length):
             source = outstanding.source
             shares[source] = shares.get(source, 0.0) + chance * length * part
             distances[source] = min(distances.get(source, 1 << 30), abs(use - source))
     return {s: (weight, distances[s]) for s, weight in shares.items() if weight > 0}
-
-
-def _lengths(
-    code: AdvisedCode,
-    paths: Sequence[tuple[float, Sequence[Outstanding]]],
-    latencies: Latencies,
-    waited: float,
-) -> list[float]:
-    """How long the use is expected to be stalled after each path. What L1 has comes when it is expected, and
-    so bounds the stall of a path with nothing else; what is waited for beyond that, in the mean of all
-    paths, is owed to the others, where it may stand in a queue."""
-    expected = [max(*_finishes(code, found, latencies), SHORTEST_STALL) for _, found in paths]
-    bounded = [all(_hits(code, o.source) for o in found) for _, found in paths]
-    if not waited:
-        return expected
-    total = sum(chance for chance, _ in paths)
-    near = sum(c * e for (c, _), e, b in zip(paths, expected, bounded, strict=True) if b)
-    far = sum(c * e for (c, _), e, b in zip(paths, expected, bounded, strict=True) if not b)
-    alike = waited * total / (near + far) if paths else 1.0
-    hits = min(alike, HITS_LATER) if far else alike
-    left = (waited * total - near * hits) / far if far else alike
-    return [e * (hits if b else left) for e, b in zip(expected, bounded, strict=True)]
 
 
 def fits(code: AdvisedCode, outstanding: Outstanding, reason: str) -> bool:
@@ -184,9 +125,8 @@ def paths_back(code: AdvisedCode, use: int, pace: Pace) -> Iterator[tuple[float,
         before = code.flow.blocks[block].predecessors
         onward = [p for p in before if p not in passed]
         if not still_open or not onward:
-            if found:
-                told += 1
-                yield chance, found
+            told += bool(found)
+            yield chance, found
             continue
         counts = [max(pace.executed.get(code.last_of(p), 0.0), 1e-9) for p in onward]
         for previous, count in zip(onward, counts, strict=True):
@@ -203,102 +143,47 @@ def paths_back(code: AdvisedCode, use: int, pace: Pace) -> Iterator[tuple[float,
 
 
 def _last_finisher(
-    code: AdvisedCode, found: list[Outstanding], latencies: Latencies, length: float
+    code: AdvisedCode, case: Case, latencies: Latencies, length: float
 ) -> Iterator[tuple[Outstanding, float]]:
-    """The chance of each setter of one path to be the last to finish: of each queue the one issued last
-    counts, and these are compared by when they are expected to be done."""
-    heads: dict[str, Outstanding] = {}
-    for outstanding in found:
+    """The chance of each setter to be the last to finish: of each queue the latest counts, of several the one
+    issued last, and these are compared by when they are expected to be done."""
+    heads: dict[str, tuple[float, Outstanding]] = {}
+    ends = case.delayed(length)
+    for outstanding, end, prompt, brought in zip(case.found, ends, case.prompt, case.brought, strict=True):
         kind = code.kinds[outstanding.source]
         queue = QUEUES.get(kind, kind) if outstanding.result else f"reading of {QUEUES.get(kind, kind)}"
-        if outstanding.result and _hits(code, outstanding.source):
-            queue = CACHED
-        heads.setdefault(queue, outstanding)
+        if queue == "memory" and (prompt or brought):
+            queue = CACHED if prompt else BROUGHT
+        if queue not in heads or end > heads[queue][0]:
+            heads[queue] = end, outstanding
     last = list(heads.values())
-    ends = _delayed(code, last, _finishes(code, last, latencies), length)
-    scatter = [SPREAD * _latency(code, o, latencies) for o in last]
+    scatter = [SPREAD * max(end + o.cycles, 0.0) for end, o in last]
     chances = []
-    for n in range(len(last)):
+    for n, (end, mine) in enumerate(last):
         chance = 1.0
-        for m in range(len(last)):
+        for m, (other, its) in enumerate(last):
             if m != n:
-                chance *= 0.5 * (1 + math.erf((ends[n] - ends[m]) / (scatter[n] + scatter[m] + 1.0)))
+                width = scatter[n] + scatter[m] + SCATTER * abs(mine.cycles - its.cycles) + 1.0
+                chance *= 0.5 * (1 + math.erf((end - other) / width))
         chances.append(max(chance, 1e-6))
     total = math.fsum(chances)
-    for outstanding, chance in zip(last, chances, strict=True):
+    for (_, outstanding), chance in zip(last, chances, strict=True):
         yield outstanding, chance / total
 
 
-def _hits(code: AdvisedCode, source: int) -> bool:
-    """Whether L1 is expected to have what a load asks for."""
-    load = code.kinds[source] == "global" and is_load(code.instructions[source])
-    return load and (same_for_all(code, source) or stays_near(code, source))
-
-
-def _latency(code: AdvisedCode, outstanding: Outstanding, latencies: Latencies) -> float:
-    if not outstanding.result:
-        return READING_CYCLES
-    if _hits(code, outstanding.source):
-        return HIT_CYCLES
-    return latencies.expected(code.instructions[outstanding.source])
-
-
-def _finishes(code: AdvisedCode, found: Sequence[Outstanding], latencies: Latencies) -> list[float]:
-    """When each is expected to be done, in cycles after the use could have issued. Loads of one line, by the
-    same register and a near offset, come with the first of them."""
-    first: dict[tuple[str, int], float] = {}
-    ends = []
-    for outstanding in reversed(found):  # the first issued first
-        own = _latency(code, outstanding, latencies) - outstanding.cycles
-        line = _line(code, outstanding)
-        if line is not None:
-            if line in first:
-                own = max(HIT_CYCLES - outstanding.cycles, first[line])
-            first.setdefault(
-                line, latencies.expected(code.instructions[outstanding.source]) - outstanding.cycles
-            )
-        ends.append(own)
-    return ends[::-1]
-
-
-def _delayed(
-    code: AdvisedCode, found: Sequence[Outstanding], finishes: list[float], length: float
-) -> list[float]:
-    """When each is done if the stall lasts longer than expected: what L1 does not have stood in a queue."""
-    beyond = max(length - max(finishes), 0.0)
-    if all(_hits(code, o.source) for o in found):
-        return finishes
-    return [f if _hits(code, o.source) else f + beyond for o, f in zip(found, finishes, strict=True)]
-
-
-def _line(code: AdvisedCode, outstanding: Outstanding) -> tuple[str, int] | None:
-    """Base register and line of a load from global memory."""
-    instruction = code.instructions[outstanding.source]
-    if not (outstanding.result and code.kinds[outstanding.source] == "global" and is_load(instruction)):
-        return None
-    operand = next((o for o in instruction.operands if o.kind == "memory"), None)
-    match = None if operand is None else _OFFSET.search(operand.text)
-    if operand is None or not operand.registers:
-        return None
-    return operand.registers[0], (int(match[1], 16) if match else 0) // LINE_BYTES
-
-
 def _divided(
-    code: AdvisedCode, found: list[Outstanding], latencies: Latencies, length: float
+    code: AdvisedCode, case: Case, latencies: Latencies, length: float
 ) -> Iterator[tuple[Outstanding, float]]:
-    """The part of each setter of one path when the stall's cycles are divided among those still out.
+    """The part of each setter when the stall's cycles are divided among those still out.
 
     The last is back when the stall ends, ``length`` cycles after its begin; the others before it by as much
     as they were issued earlier or are expected to be quicker.
     """
     once: dict[int, float] = {}
     owner: dict[int, Outstanding] = {}
-    finishes = _delayed(code, found, _finishes(code, found, latencies), length)
-    for outstanding, finish in zip(found, finishes, strict=True):
+    for outstanding, finish in zip(case.found, case.delayed(length), strict=True):
         if finish > once.get(outstanding.source, -math.inf):
             once[outstanding.source], owner[outstanding.source] = finish, outstanding
-    if not once:
-        return
     length = max(length, 1.0)
     latest = max(once.values())
     ends = {source: max(finish - latest + length, 0.0) for source, finish in once.items()}

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from smlab.hw_bench.sass import SassInstruction
 from smlab.hw_bench.sass.opcodes import is_load
 from smlab.models.advisor.code import AdvisedCode
 
@@ -171,7 +170,7 @@ def _address_sources(code: AdvisedCode, number: int, through_loads: bool = True)
         use, name = waiting.pop()
         for source in definitions(code, use, name).paths:
             found.add(source)
-            if code.kinds[source] in _DIFFERS and not through_loads:
+            if code.kinds[source] in DIFFERS and not through_loads:
                 continue
             for read in code.effects[source].reads:
                 if (source, read) not in seen:
@@ -181,7 +180,7 @@ def _address_sources(code: AdvisedCode, number: int, through_loads: bool = True)
 
 
 _THREAD: Final = ("SR_TID", "SR_LANEID")
-_DIFFERS: Final = frozenset(("global", "local", "shared", "shared-atomic", "exchange"))
+DIFFERS: Final = frozenset(("global", "local", "shared", "shared-atomic", "exchange"))
 
 
 def same_for_all(code: AdvisedCode, number: int) -> bool:
@@ -190,50 +189,6 @@ def same_for_all(code: AdvisedCode, number: int) -> bool:
     def differs(n: int) -> bool:
         instruction = code.instructions[n]
         special = any(o.text.startswith(_THREAD) for o in instruction.operands)
-        return special or code.kinds[n] in _DIFFERS
+        return special or code.kinds[n] in DIFFERS
 
     return not any(differs(n) for n in address_sources(code, number))
-
-
-SMALL_STEP: Final = 4
-"""Elements, or bytes, by which an address may move from round to round of a loop and stay near."""
-
-
-def stays_near(code: AdvisedCode, number: int) -> bool:
-    """Whether a load in a loop asks for the sector of the round before, mostly: all that moves its address
-    from round to round are additions of small numbers."""
-    loop = code.innermost_loop(number)
-    if loop is None:
-        return False
-    inside = address_sources(code, number) & loop.members
-    carried = [
-        n
-        for n in inside
-        for name in code.effects[n].writes & code.effects[n].reads
-        if n in definitions(code, n, name).paths
-    ]
-    small = bool(carried) and all(_small_step(code.instructions[n]) for n in carried)
-    return small and not any(_scales(code, n, loop.members) for n in inside)
-
-
-def _small_step(instruction: SassInstruction) -> bool:
-    if "X" in instruction.modifiers:
-        return True  # the carry of an addition
-    if instruction.opcode not in ("IADD", "IADD3", "UIADD3", "VIADD"):
-        return False
-    numbers = [o.value for o in instruction.operands if o.kind == "immediate" and o.value is not None]
-    constants = any(o.kind == "constant" for o in instruction.operands)
-    return bool(numbers) and not constants and all(abs(x) <= SMALL_STEP for x in numbers)
-
-
-def _scales(code: AdvisedCode, number: int, loop: frozenset[int]) -> bool:
-    """Whether an instruction multiplies what changes in a loop by more than the size of an element."""
-    instruction = code.instructions[number]
-    if instruction.opcode != "IMAD" or instruction.modifiers[:1] in (("WIDE",), ("MOV",), ("SHL",), ("X",)):
-        return False
-    factors = {r for o in instruction.operands[1:3] for r in o.registers}
-    return any(
-        source in loop and code.instructions[source].opcode != "MOV"
-        for r in factors & code.effects[number].reads
-        for source in definitions(code, number, r).paths
-    )

@@ -51,7 +51,7 @@ class ChangeRow:
 
 @dataclass(frozen=True)
 class FirstRow:
-    """A kernel's advice: its best change that was made, and the optimizers of the first advice."""
+    """A kernel's advice: its best change that was made, and the optimizers of the first pieces of advice."""
 
     kernel: str
     best: str
@@ -82,7 +82,7 @@ def judge_one(kernel: StudyKernel, gpu: Gpu) -> tuple[list[ChangeRow], list[Firs
         kernel.name,
         "" if best is None else best.optimizer,
         1.0 if best is None else best.true,
-        tuple(a.optimizer.name for a in advice[:FIRST]),
+        tuple(name for a in advice[:FIRST] for name in a.names),
         advice[0].speedup if advice else 1.0,
         kernel.tuned,
     )
@@ -97,7 +97,7 @@ def _row(
         (float(change.defines[k]) for k in ("UNROLL", "CHAINS", "COPIES") if k in change.defines), None
     )
     answer = estimate(context, optimizer_of(change.optimizer), factor)
-    names = [a.optimizer.name for a in advice]
+    rank = next((n for n, a in enumerate(advice) if change.optimizer in a.names), None)
     return ChangeRow(
         kernel.name,
         change.name,
@@ -105,7 +105,7 @@ def _row(
         run.cycles / after.cycles,
         1.0 if answer is None else float(answer.speedup),
         1.0 if answer is None else float(answer.paper),
-        names.index(change.optimizer) if answer is not None and change.optimizer in names else None,
+        rank if answer is not None else None,
     )
 
 

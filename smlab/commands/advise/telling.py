@@ -74,6 +74,7 @@ def _advice_document(kernel: KernelAdvice, advice: Advice) -> dict[str, Any]:
     record = record_of(advice.optimizer.name)
     return {
         "optimizer": advice.optimizer.name,
+        "also": list(advice.also),
         "category": advice.optimizer.category,
         "speedup": advice.speedup,
         "low": low,
@@ -149,6 +150,8 @@ def text(kernel: KernelAdvice, advice: Advice) -> str:
         f"{share:.1f} % of the samples match; expected speedup {advice.speedup:.2f} ({low:.2f} to "
         f"{high:.2f}), if {advice.optimizer.assumes}.",
     ]
+    if advice.also:
+        parts.append(f"The same change is what {', '.join(advice.also)} would advise.")
     if advice.match.hotspots:
         spot = place(kernel, advice.match.hotspots[0])
         where = f"line {spot['line']}" if spot["line"] is not None else f"{spot['address']:#x}"

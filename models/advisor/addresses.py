@@ -1,0 +1,168 @@
+"""Addresses as sums: what a register holds, followed back through additions, multiplications and shifts.
+
+Two accesses whose sums have the same terms are a constant apart, whatever registers they go by; and what a
+loop adds to a term is by how much an address moves on in a round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from smlab.hw_bench.sass import Operand
+from smlab.models.advisor.code import AdvisedCode, LoopOf
+from smlab.models.advisor.slicing import definitions
+
+DEEPEST: Final = 24
+"""Definitions that a value is followed back through, one behind the other."""
+_WRAPS: Final = 1 << 32
+
+Term = tuple[str, frozenset[int]]
+"""A value that is not followed further: a constant's name, or the instructions one of which made it."""
+
+
+@dataclass(frozen=True)
+class Sum:
+    """``offset`` plus each term times its factor."""
+
+    terms: frozenset[tuple[Term, int]]
+    offset: int = 0
+
+    @classmethod
+    def of(cls, terms: Mapping[Term, int], offset: int) -> Sum:
+        return cls(frozenset((t, f) for t, f in terms.items() if f), offset)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all its terms are constants or made by instructions of the code."""
+        return all(made or name.startswith("c") for (name, made), _ in self.terms)
+
+    def plus(self, other: Sum) -> Sum:
+        found = dict(self.terms)
+        for term, factor in other.terms:
+            found[term] = found.get(term, 0) + factor
+        return Sum.of(found, self.offset + other.offset)
+
+    def times(self, factor: int) -> Sum:
+        return Sum.of({t: f * factor for t, f in self.terms}, self.offset * factor)
+
+
+def address_of(code: AdvisedCode, number: int) -> Sum | None:
+    """The address of a memory access, its low word; None where it has no register."""
+    key = (number, "sum", None)
+    if key not in code.searched:
+        operand = next((o for o in code.instructions[number].operands if o.kind == "memory"), None)
+        found = None
+        if operand is not None and operand.registers:
+            found = _register(code, number, operand.registers[0], 0)
+            uniform = [name for name in operand.registers[1:] if name.startswith("U")][:1]
+            found = Sum(found.terms, found.offset + _offset_of(operand))
+            for name in uniform:
+                found = found.plus(_register(code, number, name, 0))
+        code.searched[key] = found
+    known: Sum | None = code.searched[key]
+    return known
+
+
+def step_of(code: AdvisedCode, address: Sum, loop: LoopOf, depth: int = 0) -> int | None:
+    """By how many bytes an address moves on in each round of a loop; None where no number says it."""
+    step = 0
+    for (name, made), factor in address.terms:
+        own = [n for n in made if code.innermost_loop(n) is loop]
+        if made & loop.members and (len(made) == 1 or depth > DEEPEST):
+            return None
+        itself = frozenset({((name, made), 1)})
+        moves: set[int | None] = set()
+        for n in own:
+            after = _made(code, n, 0)
+            moves.add(after.offset if after.terms == itself else step_of(code, after, loop, depth + 1))
+        if None in moves or len(moves) > 1:
+            return None
+        step += factor * sum(move or 0 for move in moves)
+    return step
+
+
+def _offset_of(operand: Operand) -> int:
+    _, _, tail = operand.text.rstrip("]").rpartition("+")
+    return int(tail, 16) if tail.lstrip("-").startswith("0x") else 0
+
+
+def _register(code: AdvisedCode, use: int, name: str, depth: int) -> Sum:
+    """What a register holds when an instruction reads it."""
+    if name in ("RZ", "URZ"):
+        return Sum(frozenset())
+    made = frozenset(definitions(code, use, name).paths)
+    if len(made) == 1 and depth < DEEPEST:
+        (only,) = made
+        if code.unconditional(only) and _first_result(code, only) == name:
+            return _made(code, only, depth + 1)
+    return Sum(frozenset({((name, made), 1)}))
+
+
+def _first_result(code: AdvisedCode, number: int) -> str | None:
+    operands = code.instructions[number].operands
+    return operands[0].registers[0] if operands and operands[0].registers else None
+
+
+def _made(code: AdvisedCode, number: int, depth: int) -> Sum:
+    """What an instruction makes, its low word."""
+    instruction = code.instructions[number]
+    name = _first_result(code, number) or ""
+    opaque = Sum(frozenset({((name, frozenset((number,))), 1)}))
+    sources = [o for o in instruction.operands[1:] if o.kind != "predicate"]
+    values = [_value(code, number, o, depth) for o in sources]
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    if "X" in modifiers or "HI" in modifiers:
+        return opaque
+    if opcode in ("MOV", "UMOV") and values:
+        return values[0] or opaque
+    if opcode in ("IADD", "IADD3", "UIADD3", "VIADD"):
+        total: Sum | None = Sum(frozenset())
+        for value in values:
+            total = None if total is None or value is None else total.plus(value)
+        return total or opaque
+    if opcode in ("IMAD", "UIMAD") and len(values) >= 3:
+        return _product(values[0], values[1], values[2]) or opaque
+    shift = _shift(sources)
+    if opcode == "LEA" and len(values) >= 3 and shift is not None:
+        return _product(values[0], Sum(frozenset(), 1 << shift), values[1]) or opaque
+    by = values[1] if len(values) >= 2 else None
+    if opcode == "SHF" and "L" in modifiers and by is not None and not by.terms and 0 <= by.offset < 32:
+        return _product(values[0], Sum(frozenset(), 1 << by.offset), Sum(frozenset())) or opaque
+    return opaque
+
+
+def _shift(sources: list[Operand]) -> int | None:
+    """By how many bits LEA shifts: its last operand."""
+    value = sources[-1].value if sources and sources[-1].kind == "immediate" else None
+    return value if isinstance(value, int) else None
+
+
+def _product(first: Sum | None, second: Sum | None, added: Sum | None) -> Sum | None:
+    """``first * second + added`` where one factor is a number."""
+    if first is None or second is None or added is None:
+        return None
+    if first.terms and second.terms:
+        return None
+    if first.terms:
+        first, second = second, first
+    return second.times(first.offset).plus(added)
+
+
+def _value(code: AdvisedCode, number: int, operand: Operand, depth: int) -> Sum | None:
+    """What an operand holds; None where it is not a plain number, constant or register."""
+    text = operand.text.removesuffix(".reuse")
+    negated, text = text.startswith("-"), text.lstrip("-")
+    if text.startswith(("|", "~")):
+        return None
+    if operand.kind == "immediate" and isinstance(operand.value, int):
+        value = operand.value
+        return Sum(frozenset(), value - _WRAPS if value >= _WRAPS // 2 else value)
+    if operand.kind == "constant":
+        found = Sum(frozenset({((text, frozenset[int]()), 1)}))
+    elif operand.kind == "register" and operand.registers:
+        found = _register(code, number, operand.registers[0], depth)
+    else:
+        return None
+    return found.times(-1) if negated else found

@@ -1,0 +1,87 @@
+"""Which loads find their words in L1, as far as the code tells.
+
+What all threads load, or what moves on by less than a sector from round to round, is there in most rounds: a
+round or a warp before has brought it. The first load of a sector (its *leader*) misses with a chance that
+follows from the step of its address and from the rounds in which the address does not move; those that
+follow it in the same sector come with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from smlab.hw_bench.sass.opcodes import is_load
+from smlab.models.advisor.addresses import Sum, address_of, step_of
+from smlab.models.advisor.code import AdvisedCode, LoopOf
+from smlab.models.advisor.slicing import same_for_all
+
+SECTOR_BYTES: Final = 32
+OUTSIDE: Final = 0.5
+"""The chance that what all threads load outside of any loop is not there yet."""
+
+
+def leader(code: AdvisedCode, number: int) -> int:
+    """The first load of a block that asks for the sector that a load asks for; itself where it is the
+    first."""
+    address = address_of(code, number)
+    if address is None:
+        return number
+    block = code.flow.blocks[code.block_of[number]]
+    alike = same_for_all(code, number)
+    for n in range(code.number[block.instructions[0].address], number):
+        if code.kinds[n] == "global" and is_load(code.instructions[n]):
+            other = address_of(code, n)
+            if other is not None and other.terms == address.terms and _together(address, other, alike):
+                return n
+    return number
+
+
+def _together(address: Sum, other: Sum, alike: bool) -> bool:
+    """Whether two addresses that are a number apart lie in a sector; of each thread's own, mostly."""
+    if alike:
+        return address.offset // SECTOR_BYTES == other.offset // SECTOR_BYTES
+    return abs(address.offset - other.offset) < SECTOR_BYTES
+
+
+def miss_chance(code: AdvisedCode, number: int, executed: Mapping[int, float]) -> float | None:
+    """How often a load from global memory is expected to ask for a sector that L1 does not have; None where
+    nothing says that it has any."""
+    address = address_of(code, number)
+    if address is None or not address.is_known:
+        return None
+    shared, chance, moved = same_for_all(code, number), 1.0, False
+    loop = code.innermost_loop(number)
+    while loop is not None:
+        step = step_of(code, address, loop)
+        if step and _brought_before(code, number, address, step, loop):
+            return 0.0
+        if step is None or abs(step) >= SECTOR_BYTES:
+            break
+        if step == 0:
+            chance /= _rounds(code, loop, executed)
+        elif not moved:
+            chance, moved = chance * abs(step) / SECTOR_BYTES, True
+        loop = next((outer for outer in code.loops if outer.header == loop.parent), None)
+    if shared:
+        return chance if code.innermost_loop(number) is not None else OUTSIDE
+    return chance if chance < 1 else None
+
+
+def _brought_before(code: AdvisedCode, number: int, address: Sum, step: int, loop: LoopOf) -> bool:
+    """Whether another load asked for the same place some rounds before."""
+    for n in loop.members:
+        if n != number and code.kinds[n] == "global" and is_load(code.instructions[n]):
+            other = address_of(code, n)
+            if other is not None and other.terms == address.terms:
+                ahead = other.offset - address.offset
+                if ahead * step > 0 and ahead % step == 0:
+                    return True
+    return False
+
+
+def _rounds(code: AdvisedCode, loop: LoopOf, executed: Mapping[int, float]) -> float:
+    """Rounds of a loop each time that it is come to."""
+    before = code.flow.blocks[code.block_of[loop.header]].predecessors
+    entries = sum(executed.get(n, 0.0) for p in before if (n := code.last_of(p)) not in loop.members)
+    return max(executed.get(loop.header, 0.0) / max(entries, 1.0), 1.0)
