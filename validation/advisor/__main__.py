@@ -89,6 +89,8 @@ class KeptStudy:
 def run(part: str, study: KeptStudy) -> dict[str, Any]:
     """One part of the study."""
     kernels: Sequence[StudyKernel] = KERNELS
+    if part == "unseen-blame":
+        return _unseen_blame(study)
     if part == "unseen":
         return {name: _estimates(study, round_of) for name, round_of in ROUNDS.items()}
     if part.startswith("unseen-"):
@@ -102,6 +104,24 @@ def run(part: str, study: KeptStudy) -> dict[str, Any]:
         producers = study.each(part, kernels, worth.judge_one)
         return {"summary": worth.summary(producers), "rows": producers}
     return _estimates(study, kernels)
+
+
+def _unseen_blame(study: KeptStudy) -> dict[str, Any]:
+    """Blame on the later rounds together, and on each: the last alone was written when its rules were
+    finished."""
+    later = {kernel.name for kernel in LATER_ROUNDS}
+    rounds = {name: kernels for name, kernels in ROUNDS.items() if kernels[0].name in later}
+    found = {
+        name: [row for rows in study.each("blame", kernels, blaming.judge_one) for row in rows]
+        for name, kernels in rounds.items()
+    }
+    every = [row for rows in found.values() for row in rows]
+    by_round = {name: blaming.summary(rows) for name, rows in found.items() if rows}
+    return {
+        "summary": blaming.summary(every),
+        "rounds": by_round,
+        "worst_runs": blaming.worst_runs(every),
+    }
 
 
 def _estimates(study: KeptStudy, kernels: Iterable[StudyKernel]) -> dict[str, Any]:

@@ -344,4 +344,5 @@ ROUNDS: Final[Mapping[str, tuple[StudyKernel, ...]]] = {
     "seventh_round": SEVENTH_ROUND,
 }
 LATER_ROUNDS: Final = (*THIRD_ROUND, *FOURTH_ROUND, *FIFTH_ROUND, *SIXTH_ROUND, *SEVENTH_ROUND)
-"""Those on which no rule of blame was shaped either."""
+"""Those on which blame is judged too. Rounds 3 to 6 were in view when it learnt what L1 has; the seventh was
+written after that."""

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from smlab.hw_bench.profiles.samples import LaunchFacts
+from smlab.models.advisor import advice
 from smlab.models.advisor.advice import model_of
+from smlab.models.advisor.blame import blame
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.matching import Context
 from smlab.models.advisor.path import paths_of, uneven_loops
@@ -216,6 +218,16 @@ def test_changes_gain_what_they_must(context: Context) -> None:
     assert longer == pytest.approx(before + ROUNDS * 40, rel=0.05)
     repeated = rewritten(model, Rewrite(repeated=header, times=2))  # all but the load
     assert repeated == pytest.approx(before + ROUNDS * 25, rel=0.02)
+
+
+def test_one_change_is_advised_once(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    blamed = blame(context.code, context.samples, "smlab", context.latencies)
+    context = dataclasses.replace(context, blamed=blamed, cache={})
+    unrolling = advice.optimizer_of("loop-unrolling")
+    same = dataclasses.replace(unrolling, name="the same by another rule")
+    monkeypatch.setattr(advice, "OPTIMIZERS", (unrolling, same, advice.optimizer_of("code-reordering")))
+    found = {a.optimizer.name: a.also for a in advice.advise(context)}
+    assert found == {"loop-unrolling": ("the same by another rule",), "code-reordering": ()}
 
 
 def test_what_l1_is_expected_to_have(code_of: Callable[[str], AdvisedCode]) -> None:
