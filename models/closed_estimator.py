@@ -47,7 +47,9 @@ class ClosedEstimate:
     1 says that the table's unit is slower than the real one. ``low`` and ``high`` are bounds that hold
     whatever the arrivals are like, if nothing but atomics is on their way: the busy time lies between jobs
     times the least and jobs times the greatest S(n) for n up to W. Scattered loads before an atomic in its
-    sub-core can raise it above ``high``.
+    sub-core can raise it above ``high``. ``gain_faster`` and ``gain_spread``: how many times the throughput
+    the same warps, which think for as long, would have with a unit that takes half of each S(n), and with
+    that of S(n) at e = 1.
     """
 
     utilization: Floats
@@ -57,6 +59,8 @@ class ClosedEstimate:
     saturation: Floats
     low: Floats
     high: Floats
+    gain_faster: Floats
+    gain_spread: Floats
 
 
 def estimate_closed(
@@ -98,8 +102,12 @@ def estimate_closed(
     order = np.argsort(peak > population * (1 + SAME), kind="stable")
     parts = []
     for chosen in np.array_split(order, max(1, -(-len(order) // CHUNK))):
-        service = service_by_load(table, peak[chosen], lanes[chosen], share[chosen])
-        parts.append(_solve(count[chosen], elapsed[chosen], population[chosen], peak[chosen], service))
+        service, spread = (
+            service_by_load(table, peak[chosen], e[chosen], share[chosen])
+            for e in (lanes, np.ones(len(lanes)))
+        )
+        here = (count[chosen], elapsed[chosen], population[chosen], peak[chosen])
+        parts.append(_solve(*here, service, (service / 2, spread)))
     back = np.argsort(order)
     return ClosedEstimate(*(np.concatenate(column)[back] for column in zip(*parts, strict=True)))
 
@@ -119,7 +127,16 @@ def _check(name: str, values: Floats, good: NDArray[np.bool_], expected: str) ->
         raise SmlabError.at(f"{name} of kernel {first}", "out of range", float(values[first]), expected)
 
 
-def _solve(jobs: Floats, elapsed: Floats, warps: Floats, peak: Floats, service: Floats) -> tuple[Floats, ...]:
+def _solve(
+    jobs: Floats,
+    elapsed: Floats,
+    warps: Floats,
+    peak: Floats,
+    service: Floats,
+    changed: tuple[Floats, ...],
+) -> tuple[Floats, ...]:
+    """The columns of `ClosedEstimate`; the last ones are the gains with each of the ``changed`` service
+    times."""
     network = Mixture(warps, peak, service)
     counted = jobs / elapsed
     full = network.saturated()
@@ -135,6 +152,9 @@ def _solve(jobs: Floats, elapsed: Floats, warps: Floats, peak: Floats, service: 
 
     think = _root(excess, np.zeros(len(jobs)), warps / target, warps / most - warps / target)
     answers = network.answers(think)
+    gains = [
+        _gain(Mixture(warps, peak, s), think, searched, np.where(searched, target, most)) for s in changed
+    ]
     think = np.where(searched, think, 0.0)
     busy, queue = (
         np.where(idle, 0.0, np.where(searched, found, at_full))
@@ -155,7 +175,16 @@ def _solve(jobs: Floats, elapsed: Floats, warps: Floats, peak: Floats, service: 
         counted / most,
         np.minimum(1.0, counted * least),
         np.minimum(1.0, counted * greatest),
+        *(np.where(idle, 1.0, gain) for gain in gains),
     )
+
+
+def _gain(changed: Mixture, think: Floats, searched: NDArray[np.bool_], throughput: Floats) -> Floats:
+    """How many times the ``throughput`` another server gives to warps that ``think`` for as long, or not at
+    all."""
+    thinking = changed.throughput(think, np.arange(len(think)))
+    found: Floats = np.where(searched, thinking, changed.saturated()[0]) / throughput
+    return found
 
 
 def _root(function: Search, low: Floats, high: Floats, f_low: Floats) -> Floats:

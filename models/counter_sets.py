@@ -122,9 +122,9 @@ def _log(ratio: Floats) -> Floats:
     return np.log(ratio + 0.01)
 
 
-def _halved(share: Floats) -> Floats:
-    """The logarithm of the speedup if this share of the time took half as long (Amdahl's law)."""
-    return -np.log(1 - np.minimum(share, 0.98) / 2)
+def _worth(share: Floats, left: Floats | float) -> Floats:
+    """The logarithm of the speedup if of this share of the time only a part were ``left`` (Amdahl's law)."""
+    return -np.log(1 - np.minimum(share, 0.98) * (1 - left))
 
 
 def _place(f: Features, utilization: Floats) -> Floats:
@@ -169,6 +169,9 @@ def _of_atomics(estimates: UtilizationEstimates, counters: Counters) -> Mapping[
         "place if blocks come together": _place(f, f.demand * _together(f, block)),
         "closed n per demand": np.log(closed.n / f.demand),
         "closed n per warp": closed.n / f.warps,
+        "lighter": np.log(f.lighter),
+        "closed gain of a faster unit": np.log(closed.gain_faster),
+        "closed gain without conflicts": np.log(closed.gain_spread),
     }
 
 
@@ -220,7 +223,8 @@ def _of_states(estimates: UtilizationEstimates, counters: Counters) -> Mapping[s
         "place by how many wait": 1 / _at_a_time(f, own + mio),
         "barrier per demand and warp": _log(barrier / f.demand / np.fmax(counters.block_warps, 1)),
         "waiting for the unit": (own + mio) / f.warps,
-        "its worth": _halved((own + mio) / f.warps),
+        "its worth": _worth((own + mio) / f.warps, 0.5),
+        "its worth without conflicts": _worth((own + mio) / f.warps, f.lighter),
         "throttled": (mio + lg) / f.warps,
         "mio of throttled": mio / (mio + lg + 1e-3),
         "elsewhere": 1 - named / f.warps,
@@ -258,7 +262,8 @@ def _of_samples(estimates: UtilizationEstimates, counters: Counters) -> Mapping[
         "of all short scoreboard": result / (everywhere["short_scoreboard"] + 1e-3),
         "inside per demand": _log((result + mio) / f.demand),
         "waiting for atomics": (result + mio) / f.warps,
-        "the worth of that": _halved((result + mio) / f.warps),
+        "the worth of that": _worth((result + mio) / f.warps, 0.5),
+        "the worth of that without conflicts": _worth((result + mio) / f.warps, f.lighter),
         "place by how many are inside": 1 / _at_a_time(f, result + mio),
         **_of_spacing(estimates, counters),
     }

@@ -62,7 +62,8 @@ class Features:
     serialised per job; ``cas_share`` of the jobs; ``throughput`` jobs per active cycle; ``saturation``: that
     over the most that ``warps`` which wait for every result can draw from the unit; ``demand`` throughput
     times S(1), the utilization if no two jobs ever met; ``floor`` and ``ceiling`` of the utilization over the
-    active cycles (0 .. 1); ``spread`` S(1) over S at full load.
+    active cycles (0 .. 1); ``spread`` S(1) over S at full load; ``lighter`` S at full load if no lanes met
+    (e = 1) over that.
     """
 
     jobs: Floats
@@ -76,6 +77,7 @@ class Features:
     floor: Floats
     ceiling: Floats
     spread: Floats
+    lighter: Floats
 
     @property
     def scale(self) -> Floats:
@@ -150,6 +152,7 @@ def estimate_all(
         floor=np.minimum(1.0, throughput * at_full),
         ceiling=np.minimum(1.0, throughput * alone),
         spread=alone / at_full,
+        lighter=looped.service_cycles(full, 1.0, full * share) / at_full,
     )
     return UtilizationEstimates(utilization, features, closed)
 

@@ -19,7 +19,7 @@ choice gives all of them. In the file::
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -27,6 +27,9 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.constants import check_value
 from smlab.hw_bench.gpu.schema import KEYS_BY_NAME
 from smlab.hw_bench.gpu.tables import guess_at
+
+ROUNDED = 1e-3
+"""How far weights may be from adding up to 1, as thirds in decimals are."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,6 @@ def read_alternatives(where: str, entries: object, sources: Mapping[str, str]) -
     if len({a.name for a in found}) != len(found):
         raise SmlabError(f"{where}: alternatives: two have one name")
     total = sum(a.weight for a in found)
-    if abs(total - 1) > 1e-9:
+    if abs(total - 1) > ROUNDED:
         raise SmlabError.at(f"{where}: alternatives", "the weights do not add up", total, "a sum of 1")
-    return tuple(found)
+    return tuple(replace(a, weight=a.weight / total) for a in found)

@@ -18,7 +18,7 @@ TRUST = shipped_map()
 
 
 def parts(weights: tuple[float, float], count: int = 40) -> list[AlternativeEstimates]:
-    """Kernels whose counters are strewn, by the tables of both readings of the V100."""
+    """Kernels whose counters are strewn, by the tables of two readings of the V100."""
     rng = np.random.default_rng(4)
     given = (
         np.exp(rng.uniform(5, 7, count)),
@@ -28,7 +28,7 @@ def parts(weights: tuple[float, float], count: int = 40) -> list[AlternativeEsti
         0,
     )
     found = []
-    for weight, (alternative, gpu) in zip(weights, load_gpu("v100").variants(), strict=True):
+    for weight, (alternative, gpu) in zip(weights, load_gpu("v100").variants()[:2], strict=True):
         both = fetch_add_tables(gpu)
         estimates = estimate_all(*given, both.looped, both.batch)
         found.append(AlternativeEstimates(alternative.name, weight, estimates))
@@ -106,7 +106,7 @@ def test_verdicts_that_differ_are_none() -> None:
     assert joint_verdict(("a", "b"), (sure, sure), mixed) is mixed
 
 
-@pytest.mark.parametrize("alternative", [0, 1])
+@pytest.mark.parametrize("alternative", [0, 1, 2])
 def test_the_floor_is_the_share_that_a_fed_unit_is_at_work(alternative: int) -> None:
     """What bounds throughput: where the unit never idles it is 1, and with half of the work a half."""
     _, gpu = load_gpu("v100").variants()[alternative]

@@ -42,6 +42,11 @@ def test_it_inverts_the_exact_solution(warps: int, e: int, share: float, think: 
     assert found.utilization[0] == pytest.approx(float(exact.utilization), rel=1e-6, abs=1e-9)
     if found.saturation[0] < 0.999:  # beyond, throughput no longer tells one queue length from another
         assert found.n[0] == pytest.approx(float(exact.queue_length), rel=1e-4, abs=1e-9)
+        changed = (service / 2, TABLE.service_cycles(loads, 1, loads * share))
+        gains = (found.gain_faster[0], found.gain_spread[0])
+        for gain, other in zip(gains, changed, strict=True):
+            faster = solve_machine_repairman(other, think, warps)
+            assert gain == pytest.approx(float(faster.throughput / exact.throughput), rel=1e-4)
     assert found.low[0] <= found.utilization[0] * (1 + 1e-9)
     assert found.utilization[0] <= found.high[0] * (1 + 1e-9)
 
@@ -73,6 +78,12 @@ def test_a_throughput_beyond_the_server_is_saturation() -> None:
     assert found.utilization[2] == 1
     assert found.think_cycles[2] == 0
     assert found.n[2] == pytest.approx(16)
+
+
+def test_a_full_unit_gains_what_its_service_does_and_an_idle_one_nothing() -> None:
+    found = estimate_closed([64_000.0, 0.0], 1000.0, 64, 32, 0, TABLE)
+    np.testing.assert_allclose(found.gain_faster, [2, 1])
+    np.testing.assert_allclose(found.gain_spread, [35 / 4, 1])
 
 
 def test_a_population_between_two_is_a_mixture() -> None:

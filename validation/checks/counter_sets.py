@@ -87,6 +87,30 @@ def counter_sets_table(section: Section, judged: Sequence[JudgedSets]) -> None:
     )
 
 
+def readings_table(section: Section, names: Sequence[str], judged: Sequence[JudgedSets]) -> None:
+    """How often intervals hold on the machine of each reading, told by who does not know which it is."""
+    section.table(
+        "campaign-readings",
+        [
+            Column("machine"),
+            Column("kernels", digits=0),
+            *(Column(SHOWN[which], "% held", digits=1, key=f"{which}_held") for which in SETS),
+            *(Column(f"{SHOWN[which]} ", "points off", "modelled", 2, key=which) for which in SETS),
+        ],
+        [
+            [
+                name,
+                rows[0].kernels,
+                *(row.utilization_held for row in rows),
+                *(row.utilization_points for row in rows),
+            ]
+            for name, rows in zip(names, ([*set_rows([own])] for own in judged), strict=True)
+        ],
+        "The same kernels' utilization by the machine that they ran on: an interval holds 90 % over all "
+        "readings together, and more under one that lies between the others.",
+    )
+
+
 def twins_table(section: Section, twins: Twins, tables: ServiceTables, plan: Plan) -> None:
     """What launch and atomic counters cannot tell: kernels equal in them, with unequal utilization."""
     exact = 100 * twins.truth()

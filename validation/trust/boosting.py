@@ -23,13 +23,14 @@ BINS = 32
 @dataclass(frozen=True)
 class Boosting:
     """How to fit: so many ``trees`` of a ``depth``, each taken at the learning ``rate``, on a ``share`` of
-    rows and of features; a leaf's weight is counted with ``damping`` rows of answer 0 more. ``quantile``
-    says which: 0.5 is the median."""
+    rows and of features, of ``most_rows`` at most; a leaf's weight is counted with ``damping`` rows of answer
+    0 more. ``quantile`` says which: 0.5 is the median."""
 
     trees: int = 150
     depth: int = 4
     rate: float = 0.1
     share: float = 0.5
+    most_rows: int = 10_000
     damping: float = 20.0
     quantile: float = 0.5
 
@@ -54,9 +55,10 @@ def fit_trees(
     start = _start(target, weight, loss, how)
     now = np.full(len(target), start)
     features, thresholds, leaves = [], [], []
+    part = min(how.share, how.most_rows / len(target))
     for _ in range(how.trees):
         slope = _slope(target - now, loss, target, now, how)
-        rows = np.flatnonzero(rng.random(len(target)) < how.share)
+        rows = np.flatnonzero(rng.random(len(target)) < part)
         asked, places = _questions(binned, rows, slope * weight, weight, how, rng)
         leaf = ((binned[asked] > places[:, None]) * (2 ** np.arange(how.depth))[:, None]).sum(axis=0)
         answers = how.rate * _answers(

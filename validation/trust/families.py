@@ -16,6 +16,7 @@ from smlab.sim.machine import Machine
 from smlab.sim.workload import Kernel
 from smlab.validation.trust import (
     fit_families,
+    fit_families_arrivals,
     fit_families_memory,
     fresh_families,
     held_out_families,
@@ -45,7 +46,12 @@ _MEMORY: Mapping[str, Family] = {
     "specialised": fit_families_memory.specialised,
     "staging": fit_families_memory.staging,
 }
-FIT: Mapping[str, Family] = {**_FIRST, **_MEMORY}
+_ARRIVALS: Mapping[str, Family] = {
+    "by-themselves": fit_families_arrivals.by_themselves,
+    "in-a-row": fit_families_arrivals.in_a_row,
+    "let-go": fit_families_arrivals.let_go,
+}
+FIT: Mapping[str, Family] = {**_FIRST, **_MEMORY, **_ARRIVALS}
 """Families that fit corrections and intervals."""
 
 _KEPT_BACK: Mapping[str, Family] = {
@@ -87,7 +93,7 @@ RANDOM: Mapping[str, Family] = random_families.RANDOM
 FIRST_RANDOM = 1000
 """Number of the first of them among all."""
 
-FAMILIES: Mapping[str, Family] = {**_FIRST, **_KEPT_BACK, **_MEMORY, **UNSEEN, **FRESH}
+FAMILIES: Mapping[str, Family] = {**_FIRST, **_KEPT_BACK, **_MEMORY, **UNSEEN, **FRESH, **_ARRIVALS}
 
 GROUPS = 16
 """Of random families; one group is left out at a time, as a named family is."""

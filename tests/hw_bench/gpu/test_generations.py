@@ -41,10 +41,11 @@ class TestGenerations:
 class TestAlternatives:
     def test_the_first_is_the_description(self) -> None:
         gpu = load_gpu("v100")
-        (own, same), (other, rounds) = gpu.variants()
-        assert (own.name, other.name) == ("occupancy", "rounds")
+        (own, same), (other, rounds), (last, two) = gpu.variants()
+        assert (own.name, other.name, last.name) == ("occupancy", "rounds", "two-pipes")
         assert same is gpu
-        assert own.weight + other.weight == 1
+        assert own.weight + other.weight + last.weight == pytest.approx(1, abs=1e-12)
+        assert two.integer("atomic.pipes") == 2
         assert rounds.number("atomic.round_gap_cycles") > 0 == gpu.number("atomic.round_gap_cycles")
         assert rounds["atomic.round_gap_cycles"].kind == "assumed"
 

@@ -214,7 +214,7 @@ def test_a_study_is_answered_under_a_further_alternative_as_well(frames: dict) -
     here = {(f, n): frames[f"whatif-{f}-{n}"] for f, n in FILES}
     chapter = next(c for c in CHAPTERS if c.folder == "service-time")
     place = (chapter.folder, "study.toml")
-    assert further_alternatives(*place, chapter.quick) == {"rounds": ""}
+    assert further_alternatives(*place, chapter.quick) == {"rounds": "", "two-pipes": ""}
     refused = further_alternatives("occupancy-error", "study.toml")["rounds"]
     assert refused.startswith("factors.interval: impossible at 0.5")
     there = points_of(*place, chapter.quick, alternative="rounds")
@@ -229,11 +229,13 @@ def test_a_study_is_answered_under_a_further_alternative_as_well(frames: dict) -
 
 def test_a_study_about_what_an_alternative_sets_is_not_asked_under_it() -> None:
     """Its levels hold the description's own value, and not the alternative's."""
+    said = further_alternatives("second-pipe", "study-popc-inc.toml")
+    assert said["rounds"] == ""
+    assert "is about gpu.atomic.pipes = 1, which is 2 under 'two-pipes'" in said["two-pipes"]
     said = further_alternatives("second-pipe", "study.toml")
     assert (
         "factors.banks: is about gpu.atomic.add.base_interval_cycles = 3.431, which is 0.0" in said["rounds"]
     )
-    assert further_alternatives("second-pipe", "study-popc-inc.toml")["rounds"] == ""
 
 
 @pytest.mark.thorough
