@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -97,8 +98,9 @@ def mixed_interval(
 
 def _atoms(estimates: UtilizationEstimates, trust: TrustMap, estimator: str) -> Floats:
     """As many equally likely values of each kernel's utilization, (kernels, atoms), as its intervals at all
-    levels say."""
-    levels = LEVELS[: len(trust.estimators[estimator].pooled)]
+    levels and between them say."""
+    known = LEVELS[: len(trust.estimators[estimator].pooled)]
+    levels = sorted({*known, *((a + b) / 2 for a, b in pairwise(known))})
     found = [trust.interval(estimates, level, estimator) for level in levels]
     probabilities = [(1 - x) / 2 for x in reversed(levels)] + [(1 + x) / 2 for x in levels]
     ends = np.stack([i.low for i in reversed(found)] + [i.high for i in found], axis=1)
