@@ -119,7 +119,7 @@ def test_what_the_evidence_leaves_open_is_told_where_it_matters(
     path = tmp_path / "counters.csv"
     counters("work-queue").write_csv(path)
     row = document(capsys, path)["kernels"][0]
-    first, second = row["alternatives"]
+    first, second, _ = row["alternatives"]
     assert second["occupied"] == pytest.approx(min(1, 4 * first["occupied"]))
     assert row["verdict"] == (first["verdict"] if first["verdict"] == second["verdict"] else "cannot tell")
     printed = " ".join(command(capsys, path).split())
