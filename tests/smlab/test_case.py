@@ -8,6 +8,7 @@ import pytest
 
 import smlab.commands.case.run
 from smlab.cli.main import run
+from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.work.store import Store
 
 
@@ -39,10 +40,9 @@ def test_the_case_prints_its_points_and_writes_its_files(
     assert {p["image"] for p in document["points"]} == {own}
     for key in ("utilization", "utilization_occupancy", "utilization_closed", "e_mean", "speedup", "cycles"):
         assert all(isinstance(p[key], int | float) for p in document["points"])
-    assert [(a["name"], a["weight"]) for a in document["alternatives"]] == [
-        ("occupancy", 0.5),
-        ("rounds", 0.5),
-    ]
+    carried = [(a.name, a.weight) for a in load_gpu("titan-v").alternatives]
+    assert [(a["name"], a["weight"]) for a in document["alternatives"]] == carried
+    assert len(carried) > 1
     assert document["alternatives"][0]["points"] == document["points"]
     there = document["alternatives"][1]
     assert there["points"] != document["points"]
@@ -56,7 +56,7 @@ def test_the_case_prints_its_points_and_writes_its_files(
         assert run([*command[:-1], "--resume"]) == 0
     told = capsys.readouterr().out
     assert "20 points" in told
-    assert "rounds (weight 0.5)" in told
+    assert "rounds (weight " in told
     prints.check_every_width()
 
 
