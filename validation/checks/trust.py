@@ -129,9 +129,11 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     _findings(page, judged, plan)
     _target(section, everything)
     counter_sets_table(section, sets)
+    section.fold(
+        "Estimates drawn, errors by reading and family, closed systems, twins, what verdicts are worth"
+    )
     if len(readings) > 1:
         readings_table(section, [r.name for r in readings], sets)
-    section.fold("Estimates drawn, errors by family, closed systems, twins, and what the verdicts are worth")
     _figures(section, judged)
     section.point_errors(
         "campaign-errors",

@@ -74,14 +74,22 @@ def _add(
     first, rest = _parted(answer.text)
     section.text(first)
     told: dict[str, Answer] = {}
+    under: dict[str, list[str]] = {}
     for other in others:
         refused = [other.refused[chapter.folder, f] for f in by_file if (chapter.folder, f) in other.refused]
         if refused:
-            section.text(f"Under `{other.name}` it cannot be asked: {refused[0]}.")
+            under[f"it cannot be asked: {refused[0]}."] = [other.name]
         elif any((chapter.folder, f) in other.frames for f in by_file):
             told[other.name] = chapter.answer(_points_under(chapter.folder, by_file, reduction, other))
             said = _parted(told[other.name].text)[0]
-            section.text(f"Under `{other.name}`: {'the same.' if said == first else said}")
+            under.setdefault("the same." if said == first else said, []).append(other.name)
+    if under:
+        section.text(
+            " ".join(
+                f"Under {' and '.join(f'`{name}`' for name in names)}: {said}"
+                for said, names in under.items()
+            )
+        )
     section.fold(f"The whole answer, figures and findings of `{chapter.folder}`")
     if rest:
         section.text(rest)
