@@ -18,7 +18,8 @@ from smlab.sim.histogram import (
     Bytes,
     before_ampere,
     check_histogram,
-    fitting_blocks_per_sm,
+    image_named,
+    resident_blocks,
 )
 from smlab.sim.histogram_code import CHANNELS
 from smlab.sim.machine import machine_from
@@ -31,6 +32,35 @@ NEVER: Final = 2**32 - 1
 
 
 def histogram_launch(
+    gpu: Gpu,
+    *,
+    pixels: int = 1 << 20,
+    threads: int = 256,
+    image: str = "solid",
+    variant: str = "original",
+    op: str = "add",
+    blocks_per_sm: int = 1,
+    cache: str = "warm",
+    channels: str = "constant",
+) -> MachineLaunch:
+    """The launch of `smlab.sim.histogram.histogram`, on the whole GPU.
+
+    Raises:
+        SmlabError: for a value that cannot be, naming the key, or without a compiler.
+    """
+    return launch_of_image(
+        gpu,
+        image_named(image, pixels),
+        threads=threads,
+        variant=variant,
+        op=op,
+        blocks_per_sm=blocks_per_sm,
+        cache=cache,
+        channels=channels,
+    )
+
+
+def launch_of_image(
     gpu: Gpu,
     image: Bytes,
     *,
@@ -57,10 +87,8 @@ def histogram_launch(
     defines |= {"REORDERED": "1"} if variant == "reordered" else {}
     defines |= {"READ": "1"} if op == "add" and not old else {}
     kernel = load_kernel(SOURCE, gpu.sm_architecture, defines=defines)
-    resident = fitting_blocks_per_sm(gpu, threads) if blocks_per_sm == 0 else blocks_per_sm
-    if not 1 <= resident <= 1024:
-        raise SmlabError.at("histogram: blocks_per_sm", "out of range", blocks_per_sm, "0 (fill) to 1024")
     pixels = len(image)
+    resident = resident_blocks(gpu, threads, blocks_per_sm)
     blocks = min(gpu.integer("gpu.sms") * resident, -(-pixels // threads))
     content = np.ascontiguousarray(image).reshape(-1)
     counts = np.zeros(COUNTERS, dtype=np.uint32)

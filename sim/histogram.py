@@ -37,7 +37,8 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.histogram_code import CHANNELS, PixelCode, merge_code, start_code
 from smlab.sim.machine import machine_from
 from smlab.sim.patterns import Affine, RecordedBytes, RecordedWords
-from smlab.sim.workload import Instruction, Kernel, Loop, Program, blocks_per_sm
+from smlab.sim.workload import Instruction, Kernel, Loop, Program
+from smlab.sim.workload import blocks_per_sm as fitting_blocks
 
 BINS = 256
 COUNTERS = CHANNELS * BINS
@@ -133,9 +134,7 @@ def histogram_of_image(
     """
     check_histogram(image, threads, variant, op, cache, channels)
     simulated, whole = _sms(gpu, sms), gpu.integer("gpu.sms")
-    resident = fitting_blocks_per_sm(gpu, threads) if blocks_per_sm == 0 else blocks_per_sm
-    if not 1 <= resident <= 1024:
-        raise SmlabError.at("histogram: blocks_per_sm", "out of range", blocks_per_sm, "0 (fill) to 1024")
+    resident = resident_blocks(gpu, threads, blocks_per_sm)
     pixels = len(image)
     grid = min(whole * resident, -(-pixels // threads))
     blocks = max(1, min(grid, simulated * resident))
@@ -309,15 +308,19 @@ def _sms(gpu: Gpu, sms: int | str) -> int:
     return sms
 
 
-def fitting_blocks_per_sm(gpu: Gpu, threads: int) -> int:
-    """How many blocks of the histogram an SM holds."""
+def resident_blocks(gpu: Gpu, threads: int, blocks_per_sm: int) -> int:
+    """The blocks of the grid for each SM; for 0, as many as an SM holds."""
+    if not 0 <= blocks_per_sm <= 1024:
+        raise SmlabError.at("histogram: blocks_per_sm", "out of range", blocks_per_sm, "0 (fill) to 1024")
+    if blocks_per_sm:
+        return blocks_per_sm
     probe = Kernel(
         "histogram",
         (Program("", (Instruction("barrier"),)),),
         ((0,) * (threads // LANES),),
         shared_bytes_per_block=SHARED_BYTES,
     )
-    return blocks_per_sm(probe, machine_from(gpu))
+    return fitting_blocks(probe, machine_from(gpu))
 
 
 def before_ampere(gpu: Gpu) -> bool:

@@ -116,7 +116,7 @@ def test_the_built_in_workload(capsys: pytest.CaptureFixture[str]) -> None:
     ("settings", "said"),
     [
         (["code=assembled"], "--set code: unknown (got 'assembled'"),
-        (["code=compiled", "sms=2"], "--set sms: compiled code runs on the whole GPU"),
+        (["code=compiled", "sms=2"], "--set sms: histogram has no such key"),
         (["code=compiled", "op=popc-inc"], "no ATOMS.POPC.INC for sm_70"),
         (["code=compiled", "pixels=0"], "histogram: pixels: out of range"),
         (["colour=red"], "code"),

@@ -94,7 +94,9 @@ class StudyKernel:
 
 @functools.cache
 def _source(file: str) -> str:
-    return resources.files("smlab.validation.advisor").joinpath(f"cuda/{file}.cu").read_text()
+    """The text of a file of kernels behind what all of them begin with; lines are the file's own."""
+    folder = resources.files("smlab.validation.advisor").joinpath("cuda")
+    return f"{folder.joinpath('kernel.cuh').read_text()}#line 1\n{folder.joinpath(f'{file}.cu').read_text()}"
 
 
 @functools.cache

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from smlab.commands.arguments import a_gpu, a_whole
-from smlab.commands.simulate.workload import compiled_histogram, setting, workload_and_gpu
+from smlab.commands.simulate.workload import setting, workload_and_gpu
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim import Kernel, Record, SimResult
 from smlab.sim import simulate as simulate_kernel
+from smlab.sim.machine_code.launch import MachineLaunch
 from smlab.sim.machine_code.run import run_machine_code
 
 
@@ -49,6 +50,7 @@ def simulate(
         a_whole("max_cycles", max_cycles, 1)
     if not isinstance(keep, Record):
         raise SmlabError.at("keep", "not a way to record", keep, "a smlab.Record")
+    kernel: Kernel | MachineLaunch
     texts = [setting(k, v) for k, v in settings.items()] if isinstance(settings, Mapping) else list(settings)
     if isinstance(workload, Kernel):
         if any(not str(t).startswith("gpu.") for t in texts):
@@ -56,21 +58,20 @@ def simulate(
         _, description = workload_and_gpu("atomics", texts, description)
         kernel = workload
     elif isinstance(workload, str | os.PathLike):
-        if (found := compiled_histogram(os.fsdecode(workload), texts, description)) is not None:
-            launch, description = found
-            return run_machine_code(
-                launch,
-                description,
-                engine=engine,
-                policy=policy,
-                keep=keep,
-                max_cycles=max_cycles,
-                progress=progress,
-            ).result
         kernel, description = workload_and_gpu(os.fsdecode(workload), texts, description)
     else:
         name = type(workload).__name__
         raise SmlabError.at("workload", f"a {name} is no workload", workload, "a name, a file or a Kernel")
+    if isinstance(kernel, MachineLaunch):
+        return run_machine_code(
+            kernel,
+            description,
+            engine=engine,
+            policy=policy,
+            keep=keep,
+            max_cycles=max_cycles,
+            progress=progress,
+        ).result
     return simulate_kernel(
         kernel,
         description,

@@ -21,12 +21,13 @@ from smlab.sim.workload_file import parse_workload
 GPU_PREFIX = "gpu."
 HISTOGRAM = "histogram"
 CODE = "code"
-CODES = ("written", "compiled")
+WRITTEN, COMPILED = "written", "compiled"
 """Of the histogram: the program of `smlab.sim.histogram`, or what the compiler makes of the source."""
 
 
-def workload_and_gpu(name: str, settings: Sequence[str], gpu: Gpu) -> tuple[Kernel, Gpu]:
-    """The kernel to run and the GPU to run it on, after all ``--set``; ``gpu.KEY=VALUE`` changes the GPU.
+def workload_and_gpu(name: str, settings: Sequence[str], gpu: Gpu) -> tuple[Kernel | MachineLaunch, Gpu]:
+    """The kernel to run, or the launch of compiled code, and the GPU to run it on, after all ``--set``;
+    ``gpu.KEY=VALUE`` changes the GPU.
 
     Raises:
         SmlabError: an unknown workload, key or value, naming it.
@@ -34,13 +35,11 @@ def workload_and_gpu(name: str, settings: Sequence[str], gpu: Gpu) -> tuple[Kern
     given = dict(_split(s) for s in settings)
     on_gpu = {k.removeprefix(GPU_PREFIX): _value(k, v) for k, v in given.items() if k.startswith(GPU_PREFIX)}
     on_workload = {k: v for k, v in given.items() if not k.startswith(GPU_PREFIX)}
-    if name == HISTOGRAM:
-        on_workload.pop(CODE, None)  # written
     if on_gpu:
         gpu = gpu.with_values(on_gpu, source="assumed: set on the command line", where="--set gpu")
     if name in BUILT_IN:
-        build: Any = BUILT_IN[name]
-        arguments = _arguments(name, on_workload)
+        build = _builder(name, on_workload)
+        arguments = _arguments(name, build, on_workload)
         if "gpu" not in inspect.signature(build).parameters:
             return build(**arguments), gpu
         # Some of the SMs get their part of the bandwidth that all of them share.
@@ -53,30 +52,16 @@ def workload_and_gpu(name: str, settings: Sequence[str], gpu: Gpu) -> tuple[Kern
     return _from_file(path, on_workload), gpu
 
 
-def compiled_histogram(name: str, settings: Sequence[str], gpu: Gpu) -> tuple[MachineLaunch, Gpu] | None:
-    """The launch of the built-in histogram and the GPU to run it on, where ``code`` is to be ``compiled``;
-    None where it is not.
-
-    Raises:
-        SmlabError: as `workload_and_gpu`, and without a compiler.
-    """
-    given = dict(_split(s) for s in settings)
-    code = given.pop(CODE, CODES[0]) if name == HISTOGRAM else CODES[0]
-    if code not in CODES:
-        raise SmlabError.at(f"--set {CODE}", "unknown", code, " or ".join(CODES))
-    if code == CODES[0]:
-        return None
+def _builder(name: str, settings: dict[str, str]) -> Any:
+    """What builds a built-in workload; takes ``code`` out of the histogram's settings."""
+    code = settings.pop(CODE, WRITTEN) if name == HISTOGRAM else WRITTEN
+    if code not in (WRITTEN, COMPILED):
+        raise SmlabError.at(f"--set {CODE}", "unknown", code, f"{WRITTEN} or {COMPILED}")
+    if code == WRITTEN:
+        return BUILT_IN[name]
     from smlab.sim.compiled_histogram import histogram_launch
-    from smlab.sim.histogram import image_named
 
-    rest = [f"{k}={v}" for k, v in given.items() if k.startswith(GPU_PREFIX)]
-    _, gpu = workload_and_gpu(name, rest, gpu)
-    arguments = _arguments(name, {k: v for k, v in given.items() if not k.startswith(GPU_PREFIX)})
-    if arguments.pop("sms", "all") != "all":
-        raise SmlabError.at("--set sms", "compiled code runs on the whole GPU", given["sms"], "all")
-    arguments = {"threads": 256, **arguments}
-    image = image_named(arguments.pop("image", "solid"), arguments.pop("pixels", 1 << 20))
-    return histogram_launch(gpu, image, **arguments), gpu
+    return histogram_launch
 
 
 def setting(key: str, value: object) -> str:
@@ -109,9 +94,8 @@ def _value(key: str, text: str) -> Any:
         raise SmlabError.at(f"--set {key}", "not a value", text, "a number, true, false or a word") from None
 
 
-def _arguments(name: str, settings: dict[str, str]) -> dict[str, Any]:
-    """Keyword arguments of a built-in workload, each of the type that its signature says."""
-    build: Any = BUILT_IN[name]
+def _arguments(name: str, build: Any, settings: dict[str, str]) -> dict[str, Any]:
+    """Keyword arguments of what builds a workload, each of the type that its signature says."""
     parameters = dict(inspect.signature(build, eval_str=True).parameters)
     parameters.pop("gpu", None)
     arguments: dict[str, Any] = {}

@@ -10,7 +10,7 @@ import smlab
 from smlab.hw_bench.cuda.toolkit import has_compiler
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Record
-from smlab.sim.compiled_histogram import histogram_launch
+from smlab.sim.compiled_histogram import launch_of_image
 from smlab.sim.histogram import uniform_image
 from smlab.sim.machine_code.run import run_machine_code
 
@@ -30,9 +30,9 @@ def test_it_counts_the_image(gpu: str, variant: str, op: str, channels: str) -> 
     given = {"threads": 64, "variant": variant, "op": op, "channels": channels, "cache": "cold"}
     if op == "popc-inc" and gpu == "titan-v":
         with pytest.raises(smlab.SmlabError, match=r"no ATOMS\.POPC\.INC for sm_70"):
-            histogram_launch(card, image, **given)
+            launch_of_image(card, image, **given)
         return
-    launch = histogram_launch(card, image, **given)
+    launch = launch_of_image(card, image, **given)
     run = run_machine_code(launch, card, keep=Record.TOTALS)
     counts = launch.arguments[3]
     assert np.array_equal(counts, np.concatenate([np.bincount(c, minlength=256) for c in image.T]))

@@ -1,11 +1,4 @@
 // Kernels whose time is global memory's, each with the changes that a program can make (macros).
-#define KERNEL(name) extern "C" __global__ void name(const float* __restrict__ a, const float* __restrict__ b, \
-    float* __restrict__ c, const int* __restrict__ k, int* h, int n, int m)
-#define ALL (gridDim.x * blockDim.x)
-#define ME (blockIdx.x * blockDim.x + threadIdx.x)
-#ifndef UNROLL
-#define UNROLL 1
-#endif
 
 #ifdef K_sum_stream
 KERNEL(sum_stream)

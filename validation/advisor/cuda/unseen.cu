@@ -1,21 +1,4 @@
 // Kernels that the estimators were not shaped on, in two rounds, with the changes that a program can make (macros).
-#define KERNEL(name) extern "C" __global__ void name(const float* __restrict__ a, const float* __restrict__ b, \
-    float* __restrict__ c, const int* __restrict__ k, int* h, int n, int m)
-#define ALL (gridDim.x * blockDim.x)
-#define ME (blockIdx.x * blockDim.x + threadIdx.x)
-#define T threadIdx.x
-#ifndef UNROLL
-#define UNROLL 1
-#endif
-#ifndef COPIES
-#define COPIES 1
-#endif
-#ifndef CHAINS
-#define CHAINS 1
-#endif
-#ifndef PAD
-#define PAD 0
-#endif
 
 #ifdef K_triad
 KERNEL(triad)

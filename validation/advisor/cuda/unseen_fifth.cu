@@ -1,16 +1,5 @@
 // Kernels that the estimators were not shaped on, the fifth round: of the kinds of the applications that Zhou et al.
 // measured (their Table III), written anew, and others; with the changes that a program can make (macros).
-#define KERNEL(name) extern "C" __global__ void name(const float* __restrict__ a, const float* __restrict__ b, \
-    float* __restrict__ c, const int* __restrict__ k, int* h, int n, int m)
-#define ALL (gridDim.x * blockDim.x)
-#define ME (blockIdx.x * blockDim.x + threadIdx.x)
-#define T threadIdx.x
-#ifndef UNROLL
-#define UNROLL 1
-#endif
-#ifndef CHAINS
-#define CHAINS 1
-#endif
 
 #ifdef K_layer_sums
 KERNEL(layer_sums)

@@ -1,19 +1,5 @@
 // Kernels that the estimators were not shaped on, the seventh round: other kinds of change than the rounds before
 // (loops exchanged, windows carried in registers, votes, counters in registers, running remainders, lanes dealt anew).
-#define KERNEL(name) extern "C" __global__ void name(const float* __restrict__ a, const float* __restrict__ b, \
-    float* __restrict__ c, const int* __restrict__ k, int* h, int n, int m)
-#define ALL (gridDim.x * blockDim.x)
-#define ME (blockIdx.x * blockDim.x + threadIdx.x)
-#define T threadIdx.x
-#ifndef UNROLL
-#define UNROLL 1
-#endif
-#ifndef CHAINS
-#define CHAINS 1
-#endif
-#ifndef PAD
-#define PAD 0
-#endif
 
 #ifdef K_exchanged
 KERNEL(exchanged)
