@@ -2,7 +2,7 @@
 
 The run-time compiler has no host's headers, and kernels are written for nvcc, which reads some of them
 before the first line. What a kernel takes from them are integer types, limits and numbers; functions of the
-host stay undeclared, and ``assert`` does nothing. Sizes are those of 64-bit Linux.
+host stay undeclared. Sizes are those of 64-bit Linux.
 """
 
 from __future__ import annotations
@@ -74,7 +74,14 @@ _LIMITS: Final = """#pragma once
 #define ULLONG_MAX 18446744073709551615ULL
 """
 _EMPTY: Final = "#pragma once\n"
-_ASSERT: Final = "#pragma once\n#define assert(condition) ((void)0)\n"
+_ASSERT: Final = """#undef assert
+#ifdef NDEBUG
+#define assert(condition) ((void)0)
+#else
+#define assert(condition) \\
+    ((condition) ? (void)0 : __assertfail(#condition, __FILE__, __LINE__, __func__, sizeof(char)))
+#endif
+"""
 _BY_C_NAME: Final = {
     "stdint": _STDINT,
     "math": _MATH,

@@ -4,6 +4,7 @@ constants."""
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -48,8 +49,9 @@ class KernelImage:
     ``parameters`` is None where the file does not tell them (a listing). ``banks`` are constant banks with
     their content, bank 0 without what a launch puts there; ``symbols`` are the variables of bank 3
     (``__constant__``); ``globals`` those of the module's global memory, whose content ``global_content``
-    begins with; ``addresses`` are the places in bank 4 that hold the address of a global variable: (offset,
-    name).
+    begins with; ``addresses`` are the places in bank 4 that hold the address of a global variable, and
+    ``global_addresses`` those in the variables themselves: (offset, offset of the variable). Places that hold
+    the address of a function have it in them.
     """
 
     function: Function
@@ -63,6 +65,7 @@ class KernelImage:
     globals: tuple[Variable, ...] = ()
     global_content: bytes = b""
     addresses: tuple[tuple[int, int], ...] = ()
+    global_addresses: tuple[tuple[int, int], ...] = ()
 
     @property
     def architecture(self) -> int:
@@ -210,10 +213,13 @@ def _read(content: bytes, function: Function) -> KernelImage:
         if s[0] and s[1] in (of_init, of_plain) and s[1] is not None and s[3]
     )
     bank3 = sections.find(".nv.constant3")
+    of_bank, of_globals = (list(_relocations(sections, target, symbols)) for target in _DATA)
+    if 4 in banks:
+        banks[4] = _with_code(banks[4], of_bank, function.parts)
+    initialised = _with_code(initialised, of_globals, function.parts)
     return KernelImage(
         function=function,
-        registers=_of_symbol(sections.body(".nv.info"), _REGISTERS, name, symbols)
-        or int(sections.rows[text][7]) >> 24
+        registers=max(_registers(sections, part, symbols) for part in function.parts or (name,))
         or registers_used(function),
         shared_bytes=sections.size(f".nv.shared.{name}"),
         local_bytes=_of_symbol(sections.body(".nv.info"), _MIN_STACK, name, symbols),
@@ -225,8 +231,16 @@ def _read(content: bytes, function: Function) -> KernelImage:
         ),
         globals=variables,
         global_content=initialised.ljust(plain_at, b"\0") + bytes(sections.size(".nv.global")),
-        addresses=_addresses(sections, bases, symbols),
+        addresses=_addresses(of_bank, bases),
+        global_addresses=_addresses(of_globals, bases),
     )
+
+
+def _registers(sections: _Sections, name: str, symbols: list[_Symbol]) -> int:
+    """Registers of a function: of a kernel's launch, all those of what it calls."""
+    text = sections.find(f".text.{name}")
+    of_section = 0 if text is None else int(sections.rows[text][7]) >> 24
+    return _of_symbol(sections.body(".nv.info"), _REGISTERS, name, symbols) or of_section
 
 
 def _symbols(sections: _Sections) -> list[_Symbol]:
@@ -270,17 +284,54 @@ def _of_symbol(info: bytes, kind: int, name: str, symbols: list[_Symbol]) -> int
     return 0
 
 
-def _addresses(
-    sections: _Sections, bases: dict[int, int], symbols: list[_Symbol]
-) -> tuple[tuple[int, int], ...]:
-    """Where bank 4 holds addresses, and of which bytes of the module's variables."""
-    found = []
-    for name, shape in ((".rel.nv.constant4", _REL), (".rela.nv.constant4", _RELA)):
-        body = sections.body(name)
+class _Relocation(NamedTuple):
+    """A place of 8 bytes in a section that holds an address: the symbol's, and how far behind it."""
+
+    offset: int
+    symbol: _Symbol
+    addend: int
+
+
+_DATA: Final = (".nv.constant4", ".nv.global.init")
+"""Sections of data that hold addresses."""
+
+
+def _relocations(sections: _Sections, target: str, symbols: list[_Symbol]) -> Iterator[_Relocation]:
+    for prefix, shape in ((".rel", _REL), (".rela", _RELA)):
+        body = sections.body(f"{prefix}{target}")
         for at in range(0, len(body) - shape.size + 1, shape.size):
             offset, info, *addend = shape.unpack_from(body, at)
             if info >> 32 < len(symbols):
-                symbol = symbols[info >> 32]
-                if symbol[1] in bases:
-                    found.append((offset, bases[symbol[1]] + symbol[2] + sum(addend)))
-    return tuple(found)
+                yield _Relocation(offset, symbols[info >> 32], sum(addend))
+
+
+def functions_pointed_at(content: bytes) -> tuple[str, ...]:
+    """The functions whose addresses the module's data hold, also those that nobody defines: what calls by
+    address may reach."""
+    sections = _Sections(content)
+    symbols = _symbols(sections)
+    found = (r.symbol for target in _DATA for r in _relocations(sections, target, symbols))
+    return tuple(
+        dict.fromkeys(
+            name
+            for name, section, *_ in found
+            if name and (section == 0 or sections.find(f".text.{name}") is not None)
+        )
+    )
+
+
+def _with_code(content: bytes, relocations: Iterable[_Relocation], code: Mapping[str, int]) -> bytes:
+    """Data with the addresses of functions in it."""
+    filled = bytearray(content)
+    for relocation in relocations:
+        if relocation.symbol[0] in code and relocation.offset + 8 <= len(filled):
+            address = code[relocation.symbol[0]] + relocation.addend
+            struct.pack_into("<Q", filled, relocation.offset, address)
+    return bytes(filled)
+
+
+def _addresses(relocations: Iterable[_Relocation], bases: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
+    """Where data hold addresses of the module's variables, and of which of their bytes."""
+    return tuple(
+        (r.offset, bases[r.symbol[1]] + r.symbol[2] + r.addend) for r in relocations if r.symbol[1] in bases
+    )

@@ -144,12 +144,18 @@ class SassInstruction:
 @dataclass(frozen=True)
 class Function:
     """The instructions of one code section, in order of address; ``labels`` maps each label to its
-    address."""
+    address.
+
+    ``entry`` says that the listing marks it as a kernel. ``parts`` are where functions begin that were linked
+    into one (`smlab.hw_bench.sass.linking`), by name.
+    """
 
     name: str
     architecture: str
     instructions: tuple[SassInstruction, ...]
     labels: dict[str, int] = field(default_factory=dict)
+    entry: bool = False
+    parts: dict[str, int] = field(default_factory=dict)
 
     def find(self, name: str) -> tuple[SassInstruction, ...]:
         """All instructions that are a ``name`` (see `SassInstruction.is_a`) and that can execute."""

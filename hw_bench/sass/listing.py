@@ -10,6 +10,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.instruction import Function, Operand, Predicate, SassInstruction, SourceLine
 
 _SECTION: Final = re.compile(r"\s*\.section\s+\.text\.([^\s,]+)")
+_ENTRY: Final = re.compile(r"\s*\.other\s+[^\s,]+,\s*@\"[^\"]*STO_CUDA_ENTRY")
 _OTHER_SECTION: Final = re.compile(r"\s*\.section\s")
 _ARCHITECTURE: Final = re.compile(r"EF_CUDA_SM(\d+)|\.target\s+sm_(\d+)")
 _LABEL: Final = re.compile(r"([.$\w][^\s:]*):\s*$")
@@ -77,6 +78,7 @@ class _Reader:
         self._instructions: list[SassInstruction] = []
         self._labels: list[str] = []
         self._placed: dict[str, int] = {}
+        self._entry = False
         self._source: SourceLine | None = None
         self._notes: list[re.Match[str]] = []
         self._half: tuple[re.Match[str], int] | None = None
@@ -93,6 +95,8 @@ class _Reader:
             self._architecture = f"sm_{match[1] or match[2]}"
         elif self._name is None:
             return
+        elif _ENTRY.match(line):
+            self._entry = True
         elif match := _SOURCE.match(line):
             self._notes.append(match)
         elif match := _INSTRUCTION.match(line):
@@ -156,9 +160,9 @@ class _Reader:
     def _end_function(self) -> None:
         if self._name is not None and self._instructions:
             self._functions.append(
-                Function(self._name, self._architecture, tuple(self._instructions), self._placed)
+                Function(self._name, self._architecture, tuple(self._instructions), self._placed, self._entry)
             )
-        self._name = None
+        self._name, self._entry = None, False
         self._instructions, self._labels, self._placed, self._notes = [], [], {}, []
         self._source = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from smlab.sim.machine_code import record
 from smlab.sim.machine_code.codes import (
     BARRIER,
     BARRIER_RESULT,
@@ -19,6 +20,7 @@ from smlab.sim.machine_code.codes import (
     WARPSYNC,
     YIELD,
 )
+from smlab.sim.machine_code.meanings import BY_NAME
 from smlab.sim.machine_code.micro import (
     ROWS,
     Reader,
@@ -143,6 +145,17 @@ def _to_register(o: Operands) -> tuple[int, dict[str, int]]:
     fields = o.integer("a")
     fields["i"] = _target(o.text()) if o.more() else 0
     return JUMP, fields
+
+
+@opcode("LEPC", cls="int32")
+def _lepc(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    """The address of the instruction itself or, since Hopper, of a label, in a pair of registers."""
+    only(m)
+    fields = {"dst": o.destination(), "pd": record.NO_PREDICATE, "p": record.PT, "p_xor": M32}
+    address = 16 * _target(o.text()) if o.more() else o.instruction.address
+    none = Source(o.rows.place(0), False)
+    fields |= {**none.fields("a"), **none.fields("b")}
+    return BY_NAME["imul.wide.u"], {**fields, **Source(o.rows.place(address, 0), False).fields("c")}
 
 
 @opcode("BRX", cls="control")

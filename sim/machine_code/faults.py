@@ -46,6 +46,12 @@ def fault_error(
         expected, number = divmod(address, BLOCK_BARRIERS)
         many = f"{32 * expected} threads, of which some never come" if expected else "all threads"
         what += f": number {number}, for {many}"
+    part = max(
+        ((at, name) for name, at in launch.image.function.parts.items() if at <= instruction.address),
+        default=(0, launch.where),
+    )[1]
+    if part != launch.where:
+        what += f" in {part}"
     return SmlabError(f"{launch.where}: {what}; at {instruction.address:#x} {instruction}{line}; {who}")
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import Function, disassemble, parse_listing
-from smlab.hw_bench.sass.image import KernelImage, listed_image, read_image
+from smlab.hw_bench.sass.image import KernelImage, functions_pointed_at, listed_image, read_image
+from smlab.hw_bench.sass.linking import linked
 from smlab.hw_bench.sass.nvrtc import compile_cuda
 
 _HELPERS = ("__cuda_", "$")
@@ -31,7 +32,7 @@ def load_kernel(
         return from_cubin(_bytes(path), name, str(path))
     if suffix == ".sass":
         functions = parse_listing(_bytes(path).decode(errors="replace"), str(path))
-        return listed_image(choose(functions, name, str(path)))
+        return listed_image(linked(functions, choose(functions, name, str(path))))
     if suffix == ".cu":
         options = [f"-D{key}={value}" for key, value in (defines or {}).items()]
         source = _bytes(path).decode(errors="replace")
@@ -46,7 +47,9 @@ def from_cubin(content: bytes, name: str | None, where: str) -> KernelImage:
         SmlabError: a cubin that is damaged, or holds no such kernel.
     """
     try:
-        return read_image(content, choose(_functions(content), name, where), where)
+        functions = _functions(content)
+        kernel = linked(functions, choose(functions, name, where), functions_pointed_at(content))
+        return read_image(content, kernel, where)
     except (ValueError, IndexError, struct.error) as error:
         what = getattr(error, "reason", None) or error
         raise SmlabError.at(where, f"is cut off or damaged: {what}") from error
@@ -61,12 +64,13 @@ def _functions(content: bytes) -> tuple[Function, ...]:
 
 def choose(functions: tuple[Function, ...], name: str | None, where: str) -> Function:
     """The kernel asked for, or the only one."""
-    kernels = [f for f in functions if not f.name.startswith(_HELPERS)]
+    marked = [f for f in functions if f.entry]
+    kernels = marked or [f for f in functions if not f.name.startswith(_HELPERS)]
     if name is not None:
         kernels = [f for f in kernels if name == f.name or f"{len(name)}{name}" in f.name]
     if len(kernels) == 1:
         return kernels[0]
-    names = ", ".join(f.name for f in functions) or "there are none"
+    names = ", ".join(f.name for f in marked or functions) or "there are none"
     what = "no such kernel" if name is not None and not kernels else "does not hold one kernel"
     raise SmlabError.at(where, what, name, f"name = one of {names}")
 

@@ -106,6 +106,8 @@ class MachineLaunch:
         self._globals = (
             self.memory.allocate("the module's variables", content) if self.image.global_content else 0
         )
+        for offset, place in self.image.global_addresses:
+            content[offset : offset + 8].view("<u8")[:] = self._globals + place
         self.parameter_bytes = self._parameters()
 
     @property
@@ -149,13 +151,14 @@ class MachineLaunch:
 
     def allocate_array(self, name: str, array: NDArray[Any]) -> int:
         """The same for an array of any type; the run changes the array itself."""
-        if not array.flags.c_contiguous:
+        if not (array.flags.c_contiguous or array.flags.f_contiguous):
             raise SmlabError.at(
-                f"{self.where}: {name}", "is not contiguous in memory", array.strides, "a C array"
+                f"{self.where}: {name}", "is not contiguous in memory", array.strides, "a contiguous array"
             )
+        flat = array if array.flags.c_contiguous else array.T
         if not array.flags.writeable:
             raise SmlabError.at(f"{self.where}: {name}", "cannot be written to", None, "a writable array")
-        return self.memory.allocate(name, array.reshape(-1).view(np.uint8))
+        return self.memory.allocate(name, flat.reshape(-1).view(np.uint8))
 
     def _parameters(self) -> bytes:
         given = []
@@ -239,7 +242,7 @@ class MachineLaunch:
 
     @cached_property
     def rows(self) -> Rows:
-        return Rows(self.constant)
+        return Rows(self.constant, {v.name: self._globals + v.offset for v in self.image.globals})
 
     @cached_property
     def code(self) -> tuple[MicroOperation, ...]:

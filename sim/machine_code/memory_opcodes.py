@@ -46,6 +46,7 @@ from smlab.sim.machine_code.micro import (
 )
 from smlab.sim.machine_code.operands import (
     Operands,
+    Source,
     Unknown,
     indexed_constant,
     is_predicate,
@@ -209,8 +210,13 @@ def _ldc(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     if (fields := indexed_constant(text)) is not None:
         o.text()
         return LOAD_CONSTANT, {**fields, "dst": dst, "width": width, "j": signed}
-    if width not in (4, 8):
-        raise Unknown("a short constant")
+    if width < 4:
+        return BY_NAME["mov"], {
+            "dst": dst,
+            **Source(o.short_constant(width, bool(signed)), False).fields("a"),
+        }
+    if width > 8:
+        raise Unknown("a long constant")
     return (
         (BY_NAME["mov64"], {"dst": dst, **o.long("a")})
         if width == 8

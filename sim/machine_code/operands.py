@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import SassInstruction
+from smlab.hw_bench.sass.linking import named_half
 from smlab.sim.machine_code import record
 
 M32: Final = (1 << 32) - 1
@@ -45,6 +46,8 @@ class Rows:
     """The rows of constants of a launch: one for each distinct word, or pair of words, all lanes alike."""
 
     constants: Constants
+    variables: Mapping[str, int] = field(default_factory=dict)
+    """Addresses of the module's variables, by name."""
     words: list[int] = field(default_factory=list)
     places: dict[tuple[int, ...], int] = field(default_factory=dict)
 
@@ -148,6 +151,19 @@ class Operands:
     def _source(self, name: str, minus: str, pair: bool, immediate: Callable[[str], int]) -> dict[str, int]:
         return source(self.text(), minus, pair, immediate, self.rows).fields(name)
 
+    def short_constant(self, width: int, signed: bool) -> int:
+        """The row of a constant of 1 or 2 bytes, extended to a word."""
+        match = _CONSTANT.match(self.text())
+        if match is None or match["sign"] or match["bar"] or match["rest"]:
+            raise Unknown(f"the source {self.texts[self.next - 1]}")
+        offset = int(match["at"], 16)
+        if offset % width:
+            raise Unknown("a misaligned constant")
+        word = self.rows.constants(int(match["bank"], 16), offset & ~3)
+        bits = 8 * width
+        value = word >> 8 * (offset & 3) & ((1 << bits) - 1)
+        return self.rows.place(value - (1 << bits) & M32 if signed and value >> (bits - 1) else value)
+
     def address(self) -> dict[str, int]:
         """``[R2.64+UR4+0x10]`` and its like: a general register, a uniform one and an offset, each of which
         may lack."""
@@ -185,7 +201,7 @@ def source(text: str, minus: str, pair: bool, immediate: Callable[[str], int], r
         words = [rows.constants(bank, offset + 4 * k) for k in range(2 if pair else 1)]
         at, register = rows.place(*words), False
     else:
-        bits = immediate(text)
+        bits = _half_of_address(text, rows) if "@" in text else immediate(text)
         words = [bits & M32, bits >> 32] if pair else [bits]
         return Source(rows.place(*words), False)
     keep, flip, add = M32, 0, 0
@@ -201,6 +217,15 @@ def source(text: str, minus: str, pair: bool, immediate: Callable[[str], int], r
         else:
             raise Unknown(f"the source {text}")
     return Source(at, register, keep, flip, add)
+
+
+def _half_of_address(text: str, rows: Rows) -> int:
+    """A word of a variable's address, which a linker leaves to the loader."""
+    named = named_half(text)
+    if named is None or named[0] not in rows.variables:
+        raise Unknown(f"the immediate {text}")
+    address = rows.variables[named[0]]
+    return address >> 32 if named[1] else address & M32
 
 
 def integer_bits(text: str) -> int:

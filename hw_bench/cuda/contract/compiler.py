@@ -8,11 +8,12 @@ import importlib
 import json
 import re
 import zlib
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 from smlab.hw_bench.cuda.kernels.spec import ARCHITECTURES, KernelSpec, number
@@ -21,6 +22,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import cache_folder, write_atomic
 from smlab.hw_bench.sass import Function, Tool, find_nvdisasm, listing_of, parse_listing, read_cubin
 from smlab.hw_bench.sass.image import compiled_resources
+from smlab.hw_bench.sass.nvrtc import compile_cuda
 from smlab.hw_bench.sources import cache_key, digest_of, package_folder
 
 KERNELS: Final = "smlab.hw_bench.cuda.kernels"
@@ -120,7 +122,22 @@ def examine(
     )
 
 
-def compile_function(function: Callable[..., None], types: tuple[Any, ...], architecture: str) -> bytes:
+@dataclass(frozen=True)
+class JitOptions:
+    """What `numba.cuda.jit` was told of how to compile a kernel."""
+
+    fastmath: bool = False
+    opt: bool = True
+    launch_bounds: tuple[int, ...] | int | None = None
+    max_registers: int | None = None
+
+
+def compile_function(
+    function: Callable[..., None],
+    types: tuple[Any, ...],
+    architecture: str,
+    options: JitOptions = JitOptions(),
+) -> bytes:
     """The cubin of a Python function as a Numba kernel, for these argument types, with line numbers.
 
     Raises:
@@ -128,18 +145,54 @@ def compile_function(function: Callable[..., None], types: tuple[Any, ...], arch
     """
     require_compiler()
     name = getattr(function, "__name__", "kernel")
+    capability = divmod(number(architecture), 10)
     try:
-        library, _ = importlib.import_module("numba.cuda.compiler")._compile_pyfunc_with_fixup(
-            function, types, device=False, abi="numba", cc=divmod(number(architecture), 10), lineinfo=True
-        )
-        (ptx,) = library.get_asm_strs(cc=divmod(number(architecture), 10))
+        with _pretended_device(capability):
+            library, _ = importlib.import_module("numba.cuda.compiler")._compile_pyfunc_with_fixup(
+                function,
+                types,
+                device=False,
+                abi="numba",
+                cc=capability,
+                lineinfo=True,
+                fastmath=options.fastmath,
+                opt=options.opt,
+                launch_bounds=options.launch_bounds,
+            )
+        (ptx,) = library.get_asm_strs(cc=capability)
     except Exception as error:
         lines = [line for line in str(error).splitlines() if line.strip()]
         said = lines[0] if lines else ""
         raise SmlabError(
             f"{name}: does not compile for {architecture}: {type(error).__name__}: {said}"
         ) from error
-    return _link(str(ptx), architecture)[0]
+    # Numba's half precision is CUDA C, which it links: compiled here as relocatable code.
+    others = [
+        compile_cuda(_source_of(linked, name), architecture, ["-rdc=true"], f"linked to {name}")
+        for linked in library._linking_files
+    ]
+    return _link(str(ptx), architecture, options.max_registers, others)[0]
+
+
+def _source_of(linked: Any, name: str) -> str:
+    """The CUDA C that a kernel is linked with."""
+    data = getattr(linked, "data", None)
+    if type(linked).__name__ != "CUSource" or not isinstance(data, str | bytes):
+        raise SmlabError.at(name, "is linked with what is no CUDA C", str(linked), "CUDA C")
+    return data if isinstance(data, str) else data.decode()
+
+
+@contextmanager
+def _pretended_device(capability: tuple[int, int]) -> Iterator[None]:
+    """Numba compiles a kernel for the capability that it is told, but the device functions that it calls for
+    that of the GPU that is there: let it find the one that is meant."""
+    dispatcher: Any = importlib.import_module("numba.cuda.dispatcher")
+    found = dispatcher.get_current_device
+    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
+    try:
+        yield
+    finally:
+        dispatcher.get_current_device = found
 
 
 def linker_release() -> tuple[int, int]:
@@ -162,7 +215,9 @@ def find_disassembler(architecture: str) -> Tool:
     return find_nvdisasm(architecture=architecture, major=linker_release()[0])
 
 
-def _link(ptx: str, architecture: str) -> tuple[bytes, str]:
+def _link(
+    ptx: str, architecture: str, max_registers: int | None = None, others: Sequence[bytes] = ()
+) -> tuple[bytes, str]:
     """Assemble as Numba does for a GPU that is there, by nvJitLink: the same code to the last bit. And what
     it said.
 
@@ -171,12 +226,19 @@ def _link(ptx: str, architecture: str) -> tuple[bytes, str]:
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
     try:
-        options = LinkerOptions(arch=architecture, ptxas_options=["-v"])
-        with closing(Linker(ObjectCode.from_ptx(ptx.encode()), options=options)) as linker:
+        options = LinkerOptions(
+            arch=architecture, ptxas_options=["-v"], max_register_count=max_registers or None
+        )
+        codes = [ObjectCode.from_ptx(ptx.encode()), *map(ObjectCode.from_cubin, others)]
+        with closing(Linker(*codes, options=options)) as linker:
             cubin = linker.link("cubin").code
             said = linker.get_info_log()
     except Exception as error:
-        raise SmlabError(f"nvJitLink cannot assemble for {architecture}: {one_line(error)}") from error
+        lines = str(error).splitlines()
+        missing = next((f" ({line.strip()})" for line in lines if "Undefined reference" in line), "")
+        raise SmlabError(
+            f"nvJitLink cannot assemble for {architecture}: {one_line(error)}{missing}"
+        ) from error
     return bytes(cubin), str(said)
 
 

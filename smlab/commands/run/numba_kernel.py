@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from smlab.hw_bench.inputs import check_file
 from smlab.hw_bench.sass.image import KernelImage
 from smlab.sim.machine_code.kernels import from_cubin
 from smlab.sim.machine_code.launch import ArrayView
+
+_SCALARS = (bool, int, float, complex, np.generic)
 
 
 def from_file(path: Path, name: str, architecture: str, arguments: tuple[Any, ...]) -> KernelImage:
@@ -36,36 +39,48 @@ def from_file(path: Path, name: str, architecture: str, arguments: tuple[Any, ..
 
 def image_of_function(kernel: Any, architecture: str, arguments: tuple[Any, ...]) -> KernelImage:
     """A Numba kernel, or a plain function, compiled for the types of its arguments."""
-    from smlab.hw_bench.cuda.contract.compiler import compile_function
+    from smlab.hw_bench.cuda.contract.compiler import JitOptions, compile_function
 
     function = getattr(kernel, "py_func", kernel)
     if not callable(function):
         raise SmlabError.at("kernel", "no function", str(kernel))
-    return from_cubin(compile_function(function, _types(arguments), architecture), None, function.__name__)
+    told = getattr(kernel, "targetoptions", {})
+    known = {f.name for f in fields(JitOptions)}
+    options = JitOptions(**{name: value for name, value in told.items() if name in known})
+    content = compile_function(function, _types(arguments), architecture, options)
+    return from_cubin(content, None, function.__name__)
 
 
 def _types(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     from numba import typeof, types
 
-    found = []
-    for n, argument in enumerate(arguments):
+    def type_of(argument: Any, what: str) -> Any:
         if isinstance(argument, np.ndarray):
-            if not argument.flags.c_contiguous:
+            flags = argument.flags
+            if not (flags.c_contiguous or flags.f_contiguous):
                 raise SmlabError.at(
-                    f"argument {n + 1}", "is not contiguous in memory", argument.strides, "a C array"
+                    what, "is not contiguous in memory", argument.strides, "a contiguous array"
                 )
-            found.append(types.Array(typeof(argument).dtype, argument.ndim, "C"))
-        elif isinstance(argument, bool | int | float | np.generic):
-            found.append(typeof(argument))
-        else:
-            raise SmlabError.at(
-                f"argument {n + 1}", "no argument of a kernel", argument, "an array or a number"
-            )
-    return tuple(found)
+            element = typeof(argument).dtype
+            if flags.c_contiguous:
+                return types.Array(element, argument.ndim, "C")
+            return types.Array(element, argument.ndim, "F")
+        if isinstance(argument, tuple):
+            for n, part in enumerate(argument):
+                type_of(part, f"{what}, part {n + 1}")
+            return typeof(argument)
+        if isinstance(argument, _SCALARS):
+            return typeof(argument)
+        raise SmlabError.at(
+            what, "no argument of a kernel", argument, "an array, a number or a tuple of them"
+        )
+
+    return tuple(type_of(argument, f"argument {n + 1}") for n, argument in enumerate(arguments))
 
 
 def flattened(image: KernelImage, arguments: tuple[Any, ...]) -> list[Any]:
-    """Numba's calling convention: an array is a record of pointers, counts, shape and strides."""
+    """Numba's calling convention: an array is a record of pointers, counts, shape and strides; a complex
+    number is two numbers, and a tuple its parts."""
     flat: list[Any] = []
     for argument in arguments:
         if isinstance(argument, np.ndarray):
@@ -73,6 +88,14 @@ def flattened(image: KernelImage, arguments: tuple[Any, ...]) -> list[Any]:
             flat.extend(np.int64(word) for word in before)
             flat.append(ArrayView(argument))
             flat.extend(np.int64(word) for word in (*argument.shape, *argument.strides))
+        elif isinstance(argument, tuple):
+            flat.extend(flattened(image, argument))
+        elif isinstance(argument, np.void):
+            flat.append(np.frombuffer(bytearray(argument.tobytes()), dtype=np.uint8))
+        elif isinstance(argument, complex | np.complexfloating):
+            flat.extend((np.asarray(argument).real[()], np.asarray(argument).imag[()]))
+        elif isinstance(argument, bool | np.bool_):
+            flat.append(np.uint8(argument))
         elif isinstance(argument, np.generic):
             flat.append(argument)
         elif isinstance(argument, float):

@@ -98,6 +98,8 @@ def run_run(options: RunOptions) -> int:
         recording=recording,
     )
     wall = time.perf_counter() - begun
+    if "vprintf" in done.launch.image.function.parts:
+        err.print("note: the kernel calls printf, which prints nothing here")
     _write(done, options)
     if recording is not None and options.accel_sim is not None:
         write_traces(options.accel_sim, done.launch, recording.executions())

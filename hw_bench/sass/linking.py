@@ -1,0 +1,139 @@
+"""Functions of one module as one piece of code, as a loader lays them out: a kernel, and behind it what it
+calls.
+
+A compiler that links (nvJitLink, which Numba uses, or nvcc with relocatable code) leaves each function in a
+section of its own, whose addresses begin at 0, and names the others: the target of a call, and the place to
+come back to as ``32@lo((kernel + .L_x_0@srel))``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from smlab.hw_bench.sass.instruction import Function, Operand, SassInstruction
+
+SILENT: Final = ("vprintf", "free")
+"""Functions of CUDA's runtime on the device that may do nothing: ``printf`` prints nothing and returns 0. The
+others (``malloc``, a failed ``assert``) end the kernel with an error that names them."""
+
+_PLACE: Final = re.compile(
+    r"32@(?P<half>lo|hi)\(\(?(?:fdesc\()?(?P<function>[^\s()+]+)\)?(?: \+ (?P<label>[^\s()]+?)@srel)?\)?\)$"
+)
+_LABEL: Final = re.compile(r"`\((?P<name>[^()]+)\)")
+_INSTRUCTION_BYTES: Final = 16
+_CONTROL: Final = (7 << 8 | 7 << 5 | 1 << 4 | 5) << 41
+"""The word of a control code that stalls for 5 cycles and names no scoreboard."""
+
+
+def linked(functions: Iterable[Function], kernel: Function, pointed_at: Iterable[str] = ()) -> Function:
+    """The kernel with all that it may call, at addresses from 0 on, and every place in code as a number.
+
+    ``pointed_at`` are functions whose addresses the module's data hold. A kernel that needs no other function
+    keeps its code as it is; ``Function.parts`` tells where each function begins. What is called and not there
+    is taken for a function of CUDA's runtime on the device (`SILENT`).
+    """
+    known = {function.name: function for function in functions}
+    chosen = _reached(known, kernel, list(pointed_at))
+    parts, at = {}, 0
+    for function in chosen:
+        parts[function.name] = at
+        # Without a gap: assemblers fill sections up themselves, and instructions are counted by address.
+        at += _size(function)
+    labels: dict[str, int] = {}
+    renamed: dict[str, dict[str, str]] = {}
+    for function in chosen:
+        base, mine = parts[function.name], renamed.setdefault(function.name, {})
+        for label, address in function.labels.items():
+            mine[label] = label if label not in labels else f"{label}@{function.name}"
+            labels[mine[label]] = base + address
+    labels |= parts
+    instructions = [
+        _moved(instruction, parts[function.name], function.name, renamed, labels)
+        for function in chosen
+        for instruction in function.instructions
+    ]
+    return replace(kernel, instructions=tuple(instructions), labels=labels, parts=parts)
+
+
+def _size(function: Function) -> int:
+    return function.instructions[-1].address + _INSTRUCTION_BYTES if function.instructions else 0
+
+
+def _reached(known: dict[str, Function], kernel: Function, pointed_at: list[str]) -> list[Function]:
+    """The kernel, then what it names or may be pointed to, then what those name."""
+    chosen: dict[str, Function] = {}
+    open_ = [kernel.name, *pointed_at]
+    known = {**known, kernel.name: kernel}
+    while open_:
+        name = open_.pop(0)
+        if name in chosen or (name in known and known[name].entry and name != kernel.name):
+            continue
+        chosen[name] = known[name] if name in known else _of_runtime(name, kernel.architecture)
+        open_.extend(_called(chosen[name], known))
+    return list(chosen.values())
+
+
+def _called(function: Function, known: dict[str, Function]) -> Iterator[str]:
+    """Other functions that this one names; of those not known, only what a ``CALL`` names."""
+    for instruction in function.instructions:
+        calls = instruction.opcode == "CALL"
+        for operand in instruction.operands:
+            if "`(" in operand.text:
+                for name in _LABEL.findall(operand.text):
+                    if name not in function.labels and (name in known or calls):
+                        yield name
+            elif "@" in operand.text and (match := _PLACE.match(operand.text)) and match["function"] in known:
+                yield match["function"]
+
+
+def _of_runtime(name: str, architecture: str) -> Function:
+    """What stands for a function of the runtime: it returns to where R20 says, by the convention of calls, or
+    stops the kernel."""
+    code: tuple[tuple[str, tuple[str, ...]], ...]
+    if name in SILENT:
+        code = (("MOV", ("R4", "RZ")), ("RET.ABS.NODEC", ("R20 0x0",)))
+    else:
+        code = (("BPT.TRAP", ("0x1",)),)
+    return Function(
+        name,
+        architecture,
+        tuple(
+            SassInstruction(16 * n, mnemonic, tuple(map(Operand, operands)), words=(0, _CONTROL))
+            for n, (mnemonic, operands) in enumerate(code)
+        ),
+    )
+
+
+def _moved(
+    instruction: SassInstruction,
+    base: int,
+    where: str,
+    renamed: dict[str, dict[str, str]],
+    labels: dict[str, int],
+) -> SassInstruction:
+    def operand(old: Operand) -> Operand:
+        text = old.text
+        if "`(" in text:
+            text = _LABEL.sub(lambda m: f"`({renamed[where].get(m['name'], m['name'])})", text)
+        elif "@" in text and (match := _PLACE.match(text)):
+            name = match["function"]
+            label = match["label"]
+            label = renamed.get(name, {}).get(label, label) if label else name
+            if name in labels and label in labels:
+                text = f"{labels[label] if match['half'] == 'lo' else 0:#x}"
+        return old if text == old.text else Operand(text)
+
+    return replace(
+        instruction,
+        address=instruction.address + base,
+        operands=tuple(operand(o) for o in instruction.operands),
+    )
+
+
+def named_half(text: str) -> tuple[str, bool] | None:
+    """The variable in an immediate such as ``32@hi(table)``, and whether its address's high word is meant."""
+    match = _PLACE.match(text)
+    return None if match is None or match["label"] else (match["function"], match["half"] == "hi")
