@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from smlab.hw_bench.cuda.measuring.dataset import find_table, read_table, table_bytes
 from smlab.hw_bench.cuda.measuring.plan import ATOMIC_COLUMNS, LATENCY_COLUMNS
 from smlab.hw_bench.errors import SmlabError
-from smlab.validation.calibrate.cases import WHERE, Cases, Floats, SkippedCase
+from smlab.validation.calibrate.cases import WHERE, Cases, Floats, Ints, SkippedCase
 from smlab.validation.calibrate.noise import noise_of_median
 from smlab.validation.calibrate.trusted import trusted_rows
 
@@ -48,6 +48,9 @@ _CODE_CYCLES: Final = 0.8
 cycles, each evenly spread."""
 _LEAST_NOISE: Final = 0.01
 """Of a time against the simulator, whose own shortcuts are no better."""
+
+_OF_LAUNCH: Final = ("operation", "form", "iterations", "blocks")
+"""Columns in which neighbouring launches differ."""
 
 Table = Mapping[str, NDArray[Any]]
 
@@ -184,9 +187,9 @@ def _cases(
     # A difference of two launches has what is wrong with either; bursts of each length are a launch.
     of_length = table["iterations"][rows].tolist() if form == "burst" else ["" for _ in operations]
     launch = [
-        f"{operation}/{form}/{blocks}/{length}"
-        for operation, blocks, length in zip(
-            operations, table["blocks"][rows].tolist(), of_length, strict=True
+        "/".join(map(str, (operation, form, *which)))
+        for operation, *which in zip(
+            operations, table["blocks"][rows].tolist(), of_length, times_before(table)[rows], strict=True
         )
     ]
     if moments is None:
@@ -194,14 +197,32 @@ def _cases(
     return Cases.build(operations, form, columns, cycles, weight, launch, noise_of_rows(table)[rows], moments)
 
 
-def moments_of(table: Table) -> Floats:
-    """When in the run each row's launch was: 0 the first, 1 the last. Rows lie in the order of launches."""
-    parts = [np.asarray(table[name]).astype("U16") for name in ("operation", "form", "iterations", "blocks")]
-    changes = np.zeros(len(parts[0]), dtype=bool)
-    for part in parts:
+def _launches_of(table: Table) -> tuple[Ints, Table]:
+    """The number of the launch of each row, and what launches are told apart by. Rows lie in the order of
+    launches."""
+    parts = {name: np.asarray(table[name]).astype("U16") for name in _OF_LAUNCH}
+    changes = np.zeros(len(table["operation"]), dtype=bool)
+    for part in parts.values():
         changes[1:] |= part[1:] != part[:-1]
-    launch = np.cumsum(changes)
+    return np.cumsum(changes), parts
+
+
+def moments_of(table: Table) -> Floats:
+    """When in the run each row's launch was: 0 the first, 1 the last."""
+    launch, _ = _launches_of(table)
     return np.asarray(launch / max(int(launch.max(initial=0)), 1), dtype=np.float64)
+
+
+def times_before(table: Table) -> Ints:
+    """How many launches of the same kernel, iterations and blocks there were before that of each row."""
+    launch, parts = _launches_of(table)
+    seen: dict[tuple[str, ...], int] = {}
+    before = []
+    for first in np.unique(launch, return_index=True)[1]:
+        name = tuple(str(part[first]) for part in parts.values())
+        before.append(seen.get(name, 0))
+        seen[name] = before[-1] + 1
+    return np.array(before, dtype=np.int64)[launch]
 
 
 def noise_of_rows(table: Table) -> Floats:

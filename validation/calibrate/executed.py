@@ -33,13 +33,9 @@ UNREAD: Final = "float-add"
 def execute_suite(device: StandIn, profile: BenchmarkProfile) -> list[Batch]:
     """The batches of `BENCHMARK` as the suite would measure them on the simulated ``device``, without noise
     and without those of `UNREAD`."""
-    unread = frozenset(
-        f"{spec.name}/{iterations}/{blocks}"
-        for spec in registry.benchmark(BENCHMARK).kernels()
-        for iterations in plan.loop_counts(spec.name.split("/")[1], profile)
-        for blocks in (1, 2)
-        if spec.name.startswith(f"{UNREAD}/")
-    )
+    kernels = [spec.name for spec in registry.benchmark(BENCHMARK).kernels()]
+    launches = plan.point_launches(BENCHMARK, kernels, profile, device.limits.max_warps)
+    unread = frozenset(launch.name for launch in launches if launch.kernel.startswith(f"{UNREAD}/"))
     with driver.using(device):
         return list(points.measure(BENCHMARK, profile, device.limits, unread))
 

@@ -43,7 +43,9 @@ LEVEL: Final = 0.95
 MAX_FITTED: Final = 2000
 MIN_OF_A_KIND: Final = 8
 """Cases fitted of each kind (operation, form, no, some or all compare-and-swap), where there are twice as
-many: on the bursts alone hang three constants."""
+many."""
+MIN_BURSTS: Final = 108
+"""As `MIN_OF_A_KIND`, of bursts: half of a profile's, since on them alone hang three constants."""
 _WHOLE: Final = (QUEUE, UNIT_QUEUE, predict.SHARED_PASS)
 """Constants that are whole numbers: the entries of a queue; and, where the data allow it, the cycles of a
 pass over the banks."""
@@ -131,7 +133,8 @@ def split(cases: Cases, share: float, seed: int | Sequence[int]) -> NDArray[np.b
     chosen[cases.form == "frame"] = True
     for kind in np.unique(kinds[~chosen]):
         at = np.flatnonzero(kinds == kind)
-        count = min(len(at) // 2, max(MIN_OF_A_KIND, round(share * len(at))))
+        least = MIN_BURSTS if cases.form[at[0]] == "burst" else MIN_OF_A_KIND
+        count = min(len(at) // 2, max(least, round(share * len(at))))
         chosen[rng.choice(at, size=count, replace=False)] = True
     # Single cases of a kind tell something that no other tells, and cannot be judged without it.
     if not chosen.any() and len(cases):

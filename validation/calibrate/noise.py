@@ -27,7 +27,9 @@ _RATIOS: Final = (0.0, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.0, 2.0, 4.0, 8.
 _DRIFTS: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
 """As `_RATIOS`, of the variance that a drift reaches at the end of the run."""
 _CONVINCED: Final = 2.0
-"""By so much the logarithm of the likelihood must grow for each shared part that is taken to be there."""
+"""By so much the logarithm of the likelihood must grow for noise of launches to be taken to be there."""
+_OF_DRIFT: Final = 3.0
+"""As `_CONVINCED`, for a drift: of two forms, the likelier is taken."""
 
 
 @lru_cache
@@ -153,7 +155,7 @@ def shared_noise(residuals: Floats, slopes: Floats, launches: Launches, sigma: f
         return float(-0.5 * (logs + freedom * np.log(max(rest, 1e-300))))
 
     def told(shared: SharedNoise) -> float:
-        return likelihood(shared) - _CONVINCED * ((shared.launch > 0) + shared.drifting)
+        return likelihood(shared) - _CONVINCED * (shared.launch > 0) - _OF_DRIFT * shared.drifting
 
     best = max((SharedNoise(ratio) for ratio in _RATIOS), key=told)
     if np.ptp(launches.at) == 0:

@@ -123,7 +123,8 @@ class Predictor:
 
     def _group(self, unit: str, form: str, cases: Cases, at: Ints) -> Group:
         if form == "frame":
-            return Group(at, frozenset({FRAME}), lambda v, smooth: np.full(len(cases), v[FRAME]))
+            # A search may look below 0, where a time has no logarithm.
+            return Group(at, frozenset({FRAME}), lambda v, smooth: np.full(len(cases), max(0.1, v[FRAME])))
         if unit == "shared":
             depends = {SHARED_PASS} if form == "stream" else {SHARED_LATENCY}
             depends |= {"batch": {SHARED_PASS, FRAME}, "looped": {SHARED_PASS, LINK}}.get(form, set())

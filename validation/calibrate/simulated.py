@@ -74,11 +74,8 @@ def write_simulated(
         "noise": noise,
         "seed": seed,
     }
-    most = gpu.integer("sm.max_warps")
-    kernels = {k: plan.atomic_points(k, profile, most) for k in ATOMIC_KERNELS}
-    _write(folder, "shared-atomics", about, kernels, gpu, truth, profile, noise, rng)
-    banks = {k: plan.bank_points(profile, most) for k in BANK_KERNELS}
-    _write(folder, "shared-banks", about, banks, gpu, truth, profile, noise, rng)
+    _write(folder, "shared-atomics", about, ATOMIC_KERNELS, gpu, truth, profile, noise, rng)
+    _write(folder, "shared-banks", about, BANK_KERNELS, gpu, truth, profile, noise, rng)
     latency = DataSet(folder, "latency", plan.LATENCY_COLUMNS, about, resume=False)
     links = float(gpu.number("shared.load_latency_cycles")) * _noisy(rng, noise, 4)
     rows = [("shared", 4096, 128, profile.links, 1, 0, c, c, c, 0.0) for c in np.round(links, 4).tolist()]
@@ -95,7 +92,7 @@ def _write(
     folder: Path,
     name: str,
     about: dict[str, Any],
-    kernels: dict[str, list[AtomicPoint]],
+    kernels: Sequence[str],
     gpu: Gpu,
     truth: dict[str, float],
     profile: BenchmarkProfile,
@@ -103,21 +100,21 @@ def _write(
     rng: np.random.Generator,
 ) -> None:
     data = DataSet(folder, name, plan.ATOMIC_COLUMNS, about, resume=False)
-    for kernel, points in kernels.items():
-        operation, form = kernel.split("/")
-        for iterations in plan.loop_counts(form, profile):
-            if operation == "none":
-                each = np.full(len(points), truth[LINK] if form == "dependent" else truth[FRAME])
-            else:
-                # Before Ampere the assembler makes an addition of it.
-                counted = operation == "popc-inc" and not gpu.has(key("popc_inc", BASE))
-                cases = _cases("add" if counted else operation, form, points, iterations)
-                each = Predictor(gpu, cases).cycles(truth)
-            if form in {"dependent", "independent"}:
-                each = FRAME_CYCLES + iterations * each
-            times = np.maximum(1, np.rint(each * _noisy(rng, noise, len(points))))
-            rows = _rows(operation, form, points, iterations, times, noise)
-            data.add(f"{kernel}/{iterations}", rows, {}, {})
+    for launch in plan.point_launches(name, kernels, profile, gpu.integer("sm.max_warps")):
+        operation, form = launch.kernel.split("/")
+        points, iterations = launch.points, launch.iterations
+        if operation == "none":
+            each = np.full(len(points), truth[LINK] if form == "dependent" else truth[FRAME])
+        else:
+            # Before Ampere the assembler makes an addition of it.
+            counted = operation == "popc-inc" and not gpu.has(key("popc_inc", BASE))
+            cases = _cases("add" if counted else operation, form, points, iterations)
+            each = Predictor(gpu, cases).cycles(truth)
+        if form in {"dependent", "independent"}:
+            each = FRAME_CYCLES + iterations * each
+        times = np.maximum(1, np.rint(each * _noisy(rng, noise, len(points))))
+        rows = _rows(operation, form, points, iterations, times, noise)
+        data.add(launch.name, rows, {}, {})
     data.close(complete=True)
 
 

@@ -51,7 +51,6 @@ PROFILE: Final = replace(
     lanes=(1, 2, 4, 8, 16, 32),
     cas_steps=2,
     loop_lanes=(1, 4, 8, 32),
-    bursts=(4, 8, 16, 32, 64, 128),
     pattern_warps=(1, 8),
 )
 

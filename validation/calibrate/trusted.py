@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from smlab.hw_bench.cuda.measuring.plan import AGAIN
 from smlab.validation.calibrate.cases import SkippedCase
 
 
@@ -27,7 +28,13 @@ def trusted_rows(
     batches = np.char.add(np.char.add(kernels, "/"), np.array(loops, dtype="U24"))
     for name, batch in about.get("batches", {}).items():
         if batch.get("wrong_results"):
-            _leave_out(batches == name, kept, skipped, name, f"{batch['wrong_results']} wrong results")
+            _leave_out(
+                batches == name.removesuffix(AGAIN),
+                kept,
+                skipped,
+                name,
+                f"{batch['wrong_results']} wrong results",
+            )
     return {column: values[kept] for column, values in table.items()}
 
 

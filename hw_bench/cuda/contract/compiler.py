@@ -245,7 +245,7 @@ def _link(
 def _kept(spec: KernelSpec, architecture: str, nvdisasm: Tool) -> Path | None:
     """Where the machine code of a kernel of the suite may be kept; None where a function of elsewhere has a
     part in it, whose source is not known here."""
-    parts = _captured(spec.function)
+    parts = _captured(spec.function_for(architecture))
     if parts is None:
         return None
     name = (spec.benchmark, spec.name, spec.signature, spec.launch_bounds, parts)
@@ -294,7 +294,7 @@ def _write(kept: Path | None, ptx: str, cubin: bytes, said: str, listing: str) -
 
 def _ptx(spec: KernelSpec, architecture: str, source_lines: bool) -> str:
     try:
-        library = _library(spec.function, spec.signature, spec.launch_bounds, source_lines)
+        library = _library(spec.function_for(architecture), spec.signature, spec.launch_bounds, source_lines)
         (ptx,) = library.get_asm_strs(cc=divmod(number(architecture), 10))
     except Exception as error:
         place = f"{spec.benchmark} {spec.name}"

@@ -17,9 +17,10 @@ the compiler makes it four to eight that are under way together."""
 BODY: Final = 8
 """Operations in the body of the other loops. Iterations are counted in operations and are a multiple of
 this."""
-BURSTS: Final = (2, 4, 8, 16, 32, 64, 128)
+BURSTS: Final = (2, 4, 8, 16, 24, 32, 48, 64, 96, 128)
 """Lengths of a burst, the operations of a warp. Where a unit has two pipes, the data stage hands operations
-over little faster than both serve them: only the longest fills a queue of some 32 entries."""
+over little faster than both serve them: only the longest fill a queue of some 32 entries. A burst tells the
+queue's depth best when it is just long enough to fill it, hence lengths half way."""
 
 
 @cuda.jit(**INLINED)
@@ -239,13 +240,28 @@ def burst_core(operate: Any) -> Any:
             start = clock()
             sixteen(words, word, one, zero)
             return start, _issued(words, word, one, zero)
+        if iterations <= 24:
+            start = clock()
+            sixteen(words, word, one, zero)
+            eight(words, word, one, zero)
+            return start, _issued(words, word, one, zero)
         if iterations <= 32:
             start = clock()
             thirty_two(words, word, one, zero)
             return start, _issued(words, word, one, zero)
+        if iterations <= 48:
+            start = clock()
+            thirty_two(words, word, one, zero)
+            sixteen(words, word, one, zero)
+            return start, _issued(words, word, one, zero)
         if iterations <= 64:
             start = clock()
             sixty_four(words, word, one, zero)
+            return start, _issued(words, word, one, zero)
+        if iterations <= 96:
+            start = clock()
+            sixty_four(words, word, one, zero)
+            thirty_two(words, word, one, zero)
             return start, _issued(words, word, one, zero)
         start = clock()
         sixty_four(words, word, one, zero)

@@ -57,6 +57,9 @@ TOTAL, BY_WORD = range(2)
 the square of its word's number plus 1, by which a value in the wrong word is found."""
 SUM_COLUMNS: Final = 2
 
+COUNTS_FROM: Final = 80
+"""The architecture from which on the assembler has the counting form. Before, adding the constant 1 is an
+addition that first puts the 1 into a register, behind the clock; there the number is one that is read."""
 FORMS: Final = ("batch", "dependent", "independent", "burst")
 
 
@@ -195,13 +198,10 @@ def _timed(name: str, instruction: str, form: str, used: bool) -> Callable[[int]
     """What one operation's timed region must be: the instruction, its closing load, and little else."""
 
     def expect(architecture: int) -> Timed:
-        counting = name == "operation" and not used and architecture < 80
         if form == "batch":
             counts = {instruction: exactly(1)} if instruction else {}
             closing = {} if used else {"LDS": exactly(1)}
-            # Compare and leave; where the assembler has no counting form, the 1 that is added needs a
-            # register.
-            others = 2 + counting
+            others = 2  # compare and leave
             waits_for = instruction if used else "LDS"
             return Timed(
                 name, "between", counts | closing, others, waits_for or None, anywhere=instruction or None
@@ -211,7 +211,7 @@ def _timed(name: str, instruction: str, form: str, used: bool) -> Callable[[int]
         counts = {instruction: exactly(body)} if instruction else {}
         # Counter, comparison, branch and a constant; a logical instruction for each link of a chain, and in a
         # chain of compare-and-swaps the old value beside the new one.
-        others = 4 + counting + (5 if architecture < 80 else 0)
+        others = 4 + (5 if architecture < 80 else 0)
         if form == "dependent":
             others += 2 * BODY if name == "compare-and-swap" else BODY
         if stream:  # results are added up as they come, and some are moved at a turn's end
@@ -273,20 +273,28 @@ def _always(name: str) -> Callable[[int], str]:
 
 
 def _popc_inc(architecture: int) -> str:
-    """The assembler has the counting form from Ampere on."""
-    return "ATOMS.POPC.INC" if architecture >= 80 else "ATOMS.ADD"
+    return "ATOMS.POPC.INC" if architecture >= COUNTS_FROM else "ATOMS.ADD"
 
 
 def _spec(
-    operation: str, form: str, core: Any, cas_core: Any, expect: Any, number: str = "int32"
+    operation: str,
+    form: str,
+    core: Any,
+    cas_core: Any,
+    expect: Any,
+    number: str = "int32",
+    older_core: Any = None,
 ) -> KernelSpec:
+    """``older_core`` is timed in the place of ``core`` where the assembler has no counting form."""
+    words = {"int32": int32, "float32": float32}[number]
     return KernelSpec(
         benchmark=BENCHMARK,
         name=f"{operation}/{form}",
-        function=point_kernel(core, {"int32": int32, "float32": float32}[number], cas_core),
+        function=point_kernel(core, words, cas_core),
         signature=point_signature(number),
         expect=expect,
         launch_bounds=(32 * MAX_WARPS, 2),
+        older=None if older_core is None else (COUNTS_FROM, point_kernel(older_core, words, cas_core)),
     )
 
 
@@ -306,14 +314,15 @@ def _specs() -> tuple[KernelSpec, ...]:
     specs.append(
         _spec("add-result", "independent", *stream, _expect(_always("ATOMS.ADD"), "independent", True))
     )
-    for operation, operate, instruction in (
-        ("add", add, _always("ATOMS.ADD")),
-        ("popc-inc", add_one, _popc_inc),
+    for operation, operate, older, instruction in (
+        ("add", add, None, _always("ATOMS.ADD")),
+        ("popc-inc", add_one, add, _popc_inc),
     ):
-        batch = batch_core(operate, False), batch_core(compare_and_swap, False)
-        specs.append(_spec(operation, "batch", *batch, _expect(instruction, "batch", False)))
-        stream = independent_core(operate, False), independent_core(compare_and_swap, False)
-        specs.append(_spec(operation, "independent", *stream, _expect(instruction, "independent", False)))
+        for form, core in (("batch", batch_core), ("independent", independent_core)):
+            cores = core(operate, False), core(compare_and_swap, False)
+            before = older and core(older, False)
+            expect = _expect(instruction, form, False)
+            specs.append(_spec(operation, form, *cores, expect, older_core=before))
     specs.append(_spec("add", "burst", burst_core(add), None, _expect_burst))
     core = batch_core(add, True)
     specs.append(_spec("float-add", "batch", core, None, _expect_float("batch"), "float32"))

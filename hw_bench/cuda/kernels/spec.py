@@ -74,7 +74,8 @@ class KernelSpec:
 
     ``expect`` gives the timed regions for the number of an architecture (70 to 90). ``launch_bounds`` are the
     threads of a block and the blocks that must fit on an SM together. ``warp_wide`` kernels exchange values
-    between lanes, which Numba's CPU simulator cannot.
+    between lanes, which Numba's CPU simulator cannot. ``older``, if given, is the function that takes the
+    place of ``function`` below an architecture of that number.
     """
 
     benchmark: str
@@ -85,6 +86,13 @@ class KernelSpec:
     launch_bounds: tuple[int, int] | None = None
     minimum: int = 70
     warp_wide: bool = False
+    older: tuple[int, Callable[..., None]] | None = None
+
+    def function_for(self, architecture: str) -> Callable[..., None]:
+        """What is compiled for an architecture."""
+        if self.older is not None and number(architecture) < self.older[0]:
+            return self.older[1]
+        return self.function
 
     def supports(self, architecture: str) -> bool:
         return number(architecture) >= self.minimum

@@ -6,11 +6,12 @@ launching series until they are quiet is what takes the seconds.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from smlab.hw_bench.cuda import registry
-from smlab.hw_bench.cuda.kernels.points import MAX_WARPS, AtomicPoint
+from smlab.hw_bench.cuda.kernels.points import AtomicPoint
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec
 from smlab.hw_bench.cuda.measuring import plan
 from smlab.hw_bench.cuda.measuring.plan import BenchmarkProfile, DeviceLimits
@@ -47,10 +48,9 @@ def estimate(profile: BenchmarkProfile, gpu: DeviceLimits = USUAL) -> list[Estim
     found = []
     for name in plan.BENCHMARKS:
         specs = registry.benchmark(name).kernels()
-        launches, rows, busy_s = 0, 0, 0.0
-        for spec in specs:
-            for count, seconds in _launches(name, spec, profile, gpu):
-                launches, rows, busy_s = launches + 1, rows + count, busy_s + seconds
+        each = list(_launches(name, specs, profile, gpu))
+        launches, rows = len(each), sum(count for count, _ in each)
+        busy_s = sum(seconds for _, seconds in each)
         seconds = (
             len(specs) * _COMPILE_S.get(name, _OTHERS_COMPILE_S)
             + launches * _LAUNCH_S
@@ -62,24 +62,22 @@ def estimate(profile: BenchmarkProfile, gpu: DeviceLimits = USUAL) -> list[Estim
 
 
 def _launches(
+    name: str, specs: Sequence[KernelSpec], profile: BenchmarkProfile, gpu: DeviceLimits
+) -> Iterator[tuple[int, float]]:
+    """Rows and seconds of each launch or series of a benchmark, compiling and making rows apart."""
+    if name in {"shared-atomics", "shared-banks"}:
+        for planned in plan.point_launches(name, [spec.name for spec in specs], profile, gpu.max_warps):
+            between = _BETWEEN_CYCLES[planned.blocks]
+            cycles = sum(between + planned.iterations * _round_cycles(p) for p in planned.points)
+            yield len(planned.points), profile.repetitions * cycles / gpu.sms / _CLOCK_HZ
+        return
+    for spec in specs:
+        yield from _series(name, spec, profile, gpu)
+
+
+def _series(
     name: str, spec: KernelSpec, profile: BenchmarkProfile, gpu: DeviceLimits
 ) -> list[tuple[int, float]]:
-    """Rows and seconds of each launch or series of one kernel, compiling and making rows apart."""
-    if name in {"shared-atomics", "shared-banks"}:
-        banks = name == "shared-banks"
-        points = (
-            plan.bank_points(profile, gpu.max_warps)
-            if banks
-            else plan.atomic_points(spec.name, profile, gpu.max_warps)
-        )
-        found = []
-        for iterations in plan.loop_counts(spec.name.split("/")[1], profile):
-            for blocks in (1, 2):
-                here = [p for p in points if (p.warps > MAX_WARPS) == (blocks == 2)]
-                if here:
-                    cycles = sum(_BETWEEN_CYCLES[blocks] + iterations * _round_cycles(p) for p in here)
-                    found.append((len(here), profile.repetitions * cycles / gpu.sms / _CLOCK_HZ))
-        return found
     if name == "latency":
         if spec.name in {"cached", "uncached"}:
             last = min(profile.max_bytes, 8 * gpu.l2_bytes if spec.name == "uncached" else 2**20)

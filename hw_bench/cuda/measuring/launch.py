@@ -18,7 +18,9 @@ def _ready(benchmark: str, name: str) -> Any:
         return cuda.jit(spec.function)
     # Numba's default is to optimise while linking, from NVVM's code and not from PTX: code that the contract
     # has not seen.
-    kernel = cuda.jit(spec.signature, launch_bounds=spec.launch_bounds, lto=False)(spec.function)
+    architecture = "sm_{}{}".format(*cuda.get_current_device().compute_capability)
+    function = spec.function_for(architecture)
+    kernel = cuda.jit(spec.signature, launch_bounds=spec.launch_bounds, lto=False)(function)
     # Loaded now: a first launch that loads would wait for a GPU that is held back (`timing`).
     next(iter(kernel.overloads.values())).bind()
     return kernel

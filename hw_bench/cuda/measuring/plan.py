@@ -6,7 +6,7 @@ size.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -86,7 +86,7 @@ PROFILES: Final = {
         cas_steps=None,
         loop_lanes=(1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32),
         iterations=(64, 192),
-        bursts=(2, 4, 8, 16, 32, 64, 128),
+        bursts=(4, 8, 16, 24, 32, 48, 64, 96, 128),
         pattern_warps=(1, 2, 4, 8, 16, 32, 64),
         bank_warps=(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64),
         links=4096,
@@ -108,7 +108,7 @@ PROFILES: Final = {
         cas_steps=4,
         loop_lanes=(1, 2, 4, 8, 16, 32),
         iterations=(64, 192),
-        bursts=(2, 4, 8, 16, 32, 64, 128),
+        bursts=(4, 8, 16, 24, 32, 48, 64, 96, 128),
         pattern_warps=(1, 8, 32),
         bank_warps=(1, 4, 8, 32),
         links=1024,
@@ -252,9 +252,9 @@ COLUMNS: Final = {
 """The columns of each data set."""
 
 
-BURST_LANES: Final = (1, 2, 4, 8, 32)
+BURST_LANES: Final = (1, 2, 4, 8, 16, 32)
 """Lanes on one word in a burst: with few, operations come faster than the unit serves them, with many no
-faster than the data stage passes them."""
+faster than the data stage passes them. On one pipe the first tell the depth, on two the others."""
 BURST_WARPS: Final = (1, 2, 3, 4)
 """Warps that issue a burst each, one a sub-core: in which order more would issue is not known."""
 
@@ -266,6 +266,49 @@ def loop_counts(form: str, chosen: BenchmarkProfile) -> tuple[int, ...]:
     return chosen.bursts if form == "burst" else chosen.iterations
 
 
+AGAIN: Final = "/again"
+"""Behind the name of a batch that was measured before."""
+_MEASURED_AGAIN: Final = ("add-result/batch", "max/batch")
+"""The kernel whose first batches are measured again at the end of a run, at the points of the other (fewer).
+What takes longer then tells a drift of the clock or of the temperature from what distinguishes kernels."""
+
+
+@dataclass(frozen=True)
+class PlannedLaunch:
+    """One launch of `shared-atomics` or `shared-banks`, which is a batch of this ``name``."""
+
+    name: str
+    kernel: str
+    points: tuple[AtomicPoint, ...]
+    iterations: int
+    blocks: int
+
+
+def point_launches(
+    benchmark: str, kernels: Iterable[str], chosen: BenchmarkProfile, max_warps: int
+) -> Iterator[PlannedLaunch]:
+    """All launches of a benchmark of points in their order: one for each kernel, number of iterations and
+    number of blocks on an SM."""
+    banks = benchmark == "shared-banks"
+    for kernel in kernels:
+        points = bank_points(chosen, max_warps) if banks else atomic_points(kernel, chosen, max_warps)
+        yield from _launches_of(kernel, points, chosen)
+    if not banks and not chosen.profiler:
+        kernel, fewer = _MEASURED_AGAIN
+        for launch in _launches_of(kernel, atomic_points(fewer, chosen, max_warps), chosen):
+            yield replace(launch, name=launch.name + AGAIN)
+
+
+def _launches_of(
+    kernel: str, points: Sequence[AtomicPoint], chosen: BenchmarkProfile
+) -> Iterator[PlannedLaunch]:
+    for iterations in loop_counts(kernel.split("/")[1], chosen):
+        for blocks in (1, 2):
+            here = tuple(p for p in points if (p.warps > MAX_WARPS) == (blocks == 2))
+            if here:
+                yield PlannedLaunch(f"{kernel}/{iterations}/{blocks}", kernel, here, iterations, blocks)
+
+
 def atomic_points(kernel: str, chosen: BenchmarkProfile, max_warps: int) -> list[AtomicPoint]:
     """The points that a kernel of `shared-atomics` is measured at, each once."""
     operation, form = kernel.split("/")
@@ -274,7 +317,7 @@ def atomic_points(kernel: str, chosen: BenchmarkProfile, max_warps: int) -> list
         return [AtomicPoint(n, Pattern(1)) for n in warps]
     if form == "burst":
         lanes = {min(e, max(chosen.lanes)) for e in BURST_LANES}
-        return [AtomicPoint(n, Pattern(e, e)) for n in warps if n in BURST_WARPS for e in sorted(lanes)]
+        return [AtomicPoint(n, Pattern(e, e)) for n in BURST_WARPS if n <= max(warps) for e in sorted(lanes)]
     steps: int | None = 2
     if operation == "add-result" and form == "batch":
         steps = chosen.cas_steps

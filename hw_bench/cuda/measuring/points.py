@@ -7,42 +7,32 @@ from collections.abc import Iterator
 import numpy as np
 
 from smlab.hw_bench.cuda import registry
-from smlab.hw_bench.cuda.kernels.points import MAX_WARPS, AtomicPoint
+from smlab.hw_bench.cuda.kernels.points import MAX_WARPS
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec
 from smlab.hw_bench.cuda.measuring import atomic_points, plan
 from smlab.hw_bench.cuda.measuring.batch import Batch
-from smlab.hw_bench.cuda.measuring.plan import ATOMIC_COLUMNS, BenchmarkProfile, DeviceLimits
+from smlab.hw_bench.cuda.measuring.plan import (
+    ATOMIC_COLUMNS,
+    BenchmarkProfile,
+    DeviceLimits,
+    PlannedLaunch,
+)
 from smlab.hw_bench.cuda.measuring.steadiness import noise, steady_from
 
 
 def measure(
     benchmark: str, profile: BenchmarkProfile, gpu: DeviceLimits, done: frozenset[str]
 ) -> Iterator[Batch]:
-    """One batch for each kernel, number of iterations and number of blocks on an SM."""
-    for spec in registry.benchmark(benchmark).kernels():
-        points = (
-            plan.bank_points(profile, gpu.max_warps)
-            if benchmark == "shared-banks"
-            else plan.atomic_points(spec.name, profile, gpu.max_warps)
-        )
-        for iterations in plan.loop_counts(spec.name.split("/")[1], profile):
-            for blocks in (1, 2):
-                name = f"{spec.name}/{iterations}/{blocks}"
-                here = [p for p in points if (p.warps > MAX_WARPS) == (blocks == 2)]
-                if here and name not in done:
-                    yield _batch(name, spec, here, profile, gpu, iterations, blocks)
+    """One batch for each launch of the plan that is not ``done``."""
+    specs = {spec.name: spec for spec in registry.benchmark(benchmark).kernels()}
+    for launch in plan.point_launches(benchmark, specs, profile, gpu.max_warps):
+        if launch.name not in done:
+            yield _batch(launch, specs[launch.kernel], profile, gpu)
 
 
-def _batch(
-    name: str,
-    spec: KernelSpec,
-    points: list[AtomicPoint],
-    profile: BenchmarkProfile,
-    gpu: DeviceLimits,
-    iterations: int,
-    blocks: int,
-) -> Batch:
+def _batch(launch: PlannedLaunch, spec: KernelSpec, profile: BenchmarkProfile, gpu: DeviceLimits) -> Batch:
     operation, form = spec.name.split("/")
+    points, iterations, blocks = launch.points, launch.iterations, launch.blocks
     times = atomic_points.measure(
         spec,
         points,
@@ -83,5 +73,9 @@ def _batch(
     }
     wrong = atomic_points.wrong_sums(operation, times, iterations)
     return Batch(
-        name, rows, {"cycles": cycles.astype(np.uint32), "issue": issue.astype(np.uint32)}, about, wrong
+        launch.name,
+        rows,
+        {"cycles": cycles.astype(np.uint32), "issue": issue.astype(np.uint32)},
+        about,
+        wrong,
     )

@@ -77,6 +77,15 @@ def test_whitening_is_by_the_covariance() -> None:
     )
 
 
+def test_what_is_measured_again_is_a_launch_of_its_own_at_the_end(tmp_path: Path) -> None:
+    write_simulated(tmp_path, load_gpu("a100-40"), profile=SMALL)
+    cases = read_set(tmp_path).atomics
+    of_first = (cases.operation == "add-result") & (cases.form == "batch")
+    launches = dict(zip(cases.launch[of_first].tolist(), cases.moment[of_first].tolist(), strict=True))
+    assert sorted(moment < 0.5 for moment in launches.values()) == [False, True]
+    assert max(launches.values()) == 1
+
+
 def test_launches_are_in_the_order_of_the_rows_and_a_difference_multiplies_their_drift(
     tmp_path: Path,
 ) -> None:
@@ -84,13 +93,14 @@ def test_launches_are_in_the_order_of_the_rows_and_a_difference_multiplies_their
     cases = read_set(tmp_path).atomics
     batch, stream = (cases.form == "batch"), (cases.form == "stream")
     assert cases.moment[batch].min() < cases.moment[cases.form == "burst"].min()
-    assert cases.moment[cases.form == "burst"].max() == 1
+    assert 0.9 < cases.moment[cases.form == "burst"].max() < 1
     of_add = np.unique(cases.moment[stream & (cases.operation == "add")])
     assert len(of_add) == 1
     # The longer loop's launch is one place later, and 192 / 128 and 64 / 128 are the shares of the two.
     table = pd.read_csv(tmp_path / "shared-atomics.csv", keep_default_na=False)
     order = list(dict.fromkeys(zip(table.operation, table.form, table.iterations, strict=True)))
-    places = [order.index(("add", "independent", n)) / (len(order) - 1) for n in (64, 192)]
+    # The last launch is one that was measured before.
+    places = [order.index(("add", "independent", n)) / len(order) for n in (64, 192)]
     assert of_add[0] == pytest.approx(1.5 * places[1] - 0.5 * places[0])
 
 
@@ -181,8 +191,7 @@ def test_rows_that_cannot_be_trusted_are_left_out_and_told(tmp_path: Path) -> No
     note = json.loads(path.read_text())
     before = len(read_set(tmp_path).atomics)
     note["machine_code"] = {"max/batch": {"keeps_contract": False, "fault": "2 ATOMS.MAX where 1 expected"}}
-    note["batches"]["add/burst/32"]["wrong_results"] = 3
-    note["batches"]["add/burst/32/1"] = note["batches"].pop("add/burst/32")
+    note["batches"]["add/burst/32/1"]["wrong_results"] = 3
     path.write_text(json.dumps(note))
     data = read_set(tmp_path)
     assert "max" not in data.atomics.operation
