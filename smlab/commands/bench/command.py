@@ -125,7 +125,10 @@ def bench_calibrate(
     ] = False,
     quick: QuickOption = False,
     share: Annotated[
-        float, typer.Option(help="Share of the times to fit, 2,000 at most; the others judge.")
+        float,
+        typer.Option(
+            help="Share of the times to fit, 2,000 at most, and of the bursts up to half; the others judge."
+        ),
     ] = 0.05,
     seed: Annotated[int, typer.Option(help="Seed of the draw of the times that are fitted.")] = 0,
     cases: Annotated[

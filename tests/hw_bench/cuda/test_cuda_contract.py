@@ -146,6 +146,15 @@ def test_planted_wrong_kernels_are_caught(compiler: Any, architecture: str) -> N
     assert "2 ATOMS.ADD where 1 expected" in result("twice").message
 
 
+def test_below_ampere_the_counting_form_is_the_addition_that_it_becomes(compiler: Any) -> None:
+    """The constant 1 would have to go into a register behind the clock."""
+    for form in ("batch", "independent"):
+        counting, adding = (registry.kernel("shared-atomics", f"{op}/{form}") for op in ("popc-inc", "add"))
+        for architecture, alike in (("sm_75", True), ("sm_80", False)):
+            digests = {compiler.compile_kernel(k, architecture).code_sha256 for k in (counting, adding)}
+            assert (len(digests) == 1) == alike
+
+
 def test_a_whole_kernel_is_counted_where_the_launch_is_timed(compiler: Any) -> None:
     kernel = registry.kernel("portability", "neighbour-shuffle")
     compiled = compiler.compile_kernel(kernel, "sm_80")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from smlab.hw_bench.cuda.measuring import plan
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim import Record, simulate
 from smlab.sim.builtin import atomics
@@ -132,6 +133,36 @@ def test_a_burst_tells_the_queue(warps: int, iterations: int) -> None:
     # The data stage is the slower here: one place more in each sub-core saves 32 passes a sub-core.
     saved = warps * 32 * VALUES["shared.interval_cycles_per_pass"]
     assert predicted(cases, **{predict.QUEUE: 6.0}) == pytest.approx(predicted(cases) - saved)
+
+
+def depth_error(gpu: Gpu, points: list[tuple[int, int, int]]) -> float:
+    """The standard error that half of these bursts (warps, lanes, operations of a warp) at 3 % noise leave of
+    the unit's queue, when other forms tell the unit's interval."""
+    where = np.array([(n, 0, e, e, 1, k) for n, e, k in points]).T
+    cases = Cases.build(["add"] * len(points), "burst", where, np.ones(len(points)), 1.0)
+    steps = {predict.UNIT_QUEUE: 1.0, predict.QUEUE: 1.0, ISSUE_FRAME: 0.1}
+    values = {**values_of(gpu), ISSUE_FRAME: 4.0}
+    slopes = Predictor(gpu, cases).derivatives(values, steps, dict.fromkeys(steps, -1.0)) / 0.03
+    return float(np.sqrt(np.linalg.inv(slopes.T @ slopes / 2)[0, 0]))
+
+
+@pytest.mark.parametrize("name", ["v100-sxm2", "rtx-4090", "h100-sxm"])
+def test_the_bursts_of_a_run_tell_the_depth_of_a_queue(name: str) -> None:
+    """An interval of three standard errors to either side is at most three entries wide, on one pipe and on
+    two, up to 32 entries; bursts in powers of two by one, two and four warps leave a quarter more."""
+    chosen = plan.profile("quick")
+    planned = [
+        (p.warps, p.pattern.same_word, k)
+        for launch in plan.point_launches("shared-atomics", ["add/burst"], chosen, 64)
+        if launch.kernel == "add/burst"
+        for k, points in [(launch.iterations, launch.points)]
+        for p in points
+    ]
+    powers = [point for point in planned if point[0] != 3 and point[1] != 16 and point[2] % 3 != 0]
+    for depth in (8, 16, 23, 32):
+        gpu = load_gpu(name).with_values({predict.UNIT_QUEUE: depth}, source="assumed: test")
+        assert 3 * depth_error(gpu, planned) < 3
+        assert depth_error(gpu, powers) > 1.25 * depth_error(gpu, planned)
 
 
 def test_the_looped_form_has_the_link_as_a_delay() -> None:
