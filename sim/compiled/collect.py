@@ -132,7 +132,7 @@ def _warps(memory: Memory) -> WarpTable:
     roles = memory.tables["role"]
     runs = np.broadcast_to(roles, (memory["blocks"], memory["places"])).reshape(-1) >= 0
     rows = memory.tables["warp_row"].view(np.int64).reshape(len(runs), -1)
-    stalls = memory.tables["stall"].view(np.int64).reshape(len(runs), -1)
+    stalls = memory.tables["stall"].view(np.int64).reshape(len(runs), -1)[:, : layout.REASONS]
     index = np.nonzero(runs)[0]
     sm, slot, block, launch, finish = np.ascontiguousarray(rows[index].T)
     return WarpTable(index, sm, slot, block, launch, finish, stalls[index])

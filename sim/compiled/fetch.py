@@ -7,7 +7,7 @@ Lines are asked for in the order in which warps issue, so when each is there is 
 from __future__ import annotations
 
 from smlab.sim.compiled.caches import find, make
-from smlab.sim.compiled.jit import helper, line_at, sm_at, warp_at
+from smlab.sim.compiled.jit import fetched_at, helper, inlined, line_at, sm_at, warp_at
 from smlab.sim.compiled.layout import State, Word
 
 
@@ -17,6 +17,9 @@ def fetch(st: State, i: int, w: int, line: int, now: int) -> None:
     there. A line's ``valid`` is the cycle in which it is there, ``dirty`` says that no warp has used it."""
     warp = warp_at(st, w)
     warp.line = line
+    if st.l0_lines != 0:
+        _fetch_kept(st, i, w, line, now)
+        return
     cache = st.first_l0 + warp.scheduler
     at = find(st, cache, line)
     if at != 0:
@@ -31,6 +34,29 @@ def fetch(st: State, i: int, w: int, line: int, now: int) -> None:
     line_at(st, at - 1).valid = warp.fetched
     for other in range(line + 1, line + st.ahead_lines + 1):
         _ask_ahead(st, i, cache, other, now)
+
+
+@inlined
+def _fetch_kept(st: State, i: int, w: int, line: int, now: int) -> None:
+    """The same where L0 holds all of the code, so that no line ever leaves it and none is searched for. Each
+    line has a word: the cycle, plus 1, in which it is there, doubled, and 1 if no warp has used it."""
+    warp = warp_at(st, w)
+    first = warp.scheduler * st.l0_lines
+    found = fetched_at(st, first + line)
+    if found.value & 1 != 0:
+        found.value -= 1
+        _keep_ahead(st, i, first, line + st.ahead_lines, now)
+    elif found.value == 0:
+        found.value = (_ask(st, i, line, now) + 1) << 1
+        for other in range(line + 1, line + st.ahead_lines + 1):
+            _keep_ahead(st, i, first, other, now)
+    warp.fetched = (found.value >> 1) - 1
+
+
+@helper
+def _keep_ahead(st: State, i: int, first: int, line: int, now: int) -> None:
+    if line < st.fetch_lines and fetched_at(st, first + line).value == 0:
+        fetched_at(st, first + line).value = (_ask(st, i, line, now) + 1) << 1 | 1
 
 
 @helper

@@ -40,7 +40,7 @@ from smlab.sim.compiled.layout import (
     NEVER,
     PAUSED,
     READY,
-    REASONS,
+    REASON_WORDS,
     SPARE_SPANS,
     STUCK,
     TOTALS,
@@ -111,7 +111,7 @@ def bring_near(st: State, i: int) -> None:
     for w in range(first, first + st.max_warps):
         warp = warp_at(st, w)
         if warp.block != 0 and warp.state == READY:
-            at = address_of(stall_at(st, warp.row * REASONS))
+            at = address_of(stall_at(st, warp.row * REASON_WORDS))
             prefetch(at)
             prefetch(at + CACHE_LINE_BYTES)
             call_source(st.source, NEAR, st.source_warps + w * st.source_bytes, st.context, 0, 0, 0)

@@ -35,6 +35,7 @@ from smlab.sim.compiled.layout import (
     NEVER,
     NOT_SELECTED,
     PIPE,
+    REASON_WORDS,
     REASONS,
     SELECTED,
     THINK,
@@ -43,7 +44,7 @@ from smlab.sim.compiled.layout import (
 )
 from smlab.sim.compiled.path import enqueue, value
 from smlab.sim.compiled.warps import arrive, emit, leave, proceed, step, wake_up
-from smlab.sim.source import ARRIVES, EXITS, FAULTS, LANES, NEXT, NOTIFIES, PC, STALL_SLOT
+from smlab.sim.source import ARRIVES, EXITS, FAULTS, LANES, NEXT, NOTIFIES, PC
 
 
 @inlined
@@ -154,7 +155,7 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
     if group.mask == 0:
         scheduler.occupied &= ~(1 << warp.resource)
     throttled = group.throttled - warp.mark
-    stalls = warp.row * REASONS
+    stalls = warp.row * REASON_WORDS
     stall_at(st, stalls + op.reason).value += throttled
     if st.instructions != 0:
         own = warp.pc * REASONS
@@ -218,7 +219,6 @@ def issue_sourced(st: State, i: int, s: int, first: int, w: int, now: int) -> No
         return
     lanes = bits_set(read_at(words, LANES))
     warp.lanes = lanes
-    base = w * st.slots
     if op.unit == PIPE or op.unit == BARRIER:
         if op.wide != 0:
             sm.first_scheduler = s + 1 if s + 1 < st.schedulers else 0
@@ -231,7 +231,7 @@ def issue_sourced(st: State, i: int, s: int, first: int, w: int, now: int) -> No
         enqueue(st, i, s, w, now)
     if op.read_watched != 0 and (lanes == 0 or op.unit == PIPE or op.unit == BARRIER):
         result(st, w, op.read_target, now + max(1, op.interval))
-    until_at(st, base + STALL_SLOT).value = now + op.stall
+    warp.stalled = now + op.stall
     warp.groups += op.closes
     if state == EXITS:
         leave(st, i, w, now)

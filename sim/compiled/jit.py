@@ -240,6 +240,7 @@ def records(table: str) -> Any:
     cache_set_at,
     line_at,
     bucket_at,
+    fetched_at,
     ready_at,
     point_at,
 ) = map(records, TABLES)

@@ -62,6 +62,8 @@ MIO_THROTTLE, LG_THROTTLE = int(Reason.MIO_THROTTLE), int(Reason.LG_THROTTLE)
 AT_THE_BARRIER, DRAIN, LAUNCHING = int(Reason.BARRIER), int(Reason.DRAIN), int(Reason.DISPATCH_STALL)
 NO_INSTRUCTION = int(Reason.NO_INSTRUCTION)
 REASONS = len(Reason)
+REASON_WORDS = -(-REASONS // 8) * 8
+"""What a warp's waiting times take: whole cache lines."""
 
 SPARE_SPANS = 8192
 """Rows that must be free before a step is taken: more than one step of one SM can write."""
@@ -91,7 +93,7 @@ _CONSTANTS = (
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors l1_line_ticks l1_tail"
     " port_ticks l2_ticks l2_atomic_sector_ticks l2_atomic_ticks l2_return dram_ticks dram_extra"
     " window source context source_warps source_bytes instructions"
-    " fetch_lines first_l0 first_l1i ahead_lines l0_miss fetch_interval fetch_l2"
+    " fetch_lines l0_lines first_l0 first_l1i ahead_lines l0_miss fetch_interval fetch_l2"
 )
 _PROGRESS = (
     "next_block retired_blocks cycles window_end steps_left jobs_kept issues_kept spans_kept"
@@ -148,7 +150,7 @@ QUEUED = _record("warp op issue passes work row access sequence")
 SERVER = _record("end carry place round_began served")
 """``round_began`` is a cycle + 1."""
 WARP = _lines(
-    "pc row wake resource entered mark age state since scheduler bit line fetched lanes unresolved"
+    "pc row wake resource entered mark age state since scheduler bit line fetched stalled lanes unresolved"
     " last_completion waiting_since block groups missed missed_sequence barrier depth launch span"
 )
 """``block`` is its block's number + 1, or 0 in a free slot; ``entered`` and ``mark`` are when it joined its
@@ -158,7 +160,7 @@ number + 1 of the last one; ``unresolved`` its jobs in flight whose completion i
 the number + 1 and the sequence of its last load that went to L2; ``lanes`` are those of the instruction
 issued last; ``scheduler`` is its scheduler's number, ``bit`` its place among that one's warps, as a mask;
 ``line`` is the line of code that was fetched for it last, ``fetched`` the cycle in which its next instruction
-is there."""
+is there, ``stalled`` the one in which its control code lets it issue that."""
 
 BLOCK = _record("sm launch retire executing unfinished waiting last_exit room")
 """``waiting`` has a bit for each of its barriers that some warp has come to."""
@@ -223,6 +225,7 @@ TABLES: dict[str, np.dtype[Any]] = {
     "cache_set": CACHE_SET,
     "line": LINE,
     "bucket": CELL,
+    "fetched": CELL,  # by L0 and line, where L0s hold all of the code: when a line is there (`fetch`)
     "ready": CELL,  # when each sector of each line of L2 is there, in ticks
     "point": POINT,
 }

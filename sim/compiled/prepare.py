@@ -50,7 +50,7 @@ class Code:
         begin = len(self.items)
         self.entries.append(begin)
         first = SLOTS if program.recorded else 0  # places that a source's warps have besides
-        self.slots = max(self.slots, SLOTS if program.sourced else first + 2 * program.slots)
+        self.slots = max(self.slots, _whole_lines(SLOTS) if program.sourced else first + 2 * program.slots)
         watched = {slot for operation in program.operations for slot in operation.after}
         depth = 0
         for item in program.code:
@@ -189,6 +189,11 @@ def _item(**values: int) -> tuple[int, ...]:
     return tuple(row)
 
 
+def _whole_lines(words: int) -> int:
+    """Words up to the end of the processor's cache line."""
+    return -(-words // layout.CACHE_LINE_WORDS) * layout.CACHE_LINE_WORDS
+
+
 def _shift(size: int) -> int:
     """log2 of a power of two, else -1."""
     return size.bit_length() - 1 if size & (size - 1) == 0 else -1
@@ -284,10 +289,10 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
         "executions": all_warps * code.slots,
         "warp_row": grid,
         "stall_of": constants["instructions"] * layout.REASONS,
-        "stall": grid * layout.REASONS,
+        "stall": grid * layout.REASON_WORDS,
     }
     sizes = [count * layout.TABLES[name].itemsize // 8 for name, count in counts.items()]
-    lines = [-(-size // layout.CACHE_LINE_WORDS) * layout.CACHE_LINE_WORDS for size in sizes]
+    lines = [_whole_lines(size) for size in sizes]
     begins = [0, *np.cumsum(lines).tolist()]
     memory = Memory(constants, aligned(begins[-1], np.int64))
     for name, begin, size in zip(counts, begins, sizes, strict=False):
@@ -327,6 +332,9 @@ def _make_caches(memory: Memory, machine: Machine, sms: int, data: bool, code: b
     shapes = [machine.l1] * sms + [machine.l2] if data else []
     if code:
         fetch = machine.fetch
+        if -(-memory["fetch_lines"] // fetch.l0.sets) <= fetch.l0.ways:
+            memory["l0_lines"] = _whole_lines(memory["fetch_lines"])
+        memory.put("fetched", aligned(max(1, sms * machine.schedulers * memory["l0_lines"]), np.int64))
         memory["first_l0"], memory["first_l1i"] = len(shapes), len(shapes) + sms * machine.schedulers
         shapes += [fetch.l0] * sms * machine.schedulers + [fetch.l1] * sms
     if not shapes:

@@ -46,6 +46,7 @@ from smlab.sim.compiled.layout import (
     NO_INSTRUCTION,
     OPERATION,
     READY,
+    REASON_WORDS,
     REASONS,
     SHORT,
     UNKNOWN,
@@ -62,7 +63,6 @@ from smlab.sim.source import (
     OPENED,
     PC,
     SHORT_SLOT,
-    STALL_SLOT,
 )
 
 
@@ -84,7 +84,7 @@ def emit(st: State, i: int, w: int, reason: int, begin: int, end: int) -> None:
 
 @inlined
 def charge(st: State, i: int, w: int, reason: int, begin: int, end: int) -> None:
-    stall_at(st, warp_at(st, w).row * REASONS + reason).value += end - begin
+    stall_at(st, warp_at(st, w).row * REASON_WORDS + reason).value += end - begin
     if st.instructions != 0:
         stall_of_at(st, warp_at(st, w).pc * REASONS + reason).value += end - begin
     if st.keep == ALL:
@@ -191,7 +191,7 @@ def proceed(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
                     warp.waiting_since = cycle
                     return
                 long = max(long, until_at(st, at).value)
-        wait = until_at(st, base + STALL_SLOT).value
+        wait = warp.stalled
     for n in range(op.after_begin, op.after_end):
         need = need_at(st, n)
         at = base + need.slot

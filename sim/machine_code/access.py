@@ -46,6 +46,8 @@ from smlab.sim.machine_code.record import (
     SHARED_FIRST,
     SHARED_KNOWN,
     UNINITIALISED,
+    UNKNOWN_AT,
+    UNKNOWN_END,
     WARP_OF_BLOCK,
 )
 from smlab.sim.machine_code.words import (
@@ -168,7 +170,10 @@ def make_known(warp: int, launch: int, address: int, size: int) -> None:
 @inlined
 def lanes_known(warp: int, launch: int, lanes: int, width: int, unit: int) -> Any:
     """Whether all that the lanes ask for of shared memory, which lies inside, has been written."""
-    moved = at(at(warp, BLOCK), SHARED_KNOWN) - at(launch, SHARED_FIRST)
+    block = at(warp, BLOCK)
+    if at(block, UNKNOWN_AT) >= at(block, UNKNOWN_END):
+        return True
+    moved = at(block, SHARED_KNOWN) - at(launch, SHARED_FIRST)
     if unit and width == 4:
         return known_row(first_place(warp, lanes, 4) + moved, lanes) != 0
     known = True

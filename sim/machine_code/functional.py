@@ -53,7 +53,10 @@ def start_block_words(launch, block_at, known_bytes, index):  # type: ignore[no-
     put(block_at, record.BLOCK_Z, index // (gx * gy))
     for word in range(record.ARRIVED, record.BLOCK_WORDS):
         put(block_at, word, 0)
-    clear(at(block_at, record.SHARED_KNOWN), known_bytes)
+    known = at(block_at, record.SHARED_KNOWN)
+    clear(known, known_bytes)
+    put(block_at, record.UNKNOWN_AT, known)
+    put(block_at, record.UNKNOWN_END, known + min(known_bytes, (at(launch, record.SHARED_BYTES) + 3) & ~3))
 
 
 @entry

@@ -26,6 +26,8 @@ from smlab.sim.machine_code.record import (
     PC,
     REDUCED,
     RESULT,
+    UNKNOWN_AT,
+    UNKNOWN_END,
 )
 from smlab.sim.machine_code.words import (
     I_A,
@@ -197,9 +199,20 @@ def rotate(warp: int) -> Any:
 
 
 @help
+def know_further(block: int) -> None:
+    """Go past the words of shared memory that have been written since the last barrier: once the end is
+    reached, loads need not look whether theirs are among them."""
+    here, end = at(block, UNKNOWN_AT), at(block, UNKNOWN_END)
+    while here < end and get32(here) != 0:
+        here += 4
+    put(block, UNKNOWN_AT, here)
+
+
+@help
 def open_barrier(warp: int) -> None:
     """The block's barrier has opened: the parts that waited go on, those at one place as one."""
     block, number = at(warp, BLOCK), at(warp, BARRIER) & (BLOCK_BARRIERS - 1)
+    know_further(block)
     if at(block, REDUCED + number) != 0:
         put(block, RESULT + number, at(block, REDUCED + number))
         put(block, REDUCED + number, 0)

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from llvmlite import ir
+from numba.core import cgutils
 
 from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code.access_vectors import LaneRow, builds, one_place
-from smlab.sim.machine_code.lanes import HALF, V32
+from smlab.sim.machine_code.lanes import HALF, V32, V64, WORD
 from smlab.sim.machine_code.record import CONSECUTIVE, LANES
 from smlab.sim.machine_code.words import FULL, I_CODE, I_I, I_WIDTH, at, help, ones
 
@@ -75,6 +76,46 @@ most_lanes = builds(3, gives=True)(_most(False))
 """The same of lanes."""
 
 
+@builds(3, gives=True)
+def first_words(r: LaneRow, warp: Any, lanes: Any, shift: Any) -> Any:
+    """Of the lanes that take part, those that ask for one word of each bank: all put their words into a table
+    by bank, and see whose word is there then. Halves or quarters of the warp that go on their own have banks
+    of their own, 32 in all."""
+    B = r.b
+    shift = B.trunc(shift, HALF)
+    unit = B.lshr(B.trunc(r.addresses(warp), V32), r.splat(shift, V32))
+    part = B.lshr(r.lanes(1, V32), r.splat(B.sub(ir.Constant(HALF, 7), shift), V32))
+    banks = B.lshr(ir.Constant(HALF, 128), shift)
+    bank = B.and_(unit, r.splat(B.sub(banks, ir.Constant(HALF, 1)), V32))
+    bank = B.add(bank, B.mul(part, r.splat(banks, V32)))
+    table = B.ptrtoint(cgutils.alloca_once(B, ir.ArrayType(HALF, 32)), WORD)
+    places = B.add(B.shl(B.zext(bank, V64), r.all(2, V64)), r.splat(table, V64))
+    r.scattered(unit, places, lanes)
+    won = B.bitcast(B.icmp_unsigned("==", r.gathered(places, lanes), unit), HALF)
+    return B.and_(lanes, B.zext(won, WORD))
+
+
+FEW_PASSES: Final = 4
+"""With more than so many, comparing all lanes with all is quicker than one word of each bank after the other.
+"""
+
+
+@help
+def passes_of_words(warp: int, lanes: int, shift: int) -> Any:
+    """The most distinct words on one bank, by whole warp, halves or quarters in sum."""
+    passes, rest, size = 0, lanes, 128 >> shift
+    for _ in range(FEW_PASSES):
+        passes += 1
+        if shift != 2:  # of each part that has lanes left
+            passes -= 1
+            for first in range(0, 32, size):
+                passes += (rest >> first) & (FULL >> (32 - size)) != 0
+        rest &= ~first_words(warp, rest, shift)
+        if rest == 0:
+            return passes
+    return passes + most_words(warp, rest, shift)
+
+
 @help
 def bank_passes(op: int, warp: int) -> Any:
     """Passes over the banks that the last instruction's addresses need.
@@ -93,5 +134,5 @@ def bank_passes(op: int, warp: int) -> Any:
     if width <= 4 and one_place(warp, lanes) != 0:
         return 1 if merges else ones(lanes)
     shift = 2 if width <= 4 else 3 if width == 8 else 4
-    passes = most_words(warp, lanes, shift) if merges else most_lanes(warp, lanes, shift)
+    passes = passes_of_words(warp, lanes, shift) if merges else most_lanes(warp, lanes, shift)
     return max(1, passes)

@@ -101,10 +101,12 @@ BLOCK_Z: Final = 2
 SHARED: Final = 3  # address of its shared memory
 SHARED_KNOWN: Final = 4  # address of a word for each word of it: whether it has been written
 LOCAL: Final = 5  # address of its local memory
-ARRIVED: Final = 6  # by barrier, without timing: warps that came
+UNKNOWN_AT: Final = 6  # address of the first of these words that may be 0, and of the end of them
+UNKNOWN_END: Final = 7
+ARRIVED: Final = 8  # by barrier, without timing: warps that came
 REDUCED: Final = ARRIVED + source.BLOCK_BARRIERS  # by barrier: what BAR.RED has gathered since it opened last
 RESULT: Final = REDUCED + source.BLOCK_BARRIERS  # and what it had gathered then
-BLOCK_WORDS: Final = RESULT + source.BLOCK_BARRIERS + 2  # whole cache lines
+BLOCK_WORDS: Final = RESULT + source.BLOCK_BARRIERS  # whole cache lines
 
 # The words of a launch.
 GRID_X: Final = 0
