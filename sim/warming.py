@@ -17,7 +17,7 @@ def looks_cold() -> bool:
 
 
 def warm() -> None:
-    """Compile the engine (some 15 s), or load it where it is compiled (1 s)."""
+    """Compile the engine (a minute or more of processor time), or load it where it is compiled (1 s)."""
     from smlab.sim.simulate import simulate
 
     simulate(atomics(warps=1), load_gpu("v100"))

@@ -21,6 +21,7 @@ from smlab.sim.compiled.jit import (
     heap_at,
     helper,
     inlined,
+    large_entry,
     pending_at,
     prefetch,
     scheduler_at,
@@ -227,7 +228,7 @@ def begin(address: int) -> None:
     start(state_at(address))
 
 
-@entry
+@large_entry
 def advance(address: int, low: int, high: int, steps: int) -> int:
     """Go on with the SMs from ``low`` up to ``high`` for about so many steps; DONE, or why not."""
     st = state_at(address)

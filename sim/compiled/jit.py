@@ -8,7 +8,6 @@ file or in a constant; here it compares with the text of every file that the mac
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -19,6 +18,7 @@ from numba.core import cgutils, event
 from numba.np.numpy_support import from_dtype
 
 from smlab.hw_bench.sources import digest_of
+from smlab.sim.compiled.apart import load_or_compile_apart, tell
 from smlab.sim.compiled.layout import STATE, TABLES
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,15 +36,12 @@ _ENGINES = (__package__, __package__.replace("compiled", "machine_code"))
 
 
 class _CompileListener(event.Listener):
-    """Says, once a process, that the engine or the machine code's meaning is being compiled, not loaded."""
-
-    told = False
+    """Tells when this process compiles."""
 
     def on_start(self, event: Any) -> None:
         function = getattr(event.data.get("dispatcher"), "py_func", None)
-        if not self.told and getattr(function, "__module__", "").startswith(_ENGINES):
-            self.told = True
-            logging.getLogger("smlab.engine").info("compiling the engine, once (some 15 s)")
+        if getattr(function, "__module__", "").startswith(_ENGINES):
+            tell()
 
     def on_end(self, event: Any) -> None:
         pass
@@ -73,6 +70,14 @@ def entry(function: F) -> F:
     index = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if index is not None:  # a read-only installation without a cache folder has none
         index._source_stamp = _STAMP
+    return cast(F, compiled)
+
+
+def large_entry(function: F) -> F:
+    """The same for what takes the compiler much memory: it is compiled in a process of its own."""
+    compiled: Any = entry(function)
+    if hasattr(compiled._cache, "_cache_file"):
+        load_or_compile_apart(compiled._cache, function)
     return cast(F, compiled)
 
 

@@ -94,7 +94,7 @@ def _from_long(kind: Any, ints: Any) -> Builder:
 BUILDERS["l2f"], BUILDERS["l2d"] = _from_long(F32, V32), _from_long(F64, V64)
 
 
-def _made_whole(v: Lanes, value: Any) -> Any:
+def made_whole(v: Lanes, value: Any) -> Any:
     """A float rounded to a whole number by the mode in ``i``."""
     B = v.builder
     kind, mode = value.type, v.mode()
@@ -108,7 +108,7 @@ def _made_whole(v: Lanes, value: Any) -> Any:
 def to_integer(v: Lanes, value: Any, ints: Any) -> Any:
     """A float as a whole number by the mode in ``i``, in a range that ``j`` makes narrower (from bit 1 on, of
     words)."""
-    B, value = v.builder, _made_whole(v, value)
+    B, value = v.builder, made_whole(v, value)
     signed, unsigned = v.converted("fptosi.sat", ints, value), v.converted("fptoui.sat", ints, value)
     if ints is V32:
         cut = v.splat(B.lshr(v.half("j"), ir.Constant(HALF, 1)))
@@ -133,5 +133,5 @@ for _name, _single_kind, _ints in (
     ("d2l", False, V64),
 ):
     BUILDERS[_name] = _to_integer(_single_kind, _ints)
-BUILDERS["frnd"] = lambda v, a: v.bits32(_made_whole(v, v.single(v.flushed(a, v.flag("j", 1)))))
-BUILDERS["drnd"] = lambda v, a: v.bits64(_made_whole(v, v.double(a)))
+BUILDERS["frnd"] = lambda v, a: v.bits32(made_whole(v, v.single(v.flushed(a, v.flag("j", 1)))))
+BUILDERS["drnd"] = lambda v, a: v.bits64(made_whole(v, v.double(a)))

@@ -16,9 +16,10 @@ from smlab.sim.machine_code.micro import (
 )
 from smlab.sim.machine_code.operands import (
     Operands,
+    Source,
     Unknown,
 )
-from smlab.sim.machine_code.vector_operation import FLUSH
+from smlab.sim.machine_code.vector_operation import FLUSH, NAN_OF_ANY, SET_ONE
 
 
 @opcode("FADD", cls="fp32-add")
@@ -45,6 +46,16 @@ def _fsetp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     return BY_NAME["fsetp"], fields
 
 
+@opcode("FSET", cls="int32")
+def _fset(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, *RELATIONS, *COMBINE, "BF")
+    relations, combined = ([table[x] for x in m if x in table] for table in (RELATIONS, COMBINE))
+    if len(relations) != 1 or len(combined) != 1:
+        raise Unknown("the comparison")
+    fields = {"i": relations[0], "j": combined[0] + SET_ONE * ("BF" in m), "dst": o.destination()}
+    return BY_NAME["fset"], {**fields, **o.single("a"), **o.single("b"), **o.predicate_in("p")}
+
+
 @opcode("FSEL", cls="int32")
 def _fsel(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m)
@@ -53,9 +64,9 @@ def _fsel(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 
 @opcode("FMNMX", cls="int32")
 def _fmnmx(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m, "FTZ")
+    only(m, "FTZ", "NAN")
     fields = {"dst": o.destination(), **o.single("a"), **o.single("b"), **o.predicate_in("p")}
-    return BY_NAME["fmnmx"], {**fields, "i": FLUSH * ("FTZ" in m)}
+    return BY_NAME["fmnmx"], {**fields, "i": FLUSH * ("FTZ" in m) | NAN_OF_ANY * ("NAN" in m)}
 
 
 @opcode("FCHK", cls="int32")
@@ -140,27 +151,30 @@ def _cut(m: tuple[str, ...]) -> int:
 
 @opcode("I2F", "I2FP", cls="conversion")
 def _i2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m, "F32", "F64", "S32", "U32", "S64", "U64", "U16", "S16", "U8", "S8", "RN", "RM", "RP", "RZ", "F16")
+    only(m, "F32", "F64", "F16", "BF16", "S32", "U32", "S64", "U64", *_SHORT, *MODES)
     long = "S64" in m or "U64" in m
     signed = not any(x in m for x in ("U8", "U16", "U32", "U64"))
     i = 4 * signed + sum(MODES.get(x, 0) for x in m)
-    if "F16" in m and (long or i & 3):
+    short = "F16" in m or "BF16" in m
+    if short and (long or i & 3):
         raise Unknown("the conversion")
-    name = ("l2" if long else "i2") + ("d" if "F64" in m else "h" if "F16" in m else "f")
+    kind = "d" if "F64" in m else "h" if "F16" in m else "b" if "BF16" in m else "f"
+    name = ("l2" if long else "i2") + kind
     fields = {"i": i, "j": _cut(m), "dst": o.destination()}
     return BY_NAME[name], {**fields, **(o.long("a") if long else o.integer("a"))}
 
 
 @opcode("F2I", cls="conversion")
 def _f2i(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m, "FTZ", "U32", "S32", "U64", "S64", "F64", "NTZ", "F32", "F16", *_SHORT, *_ROUND)
+    only(m, "FTZ", "U32", "S32", "U64", "S64", "F64", "NTZ", "F32", "F16", "BF16", *_SHORT, *_ROUND)
     double, long = "F64" in m, "U64" in m or "S64" in m
     i = 4 * (not any(x in m for x in ("U8", "U16", "U32", "U64"))) + sum(_ROUND.get(x, 0) for x in m)
     fields = {"i": i, "j": int("FTZ" in m) + 2 * _cut(m), "dst": o.destination()}
-    if (_cut(m) and double) or ("F16" in m and long):
+    short = "F16" in m or "BF16" in m
+    if (_cut(m) and double) or (short and long):
         raise Unknown("the conversion")
-    if "F16" in m:
-        return BY_NAME["h2i"], {**fields, **o.single("a")}
+    if short:
+        return BY_NAME["b2i" if "BF16" in m else "h2i"], {**fields, **o.single("a")}
     return BY_NAME[("d" if double else "f") + ("2l" if long else "2i")], {
         **fields,
         **(o.double("a") if double else o.single("a")),
@@ -173,9 +187,14 @@ def _f2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     kinds = tuple(x for x in m if x not in MODES)
     if kinds == ("F32", "F64"):
         return BY_NAME["d2f"], {"i": i, "dst": o.destination(), **o.double("a")}
-    if kinds in (("F16", "F32"), ("F32", "F16")) and not i:
-        name = "f2h" if kinds[0] == "F16" else "h2f"
-        return BY_NAME[name], {"dst": o.destination(), **o.single("a")}
+    if kinds == ("F32", "F16") and not i:
+        return BY_NAME["h2f"], {"dst": o.destination(), **o.single("a")}
+    if kinds == ("BF16", "F32") or (kinds == ("F16", "F32") and i in (MODES["RN"], MODES["RZ"])):
+        nothing = Source(o.rows.place(0), False).fields("a")  # for the upper half
+        name = {"F16": "f2h2", "BF16": "f2b2"}[kinds[0]]
+        return BY_NAME[name], {"i": i, "dst": o.destination(), **nothing, **o.single("b")}
+    if kinds == ("BF16", "F64"):
+        return BY_NAME["d2b"], {"i": i, "dst": o.destination(), **o.double("a")}
     if kinds == ("F64", "F32"):
         return BY_NAME["f2d"], {"i": i, "dst": o.destination(), **o.single("a")}
     raise Unknown("the conversion")
@@ -183,9 +202,10 @@ def _f2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 
 @opcode("FRND", cls="conversion")
 def _frnd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m, "F64", "FTZ", *_ROUND)
+    only(m, "F64", "F16", "BF16", "FTZ", *_ROUND)
     i, double = sum(_ROUND.get(x, 0) for x in m), "F64" in m
-    return BY_NAME["drnd" if double else "frnd"], {
+    name = "drnd" if double else "hrnd" if "F16" in m else "brnd" if "BF16" in m else "frnd"
+    return BY_NAME[name], {
         "i": i,
         "j": int("FTZ" in m),
         "dst": o.destination(),

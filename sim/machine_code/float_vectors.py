@@ -62,7 +62,10 @@ def _chosen(v: Lanes, a: Any, b: Any, kind: Any, nan: int) -> Any:
 @builds("fmnmx")
 def _fmnmx(v: Lanes, a: Any, b: Any) -> Any:
     flush = v.flag("i", vector_operation.FLUSH)
-    return _chosen(v, v.flushed(a, flush), v.flushed(b, flush), F32, rounding.NAN32)
+    B, found = v.builder, _chosen(v, v.flushed(a, flush), v.flushed(b, flush), F32, rounding.NAN32)
+    none = B.fcmp_unordered("uno", v.single(a), v.single(b))
+    either = v.flag("i", vector_operation.NAN_OF_ANY)
+    return v.either(either, B.select(none, v.all(rounding.NAN32), found), found)
 
 
 BUILDERS["dmnmx"] = lambda v, a, b: _chosen(v, a, b, F64, rounding.NAN64)

@@ -1,15 +1,17 @@
-"""The vector operations on halves, in LLVM: by whole numbers, so that no processor needs instructions for
-them."""
+"""The vector operations on halves and brain floats, in LLVM: by whole numbers, so that no processor needs
+instructions for them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from smlab.sim.machine_code import half_meanings, vector_operation
+from llvmlite import ir
+
+from smlab.sim.machine_code import half_meanings, rounding, vector_operation
 from smlab.sim.machine_code.building import BUILDERS, Builder, Result, builds
-from smlab.sim.machine_code.conversion_vectors import narrowed, to_integer
-from smlab.sim.machine_code.lanes import BITS, F32, F64, V32, V64, Lanes
+from smlab.sim.machine_code.conversion_vectors import made_whole, narrowed, to_integer
+from smlab.sim.machine_code.lanes import BITS, F32, F64, HALF, V32, V64, Lanes
 
 
 def half_to_single(v: Lanes, half: Any) -> Any:
@@ -43,8 +45,8 @@ def single_to_half(v: Lanes, value: Any) -> Any:
     return B.select(B.icmp_unsigned(">", size, v.all(0x7F800000)), v.all(0x7FFF), made)
 
 
-def double_to_half(v: Lanes, value: Any) -> Any:
-    """Doubles rounded once: by singles whose last bit says that something was cut off."""
+def _cut_to_single(v: Lanes, value: Any) -> Any:
+    """Doubles as singles whose last bit says that something was cut off, to be rounded to fewer bits."""
     B = v.builder
     near = B.fptrunc(value, F32)
     back, bits = B.fpext(near, F64), B.bitcast(near, V32)
@@ -52,7 +54,39 @@ def double_to_half(v: Lanes, value: Any) -> Any:
     size_back = B.and_(B.bitcast(back, V64), v.all(0x7FFFFFFFFFFFFFFF, V64))
     cut = B.select(B.icmp_unsigned(">", size_back, size), B.sub(bits, v.all(1)), bits)
     inexact = B.fcmp_ordered("!=", back, value)
-    return single_to_half(v, B.bitcast(B.select(inexact, B.or_(cut, v.all(1)), bits), F32))
+    return B.bitcast(B.select(inexact, B.or_(cut, v.all(1)), bits), F32)
+
+
+def double_to_half(v: Lanes, value: Any) -> Any:
+    """Doubles rounded once."""
+    return single_to_half(v, _cut_to_single(v, value))
+
+
+def brain_to_single(v: Lanes, half: Any) -> Any:
+    return v.builder.bitcast(v.builder.shl(half, v.all(16)), F32)
+
+
+def single_to_brain(v: Lanes, value: Any, mode: Any | None = None) -> Any:
+    """Singles rounded to brain floats, in the low halves of words; by a mode, else to the nearest."""
+    B = v.builder
+    bits = B.bitcast(value, V32)
+    odd = B.and_(B.lshr(bits, v.all(16)), v.all(1))
+    added = B.add(v.all(0x7FFF), odd)
+    if mode is not None:
+        whole, nothing = v.all(0xFFFF), v.all(0)
+        negative = B.icmp_signed("<", bits, v.all(0))
+        for which, towards in (
+            (rounding.DOWN, B.select(negative, whole, nothing)),
+            (rounding.UP, B.select(negative, nothing, whole)),
+            (rounding.CHOP, nothing),
+        ):
+            added = B.select(B.icmp_unsigned("==", mode, ir.Constant(HALF, which)), towards, added)
+    made = B.lshr(B.add(bits, added), v.all(16))
+    return B.select(B.fcmp_unordered("uno", value, value), v.all(0x7FFF), made)
+
+
+def double_to_brain(v: Lanes, value: Any, mode: Any | None = None) -> Any:
+    return single_to_brain(v, _cut_to_single(v, value), mode)
 
 
 def _parts(v: Lanes, word: Any, place: int) -> tuple[Any, Any]:
@@ -83,16 +117,50 @@ def _by_halves(compute: Callable[..., Any]) -> Builder:
         made = []
         for half in range(2):
             exact = [v.builder.fpext(half_to_single(v, part[half]), F64) for part in parts]
-            made.append(_saturated(v, double_to_half(v, compute(v.builder, *exact))))
+            made.append(_positive(v, _saturated(v, double_to_half(v, compute(v.builder, *exact)))))
         return _packed(v, *made)
 
     return build
+
+
+def _positive(v: Lanes, half: Any) -> Any:
+    """Zero in place of what is negative, where that is asked."""
+    cut = v.builder.select(v.builder.icmp_unsigned(">=", half, v.all(0x8000)), v.all(0), half)
+    return v.either(v.flag("i", half_meanings.HALF_POSITIVE), cut, half)
 
 
 BUILDERS["hadd2"] = _by_halves(lambda B, a, b: B.fadd(a, b))
 BUILDERS["hmul2"] = _by_halves(lambda B, a, b: B.fmul(a, b))
 # The product of two halves is exact in a double, and so is the sum wherever its rounding hangs on it.
 BUILDERS["hfma2"] = _by_halves(lambda B, a, b, c: B.fadd(B.fmul(a, b), c))
+
+
+def _odd_sum(v: Lanes, a: Any, b: Any) -> Any:
+    """The sum of doubles; where it is not exact, of the two doubles around it the odd one, so that a second
+    rounding to fewer bits gives what a single one does (Boldo and Melquiond 2008). The error is that of a sum
+    in two numbers (Knuth)."""
+    B = v.builder
+    total = B.fadd(a, b)
+    of_b = B.fsub(total, a)
+    error = B.fadd(B.fsub(a, B.fsub(total, of_b)), B.fsub(b, of_b))
+    bits, one = B.bitcast(total, V64), v.all(1, V64)
+    differ = B.xor(bits, B.bitcast(error, V64))
+    away = B.icmp_signed(">=", differ, v.all(0, V64))  # of one sign
+    moved = B.select(away, B.add(bits, one), B.sub(bits, one))
+    even = B.icmp_unsigned("==", B.and_(bits, one), v.all(0, V64))
+    inexact = B.fcmp_ordered("one", error, v.all(0.0, F64))
+    return B.bitcast(B.select(B.and_(even, inexact), moved, bits), F64)
+
+
+@builds("bfma2")
+def _bfma2(v: Lanes, a: Any, b: Any, c: Any) -> Any:
+    B = v.builder
+    parts = [_parts(v, source, place) for place, source in enumerate((a, b, c))]
+    made = []
+    for half in range(2):
+        x, y, z = (B.fpext(brain_to_single(v, part[half]), F64) for part in parts)
+        made.append(_positive(v, double_to_brain(v, _odd_sum(v, B.fmul(x, y), z))))
+    return _packed(v, *made)
 
 
 @builds("hadd2.f32")
@@ -123,63 +191,90 @@ def _found(v: Lanes, x: Any, y: Any) -> Any:
     return v.either(v.flag("j", vector_operation.XOR), by_xor, chosen)
 
 
-def _both(v: Lanes, a: Any, b: Any) -> list[Any]:
-    of_a, of_b = _parts(v, a, 0), _parts(v, b, 1)
-    return [_found(v, half_to_single(v, of_a[n]), half_to_single(v, of_b[n])) for n in range(2)]
-
-
-@builds("hsetp2")
-def _hsetp2(v: Lanes, a: Any, b: Any) -> Result:
-    return None, _both(v, a, b)[0], None
-
-
-@builds("hset2")
-def _hset2(v: Lanes, a: Any, b: Any) -> Any:
-
-    true = v.either(v.flag("i", half_meanings.BOTH_ONES), v.all(0x3C00), v.all(0xFFFF))
-    low, high = (v.builder.select(v.builder.bitcast(m, BITS), true, v.all(0)) for m in _both(v, a, b))
-    return _packed(v, low, high)
-
-
-@builds("hmnmx2")
-def _hmnmx2(v: Lanes, a: Any, b: Any) -> Any:
-    B, p = v.builder, v.bits("p")
-    made = []
-    for x, y in zip(_parts(v, a, 0), _parts(v, b, 1), strict=True):
-        fx, fy = half_to_single(v, x), half_to_single(v, y)
-        less, equal = B.fcmp_ordered("<", fx, fy), B.fcmp_ordered("==", fx, fy)
-        result = B.select(B.xor(less, B.not_(p)), x, y)
-        result = B.select(equal, B.select(p, B.or_(x, y), B.and_(x, y)), result)
-        x_nan, y_nan = B.fcmp_unordered("uno", fx, fx), B.fcmp_unordered("uno", fy, fy)
-        result = B.select(x_nan, y, B.select(y_nan, x, result))
-        made.append(B.select(B.and_(x_nan, y_nan), v.all(0x7FFF), result))
-    return _packed(v, *made)
-
-
-@builds("f2h2")
-def _f2h2(v: Lanes, a: Any, b: Any) -> Any:
-    return _packed(v, single_to_half(v, v.single(b)), single_to_half(v, v.single(a)))
-
-
-@builds("f2h")
-def _f2h(v: Lanes, a: Any) -> Any:
-    return single_to_half(v, v.single(a))
-
-
 @builds("h2f")
 def _h2f(v: Lanes, a: Any) -> Any:
     return v.bits32(half_to_single(v, v.builder.and_(a, v.all(0xFFFF))))
 
 
-@builds("i2h")
-def _i2h(v: Lanes, a: Any) -> Any:
-    B, a = v.builder, narrowed(v, a)
-    return double_to_half(v, v.either(v.flag("i", 4), B.sitofp(a, F64), B.uitofp(a, F64)))
+@builds("d2b")
+def _d2b(v: Lanes, a: Any) -> Any:
+    return double_to_brain(v, v.double(a), v.mode())
 
 
-@builds("h2i")
-def _h2i(v: Lanes, a: Any) -> Any:
-    return to_integer(v, half_to_single(v, v.builder.and_(a, v.all(0xFFFF))), V32)
+def _single_to_half_by_mode(v: Lanes, value: Any) -> Any:
+    """To the nearest halves or, where ``i`` says so, the next ones towards zero."""
+    B = v.builder
+    near = single_to_half(v, value)
+    sizes = [B.and_(B.bitcast(x, V32), v.all(0x7FFFFFFF)) for x in (half_to_single(v, near), value)]
+    number = B.icmp_unsigned("<=", sizes[1], v.all(0x7F800000))
+    over = B.and_(number, B.icmp_unsigned(">", *sizes))
+    chop = B.icmp_unsigned("==", v.mode(), ir.Constant(HALF, rounding.CHOP))
+    return v.either(chop, B.select(over, B.sub(near, v.all(1)), near), near)
+
+
+Convert = Callable[..., Any]
+
+
+def _short_floats(letter: str, one: int, to_single: Convert, packed: Convert, from_double: Convert) -> None:
+    """The operations that halves (h) and brain floats (b) have alike."""
+
+    def both(v: Lanes, a: Any, b: Any) -> list[Any]:
+        of_a, of_b = _parts(v, a, 0), _parts(v, b, 1)
+        return [_found(v, to_single(v, of_a[n]), to_single(v, of_b[n])) for n in range(2)]
+
+    def setp2(v: Lanes, a: Any, b: Any) -> Result:
+        return None, *both(v, a, b)
+
+    def set2(v: Lanes, a: Any, b: Any) -> Any:
+        true = v.either(v.flag("i", half_meanings.BOTH_ONES), v.all(one), v.all(0xFFFF))
+        low, high = (v.builder.select(v.builder.bitcast(m, BITS), true, v.all(0)) for m in both(v, a, b))
+        return _packed(v, low, high)
+
+    def mnmx2(v: Lanes, a: Any, b: Any) -> Any:
+        B, p = v.builder, v.bits("p")
+        none_wins = v.flag("i", half_meanings.NAN_WINS)
+        made = []
+        for x, y in zip(_parts(v, a, 0), _parts(v, b, 1), strict=True):
+            fx, fy = to_single(v, x), to_single(v, y)
+            less, equal = B.fcmp_ordered("<", fx, fy), B.fcmp_ordered("==", fx, fy)
+            result = B.select(B.xor(less, B.not_(p)), x, y)
+            result = B.select(equal, B.select(p, B.or_(x, y), B.and_(x, y)), result)
+            x_nan, y_nan = B.fcmp_unordered("uno", fx, fx), B.fcmp_unordered("uno", fy, fy)
+            result = B.select(x_nan, y, B.select(y_nan, x, result))
+            none = v.either(none_wins, B.or_(x_nan, y_nan), B.and_(x_nan, y_nan))
+            made.append(B.select(none, v.all(0x7FFF), result))
+        return _packed(v, *made)
+
+    def pack(v: Lanes, a: Any, b: Any) -> Any:
+        return _packed(v, packed(v, v.single(b)), packed(v, v.single(a)))
+
+    def from_integer(v: Lanes, a: Any) -> Any:
+        B, a = v.builder, narrowed(v, a)
+        return from_double(v, v.either(v.flag("i", 4), B.sitofp(a, F64), B.uitofp(a, F64)))
+
+    def integer(v: Lanes, a: Any) -> Any:
+        return to_integer(v, to_single(v, v.builder.and_(a, v.all(0xFFFF))), V32)
+
+    def whole(v: Lanes, a: Any) -> Any:
+        return packed(v, made_whole(v, to_single(v, v.builder.and_(a, v.all(0xFFFF)))))
+
+    BUILDERS.update(
+        {
+            f"{letter}setp2": setp2,
+            f"{letter}set2": set2,
+            f"{letter}mnmx2": mnmx2,
+            f"f2{letter}2": pack,
+            f"i2{letter}": from_integer,
+            f"{letter}2i": integer,
+            f"{letter}rnd": whole,
+        }
+    )
+
+
+_short_floats("h", 0x3C00, half_to_single, _single_to_half_by_mode, double_to_half)
+_short_floats(
+    "b", 0x3F80, brain_to_single, lambda v, value: single_to_brain(v, value, v.mode()), double_to_brain
+)
 
 
 @builds("idp4a")

@@ -14,6 +14,7 @@ from smlab.sim.machine_code.building import (
     builds,
 )
 from smlab.sim.machine_code.lanes import (
+    BITS,
     HALF,
     V32,
     V64,
@@ -208,6 +209,13 @@ def _float_comparison(v: Lanes, x: Any, y: Any) -> Result:
 def _fsetp(v: Lanes, a: Any, b: Any) -> Result:
     flush = v.flag("j", 8)
     return _float_comparison(v, v.single(v.flushed(a, flush)), v.single(v.flushed(b, flush)))
+
+
+@builds("fset")
+def _fset(v: Lanes, a: Any, b: Any) -> Any:
+    found = _float_comparison(v, v.single(a), v.single(b))[1]
+    true = v.either(v.flag("j", vector_operation.SET_ONE), v.all(0x3F800000), v.all(-1))
+    return v.builder.select(v.builder.bitcast(found, BITS), true, v.all(0))
 
 
 @builds("dsetp")

@@ -11,6 +11,7 @@ from numba import njit
 from numba.core.ccallback import CFunc
 
 from smlab.hw_bench.sources import digest_of
+from smlab.sim.compiled.apart import load_or_compile_apart
 
 F = TypeVar("F", bound=Callable[..., Any])
 _HERE = Path(__file__).parent
@@ -37,6 +38,8 @@ def callback(signature: Any, function: Callable[..., Any]) -> Any:
     compiled = CFunc(function, (arguments, result), locals={}, options=options)
     compiled.enable_caching()
     _stamp(compiled, Path(function.__code__.co_filename).parent)
+    if hasattr(cache := getattr(compiled, "_cache", None), "_cache_file"):
+        load_or_compile_apart(cache, function, callback=True)
     compiled.compile()
     return compiled
 

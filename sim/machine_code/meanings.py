@@ -31,14 +31,16 @@ from smlab.sim.machine_code.vector_operation import (
     M32,
     M64,
     MODE,
+    NAN_OF_ANY,
     SATURATE,
+    SET_ONE,
     SHORTS_ABOVE_ZERO,
     SHORTS_SIGNED,
-    WHOLE,
     Meaning,
     VectorOperation,
     combined,
     flushed,
+    made_whole,
     narrowed,
     plain,
     relation,
@@ -133,7 +135,8 @@ def _choose32(a: int, b: int, p: bool, i: int) -> int:
         a, b = flushed(a), flushed(b)
     x, y = f32(a), f32(b)
     if math.isnan(x) or math.isnan(y):
-        return NAN32 if math.isnan(x) and math.isnan(y) else (b if math.isnan(x) else a)
+        none = i & NAN_OF_ANY or (math.isnan(x) and math.isnan(y))
+        return NAN32 if none else (b if math.isnan(x) else a)
     if x == y:
         return (a | b) if p else (a & b)
     return a if (x < y) == p else b
@@ -192,12 +195,6 @@ def _extended(a: int, b: int, i: int) -> int:
         return 0
     low = a & ((1 << width) - 1)
     return low | (M32 << width & M32) if i & 1 and low >> (width - 1) else low
-
-
-def _whole(value: float, mode: int) -> float:
-    if not math.isfinite(value) or value == 0:
-        return value
-    return math.copysign(float(WHOLE[mode](value)), value)
 
 
 def _special(function: Callable[[float], float]) -> Callable[[int, int, int, int, int], int]:
@@ -305,6 +302,16 @@ def _rows() -> tuple[VectorOperation, ...]:
             relation(*((f32(flushed(a)), f32(flushed(b))) if j & 8 else (f32(a), f32(b)))), p, q, i, j
         ),
     )
+    row(
+        "fset",
+        "ii",
+        "i",
+        lambda a, b, c, p, q, i, j: (
+            _compared(relation(f32(a), f32(b)), p, q, i, j)[1] * (0x3F800000 if j & SET_ONE else M32),
+            False,
+            False,
+        ),
+    )
     row("dsetp", "dd", "p", lambda a, b, c, p, q, i, j: _compared(relation(f64(a), f64(b)), p, q, i, j))
     row("dsetp.minmax", "dd", "p", lambda a, b, c, p, q, i, j: _picked(f64(a), f64(b), p, i))
     row("sel", "ii", "i", lambda a, b, c, p, q, i, j: (a if p else b, False, False))
@@ -390,8 +397,8 @@ def _rows() -> tuple[VectorOperation, ...]:
     row("d2l", "d", "d", plain(lambda a, b, c, i, j: to_integer(f64(a), i, 64), 64))
     row("f2d", "i", "d", plain(lambda a, b, c, i, j: bits64(f32(a)), 64))
     row("d2f", "d", "i", plain(lambda a, b, c, i, j: fma(f64(a), 1.0, f64(a & _MINUS64), 32, i & MODE)))
-    row("frnd", "i", "i", plain(lambda a, b, c, i, j: bits32(_whole(f32(flushed(a) if j else a), i & 3))))
-    row("drnd", "d", "d", plain(lambda a, b, c, i, j: bits64(_whole(f64(a), i & 3)), 64))
+    row("frnd", "i", "i", plain(lambda a, b, c, i, j: bits32(made_whole(f32(flushed(a) if j else a), i & 3))))
+    row("drnd", "d", "d", plain(lambda a, b, c, i, j: bits64(made_whole(f64(a), i & 3)), 64))
     row("rcp", "i", "i", plain(_special(_reciprocal)))
     row("rsq", "i", "i", plain(_special(_reciprocal_root)))
     row("sqrt", "i", "i", plain(_special(_root)))

@@ -263,6 +263,10 @@ def half_bits(text: str) -> int:
     return int(struct.unpack("<H", struct.pack("<e", _number(text)))[0])
 
 
+def brain_bits(text: str) -> int:
+    return single_bits(text) >> 16
+
+
 def double_bits(text: str) -> int:
     """The high word of a double is in the instruction, the low one is 0."""
     number = _number(text)

@@ -10,6 +10,9 @@ from typing import Final
 NAN32: Final = 0x7FFFFFFF
 NAN64: Final = 0xFFF8000000000000
 NAN16: Final = 0x7FFF
+BRAIN: Final = 8
+"""What stands for a brain float, the upper half of a single, where other floats are named by their bits: the
+bits of its significand."""
 
 
 def f32(bits: int) -> float:
@@ -31,6 +34,16 @@ def bits64(value: float) -> int:
 def bits16(value: float) -> int:
     """A half that a number is exactly, or infinity, or none."""
     return NAN16 if math.isnan(value) else int(struct.unpack("<H", struct.pack("<e", value))[0])
+
+
+def brain(bits: int) -> float:
+    """A brain float's number."""
+    return f32((bits & 0xFFFF) << 16)
+
+
+def brain_bits(value: float) -> int:
+    """A brain float that a number is exactly, or infinity, or none."""
+    return NAN16 if math.isnan(value) else bits32(value) >> 16
 
 
 def bits32(value: float) -> int:
@@ -69,11 +82,11 @@ def _rounded(exact: Fraction, digits: int, least: int, most: int, mode: int) -> 
 
 
 NEAREST, DOWN, UP, CHOP = 0, 1, 2, 3
-_SHAPES: Final = {16: (11, -24, 16), 32: (24, -149, 128), 64: (53, -1074, 1024)}
+_SHAPES: Final = {BRAIN: (8, -133, 128), 16: (11, -24, 16), 32: (24, -149, 128), 64: (53, -1074, 1024)}
 
 
 def to_bits(exact: Fraction, bits: int, mode: int, negative_zero: bool = False) -> int:
-    """An exact number as a float of 16, 32 or 64 bits, rounded once."""
+    """An exact number as a float of 16, 32 or 64 bits or a brain float, rounded once."""
     digits, least, most = _SHAPES[bits]
     rounded = _rounded(exact, digits, least, most, mode)
     if rounded is None:
@@ -88,7 +101,7 @@ def to_bits(exact: Fraction, bits: int, mode: int, negative_zero: bool = False) 
 
 
 def _bits(value: float, bits: int) -> int:
-    return {16: bits16, 32: bits32, 64: bits64}[bits](value)
+    return {BRAIN: brain_bits, 16: bits16, 32: bits32, 64: bits64}[bits](value)
 
 
 def fma(a: float, b: float, c: float, bits: int, mode: int) -> int:

@@ -31,6 +31,12 @@ SHORTS_ABOVE_ZERO: Final = 2
 0."""
 
 
+NAN_OF_ANY: Final = 16
+"""In ``i`` of the lesser or greater of two singles: none where one of them is none."""
+SET_ONE: Final = 16
+"""In ``j`` of a comparison that sets a register: 1.0 for true in place of all ones."""
+
+
 def signed(value: int, bits: int = 32) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value
 
@@ -84,6 +90,12 @@ WHOLE: Final[dict[int, Callable[[float], int]]] = {
     UP: math.ceil,
     CHOP: math.trunc,
 }
+
+
+def made_whole(value: float, mode: int) -> float:
+    if not math.isfinite(value) or value == 0:
+        return value
+    return math.copysign(float(WHOLE[mode](value)), value)
 
 
 def to_integer(value: float, i: int, bits: int, cut: int = 0) -> int:

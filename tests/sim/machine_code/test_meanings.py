@@ -6,7 +6,7 @@ import pytest
 from numba import njit
 
 from smlab.sim.machine_code import meanings, record, rounding
-from smlab.sim.machine_code.half_meanings import HALVES_SHIFT
+from smlab.sim.machine_code.half_meanings import HALF_POSITIVE, HALVES_SHIFT
 from smlab.sim.machine_code.meanings import OPERATIONS
 from smlab.sim.machine_code.vector_operation import VectorOperation, plain
 from smlab.sim.machine_code.vectors import execute_vector
@@ -72,14 +72,21 @@ def numbers(operation: VectorOperation, random: np.random.Generator) -> tuple[in
         return int(random.integers(2)), int(random.integers(32))
     if name == "iadd3c":
         return int(random.integers(3)), 0
-    if name.startswith(("hadd2", "hmul2", "hfma2", "hset", "hmnmx2")):
+    if name.startswith(("hadd2", "hmul2", "hfma2", "hset", "hmnmx2", "bfma2", "bset", "bmnmx2")):
         halves = sum(int(random.integers(3)) << HALVES_SHIFT * n for n in range(3))
+        halves += int(random.integers(4)) * HALF_POSITIVE  # and `NAN_WINS`, the bit after it
         return halves + int(random.integers(2)) * 64 + int(random.integers(16)) * 256, int(random.integers(3))
+    if name == "fmnmx":
+        return int(random.choice([0, 4, 16, 20])), 0
+    if name == "fset":
+        return int(random.integers(16)), int(random.choice([0, 1, 2, 16, 17]))
+    if name in ("f2h2", "f2b2", "d2b", "hrnd", "brnd"):
+        return int(random.choice([0, 3] if name == "f2h2" else [0, 1, 2, 3])), 0
     if name == "idp4a":
         return int(random.integers(4)), 0
-    if name in ("i2f", "i2d", "i2h"):
+    if name in ("i2f", "i2d", "i2h", "i2b"):
         return int(random.integers(8)), int(random.choice([0, 16, 24]))
-    if name in ("f2i", "h2i"):
+    if name in ("f2i", "h2i", "b2i"):
         return int(random.integers(8)), int(random.integers(2)) + 2 * int(random.choice([0, 16, 24]))
     if name.endswith("setp"):
         return int(random.integers(16)), int(random.choice([0, 1, 2, 4, 5, 8 if name == "fsetp" else 0]))
@@ -121,10 +128,12 @@ def test_equal(operation: VectorOperation) -> None:
                 sources[n] |= (int(before[FIRST + 2 * n + 1, lane]) << 32) * (kind == "d")
             p = bool((int(held[0]) ^ fields["p_xor"]) >> lane & 1)
             q = bool(int(held[1]) >> lane & 1)
-            value, first, _ = operation.meaning(*sources, p, q, i, j)
+            value, first, second = operation.meaning(*sources, p, q, i, j)
             told = [hex(s) for s in sources], p, q, i, j
             if operation.result == "p":
                 assert bool(int(predicates[2]) >> lane & 1) == first, told
+                if operation.name in ("hsetp2", "bsetp2"):
+                    assert bool(int(predicates[3]) >> lane & 1) == second, told
             else:
                 assert got == value, told
 
@@ -142,6 +151,9 @@ def test_a_planted_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         ("ffma", (0x3F800001, 0x3F800001, 0xBF800002), 0, 0x28800000),  # (1 + u)^2 - (1 + 2u) is u^2, exactly
         ("fadd", (0x3F800000, 0x33800000, 0), rounding.UP, 0x3F800001),  # 1 + 2^-24, rounded up
         ("fadd", (0x3F800000, 0x33800000, 0), rounding.NEAREST, 0x3F800000),  # a tie, to even
+        # products half way between two brain floats; what is added is below the last place of a double
+        ("bfma2", (0x3F833F83, 0x3FC03FC0, 0x0D800D80), 0, 0x3FC53FC5),
+        ("bfma2", (0x3F833F81, 0x3FC03FC0, 0x8D808D80), 0, 0x3FC43FC1),
         ("f2i", (0x7FC00000, 0, 0), 4, 0),  # NaN
         ("f2i", (0x4F800000, 0, 0), 4, 0x7FFFFFFF),  # 2^32 saturates
         ("flo", (1 << 20, 0, 0), 0, 20),

@@ -260,10 +260,3 @@ QUICK = ("sm_75", "sm_90")
 @pytest.mark.parametrize("check", EVERYWHERE, ids=lambda c: c.__name__)
 def test_ordinary_kernels(check: Callable[[str], None], architecture: str) -> None:
     check(GPUS[architecture])
-
-
-@pytest.mark.parametrize(("name", "architecture"), [("brains", "sm_80"), ("sums", "sm_90")])
-def test_arithmetic_on_brain_floats_is_refused_by_name(name: str, architecture: str) -> None:
-    given = [np.zeros(512, np.uint32) for _ in range({"sums": 5}.get(name, 4))]
-    with pytest.raises(smlab.SmlabError, match=r"the instruction (HFMA2|F2FP)\.BF16"):
-        launched(GPUS[architecture], name, 1, 32, *given)

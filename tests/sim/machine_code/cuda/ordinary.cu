@@ -252,24 +252,6 @@ extern "C" __global__ void groups(const int *in, int *out)
     out[t] = sum + (best << 8) + __any_sync(tile, x == 5) + (lane >> 3);
 }
 
-#if __CUDA_ARCH__ >= 800
-extern "C" __global__ void brains(const __nv_bfloat16 *a, const __nv_bfloat16 *b, __nv_bfloat16 *out, float *single)
-{
-    int t = threadIdx.x;
-    __nv_bfloat162 x = __halves2bfloat162(a[2 * t], a[2 * t + 1]), y = __halves2bfloat162(b[2 * t], b[2 * t + 1]);
-    __nv_bfloat162 *p = (__nv_bfloat162 *)out;
-    p[6 * t] = __hadd2_rn(x, y);
-    p[6 * t + 1] = __hmul2_rn(x, y);
-    p[6 * t + 2] = __hfma2(x, y, x);
-#if __CUDA_ARCH__ >= 800
-    p[6 * t + 3] = __hmax2(x, y);
-#endif
-    p[6 * t + 4] = __floats2bfloat162_rn(__low2float(x) * 1.7f, __high2float(y) * 0.3f);
-    p[6 * t + 5] = __hneg2(__habs2(x));
-    single[t] = __low2float(x) + (__hlt(a[t], b[t]) ? 2.0f : 1.0f);
-}
-#endif
-
 // fmax and fmin of doubles, with numbers that are none and zeros of both signs.
 extern "C" __global__ void extremes(const double *a, const double *b, double *most, double *least, int n)
 {
