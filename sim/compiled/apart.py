@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Final
 
 _HERE: Final = "SMLAB_COMPILES"  # in the environment of a process that compiles for another one
@@ -31,23 +32,29 @@ def tell() -> None:
         )
 
 
-def load_or_compile_apart(cache: Any, function: Callable[..., Any], callback: bool = False) -> None:
-    """Have a function's Numba cache, before it says that it lacks a signature, have a process make it."""
+def load_or_compile_apart(
+    cache: Any, function: Callable[..., Any], compiler: Callable[..., Any] | None = None
+) -> None:
+    """Have a function's Numba cache, before it says that it lacks a signature, have a process make it: by
+    ``compiler(signature, function)``, or by the function itself, which has been decorated."""
     load = cache.load_overload
 
     def found(signature: Any, context: Any) -> Any:
         made = load(signature, context)
         if made is None and _HERE not in os.environ:
             tell()
-            if _compiled_apart(function, signature, callback):
+            if _compiled_apart(function, signature, compiler):
                 made = load(signature, context)
         return made
 
     cache.load_overload = found
 
 
-def _compiled_apart(function: Callable[..., Any], signature: Any, callback: bool) -> bool:
-    what = [function.__module__, function.__name__, pickle.dumps(signature).hex(), "1" if callback else ""]
+def _compiled_apart(
+    function: Callable[..., Any], signature: Any, compiler: Callable[..., Any] | None
+) -> bool:
+    by = [] if compiler is None else [compiler.__module__, compiler.__name__]
+    what = [function.__module__, function.__name__, pickle.dumps(signature).hex(), *by]
     try:
         child = subprocess.Popen(
             [sys.executable, "-c", _CHILD, *what],
@@ -71,14 +78,10 @@ def _compiled_apart(function: Callable[..., Any], signature: Any, callback: bool
         raise
 
 
-def compile_for(module: str, name: str, signature: str, callback: str) -> None:
+def compile_for(module: str, name: str, signature: str, *compiler: str) -> None:
     """What the process does that compiles for another one."""
-    import importlib
-
-    function, types = getattr(importlib.import_module(module), name), pickle.loads(bytes.fromhex(signature))
-    if callback:
-        from smlab.sim.machine_code.jit import callback as compile_callback
-
-        compile_callback(types, function)
+    function, types = getattr(import_module(module), name), pickle.loads(bytes.fromhex(signature))
+    if compiler:
+        getattr(import_module(compiler[0]), compiler[1])(types, function)
     else:
         function.compile(types)

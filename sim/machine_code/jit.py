@@ -39,7 +39,7 @@ def callback(signature: Any, function: Callable[..., Any]) -> Any:
     compiled.enable_caching()
     _stamp(compiled, Path(function.__code__.co_filename).parent)
     if hasattr(cache := getattr(compiled, "_cache", None), "_cache_file"):
-        load_or_compile_apart(cache, function, callback=True)
+        load_or_compile_apart(cache, function, callback)
     compiled.compile()
     return compiled
 

@@ -9,7 +9,7 @@ import pytest
 from smlab.sim.compiled import apart
 
 
-class Cache:
+class FakeNumbaCache:
     """As Numba's: empty until something is compiled."""
 
     content: Any = None
@@ -19,16 +19,18 @@ class Cache:
 
 
 @pytest.fixture
-def cache(monkeypatch: pytest.MonkeyPatch) -> Cache:
+def cache(monkeypatch: pytest.MonkeyPatch) -> FakeNumbaCache:
     monkeypatch.delenv("SMLAB_COMPILES", raising=False)
-    made = Cache()
+    made = FakeNumbaCache()
     apart.load_or_compile_apart(made, apart.tell)
     return made
 
 
-def test_what_the_other_process_compiled_is_loaded(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
-    def compiled(function: Any, signature: Any, callback: bool) -> bool:
-        assert (function.__name__, signature, callback) == ("tell", "signature", False)
+def test_what_the_other_process_compiled_is_loaded(
+    cache: FakeNumbaCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compiled(function: Any, signature: Any, compiler: Any) -> bool:
+        assert (function.__name__, signature, compiler) == ("tell", "signature", None)
         cache.content = "machine code"
         return True
 
@@ -37,7 +39,7 @@ def test_what_the_other_process_compiled_is_loaded(cache: Cache, monkeypatch: py
 
 
 def test_a_process_that_compiles_for_another_starts_none(
-    cache: Cache, monkeypatch: pytest.MonkeyPatch
+    cache: FakeNumbaCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SMLAB_COMPILES", "1")
     monkeypatch.setattr(apart, "_compiled_apart", lambda *a: pytest.fail("another process"))
@@ -46,7 +48,7 @@ def test_a_process_that_compiles_for_another_starts_none(
 
 @pytest.mark.parametrize("child", ["import sys; sys.exit(3)", None])
 def test_without_the_other_process_the_caller_compiles(
-    cache: Cache, monkeypatch: pytest.MonkeyPatch, child: str | None
+    cache: FakeNumbaCache, monkeypatch: pytest.MonkeyPatch, child: str | None
 ) -> None:
     monkeypatch.setattr(apart, "_CHILD", child or "")
     if child is None:
@@ -55,7 +57,7 @@ def test_without_the_other_process_the_caller_compiles(
 
 
 def test_no_process_stays_behind_when_the_caller_is_interrupted(
-    cache: Cache, monkeypatch: pytest.MonkeyPatch
+    cache: FakeNumbaCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = []
 
