@@ -70,7 +70,7 @@ def read_cubin(content: bytes | Path, where: str | None = None) -> Cubin:
             for section in sections
             if (name := _name(names, section[0])).startswith(_TEXT)
         )
-    except (struct.error, IndexError) as error:
+    except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise SmlabError.at(where, f"is cut off: {error}") from error
     # Version 7 of the ABI keeps the architecture in the lowest byte, version 8 (CUDA 13) in the second.
     low, second = flags & 0xFF, flags >> 8 & 0xFF

@@ -17,6 +17,7 @@ from smlab.hw_bench.sass import (
     flow_edges,
     read_cubin,
 )
+from smlab.hw_bench.sass import cubin as cubin_module
 from smlab.hw_bench.sass import tools as sass_tools
 
 PTX = """
@@ -95,6 +96,13 @@ def test_what_is_no_cubin_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(SmlabError, match="is cut off"):
         read_cubin(header)
+    for names, section in ((b"no end", 0), (b"x\0", 1 << 63)):  # a name without an end, a place far away
+        elf = cubin_module._HEADER.pack(
+            b"\x7fELF\x02\x01\x01".ljust(16, b"\0"), 2, 190, 1, 0, 0, section or 64, 70, 64, 0, 0, 64, 1, 0
+        )
+        body = cubin_module._SECTION.pack(0, 3, 0, 0, 128, len(names), 0, 0, 1, 0) + names
+        with pytest.raises(SmlabError, match="is cut off"):
+            read_cubin(elf + body)
 
 
 def test_a_tool_that_is_missing_is_told_with_what_to_install(
