@@ -156,7 +156,7 @@ def _i2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     signed = not any(x in m for x in ("U8", "U16", "U32", "U64"))
     i = 4 * signed + sum(MODES.get(x, 0) for x in m)
     short = "F16" in m or "BF16" in m
-    if short and (long or i & 3):
+    if short and i & 3:
         raise Unknown("the conversion")
     kind = "d" if "F64" in m else "h" if "F16" in m else "b" if "BF16" in m else "f"
     name = ("l2" if long else "i2") + kind
@@ -171,10 +171,10 @@ def _f2i(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     i = 4 * (not any(x in m for x in ("U8", "U16", "U32", "U64"))) + sum(_ROUND.get(x, 0) for x in m)
     fields = {"i": i, "j": int("FTZ" in m) + 2 * _cut(m), "dst": o.destination()}
     short = "F16" in m or "BF16" in m
-    if (_cut(m) and double) or (short and long):
+    if _cut(m) and double:
         raise Unknown("the conversion")
     if short:
-        return BY_NAME["b2i" if "BF16" in m else "h2i"], {**fields, **o.single("a")}
+        return BY_NAME[("b2" if "BF16" in m else "h2") + ("l" if long else "i")], {**fields, **o.single("a")}
     return BY_NAME[("d" if double else "f") + ("2l" if long else "2i")], {
         **fields,
         **(o.double("a") if double else o.single("a")),

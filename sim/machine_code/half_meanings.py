@@ -31,6 +31,7 @@ from smlab.sim.machine_code.vector_operation import (
     plain,
     relation,
     saturated,
+    signed,
     to_integer,
 )
 
@@ -166,6 +167,13 @@ def _short_rows(
     row(f"f2{letter}2", "ii", "i", plain(packed))
     row(f"i2{letter}", "i", "i", plain(lambda a, b, c, i, j: _to_short(float(narrowed(a, i, j)), kind)))
     row(f"{letter}2i", "i", "i", plain(lambda a, b, c, i, j: to_integer(number(a & 0xFFFF), i, 32, j >> 1)))
+    row(f"{letter}2l", "i", "d", plain(lambda a, b, c, i, j: to_integer(number(a & 0xFFFF), i, 64), 64))
+    row(
+        f"l2{letter}",
+        "d",
+        "i",
+        plain(lambda a, b, c, i, j: to_bits(Fraction(signed(a, 64) if i & 4 else a), kind, NEAREST)),
+    )
     row(
         f"{letter}rnd",
         "i",

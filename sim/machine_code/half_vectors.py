@@ -252,8 +252,25 @@ def _short_floats(letter: str, one: int, to_single: Convert, packed: Convert, fr
         B, a = v.builder, narrowed(v, a)
         return from_double(v, v.either(v.flag("i", 4), B.sitofp(a, F64), B.uitofp(a, F64)))
 
+    def from_long(v: Lanes, a: Any) -> Any:
+        """Of a large one the low bits become one, set where any of them was: a double holds the rest, and
+        rounds as the whole number would."""
+        B = v.builder
+        low, bit = v.all(0xFFFF, V64), v.all(1 << 16, V64)
+        none = B.icmp_unsigned("==", B.and_(a, low), v.all(0, V64))
+        high = B.and_(a, v.all(~0xFFFF, V64))
+        cut = B.select(none, high, B.or_(high, bit))
+        top = B.ashr(a, v.all(40, V64))
+        few, minus_few = (B.icmp_unsigned("==", top, v.all(end, V64)) for end in (0, -1))
+        small = v.either(v.flag("i", 4), B.or_(few, minus_few), few)
+        a = B.select(small, a, cut)
+        return from_double(v, v.either(v.flag("i", 4), B.sitofp(a, F64), B.uitofp(a, F64)))
+
     def integer(v: Lanes, a: Any) -> Any:
         return to_integer(v, to_single(v, v.builder.and_(a, v.all(0xFFFF))), V32)
+
+    def long_integer(v: Lanes, a: Any) -> Any:
+        return to_integer(v, to_single(v, v.builder.and_(a, v.all(0xFFFF))), V64)
 
     def whole(v: Lanes, a: Any) -> Any:
         return packed(v, made_whole(v, to_single(v, v.builder.and_(a, v.all(0xFFFF)))))
@@ -266,6 +283,8 @@ def _short_floats(letter: str, one: int, to_single: Convert, packed: Convert, fr
             f"f2{letter}2": pack,
             f"i2{letter}": from_integer,
             f"{letter}2i": integer,
+            f"{letter}2l": long_integer,
+            f"l2{letter}": from_long,
             f"{letter}rnd": whole,
         }
     )

@@ -70,13 +70,13 @@ def _iadd3(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 
 @opcode("VIADD", cls="int32")
 def _viadd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m)
-    return BY_NAME["iadd3"], {
-        "dst": o.destination(),
-        **o.integer("a"),
-        **o.integer("b"),
-        **zero().fields("c"),
-    }
+    only(m, "16x2")
+    fields = {"dst": o.destination(), **o.integer("a"), **o.integer("b")}
+    if "16x2" in m:
+        if fields["a_xor"] or fields["b_xor"]:
+            raise Unknown("a minus in a sum of halves")
+        return BY_NAME["iadd.16x2"], fields
+    return BY_NAME["iadd3"], {**fields, **zero().fields("c")}
 
 
 @opcode("IMAD", "UIMAD", cls="imad")

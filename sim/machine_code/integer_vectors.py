@@ -263,10 +263,14 @@ def _extreme_shorts(v: Lanes, a: Any, b: Any) -> Any:
     return _packed(v, *found)
 
 
+@builds("iadd.16x2")
+def _sum_of_shorts(v: Lanes, a: Any, b: Any) -> Any:
+    return _packed(v, *(v.builder.add(_short_of(v, a, half), _short_of(v, b, half)) for half in range(2)))
+
+
 @builds("iaddmnmx.16x2")
 def _extreme_of_sums(v: Lanes, a: Any, b: Any, c: Any) -> Any:
-    sums = [v.builder.add(_short_of(v, a, half), _short_of(v, b, half)) for half in range(2)]
-    return _extreme_shorts(v, _packed(v, *sums), c)
+    return _extreme_shorts(v, _sum_of_shorts(v, a, b), c)
 
 
 @builds("prmt")

@@ -339,6 +339,7 @@ def _rows() -> tuple[VectorOperation, ...]:
         lambda a, b, c, p, q, i, j: ((min if p else max)((a + b) & M32, c), False, False),
     )
     row("imnmx.16x2", "ii", "i", lambda a, b, c, p, q, i, j: (_extreme_shorts(a, b, p, i), False, False))
+    row("iadd.16x2", "ii", "i", plain(lambda a, b, c, i, j: _sum_of_shorts(a, b)))
     row(
         "iaddmnmx.16x2",
         "iii",

@@ -139,10 +139,11 @@ def test_brain_floats(check: Callable[..., None], gpu: str, engine: str) -> None
 
 
 def test_a_form_without_a_meaning_is_refused_by_name(tmp_path: Path) -> None:
-    source = tmp_path / "long.cu"
+    source = tmp_path / "packed.cu"
     source.write_text(
-        '#include <cuda_bf16.h>\nextern "C" __global__ void of_long(const long long *a, __nv_bfloat16 *out)'
-        "{ out[threadIdx.x] = __ll2bfloat16_rn(a[threadIdx.x]); }"
+        'extern "C" __global__ void of_bytes(unsigned short *out) { unsigned short word;'
+        ' asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(word) : "f"(1.5f), "f"(2.0f * threadIdx.x));'
+        " out[threadIdx.x] = word; }"
     )
-    with pytest.raises(smlab.SmlabError, match=r"the instruction I2F\.BF16\.S64"):
-        smlab.run(source, 1, 32, np.zeros(32, np.int64), np.zeros(32, np.uint16), gpu="h100-pcie")
+    with pytest.raises(smlab.SmlabError, match=r"the instruction F2FP\.\S*E4M3"):
+        smlab.run(source, 1, 32, np.zeros(32, np.uint16), gpu="h100-pcie")

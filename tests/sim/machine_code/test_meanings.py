@@ -86,6 +86,10 @@ def numbers(operation: VectorOperation, random: np.random.Generator) -> tuple[in
         return int(random.integers(4)), 0
     if name in ("i2f", "i2d", "i2h", "i2b"):
         return int(random.integers(8)), int(random.choice([0, 16, 24]))
+    if name in ("l2h", "l2b", "h2l", "b2l"):
+        return int(random.choice([0, 4])) + (
+            int(random.integers(4)) if name[1] == "2" and name[2] == "l" else 0
+        ), 0
     if name in ("f2i", "h2i", "b2i"):
         return int(random.integers(8)), int(random.integers(2)) + 2 * int(random.choice([0, 16, 24]))
     if name.endswith("setp"):
