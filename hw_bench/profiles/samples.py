@@ -44,6 +44,10 @@ def reason_of(name: str) -> str:
     return _SHORT.get(name, name)
 
 
+LANES: Final = 32.0
+"""Of a warp."""
+
+
 @dataclass(frozen=True)
 class InstructionSamples:
     """The samples of one instruction (or, where a profile gives no more, of one source line).
@@ -74,6 +78,11 @@ class InstructionSamples:
     @property
     def latency(self) -> int:
         return sum(self.not_issued.values())
+
+    @property
+    def active_lanes(self) -> float:
+        """Mean of the active lanes, 0 where no lane ever takes part; all where the profile does not tell."""
+        return LANES if self.lanes is None else self.lanes
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from smlab.models.advisor.slicing import definitions
 
 DEEPEST: Final = 24
 """Definitions that a value is followed back through, one behind the other."""
+AND: Final = 0xC0
+"""The truth table of AND of the first two operands."""
 _WRAPS: Final = 1 << 32
 
 Term = tuple[str, frozenset[int]]
@@ -81,6 +83,30 @@ def step_of(code: AdvisedCode, address: Sum, loop: LoopOf, depth: int = 0) -> in
             return None
         step += factor * sum(move or 0 for move in moves)
     return step
+
+
+def begins_aligned(code: AdvisedCode, address: Sum, loop: LoopOf, size: int, depth: int = 0) -> bool:
+    """Whether an address is a multiple of ``size`` bytes, but for a number, where a loop begins."""
+    for (_, made), factor in address.terms:
+        if factor * _multiple(code, made) % size == 0:
+            continue
+        before = [n for n in made if n not in loop.members]
+        if depth > DEEPEST or len(before) != 1 or len(made) == 1:
+            return False
+        if not begins_aligned(code, _made(code, before[0], 0).times(factor), loop, size, depth + 1):
+            return False
+    return True
+
+
+def _multiple(code: AdvisedCode, made: frozenset[int]) -> int:
+    """A power of two that a value is a multiple of: its low bits may be masked."""
+    if len(made) != 1:
+        return 1
+    instruction = code.instructions[next(iter(made))]
+    values = [o.value for o in instruction.operands if o.kind == "immediate" and isinstance(o.value, int)]
+    if instruction.opcode != "LOP3" or len(values) != 2 or values[1] != AND or not values[0]:
+        return 1
+    return values[0] & -values[0]
 
 
 def _offset_of(operand: Operand) -> int:

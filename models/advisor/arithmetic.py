@@ -25,8 +25,10 @@ EXACT_FUNCTIONS: Final = {
     "0.1408461034297943": (26, 4),  # logf, log10f
     "0.1716887056827545": (26, 3),  # log2f
     "0x3f3504f3": (71, 9),  # powf
-    "0.6366197466850280": (28, 2),  # sinf, cosf: 2 / pi
+    "0.6366197466850280": (12, 0),  # sinf, cosf: the angle by 2 / pi, once for both of one angle
+    "0.0013887860113754": (16, 2),  # sinf, cosf: the polynomial
     "0xd000000": (12, 5),  # sqrtf
+    "0x1800000": (10, 5),  # 1 / x: the check of its exponent
 }
 """A number by which the machine code of each exact FP32 function is known, and instructions executed of it
 and of its intrinsic counterpart (as NVRTC 12 compiles them, counted for sm_70)."""

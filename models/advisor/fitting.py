@@ -115,7 +115,7 @@ class ReplayFit:
             row = context.rows.get(i)
             if row is not None and context.executed.get(i):
                 words = access_words(context.code.instructions[i])
-                places, lanes = 4 * max(row.passes or 1.0, 1.0), (row.lanes or 32.0) * max(1.0, words / 8)
+                places, lanes = 4 * max(row.passes or 1.0, 1.0), row.active_lanes * max(1.0, words / 8)
                 found[i] = places * (1 - (1 - 1 / places) ** lanes)
         return found
 
@@ -150,7 +150,7 @@ class ReplayFit:
         self.in_line = min(max(self.in_line + missing, 0.0), 1.0)
         interval = context.gpu.number("l2.atomic_interval_cycles")
         for i in self.atomics:
-            most = (context.rows[i].lanes or 32.0) * interval * self.sms
+            most = context.rows[i].active_lanes * interval * self.sms
             each = self.in_line * self.time * self.sms / executed
             costs.work[i, WORK.index("words")] = min(each, most)
 

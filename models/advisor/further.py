@@ -95,8 +95,8 @@ def divergence(context: Context, factor: float) -> Match | None:
     }
     if not part:
         return None
-    wasted = sum(context.rows[n].samples * (1 - (context.rows[n].lanes or 32) / 32) for n in part)
-    executed = sum(context.executed.get(n, 0.0) * (1 - (context.rows[n].lanes or 32) / 32) for n in part)
+    wasted = sum(context.rows[n].samples * (1 - context.rows[n].active_lanes / 32) for n in part)
+    executed = sum(context.executed.get(n, 0.0) * (1 - context.rows[n].active_lanes / 32) for n in part)
     share = executed / max(sum(context.executed.values()), 1.0)
     loads = {"issue": 1 - share, "fp32": 1 - share, "int32": 1 - share}
     return at_instructions(
@@ -142,7 +142,7 @@ def _excess_lines(context: Context, accesses: set[int]) -> float:
     for n in accesses:
         row, times = context.rows[n], context.executed.get(n, 0.0)
         if row.passes:
-            bytes_of_lanes = (row.lanes or 32.0) * 4 * access_words(context.code.instructions[n])
+            bytes_of_lanes = row.active_lanes * 4 * access_words(context.code.instructions[n])
             asked += times * row.passes
             needed += times * max(1.0, bytes_of_lanes / context.gpu.number("l1.line_bytes"))
     return asked / needed if needed else 1.0

@@ -108,7 +108,7 @@ def _in_dram(code: AdvisedCode, samples: KernelSamples, executed: Mapping[int, f
     for row in samples.rows:
         n = code.number[row.address]
         if code.kinds[n] == "global" and executed.get(n):
-            width = 4 * access_words(code.instructions[n]) * (row.lanes or 32.0)
+            width = 4 * access_words(code.instructions[n]) * row.active_lanes
             sectors = executed[n] * max(1.0, width / SECTOR_BYTES)
             needed += sectors
             if is_load(code.instructions[n]) and not same_for_all(code, n):

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from smlab.hw_bench.sass.effects import access_words
 from smlab.hw_bench.sass.opcodes import VARIABLE_LATENCY, is_load
+from smlab.models.advisor.addresses import address_of, begins_aligned, step_of
 from smlab.models.advisor.blame import Blame
-from smlab.models.advisor.code import LoopOf
+from smlab.models.advisor.code import AdvisedCode, LoopOf
 from smlab.models.advisor.estimators import Effect
 from smlab.models.advisor.matching import Context, Match, matched
 from smlab.models.advisor.rewrite import Rewrite
+from smlab.models.advisor.rounds import WORDS_TOGETHER
 from smlab.models.advisor.slicing import address_sources, definitions
 
+WORD_BYTES: Final = 4
 HOPS: Final = 2
 """Loads of a round that need each other, up to which it helps to begin the next round's early."""
 
@@ -95,14 +99,54 @@ def loop_unrolling(context: Context, factor: float) -> Match | None:
         Effect(min(saved, 1.0), loads),
         "each iteration waits for its own loads",
         scopes=tuple(scopes.values()),
-        rewrites=(unrolled(loops, overhead, factor),),
+        rewrites=(unrolled(context, loops, overhead, factor),),
     )
 
 
-def unrolled(loops: Iterable[LoopOf], overhead: Iterable[int], factor: float) -> Rewrite:
+def unrolled(context: Context, loops: Iterable[LoopOf], overhead: Iterable[int], factor: float) -> Rewrite:
     """The innermost of some loops, so many rounds at a time."""
-    headers = frozenset(loop.header for loop in loops)
-    return Rewrite(order="unrolled", factor=round(factor), loops=headers, overhead=frozenset(overhead))
+    chosen = list(loops)
+    return Rewrite(
+        order="unrolled",
+        factor=round(factor),
+        loops=frozenset(loop.header for loop in chosen),
+        overhead=frozenset(overhead),
+        widened=frozenset(n for loop in chosen for n in widened(context.code, loop)),
+    )
+
+
+def widened(code: AdvisedCode, loop: LoopOf) -> frozenset[int]:
+    """Loads of single words from shared memory that move on by a word a round from where two words may be
+    loaded together."""
+    return frozenset(
+        n
+        for n in loop.members
+        if code.kinds[n] == "shared"
+        and code.innermost_loop(n) is loop
+        and is_load(code.instructions[n])
+        and access_words(code.instructions[n]) == 1
+        and (address := address_of(code, n)) is not None
+        and step_of(code, address, loop) == WORD_BYTES
+        and begins_aligned(code, address, loop, WORDS_TOGETHER * WORD_BYTES)
+    )
+
+
+def jammed(context: Context, loops: Iterable[LoopOf], factor: float) -> Rewrite | None:
+    """Rounds of the loops around some innermost ones side by side."""
+    code = context.code
+    inner = {loop.header for loop in code.loops} - {loop.parent for loop in code.loops}
+    around = {loop.parent for loop in loops if loop.header in inner}
+    chosen = [
+        loop
+        for loop in code.loops
+        if loop.header in around and all(o.header in inner for o in code.loops if o.parent == loop.header)
+    ]
+    if not chosen:
+        return None
+    nested = [loop for loop in code.loops if loop in chosen or loop.parent in {c.header for c in chosen}]
+    overhead = frozenset(n for loop in nested for n in overhead_of(context, loop))
+    headers = frozenset(loop.header for loop in chosen)
+    return Rewrite(order="jammed", factor=round(factor), loops=headers, overhead=overhead)
 
 
 def _carried(context: Context, b: Blame) -> bool:
@@ -118,12 +162,16 @@ def code_reordering(context: Context, factor: float) -> Match | None:
     hidden = min(active, latency, context.unqueued(edges)) * (1 - 1 / max(factor, 1.0))
     code = context.code
     loops = {loop for b in edges if (loop := code.common_loop(b.stalled, b.cause)) is not None}
-    headers = frozenset(loop.header for loop in loops)
-    overhead = frozenset().union(*(overhead_of(context, loop) for loop in loops)) if loops else frozenset()
-    ahead = Rewrite(order="ahead", loops=headers, overhead=overhead)
+    overhead = frozenset(n for loop in loops for n in overhead_of(context, loop))
     inside = [b for b in edges if code.common_loop(b.stalled, b.cause) is not None]
     near = sum(b.samples for b in inside if code.kinds[b.cause] not in ("global", "local"))
-    chains = near > sum(b.samples for b in inside) / 2 or _chained(context, {b.cause for b in inside}) > HOPS
-    rewrites = (Rewrite(), unrolled(loops, overhead, factor)) if chains else (Rewrite(), ahead)
+    rewrites = [Rewrite()]
+    if near > sum(b.samples for b in inside) / 2 or _chained(context, {b.cause for b in inside}) > HOPS:
+        rewrites.append(unrolled(context, loops, overhead, factor))
+        side_by_side = jammed(context, loops, factor)
+        rewrites += [] if side_by_side is None else [side_by_side]
+    else:
+        held = [loop for loop in loops if any(code.kinds[n] == "barrier" for n in loop.members)]
+        rewrites += [Rewrite(order="ahead", loops=frozenset(o.header for o in held), overhead=overhead)]
     effect = Effect(hidden / context.total)
-    return matched(edges, effect, "results are used soon after they are asked for", rewrites=rewrites)
+    return matched(edges, effect, "results are used soon after they are asked for", rewrites=tuple(rewrites))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Order = Literal["as is", "unrolled", "ahead"]
+Order = Literal["as is", "unrolled", "jammed", "ahead"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class Edit:
 @dataclass(frozen=True)
 class Rewrite:
     """A change: instructions ``removed``, ``edits`` by instruction, the ``order`` of the innermost of
-    ``loops`` (by header) by a ``factor``, with the ``overhead`` that only one of the unrolled rounds keeps.
+    ``loops`` (by header; jammed, of those around them) by a ``factor``, with the ``overhead`` that only one
+    of the unrolled rounds keeps and the loads that are ``widened`` when rounds lie side by side.
 
     Rounds of the loops ``repeated`` come so many ``times``. ``condensed``: what follows waits for what the
     removed instructions waited for. ``even``: all warps go as many rounds. ``regrouped``: lanes that go one
@@ -62,6 +63,7 @@ class Rewrite:
     factor: int = 1
     loops: frozenset[int] = frozenset()
     overhead: frozenset[int] = frozenset()
+    widened: frozenset[int] = frozenset()
     condensed: bool = False
     even: bool = False
     regrouped: bool = False

@@ -76,7 +76,7 @@ def warp_aggregation(context: Context, factor: float) -> Match | None:
     large a share again: the first lane is one of them in q of the cases."""
     atomics = _atomics(context)
     passes = passes_of(context, atomics) or 1.0
-    lanes = max(max((context.rows[n].lanes or 32.0 for n in atomics), default=32.0), passes)
+    lanes = max(max((context.rows[n].active_lanes for n in atomics), default=32.0), passes)
     q = passes / lanes
     base, each = (context.gpu.number(f"atomic.add.{k}_interval_cycles") for k in ("base", "pass"))
     second = passes * (1 - q**2) + base / max(each, 1e-9) * (1 - q**lanes)
@@ -100,7 +100,7 @@ def privatisation(context: Context, factor: float) -> Match | None:
     if far and weight and not _atomics(context):
         code = context.code
         accesses = {n for n, kind in enumerate(code.kinds) if kind == "global" and n in context.rows}
-        sectors = {n: (context.rows[n].lanes or 32.0) if n in far else 4.0 for n in accesses}
+        sectors = {n: context.rows[n].active_lanes if n in far else 4.0 for n in accesses}
         total = sum(context.executed.get(n, 0.0) * s for n, s in sectors.items())
         left = sum(context.executed.get(n, 0.0) * s for n, s in sectors.items() if n not in far)
         loads = dict.fromkeys(("memory", "port", "l2"), left / total if total else 1.0)
@@ -134,7 +134,7 @@ def _brought_near(context: Context, number: int) -> Edit:
     row, instruction = context.rows[number], context.code.instructions[number]
     if not FLOATS & set(instruction.modifiers) or "ADD" not in instruction.modifiers:
         return Edit(shared=True, passes=RANDOM_PASSES)
-    lanes = row.lanes or 32.0
+    lanes = row.active_lanes
     warps = -(-(context.samples.launch.threads_per_block or 256) // 32)
     model = model_of(context)
     met = 1.0 if model is None else min(max(model.lanes_on_a_word(number), 1.0), lanes)

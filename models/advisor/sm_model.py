@@ -96,7 +96,7 @@ class KernelModel:
         found: dict[int, float] = {}
         for block in code.flow.blocks:
             mine = [code.number[i.address] for i in block.instructions]
-            most = max(((rows[n].lanes or WARP) for n in mine if n in rows), default=WARP)
+            most = max((rows[n].active_lanes for n in mine if n in rows), default=WARP)
             found |= dict.fromkeys(mine, min(most / FULL, 1.0))
         return found
 

@@ -119,7 +119,7 @@ def warp_balance(context: Context, factor: float) -> Match | None:
 
 def _narrow(context: Context, numbers: set[int]) -> float:
     """Executions of some instructions by full warps, in the mean."""
-    lanes = sum(context.executed.get(n, 0.0) * (context.rows[n].lanes or 32.0) / 32 for n in numbers)
+    lanes = sum(context.executed.get(n, 0.0) * context.rows[n].active_lanes / 32 for n in numbers)
     return lanes / len(numbers)
 
 
@@ -360,7 +360,7 @@ TABLE_TWO: Final[tuple[Optimizer, ...]] = (
         "loop-unrolling",
         _H,
         "dependences inside one loop",
-        "iterations are independent but for sums",
+        "iterations are independent but for sums, words side by side in shared memory come in pairs from 4 on",
         "unroll the loop (#pragma unroll), loads first",
         loop_unrolling,
     ),
@@ -368,8 +368,8 @@ TABLE_TWO: Final[tuple[Optimizer, ...]] = (
         "code-reordering",
         _H,
         "dependences anywhere",
-        "there is independent code to move in between",
-        "load earlier, or interleave independent chains",
+        "chains of other rounds are independent; a load written a round ahead comes back but for barriers",
+        "interleave independent chains; a load written earlier the compiler moves back, so unroll with it",
         code_reordering,
     ),
     Optimizer(

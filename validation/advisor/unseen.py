@@ -334,6 +334,62 @@ SEVENTH_ROUND: Final[tuple[StudyKernel, ...]] = (
     StudyKernel("lane_slots", _SEVENTH, 32, (one("bank-layout", "STRIDE", "33"),)),
     StudyKernel("tuned_axpy", _SEVENTH, 4, blocks=8, threads=512, tuned=True),
 )
+_EIGHTH: Final = "unseen_eighth"
+EIGHTH_ROUND: Final[tuple[StudyKernel, ...]] = (
+    StudyKernel(
+        "sparse_rows",
+        _EIGHTH,
+        24,
+        (one("uncoalesced-access", "WARPS"), *unrolled(4)),
+        blocks=8,
+    ),
+    StudyKernel("outer_products", _EIGHTH, 12, (one("bank-conflicts", "PAD", "1"), *unrolled(2, 4))),
+    StudyKernel("odd_lengths", _EIGHTH, 29, unrolled(2, 8), blocks=8, threads=128),
+    StudyKernel(
+        "horner_sets",
+        _EIGHTH,
+        48,
+        (Change("code-reordering", {"CHAINS": "2"}), Change("code-reordering", {"CHAINS": "8"})),
+        blocks=8,
+        threads=128,
+    ),
+    StudyKernel("next_tile", _EIGHTH, 24, (one("code-reordering", "AHEAD"),), blocks=8),
+    StudyKernel("neighbour_sums", _EIGHTH, 24, (one("warp-balance", "SHUFFLED"),)),
+    StudyKernel("kept_places", _EIGHTH, 16, (one("privatisation", "AGGREGATED"),)),
+    StudyKernel("path_lengths", _EIGHTH, 12, (one("divergence", "SORTED"),)),
+    StudyKernel("power_laws", _EIGHTH, 16, (one("fast-math", "FAST"),)),
+    StudyKernel("decays", _EIGHTH, 48, (one("fast-math", "FAST"), *unrolled(2))),
+    StudyKernel("cell_indices", _EIGHTH, 16, (one("strength-reduction", "RECIPROCAL"), *unrolled(4))),
+    StudyKernel("picked_values", _EIGHTH, 24, (one("register-reuse", "SELECTED"),)),
+    StudyKernel(
+        "level_counts",
+        _EIGHTH,
+        24,
+        (one("privatisation", "COPIES", "4"), one("privatisation", "COPIES", "16")),
+    ),
+    StudyKernel("tuned_triad", _EIGHTH, 4, blocks=8, threads=512, tuned=True),
+)
+_NINTH: Final = "unseen_ninth"
+NINTH_ROUND: Final[tuple[StudyKernel, ...]] = (
+    StudyKernel(
+        "trapezoids",
+        _NINTH,
+        24,
+        (Change("code-reordering", {"CHAINS": "2"}), *unrolled(2, 4)),
+        blocks=8,
+        threads=128,
+    ),
+    StudyKernel("key_lookups", _NINTH, 24, unrolled(2, 4), blocks=8, threads=128),
+    StudyKernel("colour_planes", _NINTH, 24, (one("uncoalesced-access", "PLANES"), *unrolled(4))),
+    StudyKernel("cosine_rows", _NINTH, 24, (one("fast-math", "FAST"),)),
+    StudyKernel("logistic_scores", _NINTH, 24, (one("fast-math", "FAST"),)),
+    StudyKernel("date_fields", _NINTH, 24, (one("strength-reduction", "SHIFT"),), n=32),
+    StudyKernel("ray_steps", _NINTH, 12, (one("divergence", "SORTED"),)),
+    StudyKernel("channel_mix", _NINTH, 24, (one("bank-conflicts", "PAD", "1"), *unrolled(2, 4))),
+    StudyKernel("vote_table", _NINTH, 24, (one("privatisation", "PRIVATE"),)),
+    StudyKernel("mean_field", _NINTH, 24, (one("fp64-constants", "SINGLE"),)),
+    StudyKernel("tuned_sum_of_four", _NINTH, 4, blocks=16, threads=256, tuned=True),
+)
 ROUNDS: Final[Mapping[str, tuple[StudyKernel, ...]]] = {
     "first_round": FIRST_ROUND,
     "second_round": SECOND_ROUND,
@@ -342,7 +398,17 @@ ROUNDS: Final[Mapping[str, tuple[StudyKernel, ...]]] = {
     "fifth_round": FIFTH_ROUND,
     "sixth_round": SIXTH_ROUND,
     "seventh_round": SEVENTH_ROUND,
+    "eighth_round": EIGHTH_ROUND,
+    "ninth_round": NINTH_ROUND,
 }
-LATER_ROUNDS: Final = (*THIRD_ROUND, *FOURTH_ROUND, *FIFTH_ROUND, *SIXTH_ROUND, *SEVENTH_ROUND)
-"""Those on which blame is judged too. Rounds 3 to 6 were in view when it learnt what L1 has; the seventh was
-written after that."""
+LATER_ROUNDS: Final = (
+    *THIRD_ROUND,
+    *FOURTH_ROUND,
+    *FIFTH_ROUND,
+    *SIXTH_ROUND,
+    *SEVENTH_ROUND,
+    *EIGHTH_ROUND,
+    *NINTH_ROUND,
+)
+"""Those on which blame is judged too. Rounds 3 to 6 were in view when it learnt what L1 has; the later ones
+were written after that."""
