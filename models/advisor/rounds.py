@@ -173,7 +173,7 @@ def _unrolled(code: AdvisedCode, track: Track, group: Sequence[Lap], change: Rew
 
 def _joined(track: Track, group: Sequence[Lap], widened: frozenset[int]) -> dict[int, int]:
     """Loads of every second round that come with the one of the round before."""
-    found = {}
+    found: dict[int, int] = {}
     for first, second in zip(group[::WORDS_TOGETHER], group[1::WORDS_TOGETHER], strict=False):
         steps = {n: s for s in range(first.begin, first.end) if (n := track.steps[s]) in widened}
         mine = {s: n for s in range(second.begin, second.end) if (n := track.steps[s]) in steps}

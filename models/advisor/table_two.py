@@ -360,7 +360,7 @@ TABLE_TWO: Final[tuple[Optimizer, ...]] = (
         "loop-unrolling",
         _H,
         "dependences inside one loop",
-        "iterations are independent but for sums, words side by side in shared memory come in pairs from 4 on",
+        "iterations are independent but for sums; from 4 on words of shared memory come in pairs",
         "unroll the loop (#pragma unroll), loads first",
         loop_unrolling,
     ),
