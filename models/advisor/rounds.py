@@ -49,6 +49,7 @@ def reordered(model: KernelModel, track: Track, laps: Sequence[Lap], change: Rew
     inner = {loop.header for loop in code.loops} - {loop.parent for loop in code.loops}
     wanted = change.loops if change.order == "jammed" else change.loops & inner
     chosen = [lap for lap in laps if lap.header in wanted]
+    beside = [lap for lap in laps if lap.header in inner]
     order: list[int] = []
     stalls = dict(enumerate(track.stalls))
     lines = dict(enumerate(track.lines))
@@ -63,13 +64,10 @@ def reordered(model: KernelModel, track: Track, laps: Sequence[Lap], change: Rew
         at = group[-1].end
         if change.order == "ahead":
             made = _ahead(code, track, group, change.overhead)
-        elif len(group) < change.factor:
+        elif (found := _side_by_side(code, track, group, beside, change)) is None:
             made = _Made(list(range(group[0].begin, at)))
         else:
-            if change.order == "jammed":
-                made = _jammed(code, track, group, [lap for lap in laps if lap.header in inner], change)
-            else:
-                made = _unrolled(code, track, group, change)
+            made = found
             fresh.update(made.order)
             stalls |= _stalls(model, track, group, made.order)
             home = behind + sorted(change.loops).index(group[0].header) * LINES_OF_A_LOOP
@@ -153,6 +151,17 @@ def _movable(code: AdvisedCode, n: int, changed: set[str]) -> bool:
     return is_load(instruction) and ("CONSTANT" in instruction.modifiers or code.kinds[n] not in changed)
 
 
+def _side_by_side(
+    code: AdvisedCode, track: Track, group: Sequence[Lap], inner: Sequence[Lap], change: Rewrite
+) -> _Made | None:
+    """Rounds unrolled or jammed; None where they are too few, or need each other's results."""
+    if len(group) < change.factor:
+        return None
+    if change.order == "jammed":
+        return _jammed(code, track, group, inner, change)
+    return _unrolled(code, track, group, change)
+
+
 def _unrolled(code: AdvisedCode, track: Track, group: Sequence[Lap], change: Rewrite) -> _Made:
     """Rounds as one, as a compiler orders them: loads first, then what counts the last round, then what hangs
     on loads, copies of one instruction side by side where they do not hang on each other; the branch at the
@@ -183,9 +192,9 @@ def _joined(track: Track, group: Sequence[Lap], widened: frozenset[int]) -> dict
 
 def _jammed(
     code: AdvisedCode, track: Track, group: Sequence[Lap], inner: Sequence[Lap], change: Rewrite
-) -> _Made:
+) -> _Made | None:
     """Rounds of a loop around others side by side: in each of their rounds an instruction of one, then the
-    same of the next. They keep their order where one needs more of the one before than its sums."""
+    same of the next. None where one needs more of the one before than its sums."""
     keys: dict[int, tuple[int, int, int, int]] = {}
     summed: set[int] = set()
     for copy, lap in enumerate(group):
@@ -204,7 +213,7 @@ def _jammed(
         if not free and any(
             keys[p][3] != keys[s][3] and track.steps[p] not in change.overhead for p in sources
         ):
-            return _Made(list(range(group[0].begin, group[-1].end)))
+            return None
     last = len(group) - 1
     kept = [s for s, key in keys.items() if key[3] == last or track.steps[s] not in change.overhead]
     return _Made(sorted(kept, key=lambda s: keys[s]))

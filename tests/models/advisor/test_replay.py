@@ -30,6 +30,7 @@ from smlab.models.advisor.replay import (
 from smlab.models.advisor.rewrite import Edit, Rewrite
 from smlab.models.advisor.rewriting import rewritten
 from smlab.models.advisor.slicing import same_for_all
+from smlab.models.advisor.worth import worth_of
 
 LOOP = """
 MOV R1, R2 | line=1 stall=4
@@ -218,6 +219,15 @@ def test_changes_gain_what_they_must(context: Context) -> None:
     assert longer == pytest.approx(before + ROUNDS * 40, rel=0.05)
     repeated = rewritten(model, Rewrite(repeated=header, times=2))  # all but the load
     assert repeated == pytest.approx(before + ROUNDS * 25, rel=0.02)
+
+
+def test_worth_is_a_mean_of_replays_and_the_same_every_time(context: Context) -> None:
+    worth = [worth_of(context, n) for n in (1, 3, 7)]
+    assert worth == [worth_of(context, n) for n in (1, 3, 7)]
+    assert worth[0] > 8
+    assert worth[1:] == [pytest.approx(1, abs=0.02)] * 2
+    unknown = dataclasses.replace(context.samples, rows=context.samples.rows[:0])
+    assert worth_of(dataclasses.replace(context, samples=unknown, cache={}), 1) == 1.0
 
 
 def test_one_change_is_advised_once(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
