@@ -9,12 +9,15 @@ unbiased boosting with categorical features", NeurIPS 2018, Section 4). Fitting 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+
+LEAF: Final = 1e-5
+"""What leaves are multiples of in a file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +42,13 @@ class BoostedTrees:
         return found
 
     def as_json(self) -> dict[str, Any]:
-        """Plain numbers, as `from_json` takes them, leaves to three digits."""
+        """Plain numbers, as `from_json` takes them: leaves in hundred-thousandths, thresholds to seven digits
+        and never below what they are, so that a feature equal to one stays on its side."""
         return {
             "start": self.start,
             "features": self.features.tolist(),
-            "thresholds": self.thresholds.tolist(),
-            "leaves": [[float(f"{round(x, 5):.3g}") for x in leaf] for leaf in self.leaves.tolist()],
+            "thresholds": [[_not_below(x) for x in row] for row in self.thresholds.tolist()],
+            "leaves": np.rint(self.leaves / LEAF).astype(np.int64).tolist(),
         }
 
     @classmethod
@@ -52,7 +56,11 @@ class BoostedTrees:
         """Raises `ValueError`, `KeyError` or `TypeError` for what is no such document."""
         features = np.array(document["features"], dtype=np.int64)
         thresholds = np.array(document["thresholds"], dtype=np.float64)
-        leaves = np.array(document["leaves"], dtype=np.float64)
+        leaves = LEAF * np.array(document["leaves"], dtype=np.float64)
         if features.shape != thresholds.shape or leaves.shape != (len(features), 2 ** features.shape[1]):
             raise ValueError("trees whose questions and answers do not fit each other")
         return cls(float(document["start"]), features, thresholds, leaves)
+
+
+def _not_below(value: float) -> float:
+    return float(f"{value + 5e-7 * abs(value):.7g}")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.models.alternative_estimates import AlternativeEstimates, mean_over, mixed_interval
-from smlab.models.counter_maps import CHANGES, UTILIZATION, CounterMaps, mixed
+from smlab.models.counter_maps import CHANGES, UTILIZATION, CounterMaps, Spread, mixed, plain_answer
 from smlab.models.counter_sets import ATOMIC, SETS, Counters, feature_table
 from smlab.models.trust import CLOSED, TrustMap, shipped_map
 from smlab.models.verdict import BOTTLENECK, CANNOT_TELL, FULL, NOT
@@ -104,14 +104,20 @@ def _from_map(
 ) -> CounterAnswers:
     """The answers of one map, from the features under each alternative."""
     own, weights = maps.maps[which], [p.weight for p in parts]
+
+    def spread_of(quantity: str) -> Spread:
+        each = (
+            own.told(quantity, p.estimates, plain_answer(quantity, p.estimates, counters, which), g)
+            for p, g in zip(parts, given, strict=True)
+        )
+        return mixed(list(each), weights)
+
     told = mixed_interval(parts, trust, level, CLOSED)
     if which == ATOMIC:
         guess = mean_over(parts, [p.estimates.utilization[CLOSED] for p in parts])
         utilization = GuessedInterval(guess, told.low, told.high)
     else:
-        spread = mixed(
-            [own.told(UTILIZATION, p.estimates, g) for p, g in zip(parts, given, strict=True)], weights
-        )
+        spread = spread_of(UTILIZATION)
         low, high = spread.interval(level)
         beyond = np.array([bool(names) for names in told.outside], dtype=bool)
         low, high = (np.where(beyond, end, x) for end, x in ((told.low, low), (told.high, high)))
@@ -120,7 +126,7 @@ def _from_map(
         )
     gain = {}
     for change in CHANGES:
-        spread = mixed([own.told(change, p.estimates, g) for p, g in zip(parts, given, strict=True)], weights)
+        spread = spread_of(change)
         gain[change] = GuessedInterval(spread.guess, *spread.interval(level))
     chance: Floats = np.average([own.chances(g) for g in given], axis=0, weights=weights)
     not_below, from_here = own.limits

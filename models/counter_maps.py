@@ -28,13 +28,13 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.boosted_trees import BoostedTrees
-from smlab.models.counter_sets import SETS, Counters, feature_table
+from smlab.models.counter_sets import SETS, Counters, feature_table, gain_by_waiting
 from smlab.models.map_files import write_map
 from smlab.models.trust import MAKE, UtilizationEstimates
 
 Floats = NDArray[np.float64]
 
-VERSION: Final = 2
+VERSION: Final = 3
 PATH: Final = Path(__file__).with_name("counter_maps.json")
 
 UTILIZATION, FASTER, SPREAD = "utilization", "a unit twice as fast", "conflicts removed"
@@ -61,14 +61,15 @@ class Spread:
         return np.minimum(low, self.guess), np.maximum(high, self.guess)
 
 
-def plain_answer(quantity: str, estimates: UtilizationEstimates) -> Floats:
+def plain_answer(quantity: str, estimates: UtilizationEstimates, counters: Counters, which: str) -> Floats:
     """What the trees add to, (kernels,): where the closed network's utilization lies between floor (0) and
-    ceiling (1); the logarithm of no speedup."""
-    f = estimates.features
+    ceiling (1); the logarithm of the speedup by how many warps wait for the unit (`gain_by_waiting`)."""
+    f, closed = estimates.features, estimates.closed
     if quantity == UTILIZATION:
-        place: Floats = (estimates.closed.utilization - f.floor) / f.scale
+        place: Floats = (closed.utilization - f.floor) / f.scale
         return place
-    return np.zeros(len(f.floor))
+    network = closed.gain_faster if quantity == FASTER else closed.gain_spread
+    return gain_by_waiting(estimates, counters, which, network)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,11 +99,11 @@ class CounterMap:
     ) -> Spread:
         """Utilization over the active cycles, or the speedup of a change, of kernels with this set."""
         given = feature_table(estimates, counters, which)
-        return self.told(quantity, estimates, given)
+        return self.told(quantity, estimates, plain_answer(quantity, estimates, counters, which), given)
 
-    def told(self, quantity: str, estimates: UtilizationEstimates, given: Floats) -> Spread:
-        """As `spread`, from the features."""
-        middle = plain_answer(quantity, estimates) + self.median[quantity].predict(given)
+    def told(self, quantity: str, estimates: UtilizationEstimates, plain: Floats, given: Floats) -> Spread:
+        """As `spread`, from the `plain_answer` and the features."""
+        middle = plain + self.median[quantity].predict(given)
         width = np.maximum(np.exp(self.width[quantity].predict(given)), LEAST_WIDTH[quantity])
         values = middle[:, None] + width[:, None] * self.residuals[quantity]
         if quantity == UTILIZATION:

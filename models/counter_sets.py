@@ -112,10 +112,84 @@ class Counters:
         return cls(peak_warps, peak_warps, passes, requests, states, states, states, spacing)
 
 
+def named_features(estimates: UtilizationEstimates, counters: Counters, which: str) -> Mapping[str, Floats]:
+    """The features of a set by name, each (kernels,)."""
+    parts = (_of_atomics, _of_requests, _of_states, _of_samples)[: SETS.index(which) + 1]
+    return {name: column for part in parts for name, column in part(estimates, counters).items()}
+
+
 def feature_table(estimates: UtilizationEstimates, counters: Counters, which: str) -> Floats:
     """The features of a set, (kernels, features)."""
-    parts = (_of_atomics, _of_requests, _of_states, _of_samples)[: SETS.index(which) + 1]
-    return np.column_stack([column for part in parts for column in part(estimates, counters).values()])
+    return np.column_stack(list(named_features(estimates, counters, which).values()))
+
+
+def gain_by_waiting(
+    estimates: UtilizationEstimates, counters: Counters, which: str, closed_gain: Floats
+) -> Floats:
+    """The logarithm of the speedup that follows from how many warps are counted waiting for the unit, if a
+    job's time there shrinks as the closed network says it does (``closed_gain`` is its speedup), and at most
+    that speedup; of the sets that do not have these warps, the closed network's speedup. Shape (kernels,).
+
+    The closed network takes the time at the unit from its own queue, which holds for warps that come by
+    chance and wait for every result. Here it gives only how that time changes; how long it is was counted.
+    """
+    network: Floats = np.log(closed_gain)
+    if which not in (STATES, SAMPLES):
+        return network
+    f, states = estimates.features, _by_state(counters.states)
+    waiting = _waiting_in_states(counters) if which == STATES else _waiting_at_results(counters)
+    left = _left_at_the_unit(estimates, closed_gain)
+    # Warps at a barrier wait for those that wait for the unit, and for those that do not, alike.
+    counted = _worth(waiting / np.maximum(f.warps - states["barrier"], 1e-3 * f.warps), left)
+    return np.minimum(counted, network)
+
+
+def _left_at_the_unit(estimates: UtilizationEstimates, closed_gain: Floats) -> Floats:
+    """The part of a job's time at the unit that is left after a change, by the closed network: W / X is
+    think time and time at the unit, and of the former nothing changes."""
+    warps = estimates.features.warps
+    inside = np.clip(estimates.closed.n, 1e-9 * warps, warps)
+    left: Floats = np.clip((warps / closed_gain - (warps - inside)) / inside, 0.02, 1.5)
+    return left
+
+
+def _waiting_in_states(counters: Counters) -> Floats:
+    """The mean number of warps that wait for the unit, by warp states: less what shared loads take."""
+    s = _by_state(counters.states)
+    own = np.maximum(s["short_scoreboard"] - counters.requests[:, 0] * _LOADED_CYCLES, 0)
+    waiting: Floats = own + s["mio_throttle"]
+    return waiting
+
+
+def _waiting_at_results(counters: Counters) -> Floats:
+    """The same by samples at the atomics and at what uses their results."""
+    at, after = _by_state(counters.at_atomic), _by_state(counters.at_result)
+    waiting: Floats = after["short_scoreboard"] + at["mio_throttle"]
+    return waiting
+
+
+def _of_waiting(
+    estimates: UtilizationEstimates, counters: Counters, waiting: Floats, by: str
+) -> Mapping[str, Floats]:
+    """What the mean number of warps that wait for the unit tells of how many come together: all of them come
+    by chance where it is what the closed network expects, and a block at a time where a barrier lets go."""
+    f, closed = estimates.features, estimates.closed
+    block, most = np.fmax(counters.block_warps, 1), np.maximum(f.warps, 1)
+    count = _at_a_time(f, waiting)
+    beyond = _at_a_time(f, f.demand + np.maximum(waiting - closed.n, 0))
+    closed_place = (closed.utilization - f.floor) / f.scale
+    told = {
+        "at a time": np.log(count),
+        "at a time per warp": np.log(count / most),
+        "at a time per warp of a block": np.log(count / block),
+        "place if so many come together": _place(f, f.demand * _together(f, np.minimum(count, most))),
+        "place if they come by the block": _place(f, f.demand * _together(f, np.minimum(count, block))),
+        "waiting over expected": _log(waiting / closed.n),
+        "at a time beyond chance": np.log(beyond),
+        "place if those come together": _place(f, f.demand * _together(f, np.minimum(beyond, most))),
+        "place of closed and together": closed_place / np.minimum(beyond, most),
+    }
+    return {f"{name}, by {by}": column for name, column in told.items()}
 
 
 def _log(ratio: Floats) -> Floats:
@@ -200,6 +274,7 @@ def _of_requests(estimates: UtilizationEstimates, counters: Counters) -> Mapping
         "instructions per cycle and warp": np.log(instructions / f.warps),
         "requests per cycle": shared_loads + shared_stores + loads + stores + each,
         "wavefronts per cycle": waves + counters.passes + (read + written) / 4,
+        "wavefronts per cycle without conflicts": waves + each + (read + written) / 4,
     }
 
 
@@ -207,7 +282,8 @@ def _of_states(estimates: UtilizationEstimates, counters: Counters) -> Mapping[s
     f = estimates.features
     s = _by_state(counters.states)
     short, mio, lg, barrier = (s[n] for n in ("short_scoreboard", "mio_throttle", "lg_throttle", "barrier"))
-    own = np.maximum(short - counters.requests[:, 0] * _LOADED_CYCLES, 0)
+    waiting = _waiting_in_states(counters)
+    own = waiting - mio
     named = sum(s[n] for n in _NAMED)
     told = {
         "short scoreboard per demand": _log(short / f.demand),
@@ -220,16 +296,30 @@ def _of_states(estimates: UtilizationEstimates, counters: Counters) -> Mapping[s
         "not selected per demand": _log(s["not_selected"] / f.demand),
         "long scoreboard per demand": _log(s["long_scoreboard"] / f.demand),
         "drain per demand": _log(s["drain"] / f.demand),
-        "place by how many wait": 1 / _at_a_time(f, own + mio),
+        "place by how many wait": 1 / _at_a_time(f, waiting),
         "barrier per demand and warp": _log(barrier / f.demand / np.fmax(counters.block_warps, 1)),
-        "waiting for the unit": (own + mio) / f.warps,
-        "its worth": _worth((own + mio) / f.warps, 0.5),
-        "its worth without conflicts": _worth((own + mio) / f.warps, f.lighter),
+        "waiting for the unit": waiting / f.warps,
+        "its worth": _worth(waiting / f.warps, 0.5),
+        "its worth without conflicts": _worth(waiting / f.warps, f.lighter),
+        **_of_waiting(estimates, counters, waiting, "states"),
+        **_gains_by_waiting(estimates, counters, STATES),
         "throttled": (mio + lg) / f.warps,
         "mio of throttled": mio / (mio + lg + 1e-3),
         "elsewhere": 1 - named / f.warps,
     }
     return {**told, **{name: s[name] / f.warps for name in _NAMED}}
+
+
+def _gains_by_waiting(
+    estimates: UtilizationEstimates, counters: Counters, which: str
+) -> Mapping[str, Floats]:
+    closed = estimates.closed
+    return {
+        f"gain of a faster unit, by {which}": gain_by_waiting(estimates, counters, which, closed.gain_faster),
+        f"gain without conflicts, by {which}": gain_by_waiting(
+            estimates, counters, which, closed.gain_spread
+        ),
+    }
 
 
 _NAMED: Final = (
@@ -248,6 +338,7 @@ def _of_samples(estimates: UtilizationEstimates, counters: Counters) -> Mapping[
     f, each = estimates.features, estimates.features.throughput
     at, after, everywhere = (_by_state(x) for x in (counters.at_atomic, counters.at_result, counters.states))
     mio, result = at["mio_throttle"], after["short_scoreboard"]
+    waiting = _waiting_at_results(counters)
     return {
         "mio throttle at atomics per demand": _log(mio / f.demand),
         "mio throttle at atomics": mio / f.warps,
@@ -260,11 +351,13 @@ def _of_samples(estimates: UtilizationEstimates, counters: Counters) -> Mapping[
         "waiting for results per demand": _log(result / f.demand),
         "waiting for results": result / f.warps,
         "of all short scoreboard": result / (everywhere["short_scoreboard"] + 1e-3),
-        "inside per demand": _log((result + mio) / f.demand),
-        "waiting for atomics": (result + mio) / f.warps,
-        "the worth of that": _worth((result + mio) / f.warps, 0.5),
-        "the worth of that without conflicts": _worth((result + mio) / f.warps, f.lighter),
-        "place by how many are inside": 1 / _at_a_time(f, result + mio),
+        "inside per demand": _log(waiting / f.demand),
+        "waiting for atomics": waiting / f.warps,
+        "the worth of that": _worth(waiting / f.warps, 0.5),
+        "the worth of that without conflicts": _worth(waiting / f.warps, f.lighter),
+        "place by how many are inside": 1 / _at_a_time(f, waiting),
+        **_of_waiting(estimates, counters, waiting, "samples"),
+        **_gains_by_waiting(estimates, counters, SAMPLES),
         **_of_spacing(estimates, counters),
     }
 

@@ -2,15 +2,28 @@
 answer."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.boosted_trees import BoostedTrees
 from smlab.models.counter_maps import FASTER, PATH, QUANTITIES, CounterMaps, Spread, mixed, shipped_maps
-from smlab.models.counter_sets import REQUEST_NAMES, SETS, SPACING_NAMES, STATE_NAMES, Counters
+from smlab.models.counter_sets import (
+    REQUEST_NAMES,
+    REQUESTS,
+    SETS,
+    SPACING_NAMES,
+    STATE_NAMES,
+    STATES,
+    Counters,
+    gain_by_waiting,
+)
+from smlab.models.service_table import ServiceTable
+from smlab.models.trust import UtilizationEstimates, estimate_all
 
 
 def test_a_tree_asks_all_its_questions() -> None:
@@ -18,7 +31,7 @@ def test_a_tree_asks_all_its_questions() -> None:
     given = np.array([[0, 0], [1, 0], [0, 3], [1, 3], [0.5, 2.0]])
     np.testing.assert_array_equal(trees.predict(given), [1, 11, 21, 31, 1])
     again = BoostedTrees.from_json(json.loads(json.dumps(trees.as_json())))
-    np.testing.assert_array_equal(again.predict(given), trees.predict(given))
+    np.testing.assert_allclose(again.predict(given), trees.predict(given))
     with pytest.raises(ValueError, match="do not fit"):
         BoostedTrees.from_json({**trees.as_json(), "leaves": [[1.0, 2.0]]})
 
@@ -42,7 +55,7 @@ def test_maps_are_written_and_read_and_refused(tmp_path: Path) -> None:
     again, own = CounterMaps.read(path).maps["states"], shipped_maps().maps["states"]
     np.testing.assert_allclose(again.chances(given), own.chances(given), rtol=1e-3)
     np.testing.assert_allclose(again.median[FASTER].predict(given), own.median[FASTER].predict(given))
-    path.write_text(path.read_text().replace('"version": 2', '"version": 9'))
+    path.write_text(path.read_text().replace('"version": 3', '"version": 9'))
     with pytest.raises(SmlabError, match="another version"):
         CounterMaps.read(path)
     path.write_text("{}")
@@ -72,3 +85,46 @@ def test_the_richest_set_is_the_one_that_is_whole() -> None:
     spacing = np.ones((4, len(SPACING_NAMES)))
     found = Counters(none.peak_warps, none.block_warps, none.passes, requests, states, at, at, spacing).sets()
     assert found.tolist() == ["atomic", "requests", "states", "samples"]
+
+
+def waiting_kernels(waiting: float, barrier: float = 0.0) -> tuple[UtilizationEstimates, Counters]:
+    """Kernels of eight warps that ask the unit of a made-up table for more and more, of which so many wait
+    for it and at barriers."""
+    n = np.arange(1, 9, dtype=float)
+    cycles = 30 + 8 * np.outer(n, [1.0, 8.0])[:, :, None]
+    coords = {"n": n.astype(int), "e": [1, 2], "c": [0]}
+    about = {"gpu": "made up", "op": "add", "form": "looped", "kind": "assumed"}
+    table = ServiceTable(xr.DataArray(cycles, coords=coords, dims=("n", "e", "c"), attrs=about))
+    jobs = np.array([100.0, 400.0, 800.0])
+    estimates = estimate_all(jobs, 1e5, 8.0, 2.0, 0.0, table)
+    none = Counters.none(np.full(3, 8.0), np.ones(3))
+    states = np.zeros((3, len(STATE_NAMES)))
+    states[:, STATE_NAMES.index("short_scoreboard")] = waiting
+    states[:, STATE_NAMES.index("barrier")] = barrier
+    return estimates, replace(none, requests=np.zeros((3, len(REQUEST_NAMES))), states=states)
+
+
+def test_the_gain_by_waiting_is_that_of_the_time_at_the_unit() -> None:
+    estimates, nobody = waiting_kernels(0.0)
+    network = estimates.closed.gain_spread
+    assert (network > 1).all()
+    np.testing.assert_allclose(gain_by_waiting(estimates, nobody, STATES, network), 0)
+    np.testing.assert_allclose(gain_by_waiting(estimates, nobody, REQUESTS, network), np.log(network))
+    # As many wait as the closed network expects: the gain is the network's own.
+    for kernel, expected in enumerate(estimates.closed.n.tolist()):
+        found = gain_by_waiting(*waiting_kernels(expected), STATES, network)
+        assert found[kernel] == pytest.approx(np.log(network[kernel]))
+    few, more = (gain_by_waiting(*waiting_kernels(w), STATES, network) for w in (0.05, 0.2))
+    assert (few < more + 1e-12).all()
+    assert (few > 0).all()
+    # Those that wait at a barrier for the others gain as the others do.
+    assert (gain_by_waiting(*waiting_kernels(0.05, 4.0), STATES, network) > few).any()
+    assert (gain_by_waiting(*waiting_kernels(7.9), STATES, network) <= np.log(network) + 1e-12).all()
+
+
+def test_thresholds_are_written_short_and_keep_equal_values_on_their_side() -> None:
+    edges = np.log(np.arange(2.0, 40.0))
+    trees = BoostedTrees(0.0, np.zeros((38, 1), dtype=np.int64), edges[:, None], np.tile([0.0, 1.0], (38, 1)))
+    again = BoostedTrees.from_json(trees.as_json())
+    np.testing.assert_allclose(again.predict(edges[:, None]), trees.predict(edges[:, None]))
+    assert len(json.dumps(trees.as_json()["thresholds"])) < 15 * len(edges)

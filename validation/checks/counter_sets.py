@@ -6,19 +6,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smlab.models.alternative_estimates import AlternativeEstimates
-from smlab.models.counter_answers import answer
 from smlab.models.counter_maps import CHANGES, FASTER, SPREAD, shipped_maps
 from smlab.models.counter_sets import ATOMIC, REQUESTS, SAMPLES, SETS, STATES
 from smlab.models.trust import CLOSED
 from smlab.models.verdict import BOTTLENECK, GAIN, NOT
-from smlab.validation.checks import Plan
 from smlab.validation.report import Column, Section
-from smlab.validation.service_tables import ServiceTables
 from smlab.validation.trust.fit import estimate_campaign
-from smlab.validation.trust.fit_maps import counters_of
-from smlab.validation.trust.judge import LEVEL
-from smlab.validation.trust.judge_sets import JudgedSets, baseline_errors, other_errors, set_rows
-from smlab.validation.trust.twins import APART_POINTS, KINDS, Twins, least_error_points, told_apart_percent
+from smlab.validation.trust.judge import Reading
+from smlab.validation.trust.judge_sets import (
+    JudgedSets,
+    baseline_errors,
+    other_errors,
+    set_rows,
+    told_by_set,
+)
+from smlab.validation.trust.twins import APART_POINTS, KINDS, Twins, least_error_points
 
 TARGET_MEAN = 0.7
 """Percentage points of utilization that were asked for, on average."""
@@ -111,23 +113,29 @@ def readings_table(section: Section, names: Sequence[str], judged: Sequence[Judg
     )
 
 
-def twins_table(section: Section, twins: Twins, tables: ServiceTables, plan: Plan) -> None:
-    """What launch and atomic counters cannot tell: kernels equal in them, with unequal utilization."""
+def _told(twins: Twins, machine: Reading, readings: Sequence[Reading]) -> str:
+    """The twins of one machine, by who does not know which reading it is."""
+    parts = [
+        AlternativeEstimates(r.name, r.weight, estimate_campaign(twins.table, r.tables)) for r in readings
+    ]
+    by_set = told_by_set(twins, parts, shipped_maps())
+    each = ", ".join(
+        f"{percent:.0f} % of the pairs from {SHOWN[which].removeprefix('and ')} ({points:.1f} points off)"
+        for which, (percent, points) in by_set.items()
+        if which != ATOMIC
+    )
+    return f"{each} under *{machine.name}*"
+
+
+def twins_table(section: Section, drawn: Sequence[Twins], readings: Sequence[Reading]) -> None:
+    """What launch and atomic counters cannot tell: kernels equal in them, with unequal utilization; and how
+    many of them others do tell apart, on the machine of each reading."""
+    twins = drawn[0]
     exact = 100 * twins.truth()
-    found = estimate_campaign(twins.table, tables)
+    found = estimate_campaign(twins.table, readings[0].tables)
     active = twins.table.active_cycles / twins.table.elapsed_cycles
     estimated = 100 * (found.utilization[CLOSED] * active).reshape(exact.shape)
     least = least_error_points(twins.truth())
-    part = AlternativeEstimates("", 1.0, found)
-    counters = counters_of(twins.table)
-    answers = {w: answer([part], counters, w, shipped_maps(), LEVEL).utilization.guess * active for w in SETS}
-    told = ", ".join(
-        f"{told_apart_percent(exact / 100, guess.reshape(exact.shape)):.0f} % of the pairs "
-        f"({100 * abs(guess.reshape(exact.shape) - exact / 100).mean():.1f} points off) from "
-        f"{SHOWN[which].removeprefix('and ')}"
-        for which, guess in answers.items()
-        if which != ATOMIC
-    )
     section.text(
         f"**Why not.** {len(exact)} times three kernels with equal warps, atomics and jobs and, by the "
         f"choice of their think time, equal elapsed cycles ({twins.left_out} more triples could not be made "
@@ -135,7 +143,10 @@ def twins_table(section: Section, twins: Twins, tables: ServiceTables, plan: Pla
         f"off by **{least.mean():.1f} points** on average, so no estimator that works from *these* counters "
         f"can be right within {TARGET_MEAN} points on kernels like these, whatever it does. Other counters "
         f"differ: of two twins that are {APART_POINTS:g} points or more apart, the busier one is told in "
-        f"{told}."
+        f"{'; '.join(_told(t, r, readings) for t, r in zip(drawn, readings, strict=True))}. Told the wrong "
+        "way round is mostly one kind, where the unit has two pipes: four warps that a barrier lets go "
+        "beside four atomics of one warp. Either come four at a time, but those of one warp stay in one "
+        "pipe, and service tables do not know whose jobs they hold."
     )
     section.table(
         "campaign-twins",

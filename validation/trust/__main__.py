@@ -1,5 +1,6 @@
 """``python -m smlab.validation.trust --out models/trust_map.json``: make the trust map anew, and the counter
-maps beside it; ``--judge 100`` judges them as well. With ``--store FILE`` what is simulated is kept there as
+maps beside it; ``--judge 100`` judges them as well, and ``--shipped --judge 28`` judges the maps at hand and
+makes none. With ``--store FILE`` what is simulated is kept there as
 it comes, and an interrupted run resumes."""
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.alternative_estimates import AlternativeEstimates
-from smlab.models.counter_maps import CounterMaps
-from smlab.models.trust import MAKE, TrustMap
+from smlab.models.counter_maps import CounterMaps, shipped_maps
+from smlab.models.trust import MAKE, TrustMap, shipped_map
 from smlab.validation.service_tables import engine_version, tables_of
 from smlab.validation.trust.campaign import run_campaign
-from smlab.validation.trust.families import FIT, HELD_OUT, RANDOM, group_of
+from smlab.validation.trust.families import FIT, FRESH, HELD_OUT, LAST, RANDOM, group_of
 from smlab.validation.trust.fit import (
     estimate_campaign,
     fit,
@@ -30,8 +32,9 @@ from smlab.validation.trust.fit import (
 )
 from smlab.validation.trust.fit_maps import Known, counters_of, fit_maps, known_of
 from smlab.validation.trust.judge import Reading, as_text, judge
-from smlab.validation.trust.judge_sets import judge_sets, sets_as_text
+from smlab.validation.trust.judge_sets import judge_sets, sets_as_text, told_by_set
 from smlab.validation.trust.simulate import CampaignTable
+from smlab.validation.trust.twins import draw_twins
 from smlab.validation.work.store import Store
 
 GPUS = ("v100", "a100-40")
@@ -72,7 +75,9 @@ def make_maps(
                     for (a, _), e in zip(alternatives, each, strict=True)
                 ]
             )
-            read += [known_of(table, e, counters, first) for e in each]
+            read += [
+                known_of(table, e, counters, first, own=r is own) for e, r in zip(each, readings, strict=True)
+            ]
             number, first = number + 1, first + len(table)
     families = np.array([group_of(name) for t in tables for name in t.family.tolist()], dtype=object)
     about = {
@@ -105,7 +110,9 @@ _MAPS = "trees for utilization and gain, by set of counters; see models/counter_
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m smlab.validation.trust", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="where to write the trust map (JSON)")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--out", type=Path, help="where to write the trust map (JSON)")
+    which.add_argument("--shipped", action="store_true", help="judge the maps that come with smlab")
     parser.add_argument("--count", type=int, default=100, help="of each family and machine")
     parser.add_argument("--few", type=int, default=6, help="of each random family and machine")
     parser.add_argument("--seed", type=int, default=FIT_SEED)
@@ -114,9 +121,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--store", type=Path, help="where to keep what is simulated (SQLite)")
     options = parser.parse_args(arguments)
     began = time.perf_counter()
-    beside = options.out.with_name("counter_maps.json")
     with ExitStack() as opened:
         store = None if options.store is None else opened.enter_context(Store(options.store))
+        if options.shipped:
+            _judge(options, shipped_map(), shipped_maps(), store)
+            return 0
+        beside = options.out.with_name("counter_maps.json")
         trust, maps = make_maps(GPUS, options.count, options.few, options.seed, options.jobs, store)
         trust.write(options.out)
         maps.write(beside)
@@ -131,21 +141,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _judge(options: argparse.Namespace, trust: TrustMap, maps: CounterMaps, store: Store | None) -> None:
-    everything, number = [], 0
-    for name in GPUS:
-        alternatives = load_gpu(name).variants()
-        readings = [Reading(a.name, a.weight, tables_of(gpu)) for a, gpu in alternatives]
-        for a, gpu in alternatives:
+    """All that the maps are held against: kernels of families that nothing was fitted to, by machine, all
+    together and those written last, by family; and twins."""
+    machines = [
+        ([Reading(a.name, a.weight, tables_of(gpu)) for a, gpu in load_gpu(name).variants()], name)
+        for name in GPUS
+    ]
+    drawn, number = [], 0
+    for readings, name in machines:
+        for a, gpu in load_gpu(name).variants():
             table = run_campaign(
                 gpu, list(HELD_OUT), options.judge, JUDGE_SEED + number, processes=options.jobs, store=store
             )
             judged = judge(table, readings, trust)
             print(f"\n{name}, {a.name}: {int(table.whole.sum())} held-out kernels\n{as_text(judged)}")
-            own = judge_sets(judged, maps)
-            print(sets_as_text([own]))
-            everything.append(own)
+            print(sets_as_text([judge_sets(judged, maps)]))
+            twins = draw_twins(gpu, options.judge, JUDGE_SEED + number)
+            parts = [
+                AlternativeEstimates(r.name, r.weight, estimate_campaign(twins.table, r.tables))
+                for r in readings
+            ]
+            own = [replace(p, weight=1.0) for p in parts if p.name == a.name]
+            for told, by in ((own, "by its own tables"), (parts, "by the mixture of readings")):
+                each = told_by_set(twins, told, maps).items()
+                print(
+                    f"{len(twins.truth())} twins told apart {by}: "
+                    + ", ".join(f"{w} {right:.1f} % ({off:.1f} points off)" for w, (right, off) in each)
+                )
+            drawn.append((table, readings))
             number += 1
-    print(f"\nall machines\n{sets_as_text(everything)}")
+    of = {"all families": list(HELD_OUT), "written before": list(FRESH), "written last": list(LAST)}
+    for title, families in {**of, **{name: [name] for name in HELD_OUT}}.items():
+        chosen = [(t.take(np.isin(t.family, families)), readings) for t, readings in drawn]
+        print(f"\n{title}, all machines")
+        print(sets_as_text([judge_sets(judge(t, readings, trust), maps) for t, readings in chosen]))
 
 
 if __name__ == "__main__":

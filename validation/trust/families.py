@@ -20,6 +20,7 @@ from smlab.validation.trust import (
     fit_families_memory,
     fresh_families,
     held_out_families,
+    last_families,
     random_families,
     unseen_families,
 )
@@ -84,8 +85,15 @@ FRESH: Mapping[str, Family] = {
     "voxel-means": fresh_families.voxel_means,
     "event-queue": fresh_families.event_queue,
 }
+"""Families that judge and that nobody had looked at when the first maps of three readings were made."""
+LAST: Mapping[str, Family] = {
+    "sort-pass": last_families.sort_pass,
+    "float-max": last_families.float_max,
+    "tile-extremes": last_families.tile_extremes,
+    "agents": last_families.agents,
+}
 """Families that judge and that nobody had looked at when the maps of today were made."""
-HELD_OUT: Mapping[str, Family] = {**_KEPT_BACK, **UNSEEN, **FRESH}
+HELD_OUT: Mapping[str, Family] = {**_KEPT_BACK, **UNSEEN, **FRESH, **LAST}
 """Families that judge; nothing is ever fitted to them."""
 
 RANDOM: Mapping[str, Family] = random_families.RANDOM
@@ -93,7 +101,7 @@ RANDOM: Mapping[str, Family] = random_families.RANDOM
 FIRST_RANDOM = 1000
 """Number of the first of them among all."""
 
-FAMILIES: Mapping[str, Family] = {**_FIRST, **_KEPT_BACK, **_MEMORY, **UNSEEN, **FRESH, **_ARRIVALS}
+FAMILIES: Mapping[str, Family] = {**_FIRST, **_KEPT_BACK, **_MEMORY, **UNSEEN, **FRESH, **_ARRIVALS, **LAST}
 
 GROUPS = 16
 """Of random families; one group is left out at a time, as a named family is."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from smlab.models.alternative_estimates import AlternativeEstimates
 from smlab.models.counter_answers import CounterAnswers, answer
 from smlab.models.counter_maps import CHANGES, FASTER, SPREAD, CounterMaps
 from smlab.models.counter_sets import SETS
@@ -15,6 +16,7 @@ from smlab.models.trust import CLOSED, OCCUPANCY
 from smlab.models.verdict import BOTTLENECK, CANNOT_TELL, GAIN, NOT
 from smlab.validation.trust.fit_maps import counters_of
 from smlab.validation.trust.judge import LEVEL, MIDDLE, JudgedCampaign
+from smlab.validation.trust.twins import Twins, told_apart_percent
 
 Floats = NDArray[np.float64]
 
@@ -151,8 +153,24 @@ def other_errors(judged: Sequence[JudgedSets]) -> dict[str, float]:
     return {n: float(100 * np.abs(_all(j.others[n] for j in judged) - exact).mean()) for n in names}
 
 
+def told_by_set(
+    twins: Twins, parts: Sequence[AlternativeEstimates], maps: CounterMaps
+) -> dict[str, tuple[float, float]]:
+    """By set of counters, the percentage of the pairs of ``twins`` of which the busier one is told, and the
+    mean error of utilization in points; ``parts`` are the estimates under each reading."""
+    counters, exact = counters_of(twins.table), twins.truth()
+    active = twins.table.active_cycles / twins.table.elapsed_cycles
+    found = {}
+    for which in SETS:
+        told = answer(parts, counters, which, maps, LEVEL).utilization.guess * active
+        guess = told.reshape(exact.shape)
+        found[which] = told_apart_percent(exact, guess), float(100 * np.abs(guess - exact).mean())
+    return found
+
+
 def sets_as_text(judged: Sequence[JudgedSets]) -> str:
-    """The rows as a plain table, for the terminal."""
+    """The rows as a plain table, for the terminal; errors also over those of launch and atomic counters, and
+    of speedups over the better of `BASELINES`."""
     lines = [
         "utilization, points: " + ", ".join(f"{n} {e:.2f}" for n, e in other_errors(judged).items()),
         *(
@@ -160,16 +178,19 @@ def sets_as_text(judged: Sequence[JudgedSets]) -> str:
             for change, errors in baseline_errors(judged).items()
         ),
     ]
-    for row in set_rows(judged):
+    rows, guessed = set_rows(judged), baseline_errors(judged)
+    for row in rows:
         gains = "; ".join(
-            f"{c} {row.gain_error[c]:.4f}, held {row.gain_held[c]:.1f} %, wide {row.gain_width[c]:.2f}"
+            f"{c} {row.gain_error[c]:.4f} ({row.gain_error[c] / min(guessed[c].values()):.2f}), "
+            f"held {row.gain_held[c]:.1f} %, wide {row.gain_width[c]:.2f}"
             for c in CHANGES
         )
         told = ", ".join(
             f"{v}: {count} ({row.gaining_percent(v):.1f} % gain)" for v, (count, _) in row.verdicts.items()
         )
         lines.append(
-            f"{row.counters:9s} utilization {row.utilization_points:.2f} points, held "
+            f"{row.counters:9s} utilization {row.utilization_points:.2f} points "
+            f"({row.utilization_points / rows[0].utilization_points:.2f}), held "
             f"{row.utilization_held:.1f} %, wide {row.utilization_width:.1f}; {gains}; {told}, cannot tell "
             f"{row.cannot_tell_percent:.1f} %"
         )
