@@ -43,6 +43,8 @@ def compile_cuda(
     if first := read_first(source):
         headers = {**headers, READ_FIRST: first}
         options = [f"--pre-include={READ_FIRST}", *options]
+    if "__int128" in source:  # nvcc on Linux has it without being asked
+        options = ["--device-int128", *options]
     wanted = [f"--gpu-architecture={architecture}", "--std=c++17", "-lineinfo", *_includes(), *options]
     try:
         status, *release = nvrtc.nvrtcVersion()

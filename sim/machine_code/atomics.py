@@ -224,6 +224,6 @@ def atomic_one_by_one(op: int, warp: int, launch: int, space: int, lanes: int, m
         if operation == d.SPIN:
             old = 1 if old == compared else 0
         put32(dst + 4 * lane, old)
-        if width == 8 and operation != d.SPIN:
+        if width == 8:
             put32(dst + 128 + 4 * lane, old >> 32)
     return GOES_ON

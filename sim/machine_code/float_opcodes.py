@@ -27,9 +27,18 @@ def _fadd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     return BY_NAME["fadd"], {"i": float_flags(m), "dst": o.destination(), **o.single("a"), **o.single("b")}
 
 
+_SCALES: Final = {f"{way}{1 << n}": sign * n for way, sign in (("M", 1), ("D", -1)) for n in (1, 2, 3)}
+"""A product times or divided by 2, 4 or 8, as a power of two."""
+
+
 @opcode("FMUL", cls="fp32-mul")
 def _fmul(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    return BY_NAME["fmul"], {"i": float_flags(m), "dst": o.destination(), **o.single("a"), **o.single("b")}
+    scales = [x for x in m if x in _SCALES]
+    flags = float_flags(tuple(x for x in m if x not in _SCALES))
+    fields = {"i": flags, "dst": o.destination(), **o.single("a"), **o.single("b")}
+    if not scales:
+        return BY_NAME["fmul"], fields
+    return BY_NAME["fmul.scaled"], {**fields, "j": _SCALES[scales[0]]}
 
 
 @opcode("FFMA", cls="fp32")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from llvmlite import ir
+
 from smlab.sim.machine_code import rounding, vector_operation
 from smlab.sim.machine_code.building import (
     BUILDERS,
@@ -17,6 +19,7 @@ from smlab.sim.machine_code.lanes import (
     F64,
     V32,
     V64,
+    WORD,
     Lanes,
 )
 
@@ -38,7 +41,16 @@ def _single_operation(compute: Callable[..., Any]) -> Builder:
 
 BUILDERS["fadd"] = _single_operation(lambda v, a, b: v.builder.fadd(a, b))
 BUILDERS["fmul"] = _single_operation(lambda v, a, b: v.builder.fmul(a, b))
+BUILDERS["fmul.scaled"] = _single_operation(lambda v, a, b: _scaled_product(v, a, b))
 BUILDERS["ffma"] = _single_operation(lambda v, a, b, c: v.call("fma", F32, a, b, c))
+
+
+def _scaled_product(v: Lanes, a: Any, b: Any) -> Any:
+    """In doubles, which hold the product of two singles exactly."""
+    B = v.builder
+    power = B.shl(B.add(v.field("j"), ir.Constant(WORD, 1023)), ir.Constant(WORD, 52))
+    scale = B.bitcast(v.splat(power, V64), F64)
+    return B.fptrunc(B.fmul(B.fmul(B.fpext(a, F64), B.fpext(b, F64)), scale), F32)
 
 
 @builds("ffma.near")

@@ -157,8 +157,7 @@ class WarpMemory(WarpOperands):
         new = old + 1 if operation == d.COUNT else combined(operation, f["p"], old, value, compared)
         memory[at : at + width] = (new & ((1 << 8 * width) - 1)).to_bytes(width, "little")
         if operation == d.SPIN:
-            self.put(w, f["dst"], lane, int(old == compared))
-            return
+            old = int(old == compared)
         for k in range(width // 4):
             self.put(w, f["dst"] + k * record.ROW_BYTES, lane, old >> 32 * k)
 

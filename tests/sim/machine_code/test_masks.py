@@ -1,5 +1,5 @@
-"""Parts of warps that wait for each other by mask, sums of pairs of halves in memory, and whole numbers two
-to a word: compiled on architectures that do each in another way, held against NumPy."""
+"""Parts of warps that wait for each other by mask, sums of doubles and of pairs of halves in memory, and
+whole numbers two to a word: compiled on architectures that do each in another way, held against NumPy."""
 
 import importlib.util
 from pathlib import Path
@@ -88,8 +88,18 @@ def shorts(gpu: str, engine: str) -> None:
     assert np.array_equal(out, np.stack(columns, axis=1))
 
 
+def doubles(gpu: str, engine: str) -> None:
+    given = np.random.default_rng(7).integers(1, 1000, 64) / 8
+    out, least = np.zeros(67), np.zeros(1, np.uint64)
+    launched(gpu, engine, "doubles", 64, out, given, least)
+    sums = [given[n::3].sum() - 0.5 for n in range(3)]
+    x, y = given.astype(np.float32), np.arange(64, dtype=np.float32)
+    assert np.array_equal(out, [*sums, *(x * y * np.float32(0.5) + x * x * np.float32(8))])
+    assert least[0] == given.view(np.uint64).min()
+
+
 @pytest.mark.parametrize("engine", ["compiled", "simpy"])
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=GPUS)
-@pytest.mark.parametrize("kernel", [partial, eights, pairs, shorts])
+@pytest.mark.parametrize("kernel", [partial, eights, pairs, shorts, doubles])
 def test_results(kernel: Any, gpu: str, engine: str) -> None:
     kernel(gpu, engine)

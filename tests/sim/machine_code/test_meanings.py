@@ -62,6 +62,8 @@ def numbers(operation: VectorOperation, random: np.random.Generator) -> tuple[in
     name = operation.name
     if name == "lop3":
         return int(random.integers(256)), 0
+    if name == "fmul.scaled":
+        return int(random.choice([0, 1, 2, 3, 4, 8, 12])), int(random.choice([-3, -2, -1, 1, 2, 3]))
     if name in ("fadd", "fmul", "ffma"):
         return int(random.choice([0, 1, 2, 3, 4, 8, 12])), 0
     if name in ("dadd", "dmul", "dfma", "d2f"):
