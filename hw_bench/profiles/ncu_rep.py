@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -10,32 +9,22 @@ import numpy as np
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
+from smlab.hw_bench.profiles.ncu_apart import read_apart
 from smlab.hw_bench.profiles.part import Part, drop_repeats
 from smlab.hw_bench.profiles.profile import UNNAMED, Skipped, short
 from smlab.hw_bench.profiles.units import scale
 from smlab.hw_bench.profiles.wide import attributes
 
-_MISSING = "pip install 'smlab[ncu]' (NVIDIA's ncu-report), or CSV of it: ncu --import FILE --page raw --csv"
-
 
 def read_ncu_rep(path: Path) -> Part:
     """The report's counters, one launch for each of its results, numbered in their order."""
-    try:
-        ncu: Any = importlib.import_module("ncu_report")
-    except (ImportError, OSError) as error:
-        raise SmlabError.at(
-            str(path), "a .ncu-rep report needs ncu-report, which is not installed", expected=_MISSING
-        ) from error
-    try:
-        return _read(str(path), ncu, ncu.load_report(str(path)))
-    except SmlabError:
-        raise
-    except Exception as error:  # what it raises for a damaged report is not documented
-        what = f"ncu-report cannot read it: {short(str(error)) or type(error).__name__}"
-        raise SmlabError.at(str(path), what, expected="a whole .ncu-rep report") from error
+    part = read_apart(path, _read, "raw")
+    drop_repeats(str(path), part)
+    return part
 
 
-def _read(path: str, ncu: Any, report: Any) -> Part:
+def _read(path: str, ncu: Any) -> Part:
+    report = ncu.load_report(path)
     kernels: list[str] = []
     launches: list[int] = []
     counters: list[str] = []
@@ -76,7 +65,7 @@ def _read(path: str, ncu: Any, report: Any) -> Part:
             path, "the report holds no counter", expected="a report with at least one kernel, whole"
         )
     size = len(values)
-    part = Part(
+    return Part(
         np.array(kernels, dtype=object),
         np.array(launches, dtype=np.int64),
         np.full(size, WHOLE_GPU, dtype=np.int64),
@@ -88,5 +77,3 @@ def _read(path: str, ncu: Any, report: Any) -> Part:
         [],
         [Skipped(f"counter {name!r}", said, count) for name, (said, count) in texts.items()],
     )
-    drop_repeats(path, part)
-    return part

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any, Final
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.profiles.profile import short
+from smlab.hw_bench.profiles.ncu_apart import read_apart
 from smlab.hw_bench.profiles.samples import (
     SELECTED,
     InstructionSamples,
@@ -19,9 +18,6 @@ from smlab.hw_bench.sass.cubin import read_cubin
 _STALLED: Final = "smsp__pcsamp_warps_issue_stalled_"
 _NOT_ISSUED: Final = "_not_issued"
 _ELF: Final = b"\x7fELF\x02\x01"
-_MISSING: Final = (
-    "pip install 'smlab[ncu]' (NVIDIA's ncu-report), or CSV of it: ncu --import FILE --page source --csv"
-)
 _FACTS: Final = {
     "blocks": "launch__grid_size",
     "threads_per_block": "launch__block_size",
@@ -50,28 +46,10 @@ def read_report_samples(path: Path) -> tuple[KernelSamples, ...]:
     Raises:
         SmlabError: no ncu-report, a damaged report, a report without samples.
     """
-    where = str(path)
-    try:
-        ncu: Any = importlib.import_module("ncu_report")
-    except (ImportError, OSError) as error:
-        raise SmlabError.at(
-            where, "a .ncu-rep report needs ncu-report, which is not installed", expected=_MISSING
-        ) from error
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise SmlabError(f"{where}: cannot be read: {error.strerror}") from error
-    try:
-        kernels = _kernels(where, ncu.load_report(where), _cubins(content))
-    except SmlabError:
-        raise
-    except Exception as error:  # what it raises for a damaged report is not documented
-        what = f"ncu-report cannot read it: {short(str(error)) or type(error).__name__}"
-        raise SmlabError.at(where, what, expected="a whole .ncu-rep report") from error
+    kernels = read_apart(path, _kernels, "source")
     if not kernels:
-        raise SmlabError.at(
-            where, "holds no samples by instruction", expected="ncu --set full, or --section SourceCounters"
-        )
+        wanted = "ncu --set full, or --section SourceCounters"
+        raise SmlabError.at(str(path), "holds no samples by instruction", expected=wanted)
     return kernels
 
 
@@ -90,8 +68,10 @@ def _cubins(content: bytes) -> dict[str, bytes]:
     return found
 
 
-def _kernels(where: str, report: Any, cubins: dict[str, bytes]) -> tuple[KernelSamples, ...]:
+def _kernels(where: str, ncu: Any) -> tuple[KernelSamples, ...]:
     found = []
+    cubins = _cubins(Path(where).read_bytes())
+    report = ncu.load_report(where)
     for i in range(report.num_ranges()):
         results = report.range_by_idx(i)
         for j in range(results.num_actions()):
