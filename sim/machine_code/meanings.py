@@ -50,21 +50,11 @@ from smlab.sim.machine_code.vector_operation import (
 )
 
 
-def _single(a: int, b: int, c: int, i: int) -> int:
-    """``a * b + c`` on the bits of singles."""
+def _single(a: int, b: int, c: int, i: int, power: int = 0) -> int:
+    """``a * b * 2**power + c`` on the bits of singles."""
     if i & FLUSH:
         a, b, c = flushed(a), flushed(b), flushed(c)
-    bits = fma(f32(a), f32(b), f32(c), 32, i & MODE)
-    if i & FLUSH:
-        bits = flushed(bits)
-    return saturated(bits) if i & SATURATE else bits
-
-
-def _scaled_product(a: int, b: int, c: int, i: int, j: int) -> int:
-    """A product times 2 to the power of ``j``, rounded once."""
-    if i & FLUSH:
-        a, b = flushed(a), flushed(b)
-    bits = fma(math.ldexp(f32(a), j), f32(b), f32((a ^ b) & _MINUS), 32, i & MODE)
+    bits = fma(math.ldexp(f32(a), power), f32(b), f32(c), 32, i & MODE)
     if i & FLUSH:
         bits = flushed(bits)
     return saturated(bits) if i & SATURATE else bits
@@ -370,7 +360,7 @@ def _rows() -> tuple[VectorOperation, ...]:
     )
     row("fadd", "ii", "i", plain(lambda a, b, c, i, j: _single(a, _ONE, b, i)))
     row("fmul", "ii", "i", plain(lambda a, b, c, i, j: _single(a, b, (a ^ b) & _MINUS, i)))
-    row("fmul.scaled", "ii", "i", plain(_scaled_product))
+    row("fmul.scaled", "ii", "i", plain(lambda a, b, c, i, j: _single(a, b, (a ^ b) & _MINUS, i, j)))
     row("ffma", "iii", "i", plain(lambda a, b, c, i, j: _single(a, b, c, i)))
     row("ffma.near", "iii", "i", plain(lambda a, b, c, i, j: _single(a, b, c, 0)))
     row("fmnmx", "ii", "i", lambda a, b, c, p, q, i, j: (_choose32(a, b, p, i), False, False))
