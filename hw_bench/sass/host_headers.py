@@ -82,6 +82,18 @@ _ASSERT: Final = """#undef assert
     ((condition) ? (void)0 : __assertfail(#condition, __FILE__, __LINE__, __func__, sizeof(char)))
 #endif
 """
+_TARGET: Final = """#pragma once
+#ifndef NV_IF_TARGET
+#error this release of NVRTC lacks the macros of nv/target: take release 12.9 or later
+#endif
+#if !__has_include(<cuda/std/type_traits>)
+#define _CG_LIMIT_INCLUDED_DEPENDENCIES
+#endif
+"""
+"""Macros by architecture, which the run-time compiler has before the first line: what is missing is the name.
+``cooperative_groups.h`` asks for it first, and for libcu++, which comes with another wheel; the macro has
+it take its own traits instead (no update of an atomic by a group, no groups' functions of libcu++)."""
+
 _BY_C_NAME: Final = {
     "stdint": _STDINT,
     "math": _MATH,
@@ -91,7 +103,8 @@ _BY_C_NAME: Final = {
     **dict.fromkeys(("stddef", "stdio", "stdlib", "string", "time"), _EMPTY),
 }
 HEADERS: Final = {name: text for c, text in _BY_C_NAME.items() for name in (f"{c}.h", f"c{c}")} | {
-    "stdbool.h": _EMPTY
+    "stdbool.h": _EMPTY,
+    "nv/target": _TARGET,
 }
 """Texts by the name in the ``#include``."""
 

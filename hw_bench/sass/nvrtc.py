@@ -62,7 +62,11 @@ def compile_cuda(
     if int(status):
         lines = [line for line in log.decode(errors="replace").splitlines() if "error" in line]
         said = lines[0] if lines else str(status)
-        if "open source file" in said and not _includes():
+        if re.search(r'source file "(cuda|cub|thrust)/', said):
+            said += (
+                " (libcu++, CUB and Thrust come with the wheel nvidia-cuda-cccl-cu12, which is not read here)"
+            )
+        elif "open source file" in said and not _includes():
             said += " (headers of CUDA come with pip install nvidia-cuda-runtime-cu12, or 'smlab[cuda12]')"
         raise SmlabError(f"{where}: does not compile for {architecture}: {said}")
     cubin: bytes = b" " * _call(nvrtc.nvrtcGetCUBINSize(program))

@@ -127,7 +127,7 @@ def match(op: int, warp: int, lanes: int, active: int) -> None:
             if (active >> lane) & 1 != 0 and word_of(op, warp, I_A, lane) != value:
                 differs = True
         put_all(warp + at(op, I_DST), value, FULL)
-        set_predicate(op, warp, I_PD, FULL if differs else 0, FULL)
+        set_predicate(op, warp, I_PD, FULL if differs else 0, lanes & active)
         return
     row, long = row_of(op, warp, I_A), at(op, I_J) != 0
     held = warp + 8 * ADDRESSES

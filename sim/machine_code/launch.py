@@ -18,7 +18,7 @@ from smlab.sim.machine_code import record
 from smlab.sim.machine_code.decode import decode
 from smlab.sim.machine_code.limits import LOCAL_WINDOW, SHARED_WINDOW
 from smlab.sim.machine_code.micro import MicroOperation
-from smlab.sim.machine_code.operands import Rows
+from smlab.sim.machine_code.operands import Rows, Unknown
 from smlab.sim.zeros import aligned
 
 FIRST_ADDRESS: Final = 0x7F00_0000_0000
@@ -33,6 +33,16 @@ SHARED_WINDOW_AT: Final = 0x1C
 """And of shared memory, where no special register has it (before sm_90)."""
 RESERVED_SHARED: Final = {90: 1024}
 """Shared addresses begin here, from this architecture on."""
+_GRID: Final = "a grid that waits for itself: launches here are not cooperative"
+_RESERVED: Final = "shared memory that CUDA reserves for tiles of more than a warp"
+ABSENT_WORDS: Final[tuple[tuple[int, Mapping[int, str]], ...]] = (
+    (100, {}),
+    (90, {0x44: _GRID, 0x48: _GRID, 0x6C: _RESERVED}),
+    (80, {0x8C: _GRID, 0x90: _GRID, 0x124: _RESERVED}),
+    (0, {0x8C: _GRID, 0x90: _GRID}),
+)
+"""Words of constant bank 0 that only the driver fills, where NVRTC 12.9 reads ``%envreg1``, ``%envreg2`` and
+``%reserved_smem_offset_1``, from this architecture on; a 0 in them would be taken for an address."""
 MAX_DIMENSION: Final = (2**31 - 1, 65535, 65535)
 MAX_BLOCK: Final = (1024, 1024, 64)
 DEFAULT_STACK: Final = 1024
@@ -234,11 +244,21 @@ class MachineLaunch:
 
     def constant(self, bank: int, offset: int) -> int:
         """A word of a constant bank; beyond a bank's end there are zeros, as far as an instruction can
-        reach."""
+        reach.
+
+        Raises:
+            Unknown: a word that the driver fills and a launch here does not have.
+        """
+        if bank == 0 and offset in self._absent:
+            raise Unknown(self._absent[offset])
         content = self.banks.get(bank, b"")
         if offset + 4 > len(content):
             return 0
         return int(struct.unpack_from("<I", content, offset)[0])
+
+    @cached_property
+    def _absent(self) -> Mapping[int, str]:
+        return next(words for first, words in ABSENT_WORDS if self.image.architecture >= first)
 
     @cached_property
     def rows(self) -> Rows:

@@ -97,7 +97,7 @@ class WarpExchange(WarpOperands):
             values = [self.word(w, micro, "a", lane) for lane in members(w.active)]
             for lane in LANES:
                 self.put(w, f["dst"], lane, values[0])
-            self.set_predicate(w, micro, "pd", M32 if len(set(values)) > 1 else 0, M32)
+            self.set_predicate(w, micro, "pd", M32 if len(set(values)) > 1 else 0, lanes & w.active)
             return
         held = [
             self.row(w, micro, "a")[lane] | (self.row(w, micro, "a", 1)[lane] << 32 if f["j"] else 0)

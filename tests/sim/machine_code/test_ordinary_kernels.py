@@ -219,6 +219,20 @@ def extremes(gpu: str) -> None:
     assert np.array_equal(np.signbit(least[zeros]), np.signbit(a[zeros]) | np.signbit(b[zeros]))
 
 
+def sums(gpu: str) -> None:
+    """Small whole numbers, so that each sum is exact in each type; pairs of brain floats from sm_90 on."""
+    x = RANDOM.integers(-3, 4, 64).astype(np.float32)
+    single, wide = np.ones(1, np.float32), np.ones(1)
+    pair, brain = np.zeros(8, np.float16), np.zeros(8, np.uint16)
+    launched(gpu, "sums", 1, 64, x, single, wide, pair.view(np.uint32), brain.view(np.uint32))
+    assert single[0] == wide[0] == 1 + x.sum()
+    by_place = x.reshape(16, 4).sum(0)
+    want = np.stack([by_place, -by_place], 1).ravel()
+    assert np.array_equal(pair, want)
+    brains = (brain.astype(np.uint32) << 16).view(np.float32)
+    assert np.array_equal(brains, want if GPUS["sm_90"] == gpu else np.zeros(8))
+
+
 def row_sums(gpu: str, source: Path = ORDINARY) -> None:
     values = RANDOM.integers(0, 99, (2, 100)).astype(np.float32)
     out = np.zeros_like(values)
@@ -249,6 +263,7 @@ EVERYWHERE = (
     extremes,
     text,
     groups,
+    sums,
     row_sums,
 )
 QUICK = ("sm_75", "sm_90")
