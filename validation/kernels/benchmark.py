@@ -17,6 +17,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,8 @@ from smlab.validation.calibrate.predict import (
 )
 
 Floats = NDArray[np.float64]
+BLOCK_WARPS: Final = 32
+"""Warps of the largest block."""
 
 
 @dataclass(frozen=True)
@@ -137,8 +140,11 @@ def closed_cycles(cases: Cases, gpu: Gpu) -> Floats:
             )
             for kind in (op, "atomic-cas")
         )
-        roles = (tuple(int(warp < c) for warp in range(n)),)
-        kernel = Kernel("closed batch", programs, roles, shared_bytes_per_block=4 * WORDS)
+        # What a block does not hold comes in two of them, alike, on one SM.
+        blocks = -(-n // BLOCK_WARPS)
+        each = n // blocks
+        roles = tuple(tuple(int(each * b + warp < c) for warp in range(each)) for b in range(blocks))
+        kernel = Kernel("closed batch", programs, roles, blocks, shared_bytes_per_block=4 * WORDS)
         jobs = simulate(kernel, gpu, keep=Record.ALL).jobs
         assert jobs is not None
         # The operations' own acknowledgements come later, and nobody waits for them.
