@@ -57,6 +57,7 @@ sass: $(VENV)-cuda/.installed
 	    tests/hw_bench/cuda/test_cuda_dependence.py tests/sim/machine_code/test_compiled_kernels.py \
 	    tests/sim/machine_code/test_common_kernels.py tests/sim/machine_code/test_tensor_cores.py \
 	    tests/sim/machine_code/test_ordinary_kernels.py tests/sim/machine_code/test_compiled_histogram.py \
+	    tests/sim/machine_code/test_printing.py \
 	    tests/hw_bench/cuda/test_cuda_harness.py \
 	    tests/hw_bench/cuda/test_cuda_on_simulator.py tests/hw_bench/cuda/test_cuda_driver.py
 

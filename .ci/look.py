@@ -48,7 +48,8 @@ class Browser:
     """A headless Chromium behind a pipe; use it as a context manager."""
 
     def __init__(self, program: str) -> None:
-        self.profile = tempfile.TemporaryDirectory(prefix="look-")
+        # A child of the browser may still write into its profile while that is removed.
+        self.profile = tempfile.TemporaryDirectory(prefix="look-", ignore_cleanup_errors=True)
         to_browser, self._out = os.pipe()
         self._in, from_browser = os.pipe()
         command = [

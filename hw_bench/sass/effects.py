@@ -26,13 +26,19 @@ _NO_RESULT_NAMES: Final = (
     "ARRIVES FENCE PREEXIT ENDCOLLECTIVE UBLKCP SUST SURED"
 )
 _NO_RESULT: Final = frozenset(_NO_RESULT_NAMES.split())
-_SETP_NAMES: Final = "ISETP FSETP DSETP HSETP2 PSETP PLOP3 UISETP UPLOP3 UPSETP FCHK"
+_SETP_NAMES: Final = "ISETP FSETP DSETP HSETP2 PSETP PLOP3 UISETP UFSETP UPLOP3 UPSETP FCHK"
 PREDICATES_ONLY: Final = frozenset(_SETP_NAMES.split())
-_PREDICATES_AFTER: Final = {"IADD3": 2, "UIADD3": 2, "LEA": 1, "ULEA": 1, "VOTE": 1, "VOTEU": 1, "MATCH": 0}
+_PREDICATES_AFTER: Final = {
+    "IADD3": 2, "UIADD3": 2, "LEA": 1, "ULEA": 1, "VOTE": 1, "VOTEU": 1, "MATCH": 0, "VIMNMX": 2,
+    "UVIMNMX": 2, "VIMNMX3": 2,
+}  # fmt: skip
 _ALL_PREDICATES: Final = frozenset(f"P{n}" for n in range(7))
 _MEMORY_NAMES: Final = "LD LDG LDS LDL LDC LDSM ST STG STS STL ATOM ATOMG ATOMS RED REDG ULDC LDGSTS LDCU"
 _MEMORY: Final = frozenset(_MEMORY_NAMES.split())
 _WIDE_RESULT: Final = frozenset(("DADD", "DMUL", "DFMA", "DMNMX"))
+_LONG_NAMES: Final = "IADD UIADD IADD3 UIADD3 MOV UMOV SEL USEL IMNMX UIMNMX ISETP UISETP"
+_LONG: Final = frozenset(_LONG_NAMES.split())
+_CONVERSIONS: Final = frozenset(("F2F", "I2F", "F2I", "FRND", "I2I", "UI2F", "UF2I"))
 _TYPE: Final = re.compile(r"[FSU](8|16|32|64)")
 _TYPES: Final = {"F64": 2, "S64": 2, "U64": 2}
 
@@ -111,6 +117,8 @@ def split_operands(instruction: SassInstruction) -> tuple[list[Operand], list[Op
         at += 1
     if at >= len(operands):
         return operands[:1], operands[1:]  # VOTE.ANY P0, P1: no register at all
+    if operands[at].kind == "memory":
+        return operands[:at], operands[at:]  # ATOMS.CAST.SPIN P0, [R2], R4, R5: a predicate alone
     at += 1
     allowed = _PREDICATES_AFTER.get(opcode, 0)
     while allowed and at < len(operands) and operands[at].kind == "predicate":
@@ -137,15 +145,13 @@ def _result_words(instruction: SassInstruction) -> int:
         return access_words(instruction)
     if opcode in _WIDE_RESULT or "WIDE" in modifiers:
         return 2
-    if opcode == "CS2R":
+    if opcode in ("CS2R", "CS2UR"):
         return 1 if "32" in modifiers else 2
-    if opcode in ("F2F", "I2F", "F2I", "FRND", "I2I"):
+    if opcode in _CONVERSIONS:
         return _conversion(instruction)[0]
     if "MMA" in opcode:
         return 4 if "F32" in modifiers[:2] or opcode in ("DMMA", "IMMA") else 2
-    if opcode == "MOV" and "64" in modifiers:
-        return 2
-    return 1
+    return 2 if _is_long(instruction) else 1
 
 
 def _source_words(instruction: SassInstruction, place: int, count: int, operand: Operand) -> int:
@@ -154,11 +160,11 @@ def _source_words(instruction: SassInstruction, place: int, count: int, operand:
         return _address_words(instruction)
     if opcode in _MEMORY:
         return access_words(instruction)
-    if opcode in _WIDE_RESULT or opcode == "DSETP":
+    if opcode in _WIDE_RESULT or opcode == "DSETP" or _is_long(instruction):
         return 2
     if "WIDE" in modifiers:
         return 2 if place == 2 else 1
-    if opcode in ("F2F", "I2F", "F2I", "FRND", "I2I"):
+    if opcode in _CONVERSIONS:
         return _conversion(instruction)[1]
     if "MMA" in opcode:
         return 4 if place != 1 else 2
@@ -167,9 +173,14 @@ def _source_words(instruction: SassInstruction, place: int, count: int, operand:
     return 1
 
 
+def _is_long(instruction: SassInstruction) -> bool:
+    """Whether it works on whole numbers of 64 bits in pairs of registers."""
+    return instruction.opcode in _LONG and any(m in ("64", "S64", "U64") for m in instruction.modifiers)
+
+
 def _address_words(instruction: SassInstruction) -> int:
     """Global addresses are 64 bits wide, also where a listing writes ``[R2]``; all others 32."""
-    if instruction.opcode in ("LDS", "STS", "ATOMS", "LDL", "STL", "LDSM", "LDC", "ULDC"):
+    if instruction.opcode in ("LDS", "STS", "ATOMS", "LDL", "STL", "LDSM", "LDC", "ULDC", "LDCU"):
         return 1
     return 2 if "E" in instruction.modifiers or instruction.opcode in ("RET", "LD", "ST") else 1
 
@@ -197,5 +208,5 @@ def _conversion(instruction: SassInstruction) -> tuple[int, int]:
     if instruction.opcode in ("FRND", "F2F", "I2I"):
         return words[0], words[0]
     floats = types[0].startswith("F")
-    of_result = floats == (instruction.opcode == "I2F")
+    of_result = floats == (instruction.opcode in ("I2F", "UI2F"))
     return (words[0], 1) if of_result else (1, words[0])

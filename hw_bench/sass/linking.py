@@ -14,18 +14,13 @@ from dataclasses import replace
 from typing import Final
 
 from smlab.hw_bench.sass.instruction import Function, Operand, SassInstruction
-
-SILENT: Final = ("vprintf", "free")
-"""Functions of CUDA's runtime on the device that may do nothing: ``printf`` prints nothing and returns 0. The
-others (``malloc``, a failed ``assert``) end the kernel with an error that names them."""
+from smlab.hw_bench.sass.runtime import of_runtime
 
 _PLACE: Final = re.compile(
     r"32@(?P<half>lo|hi)\(\(?(?:fdesc\()?(?P<function>[^\s()+]+)\)?(?: \+ (?P<label>[^\s()]+?)@srel)?\)?\)$"
 )
 _LABEL: Final = re.compile(r"`\((?P<name>[^()]+)\)")
 _INSTRUCTION_BYTES: Final = 16
-_CONTROL: Final = (7 << 8 | 7 << 5 | 1 << 4 | 5) << 41
-"""The word of a control code that stalls for 5 cycles and names no scoreboard."""
 
 
 def linked(functions: Iterable[Function], kernel: Function, pointed_at: Iterable[str] = ()) -> Function:
@@ -33,7 +28,7 @@ def linked(functions: Iterable[Function], kernel: Function, pointed_at: Iterable
 
     ``pointed_at`` are functions whose addresses the module's data hold. A kernel that needs no other function
     keeps its code as it is; ``Function.parts`` tells where each function begins. What is called and not there
-    is taken for a function of CUDA's runtime on the device (`SILENT`).
+    is taken for a function of CUDA's runtime on the device (`of_runtime`).
     """
     known = {function.name: function for function in functions}
     chosen = _reached(known, kernel, list(pointed_at))
@@ -71,7 +66,7 @@ def _reached(known: dict[str, Function], kernel: Function, pointed_at: list[str]
         name = open_.pop(0)
         if name in chosen or (name in known and known[name].entry and name != kernel.name):
             continue
-        chosen[name] = known[name] if name in known else _of_runtime(name, kernel.architecture)
+        chosen[name] = known[name] if name in known else of_runtime(name, kernel.architecture)
         open_.extend(_called(chosen[name], known))
     return list(chosen.values())
 
@@ -87,24 +82,6 @@ def _called(function: Function, known: dict[str, Function]) -> Iterator[str]:
                         yield name
             elif "@" in operand.text and (match := _PLACE.match(operand.text)) and match["function"] in known:
                 yield match["function"]
-
-
-def _of_runtime(name: str, architecture: str) -> Function:
-    """What stands for a function of the runtime: it returns to where R20 says, by the convention of calls, or
-    stops the kernel."""
-    code: tuple[tuple[str, tuple[str, ...]], ...]
-    if name in SILENT:
-        code = (("MOV", ("R4", "RZ")), ("RET.ABS.NODEC", ("R20 0x0",)))
-    else:
-        code = (("BPT.TRAP", ("0x1",)),)
-    return Function(
-        name,
-        architecture,
-        tuple(
-            SassInstruction(16 * n, mnemonic, tuple(map(Operand, operands)), words=(0, _CONTROL))
-            for n, (mnemonic, operands) in enumerate(code)
-        ),
-    )
 
 
 def _moved(

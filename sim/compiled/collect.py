@@ -121,9 +121,9 @@ def _rows(parts: Sequence[Memory], kind: str) -> Table:
 
 
 def _by_instruction(memory: Memory) -> Table:
-    table: Table = memory.tables["stall_of"].view(np.int64).reshape(-1, layout.REASONS)
+    table: Table = memory.tables["stall_of"].view(np.int64).reshape(-1, layout.REASON_WORDS)
     kinds = memory.tables["op"].view(layout.OP)["kind"].reshape(-1)
-    found: Table = table[kinds == layout.OPERATION]  # neither loops nor the ends of programs
+    found: Table = table[kinds == layout.OPERATION, : layout.REASONS]  # neither loops nor programs' ends
     return found
 
 

@@ -16,6 +16,7 @@ from smlab.sim.compiled.issue import issue_stage
 from smlab.sim.compiled.jit import (
     access_at,
     address_of,
+    age_at,
     call_source,
     entry,
     heap_at,
@@ -29,11 +30,13 @@ from smlab.sim.compiled.jit import (
     stall_at,
     state_at,
     until_at,
+    wake_at,
     warp_at,
 )
 from smlab.sim.compiled.layout import (
     ALL,
     CACHE_LINE_BYTES,
+    CACHE_LINE_WORDS,
     CROWDED,
     DONE,
     FAULTED,
@@ -97,6 +100,9 @@ def bring_near(st: State, i: int) -> None:
     """Ask the processor for what SM ``i`` is about to work on, which other SMs' turns have driven out of its
     caches: its schedulers, and of each warp what its next issue reads."""
     first = i * st.max_warps
+    for w in range(first, first + st.max_warps, CACHE_LINE_WORDS):
+        prefetch(address_of(wake_at(st, w)))
+        prefetch(address_of(age_at(st, w)))
     for k in range(i * st.schedulers, (i + 1) * st.schedulers):
         prefetch(address_of(scheduler_at(st, k)))
         prefetch(address_of(scheduler_at(st, k)) + CACHE_LINE_BYTES)

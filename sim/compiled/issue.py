@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from smlab.sim.compiled.fetch import fetch
 from smlab.sim.compiled.jit import (
+    age_at,
     bits_set,
     call_source,
     entry_at,
@@ -36,7 +37,6 @@ from smlab.sim.compiled.layout import (
     NOT_SELECTED,
     PIPE,
     REASON_WORDS,
-    REASONS,
     SELECTED,
     THINK,
     State,
@@ -105,7 +105,7 @@ def choose(st: State, i: int, s: int, eligible: int) -> Word:
     if (
         (st.policy == GTO or st.policy == GTY)
         and (eligible >> last) & 1 != 0
-        and warp_at(st, first + last * st.schedulers).age + 1 == scheduler.last_age
+        and age_at(st, first + last * st.schedulers).value + 1 == scheduler.last_age
     ):
         return last
     if st.policy == GTY:
@@ -117,8 +117,8 @@ def choose(st: State, i: int, s: int, eligible: int) -> Word:
             position = lowest_bit(rest)
             rest &= rest - 1
             if (
-                warp_at(st, first + position * st.schedulers).age
-                < warp_at(st, first + oldest * st.schedulers).age
+                age_at(st, first + position * st.schedulers).value
+                < age_at(st, first + oldest * st.schedulers).value
             ):
                 oldest = position
     return oldest
@@ -134,8 +134,8 @@ def _youngest(st: State, first: int, eligible: int, shuffled: int) -> Word:
         rest &= rest - 1
         if (
             shuffled == 0
-            or warp_at(st, first + position * st.schedulers).age
-            > warp_at(st, first + youngest * st.schedulers).age
+            or age_at(st, first + position * st.schedulers).value
+            > age_at(st, first + youngest * st.schedulers).value
         ):
             youngest = position
     return youngest
@@ -158,14 +158,14 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
     stalls = warp.row * REASON_WORDS
     stall_at(st, stalls + op.reason).value += throttled
     if st.instructions != 0:
-        own = warp.pc * REASONS
+        own = warp.pc * REASON_WORDS
         stall_of_at(st, own + op.reason).value += throttled
         stall_of_at(st, own + NOT_SELECTED).value += now - warp.entered - throttled
         stall_of_at(st, own + SELECTED).value += 1
     stall_at(st, stalls + NOT_SELECTED).value += now - warp.entered - throttled
     stall_at(st, stalls + SELECTED).value += 1
     scheduler.last_position = position
-    scheduler.last_age = warp.age + 1
+    scheduler.last_age = age_at(st, w).value + 1
     sm.instructions += 1
     if st.keep == ALL:
         emit(st, i, w, NOT_SELECTED, warp.since, now)
@@ -232,7 +232,8 @@ def issue_sourced(st: State, i: int, s: int, first: int, w: int, now: int) -> No
     if op.read_watched != 0 and (lanes == 0 or op.unit == PIPE or op.unit == BARRIER):
         result(st, w, op.read_target, now + max(1, op.interval))
     warp.stalled = now + op.stall
-    warp.groups += op.closes
+    if op.closes != 0:
+        warp.groups += 1
     if state == EXITS:
         leave(st, i, w, now)
     elif state == ARRIVES:

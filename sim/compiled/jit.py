@@ -224,6 +224,8 @@ def records(table: str) -> Any:
     server_at,
     ring_at,
     warp_at,
+    wake_at,
+    age_at,
     block_at,
     barrier_at,
     retiring_at,

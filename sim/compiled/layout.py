@@ -82,6 +82,13 @@ def _lines(fields: str) -> np.dtype[Any]:
     return _record(" ".join([*names, *(f"spare_{n}" for n in range(-len(names) % CACHE_LINE_WORDS))]))
 
 
+def _narrow(*groups: tuple[str, str]) -> np.dtype[Any]:
+    """The same for fields of several widths, whole words in sum."""
+    fields = [(name, kind) for names, kind in groups for name in names.split()]
+    spare = -np.dtype(fields).itemsize % CACHE_LINE_BYTES // 8
+    return np.dtype([*fields, *((f"spare_{n}", "i8") for n in range(spare))])
+
+
 CELL = _record("value")
 
 _CONSTANTS = (
@@ -101,20 +108,28 @@ _PROGRESS = (
 )
 _ROOM = "job_rows issue_rows span_rows accesses arena arena_bytes"
 
-OP = _lines(
-    "unit resource wide reason waits stall target line"
-    " interval latency read_target read_watched watched closes groups_left after_begin"
-    " after_end kind slot joins store cas tail free_passes"
-    " base_work pass_work passes read_offset extra cls lanes work"
-    " passes_at work_at times count start base warp_stride iteration_stride lane_stride addresses_at"
+OP = _narrow(
+    ("line stall interval latency", "i8"),
+    ("target read_target groups_left after_begin after_end", "i4"),
+    ("resource", "i2"),
+    ("unit kind reason wide waits watched read_watched closes joins store", "i1"),
+    # The first cache line ends here.
+    ("slot", "i4"),
+    ("cas cls", "i2"),
+    ("passes base_work pass_work tail free_passes read_offset extra", "i8"),
+    ("lanes work passes_at work_at times count start base", "i8"),
+    ("warp_stride iteration_stride lane_stride addresses_at", "i8"),
 )
-"""An item of code. ``watched`` and ``read_watched`` say that a later instruction needs the result, or that
-the operands have been read; ``extra`` is what a wide load or a copy takes longer on its way back; ``..._at``
-is the address of a random table with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to
-loops; ``line`` is the line of code that it is in; ``joins``, ``closes`` and ``groups_left`` are what it does
-to its warp's groups of copies. ``target`` and ``read_target`` are the places of the scoreboard for the result
-and the reading; machine code also says the cycles that its warp then waits (``stall``), the scoreboards that
-it waits for itself (``waits``, a mask), and its work as a base and a part for each pass."""
+"""An item of code. An issue to a pipe reads its first cache line, one to a queue the second as well; what
+counts cycles, bytes or passes has 64 bits, numbers of things fewer.
+
+``watched`` and ``read_watched`` say that a later instruction needs the result, or that the operands have
+been read; ``extra`` is what a wide load or a copy takes longer on its way back; ``..._at`` is the address
+of a random table with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to loops; ``line`` is
+the line of code that it is in; ``joins``, ``closes`` and ``groups_left`` are what it does to its warp's
+groups of copies. ``target`` and ``read_target`` are the places of the scoreboard for the result and the
+reading; machine code also says the cycles that its warp then waits (``stall``), the scoreboards that it
+waits for itself (``waits``, a mask), and its work as a base and a part for each pass."""
 
 NEED = _record("slot reason")
 """A place of the scoreboard that an instruction needs, and what a warp waits with for it."""
@@ -150,8 +165,8 @@ QUEUED = _record("warp op issue passes work row access sequence")
 SERVER = _record("end carry place round_began served")
 """``round_began`` is a cycle + 1."""
 WARP = _lines(
-    "pc row wake resource entered mark age state since scheduler bit line fetched stalled lanes unresolved"
-    " last_completion waiting_since block groups missed missed_sequence barrier depth launch span"
+    "pc row resource entered mark state scheduler bit line fetched stalled groups lanes unresolved"
+    " last_completion waiting_since block missed missed_sequence barrier depth launch span since"
 )
 """``block`` is its block's number + 1, or 0 in a free slot; ``entered`` and ``mark`` are when it joined its
 group and how long that had been throttled then; ``since`` and ``span`` where its recorded spans end and the
@@ -204,6 +219,8 @@ TABLES: dict[str, np.dtype[Any]] = {
     "server": SERVER,
     "ring": CELL,  # the latest ends of service in each pipe, one an entry, in order from its place on
     "warp": WARP,
+    "wake": CELL,  # of a warp with a timer: when that runs out. What many warps are asked for lies together
+    "age": CELL,  # of a warp, counted in its SM
     "block": BLOCK,
     "barrier": BLOCK_BARRIER,  # by room of a block and number
     "retiring": CELL,  # blocks that are finished or know when they will be, a few for each SM
@@ -212,7 +229,7 @@ TABLES: dict[str, np.dtype[Any]] = {
     "pending": CELL,  # how often that will be at a time not known yet
     "executions": CELL,  # by warp and slot, of instructions whose executions differ
     "warp_row": WARP_ROW,
-    "stall_of": CELL,  # with a source, by instruction and reason
+    "stall_of": CELL,  # with a source, by instruction and reason, as the next one
     "stall": CELL,  # by warp of the grid and reason
     "job_row": JOB_ROW,
     "issue_row": ISSUE_ROW,

@@ -280,6 +280,8 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
         "server": kernel.sms * constants["servers"],
         "ring": kernel.sms * constants["servers"] * constants["atomic_entries"],
         "warp": all_warps,
+        "wake": all_warps,
+        "age": all_warps,
         "block": kernel.blocks,
         "barrier": kernel.sms * resident * constants["barriers"],
         "retiring": kernel.sms * resident,
@@ -288,7 +290,7 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
         "pending": all_warps * code.slots,
         "executions": all_warps * code.slots,
         "warp_row": grid,
-        "stall_of": constants["instructions"] * layout.REASONS,
+        "stall_of": constants["instructions"] * layout.REASON_WORDS,
         "stall": grid * layout.REASON_WORDS,
     }
     sizes = [count * layout.TABLES[name].itemsize // 8 for name, count in counts.items()]
@@ -297,8 +299,8 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
     memory = Memory(constants, aligned(begins[-1], np.int64))
     for name, begin, size in zip(counts, begins, sizes, strict=False):
         memory.put(name, memory.arena[begin : begin + size].view(layout.TABLES[name]))
-    items = aligned(len(code.items) * len(_OP_FIELDS), np.int64).reshape(len(code.items), -1)
-    items[:] = code.items
+    items = aligned(len(code.items), layout.OP)
+    items[:] = np.array(code.items, dtype=layout.OP)
     memory.put("op", items)
     memory.put("need", np.array(code.needs or [(0, 0)], dtype=np.int64))
     memory.put("entry", np.array(code.entries, dtype=np.int64))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from smlab.sim.compiled.fetch import fetch
 from smlab.sim.compiled.jit import (
+    age_at,
     barrier_at,
     block_at,
     call_source,
@@ -66,7 +67,7 @@ def launch(st: State, i: int, now: int) -> None:
 def _start_warp(st: State, i: int, w: int, b: int, row: int, role: int, now: int) -> None:
     sm, warp = sm_at(st, i), warp_at(st, w)
     slot = w - i * st.max_warps
-    warp.age = sm.launched_warps
+    age_at(st, w).value = sm.launched_warps
     sm.launched_warps += 1
     warp.block = b + 1
     warp.row = row

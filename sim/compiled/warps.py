@@ -29,6 +29,7 @@ from smlab.sim.compiled.jit import (
     stall_at,
     stall_of_at,
     until_at,
+    wake_at,
     warp_at,
     warp_row_at,
 )
@@ -47,7 +48,6 @@ from smlab.sim.compiled.layout import (
     OPERATION,
     READY,
     REASON_WORDS,
-    REASONS,
     SHORT,
     UNKNOWN,
     WAIT,
@@ -86,7 +86,7 @@ def emit(st: State, i: int, w: int, reason: int, begin: int, end: int) -> None:
 def charge(st: State, i: int, w: int, reason: int, begin: int, end: int) -> None:
     stall_at(st, warp_at(st, w).row * REASON_WORDS + reason).value += end - begin
     if st.instructions != 0:
-        stall_of_at(st, warp_at(st, w).pc * REASONS + reason).value += end - begin
+        stall_of_at(st, warp_at(st, w).pc * REASON_WORDS + reason).value += end - begin
     if st.keep == ALL:
         emit(st, i, w, reason, begin, end)
 
@@ -98,7 +98,9 @@ def join(st: State, i: int, w: int, k: int, bit: int, cycle: int) -> None:
     group = group_at(st, k * st.resources + warp.resource)
     group.mask |= bit
     scheduler.occupied |= 1 << warp.resource
-    warp.entered = warp.since = cycle
+    warp.entered = cycle
+    if st.keep == ALL:
+        warp.since = cycle
     warp.mark = group.throttled
     if group.closed != 0:
         warp.mark += cycle - (group.closed - 1)
@@ -131,7 +133,7 @@ def place(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
         return
     scheduler = scheduler_at(st, k)
     scheduler.blocked |= bit
-    warp.wake = cycle
+    wake_at(st, w).value = cycle
     scheduler.next_wake = min(scheduler.next_wake, cycle)
     scheduler.next_look = min(scheduler.next_look, cycle)
     sm_at(st, i).next_look = min(sm_at(st, i).next_look, cycle)
@@ -148,7 +150,7 @@ def wake_up(st: State, i: int, k: int, now: int) -> None:
         bit = 1 << position
         rest &= rest - 1
         w = first + position * st.schedulers
-        wake = warp_at(st, w).wake
+        wake = wake_at(st, w).value
         if wake <= now:
             scheduler.blocked &= ~bit
             join(st, i, w, k, bit, wake)

@@ -191,7 +191,7 @@ def atomic_one_by_one(op: int, warp: int, launch: int, space: int, lanes: int, m
     source = row_of(op, warp, I_C)
     new = at(op, I_Q) + (warp & at(op, I_Q_XOR))
     swaps = operation == d.SWAP or operation == d.SPIN
-    rest = lanes
+    rest, swapped = lanes, 0
     while rest != 0:
         lane = lowest(rest)
         rest &= rest - 1
@@ -223,7 +223,10 @@ def atomic_one_by_one(op: int, warp: int, launch: int, space: int, lanes: int, m
             put32(place, result)
         if operation == d.SPIN:
             old = 1 if old == compared else 0
+            swapped |= old << lane
         put32(dst + 4 * lane, old)
         if width == 8:
             put32(dst + 128 + 4 * lane, old >> 32)
+    if operation == d.SPIN and at(op, I_QD) != NO_PREDICATE:
+        set_predicate(op, warp, I_QD, swapped, lanes)
     return GOES_ON

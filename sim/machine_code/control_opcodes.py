@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from smlab.sim.machine_code import record
 from smlab.sim.machine_code.codes import (
     BARRIER,
@@ -171,9 +173,13 @@ def _brx(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     return JUMP, {**fields, "offset": offset + o.instruction.address + 16, "i": 0}
 
 
+_CONVERGENCE: Final = ("RECONVERGENT", "RELIABLE")
+"""How the compiler uses a convergence barrier, which it says from sm_100 on; lanes meet the same way."""
+
+
 @opcode("BSSY", cls="control")
 def _bssy(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m)
+    only(m, *_CONVERGENCE)
     barrier = _barrier(o.text())
     return BSSY, {"j": barrier, "i": _target(o.text())}
 
@@ -187,7 +193,7 @@ def _barrier(text: str) -> int:
 
 @opcode("BSYNC", "BREAK", cls="control")
 def _bsync(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m)
+    only(m, *_CONVERGENCE)
     fields = o.predicate_in("p") if is_predicate(o.texts[o.next]) else {}
     code = BSYNC if o.instruction.opcode == "BSYNC" else BREAK
     return code, {**fields, "j": _barrier(o.text())}

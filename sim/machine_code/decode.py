@@ -84,7 +84,7 @@ def _decoded(instruction: SassInstruction, rows: Rows, where: str) -> MicroOpera
     if code == ATOMIC and fields["k"] == SHARED:
         cls = ATOMIC_CLASSES.get(fields["i"], cls)
     returns = code == LOAD or (code == ATOMIC and instruction.opcode not in ("RED", "REDG"))
-    if row.uniform or instruction.opcode in ("S2UR", "R2UR"):
+    if row.uniform or instruction.opcode in ("S2UR", "R2UR", "LDCU", "CS2UR"):
         fields["uniform"] = 1
     return MicroOperation(instruction, code, cls, _placed(fields), returns)
 

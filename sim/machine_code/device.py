@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.image import KernelImage
-from smlab.sim.machine_code.launch import Dim, GlobalMemory, MachineLaunch
+from smlab.sim.machine_code.global_memory import GlobalMemory
+from smlab.sim.machine_code.launch import Dim, MachineLaunch
 
 Execute = Callable[[MachineLaunch], float]
 """Runs a launch; gives its seconds on the simulated GPU."""

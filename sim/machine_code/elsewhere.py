@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from smlab.sim.machine_code import codes, record
 from smlab.sim.machine_code.execute import execute
 from smlab.sim.machine_code.functional import GONE, RUNS, WAITS, come, meet, start_block
+from smlab.sim.machine_code.global_memory import FIRST_ADDRESS
 from smlab.sim.machine_code.jit import entry, helper
-from smlab.sim.machine_code.launch import FIRST_ADDRESS, MachineLaunch, MachineMemory
+from smlab.sim.machine_code.launch import MachineLaunch, MachineMemory
 from smlab.sim.machine_code.words import I_CODE, I_K, I_WIDTH, at, get8, get64, lowest, ones, put, put8, put32
 from smlab.sim.source import ADDRESSES, ARRIVES, EXITS, FAULTS, NOTIFIES
 

@@ -22,7 +22,7 @@ from smlab.sim.machine_code.operands import (
 from smlab.sim.machine_code.vector_operation import FLUSH, NAN_OF_ANY, SET_ONE
 
 
-@opcode("FADD", cls="fp32-add")
+@opcode("FADD", "UFADD", cls="fp32-add")
 def _fadd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     return BY_NAME["fadd"], {"i": float_flags(m), "dst": o.destination(), **o.single("a"), **o.single("b")}
 
@@ -31,7 +31,7 @@ _SCALES: Final = {f"{way}{1 << n}": sign * n for way, sign in (("M", 1), ("D", -
 """A product times or divided by 2, 4 or 8, as a power of two."""
 
 
-@opcode("FMUL", cls="fp32-mul")
+@opcode("FMUL", "UFMUL", cls="fp32-mul")
 def _fmul(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     scales = [x for x in m if x in _SCALES]
     flags = float_flags(tuple(x for x in m if x not in _SCALES))
@@ -41,13 +41,13 @@ def _fmul(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     return BY_NAME["fmul.scaled"], {**fields, "j": _SCALES[scales[0]]}
 
 
-@opcode("FFMA", cls="fp32")
+@opcode("FFMA", "UFFMA", cls="fp32")
 def _ffma(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     fields = {"i": float_flags(m), "dst": o.destination(), **o.single("a"), **o.single("b"), **o.single("c")}
     return BY_NAME["ffma" if fields["i"] else "ffma.near"], fields
 
 
-@opcode("FSETP", cls="int32")
+@opcode("FSETP", "UFSETP", cls="int32")
 def _fsetp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, *RELATIONS, *COMBINE, "FTZ")
     fields = setp(o, m, False) | o.single("a") | o.single("b") | o.predicate_in("p")
@@ -55,7 +55,7 @@ def _fsetp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     return BY_NAME["fsetp"], fields
 
 
-@opcode("FSET", cls="int32")
+@opcode("FSET", "UFSET", cls="int32")
 def _fset(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, *RELATIONS, *COMBINE, "BF")
     relations, combined = ([table[x] for x in m if x in table] for table in (RELATIONS, COMBINE))
@@ -65,17 +65,25 @@ def _fset(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     return BY_NAME["fset"], {**fields, **o.single("a"), **o.single("b"), **o.predicate_in("p")}
 
 
-@opcode("FSEL", cls="int32")
+@opcode("FSEL", "UFSEL", cls="int32")
 def _fsel(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m)
     return BY_NAME["sel"], {"dst": o.destination(), **o.single("a"), **o.single("b"), **o.predicate_in("p")}
 
 
-@opcode("FMNMX", cls="int32")
+@opcode("FMNMX", "UFMNMX", cls="int32")
 def _fmnmx(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, "FTZ", "NAN")
     fields = {"dst": o.destination(), **o.single("a"), **o.single("b"), **o.predicate_in("p")}
     return BY_NAME["fmnmx"], {**fields, "i": FLUSH * ("FTZ" in m) | NAN_OF_ANY * ("NAN" in m)}
+
+
+@opcode("FMNMX3", cls="fp32-add")
+def _fmnmx3(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "FTZ", "NAN")
+    fields = {"dst": o.destination(), **o.single("a"), **o.single("b"), **o.single("c")}
+    flags = {"i": FLUSH * ("FTZ" in m) | NAN_OF_ANY * ("NAN" in m)}
+    return BY_NAME["fmnmx3"], {**fields, **o.predicate_in("p"), **flags}
 
 
 @opcode("FCHK", cls="int32")
@@ -158,7 +166,7 @@ def _cut(m: tuple[str, ...]) -> int:
     return next((_SHORT[x] for x in m if x in _SHORT), 0)
 
 
-@opcode("I2F", "I2FP", cls="conversion")
+@opcode("I2F", "I2FP", "UI2F", "UI2FP", cls="conversion")
 def _i2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, "F32", "F64", "F16", "BF16", "S32", "U32", "S64", "U64", *_SHORT, *MODES)
     long = "S64" in m or "U64" in m
@@ -173,7 +181,7 @@ def _i2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     return BY_NAME[name], {**fields, **(o.long("a") if long else o.integer("a"))}
 
 
-@opcode("F2I", cls="conversion")
+@opcode("F2I", "UF2I", cls="conversion")
 def _f2i(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, "FTZ", "U32", "S32", "U64", "S64", "F64", "NTZ", "F32", "F16", "BF16", *_SHORT, *_ROUND)
     double, long = "F64" in m, "U64" in m or "S64" in m
@@ -190,7 +198,7 @@ def _f2i(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     }
 
 
-@opcode("F2F", cls="conversion")
+@opcode("F2F", "UF2F", cls="conversion")
 def _f2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     i = sum(MODES.get(x, 0) for x in m)
     kinds = tuple(x for x in m if x not in MODES)
@@ -209,7 +217,7 @@ def _f2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     raise Unknown("the conversion")
 
 
-@opcode("FRND", cls="conversion")
+@opcode("FRND", "UFRND", cls="conversion")
 def _frnd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, "F64", "F16", "BF16", "FTZ", *_ROUND)
     i, double = sum(_ROUND.get(x, 0) for x in m), "F64" in m

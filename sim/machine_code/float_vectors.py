@@ -80,6 +80,7 @@ def _fmnmx(v: Lanes, a: Any, b: Any) -> Any:
     return v.either(either, B.select(none, v.all(rounding.NAN32), found), found)
 
 
+BUILDERS["fmnmx3"] = lambda v, a, b, c: _fmnmx(v, _fmnmx(v, a, b), c)
 BUILDERS["dmnmx"] = lambda v, a, b: _chosen(v, a, b, F64, rounding.NAN64)
 
 

@@ -162,7 +162,7 @@ def _hmnmx2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     return BY_NAME[f"{_kind(m)}mnmx2"], fields
 
 
-@opcode("F2FP", cls="conversion")
+@opcode("F2FP", "UF2FP", cls="conversion")
 def _f2fp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, "F16", "BF16", "F32", "PACK_AB", "RN", "RZ")
     if "PACK_AB" not in m:

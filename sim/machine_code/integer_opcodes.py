@@ -25,11 +25,14 @@ from smlab.sim.machine_code.operands import (
     Unknown,
     zero,
 )
-from smlab.sim.machine_code.vector_operation import SHORTS_ABOVE_ZERO, SHORTS_SIGNED
+from smlab.sim.machine_code.vector_operation import ABOVE_ZERO, SHORTS_ABOVE_ZERO, SHORTS_SIGNED
 
 
 @opcode("MOV", "UMOV", "MOV32I", cls="int32")
 def _mov(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    if "64" in m:
+        only(m, "64")
+        return BY_NAME["mov64"], {"dst": o.destination(), **o.long("a")}
     only(m)
     fields = {"dst": o.destination(), **o.integer("a")}
     if o.more():  # the mask of bytes, always all
@@ -46,9 +49,11 @@ def _carries(o: Operands) -> tuple[int, int]:
 
 @opcode("IADD3", "UIADD3", cls="int32")
 def _iadd3(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m, "X")
     fields = {"dst": o.destination()}
     fields["pd"], fields["qd"] = _carries(o)
+    if "64" in m:
+        return _long_sum(o, m, fields, "abc")
+    only(m, "X")
     for name in "abc":
         fields |= o.integer(name, "one")
     negated = 0
@@ -66,6 +71,32 @@ def _iadd3(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     # In a sum with a carry out, minus x is its complement and one more.
     false = {"p": record.PT, "p_xor": M32, "q": record.PT, "q_xor": M32}
     return BY_NAME["iadd3c"], {**fields, **false, "i": negated}
+
+
+def _long_sum(
+    o: Operands, m: tuple[str, ...], fields: dict[str, int], names: str
+) -> tuple[int, dict[str, int]]:
+    """A sum of numbers of 64 bits; ``i`` tells which of them have a minus."""
+    only(m, "64")
+    if {fields["pd"], fields["qd"]} != {record.NO_PREDICATE}:
+        raise Unknown("a carry")
+    negated = 0
+    for n, name in enumerate("abc"):
+        if name not in names:
+            fields |= zero().fields(name)
+            continue
+        negated |= int(o.minus()) << n
+        fields |= o.long(name)
+    return BY_NAME["iadd3.64"], {**fields, "i": negated}
+
+
+@opcode("IADD", "UIADD", cls="int32")
+def _iadd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    if "64" not in m:
+        raise Unknown("a sum of two words")
+    fields = {"dst": o.destination()}
+    fields["pd"], fields["qd"] = _carries(o)
+    return _long_sum(o, m, fields, "ab")
 
 
 @opcode("VIADD", cls="int32")
@@ -143,6 +174,10 @@ def _lea(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 
 @opcode("ISETP", "UISETP", cls="int32")
 def _isetp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    if "U64" in m or "S64" in m:
+        only(m, *RELATIONS, *COMBINE, "U64", "S64")
+        name = "isetp.u64" if "U64" in m else "isetp.s64"
+        return BY_NAME[name], setp(o, m, True) | o.long("a") | o.long("b") | o.predicate_in("p")
     only(m, *RELATIONS, *COMBINE, "U32", "EX")
     fields = setp(o, m, True) | o.integer("a") | o.integer("b") | o.predicate_in("p")
     if "U32" not in m:  # a signed comparison is one of numbers moved up by 2**31
@@ -171,6 +206,10 @@ def _qspc(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 
 @opcode("SEL", "USEL", cls="int32")
 def _sel(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    if "64" in m:
+        only(m, "64")
+        longs = {"dst": o.destination(), **o.long("a"), **o.long("b")}
+        return BY_NAME["sel.64"], {**longs, **o.predicate_in("p")}
     only(m)
     return BY_NAME["sel"], {"dst": o.destination(), **o.integer("a"), **o.integer("b"), **o.predicate_in("p")}
 
@@ -183,13 +222,43 @@ def _of_shorts(m: tuple[str, ...]) -> dict[str, int]:
     return {"i": SHORTS_SIGNED * ("S16x2" in m) + SHORTS_ABOVE_ZERO * ("RELU" in m)}
 
 
-@opcode("IMNMX", "VIMNMX", "UIMNMX", cls="int32")
+@opcode("IMNMX", "VIMNMX", "UIMNMX", "UVIMNMX", cls="int32")
 def _imnmx(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    fields = {"dst": o.destination(), **o.integer("a"), **o.integer("b"), **o.predicate_in("p")}
+    if "S64" in m or "U64" in m:
+        only(m, "S64", "U64")
+        _no_carries(o)
+        fields = {"dst": o.destination(), **o.long("a"), **o.long("b"), **o.predicate_in("p")}
+        if o.text() != "!PT":
+            raise Unknown("the second predicate")
+        return BY_NAME["imnmx.s64" if "S64" in m else "imnmx.u64"], fields
+    fields = {"dst": o.destination()}
+    _no_carries(o)
+    fields |= {**o.integer("a"), **o.integer("b"), **o.predicate_in("p")}
     if "S16x2" in m or "U16x2" in m:
         return BY_NAME["imnmx.16x2"], {**fields, **_of_shorts(m)}
-    only(m, "U32")
+    if "RELU" in m:
+        only(m, "RELU", "S32")
+        same = {f"c{s}": fields[f"b{s}"] for s in ("", "_reg", "_and", "_xor", "_add")}
+        return BY_NAME["imnmx3.s"], {**fields, **same, "i": ABOVE_ZERO}
+    only(m, "U32", "S32")
     return BY_NAME["imnmx.u" if "U32" in m else "imnmx.s"], fields
+
+
+def _no_carries(o: Operands) -> None:
+    """The predicates that tell which of the two it was, if they are there: nothing may want them."""
+    if set(_carries(o)) != {record.NO_PREDICATE}:
+        raise Unknown("which of the two it is")
+
+
+@opcode("VIMNMX3", "UVIMNMX3", cls="int32")
+def _vimnmx3(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "U32", "S32", "RELU")
+    if "U32" in m and "RELU" in m:
+        raise Unknown("numbers without a sign held against 0")
+    fields = {"dst": o.destination()}
+    _no_carries(o)
+    fields |= {**o.integer("a"), **o.integer("b"), **o.integer("c"), **o.predicate_in("p")}
+    return BY_NAME["imnmx3.u" if "U32" in m else "imnmx3.s"], {**fields, "i": ABOVE_ZERO * ("RELU" in m)}
 
 
 @opcode("VIADDMNMX", cls="int32")

@@ -46,6 +46,13 @@ def _iadd3c(v: Lanes, a: Any, b: Any, c: Any) -> Result:
     return _carried(v, add(total, v.splat(v.field("i"), V64)))
 
 
+@builds("iadd3.64")
+def _iadd3_long(v: Lanes, a: Any, b: Any, c: Any) -> Any:
+    B = v.builder
+    x, y, z = (v.either(v.flag("i", 1 << n), B.neg(value), value) for n, value in enumerate((a, b, c)))
+    return B.add(B.add(x, y), z)
+
+
 @builds("imadx")
 def _imadx(v: Lanes, a: Any, b: Any, c: Any) -> Any:
     return v.builder.add(v.builder.add(v.builder.mul(a, b), c), _one(v, "p", V32))
@@ -196,6 +203,18 @@ def _isetp(v: Lanes, a: Any, b: Any) -> Result:
     return _comparison(v, less, v.mask(v.builder.icmp_unsigned("==", a, b)), ir.Constant(HALF, 0))
 
 
+def _long_comparison(signed: bool) -> Builder:
+    def build(v: Lanes, a: Any, b: Any) -> Result:
+        compare = v.builder.icmp_signed if signed else v.builder.icmp_unsigned
+        less, equal = v.mask(compare("<", a, b)), v.mask(compare("==", a, b))
+        return _comparison(v, less, equal, ir.Constant(HALF, 0))
+
+    return build
+
+
+BUILDERS["isetp.s64"], BUILDERS["isetp.u64"] = _long_comparison(True), _long_comparison(False)
+
+
 def _float_comparison(v: Lanes, x: Any, y: Any) -> Result:
     B = v.builder
     less, equal, unordered = (
@@ -223,7 +242,7 @@ def _dsetp(v: Lanes, a: Any, b: Any) -> Result:
     return _float_comparison(v, v.double(a), v.double(b))
 
 
-BUILDERS["sel"] = lambda v, a, b: v.builder.select(v.bits("p"), a, b)
+BUILDERS["sel"] = BUILDERS["sel.64"] = lambda v, a, b: v.builder.select(v.bits("p"), a, b)
 
 
 def _extreme(signed: bool) -> Builder:
@@ -241,6 +260,20 @@ def _extreme_of_sum(signed: bool) -> Builder:
 
 BUILDERS["iaddmnmx.s"], BUILDERS["iaddmnmx.u"] = _extreme_of_sum(True), _extreme_of_sum(False)
 BUILDERS["imnmx.s"], BUILDERS["imnmx.u"] = _extreme(True), _extreme(False)
+BUILDERS["imnmx.s64"], BUILDERS["imnmx.u64"] = _extreme(True), _extreme(False)
+
+
+def _extreme_of_three(signed: bool) -> Builder:
+    def build(v: Lanes, a: Any, b: Any, c: Any) -> Any:
+        extreme, B = _extreme(signed), v.builder
+        found = extreme(v, extreme(v, a, b), c)
+        above = B.select(B.icmp_signed("<", found, v.all(0)), v.all(0), found)
+        return v.either(v.flag("i", vector_operation.ABOVE_ZERO), above, found)
+
+    return build
+
+
+BUILDERS["imnmx3.s"], BUILDERS["imnmx3.u"] = _extreme_of_three(True), _extreme_of_three(False)
 
 
 def _short_of(v: Lanes, word: Any, half: int) -> Any:

@@ -37,7 +37,7 @@ def _s2r(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     return SPECIAL, {"dst": o.destination(), **_special(o.text()), "width": 4}
 
 
-@opcode("CS2R", cls="int32")
+@opcode("CS2R", "CS2UR", cls="int32")
 def _cs2r(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     only(m, "32")
     return SPECIAL, {"dst": o.destination(), **_special(o.text()), "width": 4 if "32" in m else 8}

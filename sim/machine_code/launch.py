@@ -13,36 +13,19 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.image import KernelImage, KernelParameter, registers_used
-from smlab.sim.level_two import LevelTwoLines
+from smlab.hw_bench.sass.runtime import PRINTS_AT
 from smlab.sim.machine_code import record
+from smlab.sim.machine_code.bank_zero import ABSENT_WORDS, BANK_ZERO, BankZero
 from smlab.sim.machine_code.decode import decode
+from smlab.sim.machine_code.global_memory import Allocation, GlobalMemory
 from smlab.sim.machine_code.limits import LOCAL_WINDOW, SHARED_WINDOW
 from smlab.sim.machine_code.micro import MicroOperation
 from smlab.sim.machine_code.operands import Rows, Unknown
+from smlab.sim.machine_code.printing import MAX_PRINTS, PRINT_BUFFER_BYTES, printed
 from smlab.sim.zeros import aligned
 
-FIRST_ADDRESS: Final = 0x7F00_0000_0000
-"""Where global memory begins; nothing lies below."""
-ALIGNMENT: Final = 512
-GAP: Final = 4096
-"""Bytes that belong to nobody behind each allocation, so that running over an end is found."""
-STACK_AT: Final = 0x28
-LOCAL_WINDOW_AT: Final = 0x24
-"""The high word of where generic addresses of local memory begin; the low one is 0."""
-SHARED_WINDOW_AT: Final = 0x1C
-"""And of shared memory, where no special register has it (before sm_90)."""
 RESERVED_SHARED: Final = {90: 1024}
 """Shared addresses begin here, from this architecture on."""
-_GRID: Final = "a grid that waits for itself: launches here are not cooperative"
-_RESERVED: Final = "shared memory that CUDA reserves for tiles of more than a warp"
-ABSENT_WORDS: Final[tuple[tuple[int, Mapping[int, str]], ...]] = (
-    (100, {}),
-    (90, {0x44: _GRID, 0x48: _GRID, 0x6C: _RESERVED}),
-    (80, {0x8C: _GRID, 0x90: _GRID, 0x124: _RESERVED}),
-    (0, {0x8C: _GRID, 0x90: _GRID}),
-)
-"""Words of constant bank 0 that only the driver fills, where NVRTC 12.9 reads ``%envreg1``, ``%envreg2`` and
-``%reserved_smem_offset_1``, from this architecture on; a 0 in them would be taken for an address."""
 MAX_DIMENSION: Final = (2**31 - 1, 65535, 65535)
 MAX_BLOCK: Final = (1024, 1024, 64)
 DEFAULT_STACK: Final = 1024
@@ -52,39 +35,10 @@ Dim = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Allocation:
-    """A piece of global memory: ``[address, address + bytes)``, and the array whose bytes it is."""
-
-    name: str
-    address: int
-    content: NDArray[np.uint8]
-
-    @property
-    def end(self) -> int:
-        return self.address + len(self.content)
-
-
-@dataclass(frozen=True)
 class ArrayView:
     """An array that is passed by its address, among other words of Numba's calling convention."""
 
     array: NDArray[Any]
-
-
-class GlobalMemory:
-    """Allocations of global memory, which may outlive a launch, and what L2 holds of them between two."""
-
-    def __init__(self) -> None:
-        self.allocations: list[Allocation] = []
-        self.l2 = LevelTwoLines()
-        self._next = FIRST_ADDRESS
-
-    def allocate(self, name: str, content: NDArray[np.uint8]) -> int:
-        """Put an array's bytes into global memory; its address."""
-        address = self._next
-        self.allocations.append(Allocation(name, address, content))
-        self._next = -(-(address + max(1, len(content)) + GAP) // ALIGNMENT) * ALIGNMENT
-        return address
 
 
 @dataclass
@@ -118,7 +72,20 @@ class MachineLaunch:
         )
         for offset, place in self.image.global_addresses:
             content[offset : offset + 8].view("<u8")[:] = self._globals + place
+        self._prints = 0
+        if "vprintf" in self.image.function.parts:
+            room = np.zeros(PRINT_BUFFER_BYTES, dtype=np.uint8)
+            self._prints = self.memory.allocate("the buffer of printf", room)
         self.parameter_bytes = self._parameters()
+        self._constants = 0
+        if self._takes_address_of_constants():
+            three = np.frombuffer(bytearray(self._bank_three or b"\0"), dtype=np.uint8)
+            self._constants = self.memory.allocate("the module's constants", three)
+
+    @property
+    def printed(self) -> str:
+        """What the kernel printed with ``printf`` so far."""
+        return printed(self.memory, self._prints) if self._prints else ""
 
     @property
     def where(self) -> str:
@@ -206,34 +173,56 @@ class MachineLaunch:
         return bytes(content)
 
     @cached_property
+    def _bank_zero(self) -> BankZero:
+        return next(found for first, found in BANK_ZERO if self.image.architecture >= first)
+
+    @cached_property
+    def _bank_three(self) -> bytes:
+        """The module's ``__constant__`` variables."""
+        three = bytearray(self.image.banks.get(3, b""))
+        for name, value in self.constants.items():
+            variable = next((v for v in self.image.symbols if v.name == name), None)
+            if variable is None:
+                known = ", ".join(v.name for v in self.image.symbols) or "there are none"
+                raise SmlabError.at(self.where, "no such __constant__ variable", name, known)
+            content = np.ascontiguousarray(value).tobytes()
+            if len(content) > variable.size:
+                raise SmlabError.at(
+                    f"{self.where}: {name}",
+                    "is too large",
+                    f"{len(content)} bytes",
+                    f"{variable.size} bytes",
+                )
+            three[variable.offset : variable.offset + len(content)] = content
+        return bytes(three)
+
+    def _takes_address_of_constants(self) -> bool:
+        at = self._bank_zero.constants
+        words = (f"c[0x0][{at:#x}]", f"c[0x0][{at + 4:#x}]")
+        return any(o.text.endswith(words) for i in self.image.function.instructions for o in i.operands)
+
+    @cached_property
     def banks(self) -> dict[int, bytes]:
         """The constant banks as the kernel sees them."""
         banks = dict(self.image.banks)
         at = self.image.parameters_at
-        zero = bytearray(max(at + len(self.parameter_bytes), at) + 8)
-        struct.pack_into("<6I", zero, 0, *self.block, *self.grid)
-        struct.pack_into("<I", zero, LOCAL_WINDOW_AT, LOCAL_WINDOW)
-        struct.pack_into("<I", zero, SHARED_WINDOW_AT, SHARED_WINDOW)
-        struct.pack_into("<I", zero, STACK_AT, self.local_bytes)
+        places = self._bank_zero
+        zero = bytearray(max(at + len(self.parameter_bytes), places.stack, PRINTS_AT + 16) + 8)
+        struct.pack_into("<3I", zero, places.block, *self.block)
+        struct.pack_into("<3I", zero, places.grid, *self.grid)
+        struct.pack_into("<I", zero, places.local_window, LOCAL_WINDOW)
+        if places.shared_window is not None:
+            struct.pack_into("<I", zero, places.shared_window, SHARED_WINDOW)
+        struct.pack_into("<I", zero, places.stack, self.local_bytes)
+        if self._prints:
+            stack = (LOCAL_WINDOW, self.local_bytes)
+            struct.pack_into("<Q3I", zero, PRINTS_AT, self._prints, MAX_PRINTS, *stack)
+        if self._constants:
+            struct.pack_into("<Q", zero, places.constants, self._constants)
         zero[at : at + len(self.parameter_bytes)] = self.parameter_bytes
         banks[0] = bytes(zero)
-        if self.constants:
-            three = bytearray(banks.get(3, b""))
-            for name, value in self.constants.items():
-                variable = next((v for v in self.image.symbols if v.name == name), None)
-                if variable is None:
-                    known = ", ".join(v.name for v in self.image.symbols) or "there are none"
-                    raise SmlabError.at(self.where, "no such __constant__ variable", name, known)
-                content = np.ascontiguousarray(value).tobytes()
-                if len(content) > variable.size:
-                    raise SmlabError.at(
-                        f"{self.where}: {name}",
-                        "is too large",
-                        f"{len(content)} bytes",
-                        f"{variable.size} bytes",
-                    )
-                three[variable.offset : variable.offset + len(content)] = content
-            banks[3] = bytes(three)
+        if 3 in banks or self.constants:
+            banks[3] = self._bank_three
         if self.image.addresses:
             four = bytearray(banks.get(4, b""))
             for offset, place in self.image.addresses:
@@ -280,7 +269,8 @@ class MachineLaunch:
         if nearest is None or address - nearest.end > 1 << 32:
             return "in no allocation"
         over = address - nearest.end
-        return f"{over + 1} bytes behind the end of {nearest.name} ({len(nearest.content)} bytes)"
+        bytes_ = "byte" if over == 0 else "bytes"
+        return f"{over + 1} {bytes_} behind the end of {nearest.name} ({len(nearest.content)} bytes)"
 
 
 def _check_shape(where: str, grid: Dim, block: Dim) -> None:

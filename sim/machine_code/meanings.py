@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from smlab.sim.machine_code.half_meanings import half_rows
+from smlab.sim.machine_code.integer_meanings import integer_rows
 from smlab.sim.machine_code.rounding import (
     NAN32,
     NAN64,
@@ -364,6 +365,12 @@ def _rows() -> tuple[VectorOperation, ...]:
     row("ffma", "iii", "i", plain(lambda a, b, c, i, j: _single(a, b, c, i)))
     row("ffma.near", "iii", "i", plain(lambda a, b, c, i, j: _single(a, b, c, 0)))
     row("fmnmx", "ii", "i", lambda a, b, c, p, q, i, j: (_choose32(a, b, p, i), False, False))
+    row(
+        "fmnmx3",
+        "iii",
+        "i",
+        lambda a, b, c, p, q, i, j: (_choose32(_choose32(a, b, p, i), c, p, i), False, False),
+    )
     row("fchk", "ii", "p", lambda a, b, c, p, q, i, j: (0, _hard_division(a, b), False))
     row("dadd", "dd", "d", plain(lambda a, b, c, i, j: fma(f64(a), 1.0, f64(b), 64, i & MODE), 64))
     row(
@@ -416,7 +423,7 @@ def _rows() -> tuple[VectorOperation, ...]:
     row("vabsdiff", "iii", "i", plain(_apart))
     row("vabsdiff4", "iii", "i", plain(_bytes_apart))
     row("plop3", "", "p", lambda a, b, c, p, q, i, j: (0, p, q))
-    return (*rows, *half_rows())
+    return (*rows, *integer_rows(), *half_rows())
 
 
 def _hard_division(a: int, b: int) -> bool:

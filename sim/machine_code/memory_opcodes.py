@@ -181,7 +181,7 @@ def _atomic(space: int, reduction: bool) -> Reader:
         if o.peek_predicate():
             # Whether it was done: pairs are added in global memory alone.
             fields["qd"] = o.predicate_out()
-        if not reduction:
+        if not reduction and not o.texts[o.next].startswith("["):  # with a predicate alone, from sm_100 on
             fields["dst"] = o.destination()
         fields |= wide(o.address(), m, space)
         fields["p"], fields["i"], fields["width"] = number, kind, 8 if number in (U64, S64, FLOAT64) else 4
@@ -203,7 +203,7 @@ ROWS["RED"] = ROWS["REDG"] = Row(_atomic(GLOBAL, True), "global-reduce")
 ROWS["ATOMS"] = Row(_atomic(SHARED, False), "atomic-add")
 
 
-@opcode("LDC", "ULDC", cls="constant-load")
+@opcode("LDC", "ULDC", "LDCU", cls="constant-load")
 def _ldc(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     width, signed = _width(m)
     dst, text = o.destination(), o.texts[o.next]
@@ -216,7 +216,10 @@ def _ldc(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
             **Source(o.short_constant(width, bool(signed)), False).fields("a"),
         }
     if width > 8:
-        raise Unknown("a long constant")
+        address = indexed_constant(o.text().replace("][", "][RZ+", 1))
+        if address is None:
+            raise Unknown("a long constant")
+        return LOAD_CONSTANT, {**address, "dst": dst, "width": width, "j": signed}
     return (
         (BY_NAME["mov64"], {"dst": dst, **o.long("a")})
         if width == 8

@@ -148,6 +148,13 @@ class Operands:
         """A 64-bit integer source, in a pair of registers."""
         return self._source(name, "none", True, long_bits)
 
+    def minus(self) -> bool:
+        """Whether the next source has a minus, which is taken away; that of a number belongs to it."""
+        found = self.more() and self.texts[self.next].startswith("-") and self.texts[self.next][1] in "RUc"
+        if found:
+            self.texts[self.next] = self.texts[self.next][1:]
+        return found
+
     def _source(self, name: str, minus: str, pair: bool, immediate: Callable[[str], int]) -> dict[str, int]:
         return source(self.text(), minus, pair, immediate, self.rows).fields(name)
 

@@ -11,8 +11,19 @@ from numba.core import cgutils
 from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code.access_vectors import LaneRow, builds, one_place
 from smlab.sim.machine_code.lanes import HALF, V32, V64, WORD
-from smlab.sim.machine_code.record import CONSECUTIVE, LANES
-from smlab.sim.machine_code.words import FULL, I_CODE, I_I, I_WIDTH, at, help, ones
+from smlab.sim.machine_code.record import ADDRESSES, CONSECUTIVE, LANES
+from smlab.sim.machine_code.words import (
+    FULL,
+    I_CODE,
+    I_I,
+    I_WIDTH,
+    at,
+    get64,
+    help,
+    inlined,
+    lowest,
+    ones,
+)
 
 _BYTE: Final = ir.IntType(8)
 _BYTES: Final = ir.VectorType(_BYTE, 32)
@@ -95,21 +106,81 @@ def first_words(r: LaneRow, warp: Any, lanes: Any, shift: Any) -> Any:
     return B.and_(lanes, B.zext(won, WORD))
 
 
+@builds(1, gives=True)
+def breaks(r: LaneRow, warp: Any) -> Any:
+    """The lanes that ask for another word than the lane below them, and not for the one after that; what it
+    says of the first lane means nothing."""
+    unit = r.b.lshr(r.b.trunc(r.addresses(warp), V32), r.all(2, V32))
+    apart = r.b.icmp_unsigned(">", r.b.sub(unit, _turned(r, unit, 1)), r.all(1, V32))
+    return r.b.zext(r.b.bitcast(apart, HALF), WORD)
+
+
+@inlined
+def word_asked(warp: int, lane: int) -> Any:
+    return (get64(warp + 8 * ADDRESSES + 8 * lane) & FULL) >> 2
+
+
+MOST_RUNS: Final = 8
+
+
+@help
+def passes_of_runs(warp: int) -> Any:
+    """The most distinct words on one bank where all lanes ask for a few runs of consecutive words in
+    ascending order, as rows of a tile that is narrower than a warp do; 0 where they do not.
+
+    A run has at most one word on each bank; how many runs have one is counted for all banks at once, in
+    binary digits that lie in four words.
+    """
+    begins = breaks(warp) | 1
+    if ones(begins) > MOST_RUNS:
+        return 0
+    one = two = four = eight = 0
+    last = -1
+    while begins != 0:
+        first = word_asked(warp, lowest(begins))
+        begins &= begins - 1
+        if first <= last:
+            return 0
+        last = word_asked(warp, min(lowest(begins), 32) - 1)
+        run, by = FULL >> (31 - (last - first)), first & 31
+        carry = ((run << by) | (run >> (32 - by))) & FULL  # by bank
+        one, carry = one ^ carry, one & carry
+        two, carry = two ^ carry, two & carry
+        four, carry = four ^ carry, four & carry
+        eight |= carry
+    most, banks = 0, FULL
+    for digit in (eight, four, two, one):
+        most <<= 1
+        if banks & digit != 0:
+            banks &= digit
+            most += 1
+    return most
+
+
 FEW_PASSES: Final = 4
 """With more than so many, comparing all lanes with all is quicker than one word of each bank after the other.
 """
 
 
+@inlined
+def parts_asking(lanes: int, shift: int) -> Any:
+    """How many parts of the warp (the whole, halves, quarters) have a lane that takes part."""
+    parts, size = 0, 128 >> shift
+    for first in range(0, 32, size):
+        parts += (lanes >> first) & (FULL >> (32 - size)) != 0
+    return parts
+
+
 @help
 def passes_of_words(warp: int, lanes: int, shift: int) -> Any:
     """The most distinct words on one bank, by whole warp, halves or quarters in sum."""
-    passes, rest, size = 0, lanes, 128 >> shift
+    if shift == 2 and lanes == FULL:
+        passes = passes_of_runs(warp)
+        if passes != 0:
+            return passes
+    passes, rest = 0, lanes
     for _ in range(FEW_PASSES):
-        passes += 1
-        if shift != 2:  # of each part that has lanes left
-            passes -= 1
-            for first in range(0, 32, size):
-                passes += (rest >> first) & (FULL >> (32 - size)) != 0
+        passes += parts_asking(rest, shift)
         rest &= ~first_words(warp, rest, shift)
         if rest == 0:
             return passes
@@ -128,11 +199,11 @@ def bank_passes(op: int, warp: int) -> Any:
         return 1
     if at(op, I_CODE) == d.LOAD_MATRIX:  # each eight lanes' addresses are a matrix
         lanes &= FULL >> (32 - 8 * (at(op, I_I) & 7))
-    if width <= 4 and at(warp, CONSECUTIVE) != 0:
-        return 1
+    shift = 2 if width <= 4 else 3 if width == 8 else 4
+    if at(warp, CONSECUTIVE) != 0:
+        return max(1, parts_asking(lanes, shift))
     merges = at(op, I_CODE) != d.ATOMIC or at(op, I_I) == d.COUNT
     if width <= 4 and one_place(warp, lanes) != 0:
         return 1 if merges else ones(lanes)
-    shift = 2 if width <= 4 else 3 if width == 8 else 4
     passes = passes_of_words(warp, lanes, shift) if merges else most_lanes(warp, lanes, shift)
     return max(1, passes)

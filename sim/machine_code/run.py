@@ -92,6 +92,11 @@ class MachineRun(TimedRun):
 
     launch: MachineLaunch
 
+    @property
+    def printed(self) -> str:
+        """What the blocks that ran have printed with ``printf``."""
+        return self.launch.printed
+
 
 def run_machine_code(
     launch: MachineLaunch,

@@ -27,8 +27,9 @@ class VectorOperation:
 
 SHORTS_SIGNED: Final = 1
 SHORTS_ABOVE_ZERO: Final = 2
+ABOVE_ZERO: Final = 1
 """Of operations on the two halves of a word as whole numbers, in ``i``: they have signs; no result is below
-0."""
+0. And of the extreme of three words: it is not below 0."""
 
 
 NAN_OF_ANY: Final = 16

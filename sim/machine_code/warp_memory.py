@@ -158,6 +158,7 @@ class WarpMemory(WarpOperands):
         memory[at : at + width] = (new & ((1 << 8 * width) - 1)).to_bytes(width, "little")
         if operation == d.SPIN:
             old = int(old == compared)
+            self.set_predicate(w, micro, "qd", old << lane, 1 << lane)
         for k in range(width // 4):
             self.put(w, f["dst"] + k * record.ROW_BYTES, lane, old >> 32 * k)
 

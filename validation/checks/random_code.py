@@ -67,6 +67,19 @@ _BINARY: Final = (
     "SEL {d}, {a}, {b}, {p}",
     "IMNMX {d}, {a}, {b}, {p}",
     "IMNMX.U32 {d}, {a}, {b}, !{p}",
+    "IADD.64 {dd}, {aa}, -{bb}",
+    "IADD.64 {dd}, -{aa}, {i}",
+    "MOV.64 {dd}, {aa}",
+    "SEL.64 {dd}, {aa}, {bb}, {p}",
+    "ISETP.{cmp}.S64.AND {P}, PT, {aa}, {bb}, {p}",
+    "ISETP.{cmp}.U64.OR {P}, {Q}, {aa}, {i}, {p}",
+    "IMNMX.S64 PT, PT, {dd}, {aa}, {bb}, {p}, !PT",
+    "IMNMX.U64 PT, PT, {dd}, {aa}, {bb}, !{p}, !PT",
+    "VIMNMX {d}, PT, PT, {a}, {b}, {p}",
+    "VIMNMX.S32.RELU {d}, {a}, {b}, !PT",
+    "VIMNMX3 {d}, {a}, {b}, {c}, {p}",
+    "VIMNMX3.U32 {d}, {a}, {i}, {c}, !{p}",
+    "FMNMX3 {d}, {a}, -{b}, {c}, {p}",
     "PRMT {d}, {a}, {i}, {c}",
     "POPC {d}, {a}",
     "FLO.U32 {d}, {a}",
@@ -144,6 +157,7 @@ _BINARY: Final = (
 )
 _SHARED: Final = (
     "LDC {d}, c[0x0][R20+0x10]",
+    "LDC.128 {dddd}, c[0x0][0x10]",
     "LDS.U {d}, [R20]",
     "LDS.64 {dd}, [R21]",
     "STS [R20], {a}",
@@ -153,6 +167,8 @@ _SHARED: Final = (
     "ATOMS.CAS {d}, [R20], {a}, {b}",
     "ATOMS.MAX.S32 RZ, [R20], {a}",
     "ATOMS.EXCH {d}, [R20], {a}",
+    "ATOMS.CAST.SPIN {P}, [R20], {a}, {b}",
+    "ATOMS.CAST.SPIN.64 {P}, [R21], {aa}, {bb}",
     "BAR.ARV 0x7, 0x60",
 )
 _GLOBAL: Final = (

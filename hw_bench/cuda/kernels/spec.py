@@ -9,8 +9,8 @@ from typing import Final, Literal
 ARCHITECTURES: Final = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 """The architectures that every kernel is checked for."""
 LATER: Final = ("sm_100", "sm_120")
-"""Those that the contract reads as well, if asked for: what the compiler makes of the kernels there has not
-been looked at one by one, and the simulator has no machine of theirs."""
+"""Those that the contract reads as well, if asked for, and the simulator executes: what the compiler makes of
+the kernels there has not been looked at one by one."""
 
 
 def number(architecture: str) -> int:

@@ -41,6 +41,8 @@ def run(
 ) -> MachineRun:
     """Execute a kernel's machine code on a simulated GPU; arrays are changed in place, as a launch would.
 
+    What the kernel prints is `MachineRun.printed`.
+
     Args:
         kernel: a path (``.cubin``, ``.sass`` with encodings, ``.cu``), a Numba kernel or Python function,
         or an image.

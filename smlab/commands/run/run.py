@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,8 +99,6 @@ def run_run(options: RunOptions) -> int:
         recording=recording,
     )
     wall = time.perf_counter() - begun
-    if "vprintf" in done.launch.image.function.parts:
-        err.print("note: the kernel calls printf, which prints nothing here")
     _write(done, options)
     if recording is not None and options.accel_sim is not None:
         write_traces(options.accel_sim, done.launch, recording.executions())
@@ -226,12 +225,15 @@ def _document(done: TimedRun, wall: float, checks: list[dict[str, object]]) -> d
         "atomic": dataclasses.asdict(done.result.atomic),
         "stalls": done.result.stalls,
         "instructions": [dataclasses.asdict(i) for i in done.instructions],
+        "printed": done.printed if isinstance(done, MachineRun) else "",
         "checks": checks,
         "ok": not any(check["verdict"] == "fell short" for check in checks),
     }
 
 
 def _print(done: TimedRun, wall: float, checks: list[dict[str, object]]) -> None:
+    if isinstance(done, MachineRun):
+        sys.stdout.write(done.printed)
     result = done.result
     out.print(f"[bold]{shown(result.kernel)}[/bold] on {shown(result.gpu)}, engine {result.engine}")
     summary = Listing("", "", header=False)

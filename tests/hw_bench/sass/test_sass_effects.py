@@ -10,6 +10,13 @@ from smlab.hw_bench.sass.instruction import Predicate, SassInstruction
 from smlab.hw_bench.sass.listing import split_operands
 
 CASES = [
+    ("IADD.64 R4, R2, -R8", "R2 R3 R8 R9", "R4 R5"),
+    ("IMNMX.S64 PT, PT, R2, R4, R6, PT, !PT", "R4 R5 R6 R7", "R2 R3"),
+    ("ISETP.GE.U64.AND P2, PT, R18, R20, P1", "R18 R19 R20 R21 P1", "P2"),
+    ("VIMNMX R6, PT, PT, R7, 0x1, !PT", "R7", "R6"),
+    ("LDCU.128 UR12, c[0x0][0x500]", "", "UR12 UR13 UR14 UR15"),
+    ("CS2UR UR8, SR_CLOCKLO", "", "UR8 UR9"),
+    ("ATOMS.CAST.SPIN.64 P0, [R5], R8, R10", "R5 R8 R9 R10 R11", "P0"),
     ("FFMA R0, R1, -R2, |R3|", "R1 R2 R3", "R0"),
     ("IADD3 R4, P0, R4, R6.reuse, RZ", "R4 R6", "R4 P0"),
     ("IADD3.X R5, R5, R7, RZ, P0, !PT", "R5 R7 P0", "R5"),

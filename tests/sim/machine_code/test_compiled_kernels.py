@@ -8,7 +8,7 @@ import pytest
 
 import smlab
 from smlab.hw_bench.cuda import registry
-from smlab.hw_bench.cuda.kernels.spec import ARCHITECTURES, KernelSpec
+from smlab.hw_bench.cuda.kernels.spec import ARCHITECTURES, LATER, KernelSpec
 from smlab.hw_bench.cuda.toolkit import has_compiler
 
 if not has_compiler():
@@ -65,19 +65,24 @@ def chosen() -> list[KernelSpec]:
     return specs
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def compiles(spec: KernelSpec, architecture: str) -> bool:
+    """Whether Numba's compiler makes code of it: it has no addition of singles in shared memory for LATER."""
+    return spec.supports(architecture) and not (architecture in LATER and "float-add" in spec.name)
+
+
+@pytest.mark.parametrize("architecture", [*ARCHITECTURES, *LATER])
 def test_benchmarks_compute_what_they_should(architecture: str) -> None:
     for spec in chosen():
-        if spec.supports(architecture):
+        if compiles(spec, architecture):
             with driver.using(SimulatedDevice(image_of(architecture), execute)):
                 assert functional._wrong(spec) == "", spec.name
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", [*ARCHITECTURES, *LATER])
 def test_all_benchmarks_compute_what_they_should(architecture: str) -> None:
     for spec in registry.all_kernels():
-        if spec.supports(architecture):
+        if compiles(spec, architecture):
             with driver.using(SimulatedDevice(image_of(architecture), execute)):
                 assert functional._wrong(spec) == "", spec.name
 

@@ -13,7 +13,8 @@ from smlab.sim import Record
 from smlab.sim.compare import first_difference
 from smlab.sim.machine import machine_from
 from smlab.sim.machine_code import functional
-from smlab.sim.machine_code.launch import GlobalMemory, MachineLaunch
+from smlab.sim.machine_code.global_memory import GlobalMemory
+from smlab.sim.machine_code.launch import MachineLaunch
 from smlab.sim.machine_code.run import MachineRun, run_machine_code
 from smlab.sim.machine_code.source import lower_machine_code
 from smlab.sim.simulate import ENGINES

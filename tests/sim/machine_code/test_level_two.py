@@ -6,7 +6,8 @@ import numpy as np
 
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim import Record
-from smlab.sim.machine_code.launch import GlobalMemory, MachineLaunch
+from smlab.sim.machine_code.global_memory import GlobalMemory
+from smlab.sim.machine_code.launch import MachineLaunch
 from smlab.sim.machine_code.run import MachineRun, run_machine_code
 
 Launch = Callable[..., MachineLaunch]
