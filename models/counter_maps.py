@@ -34,7 +34,7 @@ from smlab.models.trust import MAKE, UtilizationEstimates
 
 Floats = NDArray[np.float64]
 
-VERSION: Final = 3
+VERSION: Final = 4
 PATH: Final = Path(__file__).with_name("counter_maps.json")
 
 UTILIZATION, FASTER, SPREAD = "utilization", "a unit twice as fast", "conflicts removed"

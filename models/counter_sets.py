@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.profiles.atomic_spacing import EDGES_CYCLES, SPACING_NAMES
+from smlab.models.together_features import by_tables, logarithm, of_tables, place
 from smlab.models.trust import Features, UtilizationEstimates
 
 Floats = NDArray[np.float64]
@@ -182,29 +183,20 @@ def _of_waiting(
         "at a time": np.log(count),
         "at a time per warp": np.log(count / most),
         "at a time per warp of a block": np.log(count / block),
-        "place if so many come together": _place(f, f.demand * _together(f, np.minimum(count, most))),
-        "place if they come by the block": _place(f, f.demand * _together(f, np.minimum(count, block))),
-        "waiting over expected": _log(waiting / closed.n),
+        "place if so many come together": place(f, f.demand * _together(f, np.minimum(count, most))),
+        "place if they come by the block": place(f, f.demand * _together(f, np.minimum(count, block))),
+        "waiting over expected": logarithm(waiting / closed.n),
         "at a time beyond chance": np.log(beyond),
-        "place if those come together": _place(f, f.demand * _together(f, np.minimum(beyond, most))),
+        "place if those come together": place(f, f.demand * _together(f, np.minimum(beyond, most))),
         "place of closed and together": closed_place / np.minimum(beyond, most),
     }
+    told |= by_tables(estimates, block, waiting)
     return {f"{name}, by {by}": column for name, column in told.items()}
-
-
-def _log(ratio: Floats) -> Floats:
-    return np.log(ratio + 0.01)
 
 
 def _worth(share: Floats, left: Floats | float) -> Floats:
     """The logarithm of the speedup if of this share of the time only a part were ``left`` (Amdahl's law)."""
     return -np.log(1 - np.minimum(share, 0.98) * (1 - left))
-
-
-def _place(f: Features, utilization: Floats) -> Floats:
-    """Where a utilization lies between floor (0) and ceiling (1)."""
-    place: Floats = (np.minimum(utilization, 1) - f.floor) / f.scale
-    return place
 
 
 def _together(f: Features, count: Floats) -> Floats:
@@ -240,7 +232,7 @@ def _of_atomics(estimates: UtilizationEstimates, counters: Counters) -> Mapping[
         "peak over mean warps": np.fmax(counters.peak_warps, f.warps) / f.warps,
         "warps of a block": np.log(block),
         "block over mean warps": np.log(block / f.warps),
-        "place if blocks come together": _place(f, f.demand * _together(f, block)),
+        "place if blocks come together": place(f, f.demand * _together(f, block)),
         "closed n per demand": np.log(closed.n / f.demand),
         "closed n per warp": closed.n / f.warps,
         "lighter": np.log(f.lighter),
@@ -286,21 +278,22 @@ def _of_states(estimates: UtilizationEstimates, counters: Counters) -> Mapping[s
     own = waiting - mio
     named = sum(s[n] for n in _NAMED)
     told = {
-        "short scoreboard per demand": _log(short / f.demand),
-        "the same without shared loads": _log(own / f.demand),
-        "mio throttle per demand": _log(mio / f.demand),
-        "lg throttle per demand": _log(lg / f.demand),
-        "throttled per demand": _log((mio + lg) / f.demand),
-        "waiting per demand": _log((short + mio + lg) / f.demand),
-        "barrier per demand": _log(barrier / f.demand),
-        "not selected per demand": _log(s["not_selected"] / f.demand),
-        "long scoreboard per demand": _log(s["long_scoreboard"] / f.demand),
-        "drain per demand": _log(s["drain"] / f.demand),
+        "short scoreboard per demand": logarithm(short / f.demand),
+        "the same without shared loads": logarithm(own / f.demand),
+        "mio throttle per demand": logarithm(mio / f.demand),
+        "lg throttle per demand": logarithm(lg / f.demand),
+        "throttled per demand": logarithm((mio + lg) / f.demand),
+        "waiting per demand": logarithm((short + mio + lg) / f.demand),
+        "barrier per demand": logarithm(barrier / f.demand),
+        "not selected per demand": logarithm(s["not_selected"] / f.demand),
+        "long scoreboard per demand": logarithm(s["long_scoreboard"] / f.demand),
+        "drain per demand": logarithm(s["drain"] / f.demand),
         "place by how many wait": 1 / _at_a_time(f, waiting),
-        "barrier per demand and warp": _log(barrier / f.demand / np.fmax(counters.block_warps, 1)),
+        "barrier per demand and warp": logarithm(barrier / f.demand / np.fmax(counters.block_warps, 1)),
         "waiting for the unit": waiting / f.warps,
         "its worth": _worth(waiting / f.warps, 0.5),
         "its worth without conflicts": _worth(waiting / f.warps, f.lighter),
+        **of_tables(estimates, np.fmax(counters.block_warps, 1)),
         **_of_waiting(estimates, counters, waiting, "states"),
         **_gains_by_waiting(estimates, counters, STATES),
         "throttled": (mio + lg) / f.warps,
@@ -340,7 +333,7 @@ def _of_samples(estimates: UtilizationEstimates, counters: Counters) -> Mapping[
     mio, result = at["mio_throttle"], after["short_scoreboard"]
     waiting = _waiting_at_results(counters)
     return {
-        "mio throttle at atomics per demand": _log(mio / f.demand),
+        "mio throttle at atomics per demand": logarithm(mio / f.demand),
         "mio throttle at atomics": mio / f.warps,
         "of all mio throttle": mio / (everywhere["mio_throttle"] + 1e-3),
         "long scoreboard at atomics": at["long_scoreboard"] / f.warps,
@@ -348,10 +341,10 @@ def _of_samples(estimates: UtilizationEstimates, counters: Counters) -> Mapping[
         "long scoreboard a job": np.log(at["long_scoreboard"] / each + 0.1),
         "not selected a job": np.log(at["not_selected"] / each + 0.1),
         "at atomics a job": np.log(counters.at_atomic.sum(axis=1) / each + 0.1),
-        "waiting for results per demand": _log(result / f.demand),
+        "waiting for results per demand": logarithm(result / f.demand),
         "waiting for results": result / f.warps,
         "of all short scoreboard": result / (everywhere["short_scoreboard"] + 1e-3),
-        "inside per demand": _log(waiting / f.demand),
+        "inside per demand": logarithm(waiting / f.demand),
         "waiting for atomics": waiting / f.warps,
         "the worth of that": _worth(waiting / f.warps, 0.5),
         "the worth of that without conflicts": _worth(waiting / f.warps, f.lighter),
@@ -384,7 +377,7 @@ def _of_spacing(estimates: UtilizationEstimates, counters: Counters) -> Mapping[
     inside = _by_state(counters.at_result)["short_scoreboard"]
     return {
         "own place": own,
-        "place of independent warps": _place(f, 1 - (1 - each) ** f.warps),
+        "place of independent warps": place(f, 1 - (1 - each) ** f.warps),
         "place of closed and own": own * (closed.utilization - f.floor) / f.scale,
         "within half a job": _at(soon, alone / 2),
         "within a job": _at(soon, alone),
@@ -392,14 +385,14 @@ def _of_spacing(estimates: UtilizationEstimates, counters: Counters) -> Mapping[
         "half a job behind a barrier": _at(released, alone / 2),
         "a job behind a barrier": after,
         "four jobs behind a barrier": _at(released, 4 * alone),
-        "place if blocks are let go": _place(f, f.throughput * alone_together),
-        "place if blocks meet by chance": _place(f, np.maximum(by_chance, f.floor)),
+        "place if blocks are let go": place(f, f.throughput * alone_together),
+        "place if blocks meet by chance": place(f, np.maximum(by_chance, f.floor)),
         "those that meet by chance": np.log(free),
         "busy for a job let go": np.log(alone_together / alone),
         "place of closed and let go": at_once * (closed.utilization - f.floor) / f.scale,
         "barriers per atomic": np.log1p(barriers),
         "returned": returned,
-        "inside per returned": _log(inside / f.demand / np.maximum(returned, 0.05)),
+        "inside per returned": logarithm(inside / f.demand / np.maximum(returned, 0.05)),
     }
 
 

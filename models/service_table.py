@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 DIMS = ("n", "e", "c")
 COLUMNS = (*DIMS, "t_cycles")
-FORMS = ("batch", "looped")
+FORMS = ("batch", "looped", "row")
 KINDS = ("simulated", "spec", "published", "measured", "calibrated", "assumed")
 _REQUIRED = ("gpu", "op", "form", "kind")
 _ATTRIBUTE = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -37,7 +37,7 @@ class ServiceTable:
     the n), or c = 0 alone where nothing is known of compare-and-swap; positive, and NaN exactly where c > n.
     Its attrs, which become strings: gpu, op, form, kind and any others. form "batch": all n jobs issued at
     once; "looped": n jobs kept circulating, with T = n times the mean time between completions, so that in
-    both S = T / n. kind: one of `KINDS`.
+    both S = T / n; "row": one warp issues all n without waiting. kind: one of `KINDS`.
 
     A copy is kept. `SmlabError` on a table with holes, naming the first point (n, e, c) and how many, or with
     coordinates, values or attrs other than these.

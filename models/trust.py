@@ -37,6 +37,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.models.closed_estimator import ClosedEstimate, estimate_closed
 from smlab.models.map_files import write_map
 from smlab.models.service_table import ServiceTable
+from smlab.models.together import Together, several_together
 
 Floats = NDArray[np.float64]
 
@@ -100,6 +101,7 @@ class UtilizationEstimates:
     utilization: dict[str, Floats]
     features: Features
     closed: ClosedEstimate
+    together: Together
 
     def take(self, chosen: NDArray[Any]) -> UtilizationEstimates:
         """Those of some kernels."""
@@ -108,6 +110,7 @@ class UtilizationEstimates:
             {name: values[chosen] for name, values in self.utilization.items()},
             self.features.take(chosen),
             ClosedEstimate(**closed),
+            self.together.take(chosen),
         )
 
 
@@ -120,9 +123,10 @@ def estimate_all(
     looped: ServiceTable,
     batch: ServiceTable | None = None,
     peak_warps: ArrayLike | None = None,
+    row: ServiceTable | None = None,
 ) -> UtilizationEstimates:
     """All estimators on the same counters, arrays (kernels,) as for `estimate_closed`; those on ``batch`` if
-    it is given.
+    it is given. ``row``: what `several_together` wants to know of one warp's jobs.
 
     Kernels with no jobs or no warps are not meant to come here: `SmlabError`.
     """
@@ -154,7 +158,8 @@ def estimate_all(
         spread=alone / at_full,
         lighter=looped.service_cycles(full, 1.0, full * share) / at_full,
     )
-    return UtilizationEstimates(utilization, features, closed)
+    together = several_together(e, share, alone, at_full, batch, row)
+    return UtilizationEstimates(utilization, features, closed, together)
 
 
 BINNED: Final = ("saturation", "demand", "warps")

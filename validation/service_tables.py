@@ -21,8 +21,13 @@ from smlab.hw_bench.files import cache_folder
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sources import cache_key, digest_of, package_folder
 from smlab.models.service_table import ServiceTable
+from smlab.models.together import MAX_ROW
+from smlab.sim import compiled
+from smlab.sim.builtin import atomics
 from smlab.sim.compiled import table as bulk
-from smlab.sim.machine import Machine
+from smlab.sim.lowering import lower
+from smlab.sim.machine import Machine, machine_from
+from smlab.sim.reference import Record
 from smlab.sim.table import FORMS, service_table
 
 Progress = Callable[[int, int], None]
@@ -33,10 +38,12 @@ MAX_KEPT = 64
 
 @dataclass(frozen=True, eq=False)
 class ServiceTables:
-    """Both forms of T(n, e, c) for fetch-and-add and compare-and-swap on one GPU."""
+    """Both forms of T(n, e, c) for fetch-and-add and compare-and-swap on one GPU; ``row``, where there is
+    one, is that of one warp's jobs in a row (`smlab.models.together`)."""
 
     batch: ServiceTable
     looped: ServiceTable
+    row: ServiceTable | None = None
 
 
 def simulate_tables(gpu: Gpu, progress: Progress | None = None) -> ServiceTables:
@@ -50,7 +57,32 @@ def simulate_tables(gpu: Gpu, progress: Progress | None = None) -> ServiceTables
                 progress(before * total + done, len(FORMS) * total)
 
         made.append(ServiceTable(service_table(gpu, form=form, progress=advance if begun else None)))
-    return ServiceTables(*made)
+    return ServiceTables(made[0], made[1], row_table(gpu))
+
+
+def row_table(gpu: Gpu) -> ServiceTable:
+    """T(n, e, c) of up to `MAX_ROW` jobs that one warp issues without waiting: simulated for fetch-and-add
+    and for compare-and-swap alone, and in proportion between."""
+    machine = machine_from(gpu)
+    lanes = range(1, machine.warp_lanes + 1)
+    alone = [
+        np.array([[_row_cycles(machine, n, e, cas) for e in lanes] for n in range(1, MAX_ROW + 1)])
+        for cas in (False, True)
+    ]
+    n, c = np.arange(1, MAX_ROW + 1), np.arange(MAX_ROW + 1)
+    share = np.where(c > n[:, None], np.nan, c / n[:, None])[:, None, :]
+    cycles = alone[0][:, :, None] * (1 - share) + alone[1][:, :, None] * share
+    attrs = {"gpu": gpu.name, "op": "add", "form": "row", "kind": "simulated"}
+    coords = {"n": n, "e": np.array(lanes), "c": c}
+    return ServiceTable(xr.DataArray(cycles, coords=coords, dims=("n", "e", "c"), attrs=attrs))
+
+
+def _row_cycles(machine: Machine, jobs: int, lanes: int, cas: bool) -> float:
+    """From the first issue to the last completion of so many atomics of one warp."""
+    kernel = atomics(warps=1, cas_warps=int(cas), lanes=lanes, iterations=jobs)
+    trace = compiled.run(lower(kernel, machine), Record.ATOMICS, threads=1).jobs
+    assert trace is not None
+    return float(trace.completion.max() - trace.issue.min())
 
 
 def tables_of(gpu: Gpu, *, folder: Path | None = None, progress: Progress | None = None) -> ServiceTables:
@@ -60,7 +92,7 @@ def tables_of(gpu: Gpu, *, folder: Path | None = None, progress: Progress | None
     """
     folder = cache_folder("tables") if folder is None else folder
     key = _key(gpu)
-    paths = [folder / f"{gpu.name}-{key}-{form}.nc" for form in FORMS]
+    paths = [folder / f"{gpu.name}-{key}-{form}.nc" for form in (*FORMS, "row")]
     if all(path.is_file() for path in paths):
         try:
             return ServiceTables(*(ServiceTable.read(path) for path in paths))
@@ -69,8 +101,9 @@ def tables_of(gpu: Gpu, *, folder: Path | None = None, progress: Progress | None
     tables = simulate_tables(gpu, progress)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for table, path in zip((tables.batch, tables.looped), paths, strict=True):
-            table.write(path)
+        for table, path in zip((tables.batch, tables.looped, tables.row), paths, strict=True):
+            if table is not None:
+                table.write(path)
     except (OSError, SmlabError):
         pass
     return tables

@@ -55,7 +55,7 @@ def test_maps_are_written_and_read_and_refused(tmp_path: Path) -> None:
     again, own = CounterMaps.read(path).maps["states"], shipped_maps().maps["states"]
     np.testing.assert_allclose(again.chances(given), own.chances(given), rtol=1e-3)
     np.testing.assert_allclose(again.median[FASTER].predict(given), own.median[FASTER].predict(given))
-    path.write_text(path.read_text().replace('"version": 3', '"version": 9'))
+    path.write_text(path.read_text().replace('"version": 4', '"version": 9'))
     with pytest.raises(SmlabError, match="another version"):
         CounterMaps.read(path)
     path.write_text("{}")

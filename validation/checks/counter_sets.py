@@ -145,8 +145,9 @@ def twins_table(section: Section, drawn: Sequence[Twins], readings: Sequence[Rea
         f"differ: of two twins that are {APART_POINTS:g} points or more apart, the busier one is told in "
         f"{'; '.join(_told(t, r, readings) for t, r in zip(drawn, readings, strict=True))}. Told the wrong "
         "way round is mostly one kind, where the unit has two pipes: four warps that a barrier lets go "
-        "beside four atomics of one warp. Either come four at a time, but those of one warp stay in one "
-        "pipe, and service tables do not know whose jobs they hold."
+        "beside four atomics of one warp, which stay in one pipe. Those leave no trace in warp states of "
+        "which reading holds, and under the others both are alike; by the machine's own tables nearly all "
+        "are told."
     )
     section.table(
         "campaign-twins",

@@ -22,7 +22,7 @@ from smlab.models.counter_maps import CounterMaps, shipped_maps
 from smlab.models.trust import MAKE, TrustMap, shipped_map
 from smlab.validation.service_tables import engine_version, tables_of
 from smlab.validation.trust.campaign import run_campaign
-from smlab.validation.trust.families import FIT, FRESH, HELD_OUT, LAST, RANDOM, group_of
+from smlab.validation.trust.families import FEW, FIT, FRESH, HELD_OUT, LAST, RANDOM, group_of
 from smlab.validation.trust.fit import (
     estimate_campaign,
     fit,
@@ -41,17 +41,20 @@ GPUS = ("v100", "a100-40")
 FIT_SEED, JUDGE_SEED = 2026, 7102
 """Streams that share nothing: the fitting and the judging families differ, and so do their seeds."""
 
+FEW_TIMES = 10
+"""Kernels of each family of few warps for one of each other fitting family."""
+
 
 def make_maps(
     gpus: Sequence[str], count: int, few: int, seed: int, processes: int, store: Store | None = None
 ) -> tuple[TrustMap, CounterMaps]:
     """Simulate ``count`` kernels of each fitting family and ``few`` of each random one on each GPU under each
-    of its alternatives, and fit.
+    of its alternatives, and fit; for the counter maps also `FEW_TIMES` as many of each family of few warps.
 
     The trust map's quantiles take each kernel by the tables of its own machine. Who has counters does not
     know which alternative holds: the level of mixtures and the counter maps take it by the tables of each.
     """
-    tables, estimates, told, read = [], [], [], []
+    tables, estimates, told, read, of_few = [], [], [], [], []
     number, first, names = 0, 0, []
     for name in gpus:
         alternatives = load_gpu(name).variants()
@@ -65,9 +68,9 @@ def make_maps(
             ]
             table = CampaignTable.joined(drawn)
             table = table.take(table.whole & (table.jobs > 0))
-            counters = counters_of(table)
             tables.append(table)
             estimates.append(estimate_campaign(table, own))
+            counters = counters_of(table)
             each = [estimate_campaign(table, r) for r in readings]
             told.append(
                 [
@@ -78,6 +81,11 @@ def make_maps(
             read += [
                 known_of(table, e, counters, first, own=r is own) for e, r in zip(each, readings, strict=True)
             ]
+            small = run_campaign(
+                gpu, list(FEW), FEW_TIMES * count, seed + number, processes=processes, store=store
+            )
+            small = small.take(small.whole & (small.jobs > 0))
+            of_few.append(known_of(small, estimate_campaign(small, own), counters_of(small)))
             number, first = number + 1, first + len(table)
     families = np.array([group_of(name) for t in tables for name in t.family.tolist()], dtype=object)
     about = {
@@ -98,7 +106,9 @@ def make_maps(
         {"what": _TRUST, **about},
         readings=joined_alternatives(told),
     )
-    return trust, fit_maps(Known.joined(read), {"what": _MAPS, **about})
+    few_warps = Known.joined(of_few)
+    about |= {"families_of_few_warps": list(FEW), "kernels_of_few_warps": len(few_warps.own)}
+    return trust, fit_maps(Known.joined(read), few_warps, {"what": _MAPS, **about})
 
 
 _TRUST = (

@@ -54,6 +54,13 @@ _ARRIVALS: Mapping[str, Family] = {
 }
 FIT: Mapping[str, Family] = {**_FIRST, **_MEMORY, **_ARRIVALS}
 """Families that fit corrections and intervals."""
+FEW: Mapping[str, Family] = {
+    "few-by-themselves": fit_families_arrivals.few_by_themselves,
+    "few-in-a-row": fit_families_arrivals.few_in_a_row,
+    "few-let-go": fit_families_arrivals.few_let_go,
+}
+"""Families that fit the counter maps alone: few warps are rare in the others, and launch and atomic counters
+do not tell these apart."""
 
 _KEPT_BACK: Mapping[str, Family] = {
     "two-paces": held_out_families.two_paces,
@@ -101,7 +108,16 @@ RANDOM: Mapping[str, Family] = random_families.RANDOM
 FIRST_RANDOM = 1000
 """Number of the first of them among all."""
 
-FAMILIES: Mapping[str, Family] = {**_FIRST, **_KEPT_BACK, **_MEMORY, **UNSEEN, **FRESH, **_ARRIVALS, **LAST}
+FAMILIES: Mapping[str, Family] = {
+    **_FIRST,
+    **_KEPT_BACK,
+    **_MEMORY,
+    **UNSEEN,
+    **FRESH,
+    **_ARRIVALS,
+    **LAST,
+    **FEW,
+}
 
 GROUPS = 16
 """Of random families; one group is left out at a time, as a named family is."""
@@ -109,4 +125,6 @@ GROUPS = 16
 
 def group_of(name: str) -> str:
     """What is left out together with a family of that name."""
-    return f"random programs {list(RANDOM).index(name) % GROUPS}" if name in RANDOM else name
+    if name in RANDOM:
+        return f"random programs {list(RANDOM).index(name) % GROUPS}"
+    return name.removeprefix("few-")

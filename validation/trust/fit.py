@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from smlab.models.alternative_estimates import AlternativeEstimates, mixed_utilization
 from smlab.models.closed_estimator import ClosedEstimate
+from smlab.models.together import Together
 from smlab.models.trust import (
     ESTIMATORS,
     LEVELS,
@@ -77,6 +78,7 @@ def estimate_campaign(table: CampaignTable, tables: ServiceTables) -> Utilizatio
         tables.looped,
         tables.batch,
         np.minimum(table.peak_warps, tables.looped.n_max),
+        tables.row,
     )
 
 
@@ -192,6 +194,7 @@ def joined_estimates(parts: Sequence[UtilizationEstimates]) -> UtilizationEstima
         {name: np.concatenate([p.utilization[name] for p in parts]) for name in parts[0].utilization},
         Features(**all_of(Features, [p.features for p in parts])),
         ClosedEstimate(**all_of(ClosedEstimate, [p.closed for p in parts])),
+        Together(**all_of(Together, [p.together for p in parts])),
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from smlab.models.counter_maps import (
     CounterMaps,
     plain_answer,
 )
-from smlab.models.counter_sets import SETS, STATE_NAMES, Counters, feature_table
+from smlab.models.counter_sets import SAMPLES, SETS, STATE_NAMES, STATES, Counters, feature_table
 from smlab.models.trust import UtilizationEstimates
 from smlab.models.verdict import GAIN
 from smlab.sim.instructions import Reason
@@ -34,6 +35,9 @@ Floats = NDArray[np.float64]
 FOLDS = 8
 """Parts of the families; each is left out in turn."""
 MEDIANS = {UTILIZATION: Boosting(600, 4, 0.1), FASTER: Boosting(400, 4, 0.1), SPREAD: Boosting(400, 4, 0.1)}
+TELLING = (STATES, SAMPLES)
+"""Sets that tell who comes with whom; their medians of the utilization learn from few warps too."""
+WITH_FEW = Boosting(1000, 4, 0.1)
 WIDTHS = Boosting(60, 4, 0.1, quantile=0.9)
 CHANCES = Boosting(200, 4, 0.1, share=0.4)
 LEVEL = 0.9
@@ -130,13 +134,14 @@ def known_of(
     return Known(table.family, numbers, whose, estimates, counters, exact, table.gain, table.gain_spread)
 
 
-def fit_maps(known: Known, about: Mapping[str, object], seed: int = 0) -> CounterMaps:
+def fit_maps(known: Known, few: Known, about: Mapping[str, object], seed: int = 0) -> CounterMaps:
     """The maps of all sets of counters."""
-    return CounterMaps(dict(about), {which: fit_map(known, which, seed) for which in SETS})
+    return CounterMaps(dict(about), {which: fit_map(known, few, which, seed) for which in SETS})
 
 
-def fit_map(known: Known, which: str, seed: int = 0) -> CounterMap:
-    """The map of one set of counters.
+def fit_map(known: Known, few: Known, which: str, seed: int = 0) -> CounterMap:
+    """The map of one set of counters; the kernels of ``few`` warps serve the median of the utilization alone,
+    of the sets that are `TELLING`: of so few warps the others have too few kernels.
 
     The trees learn what holds where the reading is the right one, from each kernel by the tables of its own
     machine. That nobody knows which is right, the mixture of all readings tells: its width and the limits of
@@ -146,13 +151,26 @@ def fit_map(known: Known, which: str, seed: int = 0) -> CounterMap:
     given = feature_table(known.estimates, known.counters, which)
     own = known.own
     folds = list(_folds(known.families))
+    more = _Rows.of(few, which)
 
-    def left_out(target: Floats, weight: Floats, how: Boosting) -> Floats:
-        found = np.zeros(len(target))
+    def taught(used: NDArray[np.bool_], target: Floats, weight: Floats, how: Boosting) -> BoostedTrees:
+        return fit_trees(given[used], target[used], weight[used], how=how, seed=seed)
+
+    def median_of(quantity: str, used: NDArray[np.bool_], target: Floats, weight: Floats) -> BoostedTrees:
+        if quantity != UTILIZATION or which not in TELLING:
+            return taught(used, target, weight, MEDIANS[quantity])
+        # Families of few warps are left out with those that they are of a kind with.
+        alike = np.isin(more.kin, [group_of(name) for name in set(known.families[~used & own].tolist())])
+        rows, kept = (target, weight, given), (more.target, more.weight, more.given)
+        answer, weights, asked = (
+            np.concatenate([a[used], b[~alike]]) for a, b in zip(rows, kept, strict=True)
+        )
+        return fit_trees(asked, answer, weights, how=WITH_FEW, seed=seed)
+
+    def left_out(fit: Callable[[NDArray[np.bool_]], BoostedTrees]) -> Floats:
+        found = np.zeros(len(given))
         for out in folds:
-            used = own & ~out
-            trees = fit_trees(given[used], target[used], weight[used], how=how, seed=seed)
-            found[out] = trees.predict(given[out])
+            found[out] = fit(own & ~out).predict(given[out])
         return found
 
     median, width, residuals = {}, {}, {}
@@ -160,19 +178,41 @@ def fit_map(known: Known, which: str, seed: int = 0) -> CounterMap:
     for quantity in QUANTITIES:
         plain = plain_answer(quantity, known.estimates, known.counters, which)
         exact, weight = known.exact(quantity), known.weight(quantity, plain)
-        how, least = MEDIANS[quantity], LEAST_WIDTH[quantity]
-        median[quantity] = fit_trees(given[own], (exact - plain)[own], weight[own], how=how, seed=seed)
-        middle = plain + left_out(exact - plain, weight, how)
+        least = LEAST_WIDTH[quantity]
+        fit = partial(median_of, quantity, target=exact - plain, weight=weight)
+        median[quantity] = fit(own)
+        middle = plain + left_out(fit)
         off = exact - middle
         size = np.log(np.abs(off) + least)
-        width[quantity] = fit_trees(given[own], size[own], how=WIDTHS, seed=seed)
-        wide = np.maximum(np.exp(left_out(size, none, WIDTHS)), least)
+        width[quantity] = taught(own, size, none, WIDTHS)
+        wide = np.maximum(np.exp(left_out(partial(taught, target=size, weight=none, how=WIDTHS))), least)
         at = (np.arange(RESIDUALS) + 0.5) / RESIDUALS
         relative = np.quantile((off / wide)[own], at, method="weibull")
         residuals[quantity] = relative * _scaled(known, quantity, middle, wide, relative)
     trees, limits = _chances(known, given, folds, seed)
-    reach = np.stack([given.min(axis=0), given.max(axis=0)])
+    seen = np.concatenate([given, more.given]) if which in TELLING else given
+    reach = np.stack([seen.min(axis=0), seen.max(axis=0)])
     return CounterMap(median, width, residuals, trees, limits, reach)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What the median of the utilization is learnt from kernels by their own machine's tables, arrays
+    (rows,): the families they are of a kind with (`group_of`), features, answers, and weights."""
+
+    kin: NDArray[np.object_]
+    given: Floats
+    target: Floats
+    weight: Floats
+
+    @classmethod
+    def of(cls, known: Known, which: str) -> _Rows:
+        own = known.own
+        plain = plain_answer(UTILIZATION, known.estimates, known.counters, which)
+        kin = np.array([group_of(name) for name in known.families[own].tolist()], dtype=object)
+        given = feature_table(known.estimates, known.counters, which)[own]
+        target, weight = known.exact(UTILIZATION) - plain, known.weight(UTILIZATION, plain)
+        return cls(kin, given, target[own], weight[own])
 
 
 def _chances(

@@ -181,7 +181,7 @@ def sets_as_text(judged: Sequence[JudgedSets]) -> str:
     rows, guessed = set_rows(judged), baseline_errors(judged)
     for row in rows:
         gains = "; ".join(
-            f"{c} {row.gain_error[c]:.4f} ({row.gain_error[c] / min(guessed[c].values()):.2f}), "
+            f"{c} {row.gain_error[c]:.4f} ({_over(row.gain_error[c], min(guessed[c].values()))}), "
             f"held {row.gain_held[c]:.1f} %, wide {row.gain_width[c]:.2f}"
             for c in CHANGES
         )
@@ -190,11 +190,17 @@ def sets_as_text(judged: Sequence[JudgedSets]) -> str:
         )
         lines.append(
             f"{row.counters:9s} utilization {row.utilization_points:.2f} points "
-            f"({row.utilization_points / rows[0].utilization_points:.2f}), held "
+            f"({_over(row.utilization_points, rows[0].utilization_points)}), held "
             f"{row.utilization_held:.1f} %, wide {row.utilization_width:.1f}; {gains}; {told}, cannot tell "
             f"{row.cannot_tell_percent:.1f} %"
         )
     return "\n".join(lines)
+
+
+def _over(error: float, baseline: float) -> str:
+    """An error over a baseline's; where that is never wrong (no kernel has conflicts to remove) there is no
+    such number."""
+    return f"{error / baseline:.2f}" if baseline > 0 else "baseline is exact"
 
 
 def _all(parts: Iterable[Floats]) -> Floats:

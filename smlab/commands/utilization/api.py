@@ -11,6 +11,7 @@ from smlab.commands.arguments import a_path
 from smlab.commands.frames import dataframe
 from smlab.commands.profiles import profile_of
 from smlab.commands.utilization.rows import AlternativeTables, KernelRow, TablePair, estimate_rows
+from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles import atomic_quantities
 from smlab.hw_bench.profiles.atomic_samples import AtomicSamples, atomic_samples
@@ -111,6 +112,10 @@ def tables_for(
     simulated on first use and kept in the user's cache folder."""
     if table is not None:
         own = ServiceTable.read(table)
+        if own.attrs["form"] == "row":
+            raise SmlabError.at(
+                str(table), "a table of one warp's jobs", "form: row", "form: looped or batch"
+            )
         pair = TablePair(own, None) if own.attrs["form"] == "looped" else TablePair(None, own)
         return (AlternativeTables("the table given", 1.0, pair),)
     from smlab.validation.service_tables import tables_of
@@ -124,6 +129,6 @@ def tables_for(
                 progress(before * total + done, len(variants) * total)
 
         both = tables_of(described, progress=advance)
-        pair = TablePair(both.looped, both.batch)
+        pair = TablePair(both.looped, both.batch, both.row)
         found.append(AlternativeTables(alternative.name, alternative.weight, pair))
     return tuple(found)

@@ -50,10 +50,11 @@ Floats = NDArray[np.float64]
 @dataclass(frozen=True)
 class TablePair:
     """The service tables to estimate with: ``looped`` for the closed network, ``batch`` for the occupancy
-    estimator, or one."""
+    estimator, or one; ``row`` for one warp's jobs in a row, where there is one."""
 
     looped: ServiceTable | None
     batch: ServiceTable | None
+    row: ServiceTable | None = None
 
     @property
     def estimator(self) -> str:
@@ -304,12 +305,15 @@ def _estimates(tables: TablePair, given: Floats) -> UtilizationEstimates:
     of CAS, peak warps."""
     jobs, active, warps, e, share, peak = given
     if tables.looped is not None:
-        return estimate_all(jobs, active, warps, e, share, tables.looped, tables.batch, peak)
+        return estimate_all(jobs, active, warps, e, share, tables.looped, tables.batch, peak, tables.row)
     assert tables.batch is not None
     # Only a batch table: the closed network has to do with it, and is then the estimator of that name.
     found = estimate_all(jobs, active, warps, e, share, tables.batch, tables.batch, peak)
     return UtilizationEstimates(
-        {n: u for n, u in found.utilization.items() if n != CLOSED}, found.features, found.closed
+        {n: u for n, u in found.utilization.items() if n != CLOSED},
+        found.features,
+        found.closed,
+        found.together,
     )
 
 

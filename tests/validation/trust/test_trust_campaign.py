@@ -29,6 +29,7 @@ from smlab.validation.trust import FAMILIES, FIT, HELD_OUT, CampaignTable, fit_m
 from smlab.validation.trust import __main__ as command
 from smlab.validation.trust.boosting import Boosting, fit_trees
 from smlab.validation.trust.closed import INDEPENDENT, run_closed_systems
+from smlab.validation.trust.families import FEW
 from smlab.validation.trust.fit import EDGES, estimate_campaign, fit, holds, joined_estimates, truth
 from smlab.validation.trust.judge import ALL, MIDDLE, as_text, by_family, judge, verdict_rows
 from smlab.validation.trust.random_families import RANDOM, sequence
@@ -59,8 +60,9 @@ def drawn() -> CampaignTable:
 
 def test_no_family_both_fits_and_judges() -> None:
     assert not set(FIT) & set(HELD_OUT)
-    assert set(FIT) | set(HELD_OUT) == set(FAMILIES)
-    assert not set(FIT.values()) & set(HELD_OUT.values())
+    assert not set(FEW) & {*FIT, *HELD_OUT}
+    assert {*FIT, *FEW, *HELD_OUT} == set(FAMILIES)
+    assert not {*FIT.values(), *FEW.values()} & set(HELD_OUT.values())
 
 
 def test_equal_seeds_give_equal_kernels_whatever_else_is_drawn(drawn: CampaignTable) -> None:
@@ -241,15 +243,17 @@ def test_the_command_makes_a_map(tables: ServiceTables, monkeypatch, tmp_path: P
     monkeypatch.setattr(command, "RANDOM", ["random-003", "random-090", "random-200"])
     small = Boosting(5, 2, 0.1)
     monkeypatch.setattr(fit_maps, "MEDIANS", dict.fromkeys(fit_maps.MEDIANS, small))
-    for name in ("WIDTHS", "CHANCES"):
+    for name in ("WIDTHS", "CHANCES", "WITH_FEW"):
         monkeypatch.setattr(fit_maps, name, small)
     monkeypatch.setattr(fit_maps, "FOLDS", 2)
+    monkeypatch.setattr(command, "FEW_TIMES", 2)
     path = tmp_path / "map.json"
     assert command.main(["--out", str(path), "--count", "1", "--few", "2", "--jobs", "1"]) == 0
     made = TrustMap.read(path)
     assert made.about["kernels"] == 3 * (len(FIT) + 2 * 3)
     maps = CounterMaps.read(tmp_path / "counter_maps.json")
     assert list(maps.maps) == list(SETS)
+    assert maps.about["kernels_of_few_warps"] == 3 * len(FEW) * 2
     assert "75 kernels" in capsys.readouterr().err
 
 
