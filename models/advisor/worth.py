@@ -18,8 +18,9 @@ from smlab.models.advisor.rewrite import Edit, Rewrite
 from smlab.models.advisor.rewriting import rewritten
 from smlab.models.advisor.sm_model import KernelModel, model_of
 
-REPLAYS: Final = 5
-"""Of each producer: the kernel as it was fitted, then shaken."""
+REPLAYS: Final = 15
+"""Of each producer: the kernel as it was fitted, then shaken. What the mean of so many has left of chance
+decides between producers that are worth nearly the same."""
 SHAKEN: Final = 0.1
 """By how much latencies beyond the queues are shaken, as a share of each."""
 AS_IT_IS: Final = Rewrite()

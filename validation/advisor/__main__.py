@@ -1,8 +1,9 @@
 """Judge the advisor in simulation: ``python -m smlab.validation.advisor [--part P] [--out FILE]``.
 
-Needs the CUDA compiler of the extra cuda12. Parts: ``blame``, ``samples``, ``worth``, ``speedups``; and of
-kernels held out, ``unseen`` (speedups), ``unseen-blame``, ``unseen-worth``. What is found goes to a JSON
-file, and with ``--record`` the track record that ``smlab advise`` tells, from all changes.
+Needs the CUDA compiler of the extra cuda12. Parts: ``blame``, ``samples``, ``worth``, ``speedups``; of
+kernels held out, ``unseen`` (speedups), ``unseen-blame``, ``unseen-worth``; and of all kernels whose blame
+falls short, ``limits``. What is found goes to a JSON file, and with ``--record`` the track record that
+``smlab advise`` tells, from all changes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any, Final, TypeVar
 from smlab.hw_bench.files import write_atomic
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sources import digest_of, package_folder
-from smlab.validation.advisor import blaming, simulate, speedups, truth, worth
+from smlab.validation.advisor import blaming, limits, simulate, speedups, truth, worth
 from smlab.validation.advisor.kernels import KERNELS, StudyKernel, study_gpu
 from smlab.validation.advisor.stored import rounded
 from smlab.validation.advisor.unseen import LATER_ROUNDS, ROUNDS
@@ -29,9 +30,9 @@ from smlab.validation.work.store import Entry, Store
 
 R = TypeVar("R")
 PACKAGES: Final = ("smlab.sim", "smlab.models", "smlab.hw_bench")
-JUDGES: Final = tuple(Path(str(m.__file__)) for m in (blaming, simulate, speedups, truth, worth))
+JUDGES: Final = tuple(Path(str(m.__file__)) for m in (blaming, limits, simulate, speedups, truth, worth))
 """All code that results depend on."""
-PARTS: Final = ("blame", "samples", "worth", "speedups", "unseen", "unseen-blame", "unseen-worth")
+PARTS: Final = ("blame", "samples", "worth", "speedups", "unseen", "unseen-blame", "unseen-worth", "limits")
 
 
 def main() -> None:
@@ -91,13 +92,18 @@ def run(part: str, study: KeptStudy) -> dict[str, Any]:
     kernels: Sequence[StudyKernel] = KERNELS
     if part == "unseen-blame":
         return _unseen_blame(study)
+    if part == "limits":
+        every = (*KERNELS, *LATER_ROUNDS)
+        short = limits.short_of(row for rows in study.each("blame", every, blaming.judge_one) for row in rows)
+        rows = study.each(part, [k for k in every if k.name in short], limits.judge_one)
+        return {"summary": limits.summary(rows), "rows": rows}
     if part == "unseen":
         return {name: _estimates(study, round_of) for name, round_of in ROUNDS.items()}
     if part.startswith("unseen-"):
         kernels, part = LATER_ROUNDS, part.removeprefix("unseen-")
     if part == "blame":
-        rows = [row for rows in study.each(part, kernels, blaming.judge_one) for row in rows]
-        return {"summary": blaming.summary(rows), "worst_runs": blaming.worst_runs(rows)}
+        runs = [row for rows in study.each(part, kernels, blaming.judge_one) for row in rows]
+        return {"summary": blaming.summary(runs), "worst_runs": blaming.worst_runs(runs)}
     if part == "samples":
         return {"by_samples": blaming.by_samples(study.each(part, kernels, blaming.by_samples_one))}
     if part == "worth":
