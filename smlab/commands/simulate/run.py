@@ -53,6 +53,9 @@ def run_simulate(options: SimulateOptions) -> None:
         write_chrome_trace(result, trace)
     if counters is not None:
         counter_table(result).write_csv(counters)
+    # Said before the tables: a reader of those may close the pipe (`| head`), and that ends the command.
+    for path in filter(None, (trace, counters)):
+        err.print(f"wrote {path}", markup=False, soft_wrap=True)
     atomic = result.atomic
     if options.as_json:
         print_json(
@@ -96,5 +99,3 @@ def run_simulate(options: SimulateOptions) -> None:
             share = cycles / resident
             stalls.add_row(reason, f"{cycles:,}", f"{100 * share:.1f} %", "█" * round(30 * share))
     out.print(stalls)
-    for path in filter(None, (trace, counters)):
-        err.print(f"wrote {path}", markup=False, soft_wrap=True)
