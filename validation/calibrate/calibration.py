@@ -29,7 +29,7 @@ from smlab.validation.calibrate.fit import (
 )
 from smlab.validation.calibrate.judge import Errors, Residual
 from smlab.validation.calibrate.lack import LackOfFit, lack_of_fit
-from smlab.validation.calibrate.predict import MEASURING, UNIT_QUEUE, Predictor
+from smlab.validation.calibrate.predict import MEASURING, UNIT_QUEUE, Predictor, followed
 
 SHARE = 0.05
 """Share of the cases to fit."""
@@ -43,7 +43,8 @@ class Calibration:
     ``residuals`` are of judged cases only. ``scatter_percent`` is the relative scatter of the fitted cases
     around the simulator. ``drift`` is by how much, relative, times had risen at the end of the run, 0 where
     they tell none; ``drifting`` is whether they do. ``lack`` is the test of all cases of the atomic unit
-    against the noise of their repetitions; None where there are none.
+    against the noise of their repetitions; None where there are none. ``disturbed_rows`` of the data had a
+    repetition far from the others.
     """
 
     data: str
@@ -51,6 +52,7 @@ class Calibration:
     fitted: tuple[Fitted, ...]
     not_fitted: tuple[NotFitted, ...]
     skipped: tuple[SkippedCase, ...]
+    disturbed_rows: int
     points_fitted: int
     points_judged: int
     seed: int
@@ -179,6 +181,7 @@ def _judged(
             n for p, first in told for n in p.fit.not_fitted if first or n.name not in MEASURING
         ),
         skipped=tuple(skipped),
+        disturbed_rows=data.disturbed_rows,
         points_fitted=int(chosen.sum()),
         points_judged=int((~chosen).sum()),
         seed=seed,
@@ -197,6 +200,7 @@ def mechanism_lack(gpu: Gpu, cases: Cases, near: Fit, parameters: list[Parameter
     """The test with constants fitted to all of the cases, beginning ``near`` those of a part: a mechanism
     lacks something where no constants bring it to the data, not where a share of the rows tells the constants
     but roughly."""
+    cases = cases.select(followed(gpu, cases))
     found = fit(gpu, cases, [replace(p, start=near.values.get(p.name, p.start)) for p in parameters])
     return lack_of_fit(
         cases,
@@ -214,7 +218,7 @@ def _calibrated(
     seed: int,
     truth: dict[str, float] | None,
 ) -> _Part:
-    chosen = split(cases, share, seed)
+    chosen = split(gpu, cases, share, seed)
     found = fit(gpu, cases.select(chosen), parameters)
     predictor = Predictor(gpu, cases)
     # The description says nothing of the measurement itself: that part is the fit's.

@@ -17,7 +17,7 @@ from smlab.hw_bench.cuda.measuring.dataset import find_table, read_table, table_
 from smlab.hw_bench.cuda.measuring.plan import ATOMIC_COLUMNS, LATENCY_COLUMNS
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.calibrate.cases import WHERE, Cases, Floats, Ints, SkippedCase
-from smlab.validation.calibrate.noise import noise_of_median
+from smlab.validation.calibrate.noise import noise_of_median, noise_of_repetitions, outlier_shift
 from smlab.validation.calibrate.trusted import trusted_rows
 
 _WITH_RESULT: Final = ("add-result", "max", "exchange")
@@ -49,6 +49,9 @@ cycles, each evenly spread."""
 _LEAST_NOISE: Final = 0.01
 """Of a time against the simulator, whose own shortcuts are no better."""
 
+_FAR: Final = 6.0
+"""A repetition so many standard deviations from its row's median is no noise."""
+
 _OF_LAUNCH: Final = ("operation", "form", "iterations", "blocks")
 """Columns in which neighbouring launches differ."""
 
@@ -60,6 +63,8 @@ class MeasuredSet:
     """A data set as cases of the atomic unit and of the shared-memory pipe.
 
     The cases of both units contain those of the frame, one warp that does nothing, where that was measured.
+    Where a repetition lay far from the others, the time is corrected for what that does to a median
+    (`undisturbed`): in ``disturbed_rows``.
     """
 
     folder: Path
@@ -68,6 +73,7 @@ class MeasuredSet:
     atomics: Cases
     shared: Cases
     skipped: tuple[SkippedCase, ...]
+    disturbed_rows: int
 
     @property
     def simulated(self) -> bool:
@@ -92,7 +98,7 @@ def read_set(folder: Path) -> MeasuredSet:
     if path is None:
         raise SmlabError(f"{folder / 'shared-atomics.csv'}: there is no such file, nor one ending in .csv.gz")
     skipped: list[SkippedCase] = []
-    table = trusted_rows(_table(path, ATOMIC_COLUMNS), about, skipped)
+    table, disturbed = undisturbed(trusted_rows(_table(path, ATOMIC_COLUMNS), about, skipped))
     digest = sha256(table_bytes(path))
     counting = tuple(map(int, str(about.get("compute_capability")).split("."))) >= (8, 0)
     frame = _frame(table, str(path))
@@ -102,14 +108,16 @@ def read_set(folder: Path) -> MeasuredSet:
     if banks is not None:
         digest.update(table_bytes(banks))
         note = _about(folder / "shared-banks.json", "shared-banks")
-        parts.append(_banks(trusted_rows(_table(banks, ATOMIC_COLUMNS), note, skipped), str(banks), skipped))
+        of_banks, more = undisturbed(trusted_rows(_table(banks, ATOMIC_COLUMNS), note, skipped))
+        disturbed += more
+        parts.append(_banks(of_banks, str(banks), skipped))
     if latency is not None:
         digest.update(table_bytes(latency))
         parts.append(_chains(_table(latency, LATENCY_COLUMNS), str(latency)))
     shared = Cases.join([frame, *parts]) if parts else Cases.none()
     # Launches of two benchmarks, between which others ran: when each was is not known.
     shared = replace(shared, moment=0 * shared.moment)
-    return MeasuredSet(folder, about, digest.hexdigest(), atomics, shared, tuple(skipped))
+    return MeasuredSet(folder, about, digest.hexdigest(), atomics, shared, tuple(skipped), disturbed)
 
 
 def _about(path: Path, benchmark: str = "shared-atomics") -> dict[str, Any]:
@@ -229,6 +237,31 @@ def noise_of_rows(table: Table) -> Floats:
     """The relative noise of each row's median, as its repetitions tell it."""
     told: Floats = table["relative_noise"].astype(np.float64)
     return told * noise_of_median(table["samples"].astype(np.int64))
+
+
+def undisturbed(table: Table) -> tuple[Table, int]:
+    """The table with the medians of what was not disturbed, and how many rows were.
+
+    A median stands a few outliers, but not without a shift: with one far above, that of five repetitions is
+    the third of the other four. Where the largest or the smallest repetition lies further off than noise
+    explains, the shift is taken away in the mean. Without it, all times of a set with outliers are a little
+    too long together, which no interval of independent errors covers.
+    """
+    samples = table["samples"].astype(np.int64) - table["steady_from"].astype(np.int64)
+    told = noise_of_repetitions(table["relative_noise"], samples)
+    # Rows of few repetitions tell little each: as in the test of lack of fit, all tell it together.
+    noise = float(np.median(told[told > 0])) if (told > 0).any() else 0.0
+    medians = table["cycles_median"].astype(np.float64)
+    shifts = {int(n): outlier_shift(int(n)) for n in np.unique(samples)}
+    shift = np.array([shifts[int(n)] for n in samples], dtype=np.float64)
+    known = np.isfinite(shift) & (medians > 0)
+    far = np.maximum(_FAR * noise * medians, 1.0)
+    above = known & (table["cycles_max"] - medians > far)
+    below = known & (medians - table["cycles_min"] > far)
+    # Two on opposite sides leave the median where it is.
+    sides = above.astype(np.int64) - below
+    off = sides * np.where(known, shift, 0.0) * noise
+    return {**table, "cycles_median": medians * (1 - off)}, int((off != 0).sum())
 
 
 def together(table: Table, apart: float = _APART) -> NDArray[np.bool_]:

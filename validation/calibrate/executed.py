@@ -110,6 +110,7 @@ def write_executed(
                 row
                 | {
                     "samples": noise.repetitions,
+                    "steady_from": 0,
                     "cycles_min": int(times.min()),
                     "cycles_median": float(np.median(times)),
                     "cycles_max": int(times.max()),

@@ -36,10 +36,15 @@ from smlab.validation.calibrate.predict import (
     QUEUE,
     UNIT_QUEUE,
     Predictor,
+    followed,
 )
 
 LEVEL: Final = 0.95
 """All true values are in their intervals together with this probability (Bonferroni)."""
+_BEYOND_NOISE: Final = 1.15
+"""By so much an interval is wider than noise alone makes it: the closed forms have an error of their own, and
+small samples theirs. Of 144 trials with outliers on twelve drawn machines (`trials`, seed 51), all true
+values were inside together in 92 % without it and in 97 % with it; seeds beside that judge it."""
 MAX_FITTED: Final = 2000
 MIN_OF_A_KIND: Final = 8
 """Cases fitted of each kind (operation, form, no, some or all compare-and-swap), where there are twice as
@@ -54,6 +59,8 @@ _NEARER: Final = 0.001
 _AT_BOUND: Final = 1e-4
 """Least squares stay so far inside of the bounds; the constant is then at the bound."""
 _LEAST_SCATTER: Final = 1e-4
+_NO_OUTLIERS: Final = 10.0
+"""A scatter of logarithms beyond which no residual lies."""
 _LEAST_FREEDOM: Final = 5
 """Of intervals whose errors are told by a few launches only."""
 _ROUNDED: Final = 1 / float(np.sqrt(12))
@@ -117,8 +124,9 @@ class Fit:
         return np.exp([self.drifts.get(launch, 0.0) for launch in cases.launch.tolist()])
 
 
-def split(cases: Cases, share: float, seed: int | Sequence[int]) -> NDArray[np.bool_]:
-    """Which cases to fit: of each kind, a random ``share``, at least `MIN_OF_A_KIND`; all others judge.
+def split(gpu: Gpu, cases: Cases, share: float, seed: int | Sequence[int]) -> NDArray[np.bool_]:
+    """Which cases to fit to ``gpu``: of each kind, a random ``share``, at least `MIN_OF_A_KIND`; all others
+    judge, and so do those that the closed forms do not follow (`followed`).
 
     Raises:
         SmlabError: for a share that leaves nothing to fit or to judge.
@@ -128,7 +136,9 @@ def split(cases: Cases, share: float, seed: int | Sequence[int]) -> NDArray[np.b
     rng = np.random.default_rng(np.random.SeedSequence(seed))
     share = min(share, MAX_FITTED / max(len(cases), 1))
     mixed = np.where(cases.cas_warps == 0, 0, np.where(cases.cas_warps == cases.warps, 2, 1))
-    kinds = np.char.add(np.char.add(cases.operation, cases.form), mixed.astype("U1"))
+    # Of counting, only the few rows of several passes tell what a pass costs.
+    several = (cases.operation == "popc-inc") & (cases.passes > 1)
+    kinds = np.char.add(np.char.add(cases.operation, cases.form), (mixed + 3 * several).astype("U1"))
     chosen = np.zeros(len(cases), dtype=bool)
     chosen[cases.form == "frame"] = True
     for kind in np.unique(kinds[~chosen]):
@@ -139,7 +149,7 @@ def split(cases: Cases, share: float, seed: int | Sequence[int]) -> NDArray[np.b
     # Single cases of a kind tell something that no other tells, and cannot be judged without it.
     if not chosen.any() and len(cases):
         chosen[:] = True
-    return chosen
+    return chosen & followed(gpu, cases)
 
 
 def atomic_parameters(gpu: Gpu) -> list[Parameter]:
@@ -205,7 +215,8 @@ def fit(gpu: Gpu, cases: Cases, parameters: Sequence[Parameter]) -> Fit:
         absent.append(NotFitted(worst.name, _why_unknown(worst.name, cases)))
         free.remove(worst)
         values[worst.name] = start[worst.name]
-    wide = float(special.stdtrit(solved.freedom, 1 - (1 - LEVEL) / (2 * max(1, len(free)))))
+    tail = (1 - LEVEL) / (2 * max(1, len(free)))
+    wide = _BEYOND_NOISE * float(special.stdtrit(solved.freedom, 1 - tail))
     told = _with_rounding(values, 1)
     found = {
         p: _fitted(gpu, p, told[p.name], float(e), wide) for p, e in zip(free, solved.errors, strict=True)
@@ -318,7 +329,9 @@ def _solve(
 
     bounds = np.array([(p.low, p.high) for p in free]).T / scale
     x = np.clip([start[p.name] for p in free] / scale, bounds[0] + 1e-6, bounds[1] - 1e-6)
-    sigma, shared = 0.05, SharedNoise()
+    # At first no row is an outlier: the few that alone tell a constant would be taken for some, and the
+    # search would end where they tell nothing (a pass faster than the data stage's).
+    sigma, shared = _NO_OUTLIERS, SharedNoise()
     for near in (_NEAR, _NEAR, _NEARER):  # noqa: B007 (of the derivatives)
         found = least_squares(
             lambda x, shared=shared: whitened(residuals(x), launches, shared),

@@ -56,6 +56,27 @@ def noise_of_median(repetitions: ArrayLike) -> Floats:
     return np.array([factors[int(n)] for n in counts.ravel()], dtype=np.float64).reshape(counts.shape)
 
 
+@lru_cache
+def outlier_shift(repetitions: int) -> float:
+    """By how many standard deviations the median of so many normal numbers lies too high in the mean, where
+    one of them is an outlier far above; infinite for fewer than 3, whose median that is or holds."""
+    if repetitions < 3:
+        return np.inf
+    draws = np.random.default_rng(0).standard_normal((_DRAWS, repetitions))
+    # Halves of an even and a symmetric distribution: the mean over draws and their mirror images.
+    draws = np.concatenate([draws, -draws])
+    draws[:, 0] = np.inf
+    return float(np.median(draws, axis=1).mean())
+
+
+def noise_of_repetitions(told: ArrayLike, repetitions: ArrayLike) -> Floats:
+    """The standard deviation of a repetition, from what `steadiness.noise` tells of rows of so many."""
+    counts = np.asarray(repetitions)
+    factors = {int(n): 0.0 if n < 2 else 1 / _of(int(n))[1] for n in np.unique(counts)}
+    of_row = np.array([factors[int(n)] for n in counts.ravel()], dtype=np.float64).reshape(counts.shape)
+    return np.asarray(told, dtype=np.float64) * of_row
+
+
 @dataclass(frozen=True)
 class SharedNoise:
     """The variances that launches share over that of the rows: of each launch by itself, of a line over the

@@ -170,7 +170,7 @@ def try_calibration(
             folder, truth, batches, constants, noise=condition.noise, seed=seed, hidden=condition.hidden
         )
         cases = read_set(folder).atomics
-    found = fit(start, cases.select(split(cases, SHARE, seed)), atomic_parameters(start))
+    found = fit(start, cases.select(split(start, cases, SHARE, seed)), atomic_parameters(start))
     fitted = {f.name: f for f in found.fitted}
     lack = mechanism_lack(start, cases, found, atomic_parameters(start))
     queue = fitted.get(UNIT_QUEUE)

@@ -101,6 +101,7 @@ def _document(found: Calibration, loop: CalibrationOptions) -> dict[str, Any]:
         "scatter_percent": found.scatter_percent,
         "drifting": found.drifting,
         "drift_percent": 100 * found.drift,
+        "disturbed_rows": found.disturbed_rows,
         "follows": found.follows,
         "lack_of_fit": None if found.lack is None else dataclasses.asdict(found.lack),
         "mape": {group: found.mape(group) for group in _HEADLINES},
@@ -141,6 +142,12 @@ def _show(found: Calibration, loop: CalibrationOptions) -> None:
             f"The times drift: at the end of the run they are {100 * found.drift:+.1f} % from those at its "
             "beginning. The constants are those of its beginning, and their intervals know of the drift; "
             "better data come from a GPU that has warmed up and that nobody else uses"
+        )
+    if found.disturbed_rows:
+        what = "row" if found.disturbed_rows == 1 else "rows"
+        out.print(
+            f"In {found.disturbed_rows} {what} a repetition lies further off than noise explains; what that "
+            "does to a median is taken away"
         )
     if found.lack is not None:
         verdict = "lacks something" if found.lack.found else "lacks nothing that the noise would not hide"

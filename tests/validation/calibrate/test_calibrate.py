@@ -16,9 +16,9 @@ from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.validation.calibrate import calibrate
 from smlab.validation.calibrate.calibration import calibrate_set
 from smlab.validation.calibrate.dataset import read_set
-from smlab.validation.calibrate.fit import split
+from smlab.validation.calibrate.fit import atomic_parameters, split
 from smlab.validation.calibrate.judge import BASELINES, baselines
-from smlab.validation.calibrate.predict import QUEUE
+from smlab.validation.calibrate.predict import QUEUE, Predictor
 from smlab.validation.calibrate.recovery import ALL, SMALL, recover
 from smlab.validation.calibrate.simulated import is_measured, write_simulated
 
@@ -144,9 +144,10 @@ def test_what_the_data_do_not_tell_stays(quiet: Path, tmp_path: Path) -> None:
     assert description.number(QUEUE) == load_gpu("a100-40").number(QUEUE)
 
 
-def test_the_split_is_by_seed_and_of_every_kind(noisy: Path) -> None:
+def test_the_split_is_by_seed_and_of_every_kind(noisy: Path, known: Gpu) -> None:
+    gpu = known
     cases = read_set(noisy).atomics
-    first, again, other = split(cases, 0.05, 0), split(cases, 0.05, 0), split(cases, 0.05, 1)
+    first, again, other = split(gpu, cases, 0.05, 0), split(gpu, cases, 0.05, 0), split(gpu, cases, 0.05, 1)
     assert (first == again).all()
     assert (first != other).any()
     frame = cases.form == "frame"
@@ -154,7 +155,34 @@ def test_the_split_is_by_seed_and_of_every_kind(noisy: Path) -> None:
     for form in set(cases.form.tolist()) - {"frame"}:
         assert 0 < np.count_nonzero(first & (cases.form == form)) < np.count_nonzero(cases.form == form)
     with pytest.raises(SmlabError, match="share of cases to fit: out of range"):
-        split(cases, 1.0, 0)
+        split(gpu, cases, 1.0, 0)
+
+
+def test_what_few_rows_tell_and_what_no_closed_form_follows(noisy: Path, known: Gpu) -> None:
+    cases = read_set(noisy).atomics
+    several = (cases.operation == "popc-inc") & (cases.passes > 1)
+    for seed in range(20):
+        # They alone tell what a pass of a counting costs: half of a handful may be none.
+        assert (split(known, cases, 0.05, seed) & several).sum() == min(8, several.sum() // 2)
+    uneven = (cases.form == "burst") & (cases.warps == 3)
+    assert uneven.any()
+    two_pipes = load_gpu("h100-sxm")
+    assert two_pipes.integer("atomic.pipes") == 2
+    assert not (split(two_pipes, cases, 0.5, 0) & uneven).any()
+    assert (split(known, cases, 0.5, 0) & uneven).any()
+
+
+def test_a_search_may_look_below_a_cycle(noisy: Path) -> None:
+    # Steps towards the data may try a unit faster than a pass a cycle, which the simulator refuses.
+    gpu = load_gpu("a100-40").with_values(
+        {"atomic.cas.base_interval_cycles": 0.0, "atomic.cas.pass_interval_cycles": 1.0},
+        source="assumed: test",
+    )
+    cases = read_set(noisy).atomics
+    swaps = cases.select(cases.cas_warps > 0)
+    constants = {p.name: p.start for p in atomic_parameters(gpu)}
+    low = constants | {"atomic.cas.base_interval_cycles": 0.1, "atomic.cas.pass_interval_cycles": 0.7}
+    assert np.isfinite(Predictor(gpu, swaps).cycles(low, smooth=True)).all()
 
 
 def test_a_line_in_e_is_found_where_there_is_one(noisy: Path) -> None:
