@@ -276,6 +276,10 @@ def _popc_inc(architecture: int) -> str:
     return "ATOMS.POPC.INC" if architecture >= COUNTS_FROM else "ATOMS.ADD"
 
 
+_NO_FLOAT_ADD_FROM: Final = 100
+"""Numba adds floats to shared memory by an intrinsic that NVVM no longer takes for Blackwell."""
+
+
 def _spec(
     operation: str,
     form: str,
@@ -294,6 +298,7 @@ def _spec(
         signature=point_signature(number),
         expect=expect,
         launch_bounds=(32 * MAX_WARPS, 2),
+        limit=_NO_FLOAT_ADD_FROM if number == "float32" else None,
         older=None if older_core is None else (COUNTS_FROM, point_kernel(older_core, words, cas_core)),
     )
 

@@ -64,7 +64,7 @@ def _not_done(spec: KernelSpec) -> str:
     from smlab.hw_bench.cuda.kernels.language import cuda
 
     major, minor = cuda.get_current_device().compute_capability
-    return "" if 10 * major + minor >= spec.minimum else f"it needs sm_{spec.minimum}"
+    return "" if spec.supports(f"sm_{10 * major + minor}") else f"sm_{10 * major + minor} has no code of it"
 
 
 def simulate(timeout_s: float = 300.0) -> list[FunctionalResult]:

@@ -121,7 +121,10 @@ def _measure(
     held_back: list[str] = []
     interrupted = False
     for name in benchmarks:
-        about = _about(gpu, clocks, profile)
+        no_code = _no_code_of(name, gpu)
+        about = _about(gpu, clocks, profile) | {"no_code_of": no_code}
+        if no_code:
+            progress(f"{name}: left out, {gpu.architecture} has no code of it: {', '.join(no_code)}")
         data = DataSet(out, name, plan.COLUMNS[name], about, resume)
         before = clocks.read()
         rows[name] = 0
@@ -238,6 +241,13 @@ def _about(gpu: plan.DeviceLimits, clocks: Clocks, profile: str) -> dict[str, An
         "packages": package_versions(),
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _no_code_of(name: str, gpu: plan.DeviceLimits) -> list[str]:
+    """The kernels that this GPU's architecture has no code of."""
+    if SIMULATED:
+        return []
+    return [s.name for s in registry.benchmark(name).kernels() if not s.supports(gpu.architecture)]
 
 
 def _codes(name: str, gpu: plan.DeviceLimits) -> dict[str, dict[str, Any]]:

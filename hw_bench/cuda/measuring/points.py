@@ -18,13 +18,15 @@ from smlab.hw_bench.cuda.measuring.plan import (
     PlannedLaunch,
 )
 from smlab.hw_bench.cuda.measuring.steadiness import noise, steady_from
+from smlab.hw_bench.cuda.toolkit import SIMULATED
 
 
 def measure(
     benchmark: str, profile: BenchmarkProfile, gpu: DeviceLimits, done: frozenset[str]
 ) -> Iterator[Batch]:
     """One batch for each launch of the plan that is not ``done``."""
-    specs = {spec.name: spec for spec in registry.benchmark(benchmark).kernels()}
+    kernels = registry.benchmark(benchmark).kernels()
+    specs = {spec.name: spec for spec in kernels if SIMULATED or spec.supports(gpu.architecture)}
     for launch in plan.point_launches(benchmark, specs, profile, gpu.max_warps):
         if launch.name not in done:
             yield _batch(launch, specs[launch.kernel], profile, gpu)

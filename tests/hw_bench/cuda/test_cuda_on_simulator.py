@@ -1,6 +1,7 @@
 """The suite on the simulated GPU: the files of a measured set, marked; right results; the benchmark told."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,34 @@ def test_the_suite_on_a_simulated_gpu(tmp_path: Path) -> None:
     assert errors["add closed"].median < 2
     assert errors["add closed as compare-and-swap"].median < 2
     assert errors["all"].n == sum(r.n for name, r in errors.items() if name.startswith("every "))
+
+
+@compiler
+def test_what_an_architecture_has_no_code_of_is_left_out_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from smlab.hw_bench.cuda.measuring import harness, plan
+    from smlab.validation.calibrate.on_simulator import BenchmarkGpu
+
+    little = replace(plan.PROFILES["smoke"], warps=(1, 2), lanes=(1,), bursts=(2,))
+    monkeypatch.setitem(plan.PROFILES, "smoke", little)
+    small = load_gpu("b200").with_values({"gpu.sms": 1}, source="assumed: a small GPU", where="test")
+    said: list[str] = []
+    done = harness.measure(
+        tmp_path,
+        profile="smoke",
+        benchmarks=("shared-atomics",),
+        stand_in=BenchmarkGpu(small),
+        progress=said.append,
+    )
+    assert (done.wrong, done.broken, done.interrupted) == ([], [], False)
+    about = json.loads((tmp_path / "shared-atomics.json").read_text())
+    assert about["no_code_of"] == ["float-add/batch", "float-add/dependent"]
+    assert about["complete"] is True
+    assert "left out, sm_100 has no code of it: float-add/batch, float-add/dependent" in said[0]
+    table = (tmp_path / "shared-atomics.csv").read_text()
+    assert "popc-inc" in table
+    assert "float-add" not in table
 
 
 def test_a_measured_set_is_not_judged(tmp_path: Path) -> None:

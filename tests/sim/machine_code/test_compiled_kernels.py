@@ -65,15 +65,10 @@ def chosen() -> list[KernelSpec]:
     return specs
 
 
-def compiles(spec: KernelSpec, architecture: str) -> bool:
-    """Whether Numba's compiler makes code of it: it has no addition of singles in shared memory for LATER."""
-    return spec.supports(architecture) and not (architecture in LATER and "float-add" in spec.name)
-
-
 @pytest.mark.parametrize("architecture", [*ARCHITECTURES, *LATER])
 def test_benchmarks_compute_what_they_should(architecture: str) -> None:
     for spec in chosen():
-        if compiles(spec, architecture):
+        if spec.supports(architecture):
             with driver.using(SimulatedDevice(image_of(architecture), execute)):
                 assert functional._wrong(spec) == "", spec.name
 
@@ -82,7 +77,7 @@ def test_benchmarks_compute_what_they_should(architecture: str) -> None:
 @pytest.mark.parametrize("architecture", [*ARCHITECTURES, *LATER])
 def test_all_benchmarks_compute_what_they_should(architecture: str) -> None:
     for spec in registry.all_kernels():
-        if compiles(spec, architecture):
+        if spec.supports(architecture):
             with driver.using(SimulatedDevice(image_of(architecture), execute)):
                 assert functional._wrong(spec) == "", spec.name
 
