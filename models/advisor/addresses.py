@@ -85,6 +85,38 @@ def step_of(code: AdvisedCode, address: Sum, loop: LoopOf, depth: int = 0) -> in
     return step
 
 
+def thread_step(code: AdvisedCode, address: Sum, depth: int = 0) -> int | None:
+    """How many bytes the addresses of two threads that follow each other lie apart; None where no number says
+    it."""
+    apart = 0
+    for (name, made), factor in address.terms:
+        itself, found = frozenset({((name, made), 1)}), set[int | None]()
+        for n in made:
+            after = _made(code, n, 0)
+            if after.terms == itself and len(made) > 1:
+                continue  # what a loop adds is the same for all
+            found.add(_thread_step_of(code, n, after, depth + 1) if depth < DEEPEST else None)
+        if None in found or len(found) > 1:
+            return None
+        apart += factor * sum(f or 0 for f in found)
+    return apart
+
+
+def _thread_step_of(code: AdvisedCode, number: int, value: Sum, depth: int) -> int | None:
+    """The same of what an instruction makes."""
+    instruction = code.instructions[number]
+    if all(made != frozenset((number,)) for (_, made), _ in value.terms):
+        return thread_step(code, value, depth)
+    if instruction.opcode == "S2R":
+        return int(any("SR_TID.X" in o.text for o in instruction.operands))
+    sources = [o for o in instruction.operands[1:] if o.kind != "predicate"]
+    if instruction.opcode != "IMAD" or {"X", "HI"} & set(instruction.modifiers) or len(sources) < 3:
+        return None
+    values = [_value(code, number, o, 0) for o in sources[:3]]
+    apart = [None if value is None else thread_step(code, value, depth) for value in values]
+    return apart[2] if apart[:2] == [0, 0] else None
+
+
 def begins_aligned(code: AdvisedCode, address: Sum, loop: LoopOf, size: int, depth: int = 0) -> bool:
     """Whether an address is a multiple of ``size`` bytes, but for a number, where a loop begins."""
     for (_, made), factor in address.terms:

@@ -18,7 +18,7 @@ from typing import Final
 
 from smlab.hw_bench.sass.opcodes import is_load
 from smlab.models.advisor.addresses import address_of
-from smlab.models.advisor.caching import leader, miss_chance
+from smlab.models.advisor.caching import leader
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.latencies import Latencies
 from smlab.models.advisor.pace import Outstanding, Pace
@@ -48,7 +48,8 @@ class Case:
     """A path with some of its loads missing L1: when each setter is done, in cycles after the use could have
     issued, and which of them do not stand in a queue. Of those that do, how many ``turns`` each comes before
     the last one, a turn being a request of each other warp, and ``turn_cycles`` what it takes at most.
-    ``brought`` are those that L1 mostly has, but not in this case."""
+    ``brought`` are those that L1 mostly has, but not in this case; ``followed`` says of a load in a sector
+    that another of them asked for before which that is, and from when on L1 could give it."""
 
     found: tuple[Outstanding, ...]
     ends: tuple[float, ...]
@@ -56,6 +57,7 @@ class Case:
     turns: tuple[float, ...]
     turn_cycles: float
     brought: tuple[bool, ...]
+    followed: tuple[tuple[int, float] | None, ...]
 
     @cached_property
     def raw(self) -> float:
@@ -93,6 +95,12 @@ class Case:
             for end, prompt, turns in zip(self.ends, self.prompt, self.turns, strict=True)
         ]
 
+    def together(self, length: float) -> list[float]:
+        """The same, but what follows in a sector comes with it, and asks for no turn of its own."""
+        ends = self.delayed(length)
+        pairs = zip(ends, self.followed, strict=True)
+        return [end if f is None else max(ends[f[0]], f[1]) for end, f in pairs]
+
 
 class _PathCases:
     """A path's cases, and how likely each is when chances to miss are a part of what is expected. Sectors
@@ -109,7 +117,7 @@ class _PathCases:
         rows: dict[object, set[int]] = {}
         for load in loads:
             first = leader(code, load)
-            if (expected := miss_chance(code, first, pace.executed)) is not None:
+            if (expected := pace.miss_chance(code, first)) is not None:
                 self._chances[first] = expected
                 address = address_of(code, first)
                 rows.setdefault(first if address is None else address.terms, set()).add(first)
@@ -144,7 +152,22 @@ class _PathCases:
         self._in_order(ends, prompt)
         turns, beyond = self._turns(prompt, ends), self._pace.far_turn_cycles
         brought = tuple(o.result and leader(self._code, o.source) in missing for o in self._found)
-        return Case(self._found, tuple(ends), tuple(prompt), turns, beyond, brought)
+        followed = tuple(None if quick else self._followed(n) for n, quick in enumerate(prompt))
+        return Case(self._found, tuple(ends), tuple(prompt), turns, beyond, brought, followed)
+
+    def _followed(self, number: int) -> tuple[int, float] | None:
+        """Which load on the path asked for a load's sector before, and when L1 could give it then."""
+        mine = self._found[number]
+        if not mine.result or not _loads(self._code, mine.source):
+            return None
+        first = leader(self._code, mine.source)
+        before = (n for n in range(number + 1, len(self._found)) if self._found[n].source == first)
+        place = None if first == mine.source else next(before, None)
+        return None if place is None else (place, round(self._hit(mine), DIGITS))
+
+    def _hit(self, outstanding: Outstanding) -> float:
+        """When a load that L1 has the words of is done."""
+        return self._latencies.hit_cycles + self._pace.staged(outstanding.source) - outstanding.cycles
 
     def _in_order(self, ends: list[float], prompt: Sequence[bool]) -> None:
         """What each thread loads of its own beyond L1 comes in the order of issue; where the first of it is
@@ -173,8 +196,7 @@ class _PathCases:
     def _loaded(self, outstanding: Outstanding, far: float, missing: frozenset[int]) -> tuple[float, bool]:
         """When a load from global memory is done, ``far`` if beyond L1; and whether L1 has it."""
         source, begins = outstanding.source, self._pace.begins
-        hit = self._latencies.hit_cycles + self._pace.staged(source) - outstanding.cycles
-        first = leader(self._code, source)
+        hit, first = self._hit(outstanding), leader(self._code, source)
         if first in self._chances and first not in missing:
             return hit, True
         if first == source:

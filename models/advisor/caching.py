@@ -1,9 +1,10 @@
 """Which loads find their words in L1, as far as the code tells.
 
 What all threads load, or what moves on by less than a sector from round to round, is there in most rounds: a
-round or a warp before has brought it. The first load of a sector (its *leader*) misses with a chance that
-follows from the step of its address and from the rounds in which the address does not move; those that
-follow it in the same sector come with it.
+round or a warp before has brought it. So is what moves on by less than the bytes that the threads of a block
+load side by side, for then another warp had it the round before. The first load of a sector (its *leader*)
+misses with a chance that follows from the step of its address and from the rounds in which the address does
+not move; those that follow it in the same sector come with it.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from smlab.hw_bench.sass.opcodes import is_load
-from smlab.models.advisor.addresses import Sum, address_of, step_of
+from smlab.models.advisor.addresses import Sum, address_of, step_of, thread_step
 from smlab.models.advisor.code import AdvisedCode, LoopOf
 from smlab.models.advisor.slicing import same_for_all
 
 SECTOR_BYTES: Final = 32
+WARP_THREADS: Final = 32.0
 OUTSIDE: Final = 0.5
-"""The chance that what all threads load outside of any loop is not there yet."""
+"""The chance that what all threads load outside of any loop is not there yet, where nothing is known of the
+launch."""
 
 
 def leader(code: AdvisedCode, number: int) -> int:
@@ -44,27 +47,39 @@ def _together(address: Sum, other: Sum, alike: bool) -> bool:
     return abs(address.offset - other.offset) < SECTOR_BYTES
 
 
-def miss_chance(code: AdvisedCode, number: int, executed: Mapping[int, float]) -> float | None:
+def miss_chance(
+    code: AdvisedCode,
+    number: int,
+    executed: Mapping[int, float],
+    threads: float = WARP_THREADS,
+    begun: float = OUTSIDE,
+) -> float | None:
     """How often a load from global memory is expected to ask for a sector that L1 does not have; None where
-    nothing says that it has any."""
+    nothing says that it has any. Blocks have so many ``threads``, and of all warps a share ``begun`` begins
+    before any can have brought something."""
     address = address_of(code, number)
     if address is None or not address.is_known:
         return None
     shared, chance, moved = same_for_all(code, number), 1.0, False
+    apart = 0 if shared else abs(thread_step(code, address) or 0)
+    row = apart * threads if apart <= SECTOR_BYTES else 0.0  # of the block, without gaps
     loop = code.innermost_loop(number)
     while loop is not None:
         step = step_of(code, address, loop)
         if step and _brought_before(code, number, address, step, loop):
             return 0.0
-        if step is None or abs(step) >= SECTOR_BYTES:
+        if step is None or abs(step) >= max(SECTOR_BYTES, row):
             break
+        rounds = _rounds(code, loop, executed)
         if step == 0:
-            chance /= _rounds(code, loop, executed)
-        elif not moved:
+            chance /= rounds
+        elif not moved and abs(step) < SECTOR_BYTES:
             chance, moved = chance * abs(step) / SECTOR_BYTES, True
+        elif not moved:  # all of the row in the first round, then what is new of it
+            chance, moved = chance * (1 + (rounds - 1) * abs(step) / row) / rounds, True
         loop = next((outer for outer in code.loops if outer.header == loop.parent), None)
     if shared:
-        return chance if code.innermost_loop(number) is not None else OUTSIDE
+        return chance if code.innermost_loop(number) is not None else begun
     return chance if chance < 1 else None
 
 

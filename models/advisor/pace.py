@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from statistics import median_low
 from typing import Final
 
 from smlab.hw_bench.profiles.samples import KernelSamples
 from smlab.hw_bench.sass.effects import access_words
 from smlab.hw_bench.sass.opcodes import is_load
-from smlab.models.advisor.caching import SECTOR_BYTES, miss_chance
+from smlab.models.advisor.caching import OUTSIDE, SECTOR_BYTES, WARP_THREADS, miss_chance
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.latencies import Latencies
 from smlab.models.advisor.slicing import same_for_all
@@ -21,6 +24,8 @@ SECTORS: Final = 4
 """Of a line, that a pass asks for."""
 IN_DRAM: Final = 0.5
 """The part of what L1 does not have that L2 does not have either, where a profile does not tell."""
+FEWEST_REQUESTS: Final = 3
+"""Of a block of code, from which on its usual wait for a place in the queue is told from longer ones."""
 WARPS: Final = 32.0
 """On an SM, where a profile does not tell."""
 
@@ -33,7 +38,8 @@ class Pace:
     ``passes`` has an access's passes through the data stage, ``queue_cycles`` how long a request stands in
     the queue before it, and ``turn_cycles`` how long one request of each of the SM's warps takes there,
     ``far_turn_cycles`` how long beyond L1. ``latency`` is when each result is expected without the data
-    stage, which those in ``staging`` pass.
+    stage, which those in ``staging`` pass. Blocks have so many ``threads``; of all warps a share ``begun``
+    begins at once. ``hurried_begins`` are ``begins`` of warps that nobody comes between (`hurried`).
     """
 
     executed: Mapping[int, float]
@@ -45,6 +51,9 @@ class Pace:
     far_turn_cycles: float = 0.0
     latency: Sequence[float] = ()
     staging: frozenset[int] = frozenset()
+    threads: float = WARP_THREADS
+    begun: float = OUTSIDE
+    hurried_begins: Sequence[float] = ()
 
     @classmethod
     def measured(
@@ -69,7 +78,12 @@ class Pace:
         queue = full * latencies.queue_entries * interval
         held = samples.launch.warps_per_scheduler
         warps = WARPS if held is None else held * latencies.schedulers
-        missed = _in_dram(code, samples, executed)
+        blocks, threads = samples.launch.blocks, samples.launch.threads_per_block or WARP_THREADS
+        begun = OUTSIDE
+        if held is not None and blocks:
+            rooms = warps * min(samples.launch.sms or latencies.sms, blocks)
+            begun = min(rooms / (blocks * math.ceil(threads / WARP_THREADS)), 1.0)
+        missed = _in_dram(code, samples, executed, threads, begun)
         turn = max(warps * each, 1.0)
         sms = min(samples.launch.sms or latencies.sms, samples.launch.blocks or latencies.sms)
         far = turn * SECTORS * (1.0 + missed * sms * latencies.sector_cycles)
@@ -78,8 +92,37 @@ class Pace:
         for n, kind in enumerate(code.kinds):
             if kind == "global" and not same_for_all(code, n):
                 expected[n] += later
-        staging = frozenset(requests)
-        return cls(executed, cycles, code.begins(cycles), passes, queue, turn, far, expected, staging)
+        waits = {
+            n: sum(rows[n].stalled.get(r, 0) for r in (*THROTTLES, "not_selected")) / rows[n].issued
+            for n in requests
+            if rows[n].issued
+        }
+        return cls(
+            executed,
+            cycles,
+            code.begins(cycles),
+            passes,
+            queue,
+            turn,
+            far,
+            expected,
+            staging=frozenset(requests),
+            threads=threads,
+            begun=begun,
+            hurried_begins=code.begins(_uninterrupted(code, cycles, waits)),
+        )
+
+    @cached_property
+    def hurried(self) -> Pace:
+        """The pace of warps that are not interrupted between two requests. Where warps come in turns, all
+        requests of a block of code wait about equally long for their place; where one is preferred to others,
+        most of them hardly wait, and a few long, in which the warp is overtaken. Who was overtaken finds the
+        earlier requests done, so stalls are mostly those of the others."""
+        return replace(self, begins=self.hurried_begins)
+
+    def miss_chance(self, code: AdvisedCode, number: int) -> float | None:
+        """How often a load goes beyond L1 (`caching.miss_chance`)."""
+        return miss_chance(code, number, self.executed, self.threads, self.begun)
 
     def expected(self, number: int) -> float:
         """Cycles until an instruction's result is there, of a load beyond L1."""
@@ -100,7 +143,24 @@ class Outstanding:
     result: bool
 
 
-def _in_dram(code: AdvisedCode, samples: KernelSamples, executed: Mapping[int, float]) -> float:
+def _uninterrupted(code: AdvisedCode, cycles: Sequence[float], waits: Mapping[int, float]) -> Sequence[float]:
+    """Mean cycles of waiting at each instruction (``cycles``), without what each request of a block but the
+    first waits for its place (``waits``) beyond their median."""
+    found = list(cycles)
+    blocks: dict[int, list[int]] = {}
+    for n in sorted(waits):
+        blocks.setdefault(code.block_of[n], []).append(n)
+    for mine in blocks.values():
+        if len(mine) >= FEWEST_REQUESTS:
+            usual = median_low(waits[n] for n in mine)
+            for n in mine[1:]:
+                found[n] -= max(waits[n] - usual, 0.0)
+    return found
+
+
+def _in_dram(
+    code: AdvisedCode, samples: KernelSamples, executed: Mapping[int, float], threads: float, begun: float
+) -> float:
     """The part of what threads load of their own that comes from DRAM: what all load, L2 has."""
     if "dram" not in samples.excess:
         return IN_DRAM
@@ -112,6 +172,6 @@ def _in_dram(code: AdvisedCode, samples: KernelSamples, executed: Mapping[int, f
             sectors = executed[n] * max(1.0, width / SECTOR_BYTES)
             needed += sectors
             if is_load(code.instructions[n]) and not same_for_all(code, n):
-                chance = miss_chance(code, n, executed)
+                chance = miss_chance(code, n, executed, threads, begun)
                 own += sectors * (1.0 if chance is None else chance)
     return min(samples.excess["dram"] * needed / own, 1.0) if own else IN_DRAM

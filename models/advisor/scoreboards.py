@@ -4,7 +4,8 @@ A scoreboard counts what is on its way and is free when all of it is back, so on
 wait for it every setter may be the one that the warp waits for. Two readings of blame: ``last`` gives a stall
 to the setter that finishes last, ``shared`` divides each of its cycles among those that are not back yet.
 What went through one queue comes back in the order of its issue; between queues the cycles on the path and
-the expected latencies decide. Paths share by how often they are taken.
+the expected latencies decide. Paths share by how often they are taken. For ``shared`` it matters whether
+warps come in turns or in bursts, which is read from what requests wait for their places (`Pace.hurried`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from smlab.hw_bench.sass.opcodes import is_store
+from smlab.hw_bench.sass.opcodes import is_load, is_store
 from smlab.models.advisor.arrivals import SCATTER, Case, cases_of
+from smlab.models.advisor.caching import leader
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.latencies import Latencies
 from smlab.models.advisor.pace import Outstanding, Pace
@@ -74,9 +76,9 @@ def blame_scoreboards(
     ``short_scoreboard``; empty where the code has no control codes."""
     shares: dict[int, float] = {}
     distances: dict[int, int] = {}
-    every = [
-        (chance, [o for o in found if fits(code, o, reason)]) for chance, found in paths_back(code, use, pace)
-    ]
+    every = _fitting(code, use, reason, pace)
+    if reading == "shared" and any(_soon(code, o, pace) for _, found in every for o in found):
+        every, pace = _fitting(code, use, reason, pace.hurried), pace.hurried
     paths = [(chance, fitting) for chance, fitting in every if fitting]
     waited = pace.waited[use] * sum(chance for chance, _ in every)
     divide = _last_finisher if reading == "last" else _divided
@@ -86,6 +88,20 @@ def blame_scoreboards(
             shares[source] = shares.get(source, 0.0) + chance * length * part
             distances[source] = min(distances.get(source, 1 << 30), abs(use - source))
     return {s: (weight, distances[s]) for s, weight in shares.items() if weight > 0}
+
+
+def _fitting(code: AdvisedCode, use: int, reason: str, pace: Pace) -> list[tuple[float, list[Outstanding]]]:
+    """Paths back with those setters on them that can be waited for with a reason."""
+    paths = paths_back(code, use, pace)
+    return [(chance, [o for o in found if fits(code, o, reason)]) for chance, found in paths]
+
+
+def _soon(code: AdvisedCode, outstanding: Outstanding, pace: Pace) -> bool:
+    """Whether a setter does not go beyond L1 each time, so that it is done when its warp was overtaken."""
+    source = outstanding.source
+    if code.kinds[source] != "global" or not is_load(code.instructions[source]):
+        return True
+    return leader(code, source) != source or pace.miss_chance(code, source) is not None
 
 
 def fits(code: AdvisedCode, outstanding: Outstanding, reason: str) -> bool:
@@ -181,7 +197,7 @@ def _divided(
     """
     once: dict[int, float] = {}
     owner: dict[int, Outstanding] = {}
-    for outstanding, finish in zip(case.found, case.delayed(length), strict=True):
+    for outstanding, finish in zip(case.found, case.together(length), strict=True):
         if finish > once.get(outstanding.source, -math.inf):
             once[outstanding.source], owner[outstanding.source] = finish, outstanding
     length = max(length, 1.0)

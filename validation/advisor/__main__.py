@@ -1,9 +1,9 @@
 """Judge the advisor in simulation: ``python -m smlab.validation.advisor [--part P] [--out FILE]``.
 
 Needs the CUDA compiler of the extra cuda12. Parts: ``blame``, ``samples``, ``worth``, ``speedups``; of
-kernels held out, ``unseen`` (speedups), ``unseen-blame``, ``unseen-worth``; and of all kernels whose blame
-falls short, ``limits``. What is found goes to a JSON file, and with ``--record`` the track record that
-``smlab advise`` tells, from all changes.
+kernels held out, ``unseen`` (speedups), ``unseen-blame``, ``unseen-worth``; of all kernels whose blame falls
+short, ``limits``; of kernels made by chance, ``generated`` (blame). What is found goes to a JSON file, and
+with ``--record`` the track record that ``smlab advise`` tells, from all changes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from smlab.hw_bench.files import write_atomic
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sources import digest_of, package_folder
 from smlab.validation.advisor import blaming, limits, simulate, speedups, truth, worth
+from smlab.validation.advisor.generated import JUDGED, SHAPED, generated
 from smlab.validation.advisor.kernels import KERNELS, StudyKernel, study_gpu
 from smlab.validation.advisor.stored import rounded
 from smlab.validation.advisor.unseen import LATER_ROUNDS, ROUNDS
@@ -32,7 +33,17 @@ R = TypeVar("R")
 PACKAGES: Final = ("smlab.sim", "smlab.models", "smlab.hw_bench")
 JUDGES: Final = tuple(Path(str(m.__file__)) for m in (blaming, limits, simulate, speedups, truth, worth))
 """All code that results depend on."""
-PARTS: Final = ("blame", "samples", "worth", "speedups", "unseen", "unseen-blame", "unseen-worth", "limits")
+PARTS: Final = (
+    "blame",
+    "samples",
+    "worth",
+    "speedups",
+    "unseen",
+    "unseen-blame",
+    "unseen-worth",
+    "limits",
+    "generated",
+)
 
 
 def main() -> None:
@@ -92,6 +103,8 @@ def run(part: str, study: KeptStudy) -> dict[str, Any]:
     kernels: Sequence[StudyKernel] = KERNELS
     if part == "unseen-blame":
         return _unseen_blame(study)
+    if part == "generated":
+        return _generated(study)
     if part == "limits":
         every = (*KERNELS, *LATER_ROUNDS)
         short = limits.short_of(row for rows in study.each("blame", every, blaming.judge_one) for row in rows)
@@ -128,6 +141,16 @@ def _unseen_blame(study: KeptStudy) -> dict[str, Any]:
         "rounds": by_round,
         "worst_runs": blaming.worst_runs(every),
     }
+
+
+def _generated(study: KeptStudy) -> dict[str, Any]:
+    """Blame on kernels made by chance: those that rules were chosen on, and those that judge."""
+    found = {}
+    for name, seeds in (("shaped", SHAPED), ("judged", JUDGED)):
+        kernels = [generated(seed) for seed in seeds]
+        rows = [row for of in study.each("blame", kernels, blaming.judge_one) for row in of]
+        found[name] = {"summary": blaming.summary(rows), "worst_runs": blaming.worst_runs(rows)}
+    return {"summary": {name: part["summary"] for name, part in found.items()}} | found
 
 
 def _estimates(study: KeptStudy, kernels: Iterable[StudyKernel]) -> dict[str, Any]:

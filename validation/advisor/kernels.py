@@ -96,7 +96,12 @@ class StudyKernel:
 def _source(file: str) -> str:
     """The text of a file of kernels behind what all of them begin with; lines are the file's own."""
     folder = resources.files("smlab.validation.advisor").joinpath("cuda")
-    return f"{folder.joinpath('kernel.cuh').read_text()}#line 1\n{folder.joinpath(f'{file}.cu').read_text()}"
+    return f"{source_head()}#line 1\n{folder.joinpath(f'{file}.cu').read_text()}"
+
+
+def source_head() -> str:
+    """What the source of all kernels begins with."""
+    return resources.files("smlab.validation.advisor").joinpath("cuda", "kernel.cuh").read_text()
 
 
 @functools.cache

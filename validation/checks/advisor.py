@@ -43,6 +43,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         for name, part in found["unseen"].items()
     }
     _blame(section, blame)
+    _by_set(section, found)
     _limits(section, found["limits"])
     _worth(section, worth, found["unseen-worth"]["summary"])
     _by_samples(section, found["samples"]["by_samples"])
@@ -96,6 +97,41 @@ def _blame(section: Section, blame: dict[str, Any]) -> None:
         "85 % of both truths, and half the error of as-published. "
         "How a stall is divided hangs on the order of warps: the last two rows "
         "divide each instruction's stalls as they truly were in another run of the same kernel.",
+    )
+
+
+def _by_set(section: Section, found: dict[str, Any]) -> None:
+    chance = found["generated"]
+    parts = {
+        "written, shaped on them": found["blame"],
+        "written, held out": found["unseen-blame"],
+        "made by chance, rules chosen on them": chance["shaped"],
+        "made by chance, held out": chance["judged"],
+    }
+    readings = (("last", "as-published"), ("last", "smlab"), ("shared", "smlab (shared)"))
+    section.table(
+        "advisor-blame-by-set",
+        [
+            Column("kernels"),
+            Column("number", digits=0),
+            Column("last finisher, as-published", unit="%", digits=1, key="published"),
+            Column("worst run", unit="%", digits=1, key="published_worst"),
+            Column("last finisher, smlab", unit="%", digits=1, key="last"),
+            Column("worst run", unit="%", digits=1, key="last_worst"),
+            Column("shared, smlab", unit="%", digits=1, key="shared"),
+            Column("worst run", unit="%", digits=1, key="shared_worst"),
+        ],
+        [
+            [
+                name,
+                part["summary"]["kernels"],
+                *(100 * part["summary"][t][mode][how] for t, mode in readings for how in ("mean", "min")),
+            ]
+            for name, part in parts.items()
+        ],
+        "Kernels that somebody wrote mostly wait for one producer at a time. Those made by chance "
+        "(nine families, numbers drawn) put more loads behind one scoreboard, and there blame is far from "
+        "what was asked.",
     )
 
 

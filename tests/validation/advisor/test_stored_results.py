@@ -9,6 +9,7 @@ from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.advisor.record import record_of, track_records
 from smlab.sim.policies import POLICIES
 from smlab.validation.advisor.__main__ import _records
+from smlab.validation.advisor.generated import JUDGED, SHAPED
 from smlab.validation.advisor.stored import first_runs, rounded, stored_results
 from smlab.validation.advisor.unseen import ROUNDS
 from smlab.validation.advisor.worth import ALL_POLICIES
@@ -44,10 +45,10 @@ def readme_table() -> list[str]:
     )
     first = new["first_advice"]
     shaped, unseen = (found[part]["summary"][ALL_POLICIES] for part in ("worth", "unseen-worth"))
-    other = "truth under another policy"
+    other, chance = "truth under another policy", found["generated"]["judged"]["summary"]
 
-    def runs(truth: str, mode: str) -> str:
-        return " and ".join(f"{100 * blame[truth][mode][how]:.0f} %" for how in ("mean", "min"))
+    def runs(truth: str, mode: str, of: dict[str, Any] = blame) -> str:
+        return " and ".join(f"{100 * of[truth][mode][how]:.0f} %" for how in ("mean", "min"))
 
     def ranked(part: dict[str, Any]) -> str:
         told = part["summary"][ALL_POLICIES]
@@ -62,6 +63,9 @@ def readme_table() -> list[str]:
         f"| GPA's method: {runs('last', 'as-published')} |",
         f"| the same, divided among all that are out | 95 and 85 % | {runs('shared', 'smlab (shared)')} "
         f"| true shares under another scheduling policy: {runs('shared', other)} |",
+        f"| both on {chance['kernels']} kernels made by chance | 95 and 85 % "
+        f"| {runs('last', 'smlab', chance)}; {runs('shared', 'smlab (shared)', chance)} "
+        f"| GPA's method: {runs('last', 'as-published', chance)}; {runs('shared', 'as-published', chance)} |",
         f"| speedup of a change, mean error ({judged}, written afterwards) | 10 % "
         f"| {new['smlab']['mape']:.0f} % | best constant: {new['constant']['mape']:.0f} % |",
         f"| its gain, median error | 20 % | {new['smlab']['median_error_of_gain']:.0f} % "
@@ -109,6 +113,11 @@ def test_all_parts_are_there_and_conserved() -> None:
     for row in found["limits"]["rows"]:
         least = {**found["blame"]["worst_runs"], **found["unseen-blame"]["worst_runs"]}[row["kernel"]]
         assert {truth: row[truth]["ours"] for truth in least} == pytest.approx(least, rel=1e-4)
+    for part, seeds in (("shaped", SHAPED), ("judged", JUDGED)):
+        chance = found["generated"][part]
+        assert chance["summary"]["kernels"] == len(chance["worst_runs"]) == len(seeds)
+        assert chance["summary"]["conserved"]
+        assert chance["summary"]["unexplained_cycles"] == 0
     assert found["speedups"]["summary"]["changes"] >= 60
     assert found["speedups"]["summary"]["kernels"] >= 20
 
