@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from smlab.validation.advisor.blaming import OTHER_LATENCIES, OTHER_POLICY
+from smlab.sim.policies import POLICIES
+from smlab.validation.advisor.blaming import OTHER_LATENCIES, OTHER_POLICY, SEEDS
 from smlab.validation.advisor.limits import ASKED
 from smlab.validation.advisor.limits import TRUTHS as READINGS
 from smlab.validation.advisor.stored import MADE_BY, first_runs, stored_results
@@ -33,8 +34,9 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         NAME,
         "The advisor, against simulated truth",
         f"`smlab advise` on {blame['kernels']} kernels of ours, executed on {found['gpu']}: blame in "
-        f"{blame['runs']} runs (three policies, three sets of latencies), worth by making one producer free, "
-        "speedups by changing the kernel. Truth and advisor share the rules of scoreboards and issue: this "
+        f"{blame['runs']} runs ({len(POLICIES)} policies, {len(SEEDS)} sets of latencies), worth by making "
+        "one producer free, speedups by changing the kernel. Truth and advisor share the rules of "
+        "scoreboards and issue: this "
         f"tests the advisor, not hardware. Not made in this run: by `{MADE_BY}` on {found['made_on']}.",
     )
     new = first_runs()
