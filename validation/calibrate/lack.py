@@ -18,8 +18,10 @@ from scipy.stats import ncx2
 
 from smlab.validation.calibrate.cases import Cases, Floats
 
-TOLERANCE: Final = 0.01
-"""Relative error of the simulator's own shortcuts, up to which nothing is found lacking."""
+TOLERANCE: Final = 0.008
+"""Relative error of the simulator's own shortcuts, up to which nothing is found lacking: its root mean square
+over the cells of 20 executed machines of four architectures (`trials`, seed 61, noise of 0.2 %), each fitted,
+was 0.2 to 0.8 %."""
 LEVEL: Final = 0.05
 _CLIP: Final = 3.0
 _CASES_THAT_AGREE: Final = 3
