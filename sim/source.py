@@ -38,6 +38,13 @@ CONSECUTIVE: Final = 3  # whether its lanes ask global memory for consecutive pl
 ADDRESSES: Final = 8  # and its lanes' byte addresses in global memory, by lane
 BARRIER: Final = 40  # the block's barrier it came to last: its number, and 16 times the warps that it is for
 SHARED_WORDS: Final = 41
+AHEAD: Final = 168
+AHEAD_MOST: Final = 64
+"""A source may execute so many instructions before they are issued, those that follow the one asked for in
+the code: it adds 256 times their number to its answer, and the program counter is behind them. For each of
+those that take a place in a queue it leaves its lanes, plus 64 times its passes, in 16 bits: by the number of
+the instruction modulo `AHEAD_MOST`, four in each of the warp's words from `AHEAD` on."""
+ANSWER_BITS: Final = 8
 BLOCK_BARRIERS: Final = 16
 """Barriers of a block. One that is for no number of warps is for all that have not exited."""
 

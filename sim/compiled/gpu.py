@@ -19,10 +19,12 @@ from smlab.sim.compiled.jit import (
     age_at,
     call_source,
     entry,
+    free_at,
     heap_at,
     helper,
     inlined,
     large_entry,
+    mask_at,
     pending_at,
     prefetch,
     scheduler_at,
@@ -68,7 +70,8 @@ def start(st: State) -> None:
         sm.stopped = 1
         sm.horizon = alone(st)
     for k in range(st.sms * st.schedulers):
-        scheduler_at(st, k).next_look = scheduler_at(st, k).next_wake = NEVER
+        scheduler = scheduler_at(st, k)
+        scheduler.next_look = scheduler.next_wake = scheduler.ready = NEVER
     st.fault_cycle = NEVER
     st.window_end = NEVER
     if st.uses_memory != 0:
@@ -100,10 +103,13 @@ def bring_near(st: State, i: int) -> None:
     """Ask the processor for what SM ``i`` is about to work on, which other SMs' turns have driven out of its
     caches: its schedulers, and of each warp what its next issue reads."""
     first = i * st.max_warps
-    for w in range(first, first + st.max_warps, CACHE_LINE_WORDS):
-        prefetch(address_of(wake_at(st, w)))
-        prefetch(address_of(age_at(st, w)))
     for k in range(i * st.schedulers, (i + 1) * st.schedulers):
+        for n in range(k * st.positions, (k + 1) * st.positions, CACHE_LINE_WORDS):
+            prefetch(address_of(wake_at(st, n)))
+            prefetch(address_of(age_at(st, n)))
+        for n in range(k * st.width, (k + 1) * st.width, CACHE_LINE_WORDS):
+            prefetch(address_of(mask_at(st, n)))
+            prefetch(address_of(free_at(st, n)))
         prefetch(address_of(scheduler_at(st, k)))
         prefetch(address_of(scheduler_at(st, k)) + CACHE_LINE_BYTES)
     for w in range(first, first + st.max_warps):
@@ -121,7 +127,9 @@ def bring_near(st: State, i: int) -> None:
             at = address_of(stall_at(st, warp.row * REASON_WORDS))
             prefetch(at)
             prefetch(at + CACHE_LINE_BYTES)
-            call_source(st.source, NEAR, st.source_warps + w * st.source_bytes, st.context, 0, 0, 0)
+            if warp.ahead == 0:
+                words = st.source_warps + w * st.source_bytes
+                call_source(st.source, NEAR, words, st.context, 0, 0, 0)
 
 
 @helper

@@ -5,18 +5,22 @@ This is the innermost loop of the simulator. It looks at groups of warps, never 
 
 from __future__ import annotations
 
+from smlab.sim.compiled.eights import due, free_later, free_now, least
 from smlab.sim.compiled.fetch import fetch
 from smlab.sim.compiled.jit import (
+    address_of,
     age_at,
     bits_set,
     call_source,
     entry_at,
     executions_at,
+    free_at,
     group_at,
     helper,
     inlined,
     issue_row_at,
     lowest_bit,
+    mask_at,
     op_at,
     read_at,
     scheduler_at,
@@ -25,10 +29,12 @@ from smlab.sim.compiled.jit import (
     stall_of_at,
     until_at,
     warp_at,
+    write_at,
 )
 from smlab.sim.compiled.layout import (
     ALL,
     BARRIER,
+    CACHE_LINE_WORDS,
     GLOBAL,
     GTO,
     GTY,
@@ -44,28 +50,37 @@ from smlab.sim.compiled.layout import (
 )
 from smlab.sim.compiled.path import enqueue, value
 from smlab.sim.compiled.warps import arrive, emit, leave, proceed, step, wake_up
-from smlab.sim.source import ARRIVES, EXITS, FAULTS, LANES, NEXT, NOTIFIES, PC
+from smlab.sim.source import (
+    AHEAD,
+    AHEAD_MOST,
+    ANSWER_BITS,
+    ARRIVES,
+    EXITS,
+    FAULTS,
+    GOES_ON,
+    LANES,
+    NEXT,
+    NOTIFIES,
+    PASSES,
+    PC,
+)
 
 
 @inlined
 def issue_stage(st: State, i: int, now: int) -> None:
     """The schedulers of SM ``i`` act in turn, beginning after the one that last took a pipe of the whole
-    SM."""
+    SM. Whoever makes one of them look earlier in the meantime, makes the SM do so."""
     sm = sm_at(st, i)
     base, count = i * st.schedulers, st.schedulers
     first = s = sm.first_scheduler
+    sm.next_look = NEVER
     for _ in range(count):
         if scheduler_at(st, base + s).next_look <= now:
             look(st, i, s, first, now)
+        sm.next_look = min(sm.next_look, scheduler_at(st, base + s).next_look)
         s += 1
         if s == count:
             s = 0
-    nearest = NEVER
-    for k in range(base, base + count):
-        nearest = min(nearest, scheduler_at(st, k).next_look)
-        if nearest <= now:  # as early as can be; and a loop with an exit is not made one of gathers
-            break
-    sm.next_look = nearest
 
 
 @inlined
@@ -73,70 +88,70 @@ def look(st: State, i: int, s: int, first: int, now: int) -> None:
     """Scheduler ``s`` issues from one of its warps, if one is eligible, and says when to look again."""
     k = i * st.schedulers + s
     scheduler = scheduler_at(st, k)
+    eligible, later = 0, NEVER
+    for g in range(k * st.width, (k + 1) * st.width, CACHE_LINE_WORDS):
+        masks, frees = address_of(mask_at(st, g)), address_of(free_at(st, g))
+        eligible |= free_now(masks, frees, now)
+        later = min(later, free_later(masks, frees, now))
+    scheduler.next_look = NEVER
     if scheduler.next_wake <= now:
-        wake_up(st, i, k, now)
-    base, eligible = k * st.resources, 0
-    rest = scheduler.occupied
-    while rest != 0:
-        group = group_at(st, base + lowest_bit(rest))
-        rest &= rest - 1
-        if group.free <= now:
-            eligible |= group.mask
+        eligible |= wake_up(st, i, k, now)
     if eligible != 0:
         position = choose(st, i, s, eligible)
+        bit = 1 << position
+        g = k * st.width + warp_at(st, i * st.max_warps + position * st.schedulers + s).resource
         issue(st, i, s, first, position, now)
-    nearest = scheduler.next_wake
-    rest = scheduler.occupied
-    while rest != 0:
-        nearest = min(nearest, max(group_at(st, base + lowest_bit(rest)).free, now + 1))
-        rest &= rest - 1
-    scheduler.next_look = nearest
+        mine = mask_at(st, g).value
+        if mine != 0:
+            later = min(later, max(free_at(st, g).value, now + 1))
+        if eligible & ~(mine | bit) != 0:
+            later = now + 1
+    scheduler.next_look = min(scheduler.next_look, later, scheduler.next_wake)
 
 
 @inlined
 def choose(st: State, i: int, s: int, eligible: int) -> Word:
     """The place among the scheduler's slots of the warp that its policy selects."""
-    scheduler = scheduler_at(st, i * st.schedulers + s)
-    last = scheduler.last_position
+    k = i * st.schedulers + s
+    scheduler = scheduler_at(st, k)
+    last, ages = scheduler.last_position, k * st.positions
     if st.policy == LRR:
         above = eligible & (-2 << last) if scheduler.last_age != 0 else eligible
         return lowest_bit(above if above != 0 else eligible)
-    first = i * st.max_warps + s
     if (
         (st.policy == GTO or st.policy == GTY)
         and (eligible >> last) & 1 != 0
-        and age_at(st, first + last * st.schedulers).value + 1 == scheduler.last_age
+        and age_at(st, ages + last).value + 1 == scheduler.last_age
     ):
         return last
     if st.policy == GTY:
-        return _youngest(st, first, eligible, scheduler.shuffled)
-    oldest = lowest_bit(eligible)
-    if scheduler.shuffled != 0:
-        rest = eligible & (eligible - 1)
-        while rest != 0:
-            position = lowest_bit(rest)
-            rest &= rest - 1
-            if (
-                age_at(st, first + position * st.schedulers).value
-                < age_at(st, first + oldest * st.schedulers).value
-            ):
-                oldest = position
-    return oldest
+        return _youngest(st, ages, eligible, scheduler.shuffled)
+    if scheduler.shuffled == 0 or eligible & (eligible - 1) == 0:
+        return lowest_bit(eligible)
+    return _oldest(st, ages, eligible)
+
+
+@inlined
+def _oldest(st: State, ages: int, eligible: int) -> Word:
+    """The place of the oldest of the eligible warps of a scheduler, whose ages begin at a number."""
+    oldest, position = NEVER, 0
+    for n in range(0, st.positions, CACHE_LINE_WORDS):
+        at, mine = address_of(age_at(st, ages + n)), (eligible >> n) & 255
+        age = least(at, mine)
+        if age < oldest:
+            oldest, position = age, n + lowest_bit(due(at, age) & mine)
+    return position
 
 
 @helper
-def _youngest(st: State, first: int, eligible: int, shuffled: int) -> Word:
-    """The place of the youngest of the eligible warps of the scheduler whose first slot is ``first``."""
+def _youngest(st: State, ages: int, eligible: int, shuffled: int) -> Word:
+    """The place of the youngest of the eligible warps of a scheduler, whose ages begin at a number."""
     youngest = lowest_bit(eligible)
     rest = eligible & (eligible - 1)
     while rest != 0:
         position = lowest_bit(rest)
         rest &= rest - 1
-        if (
-            shuffled == 0
-            or age_at(st, first + position * st.schedulers).value
-            > age_at(st, first + youngest * st.schedulers).value
-        ):
+        if shuffled == 0 or age_at(st, ages + position).value > age_at(st, ages + youngest).value:
             youngest = position
     return youngest
 
@@ -150,11 +165,9 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
     w = i * st.max_warps + position * st.schedulers + s
     scheduler, warp = scheduler_at(st, k), warp_at(st, w)
     op = op_at(st, warp.pc)
-    group = group_at(st, k * st.resources + warp.resource)
-    group.mask &= ~(1 << position)
-    if group.mask == 0:
-        scheduler.occupied &= ~(1 << warp.resource)
-    throttled = group.throttled - warp.mark
+    g = k * st.width + warp.resource
+    mask_at(st, g).value &= ~(1 << position)
+    throttled = group_at(st, g).throttled - warp.mark
     stalls = warp.row * REASON_WORDS
     stall_at(st, stalls + op.reason).value += throttled
     if st.instructions != 0:
@@ -165,7 +178,7 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
     stall_at(st, stalls + NOT_SELECTED).value += now - warp.entered - throttled
     stall_at(st, stalls + SELECTED).value += 1
     scheduler.last_position = position
-    scheduler.last_age = age_at(st, w).value + 1
+    scheduler.last_age = age_at(st, k * st.positions + position).value + 1
     sm.instructions += 1
     if st.keep == ALL:
         emit(st, i, w, NOT_SELECTED, warp.since, now)
@@ -205,20 +218,34 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
 
 @inlined
 def issue_sourced(st: State, i: int, s: int, first: int, w: int, now: int) -> None:
-    """Execute the selected instruction of a warp that is led by a source, and send it where it belongs.
+    """Execute the selected instruction of a warp that is led by a source, unless that has been done, and send
+    it where it belongs.
 
     An instruction without a lane takes no place in a queue. Its control code says when the warp may issue
     again, and which scoreboards wait for its operands and its result.
     """
     sm, warp = sm_at(st, i), warp_at(st, w)
     op = op_at(st, warp.pc)
-    words = st.source_warps + w * st.source_bytes
-    state = call_source(st.source, NEXT, words, st.context, now, 0, 0)
-    if state == FAULTS:
-        st.fault = w + 1
-        return
-    lanes = bits_set(read_at(words, LANES))
-    warp.lanes = lanes
+    words, pc = st.source_warps + w * st.source_bytes, warp.pc
+    state, lanes, following = GOES_ON, 0, pc + 1
+    if warp.ahead != 0:  # it has been executed already
+        warp.ahead -= 1
+        if op.unit != PIPE:
+            number = pc - entry_at(st, 0).value
+            said = read_at(words, AHEAD + ((number & (AHEAD_MOST - 1)) >> 2)) >> ((number & 3) << 4)
+            lanes = said & 63
+            write_at(words, PASSES, (said >> 6) & 1023)
+            warp.lanes = lanes
+    else:
+        state = call_source(st.source, NEXT, words, st.context, now, 0, 0)
+        warp.ahead = state >> ANSWER_BITS
+        state &= (1 << ANSWER_BITS) - 1
+        if state == FAULTS:
+            st.fault = w + 1
+            return
+        lanes = bits_set(read_at(words, LANES))
+        warp.lanes = lanes
+        following = entry_at(st, 0).value + read_at(words, PC) - warp.ahead
     if op.unit == PIPE or op.unit == BARRIER:
         if op.wide != 0:
             sm.first_scheduler = s + 1 if s + 1 < st.schedulers else 0
@@ -237,16 +264,16 @@ def issue_sourced(st: State, i: int, s: int, first: int, w: int, now: int) -> No
     if state == EXITS:
         leave(st, i, w, now)
     elif state == ARRIVES:
-        following = op_at(st, warp.pc + 1)
-        if following.line != warp.line:
-            fetch(st, i, w, following.line, now)
+        behind = op_at(st, pc + 1)
+        if behind.line != warp.line:
+            fetch(st, i, w, behind.line, now)
         arrive(st, i, w, now, 1)
     else:
         if state == NOTIFIES:
             arrive(st, i, w, now, 0)
-        warp.pc = entry_at(st, 0).value + read_at(words, PC)
-        if op_at(st, warp.pc).line != warp.line:
-            fetch(st, i, w, op_at(st, warp.pc).line, now)
+        warp.pc = following
+        if op_at(st, following).line != warp.line:
+            fetch(st, i, w, op_at(st, following).line, now)
         proceed(st, i, w, now + 1, now + 1)
 
 
@@ -260,13 +287,13 @@ def result(st: State, w: int, slot: int, cycle: int) -> None:
 @helper
 def throttle(st: State, i: int, s: int, resource: int, reason: int, begin: int, free: int) -> None:
     """For scheduler ``s``, a resource is not free from ``begin`` until ``free``."""
-    group = group_at(st, (i * st.schedulers + s) * st.resources + resource)
-    group.free = free
+    g = (i * st.schedulers + s) * st.width + resource
+    free_at(st, g).value = free
     if free <= begin:
         return
-    group.throttled += free - begin
+    group_at(st, g).throttled += free - begin
     if st.keep == ALL:
-        rest = group.mask
+        rest = mask_at(st, g).value
         while rest != 0:
             w = i * st.max_warps + lowest_bit(rest) * st.schedulers + s
             warp = warp_at(st, w)

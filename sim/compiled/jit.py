@@ -220,6 +220,8 @@ def records(table: str) -> Any:
     sm_at,
     scheduler_at,
     group_at,
+    mask_at,
+    free_at,
     queued_at,
     server_at,
     ring_at,

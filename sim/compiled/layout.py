@@ -93,7 +93,7 @@ CELL = _record("value")
 
 _CONSTANTS = (
     "sms schedulers policy max_warps launch_cycles barrier_cycles blocks places role_rows blocks_per_sm "
-    "resources slots barriers"
+    "resources width positions slots barriers"
     " held_base held_bytes left_lines lines_left elsewhere elsewhere_first elsewhere_sectors"
     " depth keep limit mio_entries mio_resource lg_resource front address_ticks atomic_address_ticks"
     " request_interval pass_ticks atomic_stage_ticks atomic_entries servers round_gap barrier_interval"
@@ -151,22 +151,28 @@ one of them may reach it in (`gpu`). ``fill_head`` and ``fill_tail`` are the end
 whose answers are known, in the order in which they will be there."""
 
 SCHEDULER = _lines(
-    "next_look next_wake blocked occupied last_position last_age shuffled residents"
-    " queue_head queued free_at ready address_carry"
+    "next_look next_wake blocked last_position last_age shuffled ready atomic_first"
+    " queue_head queued free_at address_carry residents"
 )
-"""``queue_head``, ``queued``, ``free_at`` and ``ready`` are its sub-core's queue and address unit;
-``occupied`` has a bit for each of its groups with a warp in it, ``blocked`` one for each warp with a timer,
+"""``queue_head``, ``queued`` and ``free_at`` are its sub-core's queue and address unit, ``ready`` is when the
+first of the queue has passed that (NEVER, where there is none), ``atomic_first`` whether that is an atomic;
+``blocked`` has a bit for each warp with a timer,
 ``next_wake`` the first of these; ``last_age`` is 0 before the first issue and the age plus 1 of the warp
 issued last afterwards; ``shuffled`` says that ages may not rise with the slots."""
 
-GROUP = _record("mask free throttled closed")
+GROUP = _record("throttled closed")
 """``closed`` is the cycle + 1 from which on it waits for room in the queue, or 0."""
 QUEUED = _record("warp op issue passes work row access sequence")
 SERVER = _record("end carry place round_began served")
 """``round_began`` is a cycle + 1."""
-WARP = _lines(
-    "pc row resource entered mark state scheduler bit line fetched stalled groups lanes unresolved"
-    " last_completion waiting_since block missed missed_sequence barrier depth launch span since"
+WARP = _narrow(
+    ("pc row entered mark bit fetched stalled", "i8"),
+    ("resource state", "i4"),
+    # The first cache line ends here.
+    ("line groups", "i8"),
+    ("scheduler lanes unresolved ahead", "i4"),
+    ("last_completion waiting_since block missed", "i8"),
+    ("missed_sequence barrier depth launch span since", "i8"),
 )
 """``block`` is its block's number + 1, or 0 in a free slot; ``entered`` and ``mark`` are when it joined its
 group and how long that had been throttled then; ``since`` and ``span`` where its recorded spans end and the
@@ -175,7 +181,8 @@ number + 1 of the last one; ``unresolved`` its jobs in flight whose completion i
 the number + 1 and the sequence of its last load that went to L2; ``lanes`` are those of the instruction
 issued last; ``scheduler`` is its scheduler's number, ``bit`` its place among that one's warps, as a mask;
 ``line`` is the line of code that was fetched for it last, ``fetched`` the cycle in which its next instruction
-is there, ``stalled`` the one in which its control code lets it issue that."""
+is there, ``stalled`` the one in which its control code lets it issue that; ``ahead`` is how many of its next
+instructions have been executed already."""
 
 BLOCK = _record("sm launch retire executing unfinished waiting last_exit room")
 """``waiting`` has a bit for each of its barriers that some warp has come to."""
@@ -215,12 +222,14 @@ TABLES: dict[str, np.dtype[Any]] = {
     "sm": SM,
     "scheduler": SCHEDULER,
     "group": GROUP,
+    "mask": CELL,  # by scheduler and resource, in whole cache lines: the warps of the group
+    "free": CELL,  # likewise: when the resource is free
     "queued": QUEUED,  # what waits in the sub-cores, by scheduler and place
     "server": SERVER,
     "ring": CELL,  # the latest ends of service in each pipe, one an entry, in order from its place on
     "warp": WARP,
-    "wake": CELL,  # of a warp with a timer: when that runs out. What many warps are asked for lies together
-    "age": CELL,  # of a warp, counted in its SM
+    "wake": CELL,  # by scheduler and place, in whole cache lines, of a warp with a timer: when that runs out
+    "age": CELL,  # likewise of a warp, counted in its SM
     "block": BLOCK,
     "barrier": BLOCK_BARRIER,  # by room of a block and number
     "retiring": CELL,  # blocks that are finished or know when they will be, a few for each SM

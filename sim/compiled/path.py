@@ -10,11 +10,13 @@ from __future__ import annotations
 from smlab.sim.compiled.jit import (
     access_at,
     executions_at,
+    free_at,
     group_at,
     helper,
     inlined,
     job_row_at,
     lowest_bit,
+    mask_at,
     op_at,
     pending_at,
     queued_at,
@@ -131,11 +133,11 @@ def count_arrival(st: State, i: int, op: Record, lanes: int, passes: int, now: i
 @helper
 def close(st: State, i: int, s: int, resource: int, begin: int) -> None:
     """Scheduler ``s``'s queue is full from ``begin`` on, nobody knows until when."""
-    group = group_at(st, (i * st.schedulers + s) * st.resources + resource)
-    group.closed = begin + 1
-    group.free = NEVER
+    g = (i * st.schedulers + s) * st.width + resource
+    group_at(st, g).closed = begin + 1
+    free_at(st, g).value = NEVER
     if st.keep == ALL:
-        rest = group.mask
+        rest = mask_at(st, g).value
         while rest != 0:
             w = i * st.max_warps + lowest_bit(rest) * st.schedulers + s
             rest &= rest - 1
@@ -147,16 +149,17 @@ def close(st: State, i: int, s: int, resource: int, begin: int) -> None:
 def reopen(st: State, i: int, s: int, resource: int, reason: int, now: int) -> None:
     """Scheduler ``s``'s queue has room again."""
     k = i * st.schedulers + s
-    group = group_at(st, k * st.resources + resource)
+    g = k * st.width + resource
+    group, mask = group_at(st, g), mask_at(st, g).value
     group.throttled += now - (group.closed - 1)
     group.closed = 0
-    group.free = now
-    if group.mask == 0:
+    free_at(st, g).value = now
+    if mask == 0:
         return
     scheduler_at(st, k).next_look = min(scheduler_at(st, k).next_look, now)
     sm_at(st, i).next_look = min(sm_at(st, i).next_look, now)
     if st.keep == ALL:
-        rest = group.mask
+        rest = mask
         while rest != 0:
             w = i * st.max_warps + lowest_bit(rest) * st.schedulers + s
             rest &= rest - 1
@@ -172,18 +175,18 @@ def next_request(st: State, i: int, s: int, now: int) -> None:
     job = queued_at(st, k * st.mio_entries + scheduler.queue_head)
     op = op_at(st, job.op)
     scheduler.ready = max(job.issue + st.front, scheduler.free_at)
+    scheduler.atomic_first = op.unit == ATOMIC
     if op.read_watched != 0:
         resolve_read(st, i, job.warp, op.read_target, max(now + 1, scheduler.ready + op.read_offset))
 
 
 @inlined
 def possible(st: State, i: int, s: int) -> Word:
-    """From when on the arbiter can take the first request of sub-core ``s``."""
+    """From when on the arbiter can take the first request of sub-core ``s``; NEVER if there is none."""
     k = i * st.schedulers + s
     scheduler = scheduler_at(st, k)
     cycle = max(scheduler.ready, sm_at(st, i).stage_free)
-    job = queued_at(st, k * st.mio_entries + scheduler.queue_head)
-    if op_at(st, job.op).unit == ATOMIC:
+    if scheduler.atomic_first != 0:
         number = i * st.servers + s % st.servers
         cycle = max(cycle, ring_at(st, number * st.atomic_entries + server_at(st, number).place).value)
     return cycle
@@ -194,17 +197,14 @@ def arbitrate(st: State, i: int, now: int) -> None:
     """Take the request of the first sub-core, from the one after the last served on, that can be taken
     now."""
     sm, count = sm_at(st, i), st.schedulers
-    chosen, s = -1, sm.turn
-    for _ in range(count):
-        if chosen < 0 and scheduler_at(st, i * count + s).queued != 0 and possible(st, i, s) <= now:
-            chosen = s
-        s = s + 1 if s + 1 < count else 0
+    chosen = sm.turn
+    while possible(st, i, chosen) > now:
+        chosen = chosen + 1 if chosen + 1 < count else 0
     take(st, i, chosen, now)
     sm.turn = chosen + 1 if chosen + 1 < count else 0
     nearest = NEVER
     for s in range(count):
-        if scheduler_at(st, i * count + s).queued != 0:
-            nearest = min(nearest, possible(st, i, s))
+        nearest = min(nearest, possible(st, i, s))
     sm.next_serve = nearest
 
 
@@ -262,6 +262,7 @@ def take(st: State, i: int, s: int, now: int) -> None:
         serve_l1(st, i, access, now, completion)
     else:
         resolve(st, i, w, op.target if op.watched != 0 else -1, row, completion)
+    scheduler.ready, scheduler.atomic_first = NEVER, 0
     if scheduler.queued != 0:
         next_request(st, i, s, now)
 

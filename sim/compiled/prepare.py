@@ -270,18 +270,21 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
         )
     constants = _constants(lowered, code)
     constants.update(max_warps=warps, role_rows=len(roles), blocks_per_sm=resident, keep=keep, limit=limit)
+    constants["positions"] = _whole_lines(-(-warps // machine.schedulers))
     schedulers, all_warps = kernel.sms * machine.schedulers, kernel.sms * warps
     grid = kernel.blocks * kernel.warps_per_block
     counts = {
         "sm": kernel.sms,
         "scheduler": schedulers,
-        "group": schedulers * len(code.resources),
+        "group": schedulers * constants["width"],
+        "mask": schedulers * constants["width"],
+        "free": schedulers * constants["width"],
         "queued": schedulers * constants["mio_entries"],
         "server": kernel.sms * constants["servers"],
         "ring": kernel.sms * constants["servers"] * constants["atomic_entries"],
         "warp": all_warps,
-        "wake": all_warps,
-        "age": all_warps,
+        "wake": schedulers * constants["positions"],
+        "age": schedulers * constants["positions"],
         "block": kernel.blocks,
         "barrier": kernel.sms * resident * constants["barriers"],
         "retiring": kernel.sms * resident,
@@ -388,6 +391,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "blocks": kernel.blocks,
         "places": kernel.warps_per_block,
         "resources": len(code.resources),
+        "width": _whole_lines(len(code.resources)),
         "slots": code.slots,
         "barriers": 1 if lowered.source is None else BLOCK_BARRIERS,
         "depth": code.depth,

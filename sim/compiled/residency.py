@@ -67,8 +67,6 @@ def launch(st: State, i: int, now: int) -> None:
 def _start_warp(st: State, i: int, w: int, b: int, row: int, role: int, now: int) -> None:
     sm, warp = sm_at(st, i), warp_at(st, w)
     slot = w - i * st.max_warps
-    age_at(st, w).value = sm.launched_warps
-    sm.launched_warps += 1
     warp.block = b + 1
     warp.row = row
     warp.depth = warp.span = 0
@@ -81,6 +79,8 @@ def _start_warp(st: State, i: int, w: int, b: int, row: int, role: int, now: int
     warp.scheduler = i * st.schedulers + slot % st.schedulers
     scheduler = scheduler_at(st, warp.scheduler)
     position = slot // st.schedulers
+    age_at(st, warp.scheduler * st.positions + position).value = sm.launched_warps
+    sm.launched_warps += 1
     warp.bit = 1 << position
     # The newest of a scheduler's warps is in order when no other sits in a higher slot.
     if scheduler.residents == 0:
@@ -89,7 +89,7 @@ def _start_warp(st: State, i: int, w: int, b: int, row: int, role: int, now: int
         scheduler.shuffled = 1
     scheduler.residents |= 1 << position
     warp.pc = entry_at(st, role).value - 1
-    warp.fetched = warp.stalled = warp.groups = 0
+    warp.fetched = warp.stalled = warp.groups = warp.ahead = 0
     step(st, w)
     if st.source != 0:
         fetch(st, i, w, op_at(st, warp.pc).line, now)

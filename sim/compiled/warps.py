@@ -7,17 +7,21 @@ once, reason by reason, and it sets a timer for the cycle in which it wants to i
 
 from __future__ import annotations
 
+from smlab.sim.compiled.eights import due, least
 from smlab.sim.compiled.jit import (
+    address_of,
     barrier_at,
     block_at,
     call_source,
     counter_at,
     entry_at,
+    free_at,
     group_at,
     helper,
     inlined,
     job_row_at,
     lowest_bit,
+    mask_at,
     need_at,
     op_at,
     pending_at,
@@ -37,6 +41,7 @@ from smlab.sim.compiled.layout import (
     ALL,
     AT_BARRIER,
     AT_THE_BARRIER,
+    CACHE_LINE_WORDS,
     DRAIN,
     END,
     EXITING,
@@ -92,27 +97,23 @@ def charge(st: State, i: int, w: int, reason: int, begin: int, end: int) -> None
 
 
 @inlined
-def join(st: State, i: int, w: int, k: int, bit: int, cycle: int) -> None:
-    """Warp ``w`` of scheduler ``k`` is in the group of its resource from ``cycle`` on."""
-    warp, scheduler = warp_at(st, w), scheduler_at(st, k)
-    group = group_at(st, k * st.resources + warp.resource)
-    group.mask |= bit
-    scheduler.occupied |= 1 << warp.resource
+def join(st: State, i: int, w: int, k: int, bit: int, cycle: int) -> Word:
+    """Warp ``w`` of scheduler ``k`` is in the group of its resource from ``cycle`` on; when that is free."""
+    warp, g = warp_at(st, w), k * st.width + warp_at(st, w).resource
+    group, free = group_at(st, g), free_at(st, g).value
+    mask_at(st, g).value |= bit
     warp.entered = cycle
     if st.keep == ALL:
         warp.since = cycle
     warp.mark = group.throttled
     if group.closed != 0:
         warp.mark += cycle - (group.closed - 1)
-    elif group.free > cycle:
-        warp.mark -= group.free - cycle
+    elif free > cycle:
+        warp.mark -= free - cycle
         if st.keep == ALL:
-            emit(st, i, w, op_at(st, warp.pc).reason, cycle, group.free)
-            warp.since = group.free
-    look = max(cycle, group.free)
-    if look < scheduler.next_look:
-        scheduler.next_look = look
-        sm_at(st, i).next_look = min(sm_at(st, i).next_look, look)
+            emit(st, i, w, op_at(st, warp.pc).reason, cycle, free)
+            warp.since = free
+    return free
 
 
 @inlined
@@ -127,36 +128,41 @@ def place(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
     k, bit = warp.scheduler, warp.bit
     warp.state = READY
     warp.resource = op_at(st, warp.pc).resource
-    group = group_at(st, k * st.resources + warp.resource)
-    if cycle <= horizon or (group.closed == 0 and cycle <= group.free):
-        join(st, i, w, k, bit, cycle)
-        return
-    scheduler = scheduler_at(st, k)
-    scheduler.blocked |= bit
-    wake_at(st, w).value = cycle
-    scheduler.next_wake = min(scheduler.next_wake, cycle)
+    scheduler, g = scheduler_at(st, k), k * st.width + warp.resource
+    if cycle <= horizon or (group_at(st, g).closed == 0 and cycle <= free_at(st, g).value):
+        cycle = max(cycle, join(st, i, w, k, bit, cycle))
+    else:
+        scheduler.blocked |= bit
+        wake_at(st, k * st.positions + lowest_bit(bit)).value = cycle
+        scheduler.next_wake = min(scheduler.next_wake, cycle)
     scheduler.next_look = min(scheduler.next_look, cycle)
     sm_at(st, i).next_look = min(sm_at(st, i).next_look, cycle)
 
 
 @inlined
-def wake_up(st: State, i: int, k: int, now: int) -> None:
-    """Move the warps of scheduler ``k`` whose timers ran out to their groups, and set its next timer."""
-    scheduler = scheduler_at(st, k)
-    first = i * st.max_warps + (k - i * st.schedulers)
-    rest, nearest = scheduler.blocked, NEVER
-    while rest != 0:
-        position = lowest_bit(rest)
-        bit = 1 << position
-        rest &= rest - 1
-        w = first + position * st.schedulers
-        wake = wake_at(st, w).value
-        if wake <= now:
-            scheduler.blocked &= ~bit
-            join(st, i, w, k, bit, wake)
-        else:
-            nearest = min(nearest, wake)
+def wake_up(st: State, i: int, k: int, now: int) -> Word:
+    """Move the warps of scheduler ``k`` whose timers ran out to their groups, and set its next timer; those
+    of them that may issue now, as a mask."""
+    scheduler, eligible = scheduler_at(st, k), 0
+    gone, nearest = 0, NEVER
+    for n in range(0, st.positions, CACHE_LINE_WORDS):
+        at, mine = address_of(wake_at(st, k * st.positions + n)), scheduler.blocked >> n
+        past = due(at, now) & mine
+        gone |= past << n
+        nearest = min(nearest, least(at, mine & ~past))
+    scheduler.blocked &= ~gone
     scheduler.next_wake = nearest
+    first = i * st.max_warps + (k - i * st.schedulers)
+    while gone != 0:
+        position = lowest_bit(gone)
+        gone &= gone - 1
+        w, wake = first + position * st.schedulers, wake_at(st, k * st.positions + position).value
+        free = join(st, i, w, k, 1 << position, wake)
+        if free <= now:
+            eligible |= 1 << position
+        else:
+            scheduler.next_look = min(scheduler.next_look, free)
+    return eligible
 
 
 @inlined

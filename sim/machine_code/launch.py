@@ -15,6 +15,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.image import KernelImage, KernelParameter, registers_used
 from smlab.hw_bench.sass.runtime import PRINTS_AT
 from smlab.sim.machine_code import record
+from smlab.sim.machine_code.ahead import ahead_marks
 from smlab.sim.machine_code.bank_zero import ABSENT_WORDS, BANK_ZERO, BankZero
 from smlab.sim.machine_code.decode import decode
 from smlab.sim.machine_code.global_memory import Allocation, GlobalMemory
@@ -258,6 +259,10 @@ class MachineLaunch:
         """The kernel's micro-operations; constants are already in them."""
         return decode(self.image.function, self.rows)
 
+    @cached_property
+    def ahead_marks(self) -> NDArray[np.int64]:
+        return ahead_marks(self.code)
+
     def place(self, address: int) -> str:
         """An address in words, for messages: what it lies in or behind."""
         nearest = None
@@ -321,6 +326,7 @@ class MachineMemory:
         self.constant_rows[:] = np.repeat(words, 32)
         ops = aligned(len(code) * record.WORDS, np.int64).reshape(len(code), record.WORDS)
         ops[:, : len(record.FIELDS)] = [micro.words() for micro in code]
+        ops[:, record.PLACE["ahead"]] = launch.ahead_marks
         for name in "abc":
             place, register = record.PLACE[name], record.PLACE[f"{name}_reg"]
             fixed = (ops[:, register] == 0) & (ops[:, record.PLACE[f"{name}_and"]] != 0)

@@ -47,6 +47,8 @@ FIELDS: Final = (
     # memory: bytes a lane
     "width",
     "offset",
+    # what may be done before it is issued (`ahead`)
+    "ahead",
 )
 """The words of a micro-operation, in order."""
 
@@ -67,12 +69,13 @@ PARTS: Final = 5  # parts that do not run now: rows of PART_PC, PART_MASK, PART_
 WARP_OF_BLOCK: Final = 43
 BLOCK: Final = 44  # address of the block's words
 CLOCK: Final = 6
+MAY_WRITE: Final = 45  # whether it may write to shared memory before the block's next barrier (`ahead`)
 SM_ID: Final = 46
-FAULT: Final = 47
+FAULT: Final = 7
 FAULT_LANE: Final = 48
 FAULT_ADDRESS: Final = 49
 PATIENCE: Final = 50  # backward branches until another part gets its turn
-LAST_PC: Final = 7
+LAST_PC: Final = 47  # of the instruction that stopped the warp last
 INDEX: Final = 52  # of the block in the grid
 PREDICATES: Final = 53  # P0 to P6, PT, UP0 to UP6, UPT
 PT: Final = 7
@@ -82,7 +85,8 @@ BARRIERS: Final = 16  # B0 to B15: for each lane, the lanes that it will wait fo
 PART_PC: Final = 71
 PART_MASK: Final = 103
 PART_WAIT: Final = 135
-REGISTERS_AT: Final = 168  # a multiple of 8, so that rows begin on cache lines
+AHEAD: Final = source.AHEAD
+REGISTERS_AT: Final = 184  # a multiple of 8, so that rows begin on cache lines
 
 ROW_BYTES: Final = 128
 ZERO_ROWS: Final = 4  # RZ, and what follows it in pairs and quadruples
@@ -106,7 +110,8 @@ UNKNOWN_END: Final = 7
 ARRIVED: Final = 8  # by barrier, without timing: warps that came
 REDUCED: Final = ARRIVED + source.BLOCK_BARRIERS  # by barrier: what BAR.RED has gathered since it opened last
 RESULT: Final = REDUCED + source.BLOCK_BARRIERS  # and what it had gathered then
-BLOCK_WORDS: Final = RESULT + source.BLOCK_BARRIERS  # whole cache lines
+WRITERS: Final = RESULT + source.BLOCK_BARRIERS  # warps with `MAY_WRITE`
+BLOCK_WORDS: Final = WRITERS + 8  # whole cache lines
 
 # The words of a launch.
 GRID_X: Final = 0
@@ -135,6 +140,7 @@ UNIFORM_ROWS_USED: Final = 26  # so many uniform registers begin as zeros
 RECORDING: Final = 27  # address of the words of a recording, or 0
 SCRATCH: Final = 29  # address of what products of matrices are unpacked to
 SM_HZ: Final = 28  # turns cycles into the nanoseconds of the global timer
+NOTHING: Final = 30  # 0
 LAUNCH_WORDS: Final = 32
 SCRATCH_WORDS: Final = 32 * 4 * (4 + 2)
 

@@ -19,6 +19,7 @@ from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation
 from smlab.sim.machine import Machine
 from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code import record
+from smlab.sim.machine_code.ahead import ON_REGISTERS, SHARED_LOAD, WRITE_FOLLOWS
 from smlab.sim.machine_code.execute import execute
 from smlab.sim.machine_code.faults import fault_error
 from smlab.sim.machine_code.functional import start_block_words, start_warp
@@ -31,20 +32,26 @@ from smlab.sim.machine_code.parts import open_barrier
 from smlab.sim.machine_code.passes import bank_passes
 from smlab.sim.machine_code.recording import Recording, note
 from smlab.sim.machine_code.words import (
+    I_AHEAD,
     I_CODE,
     I_K,
     I_WIDTH,
     at,
     fault,
     get64,
+    inlined,
     lowest,
     ones,
     prefetch_rows,
     put,
+    put16,
     put64,
 )
 from smlab.sim.source import (
+    AHEAD_MOST,
+    ANSWER_BITS,
     COPY_GROUPS,
+    EXITS,
     FAULTS,
     GOES_ON,
     NEAR,
@@ -65,37 +72,96 @@ so they are asked for as soon as the next instruction is known: 1.25 times as fa
 _SIGNATURE = types.int64(*[types.int64] * 6)
 
 
+@inlined
+def _next(warp, context, now):  # type: ignore[no-untyped-def]
+    """Execute the instruction of a warp that is issued, and those after it that may be executed ahead."""
+    put(warp, record.CLOCK, now)
+    pc, length = at(warp, record.PC), at(context, record.LENGTH)
+    if pc < 0 or pc >= length or at(warp, record.FAULT) != record.FINE:
+        put(warp, record.LAST_PC, pc)
+        if pc < 0 or pc >= length:
+            fault(warp, record.BAD_TARGET, 0, pc * 16)
+        return FAULTS
+    ops, executed, summed = (
+        at(context, record.OPS),
+        at(context, record.EXECUTED),
+        at(context, record.EXECUTED_LANES),
+    )
+    answer, issued, may = GOES_ON, 0, 0
+    count = at(context, record.NOTHING)  # were it a constant, the compiler would write all of this twice
+    while True:
+        op = ops + pc * (8 * record.WORDS)
+        state = execute(ops, warp, context, length)
+        lanes = at(warp, record.LANES)
+        if count != 0 and state == FAULTS:  # which is told when it is issued
+            put(warp, record.PC, pc)
+            count -= 1
+            break
+        put(executed, pc, at(executed, pc) + 1)
+        put(summed, pc, at(summed, pc) + ones(lanes))
+        if count != 0:
+            if at(op, I_AHEAD) & SHARED_LOAD != 0:
+                put16(
+                    warp + 8 * record.AHEAD + 2 * (pc & (AHEAD_MOST - 1)),
+                    ones(lanes) | bank_passes(op, warp) << 6,
+                )
+        else:
+            answer, issued = state, lanes
+            may = _after_issue(op, warp, context, pc, state, lanes)
+        pc = at(warp, record.PC)
+        if count == AHEAD_MOST or pc < 0 or pc >= length:
+            break
+        if at(ops + pc * (8 * record.WORDS), I_AHEAD) & may == 0:
+            break
+        count += 1
+    put(warp, record.LANES, issued)
+    if at(context, record.PREFETCHES) != 0 and 0 <= pc < length:
+        prefetch_rows(ops + pc * (8 * record.WORDS), warp)
+    return answer + (count << ANSWER_BITS)
+
+
+def _after_issue_body(op, warp, context, pc, state, lanes):  # type: ignore[no-untyped-def]
+    """What the engine and the block are to know of an instruction just issued; the marks of what may follow
+    it before it is issued."""
+    if state != GOES_ON:
+        put(warp, record.LAST_PC, pc)
+    if state == FAULTS:
+        return 0
+    if at(context, record.RECORDING) != 0:
+        note(op, warp, context, pc, lanes)
+    code, may = at(op, I_CODE), ON_REGISTERS | SHARED_LOAD
+    if code == d.LOAD or code == d.STORE or code == d.ATOMIC or code == d.LOAD_MATRIX or code == d.COPY:
+        space = at(op, I_K)
+        if space == d.SHARED:
+            put(warp, record.PASSES, bank_passes(op, warp))
+        else:
+            may = ON_REGISTERS  # the engine asks for this access's addresses later
+            if space == d.LOCAL and code != d.COPY:
+                _place_local(op, warp, context, lanes)
+    block, following = at(warp, record.BLOCK), at(warp, record.PC)
+    if code == d.BARRIER:
+        following = pc + 1
+    writes = 0
+    if state != EXITS and following >= 0 and following < at(context, record.LENGTH):
+        writes = (at(at(context, record.OPS) + following * (8 * record.WORDS), I_AHEAD) // WRITE_FOLLOWS) & 1
+    known = at(warp, record.MAY_WRITE)
+    if writes != known and (writes != 0 or state == EXITS or at(warp, record.PARTS) == 0):
+        put(warp, record.MAY_WRITE, writes)
+        put(block, record.WRITERS, at(block, record.WRITERS) + writes - known)
+    if at(block, record.WRITERS) != 0:
+        may &= ON_REGISTERS
+    if state != GOES_ON or at(context, record.RECORDING) != 0:
+        return 0
+    return may
+
+
+_after_issue = helper(_after_issue_body)
+
+
 def _step(kind, warp, context, now, p, q):  # type: ignore[no-untyped-def]
     """The source of the compiled engine; see `smlab.sim.source.CompiledSource`."""
     if kind == NEXT:
-        put(warp, record.CLOCK, now)
-        pc, length = at(warp, record.PC), at(context, record.LENGTH)
-        put(warp, record.LAST_PC, pc)
-        if pc < 0 or pc >= length:
-            return fault(warp, record.BAD_TARGET, 0, pc * 16)
-        ops = at(context, record.OPS)
-        state = execute(ops, warp, context, length)
-        lanes = at(warp, record.LANES)
-        executed = at(context, record.EXECUTED)
-        put(executed, pc, at(executed, pc) + 1)
-        summed = at(context, record.EXECUTED_LANES)
-        put(summed, pc, at(summed, pc) + ones(lanes))
-        op = ops + pc * (8 * record.WORDS)
-        if state != FAULTS and at(context, record.RECORDING) != 0:
-            note(op, warp, context, pc, lanes)
-        code = at(op, I_CODE)
-        if state != FAULTS and (
-            code == d.LOAD or code == d.STORE or code == d.ATOMIC or code == d.LOAD_MATRIX
-        ):
-            space = at(op, I_K)
-            if space == d.SHARED:
-                put(warp, record.PASSES, bank_passes(op, warp))
-            elif space == d.LOCAL:
-                _place_local(op, warp, context, lanes)
-        following = at(warp, record.PC)
-        if at(context, record.PREFETCHES) != 0 and following < length:
-            prefetch_rows(ops + following * (8 * record.WORDS), warp)
-        return state
+        return _next(warp, context, now)
     if kind == NEAR:
         following = at(warp, record.PC)
         if at(context, record.PREFETCHES) != 0 and 0 <= following < at(context, record.LENGTH):
@@ -110,10 +176,12 @@ def _step(kind, warp, context, now, p, q):  # type: ignore[no-untyped-def]
         block = at(context, record.BLOCKS_AT) + 8 * record.BLOCK_WORDS * room
         if place == 0:
             start_block_words(context, block, at(context, record.KNOWN_BYTES), p)
+            put(block, record.WRITERS, at(context, record.WARPS))
         threads = min(32, at(context, record.THREADS) - 32 * place)
         start_warp(context, warp, block, place, threads)
         put(warp, record.SM_ID, now)
         put(warp, record.INDEX, p)
+        put(warp, record.MAY_WRITE, 1)
         return GOES_ON
     if kind == OPENED:
         open_barrier(warp)

@@ -29,6 +29,7 @@ _P = record.PLACE
 (I_CODE, I_P, I_P_XOR, I_Q, I_Q_XOR, I_PD, I_QD, I_I, I_J, I_K, I_WIDTH, I_OFFSET) = (
     _P[n] for n in ("code", "p", "p_xor", "q", "q_xor", "pd", "qd", "i", "j", "k", "width", "offset")
 )
+I_AHEAD = _P["ahead"]
 I_A_AND, I_A_XOR, I_A_ADD = _P["a_and"], _P["a_xor"], _P["a_add"]
 I_C_AND, I_C_XOR, I_C_ADD = _P["c_and"], _P["c_xor"], _P["c_add"]
 I_B_XOR, I_B_ADD = _P["b_xor"], _P["b_add"]
