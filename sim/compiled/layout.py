@@ -152,13 +152,14 @@ whose answers are known, in the order in which they will be there."""
 
 SCHEDULER = _lines(
     "next_look next_wake blocked last_position last_age shuffled ready atomic_first"
-    " queue_head queued free_at address_carry residents"
+    " queue_head queued free_at address_carry coming residents"
 )
 """``queue_head``, ``queued`` and ``free_at`` are its sub-core's queue and address unit, ``ready`` is when the
 first of the queue has passed that (NEVER, where there is none), ``atomic_first`` whether that is an atomic;
-``blocked`` has a bit for each warp with a timer,
-``next_wake`` the first of these; ``last_age`` is 0 before the first issue and the age plus 1 of the warp
-issued last afterwards; ``shuffled`` says that ages may not rise with the slots."""
+``blocked`` has a bit for each warp with a timer, ``coming`` for those of them that then want a place in the
+queue, which nobody looks at while that is full; ``next_wake`` is the first of the other timers, ``last_age``
+is 0 before the first issue and the age plus 1 of the warp issued last afterwards; ``shuffled`` says that ages
+may not rise with the slots."""
 
 GROUP = _record("throttled closed")
 """``closed`` is the cycle + 1 from which on it waits for room in the queue, or 0."""

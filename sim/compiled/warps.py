@@ -134,9 +134,22 @@ def place(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
     else:
         scheduler.blocked |= bit
         wake_at(st, k * st.positions + lowest_bit(bit)).value = cycle
+        if warp.resource + 1 == st.mio_resource or warp.resource + 1 == st.lg_resource:
+            scheduler.coming |= bit
+            if scheduler.queued == st.mio_entries:  # nobody looks at it before there is room
+                return
         scheduler.next_wake = min(scheduler.next_wake, cycle)
     scheduler.next_look = min(scheduler.next_look, cycle)
     sm_at(st, i).next_look = min(sm_at(st, i).next_look, cycle)
+
+
+@inlined
+def first_timer(st: State, k: int, which: int) -> Word:
+    """When the first timer runs out of the warps of scheduler ``k`` in a mask; NEVER if there is none."""
+    nearest = NEVER
+    for n in range(0, st.positions, CACHE_LINE_WORDS):
+        nearest = min(nearest, least(address_of(wake_at(st, k * st.positions + n)), which >> n))
+    return nearest
 
 
 @inlined
@@ -144,13 +157,16 @@ def wake_up(st: State, i: int, k: int, now: int) -> Word:
     """Move the warps of scheduler ``k`` whose timers ran out to their groups, and set its next timer; those
     of them that may issue now, as a mask."""
     scheduler, eligible = scheduler_at(st, k), 0
-    gone, nearest = 0, NEVER
+    gone, nearest, held = 0, NEVER, 0
+    if scheduler.queued == st.mio_entries:
+        held = scheduler.coming
     for n in range(0, st.positions, CACHE_LINE_WORDS):
-        at, mine = address_of(wake_at(st, k * st.positions + n)), scheduler.blocked >> n
+        at, mine = address_of(wake_at(st, k * st.positions + n)), (scheduler.blocked & ~held) >> n
         past = due(at, now) & mine
         gone |= past << n
         nearest = min(nearest, least(at, mine & ~past))
     scheduler.blocked &= ~gone
+    scheduler.coming &= ~gone
     scheduler.next_wake = nearest
     first = i * st.max_warps + (k - i * st.schedulers)
     while gone != 0:

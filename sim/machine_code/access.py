@@ -8,12 +8,14 @@ from smlab.sim.machine_code import codes as d
 from smlab.sim.machine_code.access_vectors import (
     all_inside,
     gather_row,
+    jumps,
     known_lanes,
     known_row,
     load_8,
     load_8s,
     load_16,
     load_16s,
+    load_few_runs,
     load_pair,
     load_row,
     mark_lanes,
@@ -51,6 +53,7 @@ from smlab.sim.machine_code.record import (
     WARP_OF_BLOCK,
 )
 from smlab.sim.machine_code.words import (
+    FULL,
     I_A,
     I_B,
     I_C,
@@ -72,6 +75,7 @@ from smlab.sim.machine_code.words import (
     help,
     inlined,
     lowest,
+    ones,
     put,
     put8,
     put16,
@@ -282,6 +286,8 @@ def load(op: int, warp: int, launch: int, lanes: int) -> Any:
             load_8s(place, lanes, dst)
         else:
             load_8(place, lanes, dst)
+    elif width == 4 and lanes == FULL and space != d.LOCAL and ones(jumps(warp)) <= 4:
+        load_few_runs(warp, jumps(warp), moved, dst)
     else:
         stride = at(launch, LOCAL_BYTES) if space == d.LOCAL else 0
         for word in range(width // 4):

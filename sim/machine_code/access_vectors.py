@@ -13,6 +13,7 @@ from numba import types
 
 from smlab.sim.machine_code.lanes import BITS, HALF, V32, V64, WORD, intrinsic
 from smlab.sim.machine_code.record import ADDRESSES, ROW_BYTES
+from smlab.sim.machine_code.words import FULL, get64, inlined, lowest
 
 FLAG: Final = ir.IntType(1)
 _LANES: Final = list(range(32))
@@ -221,6 +222,67 @@ def scatter_row(r: LaneRow, warp: Any, lanes: Any, moved: Any, stride: Any, sour
 def load_row(r: LaneRow, place: Any, lanes: Any, to: Any) -> None:
     """Consecutive words into a row; ``place`` is lane 0's, whether it takes part or not."""
     r.keep(to, r.masked(place, lanes, V32, ir.Constant(V32, ir.Undefined)), lanes)
+
+
+@builds(1, gives=True)
+def jumps(r: LaneRow, warp: Any) -> Any:
+    """The lanes that ask for another word than the one after that of the lane below them, and the first."""
+    unit = r.b.trunc(r.addresses(warp), V32)
+    places = ir.Constant(V32, [0, *range(31)])
+    moved = r.b.sub(unit, r.b.shuffle_vector(unit, unit, places))
+    apart = r.b.bitcast(r.b.icmp_unsigned("!=", moved, r.all(4, V32)), HALF)
+    return r.b.zext(apart, WORD)
+
+
+def _joined(runs: int) -> Callable[..., Any]:
+    def build(r: LaneRow, *arguments: Any) -> None:
+        places, begins, to = arguments[:runs], arguments[runs:-1], arguments[-1]
+        value, none = ir.Constant(V32, ir.Undefined), ir.Constant(WORD, 0)
+        for place, begin, end in zip(places, [None, *begins], [*begins, none], strict=True):
+            lanes = r.b.not_(end) if begin is None else r.b.and_(begin, r.b.not_(end))
+            value = r.masked(place, lanes, V32, value)
+        r.store(value, to)
+
+    build.__name__ = f"load_{runs}_runs"
+    return build
+
+
+load_2_runs, load_4_runs = (builds(2 * runs)(_joined(runs)) for runs in (2, 4))
+"""Runs of consecutive words into a whole row: where lane 0 would be in each run, from which lane on each run
+but the first reaches, as masks, and the row."""
+
+
+@inlined
+def run_place(warp: int, lane: int) -> Any:
+    """Lane 0's address if its run were that of another lane, which may be the one behind the last."""
+    return get64(warp + 8 * ADDRESSES + 8 * min(lane, 31)) - 4 * lane
+
+
+@inlined
+def load_few_runs(warp: int, starts: int, moved: int, dst: int) -> None:
+    """A row of two to four runs of consecutive words, which begin at the lanes ``starts``: rows of a tile
+    that is narrower than a warp. A gather takes several times as long."""
+    end = 1 << 32
+    starts = (starts & (starts - 1)) | end
+    second = lowest(starts)
+    starts = (starts & (starts - 1)) | end
+    third = lowest(starts)
+    first = get64(warp + 8 * ADDRESSES) + moved
+    if third == 32:
+        load_2_runs(first, run_place(warp, second) + moved, FULL << second, dst)
+        return
+    starts = (starts & (starts - 1)) | end
+    fourth = lowest(starts)
+    load_4_runs(
+        first,
+        run_place(warp, second) + moved,
+        run_place(warp, third) + moved,
+        run_place(warp, fourth) + moved,
+        FULL << second,
+        FULL << third,
+        FULL << fourth,
+        dst,
+    )
 
 
 @builds(3)

@@ -174,10 +174,6 @@ def parts_asking(lanes: int, shift: int) -> Any:
 @help
 def passes_of_words(warp: int, lanes: int, shift: int) -> Any:
     """The most distinct words on one bank, by whole warp, halves or quarters in sum."""
-    if shift == 2 and lanes == FULL:
-        passes = passes_of_runs(warp)
-        if passes != 0:
-            return passes
     passes, rest = 0, lanes
     for _ in range(FEW_PASSES):
         passes += parts_asking(rest, shift)
@@ -203,6 +199,10 @@ def bank_passes(op: int, warp: int) -> Any:
     if at(warp, CONSECUTIVE) != 0:
         return max(1, parts_asking(lanes, shift))
     merges = at(op, I_CODE) != d.ATOMIC or at(op, I_I) == d.COUNT
+    if merges and shift == 2 and lanes == FULL:
+        passes = passes_of_runs(warp)
+        if passes != 0:
+            return passes
     if width <= 4 and one_place(warp, lanes) != 0:
         return 1 if merges else ones(lanes)
     passes = passes_of_words(warp, lanes, shift) if merges else most_lanes(warp, lanes, shift)
