@@ -114,7 +114,8 @@ def enqueue(st: State, i: int, s: int, w: int, now: int) -> None:
             close(st, i, s, st.mio_resource - 1, now + 1)
         if st.lg_resource != 0:
             close(st, i, s, st.lg_resource - 1, now + 1)
-        scheduler.next_wake = first_timer(st, k, scheduler.blocked & ~scheduler.coming)
+        if scheduler.coming != 0:
+            scheduler.next_wake = first_timer(st, k, scheduler.blocked & ~scheduler.coming)
 
 
 @inlined
@@ -257,10 +258,11 @@ def take(st: State, i: int, s: int, now: int) -> None:
             reopen(st, i, s, st.mio_resource - 1, MIO_THROTTLE, now)
         if st.lg_resource != 0:
             reopen(st, i, s, st.lg_resource - 1, LG_THROTTLE, now)
-        waited = first_timer(st, k, scheduler.coming)
-        scheduler.next_wake = min(scheduler.next_wake, waited)
-        scheduler.next_look = min(scheduler.next_look, max(waited, now))
-        sm.next_look = min(sm.next_look, scheduler.next_look)
+        if scheduler.coming != 0:
+            waited = first_timer(st, k, scheduler.coming)
+            scheduler.next_wake = min(scheduler.next_wake, waited)
+            scheduler.next_look = min(scheduler.next_look, max(waited, now))
+            sm.next_look = min(sm.next_look, scheduler.next_look)
     scheduler.queued -= 1
     if unit == GLOBAL:
         access_at(st, access).end = end

@@ -146,6 +146,8 @@ def place(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
 @inlined
 def first_timer(st: State, k: int, which: int) -> Word:
     """When the first timer runs out of the warps of scheduler ``k`` in a mask; NEVER if there is none."""
+    if which & (which - 1) == 0:
+        return wake_at(st, k * st.positions + lowest_bit(which)).value if which != 0 else NEVER
     nearest = NEVER
     for n in range(0, st.positions, CACHE_LINE_WORDS):
         nearest = min(nearest, least(address_of(wake_at(st, k * st.positions + n)), which >> n))
@@ -157,14 +159,19 @@ def wake_up(st: State, i: int, k: int, now: int) -> Word:
     """Move the warps of scheduler ``k`` whose timers ran out to their groups, and set its next timer; those
     of them that may issue now, as a mask."""
     scheduler, eligible = scheduler_at(st, k), 0
-    gone, nearest, held = 0, NEVER, 0
+    gone, nearest, looked_at = 0, NEVER, scheduler.blocked
     if scheduler.queued == st.mio_entries:
-        held = scheduler.coming
-    for n in range(0, st.positions, CACHE_LINE_WORDS):
-        at, mine = address_of(wake_at(st, k * st.positions + n)), (scheduler.blocked & ~held) >> n
-        past = due(at, now) & mine
-        gone |= past << n
-        nearest = min(nearest, least(at, mine & ~past))
+        looked_at &= ~scheduler.coming
+    if looked_at & (looked_at - 1) == 0:
+        nearest = first_timer(st, k, looked_at)
+        if nearest <= now:
+            gone, nearest = looked_at, NEVER
+    else:
+        for n in range(0, st.positions, CACHE_LINE_WORDS):
+            at, mine = address_of(wake_at(st, k * st.positions + n)), looked_at >> n
+            past = due(at, now) & mine
+            gone |= past << n
+            nearest = min(nearest, least(at, mine & ~past))
     scheduler.blocked &= ~gone
     scheduler.coming &= ~gone
     scheduler.next_wake = nearest
