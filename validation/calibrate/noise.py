@@ -9,6 +9,7 @@ model, with the variances of the shared parts as ratios to that of the rows, res
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -51,8 +52,13 @@ def median_noise(repetitions: int) -> float:
 def noise_of_median(repetitions: ArrayLike) -> Floats:
     """By what to multiply the noise that repetitions are told to have, so that the median over many rows is
     the noise of their medians; 0 for one repetition, which tells none."""
+    return _by_count(repetitions, lambda n: _of(n)[0] / _of(n)[1])
+
+
+def _by_count(repetitions: ArrayLike, factor: Callable[[int], float]) -> Floats:
+    """The factor of each number of repetitions; 0 for one repetition."""
     counts = np.asarray(repetitions)
-    factors = {int(n): 0.0 if n < 2 else _of(int(n))[0] / _of(int(n))[1] for n in np.unique(counts)}
+    factors = {int(n): 0.0 if n < 2 else factor(int(n)) for n in np.unique(counts)}
     return np.array([factors[int(n)] for n in counts.ravel()], dtype=np.float64).reshape(counts.shape)
 
 
@@ -71,10 +77,7 @@ def outlier_shift(repetitions: int) -> float:
 
 def noise_of_repetitions(told: ArrayLike, repetitions: ArrayLike) -> Floats:
     """The standard deviation of a repetition, from what `steadiness.noise` tells of rows of so many."""
-    counts = np.asarray(repetitions)
-    factors = {int(n): 0.0 if n < 2 else 1 / _of(int(n))[1] for n in np.unique(counts)}
-    of_row = np.array([factors[int(n)] for n in counts.ravel()], dtype=np.float64).reshape(counts.shape)
-    return np.asarray(told, dtype=np.float64) * of_row
+    return np.asarray(told, dtype=np.float64) * _by_count(repetitions, lambda n: 1 / _of(n)[1])
 
 
 @dataclass(frozen=True)

@@ -298,7 +298,7 @@ def _spec(
         signature=point_signature(number),
         expect=expect,
         launch_bounds=(32 * MAX_WARPS, 2),
-        limit=_NO_FLOAT_ADD_FROM if number == "float32" else None,
+        none_from=_NO_FLOAT_ADD_FROM if number == "float32" else None,
         older=None if older_core is None else (COUNTS_FROM, point_kernel(older_core, words, cas_core)),
     )
 

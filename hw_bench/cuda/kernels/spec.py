@@ -75,8 +75,8 @@ class KernelSpec:
     ``expect`` gives the timed regions for the number of an architecture (70 to 90). ``launch_bounds`` are the
     threads of a block and the blocks that must fit on an SM together. ``warp_wide`` kernels exchange values
     between lanes, which Numba's CPU simulator cannot. ``older``, if given, is the function that takes the
-    place of ``function`` below an architecture of that number. There is code of it from ``minimum`` on and
-    below ``limit``: Numba's own IR for some instructions is refused by the compiler of later architectures.
+    place of ``function`` below an architecture of that number. There is code of it from ``minimum`` on, and
+    from ``none_from`` on there is none: what Numba writes for some instructions is refused for later ones.
     """
 
     benchmark: str
@@ -86,7 +86,7 @@ class KernelSpec:
     expect: Callable[[int], tuple[Timed, ...]]
     launch_bounds: tuple[int, int] | None = None
     minimum: int = 70
-    limit: int | None = None
+    none_from: int | None = None
     warp_wide: bool = False
     older: tuple[int, Callable[..., None]] | None = None
 
@@ -99,4 +99,4 @@ class KernelSpec:
     def supports(self, architecture: str) -> bool:
         """Whether the architecture (``sm_90``) has code of the kernel."""
         this = number(architecture)
-        return self.minimum <= this and (self.limit is None or this < self.limit)
+        return self.minimum <= this and (self.none_from is None or this < self.none_from)
