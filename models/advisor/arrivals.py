@@ -22,6 +22,7 @@ from smlab.models.advisor.caching import leader
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.latencies import Latencies
 from smlab.models.advisor.pace import Outstanding, Pace
+from smlab.models.advisor.slicing import same_for_all
 
 READING_CYCLES: Final = 12.0
 """From issue until a memory instruction has read its operands, without a queue."""
@@ -104,12 +105,19 @@ class Case:
 
 class _PathCases:
     """A path's cases, and how likely each is when chances to miss are a part of what is expected. Sectors
-    that are a number apart are new together."""
+    that are a number apart are new together. Where ``rounds_differ``, what all threads load is new in the
+    first round of a loop, whatever part is expected."""
 
     def __init__(
-        self, chance: float, found: Sequence[Outstanding], code: AdvisedCode, latencies: Latencies, pace: Pace
+        self,
+        chance: float,
+        found: Sequence[Outstanding],
+        code: AdvisedCode,
+        latencies: Latencies,
+        pace: Pace,
+        rounds_differ: bool,
     ) -> None:
-        self.chance = chance
+        self.chance, self._rounds_differ = chance, rounds_differ
         self._found, self._code, self._latencies, self._pace = tuple(found), code, latencies, pace
         loads = (o.source for o in found if o.result and _loads(code, o.source))
         self._chances: dict[int, float] = {}
@@ -123,6 +131,7 @@ class _PathCases:
                 rows.setdefault(first if address is None else address.terms, set()).add(first)
             elif first == load:
                 self._own.add(load)
+        self._is_first_round = rounds_differ and self._begin_loops()
         self._rows = [frozenset(row) for row in rows.values()]
         sets = [frozenset(), *self._rows]
         if len(self._rows) > 1:
@@ -131,11 +140,24 @@ class _PathCases:
 
     def likely(self, part: float) -> list[float]:
         """The chance of each case, the path's own included."""
+        if self._is_first_round:
+            part = 1.0
         chances = [min(part * max(self._chances[n] for n in row), 1.0 - LEAST) for row in self._rows]
         none = math.prod(1 - c for c in chances)
         alone = [none * c / (1 - c) for c in chances]
         several = [max(1 - none - sum(alone), 0.0)] if len(chances) > 1 else []
         return [self.chance * p for p in (none, *alone, *several)]
+
+    def _begin_loops(self) -> bool:
+        """Whether the path comes from before the loop of a load that all threads ask for alike; that load's
+        chance to miss is then the first round's."""
+        code, sources, begun = self._code, {o.source for o in self._found}, False
+        for load in self._chances:
+            loop = code.innermost_loop(load)
+            if loop is not None and not sources <= loop.members and same_for_all(code, load):
+                first = self._pace.first_miss_chance(code, load)
+                self._chances[load], begun = max(first, self._chances[load]), True
+        return begun
 
     def _case(self, missing: frozenset[int]) -> Case:
         ends, prompt = [], []
@@ -171,14 +193,21 @@ class _PathCases:
 
     def _in_order(self, ends: list[float], prompt: Sequence[bool]) -> None:
         """What each thread loads of its own beyond L1 comes in the order of issue; where the first of it is
-        what warps begin with, all warps ask at once, and all loads beyond L1 are later."""
+        what warps begin with (or, where rounds differ, a round of an outer loop), all warps ask at once, and
+        all loads beyond L1 are later."""
         own = [n for n, o in enumerate(self._found) if o.source in self._own]
-        if any(self._code.innermost_loop(self._found[n].source) is None for n in own):
+        if any(self._begins_warps(self._found[n].source) for n in own):
             for n, outstanding in enumerate(self._found):
                 if outstanding.result and _loads(self._code, outstanding.source) and not prompt[n]:
                     ends[n] += round(self._pace.far_turn_cycles / 2, DIGITS)
         for before, n in itertools.pairwise(reversed(own)):
             ends[n] = max(ends[n], ends[before])
+
+    def _begins_warps(self, load: int) -> bool:
+        loop = self._code.innermost_loop(load)
+        return loop is None or (
+            self._rounds_differ and any(inner.parent == loop.header for inner in self._code.loops)
+        )
 
     def _turns(self, prompt: Sequence[bool], ends: Sequence[float]) -> tuple[float, ...]:
         """How many requests of each other warp stand between each in a queue and the last: as many as were
@@ -215,10 +244,12 @@ def cases_of(
     latencies: Latencies,
     pace: Pace,
     waited: float,
+    rounds_differ: bool = False,
 ) -> Iterator[tuple[float, Case, float]]:
     """All cases of some paths: how likely each is, and how long the use is stalled then, so that it waits
-    ``waited`` cycles in the mean (0: not known)."""
-    held = [_PathCases(chance, found, code, latencies, pace) for chance, found in paths]
+    ``waited`` cycles in the mean (0: not known). ``rounds_differ``: a loop's first round misses L1 more often
+    than later ones."""
+    held = [_PathCases(chance, found, code, latencies, pace, rounds_differ) for chance, found in paths]
     cases = [case for path in held for case in path.cases]
 
     def likely(part: float) -> list[float]:

@@ -53,17 +53,18 @@ def miss_chance(
     executed: Mapping[int, float],
     threads: float = WARP_THREADS,
     begun: float = OUTSIDE,
+    first_round: bool = False,
 ) -> float | None:
     """How often a load from global memory is expected to ask for a sector that L1 does not have; None where
     nothing says that it has any. Blocks have so many ``threads``, and of all warps a share ``begun`` begins
-    before any can have brought something."""
+    before any can have brought something. ``first_round``: in the first round of its innermost loop alone."""
     address = address_of(code, number)
     if address is None or not address.is_known:
         return None
     shared, chance, moved = same_for_all(code, number), 1.0, False
     apart = 0 if shared else abs(thread_step(code, address) or 0)
     row = apart * threads if apart <= SECTOR_BYTES else 0.0  # of the block, without gaps
-    loop = code.innermost_loop(number)
+    loop = innermost = code.innermost_loop(number)
     while loop is not None:
         step = step_of(code, address, loop)
         if step and _brought_before(code, number, address, step, loop):
@@ -71,13 +72,17 @@ def miss_chance(
         if step is None or abs(step) >= max(SECTOR_BYTES, row):
             break
         rounds = _rounds(code, loop, executed)
-        if step == 0:
+        if first_round and loop is innermost:
+            pass  # nothing was there before
+        elif step == 0:
             chance /= rounds
         elif not moved and abs(step) < SECTOR_BYTES:
             chance, moved = chance * abs(step) / SECTOR_BYTES, True
         elif not moved:  # all of the row in the first round, then what is new of it
             chance, moved = chance * (1 + (rounds - 1) * abs(step) / row) / rounds, True
         loop = next((outer for outer in code.loops if outer.header == loop.parent), None)
+    if shared and first_round:
+        return chance * begun
     if shared:
         return chance if code.innermost_loop(number) is not None else begun
     return chance if chance < 1 else None

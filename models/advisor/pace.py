@@ -124,6 +124,10 @@ class Pace:
         """How often a load goes beyond L1 (`caching.miss_chance`)."""
         return miss_chance(code, number, self.executed, self.threads, self.begun)
 
+    def first_miss_chance(self, code: AdvisedCode, number: int) -> float:
+        """The same in the first round of the load's loop, where all that all threads load is new."""
+        return miss_chance(code, number, self.executed, self.threads, self.begun, first_round=True) or 0.0
+
     def expected(self, number: int) -> float:
         """Cycles until an instruction's result is there, of a load beyond L1."""
         return self.latency[number] + (self.staged(number) if number in self.staging else 0.0)

@@ -82,7 +82,8 @@ def blame_scoreboards(
     paths = [(chance, fitting) for chance, fitting in every if fitting]
     waited = pace.waited[use] * sum(chance for chance, _ in every)
     divide = _last_finisher if reading == "last" else _divided
-    for chance, case, length in cases_of(code, paths, latencies, pace, waited):
+    rounds_differ = reading == "shared"
+    for chance, case, length in cases_of(code, paths, latencies, pace, waited, rounds_differ):
         for outstanding, part in divide(code, case, latencies, length):
             source = outstanding.source
             shares[source] = shares.get(source, 0.0) + chance * length * part
