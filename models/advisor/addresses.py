@@ -6,6 +6,7 @@ loop adds to a term is by how much an address moves on in a round.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -83,6 +84,42 @@ def step_of(code: AdvisedCode, address: Sum, loop: LoopOf, depth: int = 0) -> in
             return None
         step += factor * sum(move or 0 for move in moves)
     return step
+
+
+def places_of(code: AdvisedCode, address: Sum, loop: LoopOf) -> tuple[int, int] | None:
+    """How many places an address comes to in the rounds of a loop, over and over, and how many bytes these
+    lie apart: it hangs on what a round adds to, of which a mask leaves some bits. None where it does not.
+    """
+    found = None
+    for (name, made), factor in address.terms:
+        if not made & loop.members:
+            continue
+        masked = _masked(code, made)
+        if masked is None:
+            if step_of(code, Sum(frozenset({((name, made), 1)})), loop) != 0:
+                return None
+            continue
+        value, mask = masked
+        size = mask + (mask & -mask)
+        step = step_of(code, value, loop)
+        if found is not None or not step or step % (mask & -mask) or size & (size - 1):
+            return None
+        common = math.gcd(step, size)
+        found = size // common, abs(factor) * common
+    return found
+
+
+def _masked(code: AdvisedCode, made: frozenset[int]) -> tuple[Sum, int] | None:
+    """A value that an instruction takes some bits of, and the mask."""
+    if len(made) != 1:
+        return None
+    (number,) = made
+    sources = [o for o in code.instructions[number].operands[1:] if o.kind != "predicate"]
+    numbers = [o.value for o in sources if o.kind == "immediate" and isinstance(o.value, int)]
+    if code.instructions[number].opcode != "LOP3" or len(numbers) != 2 or numbers[1] != AND:
+        return None
+    value = _value(code, number, sources[0], 0)
+    return (value, numbers[0]) if value is not None and numbers[0] > 0 else None
 
 
 def thread_step(code: AdvisedCode, address: Sum, depth: int = 0) -> int | None:

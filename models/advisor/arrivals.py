@@ -3,8 +3,8 @@
 Each path back from a use has setters that may still be out. Of the loads among them some find their words in
 L1 mostly (`caching`); so a path falls into *cases*: none of them misses, one alone does, several do. A case
 has an end for each setter, and with it an expected length of the stall. What the samples say of the mean wait
-decides between the cases: the chances to miss are lowered until both agree, and where all of them explain
-too little, what stands in a queue is later.
+decides between the cases: where it is less than expected, misses are fewer and stalls shorter, and where all
+of them explain too little, what stands in a queue is later.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ STEADY: Final = frozenset(("special", "conversion"))
 """Results of pipes without a queue."""
 BEYOND: Final = frozenset(("global", "local"))
 """Kinds that go beyond L1."""
+LENGTHS: Final = 0.5
+"""Where less is waited for than expected, the part of it (as an exponent) that is owed to shorter stalls; the
+rest is owed to fewer misses."""
 HALVINGS: Final = 20
 LEAST: Final = 1e-9
 SCATTER: Final = 0.3
@@ -131,6 +134,7 @@ class _PathCases:
                 rows.setdefault(first if address is None else address.terms, set()).add(first)
             elif first == load:
                 self._own.add(load)
+        self._all_alike = not self._own and all(same_for_all(code, n) for n in self._chances)
         self._is_first_round = rounds_differ and self._begin_loops()
         self._rows = [frozenset(row) for row in rows.values()]
         sets = [frozenset(), *self._rows]
@@ -184,7 +188,8 @@ class _PathCases:
             return None
         first = leader(self._code, mine.source)
         before = (n for n in range(number + 1, len(self._found)) if self._found[n].source == first)
-        place = None if first == mine.source else next(before, None)
+        own = first == mine.source or leader(self._code, first) != first  # or brings a sector more
+        place = None if own else next(before, None)
         return None if place is None else (place, round(self._hit(mine), DIGITS))
 
     def _hit(self, outstanding: Outstanding) -> float:
@@ -226,6 +231,8 @@ class _PathCases:
         """When a load from global memory is done, ``far`` if beyond L1; and whether L1 has it."""
         source, begins = outstanding.source, self._pace.begins
         hit, first = self._hit(outstanding), leader(self._code, source)
+        if self._rounds_differ and self._all_alike:
+            far += self._pace.first_sm_cycles
         if first in self._chances and first not in missing:
             return hit, True
         if first == source:
@@ -261,9 +268,10 @@ def cases_of(
     part = 1.0
     if waited and expected(1.0) > waited:
         low, high = 0.0, 1.0
+        aim = waited * (expected(1.0) / waited) ** LENGTHS
         for _ in range(HALVINGS):
             part = (low + high) / 2
-            low, high = (part, high) if expected(part) < waited else (low, part)
+            low, high = (part, high) if expected(part) < aim else (low, part)
     chances = likely(part)
     yield from zip(chances, cases, _lengths(chances, cases, waited), strict=True)
 

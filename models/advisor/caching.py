@@ -2,18 +2,20 @@
 
 What all threads load, or what moves on by less than a sector from round to round, is there in most rounds: a
 round or a warp before has brought it. So is what moves on by less than the bytes that the threads of a block
-load side by side, for then another warp had it the round before. The first load of a sector (its *leader*)
-misses with a chance that follows from the step of its address and from the rounds in which the address does
-not move; those that follow it in the same sector come with it.
+load side by side, for then another warp had it the round before, and what comes to a few places over and
+over, by a masked index. The first load of a sector (its *leader*) misses with a chance that follows from the
+step of its address and from the rounds in which the address does not move; those that follow it in the same
+sector come with it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
 from smlab.hw_bench.sass.opcodes import is_load
-from smlab.models.advisor.addresses import Sum, address_of, step_of, thread_step
+from smlab.models.advisor.addresses import Sum, address_of, places_of, step_of, thread_step
 from smlab.models.advisor.code import AdvisedCode, LoopOf
 from smlab.models.advisor.slicing import same_for_all
 
@@ -66,26 +68,42 @@ def miss_chance(
     row = apart * threads if apart <= SECTOR_BYTES else 0.0  # of the block, without gaps
     loop = innermost = code.innermost_loop(number)
     while loop is not None:
-        step = step_of(code, address, loop)
+        step, rounds = step_of(code, address, loop), _rounds(code, loop, executed)
+        places = places_of(code, address, loop) if step is None and not moved else None
         if step and _brought_before(code, number, address, step, loop):
             return 0.0
-        if step is None or abs(step) >= max(SECTOR_BYTES, row):
+        if places is None and (step is None or abs(step) >= max(SECTOR_BYTES, row)):
             break
-        rounds = _rounds(code, loop, executed)
         if first_round and loop is innermost:
             pass  # nothing was there before
+        elif places is not None:
+            chance *= min(_sectors(*places) / rounds, 1.0)
         elif step == 0:
             chance /= rounds
-        elif not moved and abs(step) < SECTOR_BYTES:
-            chance, moved = chance * abs(step) / SECTOR_BYTES, True
-        elif not moved:  # all of the row in the first round, then what is new of it
-            chance, moved = chance * (1 + (rounds - 1) * abs(step) / row) / rounds, True
+        elif not moved:
+            assert step is not None
+            chance, moved = chance * _new_part(abs(step), row, threads / WARP_THREADS, rounds), True
         loop = next((outer for outer in code.loops if outer.header == loop.parent), None)
     if shared and first_round:
         return chance * begun
     if shared:
         return chance if code.innermost_loop(number) is not None else begun
     return chance if chance < 1 else None
+
+
+def _sectors(places: int, apart: int) -> int:
+    """Sectors in which so many places lie that are so many bytes apart."""
+    return math.ceil(places * min(apart / SECTOR_BYTES, 1.0))
+
+
+def _new_part(step: int, row: float, warps: float, rounds: float) -> float:
+    """How often a load asks for something new that moves on by ``step`` bytes in each round of a loop. Where
+    the ``warps`` of a block load a ``row`` side by side, all of it is new in the first round, later what it
+    has moved on by; in steps of less than a sector, that is the last warp's."""
+    if not row:
+        return step / SECTOR_BYTES
+    new = step / row if step >= SECTOR_BYTES else step / SECTOR_BYTES / max(warps, 1.0)
+    return (1 + (rounds - 1) * new) / rounds
 
 
 def _brought_before(code: AdvisedCode, number: int, address: Sum, step: int, loop: LoopOf) -> bool:

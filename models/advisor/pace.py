@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from statistics import median_low
 from typing import Final
 
 from smlab.hw_bench.profiles.samples import KernelSamples
@@ -16,6 +15,7 @@ from smlab.models.advisor.caching import OUTSIDE, SECTOR_BYTES, WARP_THREADS, mi
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.latencies import Latencies
 from smlab.models.advisor.slicing import same_for_all
+from smlab.models.advisor.turns import bursts
 
 REQUESTS: Final = frozenset(("global", "local", "shared", "shared-atomic"))
 """Kinds that go through the data stage."""
@@ -24,8 +24,6 @@ SECTORS: Final = 4
 """Of a line, that a pass asks for."""
 IN_DRAM: Final = 0.5
 """The part of what L1 does not have that L2 does not have either, where a profile does not tell."""
-FEWEST_REQUESTS: Final = 3
-"""Of a block of code, from which on its usual wait for a place in the queue is told from longer ones."""
 WARPS: Final = 32.0
 """On an SM, where a profile does not tell."""
 
@@ -39,7 +37,9 @@ class Pace:
     the queue before it, and ``turn_cycles`` how long one request of each of the SM's warps takes there,
     ``far_turn_cycles`` how long beyond L1. ``latency`` is when each result is expected without the data
     stage, which those in ``staging`` pass. Blocks have so many ``threads``; of all warps a share ``begun``
-    begins at once. ``hurried_begins`` are ``begins`` of warps that nobody comes between (`hurried`).
+    begins at once. ``hurried_begins`` are ``begins`` of warps that nobody comes between, ``overtaken`` how
+    often and for how many cycles somebody does before a request (`turns`). What all threads load, one of the
+    SMs has to bring from DRAM, which takes the mean of them ``first_sm_cycles`` more.
     """
 
     executed: Mapping[int, float]
@@ -54,6 +54,8 @@ class Pace:
     threads: float = WARP_THREADS
     begun: float = OUTSIDE
     hurried_begins: Sequence[float] = ()
+    overtaken: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    first_sm_cycles: float = 0.0
 
     @classmethod
     def measured(
@@ -97,6 +99,8 @@ class Pace:
             for n in requests
             if rows[n].issued
         }
+        intervals = {n: latencies.schedulers * max(passes.get(n, 1.0), 1.0) for n in waits}
+        burst = bursts(code, cycles, waits, intervals, warps / latencies.schedulers)
         return cls(
             executed,
             cycles,
@@ -109,15 +113,14 @@ class Pace:
             staging=frozenset(requests),
             threads=threads,
             begun=begun,
-            hurried_begins=code.begins(_uninterrupted(code, cycles, waits)),
+            hurried_begins=code.begins(burst.waited),
+            overtaken=burst.overtaken,
+            first_sm_cycles=max(latencies.dram_cycles - latencies.l2_cycles, 0.0) / sms,
         )
 
     @cached_property
     def hurried(self) -> Pace:
-        """The pace of warps that are not interrupted between two requests. Where warps come in turns, all
-        requests of a block of code wait about equally long for their place; where one is preferred to others,
-        most of them hardly wait, and a few long, in which the warp is overtaken. Who was overtaken finds the
-        earlier requests done, so stalls are mostly those of the others."""
+        """The pace of warps that nobody comes between."""
         return replace(self, begins=self.hurried_begins)
 
     def miss_chance(self, code: AdvisedCode, number: int) -> float | None:
@@ -145,21 +148,6 @@ class Outstanding:
     source: int
     cycles: float
     result: bool
-
-
-def _uninterrupted(code: AdvisedCode, cycles: Sequence[float], waits: Mapping[int, float]) -> Sequence[float]:
-    """Mean cycles of waiting at each instruction (``cycles``), without what each request of a block but the
-    first waits for its place (``waits``) beyond their median."""
-    found = list(cycles)
-    blocks: dict[int, list[int]] = {}
-    for n in sorted(waits):
-        blocks.setdefault(code.block_of[n], []).append(n)
-    for mine in blocks.values():
-        if len(mine) >= FEWEST_REQUESTS:
-            usual = median_low(waits[n] for n in mine)
-            for n in mine[1:]:
-                found[n] -= max(waits[n] - usual, 0.0)
-    return found
 
 
 def _in_dram(

@@ -5,7 +5,7 @@ wait for it every setter may be the one that the warp waits for. Two readings of
 to the setter that finishes last, ``shared`` divides each of its cycles among those that are not back yet.
 What went through one queue comes back in the order of its issue; between queues the cycles on the path and
 the expected latencies decide. Paths share by how often they are taken. For ``shared`` it matters whether
-warps come in turns or in bursts, which is read from what requests wait for their places (`Pace.hurried`).
+warps come in turns or in bursts, which is read from what requests wait for their places (`turns`).
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ BROUGHT: Final = "brought"
 WAIT_HORIZON: Final = 40
 """Cycles back from a use beyond which no fixed latency is waited for."""
 MAX_PATHS: Final = 48
+LEAST_OVERTAKEN: Final = 0.02
+"""The share of a path's executions below which it is not told apart where its warp was overtaken."""
 LEAST_CHANCE: Final = 1e-3
 """A path that is taken less often than this is not followed further."""
 
@@ -79,6 +81,8 @@ def blame_scoreboards(
     every = _fitting(code, use, reason, pace)
     if reading == "shared" and any(_soon(code, o, pace) for _, found in every for o in found):
         every, pace = _fitting(code, use, reason, pace.hurried), pace.hurried
+        if reason == "short_scoreboard":
+            every = [way for chance, found in every for way in _ways(chance, found, pace)]
     paths = [(chance, fitting) for chance, fitting in every if fitting]
     waited = pace.waited[use] * sum(chance for chance, _ in every)
     divide = _last_finisher if reading == "last" else _divided
@@ -95,6 +99,19 @@ def _fitting(code: AdvisedCode, use: int, reason: str, pace: Pace) -> list[tuple
     """Paths back with those setters on them that can be waited for with a reason."""
     paths = paths_back(code, use, pace)
     return [(chance, [o for o in found if fits(code, o, reason)]) for chance, found in paths]
+
+
+def _ways(chance: float, found: list[Outstanding], pace: Pace) -> Iterator[tuple[float, list[Outstanding]]]:
+    """A path by where its warp was last overtaken: what was issued before is that much older."""
+    left = chance
+    for n, outstanding in enumerate(found[:-1]):
+        part, cycles = pace.overtaken.get(outstanding.source, (0.0, 0.0))
+        if part * left < LEAST_OVERTAKEN * chance:
+            continue
+        older = [Outstanding(o.source, o.cycles + cycles, o.result) for o in found[n + 1 :]]
+        yield left * part, [*found[: n + 1], *older]
+        left *= 1 - part
+    yield left, found
 
 
 def _soon(code: AdvisedCode, outstanding: Outstanding, pace: Pace) -> bool:
