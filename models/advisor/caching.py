@@ -11,11 +11,11 @@ sector come with it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from smlab.hw_bench.sass.opcodes import is_load
-from smlab.models.advisor.addresses import Sum, address_of, places_of, step_of, thread_step
+from smlab.models.advisor.addresses import Sum, Term, address_of, places_of, step_of, thread_step
 from smlab.models.advisor.code import AdvisedCode, LoopOf
 from smlab.models.advisor.slicing import same_for_all
 
@@ -29,24 +29,62 @@ launch."""
 def leader(code: AdvisedCode, number: int) -> int:
     """The first load of a block that asks for the sector that a load asks for; itself where it is the
     first."""
+    key = (number, "leader", None)
+    if key not in code.searched:
+        code.searched[key] = _leader(code, number)
+    known: int = code.searched[key]
+    return known
+
+
+def _leader(code: AdvisedCode, number: int) -> int:
     address = address_of(code, number)
     if address is None:
         return number
-    block = code.flow.blocks[code.block_of[number]]
     alike = same_for_all(code, number)
-    for n in range(code.number[block.instructions[0].address], number):
-        if code.kinds[n] == "global" and is_load(code.instructions[n]):
-            other = address_of(code, n)
-            if other is not None and other.terms == address.terms and _together(address, other, alike):
-                return n
+    for n, offset in _loads_of_block(code, code.block_of[number]).get(address.terms, ()):
+        if n >= number:
+            break
+        if _together(address.offset, offset, alike):
+            return n
     return number
 
 
-def _together(address: Sum, other: Sum, alike: bool) -> bool:
-    """Whether two addresses that are a number apart lie in a sector; of each thread's own, mostly."""
+Loads = Mapping[frozenset[tuple[Term, int]], Sequence[tuple[int, int]]]
+"""Loads from global memory by the terms of their addresses, in order, each with its offset."""
+
+
+def _loads_of_block(code: AdvisedCode, block: int) -> Loads:
+    key = (block, "loads of block", None)
+    if key not in code.searched:
+        numbers = (code.number[i.address] for i in code.flow.blocks[block].instructions)
+        code.searched[key] = _by_terms(code, numbers)
+    known: Loads = code.searched[key]
+    return known
+
+
+def _loads_of_loop(code: AdvisedCode, loop: LoopOf) -> Loads:
+    key = (loop.header, "loads of loop", None)
+    if key not in code.searched:
+        code.searched[key] = _by_terms(code, sorted(loop.members))
+    known: Loads = code.searched[key]
+    return known
+
+
+def _by_terms(code: AdvisedCode, numbers: Iterable[int]) -> Loads:
+    found: dict[frozenset[tuple[Term, int]], list[tuple[int, int]]] = {}
+    for n in numbers:
+        if code.kinds[n] == "global" and is_load(code.instructions[n]):
+            address = address_of(code, n)
+            if address is not None:
+                found.setdefault(address.terms, []).append((n, address.offset))
+    return found
+
+
+def _together(mine: int, other: int, alike: bool) -> bool:
+    """Whether two offsets from one address lie in a sector; of each thread's own, mostly."""
     if alike:
-        return address.offset // SECTOR_BYTES == other.offset // SECTOR_BYTES
-    return abs(address.offset - other.offset) < SECTOR_BYTES
+        return mine // SECTOR_BYTES == other // SECTOR_BYTES
+    return abs(mine - other) < SECTOR_BYTES
 
 
 def miss_chance(
@@ -108,14 +146,12 @@ def _new_part(step: int, row: float, warps: float, rounds: float) -> float:
 
 def _brought_before(code: AdvisedCode, number: int, address: Sum, step: int, loop: LoopOf) -> bool:
     """Whether another load asked for the same place some rounds before."""
-    for n in loop.members:
-        if n != number and code.kinds[n] == "global" and is_load(code.instructions[n]):
-            other = address_of(code, n)
-            if other is not None and other.terms == address.terms:
-                ahead = other.offset - address.offset
-                if ahead * step > 0 and ahead % step == 0:
-                    return True
-    return False
+    aheads = (
+        offset - address.offset
+        for n, offset in _loads_of_loop(code, loop).get(address.terms, ())
+        if n != number
+    )
+    return any(ahead * step > 0 and ahead % step == 0 for ahead in aheads)
 
 
 def _rounds(code: AdvisedCode, loop: LoopOf, executed: Mapping[int, float]) -> float:

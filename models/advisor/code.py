@@ -72,6 +72,30 @@ class AdvisedCode:
         return tuple(found)
 
     @cached_property
+    def defining(self) -> dict[str, list[int]]:
+        """For each register, predicate and scoreboard the instructions that define it, in order."""
+        found: dict[str, list[int]] = {}
+        for number, e in enumerate(self.effects):
+            for name in {*e.writes, *e.sets}:
+                found.setdefault(name, []).append(number)
+        return found
+
+    @cached_property
+    def readers(self) -> dict[str, list[int]]:
+        """The same of those that read it or wait for it, without a predicate."""
+        found: dict[str, list[int]] = {}
+        for number, e in enumerate(self.effects):
+            if self.unconditional(number):
+                for name in {*e.reads, *e.waits}:
+                    found.setdefault(name, []).append(number)
+        return found
+
+    @cached_property
+    def cycles_before(self) -> tuple[int, ...]:
+        """The stall counts of all instructions before each."""
+        return (0, *itertools.accumulate(self.stalls))
+
+    @cached_property
     def scoreboard_events(self) -> tuple[tuple[int, ...], ...]:
         """For each block its instructions that raise a scoreboard or wait for one, the last first."""
         found: list[list[int]] = [[] for _ in self.flow.blocks]

@@ -8,7 +8,9 @@ waits for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,7 +20,7 @@ from smlab.models.advisor.code import AdvisedCode
 MAX_VISITS: Final = 3
 """How often a search passes through one instruction, by paths of different lengths."""
 MAX_STEPS: Final = 1_500
-"""Steps of one search; a longer one is cut off, and says so."""
+"""Blocks and definitions that one search comes to; a longer one is cut off, and says so."""
 
 MAX_SOURCES: Final = 60
 """Instructions that an address is followed back through."""
@@ -79,67 +81,69 @@ def covered(seen: frozenset[str], wanted: str) -> bool:
     return any(f"!{p}" in seen for p in seen)
 
 
-def slice_back(
-    code: AdvisedCode,
-    use: int,
-    defines: Callable[[int], bool],
-    reads: Callable[[int], bool] = lambda number: False,
-    horizon_cycles: int | None = None,
-) -> Slice:
-    """Search backward from ``use`` for instructions that ``defines`` holds of.
+def slice_back(code: AdvisedCode, use: int, name: str, horizon_cycles: int | None = None) -> Slice:
+    """Search backward from ``use`` for instructions that define a register, predicate or scoreboard.
 
-    A path ends where the definitions on it cover the use's predicate. ``reads`` marks other users;
-    ``horizon_cycles`` is how far back a path goes.
+    A path ends where the definitions on it cover the use's predicate; ``horizon_cycles`` is how far back it
+    goes. A search steps from definition to definition and from block to block, so a long block costs no more.
     """
-    found = Slice({})
-    wanted = predicate_of(code, use)
+    found, wanted = Slice({}), predicate_of(code, use)
+    defining, readers = code.defining.get(name, ()), code.readers.get(name, ())
+    before, total, stalls = code.before, code.cycles_before, code.stalls
+    horizon = math.inf if horizon_cycles is None else horizon_cycles
     visits: dict[int, int] = {}
-    steps = 0
     nothing: frozenset[int] = frozenset()
-    seen_none: frozenset[str] = frozenset()
-    stack = [(p, 1, code.stalls[p], nothing, seen_none, 0) for p in code.before[use]]
-    while stack:
+    unseen: frozenset[str] = frozenset()
+    stack = [(p, 1, stalls[p], nothing, unseen, 0) for p in before[use]]
+    for _ in range(MAX_STEPS):
+        if not stack:
+            return found
         number, length, cycles, users, seen, later = stack.pop()
-        steps += 1
-        if steps > MAX_STEPS:
-            found.cut_off = True
-            break
-        if defines(number):
-            found.paths.setdefault(number, Path()).add(length, cycles, users, later)
-            later += 1
-            seen = seen | {predicate_of(code, number)}
-            if covered(seen, wanted):
+        block = code.block_of[number]
+        begin = code.first_of(block)
+        place = bisect_right(defining, number) - 1
+        stop = max(defining[place] if place >= 0 else -1, use if use <= number else -1)
+        if stop < number and number == code.last_of(block):
+            if visits.get(number, 0) >= MAX_VISITS:
                 continue
-        if number == use or (horizon_cycles is not None and cycles > horizon_cycles):
-            continue
-        if visits.get(number, 0) >= MAX_VISITS:
-            continue
-        visits[number] = visits.get(number, 0) + 1
-        if reads(number) and code.unconditional(number):
-            users = users | {number}
-        for previous in code.before[number]:
-            stack.append((previous, length + 1, cycles + code.stalls[previous], users, seen, later))
+            visits[number] = visits.get(number, 0) + 1
+        to = max(stop, begin)
+        between = bisect_right(readers, max(stop, begin - 1)), bisect_right(readers, number)
+        users = users.union(readers[slice(*between)])
+        length, cycles = length + number - to, cycles + total[number] - total[to]
+        if stop >= begin:
+            if stop < number and cycles - stalls[stop] > horizon:
+                continue
+            if name in code.effects[stop].writes or name in code.effects[stop].sets:
+                found.paths.setdefault(stop, Path()).add(length, cycles, users, later)
+                later, seen = later + 1, seen | {predicate_of(code, stop)}
+                if covered(seen, wanted):
+                    continue
+            if stop == use or visits.get(stop, 0) >= MAX_VISITS:
+                continue
+            visits[stop] = visits.get(stop, 0) + 1
+            if _has(readers, stop):
+                users = users | {stop}
+        if cycles <= horizon:
+            stack += [(p, length + 1, cycles + stalls[p], users, seen, later) for p in before[to]]
+    found.cut_off = True
     return found
+
+
+def _has(numbers: Sequence[int], number: int) -> bool:
+    """Whether sorted numbers have one."""
+    place = bisect_right(numbers, number)
+    return place > 0 and numbers[place - 1] == number
 
 
 def definitions(code: AdvisedCode, use: int, name: str, horizon_cycles: int | None = None) -> Slice:
     """The instructions that may have defined a register, predicate or scoreboard that ``use`` reads; each
     search is made once."""
     key = (use, name, horizon_cycles)
-    if key in code.searched:
-        known: Slice = code.searched[key]
-        return known
-    effects = code.effects
-
-    def writes(number: int) -> bool:
-        return name in effects[number].writes or name in effects[number].sets
-
-    def reads(number: int) -> bool:
-        return name in effects[number].reads or name in effects[number].waits
-
-    found = slice_back(code, use, writes, reads, horizon_cycles)
-    code.searched[key] = found
-    return found
+    if key not in code.searched:
+        code.searched[key] = slice_back(code, use, name, horizon_cycles)
+    known: Slice = code.searched[key]
+    return known
 
 
 def address_sources(code: AdvisedCode, number: int) -> frozenset[int]:

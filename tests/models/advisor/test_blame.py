@@ -7,8 +7,9 @@ import pytest
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.advisor.blame import MODES, blame, dependences, prune
+from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.latencies import described_latencies, published_latencies
-from smlab.models.advisor.slicing import covered
+from smlab.models.advisor.slicing import covered, definitions
 
 FIGURE_4 = """
 IMAD R5, R6, R7, R8
@@ -104,3 +105,25 @@ def test_unknown_modes_are_refused(code_of: Callable, samples_of: Callable) -> N
     code = code_of("EXIT")
     with pytest.raises(SmlabError, match="mode"):
         blame(code, samples_of(code, {}), "best", LATENCIES)  # type: ignore[arg-type]
+
+
+def test_a_definition_is_found_however_long_the_block(code_of: Callable[[str], AdvisedCode]) -> None:
+    """The search goes from definition to definition: 4,000 instructions between are four steps."""
+    between = ["FADD R9, R8, R9"] * 2000
+    listing = [
+        "MOV R4, R5",
+        "@P1 MOV R4, R6",
+        *between,
+        "FADD R7, R4, R4",
+        *between,
+        "FADD R8, R4, R7",
+        "EXIT",
+    ]
+    code = code_of("\n".join(listing))
+    paths = definitions(code, 4003, "R4").paths
+    assert {n: (p.lengths, p.later, p.users) for n, p in paths.items()} == {
+        1: ([4002], [0], frozenset({2002})),
+        0: ([4003], [1], frozenset({2002})),
+    }
+    assert set(definitions(code, 4003, "R4", horizon_cycles=40).paths) == set()
+    assert not definitions(code, 4003, "R4").cut_off
