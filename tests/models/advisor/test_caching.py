@@ -9,13 +9,29 @@ from typing import Any
 import pytest
 
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.models.advisor.addresses import address_of, step_of
+from smlab.models.advisor.addresses import address_of, places_of, step_of
+from smlab.models.advisor.arrivals import cases_of
 from smlab.models.advisor.blame import blame
 from smlab.models.advisor.caching import OUTSIDE, leader, miss_chance
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.latencies import described_latencies
+from smlab.models.advisor.pace import Outstanding, Pace
 
 CodeOf = Callable[[str], AdvisedCode]
+
+OVER_AND_OVER = """
+MOV R6, RZ
+MOV R9, 0x4
+LOP3.LUT R4, R6, 0x40, RZ, 0xc0, !PT
+IMAD.WIDE R4, R4, R9, c[0x0][0x160]
+LDG.E R8, [R4] | write=1
+IADD3 R6, R6, 0x40, RZ
+ISETP.NE.AND P0, PT, R6, R11, PT
+FADD R7, R8, R7 | waits=1
+@P0 BRA 0x20
+EXIT
+"""
+"""A table's two rows in turn: of what grows by 64 in each round a mask leaves one bit."""
 
 WINDOW = """
 S2R R0, SR_TID.X | write=0
@@ -88,6 +104,25 @@ def test_what_all_threads_walk_through_misses_by_its_step(code_of: CodeOf) -> No
     assert miss_chance(gathered, 6, executed) is None  # its address is loaded
 
 
+def test_what_comes_to_few_places_over_and_over_is_new_once_in_each(code_of: CodeOf) -> None:
+    executed = dict.fromkeys(range(2, 9), 16.0) | dict.fromkeys(range(2), 1.0)
+
+    def places_and_chance(mask: int, growing: int = 0x40) -> tuple[object, float | None]:
+        listing = OVER_AND_OVER.replace("0x40, RZ, 0xc0", f"{mask:#x}, RZ, 0xc0")
+        code = code_of(listing.replace("IADD3 R6, R6, 0x40", f"IADD3 R6, R6, {growing:#x}"))
+        address = address_of(code, 4)
+        assert address is not None
+        (loop,) = code.loops
+        return places_of(code, address, loop), miss_chance(code, 4, executed)
+
+    assert places_and_chance(0x40) == ((2, 256), 2 / 16)
+    assert places_and_chance(0xC0) == ((4, 256), 4 / 16)
+    assert places_and_chance(0x7, 1) == ((8, 4), 1 / 16)  # eight words of one sector
+    assert places_and_chance(0x3F, 1) == ((64, 4), 8 / 16)
+    assert places_and_chance(0x40, 0x20) == (None, 1.0)  # goes on before the mask sees it: not told
+    assert places_and_chance(0x50) == (None, 1.0)  # a mask with a hole
+
+
 @pytest.mark.parametrize(("waited", "least", "most"), [(12, 0.5, 1.0), (150, 0.05, 0.5)])
 def test_the_mean_wait_says_what_it_was_spent_on(
     code_of: CodeOf, samples_of: Callable[..., Any], waited: int, least: float, most: float
@@ -104,3 +139,36 @@ def test_the_mean_wait_says_what_it_was_spent_on(
     mine = {b.cause: b.samples for b in result.blame if b.stalled == 11 and b.reason == "long_scoreboard"}
     assert set(mine) <= {3, 6, 7}
     assert least < mine[3] / sum(mine.values()) <= most
+
+
+def test_less_waiting_than_expected_is_fewer_misses_and_shorter_stalls(code_of: CodeOf) -> None:
+    code, latencies = code_of(TABLE), described_latencies(load_gpu("v100"))
+    executed = dict.fromkeys(range(6, 14), 16.0) | dict.fromkeys(range(6), 1.0)
+    expected = tuple(latencies.expected(i) for i in code.instructions)
+    pace = Pace(executed, [0.0] * len(code), code.begins([0.0] * len(code)), latency=expected)
+    path = [Outstanding(6, 5.0, True)]
+
+    def missing(waited: float) -> tuple[float, float]:
+        told = list(cases_of(code, [(1.0, path)], latencies, pace, waited))
+        if waited:
+            assert sum(chance * length for chance, _, length in told) == pytest.approx(waited)
+        (_, _, _), (chance, _, length) = told
+        return chance, length
+
+    chance, length = missing(0.0)
+    assert chance == pytest.approx(8 / 32)
+    hit = latencies.hit_cycles - 5.0
+    whole = chance * length + (1 - chance) * hit
+    rarer, shorter = missing(whole / 2)
+    assert rarer < chance
+    assert shorter < length
+    assert rarer * length + (1 - rarer) * hit == pytest.approx(whole / 2**0.5, rel=1e-3)  # half of it each
+
+
+def test_a_loop_begins_with_what_is_new_to_all(code_of: CodeOf) -> None:
+    code = code_of(TABLE.replace("IADD3 R2, R2, 0x8, RZ", "IADD3 R11, R11, 0x8, RZ"))
+    executed = dict.fromkeys(range(6, 14), 16.0) | dict.fromkeys(range(6), 1.0)
+    assert miss_chance(code, 6, executed, begun=0.75) == pytest.approx(1 / 16)
+    assert miss_chance(code, 6, executed, begun=0.75, first_round=True) == pytest.approx(0.75)
+    pace = Pace(executed, [], [], begun=0.75)
+    assert (pace.miss_chance(code, 6), pace.first_miss_chance(code, 6)) == (1 / 16, 0.75)

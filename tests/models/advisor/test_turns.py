@@ -48,6 +48,19 @@ EXIT
 """A word of each thread's own, 128 bytes on in each round: where another warp was the round before."""
 
 
+COUNTERS = """
+S2R R0, SR_TID.X | write=5
+SHF.L.U32 R7, R0, 0x2, RZ | waits=5
+ATOMS.ADD RZ, [R7], R6 | read=0
+ATOMS.ADD RZ, [R7+0x4], R6 | read=0
+ATOMS.ADD RZ, [R7+0x8], R6 | read=0
+ATOMS.ADD RZ, [R7+0xc], R6 | read=0
+IADD3 R6, R6, 0x1, RZ | waits=0
+EXIT
+"""
+"""Four atomics whose operands must have been read before one of them changes."""
+
+
 def sampled(code: AdvisedCode, waits: dict[int, int], samples_of: Callable[..., Any]) -> KernelSamples:
     """100 executions, so many cycles of waiting for a place at each load, 80 at the use."""
     stalls = {n: {"selected": 100, "lg_throttle": 100 * w} for n, w in waits.items()}
@@ -93,6 +106,32 @@ def test_the_shared_reading_knows_bursts_from_turns(code_of: CodeOf, samples_of:
     assert first(burst, "last") == first(turns, "last")
 
 
+@pytest.mark.parametrize(
+    ("waits", "shares"),
+    [
+        # Who gets its places one after the other has all four in the queue, an interval apart, when it begins
+        # to wait: a quarter of it is shared by four, the next by three, then two, and the last has its own.
+        pytest.param((900, 125, 125, 125), (1 / 16, 7 / 48, 13 / 48, 25 / 48), id="a burst"),
+        # In turns, the first three have been read when the last one is issued.
+        pytest.param((900, 900, 900, 900), (0.0, 0.0, 0.0, 1.0), id="turns"),
+        # Overtaken every other time before the last: then it alone is waited for.
+        pytest.param((900, 125, 125, 125 + 450), (1 / 32, 7 / 96, 13 / 96, 73 / 96), id="overtaken"),
+    ],
+)
+def test_operands_are_read_an_interval_apart(
+    code_of: CodeOf, samples_of: Any, waits: tuple[int, ...], shares: tuple[float, ...]
+) -> None:
+    code = code_of(COUNTERS)
+    stalls = {n + 2: {"selected": 100, "mio_throttle": 100 * w} for n, w in enumerate(waits)}
+    stalls |= {6: {"selected": 100, "short_scoreboard": 51_200}} | {n: {"selected": 100} for n in (0, 1, 7)}
+    launch = LaunchFacts(blocks=16, threads_per_block=256, sms=4, warps_per_scheduler=8.0)
+    samples = samples_of(code, stalls, launch=launch, passes=dict.fromkeys(range(2, 6), 32.0))
+    result = blame(code, samples, "smlab", described_latencies(load_gpu("v100")), "shared")
+    mine = {b.cause: b.samples for b in result.blame if b.stalled == 6 and b.reason == "short_scoreboard"}
+    total = sum(mine.values())
+    assert [mine.get(n, 0.0) / total for n in range(2, 6)] == pytest.approx(shares, abs=0.03)
+
+
 def test_what_follows_in_a_sector_comes_with_it() -> None:
     found = tuple(Outstanding(n, cycles, True) for n, cycles in ((3, 10.0), (2, 20.0), (1, 100.0)))
     followed = (None, (2, 5.0), None)
@@ -112,6 +151,9 @@ def test_a_row_is_new_by_what_neighbours_have_not_brought(code_of: CodeOf) -> No
     # In 16 rounds the whole row of 256 threads once, then 128 of its 1024 bytes.
     assert miss_chance(code, 5, executed, 256.0) == pytest.approx((1 + 15 / 8) / 16)
     assert miss_chance(code, 5, executed) is None  # one warp alone has no neighbour
+    # A word on in each round: a new sector in every eighth, which of eight warps only the last asks for.
+    by_words = code_of(ROWS.replace("IADD3 R0, R0, 0x20", "IADD3 R0, R0, 0x1"))
+    assert miss_chance(by_words, 5, executed, 256.0) == pytest.approx((1 + 15 / 8 / 8) / 16)
     strided = code_of(ROWS.replace("MOV R9, 0x4", "MOV R9, 0x40"))
     assert miss_chance(strided, 5, executed, 256.0) is None  # there are gaps between threads
 
