@@ -172,3 +172,39 @@ def test_a_loop_begins_with_what_is_new_to_all(code_of: CodeOf) -> None:
     assert miss_chance(code, 6, executed, begun=0.75, first_round=True) == pytest.approx(0.75)
     pace = Pace(executed, [], [], begun=0.75)
     assert (pace.miss_chance(code, 6), pace.first_miss_chance(code, 6)) == (1 / 16, 0.75)
+
+
+def test_what_all_threads_load_one_of_the_sms_brings_from_dram(code_of: CodeOf) -> None:
+    """Where nothing else is waited for, and for the shared reading alone: its misses take that much more."""
+    code, latencies = code_of(TABLE), described_latencies(load_gpu("v100"))
+    executed = dict.fromkeys(range(6, 14), 16.0) | dict.fromkeys(range(6), 1.0)
+    expected = tuple(latencies.expected(i) for i in code.instructions)
+    begins = code.begins([0.0] * len(code))
+    pace = Pace(executed, [0.0] * len(code), begins, latency=expected, first_sm_cycles=40.0)
+    table, own = Outstanding(6, 5.0, True), Outstanding(3, 9.0, True)
+
+    def longest(path: list[Outstanding], rounds_differ: bool) -> float:
+        cases = cases_of(code, [(1.0, path)], latencies, pace, 0.0, rounds_differ)
+        return max(case.ends[0] for _, case, _ in cases)
+
+    far = latencies.expected(code.instructions[6]) - 5.0
+    assert longest([table], False) == pytest.approx(far)
+    assert longest([table], True) == pytest.approx(far + 40.0)
+    assert longest([table, own], True) == pytest.approx(far)
+
+
+def test_a_path_from_before_a_loop_is_its_first_round(code_of: CodeOf) -> None:
+    still = code_of(TABLE.replace("IADD3 R2, R2, 0x8, RZ", "IADD3 R11, R11, 0x8, RZ"))
+    latencies = described_latencies(load_gpu("v100"))
+    executed = dict.fromkeys(range(6, 14), 16.0) | dict.fromkeys(range(6), 1.0)
+    expected = tuple(latencies.expected(i) for i in still.instructions)
+    pace = Pace(executed, [0.0] * len(still), still.begins([0.0] * len(still)), latency=expected, begun=0.75)
+    table, own = Outstanding(6, 5.0, True), Outstanding(3, 9.0, True)
+
+    def missing(path: list[Outstanding], rounds_differ: bool) -> float:
+        told = cases_of(still, [(1.0, path)], latencies, pace, 0.0, rounds_differ)
+        return sum(chance for chance, case, _ in told if case.brought[0])
+
+    assert missing([table], True) == pytest.approx(1 / 16)  # any round's
+    assert missing([table, own], True) == pytest.approx(0.75)  # the first one's: a load from before is out
+    assert missing([table, own], False) == pytest.approx(1 / 16)
