@@ -1,9 +1,11 @@
 """Profiles and workloads with something wrong in them, through the commands: read, or refused in one line."""
 
+import functools
 import random
 import re
 import shutil
 import signal
+import tempfile
 import time
 from collections import Counter
 from importlib import resources
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from smlab.cli.main import run
-from smlab.examples import PROFILE
+from smlab.examples import KERNEL, PROFILE
 
 TOKENS = (
     b"",
@@ -82,6 +84,7 @@ COMMANDS = (
     ("simulate", "--gpu", "a100-40", "--max-cycles", "1000000"),
     ("whatif", "--jobs", "2"),
 )
+ADVISE = ("advise", "--gpu", "v100", "--code", str(KERNEL))
 STUDIES = resources.files("smlab.validation.experiments") / "studies"
 
 
@@ -91,7 +94,18 @@ def sources(command: str) -> list[Path]:
         return sorted(PROFILE.parent.glob("*.toml"))
     if command == "whatif":
         return sorted(Path(str(STUDIES)).glob("*/study*.toml"))
-    return [PROFILE]
+    return [simulated_samples()] if command == "advise" else [PROFILE]
+
+
+_KEPT = tempfile.TemporaryDirectory()
+
+
+@functools.cache
+def simulated_samples() -> Path:
+    """Samples by instruction of the kernel that ships."""
+    path = Path(_KEPT.name) / "samples.csv"
+    assert run(["run", "--example", "--samples", str(path)]) == 0
+    return path
 
 
 def written(command: str, seed: int, folder: Path) -> Path:
@@ -115,7 +129,7 @@ def ready() -> None:
 @pytest.mark.parametrize(
     "seeds", [range(10), pytest.param(range(10, 310), marks=pytest.mark.thorough)], ids=["ten", "300"]
 )
-@pytest.mark.parametrize("command", COMMANDS[:-1], ids=lambda command: command[0])
+@pytest.mark.parametrize("command", [*COMMANDS[:-1], ADVISE], ids=lambda command: command[0])
 @pytest.mark.usefixtures("ready")
 def test_mutated_input_is_read_or_refused(
     command: tuple[str, ...], seeds: range, tmp_path: Path, capsys: pytest.CaptureFixture[str]
