@@ -53,19 +53,18 @@ class Sum:
 
 def address_of(code: AdvisedCode, number: int) -> Sum | None:
     """The address of a memory access, its low word; None where it has no register."""
-    key = (number, "sum", None)
-    if key not in code.searched:
-        operand = next((o for o in code.instructions[number].operands if o.kind == "memory"), None)
-        found = None
-        if operand is not None and operand.registers:
-            found = _register(code, number, operand.registers[0], 0)
-            uniform = [name for name in operand.registers[1:] if name.startswith("U")][:1]
-            found = Sum(found.terms, found.offset + _offset_of(operand))
-            for name in uniform:
-                found = found.plus(_register(code, number, name, 0))
-        code.searched[key] = found
-    known: Sum | None = code.searched[key]
-    return known
+    return code.once((number, "sum", None), lambda: _address_of(code, number))
+
+
+def _address_of(code: AdvisedCode, number: int) -> Sum | None:
+    operand = next((o for o in code.instructions[number].operands if o.kind == "memory"), None)
+    if operand is None or not operand.registers:
+        return None
+    found = _register(code, number, operand.registers[0], 0)
+    found = Sum(found.terms, found.offset + _offset_of(operand))
+    for name in [name for name in operand.registers[1:] if name.startswith("U")][:1]:
+        found = found.plus(_register(code, number, name, 0))
+    return found
 
 
 def step_of(code: AdvisedCode, address: Sum, loop: LoopOf, depth: int = 0) -> int | None:

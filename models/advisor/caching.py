@@ -29,11 +29,7 @@ launch."""
 def leader(code: AdvisedCode, number: int) -> int:
     """The first load of a block that asks for the sector that a load asks for; itself where it is the
     first."""
-    key = (number, "leader", None)
-    if key not in code.searched:
-        code.searched[key] = _leader(code, number)
-    known: int = code.searched[key]
-    return known
+    return code.once((number, "leader", None), lambda: _leader(code, number))
 
 
 def _leader(code: AdvisedCode, number: int) -> int:
@@ -54,20 +50,12 @@ Loads = Mapping[frozenset[tuple[Term, int]], Sequence[tuple[int, int]]]
 
 
 def _loads_of_block(code: AdvisedCode, block: int) -> Loads:
-    key = (block, "loads of block", None)
-    if key not in code.searched:
-        numbers = (code.number[i.address] for i in code.flow.blocks[block].instructions)
-        code.searched[key] = _by_terms(code, numbers)
-    known: Loads = code.searched[key]
-    return known
+    numbers = (code.number[i.address] for i in code.flow.blocks[block].instructions)
+    return code.once((block, "loads of block", None), lambda: _by_terms(code, numbers))
 
 
 def _loads_of_loop(code: AdvisedCode, loop: LoopOf) -> Loads:
-    key = (loop.header, "loads of loop", None)
-    if key not in code.searched:
-        code.searched[key] = _by_terms(code, sorted(loop.members))
-    known: Loads = code.searched[key]
-    return known
+    return code.once((loop.header, "loads of loop", None), lambda: _by_terms(code, sorted(loop.members)))
 
 
 def _by_terms(code: AdvisedCode, numbers: Iterable[int]) -> Loads:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from smlab.hw_bench.sass import ControlFlow, Function, NaturalLoop, SassInstruction
 from smlab.hw_bench.sass.effects import InstructionEffects, effects_of
 from smlab.hw_bench.sass.opcodes import Kind, kind_of_opcode
+
+R = TypeVar("R")
 
 FIXED_STALL: Final = 1
 """Cycles between two instructions where the listing has no control codes."""
@@ -45,6 +47,13 @@ class AdvisedCode:
         )
         self.searched: dict[tuple[int, str, int | None], Any] = {}
         self.has_control_codes = any(i.control is not None for i in self.instructions)
+
+    def once(self, key: tuple[int, str, int | None], make: Callable[[], R]) -> R:
+        """What ``make`` finds, kept by key: each search of the code is made once."""
+        if key not in self.searched:
+            self.searched[key] = make()
+        known: R = self.searched[key]
+        return known
 
     def __len__(self) -> int:
         return len(self.instructions)

@@ -82,7 +82,7 @@ def blame_scoreboards(
     if reading == "shared" and any(_soon(code, o, pace) for _, found in every for o in found):
         every, pace = _fitting(code, use, reason, pace.hurried), pace.hurried
         if reason == "short_scoreboard":
-            every = [way for chance, found in every for way in _ways(chance, found, pace)]
+            every = [way for chance, found in every for way in _by_overtaking(chance, found, pace)]
     paths = [(chance, fitting) for chance, fitting in every if fitting]
     waited = pace.waited[use] * sum(chance for chance, _ in every)
     divide = _last_finisher if reading == "last" else _divided
@@ -101,7 +101,9 @@ def _fitting(code: AdvisedCode, use: int, reason: str, pace: Pace) -> list[tuple
     return [(chance, [o for o in found if fits(code, o, reason)]) for chance, found in paths]
 
 
-def _ways(chance: float, found: list[Outstanding], pace: Pace) -> Iterator[tuple[float, list[Outstanding]]]:
+def _by_overtaking(
+    chance: float, found: list[Outstanding], pace: Pace
+) -> Iterator[tuple[float, list[Outstanding]]]:
     """A path by where its warp was last overtaken: what was issued before is that much older."""
     left = chance
     for n, outstanding in enumerate(found[:-1]):

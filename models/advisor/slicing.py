@@ -126,7 +126,7 @@ def slice_back(code: AdvisedCode, use: int, name: str, horizon_cycles: int | Non
                 users = users | {stop}
         if cycles <= horizon:
             stack += [(p, length + 1, cycles + stalls[p], users, seen, later) for p in before[to]]
-    found.cut_off = True
+    found.cut_off = bool(stack)
     return found
 
 
@@ -140,20 +140,13 @@ def definitions(code: AdvisedCode, use: int, name: str, horizon_cycles: int | No
     """The instructions that may have defined a register, predicate or scoreboard that ``use`` reads; each
     search is made once."""
     key = (use, name, horizon_cycles)
-    if key not in code.searched:
-        code.searched[key] = slice_back(code, use, name, horizon_cycles)
-    known: Slice = code.searched[key]
-    return known
+    return code.once(key, lambda: slice_back(code, use, name, horizon_cycles))
 
 
 def address_sources(code: AdvisedCode, number: int) -> frozenset[int]:
     """The instructions that the address of a memory access hangs on, through any number of definitions (up to
     `MAX_SOURCES`); each search is made once."""
-    key = (number, "address", None)
-    if key not in code.searched:
-        code.searched[key] = _address_sources(code, number)
-    found: frozenset[int] = code.searched[key]
-    return found
+    return code.once((number, "address", None), lambda: _address_sources(code, number))
 
 
 def hangs_on_thread(code: AdvisedCode, number: int) -> bool:
