@@ -5,8 +5,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= results/validate
 
-.PHONY: types validate quick test static engine lint typecheck imports pytest sass picture look docs tutorial bench wheel-check \
-    thorough clean
+.PHONY: types validate quick test static engine lint typecheck imports pytest contract sass picture look docs reading tutorial bench wheel-check \
+    thorough lock clean
 
 validate: $(VENV)/.installed
 	$(BIN)/smlab validate --out $(OUT)
@@ -16,7 +16,7 @@ quick: $(VENV)/.installed
 
 # First, beside each other, what keeps one core busy; the tests then have both.
 test: $(VENV)/.installed-dev
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target static engine $(VENV)-cuda/.installed
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target static engine contract
 	$(MAKE) --no-print-directory pytest
 	$(MAKE) --no-print-directory sass
 
@@ -26,8 +26,8 @@ static: lint typecheck imports
 # of the tests would compile them.
 engine: $(VENV)/.installed-dev
 	$(BIN)/pytest -q -p no:cacheprovider tests/sim/test_atomic_pipes.py::test_tables_in_bulk_know_the_pipes \
-	    tests/sim/machine_code/test_execution.py::test_without_timing_the_results_are_the_same \
-	    'tests/sim/machine_code/test_execution.py::test_a_loop_that_lanes_leave_at_different_times[compiled]'
+	    tests/sim/isa/test_execution.py::test_without_timing_the_results_are_the_same \
+	    'tests/sim/isa/test_execution.py::test_a_loop_that_lanes_leave_at_different_times[compiled]'
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -50,22 +50,24 @@ pytest: $(VENV)/.installed-dev
 
 # The CUDA benchmarks' machine code, for all architectures, with no GPU: a part of `make test`. The compiler has an environment of
 # its own (500 MB), over the packages of the first one. Where it cannot be installed, this fails; nothing is skipped.
-# `bench sass` goes first: it compiles on all cores what the tests then find in the cache.
-sass: $(VENV)-cuda/.installed
+# `contract` goes first: it compiles on all cores what the tests then find in the cache.
+contract: $(VENV)-cuda/.installed
 	$(VENV)-cuda/bin/python -m smlab.cli bench sass
+
+sass: contract
 	$(VENV)-cuda/bin/python -m pytest -q -n 2 --dist worksteal tests/hw_bench/sass tests/hw_bench/cuda/test_cuda_contract.py \
-	    tests/hw_bench/cuda/test_cuda_dependence.py tests/sim/machine_code/test_compiled_kernels.py \
-	    tests/sim/machine_code/test_common_kernels.py tests/sim/machine_code/test_tensor_cores.py \
-	    tests/sim/machine_code/test_ordinary_kernels.py tests/sim/machine_code/test_compiled_histogram.py \
-	    tests/sim/machine_code/test_printing.py \
+	    tests/hw_bench/cuda/test_cuda_dependence.py tests/sim/isa/test_compiled_kernels.py \
+	    tests/sim/isa/test_common_kernels.py tests/sim/isa/test_tensor_cores.py \
+	    tests/sim/isa/test_ordinary_kernels.py tests/sim/isa/test_compiled_histogram.py \
+	    tests/sim/isa/test_printing.py tests/smlab/test_mutated_structure.py \
 	    tests/hw_bench/cuda/test_cuda_harness.py \
 	    tests/hw_bench/cuda/test_cuda_on_simulator.py tests/hw_bench/cuda/test_cuda_driver.py
 
-$(VENV)-cuda/.installed: .ci/toolchain.txt .ci/nvdisasm.py | $(VENV)/.installed-dev
+$(VENV)-cuda/.installed: .ci/locked/toolchain.txt .ci/locked/nvdisasm.txt .ci/nvdisasm.py | $(VENV)/.installed-dev
 	$(BIN)/python -m venv --clear $(VENV)-cuda
 	echo "import site; site.addsitedir('$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')')" \
 	    > $$($(VENV)-cuda/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/base.pth
-	$(VENV)-cuda/bin/python -m pip install --quiet --no-deps --requirement .ci/toolchain.txt
+	$(VENV)-cuda/bin/python -m pip install --quiet --no-deps --require-hashes --requirement $<
 	$(VENV)-cuda/bin/python .ci/nvdisasm.py
 	touch $@
 
@@ -79,15 +81,21 @@ look: $(VENV)/.installed
 picture: validate
 	cp $(OUT)/figures/hardware.svg docs/hardware.svg
 
-# The reference of the public names, from their docstrings; a docstring that cannot be shown is an error.
-docs: $(VENV)/.installed-dev
-	$(BIN)/python -W error -m pdoc --docformat google --no-show-source --output-directory build/docs \
+# The documentation as a site, which needs no network to be read; a broken link or a warning is an error. The reference of the Python
+# names, from their docstrings, lies in its folder api; a docstring that cannot be shown is an error.
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	$(BIN)/python -W error -m pdoc --docformat google --no-show-source --output-directory build/docs/api \
 	    smlab '!smlab.cli' '!smlab.commands' '!smlab.examples'
 
-# What is printed in the tutorial, and the example profile that it reads, made anew.
+# How easily README and documents read: Flesch reading ease by page, at least 45 asked. A number to know, no gate of the tests.
+reading: $(VENV)/.installed-docs
+	$(BIN)/python .ci/reading_ease.py README.md CONTRIBUTING.md $$(find docs -name '*.md')
+
+# What is printed in the README and the tutorials, and the example profile that it reads, made anew.
 tutorial: $(VENV)/.installed-dev
 	$(BIN)/python -m smlab.examples
-	$(BIN)/python docs/console.py docs/tutorial.md docs/porting.md
+	$(BIN)/python docs/console.py README.md docs/tutorials/first-hour.md docs/tutorials/porting.md
 
 # Speeds, as ratios within one run; kept under .benchmarks/ and compared with the last run.
 bench: $(VENV)/.installed-dev
@@ -101,20 +109,31 @@ bench: $(VENV)/.installed-dev
 wheel-check: $(VENV)/.installed
 	$(BIN)/python .ci/wheel_check.py
 
-# The long profiles, by hand.
-thorough: $(VENV)/.installed-dev
+# The long profiles, by hand. Hostile input once more where the CUDA compiler is: cubins and CUDA C too.
+thorough: $(VENV)/.installed-dev $(VENV)-cuda/.installed
 	$(BIN)/pytest -q -n 2 --thorough
+	$(VENV)-cuda/bin/python -m pytest -q --thorough tests/smlab/test_mutated_structure.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+# Nothing is installed but the releases whose digests stand in .ci/locked; what builds the package is among them.
+$(VENV)/.installed: pyproject.toml .ci/locked/run.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement .ci/locked/run.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+$(VENV)/.installed-dev: .ci/locked/dev.txt $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement $<
 	touch $@
+
+$(VENV)/.installed-docs: .ci/locked/docs.txt $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement $<
+	touch $@
+
+# The locked requirements from constraints.txt, .ci/toolchain.txt and pyproject.toml, by uv.
+lock:
+	$(PYTHON) .ci/lock.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-cuda results types build *.egg-info

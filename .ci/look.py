@@ -2,10 +2,15 @@
 
     python .ci/look.py results/validate/report.html [--chromium PATH] [--out FOLDER] [--max-screens 12]
 
-Takes a screenshot of the whole page at each width and fails where the page scrolls sideways (tables and
-figures have boxes of their own), where the browser reports an error, where a picture is missing, or where the
-page as it opens is longer than so many screens of 900 pixels at 1280. It talks to the browser through a pipe
-(the DevTools protocol), so it needs nothing but Chromium. Without one it says so and exits with status 3.
+Takes a screenshot of the whole page at each width and fails
+
+- where the page scrolls sideways (figures have boxes of their own),
+- where the browser reports an error, or a picture is missing,
+- where text is smaller than 12 pixels,
+- where the page as it opens is longer than so many screens of 900 pixels at 1280.
+
+It talks to the browser through a pipe (the DevTools protocol), so it needs nothing but Chromium. Without
+one it says so and exits with status 3.
 """
 
 from __future__ import annotations
@@ -37,9 +42,15 @@ MEASURE = """
       wide.push(`${e.tagName.toLowerCase()}${e.id ? '#' + e.id : ''} ${e.className} to ${Math.round(r.right)}
       px`);
   }
+  const small = new Set();
+  for (const e of document.querySelectorAll('body *'))
+    if (parseFloat(getComputedStyle(e).fontSize) < 12 && e.checkVisibility()
+        && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()))
+      small.add(`${e.tagName.toLowerCase()} ${e.className}: ${getComputedStyle(e).fontSize}`);
   const broken = [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.alt.slice(0, 60));
   return JSON.stringify({ height: root.scrollHeight, width: root.scrollWidth, client: root.clientWidth,
-    wide: wide.slice(0, 5), broken });
+    wide: wide.slice(0, 5), broken,
+    small: [...small].slice(0, 5) });
 })()
 """
 
@@ -160,6 +171,7 @@ def look(page: Path, program: str, out: Path, max_screens: float) -> list[str]:
                 what = "; ".join(seen["wide"]) or f"{seen['width']} px wide"
                 wrong.append(f"at {width} the page scrolls sideways: {what}")
             wrong += [f"at {width} a picture is missing: {alt}" for alt in seen["broken"]]
+            wrong += [f"at {width} text is under 12 px: {what}" for what in seen["small"]]
             if width == WIDTHS[0] and screens > max_screens:
                 wrong.append(f"at {width} the page has {screens:.1f} screens, at most {max_screens:g} asked")
             for name, height in (("", seen["height"]), ("-first", SCREEN_HEIGHT)):

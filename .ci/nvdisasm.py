@@ -2,7 +2,7 @@
 not needed.
 
 The last release of nvdisasm that knows Volta comes in triton 3.3.1 (nvdisasm 12.8); its own wheels begin with
-13, which do not.
+13, which do not. The wheel's digest is held to the locked one.
 """
 
 import subprocess
@@ -12,20 +12,20 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-WHEEL = "triton==3.3.1"
+WHEEL = Path(__file__).parent / "locked" / "nvdisasm.txt"
 MEMBER = "triton/backends/nvidia/bin/nvdisasm"
 
 
 def main() -> None:
     site = Path(sysconfig.get_paths()["purelib"])
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, WHEEL]
-        subprocess.run(command, check=True)
+        options = ("--quiet", "--no-deps", "--require-hashes", "--dest", folder, "--requirement", str(WHEEL))
+        subprocess.run([sys.executable, "-m", "pip", "download", *options], check=True, timeout=1800)
         (wheel,) = Path(folder).glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
             archive.extract(MEMBER, site)
     (site / MEMBER).chmod(0o755)
-    subprocess.run([str(site / MEMBER), "--version"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([str(site / MEMBER), "--version"], check=True, stdout=subprocess.DEVNULL, timeout=60)
 
 
 if __name__ == "__main__":

@@ -22,10 +22,10 @@ from numba import njit
 
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Instruction, Kernel, Loop, Program, Record, atomics, compiled, reference
-from smlab.sim.compiled.table import batch_cycles, looped_cycles
+from smlab.sim.address_patterns import Affine
+from smlab.sim.compiled.service_tables import batch_cycles, looped_cycles
 from smlab.sim.lowering import LoweredKernel, lower
 from smlab.sim.machine import machine_from
-from smlab.sim.patterns import Affine
 
 REPEATS = 3
 MACHINE = machine_from(load_gpu("v100"))

@@ -24,11 +24,11 @@ from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass import parse_listing
 from smlab.hw_bench.sass.image import KernelImage, listed_image
 from smlab.sim import Record
-from smlab.sim.machine_code import functional
-from smlab.sim.machine_code.kernels import load_kernel
-from smlab.sim.machine_code.launch import MachineLaunch
-from smlab.sim.machine_code.launch_file import read_launch
-from smlab.sim.machine_code.run import run_machine_code
+from smlab.sim.execution import functional
+from smlab.sim.execution.run import run_machine_code
+from smlab.sim.isa.launch.kernels import load_kernel
+from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.sim.isa.launch.launch_file import read_launch
 
 GPU = load_gpu("v100")
 REPEATS = 3

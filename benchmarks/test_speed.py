@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.engines import MACHINE, atomics_kernel, image, mix
 from smlab.sim import Record, compiled, reference
-from smlab.sim.compiled.table import batch_cycles, looped_cycles
+from smlab.sim.compiled.service_tables import batch_cycles, looped_cycles
 from smlab.sim.lowering import LoweredKernel
 
 ENGINES = {"compiled": partial(compiled.run, threads=1), "simpy": reference.run}

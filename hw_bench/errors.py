@@ -22,10 +22,25 @@ class SmlabError(Exception):
         """
         notes = []
         if value is not None:
-            notes.append(f"got {value!r}")
+            notes.append(f"got {_told(value)}")
         if expected is not None:
             notes.append(f"expected {expected}")
         return cls(f"{where}: {what}" + (f" ({'; '.join(notes)})" if notes else ""))
+
+
+_MAX_TOLD = 2000
+"""Characters of a value that a message repeats; the command line shows less of a long word."""
+
+
+def _told(value: object) -> str:
+    """A value as Python writes it; a number of thousands of digits it refuses to write."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return f"a {type(value).__name__} of thousands of digits"
+    except RecursionError:
+        return f"a {type(value).__name__} that is nested too deeply"
+    return text if len(text) <= _MAX_TOLD else f"{text[:_MAX_TOLD]}... ({len(text)} characters)"
 
 
 def end_with(main: Callable[[], int]) -> NoReturn:
@@ -41,8 +56,8 @@ def end_with(main: Callable[[], int]) -> NoReturn:
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that is most like ``name``, for the question *did you mean ...?*"""
     known = list(known)
-    found = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    if found:
-        return found[0]
+    matches = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    if matches:
+        return matches[0]
     tails = [k for k in known if k.rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]]
     return tails[0] if tails else None

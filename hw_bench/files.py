@@ -27,7 +27,11 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
     Raises:
         OSError: the folder is not there, cannot be written, or is full.
     """
-    path = path.resolve() if path.is_symlink() else path
+    if path.is_symlink():
+        try:
+            path = path.resolve()
+        except RuntimeError:  # how Python before 3.13 tells it
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:

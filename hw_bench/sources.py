@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import importlib.util
 import json
 import subprocess
@@ -40,6 +41,14 @@ def cache_key(*parts: object) -> str:
     """A digest (16 hexadecimal digits) of plain values: what a cached result depends on."""
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def installed_version() -> str:
+    """The version of the installed package; ``0+unknown`` in a checkout that is not installed."""
+    try:
+        return importlib.metadata.version("smlab")
+    except importlib.metadata.PackageNotFoundError:
+        return "0+unknown"
 
 
 def commit() -> str:

@@ -1,19 +1,5 @@
 """Closed-form models of the GPU: operational laws, closed networks, the shared-memory atomic unit."""
 
-from smlab.models.atomic_queue import (
-    AtomicCounters,
-    UtilizationEstimate,
-    estimate_utilization,
-    read_atomic_counters,
-)
-from smlab.models.closed_estimator import ClosedEstimate, estimate_closed
-from smlab.models.closed_network import (
-    NetworkSolution,
-    RepairmanSolution,
-    Station,
-    solve,
-    solve_machine_repairman,
-)
 from smlab.models.operational import (
     Bottleneck,
     Bounds,
@@ -29,7 +15,21 @@ from smlab.models.operational import (
     response_time_law,
     utilization_law,
 )
-from smlab.models.service_table import ServiceTable
+from smlab.models.utilization.atomic_queue import (
+    AtomicCounters,
+    UtilizationEstimate,
+    estimate_utilization,
+    read_atomic_counters,
+)
+from smlab.models.utilization.closed_estimator import ClosedEstimate, estimate_closed
+from smlab.models.utilization.closed_network import (
+    NetworkSolution,
+    RepairmanSolution,
+    Station,
+    solve,
+    solve_machine_repairman,
+)
+from smlab.models.utilization.service_table import ServiceTable
 
 __all__ = [
     "AtomicCounters",

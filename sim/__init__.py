@@ -1,13 +1,13 @@
 """The streaming multiprocessor as a discrete-event simulation. Its rules are in SEMANTICS.md beside this
 file."""
 
-from smlab.sim.builtin import atomics
 from smlab.sim.counters import counter_table
 from smlab.sim.reference import Record
 from smlab.sim.result import SimResult
 from smlab.sim.simulate import ENGINES, simulate
-from smlab.sim.workload import Duration, Instruction, Kernel, Loop, Program
-from smlab.sim.workload_file import read_workload
+from smlab.sim.workloads.atomics_benchmark import atomics
+from smlab.sim.workloads.workload import Duration, Instruction, Kernel, Loop, Program
+from smlab.sim.workloads.workload_file import read_workload
 
 __all__ = [
     "ENGINES",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from smlab.sim.instruction_source import WarpSource
 from smlab.sim.instructions import CLASS_NAMES
 from smlab.sim.lowering import LoweredKernel
 from smlab.sim.result import Launch
-from smlab.sim.source import WarpSource
-from smlab.sim.workload import blocks_per_sm
+from smlab.sim.workloads.workload import blocks_per_sm
 
 
 def executions_of(source: WarpSource) -> NDArray[np.int64]:

@@ -17,21 +17,21 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import ControlCode
-from smlab.sim.instructions import QUEUED_UNITS, InstructionClass, Reason, Unit
-from smlab.sim.level_two import LevelTwoLines
-from smlab.sim.machine import TICKS_PER_CYCLE, Machine
-from smlab.sim.patterns import (
+from smlab.sim.address_patterns import (
     Affine,
     RandomBytes,
     RandomWords,
     RecordedBytes,
     RecordedWords,
     Strided,
-    fixed_passes,
+    fixed_wavefronts,
     passes,
 )
-from smlab.sim.source import WarpSource
-from smlab.sim.workload import (
+from smlab.sim.instruction_source import WarpSource
+from smlab.sim.instructions import QUEUED_UNITS, InstructionClass, Reason, Unit
+from smlab.sim.l2_contents import LevelTwoLines
+from smlab.sim.machine import TICKS_PER_CYCLE, Machine
+from smlab.sim.workloads.workload import (
     CONSECUTIVE_BYTES,
     CONSECUTIVE_WORDS,
     Duration,
@@ -83,7 +83,7 @@ class Operation:
     random or recorded byte addresses ``(warps, executions, lanes)``; affine ones stay in ``affine``.
 
     Of what takes the memory path: ``tail_cycles`` from leaving the sub-core to the result, for an access of
-    ``free_passes``; ``read_offset_cycles`` from being ready to leave until its operands are read.
+    ``hidden_wavefronts``; ``read_offset_cycles`` from being ready to leave until its operands are read.
 
     An instruction of machine code has a ``control`` code in place of ``after``, and its work follows from
     the passes that its execution needs: ``base_work`` and ``pass_work`` for each of them. One of a recorded
@@ -106,7 +106,7 @@ class Operation:
     base_work: int = 0
     pass_work: int = 0
     tail_cycles: int = 0
-    free_passes: int = 1
+    hidden_wavefronts: int = 1
     read_offset_cycles: int = 0
     stall_cycles: int = 1
     joins_group: bool = False
@@ -275,7 +275,7 @@ def _lower_instruction(
     affine: Affine | None = None
     addresses: NDArray[np.int64] | None = None
     if cls.unit in (Unit.SHARED, Unit.ATOMIC):
-        count = _bank_passes(context, instruction, slot, times)
+        count = _bank_wavefronts(context, instruction, slot, times)
     if cls.unit is Unit.ATOMIC and instruction.duration is None:
         timing = machine.atomic(cls.operation)
         work = timing.base_ticks + count * timing.pass_ticks
@@ -317,7 +317,7 @@ def _lower_instruction(
     return replace(
         operation,
         tail_cycles=tail,
-        free_passes=width // 32,
+        hidden_wavefronts=width // 32,
         read_offset_cycles=machine.read_offset_cycles(cls, width, uniform),
     )
 
@@ -365,7 +365,7 @@ def _check_aligned(
         raise SmlabError.at(context.where(instruction), what, wrong[0], f"a multiple of {size} bytes")
 
 
-def _bank_passes(
+def _bank_wavefronts(
     context: _Context, instruction: Instruction, slot: int, times: int
 ) -> int | NDArray[np.int64]:
     """Passes over the banks, one number or ``(warps, executions)``; refuses words outside the block's
@@ -375,7 +375,7 @@ def _bank_passes(
     pattern = Strided(count) if instruction.shared is CONSECUTIVE_WORDS else instruction.shared
     result: int | NDArray[np.int64]
     if isinstance(pattern, RecordedWords):
-        result, last_word = _recorded_passes(context, pattern, instruction, times)
+        result, last_word = _recorded_wavefronts(context, pattern, instruction, times)
     elif isinstance(pattern, RandomWords):
         last_word = (pattern.count - 1) // count * count
         result = np.ones((context.all_warps, times), dtype=np.int64)
@@ -383,7 +383,7 @@ def _bank_passes(
             drawn = pattern.draw(context.stream(warp, slot, ADDRESSES), times, instruction.lanes)
             result[warp] = passes(operation, drawn - drawn % count, banks, count)
     else:
-        words, result = fixed_passes(pattern, operation, instruction.lanes, banks, count)
+        words, result = fixed_wavefronts(pattern, operation, instruction.lanes, banks, count)
         last_word = int(words.max())
         _check_words_aligned(context, instruction, words)
         if int(words.min()) < 0:
@@ -399,7 +399,7 @@ def _bank_passes(
     return result
 
 
-def _recorded_passes(
+def _recorded_wavefronts(
     context: _Context, pattern: RecordedWords, instruction: Instruction, times: int
 ) -> tuple[int | NDArray[np.int64], int]:
     """The passes of recorded words, one number where they are all alike, and the last word that they

@@ -67,7 +67,7 @@ class CacheShape:
 
 @dataclass(frozen=True)
 class FetchTiming:
-    """Where instructions come from: an L0 in each sub-core, which asks for ``ahead_lines`` ahead,
+    """Where instructions come from: an L0 in each sub-core, which asks for ``prefetch_lines`` ahead,
     and an L1 in each SM.
 
     ``l0_miss_cycles`` is what a line takes that L0 does not have and L1 has; one request leaves the
@@ -77,7 +77,7 @@ class FetchTiming:
     line_instructions: int
     l0: CacheShape
     l1: CacheShape
-    ahead_lines: int
+    prefetch_lines: int
     l0_miss_cycles: int
     request_interval_cycles: int
 
@@ -104,6 +104,8 @@ class Machine:
     shared_reserved_bytes_per_block: int
     shared_unit_bytes: int
     block_launch_cycles: int
+    block_dispatch_ticks: int
+    warp_dispatch_ticks: int
     barrier_latency_cycles: int
     barrier_interval_cycles: int
     banks: int
@@ -241,7 +243,7 @@ def _fetch(gpu: Gpu) -> FetchTiming:
         line_instructions=max(1, line_bytes // INSTRUCTION_BYTES),
         l0=_cache(gpu, "icache.l0_", line_bytes),
         l1=_cache(gpu, "icache.l1_", line_bytes),
-        ahead_lines=gpu.integer("icache.ahead_lines"),
+        prefetch_lines=gpu.integer("icache.ahead_lines"),
         l0_miss_cycles=_whole_cycles(gpu, "icache.l0_miss_cycles"),
         request_interval_cycles=gpu.integer("icache.request_interval_cycles"),
     )
@@ -278,11 +280,10 @@ def _atomic(gpu: Gpu, op: str) -> AtomicTiming:
 
 def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
     """Lower a GPU description; ``policy`` overrides the description's warp scheduler policy."""
+    where = "policy" if policy else f"{gpu.name}: sm.scheduler_policy"
     policy = policy or gpu.text("sm.scheduler_policy")
     if policy not in POLICIES:
-        raise SmlabError.at(
-            "policy", "unknown warp scheduler policy", policy, "one of " + ", ".join(POLICIES)
-        )
+        raise SmlabError.at(where, "unknown warp scheduler policy", policy, "one of " + ", ".join(POLICIES))
     sm_hz = gpu.number("clock.sm_hz")
     line_bytes, sector_bytes = gpu.integer("l1.line_bytes"), gpu.integer("l1.sector_bytes")
 
@@ -309,6 +310,8 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         shared_reserved_bytes_per_block=gpu.integer("sm.shared_reserved_bytes_per_block"),
         shared_unit_bytes=gpu.integer("sm.shared_unit_bytes"),
         block_launch_cycles=gpu.integer("sm.block_launch_cycles"),
+        block_dispatch_ticks=to_ticks(gpu.number("gpu.block_dispatch_cycles")),
+        warp_dispatch_ticks=to_ticks(gpu.number("gpu.warp_dispatch_cycles")),
         barrier_latency_cycles=_whole_cycles(gpu, "sm.barrier_latency_cycles"),
         barrier_interval_cycles=gpu.integer("sm.barrier_interval_cycles"),
         banks=gpu.integer("banks.count"),

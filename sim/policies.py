@@ -1,12 +1,11 @@
 """Warp scheduler policies: which of the eligible warps issues.
 
-This is the one file to read before adding a policy: write a function and put it into `POLICIES`. A policy
-sees the eligible warps of one scheduler in the order of their slots, and the warp that this scheduler issued
-last.
+To add a policy, write a function and put it into `POLICIES`. The function gets the eligible warps of one
+scheduler, in the order of their slots, and the warp that this scheduler issued last.
 
-That is all for the SimPy engine (``--engine simpy``). For the compiled one, give the policy a code in
-`smlab.sim.compiled.layout.POLICY_CODES` and a branch in `smlab.sim.compiled.issue.choose`; the comparison of
-the engines checks that both mean the same.
+That is all for the reference engine (``--engine simpy``). The compiled engine needs a code and a branch in
+`smlab.sim.compiled.issue` (`POLICY_CODES`, `choose`). The comparison of the engines checks that both mean the
+same.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -278,6 +279,9 @@ class SimResult:
     def seconds(self) -> float:
         """The time at the SM clock of the GPU's description."""
         return self.cycles / self.launch.sm_hz
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{self.to_dataframe().to_html(max_rows=20, border=0)}"
 
     def to_dataframe(self) -> pd.DataFrame:
         """What was counted on each simulated SM: one row an SM, with the names of `SmTruth`."""

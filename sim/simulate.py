@@ -1,17 +1,24 @@
-"""Run a kernel on a GPU description with one of the engines."""
+"""Run a kernel on a GPU description with one of the engines.
+
+The compiled engine made ready before worker processes need it: each would compile it, and say nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim import reference
 from smlab.sim.lowering import LoweredKernel, lower
 from smlab.sim.machine import machine_from
+from smlab.sim.options import by_keywords
 from smlab.sim.reference import Progress, Record
 from smlab.sim.result import SimResult
-from smlab.sim.workload import Kernel
+from smlab.sim.workloads.atomics_benchmark import atomics
+from smlab.sim.workloads.workload import Kernel
 
 Engine = Callable[[LoweredKernel, Record, int | None, Progress | None], SimResult]
 
@@ -34,17 +41,20 @@ MAX_CYCLES = 2**62
 """The engines count cycles in 64 bits."""
 
 
-def simulate(
-    kernel: Kernel,
-    gpu: Gpu,
-    *,
-    engine: str | None = None,
-    policy: str | None = None,
-    seed: int = 0,
-    keep: Record = Record.ATOMICS,
-    max_cycles: int | None = None,
-    progress: Progress | None = None,
-) -> SimResult:
+@dataclass(frozen=True, kw_only=True)
+class SimulateOptions:
+    """The options of `simulate`."""
+
+    engine: str | None = None
+    policy: str | None = None
+    seed: int = 0
+    keep: Record = Record.ATOMICS
+    max_cycles: int | None = None
+    progress: Progress | None = None
+
+
+@by_keywords(SimulateOptions)
+def simulate(kernel: Kernel, gpu: Gpu, options: SimulateOptions) -> SimResult:
     """Simulate ``kernel`` on ``gpu`` from launch to end.
 
     Args:
@@ -56,9 +66,26 @@ def simulate(
     Raises:
         SmlabError: a kernel that the GPU cannot launch, an unknown engine or policy, ``max_cycles`` passed.
     """
-    engine = engine or DEFAULT_ENGINE
+    engine, max_cycles = options.engine or DEFAULT_ENGINE, options.max_cycles
     if engine not in ENGINES:
         raise SmlabError.at("engine", "unknown", engine, "one of " + ", ".join(ENGINES))
     if max_cycles is not None and not 1 <= max_cycles <= MAX_CYCLES:
         raise SmlabError.at("max_cycles", "out of range", max_cycles, "1 to 2**62")
-    return ENGINES[engine](lower(kernel, machine_from(gpu, policy), seed), keep, max_cycles, progress)
+    lowered = lower(kernel, machine_from(gpu, options.policy), options.seed)
+    return ENGINES[engine](lowered, options.keep, max_cycles, options.progress)
+
+
+COMPILED = Path(__file__).parent / "compiled"
+
+
+def looks_cold() -> bool:
+    """Whether Numba's cache beside the engine is missing or older than a source of it; a hint, for free."""
+    cached = [path.stat().st_mtime for path in (COMPILED / "__pycache__").glob("*.nbi")]
+    return not cached or max(path.stat().st_mtime for path in COMPILED.glob("*.py")) > max(cached)
+
+
+def warm() -> None:
+    """Compile the engine (a minute or more of processor time), or load it where it is compiled (1 s)."""
+    from smlab.sim.simulate import simulate
+
+    simulate(atomics(warps=1), load_gpu("v100"))

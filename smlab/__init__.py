@@ -1,13 +1,26 @@
 """smlab: how far GPU performance models can be trusted, and where.
 
 The functions are those of the command line: `simulate`, `run`, `advise`, `utilization`, `roofline`,
-`project`, `port`, `whatif`, `claims` and `validate`, which give frozen results with ``to_dataframe()``. Names
-are imported when they are first used, so that ``import smlab`` takes no time.
+`project`, `port`, `whatif`, `claims` and `validate`. Each returns a frozen result, which prints as one line,
+shows as a table in a notebook, and has ``to_dataframe()``. Names are imported when they are first used, so
+``import smlab`` takes no time.
 """
 
 from __future__ import annotations
 
+from pathlib import Path as _Path
 from typing import TYPE_CHECKING, Any
+
+# Python that starts in a checkout finds this folder before an installed smlab. The packages smlab.sim and so
+# on are then the folders beside this one, and pyproject.toml says that they are ours. An installed smlab has
+# them inside.
+_project = _Path(__file__).resolve().parents[1] / "pyproject.toml"
+if (
+    not _Path(__file__).with_name("sim").is_dir()
+    and _project.is_file()
+    and '\nname = "smlab"\n' in _project.read_text(encoding="utf-8")
+):
+    __path__.append(str(_project.parent))
 
 if TYPE_CHECKING:
     from smlab.commands.advise.api import AdviceResult, advise
@@ -37,8 +50,8 @@ if TYPE_CHECKING:
         counter_table,
         read_workload,
     )
-    from smlab.sim.machine_code.run import MachineRun
-    from smlab.sim.table import service_table
+    from smlab.sim.execution.run import MachineRun
+    from smlab.sim.service_table import service_table
 
     __version__: str
 
@@ -50,7 +63,7 @@ _HOME = {
     "smlab.commands.project.api": ("ProjectResult", "project"),
     "smlab.commands.roofline.api": ("RooflineResult", "roofline"),
     "smlab.commands.run.api": ("run",),
-    "smlab.sim.machine_code.run": ("MachineRun",),
+    "smlab.sim.execution.run": ("MachineRun",),
     "smlab.commands.simulate.api": ("simulate",),
     "smlab.commands.utilization.api": ("UtilizationResult", "utilization"),
     "smlab.commands.validate.api": ("ValidationResult", "validate"),
@@ -71,7 +84,7 @@ _HOME = {
         "counter_table",
         "read_workload",
     ),
-    "smlab.sim.table": ("service_table",),
+    "smlab.sim.service_table": ("service_table",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
@@ -120,7 +133,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        found: Any = _version()
+        from smlab.hw_bench.sources import installed_version
+
+        found: Any = installed_version()
     elif name in _MODULE_OF:
         from importlib import import_module
 
@@ -132,13 +147,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("smlab")
-    except PackageNotFoundError:  # run from a checkout that is not installed
-        return "0+unknown"
+    return sorted(__all__)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,14 +24,25 @@ ROOMS = {"hw_bench": "hw_bench", "sim": "sim", "models": "models", "validation":
 """Folder by package under smlab; the front door is smlab itself."""
 
 FORBIDDEN_PLANTS = {
-    "hw_bench": "import smlab.sim.workload",
+    "hw_bench": "import smlab.sim.workloads.workload",
     "sim": "import smlab.models.operational",
     "models": "import smlab.hw_bench.datasets",
     "validation": "import smlab.cli.terminal",
 }
 """An import that the room may not make. The front door may import every room; nothing may import it."""
 
-MAX_LINES = 450
+CAMPAIGNS = "validation/campaigns"
+"""No part of what is installed; the product imports nothing of it."""
+
+MAX_MODULES = 15
+"""In one folder."""
+
+MAX_PARAMETERS = 7
+MANY_PARAMETERS = {
+    r"smlab/commands/\w+/command\.py: ": "Typer reads a command's options from its parameters",
+    r"hw_bench/cuda/kernels/\w+\.py: kernel$": "a CUDA kernel's parameters are those of its launch",
+}
+"""Functions that may take more, and why."""
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +86,8 @@ def test_the_list_of_packages_is_that_of_the_folders(repository: Path, project: 
     for package, folder in ROOMS.items():
         root = repository / folder
         for path in root.rglob("__init__.py"):
+            if path.is_relative_to(repository / CAMPAIGNS):
+                continue
             parts = ("smlab", package, *path.parent.relative_to(root).parts)
             found.add(".".join(part for part in parts if part))
     listed = project["tool"]["setuptools"]["packages"]
@@ -102,6 +116,7 @@ def test_data_files_of_packages_are_shipped(repository: Path, project: dict[str,
             assert files, f"{package}: {pattern} finds nothing"
             shipped |= files
     data = {path for folder in folders.values() for path in folder.rglob("*.toml")}
+    data -= set((repository / CAMPAIGNS).rglob("*"))
     assert not {str(p.relative_to(repository)) for p in data - shipped}
 
 
@@ -152,9 +167,67 @@ def test_a_class_name_stands_once(repository: Path) -> None:
     assert not twice
 
 
-def test_no_file_is_too_long(repository: Path) -> None:
-    lines = {p: len(p.read_text().splitlines()) for p in _sources(repository)}
-    assert not {str(p.relative_to(repository)): n for p, n in lines.items() if n > MAX_LINES}
+def _product(repository: Path) -> Iterator[Path]:
+    """The modules of all packages but the campaigns."""
+    for folder in ROOMS.values():
+        for path in sorted((repository / folder).rglob("*.py")):
+            if not path.is_relative_to(repository / CAMPAIGNS):
+                yield path
+
+
+def test_a_folder_shows_at_a_glance(repository: Path) -> None:
+    folders = defaultdict(list)
+    for path in (*_product(repository), *(repository / CAMPAIGNS).rglob("*.py")):
+        folders[str(path.parent.relative_to(repository))].append(path.name)
+    assert len(folders) > 60
+    assert not {folder: names for folder, names in folders.items() if len(names) > MAX_MODULES}
+
+
+def _functions(path: Path) -> Iterator[tuple[str, int]]:
+    """Each function of a module as ``path:name``, and how many parameters it takes, ``self`` counted."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            a = node.args
+            yield node.name, len(a.posonlyargs) + len(a.args) + len(a.kwonlyargs)
+
+
+def test_a_function_takes_seven_parameters_at_most(repository: Path) -> None:
+    """More belong into one object, as in `smlab.sim.options`."""
+    counts = {
+        f"{path.relative_to(repository)}: {name}": count
+        for path in _product(repository)
+        for name, count in _functions(path)
+    }
+    assert len(counts) > 3000
+    many = {where for where, count in counts.items() if count > MAX_PARAMETERS}
+    excused = {where for where in many if re.match("|".join(MANY_PARAMETERS), where)}
+    assert not many - excused
+    for pattern, reason in MANY_PARAMETERS.items():
+        assert any(re.match(pattern, where) for where in excused), f"no longer needed: {pattern} ({reason})"
+
+
+def test_every_campaign_says_what_it_asked(repository: Path) -> None:
+    """Its page has the question, the answer, the date, the commit and the command."""
+    pages = {p for p in (repository / CAMPAIGNS).iterdir() if p.is_dir() and p.name != "__pycache__"}
+    assert len(pages) > 4
+    for folder in pages:
+        text = (folder / "README.md").read_text()
+        for word in ("**Question.**", "**Answer.**", "**Made.**", "python -m smlab.validation.campaigns"):
+            assert word in text, f"{folder.name}: {word}"
+
+
+def test_everything_but_campaigns_is_held_apart_from_them(repository: Path, project: dict[str, Any]) -> None:
+    (contract,) = [
+        c
+        for c in project["tool"]["importlinter"]["contracts"]
+        if c.get("forbidden_modules") == ["smlab.validation.campaigns"]
+    ]
+    rooms = {f"smlab.{room}" for room in ROOMS if room not in ("", "validation")}
+    front = {p.parent.name for p in (repository / "smlab").glob("*/__init__.py")}
+    parts = {p.stem for p in (repository / "validation").glob("*.py")} - {"__init__"}
+    parts |= {p.parent.name for p in (repository / "validation").glob("*/__init__.py")} - {"campaigns"}
+    parts = {f"smlab.validation.{part}" for part in parts} | {f"smlab.{part}" for part in front} | rooms
+    assert set(contract["source_modules"]) == parts
 
 
 def test_mypy_finds_a_type_error_in_every_room(copy: Path) -> None:
@@ -191,6 +264,12 @@ def test_import_linter_finds_a_forbidden_import(room: str, copy: Path) -> None:
 def test_import_linter_finds_an_import_of_the_front_door(room: str, copy: Path) -> None:
     (copy / ROOMS[room] / "planted.py").write_text("import smlab\n")
     _broken(copy, f"smlab.{room}.planted")
+
+
+def test_import_linter_finds_an_import_of_a_campaign(copy: Path) -> None:
+    planted = "import smlab.validation.campaigns.sections\n"
+    (copy / "validation" / "checks" / "planted.py").write_text(planted)
+    _broken(copy, "smlab.validation.checks.planted")
 
 
 def _broken(copy: Path, culprit: str) -> None:

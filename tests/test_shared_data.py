@@ -33,11 +33,11 @@ def run(checkout: Path, named: Path | None = None) -> str:
 
 def test_the_variable_comes_before_the_folder_beside_the_checkout(checkout: Path, tmp_path: Path) -> None:
     assert "1 skipped" in run(checkout)
-    elsewhere, beside = tmp_path / "elsewhere", tmp_path / "shared" / "data"
-    for folder in (elsewhere, beside):
+    other_folder, beside = tmp_path / "elsewhere", tmp_path / "shared" / "data"
+    for folder in (other_folder, beside):
         folder.mkdir(parents=True)
-    (elsewhere / "here").touch()
-    assert "1 passed" in run(checkout, elsewhere)
+    (other_folder / "here").touch()
+    assert "1 passed" in run(checkout, other_folder)
     assert "1 failed" in run(checkout)
     (beside / "here").touch()
     assert "1 passed" in run(checkout)

@@ -1,11 +1,11 @@
 """Histograms of many channels on an H100, written as workloads: a public work log's kernels, with its times.
 
-Input: bytes of shape (1,048,576 rows, 512 channels), uniformly random; output: 256 counts a channel. Entry 3
-counts with atomics on global memory, a thread a channel; 4 and 5 in shared memory, a block for 32 channels, a
-warp a row at a time; 6 and 8 load eight rows before they count them. The code between loads and atomics was
-not published: as many integer instructions are written as the profiler's issue-active share and the time
-say were executed. (Entry 5 differs from 4 in its stride, 257 words a channel; with random values both are
-random words on random banks.)
+Input: bytes of shape (1,048,576 rows, 512 channels), uniformly random; output: 256 counts a channel.
+Entry 3 counts with atomics on global memory, a thread a channel; 4 and 5 in shared memory, a block for 32
+channels, a warp a row at a time; 6 and 8 load eight rows before they count them. The code between loads
+and atomics was not published: as many integer instructions are written as the profiler's issue-active
+share and the time say were executed. (Entry 5 differs from 4 in its stride, 257 words a channel; with
+random values both are random words on random banks.)
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.sim.histogram import share_of
+from smlab.sim.address_patterns import Affine, RandomBytes, RandomWords
 from smlab.sim.instructions import Reason
-from smlab.sim.patterns import Affine, RandomBytes, RandomWords
 from smlab.sim.reference import Record
 from smlab.sim.simulate import simulate
-from smlab.sim.workload import Instruction, Kernel, Loop, Program
+from smlab.sim.workloads.histogram import share_of
+from smlab.sim.workloads.workload import Instruction, Kernel, Loop, Program
 
 ROWS: Final = 1_048_576
 CHANNELS: Final = 512
@@ -30,7 +30,7 @@ SOURCE: Final = "Histogram Work Log, public notes of June 2026 on an H100 SXM (C
 class ChannelHistogram:
     """A kernel of the work log: its launch, its loop, and what was measured.
 
-    ``integer`` counts the integer instructions an atomic beside load and atomic; ``together`` the loads that
+    ``integer`` counts the integer instructions an atomic beside load and atomic; ``images`` the loads that
     are issued before the first of their atomics. Measured: ``ms`` as a mean of runs, stalls in cycles an
     issued instruction.
     """
@@ -38,7 +38,7 @@ class ChannelHistogram:
     entry: int
     warps: int
     blocks: int
-    together: int
+    images: int
     integer: int
     in_shared: bool
     ms: float
@@ -72,14 +72,14 @@ class ChannelResult:
 def kernel_of(entry: ChannelHistogram, blocks: int, sms: int) -> Kernel:
     """``blocks`` of the entry's blocks on ``sms`` SMs."""
     grid_warps = entry.blocks * entry.warps
-    rounds = ROWS * CHANNELS // 32 // grid_warps // entry.together
+    rounds = ROWS * CHANNELS // 32 // grid_warps // entry.images
     own = blocks * entry.warps
     body: list[Instruction] = []
-    for k in range(entry.together):
-        memory = Affine(1, 32, 32 * own * entry.together, 32 * own * k)
+    for k in range(entry.images):
+        memory = Affine(1, 32, 32 * own * entry.images, 32 * own * k)
         body.append(Instruction("global-load", name=f"x{k}", memory=memory))
         body += [Instruction("int32")] * (entry.integer // 2)
-    for k in range(entry.together):
+    for k in range(entry.images):
         body += [Instruction("int32")] * (entry.integer - entry.integer // 2 - 1)
         body.append(Instruction("int32", name=f"at{k}", after=(f"x{k}",)))
         if entry.in_shared:

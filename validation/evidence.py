@@ -1,7 +1,8 @@
 """Published measurements made again on the simulator: one function an experiment, of a GPU and its
 parameters.
 
-Each writes the loop out that the measurement had, as far as it is known, and gives what it gave, in its unit.
+Each writes the loop out that the measurement had, as far as it is known, and gives what it gave, in its
+unit.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.sim.histogram import share_of
-from smlab.sim.patterns import Affine, Grouped, RandomWords, SharedPattern, Strided
+from smlab.sim.address_patterns import Affine, Grouped, RandomWords, SharedPattern, Strided
 from smlab.sim.reference import Record
 from smlab.sim.result import SimResult
 from smlab.sim.simulate import simulate
-from smlab.sim.workload import Duration, Instruction, Kernel, Loop, Program
+from smlab.sim.workloads.histogram import share_of
+from smlab.sim.workloads.workload import Duration, Instruction, Kernel, Loop, Program
 
 ITERATIONS: Final = 200
 _SHARED_BYTES: Final = 32 * 1024

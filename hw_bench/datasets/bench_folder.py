@@ -6,23 +6,19 @@ ran. Other benchmarks of the suite measure points of their own, not kernels to b
 
 from __future__ import annotations
 
-import io
-import json
-import struct
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from smlab.hw_bench.arrays import load_arrays
 from smlab.hw_bench.cuda.measuring.dataset import find_table, read_table
 from smlab.hw_bench.datasets.tuning import TuningTimes
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.inputs import load_json
 
 BENCHMARK: Final = "portability"
-_ZIP: Final = (zipfile.BadZipFile, zlib.error, struct.error, SyntaxError)
 _NEEDED: Final = ("kernel", "size", "blocks", "threads", "seconds_median")
 
 
@@ -95,13 +91,8 @@ def _runs(
     archive = path / f"{BENCHMARK}.samples.npz"
     if not archive.is_file():
         return tuple((float(s),) for s in seconds)
-    try:
-        content = np.load(io.BytesIO(archive.read_bytes()))
-        if not isinstance(content, np.lib.npyio.NpzFile):
-            raise ValueError("a single array")  # noqa: TRY301, TRY004
-        samples = {name: np.asarray(content[name], dtype=np.float64) for name in content.files}
-    except (OSError, ValueError, EOFError, KeyError, TypeError, RuntimeError, *_ZIP) as error:
-        raise SmlabError.at(str(archive), f"cannot be read: {error}") from error
+    arrays = load_arrays(archive)
+    samples = {name: array.astype(np.float64) for name, array in arrays.items() if array.dtype.kind in "iufb"}
     runs: list[tuple[float, ...]] = []
     seen: dict[str, int] = {}
     for name, median in zip(kernel.tolist(), seconds.tolist(), strict=True):
@@ -118,20 +109,18 @@ def _runs(
 
 def _note(path: Path) -> dict[str, Any]:
     """The run's note; empty where there is none."""
-    try:
-        note = json.loads((path / f"{BENCHMARK}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
+    file = path / f"{BENCHMARK}.json"
+    note = load_json(file, "the note of a run") if file.is_file() else {}
     return note if isinstance(note, dict) else {}
 
 
 def _of_code(note: dict[str, Any], kernel: NDArray[np.object_], what: str) -> NDArray[np.float64]:
     """A number of each row's machine code, (rows,), NaN where the note does not tell it."""
     codes = note.get("machine_code")
-    found = []
+    values = []
     for name in kernel.tolist():
         code = codes.get(name) if isinstance(codes, dict) else None
         value = code.get(what) if isinstance(code, dict) else None
         known = isinstance(value, int) and not isinstance(value, bool)
-        found.append(float(value) if known and value is not None and value >= 0 else np.nan)
-    return np.array(found)
+        values.append(float(value) if known and value is not None and value >= 0 else np.nan)
+    return np.array(values)

@@ -22,6 +22,7 @@ from smlab.hw_bench.datasets.tuning import (
     label_of,
     read_folder,
     read_json,
+    table_of,
     time_of,
     unit_seconds,
 )
@@ -46,16 +47,6 @@ def read_search(path: Path) -> TuningTimes:
     return _cache(path, content)
 
 
-def read_kernel_tuner(path: Path) -> TuningTimes:
-    """One cache file. `SmlabError` naming file and configuration of whatever cannot be."""
-    return _cache(path, read_json(path))
-
-
-def read_t4(path: Path) -> TuningTimes:
-    """One T4 file. `SmlabError` naming file and result of whatever cannot be."""
-    return _t4(path, read_json(path))
-
-
 def _cache(path: Path, content: Any) -> TuningTimes:
     where = str(path)
     cache = field_of(where, content, "cache", dict, "a table of configurations, as Kernel Tuner writes it")
@@ -63,47 +54,47 @@ def _cache(path: Path, content: Any) -> TuningTimes:
     device = field_of(where, content, "device_name", str, "the device's name")
     kernel = field_of(where, content, "kernel_name", str, "the kernel's name")
     unit = unit_seconds(f"{where}: time_unit", str(content.get("time_unit", "milliseconds")))
-    found = _Found(path, names)
+    rows = _Found(path, names)
     for key, entry in cache.items():
         place = f"{path}: configuration {key}"
         config = tuple(field_of(place, entry, name, _KINDS, "the parameter's value") for name in names)
         time = entry.get("time")
         if isinstance(time, str) or "__error__" in entry:
-            found.failed.append((label_of(names, config), str(entry.get("__error__", time))))
+            rows.failed.append((label_of(names, config), str(entry.get("__error__", time))))
             continue
         runs = entry.get("times") or [time]
-        found.add(f"{place}: times", kernel, config, runs, unit)
-    return found.times(device)
+        rows.add(f"{place}: times", kernel, config, runs, unit)
+    return rows.times(device)
 
 
 def _t4(path: Path, content: Any) -> TuningTimes:
     where = str(path)
     results = field_of(where, content, "results", list, "a list of results")
-    metadata = content.get("metadata") or {}
+    metadata = table_of(where, content, "metadata")
     unit = unit_seconds(f"{where}: metadata: timeunit", str(metadata.get("timeunit", "milliseconds")))
     device = str(metadata.get("device_name", metadata.get("device", "")))
     kernel = str(metadata.get("kernel_name", metadata.get("benchmark", "kernel")))
-    found: _Found | None = None
+    rows: _Found | None = None
     for number, result in enumerate(results):
         place = f"{path}: result {number}"
         table = field_of(place, result, "configuration", dict, "the configuration's parameters")
-        found = found or _Found(path, tuple(table))
-        if set(table) != set(found.names):
+        rows = rows or _Found(path, tuple(table))
+        if set(table) != set(rows.names):
             raise SmlabError.at(
-                place, "other parameters than the first result", ", ".join(table), ", ".join(found.names)
+                place, "other parameters than the first result", ", ".join(table), ", ".join(rows.names)
             )
         says = "the parameter's value"
-        config = tuple(field_of(f"{place}: configuration", table, n, _KINDS, says) for n in found.names)
+        config = tuple(field_of(f"{place}: configuration", table, n, _KINDS, says) for n in rows.names)
         word = str(result.get("invalidity", "correct"))
         if word != "correct":
-            found.failed.append((label_of(found.names, config), word))
+            rows.failed.append((label_of(rows.names, config), word))
             continue
         times = field_of(place, result, "times", dict, "the times of compilation and of the runs")
         runs = field_of(f"{place}: times", times, "runtimes", list, "the times of the runs")
-        found.add(f"{place}: runtimes", kernel, config, runs, unit)
-    if found is None:
+        rows.add(f"{place}: runtimes", kernel, config, runs, unit)
+    if rows is None:
         raise SmlabError.at(where, "no result in it", expected="results with configuration and times")
-    return found.times(device)
+    return rows.times(device)
 
 
 class _Found:

@@ -21,6 +21,7 @@ from smlab.hw_bench.datasets.tuning import (
     label_of,
     read_folder,
     read_json,
+    table_of,
     time_of,
     unit_seconds,
 )
@@ -124,7 +125,7 @@ def _configuration(where: str, result: Any) -> tuple[tuple[str, ...], tuple[Para
 def _row(where: str, one: Any, unit_s: float, in_threads: bool) -> dict[str, Any]:
     block = _shape(where, one, "LocalSize")
     grid = _shape(where, one, "GlobalSize") / (block if in_threads else 1.0)
-    compiled = one.get("CompilationData") or {}
+    compiled = table_of(where, one, "CompilationData")
     says = "a number of at least 0"
 
     def number(name: str) -> float:
@@ -157,7 +158,7 @@ def _shape(where: str, one: Any, name: str) -> Floats:
 
 
 def _counters(where: str, one: Any, row: dict[str, Any], launch: int) -> Iterator[CounterRow]:
-    profiled = one.get("ProfilingData") or {}
+    profiled = table_of(where, one, "ProfilingData")
     listed = profiled.get("Counters", [])
     if not isinstance(listed, list):
         raise SmlabError.at(f"{where}: ProfilingData: Counters", "is not a list")

@@ -8,9 +8,9 @@ products of matrices), so none of the times is of the tensor cores. A latency is
 
 from __future__ import annotations
 
+import io
 import re
 import warnings
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -18,9 +18,11 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from smlab.hw_bench.csv_cells import check_cells
 from smlab.hw_bench.datasets.operator_times import OperatorTimes
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.devices import gpu_called
+from smlab.hw_bench.inputs import check_lines, read_bytes
 
 _UNARY: Final = ("addu", "subu", "mulu", "divu", "powu", "relu", "gelu", "tanh", "sigmoid", "exp", "sqrt")
 _BINARY: Final = ("add", "sub", "mul", "div", "pow")
@@ -63,11 +65,14 @@ def read_neusight(folder: Path) -> OperatorTimes:
 
 def _read_file(path: Path, skipped: list[tuple[str, str]]) -> pd.DataFrame:
     """The usable rows of one file, with the columns of `OperatorTimes`."""
+    content = read_bytes(path)
+    check_lines(str(path), content)
+    check_cells(str(path), content)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            table = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False)
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError, ValueError, pd.errors.ParserWarning) as error:
+            table = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False, index_col=False)
+    except (UnicodeDecodeError, ValueError, pd.errors.ParserWarning) as error:
         raise SmlabError(f"{path}: cannot be read as CSV: {str(error).splitlines()[0].strip()}") from error
     for column in _COLUMNS:
         if column not in table.columns:
@@ -94,10 +99,10 @@ def _read_file(path: Path, skipped: list[tuple[str, str]]) -> pd.DataFrame:
     rows["element_bytes"] = _FP32_BYTES
     rows["blocks"], rows["threads_per_block"] = 0, 0
     if all(column in table.columns for column in _LAUNCH):
-        told = (table[list(_LAUNCH)] != "").all(axis=1)
-        x = {column: _numbers(path, table[told], column) for column in _LAUNCH}
-        rows.loc[told, "blocks"] = x["Grid x"] * x["Grid y"] * x["Grid z"]
-        rows.loc[told, "threads_per_block"] = x["Block x"] * x["Block y"] * x["Block z"]
+        complete = (table[list(_LAUNCH)] != "").all(axis=1)
+        x = {column: _numbers(path, table[complete], column) for column in _LAUNCH}
+        rows.loc[complete, "blocks"] = x["Grid x"] * x["Grid y"] * x["Grid z"]
+        rows.loc[complete, "threads_per_block"] = x["Block x"] * x["Block y"] * x["Block z"]
     return rows
 
 
@@ -140,5 +145,5 @@ def _skip(
     path: Path, names: Sequence[str], which: np.ndarray[Any, Any], reason: str, skipped: list[tuple[str, str]]
 ) -> None:
     if which.any():
-        told = sorted({str(name) for name, out in zip(names, which, strict=True) if out})
-        skipped.append((str(path), f"{int(which.sum())} rows: {reason} ({', '.join(told[:5])})"))
+        kernels = sorted({str(name) for name, out in zip(names, which, strict=True) if out})
+        skipped.append((str(path), f"{int(which.sum())} rows: {reason} ({', '.join(kernels[:5])})"))

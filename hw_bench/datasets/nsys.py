@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from smlab.hw_bench.csv_cells import check_cells
 from smlab.hw_bench.datasets.tuning import TuningTimes, time_of
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.source import load
@@ -42,12 +43,13 @@ def read_nsys(path: Path) -> TuningTimes:
 
 def parse_nsys(path: Path, data: bytes) -> TuningTimes:
     """As `read_nsys`, of bytes that have been read."""
-    found = _HEADER.search(data)
-    if found is None:
+    header_match = _HEADER.search(data)
+    if header_match is None:
         expected = "the CSV of nsys stats --report cuda_gpu_trace"
         raise SmlabError.at(str(path), "no trace of GPU work in it", expected=expected)
-    first = data[: found.start()].count(b"\n") + 1
-    lines = csv.reader(io.StringIO(data[found.start() :].decode("utf-8", "replace"), newline=""))
+    check_cells(str(path), data[header_match.start() :])
+    first = data[: header_match.start()].count(b"\n") + 1
+    lines = csv.reader(io.StringIO(data[header_match.start() :].decode("utf-8", "replace"), newline=""))
     try:
         header = next(lines)
         columns, units = _columns(path, first, header)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
 from smlab.hw_bench.gpu.devices import is_called
+from smlab.hw_bench.rows import Rows
 
 
 @dataclass(frozen=True, eq=False)
-class OperatorTimes:
+class OperatorTimes(Rows):
     """One row a measurement; all arrays of shape ``(rows,)``.
 
     ``operator`` is a family whose work `smlab.models.operators` derives from the shape, ``variant`` the set's
@@ -45,13 +46,6 @@ class OperatorTimes:
     def __len__(self) -> int:
         return len(self.seconds)
 
-    def take(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> OperatorTimes:
-        """The rows that ``which`` selects, by a mask or by their numbers."""
-        picked = {
-            f.name: getattr(self, f.name)[which] for f in fields(self) if f.name not in ("path", "skipped")
-        }
-        return OperatorTimes(path=self.path, skipped=self.skipped, **picked)
-
     def labels(self) -> list[str]:
         """A name for each row by which rows of two GPUs are matched: variant and shape."""
         columns = zip(self.variant, self.batch, self.m, self.n, self.k, self.element_bytes, strict=True)
@@ -79,23 +73,23 @@ def match(
     """
     sides, notes = [], []
     for gpu in (source, target):
-        own = times.take(np.flatnonzero(times.gpu == gpu))
+        own_times = times.take(np.flatnonzero(times.gpu == gpu))
         groups: dict[str, list[int]] = {}
-        for i, label in enumerate(own.labels()):
+        for i, label in enumerate(own_times.labels()):
             groups.setdefault(label, []).append(i)
         several = sum(len(rows) > 1 for rows in groups.values())
         if several:
             notes.append(f"{gpu}: {several} shapes measured more than once, taken at the median")
-        sides.append((own, groups))
+        sides.append((own_times, groups))
     (here, first), (there, second) = sides
     common = sorted(set(first) & set(second))
     for gpu, only in ((source, set(first) - set(second)), (target, set(second) - set(first))):
         if only:
             notes.append(f"{len(only)} shapes only on {gpu}, not used (such as {min(only)})")
     picked = []
-    for own, groups in ((here, first), (there, second)):
-        rows = own.take(np.array([groups[label][0] for label in common], dtype=np.int64))
+    for own_times, groups in ((here, first), (there, second)):
+        rows = own_times.take(np.array([groups[label][0] for label in common], dtype=np.int64))
         for i, label in enumerate(common):
-            rows.seconds[i] = np.median(own.seconds[groups[label]])
+            rows.seconds[i] = np.median(own_times.seconds[groups[label]])
         picked.append(rows)
     return picked[0], picked[1], tuple(notes)

@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from smlab.hw_bench.csv_cells import check_cells
 from smlab.hw_bench.datasets.tuning import SECONDS, TuningTimes, time_of
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.source import load
@@ -42,6 +43,7 @@ def read_plain(path: Path) -> TuningTimes:
 
 def parse_plain(path: Path, data: bytes) -> TuningTimes:
     """As `read_plain`, of bytes that have been read."""
+    check_cells(str(path), data)
     lines = csv.reader(io.StringIO(data.decode("utf-8", "replace"), newline=""))
     try:
         header = [cell.strip().lower() for cell in next(lines, [])]

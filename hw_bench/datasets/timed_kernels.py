@@ -17,10 +17,10 @@ from smlab.hw_bench.datasets.plain_times import is_plain, parse_plain
 from smlab.hw_bench.datasets.tuning import TuningTimes, read_json
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterTable
-from smlab.hw_bench.profiles.pivot import Pivot, launch_groups
+from smlab.hw_bench.profiles.ncu.pivot import Pivot, launch_groups
 from smlab.hw_bench.profiles.reading import read_profile
-from smlab.hw_bench.profiles.roofline_counters import CounterReader
 from smlab.hw_bench.profiles.source import load
+from smlab.hw_bench.profiles.work.roofline_counters import CounterReader
 
 
 def read_timed_kernels(path: Path) -> TuningTimes:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from smlab.hw_bench.datasets.tuning import TuningTimes
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.profiles.kernel_work import KernelWork, object_array
-from smlab.hw_bench.profiles.roofline_quantities import roofline_quantities
+from smlab.hw_bench.profiles.work.kernel_work import KernelWork, object_array
+from smlab.hw_bench.profiles.work.roofline_quantities import roofline_quantities
 
 _LAUNCH: Final = ("blocks", "threads_per_block", "registers_per_thread", "shared_bytes_per_block")
 _STALLED: Final = re.compile(r"(?:issue_stalled|warps_issue_stalled|stall)_(\w+?)(?:_not_issued|_per_|\.|$)")
@@ -40,19 +40,19 @@ def work_of_times(
     have = [i for i, row in enumerate(rows.tolist()) if row in at]
     if not have:
         return bare
-    picked = counted.chosen(np.array([at[int(rows[i])] for i in have]))
+    picked = counted.take(np.array([at[int(rows[i])] for i in have]))
     merged = {}
     for name in KernelWork.__dataclass_fields__:
-        values, own = getattr(bare, name).copy(), getattr(picked, name)
+        values, values_of_own = getattr(bare, name).copy(), getattr(picked, name)
         if name in _LAUNCH:
-            own = np.where(np.isnan(own), values[have], own)
-        values[have] = object_array(own) if values.dtype == object else own
+            values_of_own = np.where(np.isnan(values_of_own), values[have], values_of_own)
+        values[have] = object_array(values_of_own) if values.dtype == object else values_of_own
         merged[name] = values
     merged["seconds"] = np.asarray(seconds, dtype=np.float64).copy()
     # A profiler runs a kernel more slowly than its time was taken: its clock is not that of the time.
     with np.errstate(invalid="ignore", divide="ignore"):
-        apart = np.abs(merged["cycles"] / merged["clock_hz"] / merged["seconds"] - 1) > CLOCK_APPLIES
-    merged["clock_hz"] = np.where(apart, np.nan, merged["clock_hz"])
+        disagrees = np.abs(merged["cycles"] / merged["clock_hz"] / merged["seconds"] - 1) > CLOCK_APPLIES
+    merged["clock_hz"] = np.where(disagrees, np.nan, merged["clock_hz"])
     return KernelWork(**merged)
 
 
@@ -67,15 +67,15 @@ def stalls_of(times: TuningTimes) -> Mapping[int, Mapping[str, float]]:
     table = times.counters
     reasons = {c: m.group(1) for c in set(table.counter.tolist()) if (m := _STALLED.search(c))}
     wanted = np.flatnonzero(np.isin(table.counter.astype(str), list(reasons)))
-    found: dict[int, dict[str, float]] = {}
+    stalls: dict[int, dict[str, float]] = {}
     for at in wanted.tolist():
         if table.value[at] >= 0:
-            found.setdefault(int(table.launch[at]), {}).setdefault(
+            stalls.setdefault(int(table.launch[at]), {}).setdefault(
                 reasons[str(table.counter[at])], float(table.value[at])
             )
-    totals = {row: sum(values.values()) for row, values in found.items()}
+    totals = {row: sum(values.values()) for row, values in stalls.items()}
     return {
         row: {reason: value / totals[row] for reason, value in values.items()}
-        for row, values in found.items()
+        for row, values in stalls.items()
         if totals[row] > 0
     }

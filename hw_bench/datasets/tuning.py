@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -14,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.inputs import load_json
 from smlab.hw_bench.profiles.counter_table import CounterTable
 from smlab.hw_bench.profiles.profile import Device, Profile
 
@@ -116,19 +114,9 @@ def label_of(parameters: Sequence[str], config: Sequence[Parameter]) -> str:
     return ", ".join(f"{name}={value}" for name, value in zip(parameters, config, strict=True))
 
 
-def read_json(path: Path, suffix_says: str = "a JSON file, plain or .gz") -> Any:
+def read_json(path: Path) -> Any:
     """The file's content; `SmlabError` naming the file (and line) for one that cannot be read or parsed."""
-    try:
-        raw = path.read_bytes()
-        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise SmlabError.at(str(path), f"cannot be read: {error}", expected=suffix_says) from error
-    try:
-        return json.loads(_closed(text))
-    except (json.JSONDecodeError, RecursionError) as error:
-        line = getattr(error, "lineno", 0)
-        what = getattr(error, "msg", "nested too deeply")
-        raise SmlabError.at(f"{path}: line {line}" if line else str(path), f"is not JSON: {what}") from error
+    return load_json(path, repaired=_closed)
 
 
 def _closed(text: str) -> str:
@@ -150,6 +138,16 @@ def field_of(where: str, holder: Any, name: str, kind: type | tuple[type, ...], 
     return value
 
 
+def table_of(where: str, holder: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """``holder[name]``, empty where it is missing or null; `SmlabError` for what is no table."""
+    value = holder.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise SmlabError.at(f"{where}: {name}", "is not a table", _short(value))
+    return value
+
+
 def _several(kind: type | tuple[type, ...]) -> tuple[type, ...]:
     return kind if isinstance(kind, tuple) else (kind,)
 
@@ -161,18 +159,19 @@ def _short(value: Any) -> str:
 
 def time_of(where: str, value: Any, unit_s: float) -> float:
     """A time in seconds; `SmlabError` unless it is a number above 0."""
-    good = isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value) and value > 0
-    if not good:
+    good = isinstance(value, int | float) and not isinstance(value, bool)
+    seconds = float(value) * unit_s if good else np.nan
+    if not 0 < seconds < np.inf:
         raise SmlabError.at(where, "unusable time", _short(value), "a number above 0")
-    return float(value) * unit_s
+    return seconds
 
 
 def unit_seconds(where: str, name: str) -> float:
     """What one of the file's units of time is in seconds."""
-    found = SECONDS.get(name.strip().lower())
-    if found is None:
+    seconds = SECONDS.get(name.strip().lower())
+    if seconds is None:
         raise SmlabError.at(where, "unknown unit of time", name, "one of " + ", ".join(SECONDS))
-    return found
+    return seconds
 
 
 def read_folder(path: Path, read: Callable[[Path], TuningTimes], what: str) -> list[TuningTimes]:

@@ -59,27 +59,27 @@ def read_alternatives(where: str, entries: object, sources: Mapping[str, str]) -
     """The alternatives of a file; `SmlabError` naming what is wrong. The first is the description itself."""
     if not isinstance(entries, list) or not entries:
         raise SmlabError.at(f"{where}: alternatives", "is not a list of tables", entries, "[[alternatives]]")
-    found = []
+    alternatives = []
     for index, entry in enumerate(entries):
         place = f"{where}: alternatives[{index}]"
         try:
-            given = _Entry.model_validate(entry)
+            parsed = _Entry.model_validate(entry)
         except ValidationError as error:
             problem = error.errors()[0]
             key = ".".join(str(part) for part in problem["loc"])
             raise SmlabError.at(f"{place}.{key}", problem["msg"], problem["input"]) from error
-        if given.source not in sources:
-            raise SmlabError.at(f"{place}.source", "unknown source", given.source, "an id of [sources]")
-        for name, value in given.values.items():
+        if parsed.source not in sources:
+            raise SmlabError.at(f"{place}.source", "unknown source", parsed.source, "an id of [sources]")
+        for name, value in parsed.values.items():
             if name not in KEYS_BY_NAME:
                 raise SmlabError.at(f"{place}.values", "unknown key", name, guess_at(name, KEYS_BY_NAME))
             check_value(f"{place}.values: {name}", KEYS_BY_NAME[name], value)
-        found.append(Alternative(given.name, given.weight, sources[given.source], given.values))
-    if found[0].values:
+        alternatives.append(Alternative(parsed.name, parsed.weight, sources[parsed.source], parsed.values))
+    if alternatives[0].values:
         raise SmlabError(f"{where}: alternatives[0].values: the first one is the description as it stands")
-    if len({a.name for a in found}) != len(found):
+    if len({a.name for a in alternatives}) != len(alternatives):
         raise SmlabError(f"{where}: alternatives: two have one name")
-    total = sum(a.weight for a in found)
+    total = sum(a.weight for a in alternatives)
     if abs(total - 1) > ROUNDED:
         raise SmlabError.at(f"{where}: alternatives", "the weights do not add up", total, "a sum of 1")
-    return tuple(replace(a, weight=a.weight / total) for a in found)
+    return tuple(replace(a, weight=a.weight / total) for a in alternatives)

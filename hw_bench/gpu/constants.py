@@ -77,7 +77,7 @@ def parse_constant(file: str, key: ConstantKey, entry: object, sources: Mapping[
 def check_value(where: str, key: ConstantKey, value: object) -> None:
     """`SmlabError` unless ``value`` is of the key's type and in its range."""
     if key.type is str:
-        if not isinstance(value, str) or value not in key.choices:
+        if not isinstance(value, str) or not (value in key.choices if key.choices else value.isidentifier()):
             raise SmlabError.at(where, "not a possible value", value, key.expected())
         return
     if isinstance(value, bool) or not isinstance(value, int if key.type is int else int | float):

@@ -46,14 +46,14 @@ from smlab.hw_bench.gpu.generations import generation_of
 from smlab.hw_bench.gpu.inherit import inherited
 from smlab.hw_bench.gpu.schema import ARCHITECTURES, KEYS, KEYS_BY_NAME, KINDS, ConstantKey
 from smlab.hw_bench.gpu.tables import TOP_FIELDS, guess_at, read_constants, read_sources
-from smlab.hw_bench.inputs import load_toml
+from smlab.hw_bench.inputs import load_toml, resolved
 
 __all__ = ["Constant", "Gpu", "list_gpus", "load_gpu"]
 
 FOLDER: Final = Path(__file__).parent / "boards"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Gpu:
     """A complete, checked description; compared and hashed by identity.
 
@@ -68,6 +68,9 @@ class Gpu:
     constants: Mapping[str, Constant]
     aliases: tuple[str, ...] = ()
     alternatives: tuple[Alternative, ...] = (AS_DESCRIBED,)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.title}, {len(self.constants)} constants>"
 
     def __getitem__(self, key: str) -> Constant:
         if key in self.constants:
@@ -233,16 +236,17 @@ def _find(name: str | Path, by: Path | None) -> Path:
     names = _shipped_names()
     if text in names:
         return names[text]
-    guess = nearest(text, names)
-    known = ", ".join(list_gpus())
-    hint = (f"perhaps {guess}; " if guess else "") + f"one of {known}, or the path of a .toml file"
+    alike = [known for known in list_gpus() if text.lower() in known.lower()]
+    guess = (" or ".join(alike) if text else "") or nearest(text, names)
+    known = f"{guess}; `smlab gpus` lists all" if guess else f"one of {', '.join(list_gpus())}"
+    hint = f"{'perhaps ' if guess else ''}{known}, or the path of a .toml file"
     where = "GPU" if by is None else f"{by}: extends"
     raise SmlabError.at(where, "unknown GPU", text, hint)
 
 
 def _read(path: Path, children: tuple[Path, ...]) -> _Draft:
     """Read a description and, before it, what it extends; ``children`` are the files that led here."""
-    here = path.resolve()
+    here = resolved(path)
     if here in children:
         chain = " -> ".join(p.stem for p in (*children, here))
         raise SmlabError(f"{children[-1]}: extends: goes round in a circle ({chain})")

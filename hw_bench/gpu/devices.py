@@ -46,9 +46,9 @@ def gpu_called(device: str, more: Iterable[Gpu] = ()) -> Gpu | None:
     """
     words = words_of(device)
     for candidates in ([*more], [load_gpu(name) for name in list_gpus()]):
-        found = [(_likeness(gpu, words), gpu) for gpu in candidates]
-        best = max((likeness for likeness, _ in found), default=0)
-        fitting = [gpu for likeness, gpu in found if likeness == best > 0]
+        rated = [(_likeness(gpu, words), gpu) for gpu in candidates]
+        best = max((likeness for likeness, _ in rated), default=0)
+        fitting = [gpu for likeness, gpu in rated if likeness == best > 0]
         if len(fitting) == 1:
             return fitting[0]
     return None
@@ -57,11 +57,11 @@ def gpu_called(device: str, more: Iterable[Gpu] = ()) -> Gpu | None:
 def _likeness(gpu: Gpu, words: frozenset[str]) -> int:
     """0: another card. 3: the same words; 2: one side leaves out a size of memory; 1: a form as well."""
     sizes = _sizes(words_of(gpu.title))
-    found = 0
+    best = 0
     for called in (gpu.title, gpu.name, *gpu.aliases):
         ours = words_of(called)
-        found = max(found, _compare(ours if _sizes(ours) or ours == words else ours | sizes, words))
-    return found
+        best = max(best, _compare(ours if _sizes(ours) or ours == words else ours | sizes, words))
+    return best
 
 
 def _sizes(words: frozenset[str]) -> frozenset[str]:

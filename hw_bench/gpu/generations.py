@@ -37,14 +37,14 @@ def generation_of(compute_capability: str, cards: tuple[str, ...]) -> Generation
     one.
     """
     path = _file_of(compute_capability)
-    found = _read_generation(path)
-    measured = {found.sources[name]: boards for name, boards in found.measured_on.items()}
-    for key, constant in found.constants.items():
+    generation = _read_generation(path)
+    measured = {generation.sources[name]: boards for name, boards in generation.measured_on.items()}
+    for key, constant in generation.constants.items():
         boards = measured.get(constant.source)
         if boards is not None and not set(cards) & set(boards):
-            said = f"assumed: as on {boards[0]}, where it is {constant.kind}: {constant.source}"
-            found.constants[key] = replace(constant, kind="assumed", source=said)
-    return found
+            source = f"assumed: as on {boards[0]}, where it is {constant.kind}: {constant.source}"
+            generation.constants[key] = replace(constant, kind="assumed", source=source)
+    return generation
 
 
 def _file_of(compute_capability: str) -> Path:
@@ -61,14 +61,14 @@ def _file_of(compute_capability: str) -> Path:
 def _read_generation(path: Path) -> Generation:
     data = load_toml(path)
     parent = data.get("extends")
-    found = Generation() if parent is None else _read_generation(GENERATIONS / f"{parent}.toml")
-    found.sources |= read_sources(path, data.get("sources", {}))
-    found.measured_on |= {name: tuple(boards) for name, boards in data.get("measured_on", {}).items()}
-    for name in found.measured_on:
-        if name not in found.sources:
+    generation = Generation() if parent is None else _read_generation(GENERATIONS / f"{parent}.toml")
+    generation.sources |= read_sources(path, data.get("sources", {}))
+    generation.measured_on |= {name: tuple(boards) for name, boards in data.get("measured_on", {}).items()}
+    for name in generation.measured_on:
+        if name not in generation.sources:
             raise SmlabError.at(f"{path}: measured_on", "unknown source", name, "an id of [sources]")
     if "alternatives" in data:
-        found.alternatives = read_alternatives(str(path), data["alternatives"], found.sources)
+        generation.alternatives = read_alternatives(str(path), data["alternatives"], generation.sources)
     groups = {k: v for k, v in data.items() if k not in TOP_FIELDS}
-    read_constants(path, "", groups, found.sources, found.constants)
-    return found
+    read_constants(path, "", groups, generation.sources, generation.constants)
+    return generation

@@ -39,47 +39,48 @@ def inherited(
     where: str,
     parent: str,
     constants: Mapping[str, Constant],
-    own: Mapping[str, Constant],
+    described: Mapping[str, Constant],
     *,
     same_card: bool,
     without: Collection[str],
 ) -> dict[str, Constant]:
-    """The constants that a description takes over, ``{key: constant}``, those of ``own`` not among them.
+    """The constants that a description takes over, ``{key: constant}``, those of ``described`` not among
+    them.
 
-    ``constants`` are those of ``parent``, ``own`` what the description says itself. With ``same_card`` all
-    are taken over as they are.
+    ``constants`` are those of ``parent``, ``described`` what the description says itself. With ``same_card``
+    all are taken over as they are.
 
     Raises:
         SmlabError: another card that does not say one of `REQUIRED`.
     """
-    kept = {name: c for name, c in constants.items() if name not in without and name not in own}
+    kept = {name: c for name, c in constants.items() if name not in without and name not in described}
     if same_card:
         return kept
     for name in REQUIRED:
-        if name not in own:
+        if name not in described:
             key = KEYS_BY_NAME[name]
             what = f"is missing: it belongs to the board and is not taken over from {parent}"
             raise SmlabError.at(
                 f"{where}: {name}", what, expected=f"{key.doc}, in {key.unit}, or same_card = true"
             )
-    sms, clock, memory = (_number(own[name]) / _number(constants[name]) for name in REQUIRED)
+    sms, clock, memory = (_number(described[name]) / _number(constants[name]) for name in REQUIRED)
     ratios = dict.fromkeys(_AS_CLOCK, (clock, "the boost clock"))
     ratios |= dict.fromkeys(_AS_MEMORY, (memory, "the rated bandwidth"))
     ratios |= dict.fromkeys(_AS_SMS, (sms * clock, "SMs times the boost clock"))
-    found = {}
+    taken = {}
     for name, constant in kept.items():
         if name in _NOT_GUESSED:
             continue
         if name in ratios:
             ratio, with_what = ratios[name]
             how = f"assumed: {parent}'s value scaled with {with_what}, x {ratio:.4g}"
-            found[name] = _scaled(constant, ratio, f"{how}; there it is {constant.kind}: {constant.source}")
+            taken[name] = _scaled(constant, ratio, f"{how}; there it is {constant.kind}: {constant.source}")
         elif constant.kind in OF_ONE_CARD or name in _OF_THE_BOARD:
-            said = f"assumed: as on {parent}, where it is {constant.kind}: {constant.source}"
-            found[name] = replace(constant, kind="assumed", source=said)
+            source = f"assumed: as on {parent}, where it is {constant.kind}: {constant.source}"
+            taken[name] = replace(constant, kind="assumed", source=source)
         else:
-            found[name] = constant
-    return found
+            taken[name] = constant
+    return taken
 
 
 def _scaled(constant: Constant, ratio: float, source: str) -> Constant:

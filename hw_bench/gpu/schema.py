@@ -30,7 +30,8 @@ class ConstantKey:
     """One constant: what it is called, its unit, and which values can be right.
 
     ``type`` is `int` (whole numbers only), `float` (any number) or `str` (one of ``choices``). ``minimum``
-    and ``maximum`` are inclusive. An ``optional`` key may be missing from a description.
+    and ``maximum`` are inclusive. An ``optional`` key may be missing from a description. A name without
+    ``choices`` is one of a registry elsewhere, which checks it (scheduler policies: `smlab.sim.policies`).
     """
 
     name: str
@@ -44,8 +45,8 @@ class ConstantKey:
 
     def expected(self) -> str:
         """What would be right, in words, for an error message."""
-        if self.choices:
-            return "one of " + ", ".join(self.choices)
+        if self.type is str:
+            return "one of " + ", ".join(self.choices) if self.choices else "a name"
         noun = "a whole number" if self.type is int else "a number"
         if self.minimum is not None and self.maximum is not None:
             form = ",.0f" if self.type is int else "g"
@@ -257,6 +258,8 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
         0,
         1e6,
     ),
+    _number("gpu.block_dispatch_cycles", "cycles", "what the dispatcher takes for a block", 0, 1e3),
+    _number("gpu.warp_dispatch_cycles", "cycles", "what it takes more for each warp of it", 0, 1e3),
     ConstantKey(
         "launch.overhead_s",
         "s",
@@ -268,7 +271,7 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
     ),
     _latency("sm.barrier_latency_cycles", "from the service of a barrier's last arrival to the next issue"),
     _whole("sm.barrier_interval_cycles", "cycles", "time that the SM's barrier unit takes for an arrival"),
-    _name("sm.scheduler_policy", "which ready warp a scheduler takes", ("gto", "gty", "lrr", "oldest")),
+    _name("sm.scheduler_policy", "which ready warp a scheduler takes", ()),
     _whole("banks.count", "banks", "banks of the shared memory"),
     _whole("banks.width_bytes", "bytes", "bytes that a bank serves in one pass"),
     *_pipe_keys(),

@@ -6,9 +6,9 @@ the model of the atomic unit needs; `how` tells how to collect it; the writers w
 profilers would.
 """
 
-from smlab.hw_bench.profiles.needs import HowTo, Need, how
+from smlab.hw_bench.profiles.atomics.quantities import AtomicQuantities, SkippedKernel, atomic_quantities
+from smlab.hw_bench.profiles.atomics.required_counters import HowTo, Need, how
 from smlab.hw_bench.profiles.profile import UNKNOWN_UNIT, UNNAMED, Device, Profile, Skipped
-from smlab.hw_bench.profiles.quantities import AtomicQuantities, SkippedKernel, atomic_quantities
 from smlab.hw_bench.profiles.reading import as_profile, read_profile
 from smlab.hw_bench.profiles.writers import write_ncu_long, write_ncu_wide, write_nvprof
 

@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.hw_bench.csv_cells import guarded, unguarded
+from smlab.hw_bench.csv_cells import check_cells, guarded, unguarded
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import replacing
+from smlab.hw_bench.inputs import check_lines, read_bytes
 
 WHOLE_GPU = -1
 """The value of ``sm`` in a row that speaks of the whole GPU."""
@@ -39,7 +40,7 @@ class CounterRow:
     unit: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CounterTable:
     """Counters by column; all arrays are of shape ``(rows,)``.
 
@@ -68,6 +69,10 @@ class CounterTable:
             gpu=gpu,
         )
 
+    def __repr__(self) -> str:
+        kernels, counters = (len(set(column.tolist())) for column in (self.kernel, self.counter))
+        return f"<counter table: {len(self):,} values of {counters:,} counters, {kernels:,} kernels>"
+
     def __len__(self) -> int:
         return len(self.value)
 
@@ -93,11 +98,11 @@ class CounterTable:
         self, counter: str, *, sm: int = WHOLE_GPU, kernel: str | None = None, launch: int = 0
     ) -> float:
         """One value; `SmlabError` naming the counter where the table does not have it."""
-        found = self.values(counter, kernel=kernel, launch=launch)
-        if sm not in found:
+        values = self.values(counter, kernel=kernel, launch=launch)
+        if sm not in values:
             place = "the whole GPU" if sm == WHOLE_GPU else f"SM {sm}"
             raise SmlabError(f"counter {counter!r} is missing for {place} (launch {launch})")
-        return found[sm]
+        return values[sm]
 
     def write_csv(self, path: Path) -> None:
         """Write one row a counter; the SM column is empty for the whole GPU. Rows name the GPU, if known."""
@@ -116,10 +121,12 @@ class CounterTable:
     @classmethod
     def read_csv(cls, path: Path) -> CounterTable:
         """Read what `write_csv` wrote; `SmlabError` with file and row on anything else."""
+        content = read_bytes(path, "a counter table")
+        check_lines(str(path), content)
+        check_cells(str(path), content)
         try:
-            with path.open(newline="", encoding="utf-8") as f:
-                text = f.read()
-        except (OSError, UnicodeDecodeError) as error:
+            text = content.decode("utf-8")
+        except ValueError as error:
             raise SmlabError(f"{path}: cannot be read as a counter table: {error}") from error
         return cls.from_text(str(path), text)
 

@@ -102,15 +102,15 @@ def short(text: str, length: int = 60) -> str:
 
 def one_kind(path: str, devices: Iterable[Device]) -> tuple[Device, ...]:
     """The devices, sorted by index; `SmlabError` if they are not all of one kind."""
-    found = sorted(set(devices), key=lambda d: (-1 if d.index is None else d.index, d.name or ""))
+    devices_in_order = sorted(set(devices), key=lambda d: (-1 if d.index is None else d.index, d.name or ""))
     for field, called in (("compute_capability", "compute capability"), ("name", "name")):
-        kinds = {getattr(d, field) for d in found} - {None}
+        kinds = {getattr(d, field) for d in devices_in_order} - {None}
         if len(kinds) > 1:
             expected = (
                 f"one kind of GPU a file, not several by {called}: profile each alone (ncu --devices N)"
             )
             raise SmlabError.at(path, "mixed GPUs", ", ".join(sorted(kinds)), expected)
-    return tuple(found)
+    return tuple(devices_in_order)
 
 
 _MODEL = re.compile(
@@ -132,11 +132,11 @@ def check_gpu(path: str, device: Device, gpu: Gpu) -> list[str]:
         if device.compute_capability is None:
             return [f"the file does not say which GPU it is of; taken as {gpu.name}"]
         return [f"the file gives the GPU's compute capability only; taken as {gpu.name}"]
-    seen, said = model_of(device.name), model_of(gpu.title) | model_of(gpu.name)
-    if seen and said and not seen & said:
+    seen, described = model_of(device.name), model_of(gpu.title) | model_of(gpu.name)
+    if seen and described and not seen & described:
         raise SmlabError.at(path, "the profile is of another GPU", str(device), f"{gpu.name}: {gpu.title}")
     traits = [set(re.findall(r"PCIE|SXM|\d+ ?GB", n.upper())) for n in (device.name, gpu.title)]
-    kinds = [{t.replace(" ", "") for t in found} for found in traits]
+    kinds = [{t.replace(" ", "") for t in trait} for trait in traits]
     if kinds[0] - kinds[1] and kinds[1] - kinds[0]:
         return [f"the file's GPU is {device.name}; {gpu.name} is {gpu.title}"]
     return []

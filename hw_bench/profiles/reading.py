@@ -8,17 +8,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from smlab.hw_bench.csv_cells import check_cells
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.counter_table import CounterTable
-from smlab.hw_bench.profiles.detect import Kind, find_header
-from smlab.hw_bench.profiles.ncu_long import read_ncu_long
-from smlab.hw_bench.profiles.ncu_rep import read_ncu_rep
-from smlab.hw_bench.profiles.nvprof import read_nvprof_summary
-from smlab.hw_bench.profiles.part import Part, drop_repeats, joined
+from smlab.hw_bench.profiles.ncu.detect import Kind, find_header
+from smlab.hw_bench.profiles.ncu.long_form import read_ncu_long
+from smlab.hw_bench.profiles.ncu.nvprof import read_nvprof_summary
+from smlab.hw_bench.profiles.ncu.report import read_ncu_rep
+from smlab.hw_bench.profiles.ncu.table_part import Part, drop_repeats, joined
+from smlab.hw_bench.profiles.ncu.wide_tables import read_wide
 from smlab.hw_bench.profiles.profile import Device, Profile, Skipped, check_gpu, one_kind, short
 from smlab.hw_bench.profiles.source import NCU_REPORT, Segment, load, segments
-from smlab.hw_bench.profiles.wide import read_wide
 from smlab.hw_bench.profiles.writers import REMARK
 
 Integers = NDArray[np.int64]
@@ -38,11 +39,11 @@ def read_profile(path: str | Path, *, gpu: Gpu | None = None) -> Profile:
     kind, start, row = find_header(str(path), data)
     remarks = _remarks(data[:start])
     if kind == "counter-table":
-        own = _own_table(path, data, start, row)
-        if gpu is not None and own.devices:
-            check_gpu(str(path), own.device, gpu)
-        return own
-    tables, said = segments(data, start, row)
+        own_profile = _own_table(path, data, start, row)
+        if gpu is not None and own_profile.devices:
+            check_gpu(str(path), own_profile.device, gpu)
+        return own_profile
+    tables, messages = segments(data, start, row)
     cut = not data.endswith((b"\n", b"\r"))
     del data
     parts = []
@@ -59,13 +60,13 @@ def read_profile(path: str | Path, *, gpu: Gpu | None = None) -> Profile:
         if kind == "nvprof-trace":
             raise SmlabError.at(str(path), "several traces in one file", len(parts), "one file for each run")
         drop_repeats(str(path), part)
-    if said:
+    if messages:
         part.skipped.append(
             Skipped(
-                f"messages of the profiler, first {short(said[0][1])!r}",
+                f"messages of the profiler, first {short(messages[0][1])!r}",
                 "not rows of the table",
-                len(said),
-                said[0][0],
+                len(messages),
+                messages[0][0],
             )
         )
     if cut:
@@ -117,6 +118,7 @@ def _own_table(path: Path, data: bytes, start: int, row: int) -> Profile:
         raise SmlabError.at(
             f"{path}: row {row}", "lines before the header of a counter table", expected="the header first"
         )
+    check_cells(str(path), data)
     try:
         table = CounterTable.from_text(str(path), data[start:].decode())
     except UnicodeDecodeError as error:

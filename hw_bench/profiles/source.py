@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gzip
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.inputs import check_file
+from smlab.hw_bench.inputs import check_lines, read_bytes
 
 _BINARIES: Final = (
     (
@@ -57,16 +55,7 @@ class Segment:
 def load(path: Path) -> bytes:
     """The file's bytes, unpacked if gzip and UTF-8 if text; `SmlabError` for what cannot be a profile."""
     where = str(path)
-    check_file(path, f"a file: {_READABLE}")
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise SmlabError(f"{where}: cannot be read: {error.strerror}") from error
-    if data[:2] == b"\x1f\x8b":
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise SmlabError.at(where, f"truncated or damaged gzip: {error}") from error
+    data = read_bytes(path, f"a file: {_READABLE}")
     if not data[:4096].strip() and not data.strip():
         raise SmlabError.at(where, "is empty", expected=_READABLE)
     if data.startswith(NCU_REPORT):
@@ -79,6 +68,7 @@ def load(path: Path) -> bytes:
     if zero >= 0:
         row = data.count(b"\n", 0, zero) + 1
         raise SmlabError.at(f"{where}: row {row}", "is a binary file (a zero byte)", expected=_READABLE)
+    check_lines(where, data)
     return data
 
 
@@ -129,7 +119,7 @@ def segments(data: bytes, start: int, header_row: int) -> tuple[list[Segment], l
         return [Segment(split_cells(header), data, start, header_row, np.empty(0, dtype=np.int64))], []
 
     tables: list[Segment] = []
-    said: list[tuple[int, str]] = []
+    messages: list[tuple[int, str]] = []
     pieces: list[bytes] = []
     dropped: list[int] = []
     lines = -1  # of the present body so far; the header is not counted
@@ -151,7 +141,7 @@ def segments(data: bytes, start: int, header_row: int) -> tuple[list[Segment], l
         else:
             text, begin = _line(data, at)
             begin = min(begin, len(data))
-            said.append((row, text.decode("utf-8", "replace")))
+            messages.append((row, text.decode("utf-8", "replace")))
             dropped.append(lines)
             row += 1
-    return tables, said
+    return tables, messages

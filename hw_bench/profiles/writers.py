@@ -109,9 +109,9 @@ def write_nvprof(table: CounterTable, path: Path, *, gpu: Gpu | None = None) -> 
         launches.setdefault(r.launch, {})[r.counter, r.sm] = r.value
         kernels[r.launch] = r.kernel
     if list(launches) != list(range(len(launches))):
-        found = short(", ".join(map(str, launches)))
+        numbers = short(", ".join(map(str, launches)))
         raise SmlabError.at(
-            str(path), "nvprof's CSV does not number the launches", found, "0, 1, 2, ... in this order"
+            str(path), "nvprof's CSV does not number the launches", numbers, "0, 1, 2, ... in this order"
         )
     name = f"{gpu.title} (0)" if gpu else ""
     for counter, sm in columns:
@@ -160,9 +160,12 @@ def _check(table: CounterTable, path: Path, what: str, *, whole_gpu: bool) -> No
     kernels: dict[int, str] = {}
     for r in table.rows():
         if whole_gpu and r.sm != WHOLE_GPU:
-            said = f"{what} has no rows of one SM"
+            problem = f"{what} has no rows of one SM"
             raise SmlabError.at(
-                str(path), said, f"{r.counter}, SM {r.sm}", "rows of the whole GPU; write_nvprof holds both"
+                str(path),
+                problem,
+                f"{r.counter}, SM {r.sm}",
+                "rows of the whole GPU; write_nvprof holds both",
             )
         if not np.isfinite(r.value):
             raise SmlabError.at(
@@ -186,8 +189,8 @@ def _check(table: CounterTable, path: Path, what: str, *, whole_gpu: bool) -> No
             )
         seen.add((r.launch, r.sm, r.counter))
         if kernels.setdefault(r.launch, r.kernel) != r.kernel:
-            said = f"{what} has one kernel for each launch; launch {r.launch} has several"
-            raise SmlabError.at(str(path), said, short(r.kernel), short(kernels[r.launch]))
+            problem = f"{what} has one kernel for each launch; launch {r.launch} has several"
+            raise SmlabError.at(str(path), problem, short(r.kernel), short(kernels[r.launch]))
 
 
 def _check_units(table: CounterTable, path: Path, what: str, holds: Callable[[str, str], bool]) -> None:

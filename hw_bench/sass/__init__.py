@@ -18,9 +18,15 @@ from smlab.hw_bench.sass.control import ControlCode
 from smlab.hw_bench.sass.cubin import Cubin, CubinFunction, read_cubin
 from smlab.hw_bench.sass.flow import BasicBlock, ControlFlow, NaturalLoop
 from smlab.hw_bench.sass.instruction import Function, Operand, Predicate, SassInstruction, SourceLine
-from smlab.hw_bench.sass.issued import Footprint, IssuedCounts, count_issued
 from smlab.hw_bench.sass.listing import parse_listing
-from smlab.hw_bench.sass.operations import OperationCounts, Precision, count_operations
+from smlab.hw_bench.sass.operations import (
+    Footprint,
+    IssuedCounts,
+    OperationCounts,
+    Precision,
+    count_issued,
+    count_operations,
+)
 from smlab.hw_bench.sass.tools import (
     Tool,
     assemble,

@@ -21,18 +21,26 @@ from pathlib import Path
 from typing import Final
 
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.inputs import machine_code_bytes
 from smlab.hw_bench.sass.flow import BasicBlock, ControlFlow, NaturalLoop
 from smlab.hw_bench.sass.instruction import Function, SassInstruction
-from smlab.hw_bench.sass.issued import Footprint, IssuedCounts, count_issued, footprint_of
+from smlab.hw_bench.sass.linking import mangled_name, plain_name, short_name
 from smlab.hw_bench.sass.listing import parse_listing
-from smlab.hw_bench.sass.names import mangled_name, plain_name, short_name
-from smlab.hw_bench.sass.operations import OperationCounts, Precision, count_operations, special_function
+from smlab.hw_bench.sass.operations import (
+    Footprint,
+    IssuedCounts,
+    OperationCounts,
+    Precision,
+    count_issued,
+    count_operations,
+    footprint_of,
+    special_function,
+)
 from smlab.hw_bench.sass.tools import disassemble
 
 _CALLS: Final = ("CALL", "CAL", "JCAL")
 _OLD_FLOW: Final = frozenset({"SYNC", "BRK", "CONT", "PRET"})
 _NOTHING: Final = OperationCounts()
-_LARGEST_LISTING: Final = 1 << 28
 _ELF: Final = b"\x7fELF"
 
 
@@ -145,19 +153,19 @@ class CodeComparison:
         if not self.aligned:
             depths = [", ".join(str(r.depth) for r in s.regions) for s in (self.source, self.target)]
             return (f"{names}: other loops (depths {depths[0]} and {depths[1]}), compared as a whole",)
-        told = []
+        notes = []
         for s, t in zip(self.source.regions, self.target.regions, strict=True):
             where = "outside of loops" if s.depth == 0 else f"loop at {s.address:#x} (depth {s.depth})"
             if difference := s.counts.difference(t.counts):
                 special = s.in_special_blocks.difference(t.in_special_blocks)
                 part = "none of it in special functions" if not special else f"special functions: {special}"
-                told.append(f"{names}, {where}: {difference} ({part})")
+                notes.append(f"{names}, {where}: {difference} ({part})")
             if difference := s.rare.difference(t.rare):
-                told.append(f"{names}, {where}, in rare calls: {difference}")
+                notes.append(f"{names}, {where}, in rare calls: {difference}")
             if s.functions != t.functions:
                 of_s, of_t = (", ".join(r.functions) or "none" for r in (s, t))
-                told.append(f"{names}, {where}: special functions {of_t} instead of {of_s}")
-        return tuple(told)
+                notes.append(f"{names}, {where}: special functions {of_t} instead of {of_s}")
+        return tuple(notes)
 
 
 @dataclass(frozen=True)
@@ -176,8 +184,8 @@ class CodeComparisons:
         wanted = plain_name(kernel)
         exact = [c for c in self.comparisons if c.kernel == kernel]
         similar = [c for c in self.comparisons if wanted in (plain_name(c.kernel), mangled_name(c.kernel))]
-        found = exact or similar
-        return found[0] if len(found) == 1 else None
+        matches = exact or similar
+        return matches[0] if len(matches) == 1 else None
 
 
 def profile_code(function: Function, footprint: Footprint | None = None) -> FunctionRegions:
@@ -232,16 +240,16 @@ def compare_files(source: Path | bytes, target: Path | bytes) -> CodeComparisons
 
 def read_regions(code: Path | bytes) -> tuple[FunctionRegions, ...]:
     """The functions of a file or of a cubin in memory, region by region, with what a launch reserves."""
-    content = _content(code) if isinstance(code, Path) else code
+    content = machine_code_bytes(code) if isinstance(code, Path) else code
     functions = read_code(code) if isinstance(code, Path) else disassemble(code)
     return tuple(profile_code(f, footprint_of(content, f, _name(code))) for f in functions)
 
 
 def read_code(path: Path) -> tuple[Function, ...]:
     """The functions of a cubin (with the disassembler) or of a listing (without)."""
-    content = _content(path)
+    content = machine_code_bytes(path)
     if content.startswith(_ELF):
-        return disassemble(path)
+        return disassemble(content)
     try:
         functions = parse_listing(content.decode("utf-8"), str(path))
     except UnicodeDecodeError:
@@ -249,17 +257,6 @@ def read_code(path: Path) -> tuple[Function, ...]:
     if not functions:
         raise SmlabError.at(str(path), "holds no machine code", None, "a cubin, or the output of nvdisasm -c")
     return functions
-
-
-def _content(path: Path) -> bytes:
-    try:
-        if path.stat().st_size > _LARGEST_LISTING:
-            raise SmlabError.at(
-                str(path), "too large for one kernel's code", path.stat().st_size, "at most 256 MiB"
-            )
-        return path.read_bytes()
-    except OSError as error:
-        raise SmlabError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def _name(code: Path | bytes) -> str:
@@ -276,7 +273,7 @@ def _region(
     issued = IssuedCounts()
     functions: list[str] = []
     for block in blocks:
-        own = count_operations(block.instructions)
+        operations = count_operations(block.instructions)
         named = [f for i in block.instructions if (f := special_function(i)) is not None]
         calls = [name for i in block.instructions if (name := _called(i)) is not None]
         for name in calls:
@@ -284,11 +281,11 @@ def _region(
             if _can_be_passed(flow, loop, block.index):
                 rare += called
             else:
-                own += called
-        counts += own
+                operations += called
+        counts += operations
         issued += count_issued(block.instructions)
         if named or calls:
-            special += own
+            special += operations
         functions += [*named, *(short_name(name) for name in calls)]
     address = flow.function.instructions[0].address if loop is None else flow.blocks[loop.header].start
     depth = 0 if loop is None else loop.depth

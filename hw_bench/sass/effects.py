@@ -18,7 +18,6 @@ SCOREBOARDS: Final = tuple(f"SB{n}" for n in range(6))
 
 _NAMED: Final = re.compile(r"(?<![\w.])(U?)R(\d+)((?:\.\w+)*)")
 _PREDICATE: Final = re.compile(r"!?(U?P\d)$")
-_PLAIN_PREDICATE: Final = re.compile(r"U?P[\dT]$")
 _DEPBAR: Final = re.compile(r"SB(\d)$")
 _NO_RESULT_NAMES: Final = (
     "ST STG STS STL RED REDG REDAS BRA BRX BRXU JMP JMX JMXU CALL RET EXIT KILL BAR MEMBAR ERRBAR CCTL CCTLL "
@@ -130,13 +129,13 @@ def _named(operand: Operand, words: int) -> set[str]:
     if operand.kind == "predicate":
         match = _PREDICATE.match(operand.text.removesuffix(".reuse"))
         return {match[1]} if match else set()
-    found: set[str] = set()
+    names: set[str] = set()
     for match in _NAMED.finditer(operand.text):
         first, count = int(match[2]), words
         if ".64" in match[3]:
             count = max(count, 2)
-        found.update(f"{match[1]}R{first + n}" for n in range(count))
-    return found
+        names.update(f"{match[1]}R{first + n}" for n in range(count))
+    return names
 
 
 def _result_words(instruction: SassInstruction) -> int:

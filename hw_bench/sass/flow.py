@@ -79,16 +79,6 @@ class ControlFlow:
         """Blocks that the entry leads to; the assembler pads functions with others."""
         return frozenset(self._order)
 
-    @property
-    def irreducible(self) -> bool:
-        """Whether some cycle has more than one entry, so that it is no natural loop."""
-        position = {block: at for at, block in enumerate(self._order)}
-        return any(
-            position[after] <= position[before] and not self.dominates(after, before)
-            for before in self._order
-            for after in self.blocks[before].successors
-        )
-
     def block_of(self, address: int) -> BasicBlock:
         if address not in self._home:
             raise SmlabError.at(self.function.name, "no instruction at this address", f"{address:#x}")
@@ -135,7 +125,7 @@ class ControlFlow:
                 before.setdefault(second.address, []).append(first)
             for successor in self.blocks[at].successors:
                 before.setdefault(self.blocks[successor].start, []).append(code[-1])
-        return {address: tuple(found) for address, found in before.items()}
+        return {address: tuple(instructions) for address, instructions in before.items()}
 
     def _reverse_postorder(self) -> tuple[int, ...]:
         order: list[int] = []

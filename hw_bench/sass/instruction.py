@@ -68,7 +68,9 @@ class Operand:
     @cached_property
     def value(self) -> int | None:
         """The value of a whole immediate; None for anything else."""
-        if self.kind != "immediate" or not re.fullmatch(r"-?(?:0x[0-9a-f]+|\d+)", self.text):
+        if self.kind != "immediate" or not re.fullmatch(
+            r"-?(?:0x[0-9a-f]{1,16}|0|[1-9][0-9]{0,19})", self.text
+        ):
             return None
         return int(self.text, 0)
 
@@ -92,7 +94,10 @@ class SourceLine:
     @property
     def outermost(self) -> SourceLine:
         """The line of the kernel itself."""
-        return self if self.inlined_at is None else self.inlined_at.outermost
+        line = self
+        while line.inlined_at is not None:
+            line = line.inlined_at
+        return line
 
 
 @dataclass(frozen=True)

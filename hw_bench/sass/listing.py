@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.inputs import MAX_LINE_BYTES
 from smlab.hw_bench.sass.instruction import Function, Operand, Predicate, SassInstruction, SourceLine
 
 _SECTION: Final = re.compile(r"\s*\.section\s+\.text\.([^\s,]+)")
@@ -15,21 +16,23 @@ _OTHER_SECTION: Final = re.compile(r"\s*\.section\s")
 _ARCHITECTURE: Final = re.compile(r"EF_CUDA_SM(\d+)|\.target\s+sm_(\d+)")
 _LABEL: Final = re.compile(r"([.$\w][^\s:]*):\s*$")
 _INSTRUCTION: Final = re.compile(
-    r"\s*/\*(?P<address>[0-9a-f]{4,})\*/\s+"
-    r"(?:@(?P<negated>!)?(?P<guard>U?P\w+)\s+)?"
-    r"(?P<mnemonic>[A-Z][\w.]*)\s*(?P<operands>[^;]*?)\s*;"
-    r"(?:\s*/\*\s*(?P<word>0x[0-9a-f]{16})\s*\*/)?\s*$"
+    r"\s*+/\*(?P<address>[0-9a-f]{4,}+)\*/\s++"
+    r"(?:@(?P<negated>!)?(?P<guard>U?P\w++)\s++)?"
+    r"(?P<mnemonic>[A-Z][\w.]*+)\s*+(?P<operands>[^;]*+);"
+    r"(?:\s*+/\*\s*+(?P<word>0x[0-9a-f]{16})\s*+\*/)?\s*+$"
 )
+"""Nothing in it goes back: a line takes time in proportion to its length, whatever stands in it."""
 _SECOND_WORD: Final = re.compile(r"\s*/\*\s*(0x[0-9a-f]{16})\s*\*/\s*$")
 _SOURCE: Final = re.compile(
     r'\s*//## File "(?P<file>[^"]*)", line (?P<line>\d+)'
     r'(?: inlined at "(?P<outer>[^"]*)", line (?P<outer_line>\d+))?'
 )
-_ANNOTATION: Final = re.compile(r"\s+[&?](?:\{[^}]*\}|[^\s,{])+")
+_ANNOTATION: Final = re.compile(r"(?<!\s)\s++[&?](?:\{[^{}]*+\}|[^\s,{])++")
 """Newer disassemblers append scheduling notes (``&wr=0x0 &req={2,1} ?trans1``) to the operands."""
-_PAIR: Final = re.compile(r"^(\s*/\*[0-9a-f]{4,}\*/\s+)\{(.*)$|^(\s*/\*[0-9a-f]{4,}\*/\s+[^;]*?)\s*\}\s*$")
-"""Before Volta two instructions may issue together: ``{`` precedes the first, ``}`` stands for the
-second's semicolon."""
+_ADDRESS: Final = re.compile(r"\s*+/\*[0-9a-f]{4,}+\*/\s++")
+MAX_CODE_BYTES: Final = 1 << 40
+"""No kernel's code is so long."""
+_MAX_DIGITS: Final = 9
 
 
 def parse_listing(text: str, where: str = "listing") -> tuple[Function, ...]:
@@ -41,10 +44,24 @@ def parse_listing(text: str, where: str = "listing") -> tuple[Function, ...]:
     """
     reader = _Reader(where)
     for number, line in enumerate(text.splitlines(), start=1):
-        if match := _PAIR.match(line):
-            line = match[1] + match[2] if match[1] else match[3] + " ;"
-        reader.read(line, number)
+        if len(line) > MAX_LINE_BYTES:
+            raise SmlabError.at(
+                f"{where}, line {number}", "is too long", len(line), f"at most {MAX_LINE_BYTES} characters"
+            )
+        reader.read(_alone(line), number)
     return reader.finish()
+
+
+def _alone(line: str) -> str:
+    """Before Volta two instructions may issue together: ``{`` precedes the first, ``}`` stands for the
+    second's semicolon. The line as that of one alone."""
+    if (match := _ADDRESS.match(line)) is None:
+        return line
+    rest = line[match.end() :]
+    if rest.startswith("{"):
+        return match[0] + rest[1:]
+    rest = rest.rstrip()
+    return f"{match[0]}{rest[:-1]} ;" if rest.endswith("}") and ";" not in rest else line
 
 
 def split_operands(text: str) -> tuple[Operand, ...]:
@@ -92,12 +109,15 @@ class _Reader:
         elif _OTHER_SECTION.match(line):
             self._end_function()
         elif match := _ARCHITECTURE.search(line):
-            self._architecture = f"sm_{match[1] or match[2]}"
+            digits = self._digits(match[1] or match[2], "the architecture", number)
+            self._architecture = f"sm_{digits}"
         elif self._name is None:
             return
         elif _ENTRY.match(line):
             self._entry = True
         elif match := _SOURCE.match(line):
+            for key in ("line", "outer_line"):
+                self._digits(match[key] or "", "the source line", number)
             self._notes.append(match)
         elif match := _INSTRUCTION.match(line):
             if match["word"]:
@@ -106,6 +126,16 @@ class _Reader:
                 self._add(match, None, number)
         elif match := _LABEL.match(line):
             self._labels.append(match[1])
+
+    def _digits(self, text: str, what: str, number: int) -> str:
+        if len(text) > _MAX_DIGITS:
+            raise SmlabError.at(
+                f"{self._where}, line {number}",
+                f"{what} has too many digits",
+                len(text),
+                f"at most {_MAX_DIGITS}",
+            )
+        return text
 
     def finish(self) -> tuple[Function, ...]:
         if self._half is not None:
@@ -133,6 +163,10 @@ class _Reader:
 
     def _add(self, match: re.Match[str], words: tuple[int, int] | None, number: int) -> None:
         address = int(match["address"], 16)
+        if address >= MAX_CODE_BYTES:
+            raise SmlabError.at(
+                f"{self._where}, line {number}", "the address is beyond any kernel", match["address"]
+            )
         if self._instructions and address <= self._instructions[-1].address:
             raise SmlabError.at(
                 f"{self._where}, line {number}",

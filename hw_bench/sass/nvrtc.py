@@ -2,6 +2,12 @@
 
 A kernel that is unrolled to thousands of instructions takes ten seconds, and a tuning space has thousands of
 kernels, so what was compiled once is kept in the user's cache folder.
+
+Headers of the C library, as far as device code uses what is in them.
+
+The run-time compiler has no host's headers, and kernels are written for nvcc, which reads some of them
+before the first line. What a kernel takes from them are integer types, limits and numbers; functions of the
+host stay undeclared. Sizes are those of 64-bit Linux.
 """
 
 from __future__ import annotations
@@ -10,14 +16,18 @@ import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
+import json
+import os
 import re
-from collections.abc import Mapping, Sequence
+import subprocess
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from smlab.hw_bench.child_python import run_python
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import cache_folder, write_atomic
-from smlab.hw_bench.sass.host_headers import HEADERS, READ_FIRST, read_first
 
 _ADVICE = "pip install nvidia-cuda-nvrtc-cu12 cuda-bindings, or 'smlab[cuda12]'"
 
@@ -52,31 +62,96 @@ def compile_cuda(
         if kept is not None and kept.is_file():
             with contextlib.suppress(OSError):
                 return kept.read_bytes()
-        names, texts = ([text.encode() for text in column] for column in (headers, headers.values()))
-        program = _call(nvrtc.nvrtcCreateProgram(source.encode(), where.encode(), len(headers), texts, names))
     except RuntimeError as error:
         raise SmlabError(f"the CUDA compiler cannot be loaded ({error}): {_ADVICE}") from error
-    status = nvrtc.nvrtcCompileProgram(program, len(wanted), [o.encode() for o in wanted])[0]
-    log = b" " * _call(nvrtc.nvrtcGetProgramLogSize(program))
-    nvrtc.nvrtcGetProgramLog(program, log)
-    if int(status):
-        lines = [line for line in log.decode(errors="replace").splitlines() if "error" in line]
-        said = lines[0] if lines else str(status)
-        if re.search(r'source file "(cuda|cub|thrust)/', said):
-            said += (
+    failed, log, cubin = _compile_in_process(source, where, wanted, headers)
+    if failed:
+        lines = [line for line in log.splitlines() if "error" in line]
+        message = lines[0] if lines else failed
+        if re.search(r'source file "(cuda|cub|thrust)/', message):
+            message += (
                 " (libcu++, CUB and Thrust come with the wheel nvidia-cuda-cccl-cu12, which is not read here)"
             )
-        elif "open source file" in said and not _includes():
-            said += " (headers of CUDA come with pip install nvidia-cuda-runtime-cu12, or 'smlab[cuda12]')"
-        raise SmlabError(f"{where}: does not compile for {architecture}: {said}")
-    cubin: bytes = b" " * _call(nvrtc.nvrtcGetCUBINSize(program))
-    nvrtc.nvrtcGetCUBIN(program, cubin)
-    nvrtc.nvrtcDestroyProgram(program)
+        elif "open source file" in message and not _includes():
+            message += " (headers of CUDA come with pip install nvidia-cuda-runtime-cu12, or 'smlab[cuda12]')"
+        raise SmlabError(f"{where}: does not compile for {architecture}: {message}")
     if kept is not None:
         with contextlib.suppress(OSError):
             kept.parent.mkdir(parents=True, exist_ok=True)
             write_atomic(kept, cubin)
     return cubin
+
+
+_CHILD: Final = "from smlab.hw_bench.sass.nvrtc import answer; answer()"
+_CPU_S: Final = 300
+_MOST_BYTES: Final = 2**32
+_TIMEOUT_S: Final = 900.0
+
+
+def _compile_in_process(
+    source: str, where: str, options: Sequence[str], headers: Mapping[str, str]
+) -> tuple[str, str, bytes]:
+    """`compile_here` in a child process: a macro of a few lines may ask for all memory, and a template
+    for all time.
+
+    Raises:
+        SmlabError: the compiler ended on the source, or took `_CPU_S` or `_MOST_BYTES`.
+    """
+    ask = json.dumps([source, where, list(options), dict(headers)]).encode()
+    try:
+        done = run_python(
+            _CHILD, input=ask, timeout_s=_TIMEOUT_S, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SmlabError(f"{where}: the CUDA compiler has not ended after {_TIMEOUT_S:g} s") from error
+    except OSError as error:
+        raise SmlabError(f"{where}: no process can be started to compile it: {error.strerror}") from error
+    head, _, cubin = done.stdout.partition(b"\n")
+    if done.returncode or not head:
+        how = (
+            f"{_CPU_S} s of processor time" if done.returncode == _SIGXCPU else f"{_MOST_BYTES / 1e9:.1f} GB"
+        )
+        raise SmlabError(f"{where}: the CUDA compiler ended on it; it may take {how}")
+    failed, log = json.loads(head)
+    return failed, log, cubin
+
+
+_SIGXCPU: Final = -24
+"""Which not every system has."""
+
+
+def answer() -> None:
+    """What the process does."""
+    ask = json.load(sys.stdin.buffer)
+    if sys.platform == "linux":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
+        resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S + 1))
+    with os.fdopen(os.dup(1), "wb") as out:
+        os.dup2(2, 1)  # what the library prints is no answer
+        failed, log, cubin = compile_here(*ask)
+        out.write(json.dumps([failed, log]).encode() + b"\n" + cubin)
+
+
+def compile_here(
+    source: str, where: str, options: Sequence[str], headers: Mapping[str, str]
+) -> tuple[str, str, bytes]:
+    """What went wrong, empty where nothing did; what the compiler says; and the cubin."""
+    from cuda.bindings import nvrtc
+
+    names, texts = ([text.encode() for text in column] for column in (headers, headers.values()))
+    program = _call(nvrtc.nvrtcCreateProgram(source.encode(), where.encode(), len(headers), texts, names))
+    status = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])[0]
+    log = b" " * _call(nvrtc.nvrtcGetProgramLogSize(program))
+    nvrtc.nvrtcGetProgramLog(program, log)
+    told = log.decode(errors="replace").rstrip("\0")
+    if int(status):
+        return str(status), told, b""
+    cubin: bytes = b" " * _call(nvrtc.nvrtcGetCUBINSize(program))
+    nvrtc.nvrtcGetCUBIN(program, cubin)
+    nvrtc.nvrtcDestroyProgram(program)
+    return "", told, cubin
 
 
 def _kept(
@@ -127,3 +202,125 @@ def _includes() -> list[str]:
     spec = importlib.util.find_spec("nvidia")
     roots = list(spec.submodule_search_locations or []) if spec is not None else []
     return [f"-I{folder}" for root in roots if (folder := Path(root) / "cuda_runtime" / "include").is_dir()]
+
+
+_INTEGERS: Final = {8: "char", 16: "short", 32: "int", 64: "long"}
+
+_STDINT: Final = "\n".join(
+    [
+        "#pragma once",
+        *(f"typedef signed {kind} int{bits}_t;" for bits, kind in _INTEGERS.items()),
+        *(f"typedef unsigned {kind} uint{bits}_t;" for bits, kind in _INTEGERS.items()),
+        "typedef long intptr_t;",
+        "typedef unsigned long uintptr_t;",
+        *(f"#define INT{bits}_MAX {(1 << bits - 1) - 1}{'L' * (bits > 32)}" for bits in _INTEGERS),
+        *(f"#define INT{bits}_MIN (-INT{bits}_MAX - 1)" for bits in _INTEGERS),
+        *(
+            f"#define UINT{bits}_MAX {(1 << bits) - 1}{'U' * (bits > 16)}{'L' * (bits > 32)}"
+            for bits in _INTEGERS
+        ),
+    ]
+)
+_MATH: Final = """#pragma once
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#define HUGE_VAL __longlong_as_double(0x7ff0000000000000LL)
+#define HUGE_VALF __int_as_float(0x7f800000)
+#define M_E 2.7182818284590452354
+#define M_LOG2E 1.4426950408889634074
+#define M_LN2 0.69314718055994530942
+#define M_LN10 2.30258509299404568402
+#define M_PI 3.14159265358979323846
+#define M_PI_2 1.57079632679489661923
+#define M_PI_4 0.78539816339744830962
+#define M_1_PI 0.31830988618379067154
+#define M_2_PI 0.63661977236758134308
+#define M_SQRT2 1.41421356237309504880
+#define M_SQRT1_2 0.70710678118654752440
+"""
+_FLOAT: Final = """#pragma once
+#define FLT_MAX 3.402823466e+38F
+#define FLT_MIN 1.175494351e-38F
+#define FLT_EPSILON 1.192092896e-07F
+#define FLT_DIG 6
+#define DBL_MAX 1.7976931348623158e+308
+#define DBL_MIN 2.2250738585072014e-308
+#define DBL_EPSILON 2.2204460492503131e-16
+#define DBL_DIG 15
+"""
+_LIMITS: Final = """#pragma once
+#define CHAR_BIT 8
+#define SCHAR_MIN (-128)
+#define SCHAR_MAX 127
+#define UCHAR_MAX 255
+#define SHRT_MIN (-32768)
+#define SHRT_MAX 32767
+#define USHRT_MAX 65535
+#define INT_MIN (-2147483647 - 1)
+#define INT_MAX 2147483647
+#define UINT_MAX 4294967295U
+#define LONG_MIN (-9223372036854775807L - 1)
+#define LONG_MAX 9223372036854775807L
+#define ULONG_MAX 18446744073709551615UL
+#define LLONG_MIN (-9223372036854775807LL - 1)
+#define LLONG_MAX 9223372036854775807LL
+#define ULLONG_MAX 18446744073709551615ULL
+"""
+_EMPTY: Final = "#pragma once\n"
+_ASSERT: Final = """#undef assert
+#ifdef NDEBUG
+#define assert(condition) ((void)0)
+#else
+#define assert(condition) \\
+    ((condition) ? (void)0 : __assertfail(#condition, __FILE__, __LINE__, __func__, sizeof(char)))
+#endif
+"""
+_TARGET: Final = """#pragma once
+#ifndef NV_IF_TARGET
+#error this release of NVRTC lacks the macros of nv/target: take release 12.9 or later
+#endif
+#if !__has_include(<cuda/std/type_traits>)
+#define _CG_LIMIT_INCLUDED_DEPENDENCIES
+#endif
+"""
+"""Macros by architecture, which the run-time compiler has before the first line: what is missing is the name.
+``cooperative_groups.h`` asks for it first, and for libcu++, which comes with another wheel; the macro has
+it take its own traits instead (no update of an atomic by a group, no groups' functions of libcu++)."""
+
+_BY_C_NAME: Final = {
+    "stdint": _STDINT,
+    "math": _MATH,
+    "float": _FLOAT,
+    "limits": _LIMITS,
+    "assert": _ASSERT,
+    **dict.fromkeys(("stddef", "stdio", "stdlib", "string", "time"), _EMPTY),
+}
+HEADERS: Final = {name: text for c, text in _BY_C_NAME.items() for name in (f"{c}.h", f"c{c}")} | {
+    "stdbool.h": _EMPTY,
+    "nv/target": _TARGET,
+}
+"""Texts by the name in the ``#include``."""
+
+READ_FIRST: Final = "smlab-read-by-nvcc.h"
+"""What nvcc has read before the first line: integer types and the numbers of ``math.h``."""
+
+
+def read_first(source: str) -> str:
+    """The text of `READ_FIRST` for a source that names something of it, less what it says itself; else
+    empty."""
+    named, declared = set(re.findall(r"[A-Za-z_]\w*", source)), _defined_names(source)
+    lines = [
+        line for text in (_STDINT, _MATH) for line in text.splitlines()[1:] if _name(line) not in declared
+    ]
+    return "\n".join([*lines, ""]) if any(_name(line) in named for line in lines) else ""
+
+
+def _name(line: str) -> str:
+    return line.split()[1] if line.startswith("#") else line.rstrip(";").split()[-1]
+
+
+def _defined_names(source: str) -> Collection[str]:
+    """Names that a source defines as macros or types."""
+    macros = re.findall(r"#\s*define\s+(\w+)", source)
+    types = re.findall(r"\btypedef\b[^;]*?(\w+)\s*;", source) + re.findall(r"\busing\s+(\w+)\s*=", source)
+    return {*macros, *types}

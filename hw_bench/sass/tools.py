@@ -6,20 +6,29 @@ import importlib.util
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.inputs import MAX_CODE_BYTES
 from smlab.hw_bench.sass.cubin import read_cubin
 from smlab.hw_bench.sass.instruction import Function
 from smlab.hw_bench.sass.listing import parse_listing
 
 _TIMEOUT_S: Final = 120.0
+_CPU_S: Final = 6
+_BYTES_A_SECOND: Final = 50_000
+"""The disassembler takes 0.2 s for a kernel, and has no end on some damaged ones: it may take `_CPU_S`, and a
+second more for so many bytes of code."""
+_MOST_PRINTED: Final = MAX_CODE_BYTES
+_WITHOUT_END: Final = {-24: "does not come to an end", -25: "prints without end"}
+"""By SIGXCPU and SIGXFSZ, which not every system has."""
 _WHEELS: Final = {
     "ptxas": ("nvidia/cuda_nvcc/bin", "nvidia/cu13/bin", "triton/backends/nvidia/bin"),
     "nvdisasm": ("nvidia/cuda_nvdisasm/bin", "nvidia/cu13/bin", "triton/backends/nvidia/bin"),
@@ -74,10 +83,10 @@ def assemble(
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         source.write_text(ptx)
-        said = _run(
+        log = _run(
             tool, ["-v", f"-arch={architecture}", *options, str(source), "-o", str(target)], architecture
         )
-        return target.read_bytes(), said
+        return target.read_bytes(), log
 
 
 def disassemble(cubin: bytes | Path, tool: Tool | None = None) -> tuple[Function, ...]:
@@ -93,7 +102,8 @@ def listing_of(cubin: bytes | Path, tool: Tool | None = None) -> str:
     tool = tool or find_nvdisasm(architecture=architecture)
     encodings = ["-hex"] if int(architecture.removeprefix("sm_")) >= 70 else []
     with _as_file(cubin) as path:
-        return _run(tool, ["-c", *encodings, "-gi", str(path)], str(path))
+        what = str(cubin) if isinstance(cubin, Path) else "cubin"
+        return _run(tool, ["-c", *encodings, "-gi", str(path)], what, path.stat().st_size)
 
 
 def disassemble_raw(code: bytes, architecture: str, name: str, tool: Tool | None = None) -> Function:
@@ -104,7 +114,7 @@ def disassemble_raw(code: bytes, architecture: str, name: str, tool: Tool | None
         path = Path(folder) / "code.bin"
         path.write_bytes(code)
         binary = architecture.upper().replace("_", "")
-        text = _run(tool, ["-b", binary, "-hex", str(path)], name)
+        text = _run(tool, ["-b", binary, "-hex", str(path)], name, len(code))
     functions = parse_listing(f"\t.section .text.{name}\n.target {architecture}\n{text}", name)
     if not functions:
         raise SmlabError.at(name, "holds no instruction", f"{len(code)} bytes")
@@ -119,7 +129,7 @@ def flow_edges(cubin: bytes | Path, tool: Tool | None = None) -> dict[str, froze
     """
     tool = tool or find_nvdisasm(architecture=read_cubin(cubin).architecture)
     with _as_file(cubin) as path:
-        text = _run(tool, ["-bbcfg", "-poff", str(path)], str(path))
+        text = _run(tool, ["-bbcfg", "-poff", str(path)], str(path), path.stat().st_size)
     return parse_flow_edges(text)
 
 
@@ -205,24 +215,53 @@ def _candidates(name: str) -> Iterator[Path]:
 
 @cache
 def _tool(name: str, path: Path) -> Tool:
-    said = _run(Tool(name, path, "unknown"), ["--version"], "--version")
-    release = re.search(r"release (\d+\.\d+)", said)
+    version_text = _run(Tool(name, path, "unknown"), ["--version"], "--version")
+    release = re.search(r"release (\d+\.\d+)", version_text)
     if release is None:
-        raise SmlabError.at(str(path), "does not say its release", said.strip()[:80], f"NVIDIA's {name}")
+        raise SmlabError.at(
+            str(path), "does not say its release", version_text.strip()[:80], f"NVIDIA's {name}"
+        )
     return Tool(name, path, release[1])
 
 
-def _run(tool: Tool, arguments: Sequence[str], what: str) -> str:
-    try:
-        done = subprocess.run(
-            [str(tool.path), *arguments], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SmlabError(f"{tool.path}: cannot be run: {error}") from error
-    said = (done.stderr or "") if tool.name == "ptxas" and "--version" not in arguments else done.stdout
-    if done.returncode != 0:
-        lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-        raise SmlabError(
-            f"{tool.path} failed on {what}: {lines[0].strip() if lines else f'status {done.returncode}'}"
-        )
-    return said
+def _run(tool: Tool, arguments: Sequence[str], what: str, size: int | None = None) -> str:
+    """What the tool says; ``size`` bytes of machine code bound the processor time that it may take."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as complaints:
+        try:
+            with subprocess.Popen(
+                [str(tool.path), *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=complaints
+            ) as process:
+                _limit(process.pid, size)
+                try:
+                    status = process.wait(_TIMEOUT_S)
+                except BaseException:
+                    process.kill()
+                    raise
+        except subprocess.TimeoutExpired as error:
+            raise SmlabError(f"{what}: {tool.name} has not ended after {_TIMEOUT_S:g} s") from error
+        except OSError as error:
+            raise SmlabError(f"{tool.path}: cannot be run: {error}") from error
+        said, complained = (_text(file) for file in (out, complaints))
+    if status in _WITHOUT_END:
+        raise SmlabError.at(what, f"{tool.name} {_WITHOUT_END[status]}: it is damaged")
+    if status != 0:
+        lines = [line for line in (complained + said).splitlines() if line.strip()]
+        raise SmlabError(f"{tool.path} failed on {what}: {lines[0].strip() if lines else f'status {status}'}")
+    return complained if tool.name == "ptxas" and "--version" not in arguments else said
+
+
+def _limit(pid: int, size: int | None) -> None:
+    """Bound what the process may print and, for ``size`` bytes of code, compute."""
+    if sys.platform == "linux":
+        import resource
+
+        with suppress(OSError):  # it has ended already
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (_MOST_PRINTED, _MOST_PRINTED))
+            if size is not None:
+                seconds = _CPU_S + size // _BYTES_A_SECOND
+                resource.prlimit(pid, resource.RLIMIT_CPU, (seconds, seconds + 1))
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.models.advisor import estimators
-from smlab.models.advisor.further import FURTHER
-from smlab.models.advisor.matching import LEAST_SHARE, Context, Match, Optimizer
-from smlab.models.advisor.rewrite import Rewrite
-from smlab.models.advisor.rewriting import rewritten
-from smlab.models.advisor.sm_model import model_of
-from smlab.models.advisor.table_two import TABLE_TWO
+from smlab.models.advisor.changes.additional_optimizers import ADDITIONAL_OPTIMIZERS
+from smlab.models.advisor.changes.apply_rewrites import rewritten
+from smlab.models.advisor.changes.gpa_optimizers import GPA_OPTIMIZERS
+from smlab.models.advisor.changes.matching import LEAST_SHARE, Context, Match, Optimizer
+from smlab.models.advisor.changes.rewrites import Rewrite
+from smlab.models.advisor.estimates import gpa_equations
+from smlab.models.advisor.estimates.sm_model import model_of
 
-OPTIMIZERS: Final = (*TABLE_TWO, *FURTHER)
+OPTIMIZERS: Final = (*GPA_OPTIMIZERS, *ADDITIONAL_OPTIMIZERS)
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,17 @@ class Advice:
 
 def advise(context: Context) -> tuple[Advice, ...]:
     """All matching advice, by expected speedup; the same change once, by the first of its optimizers."""
-    found: list[Advice] = []
+    advices: list[Advice] = []
     for optimizer in OPTIMIZERS:
         advice = estimate(context, optimizer)
         if advice is None:
             continue
-        same = next((n for n, a in enumerate(found) if a.rewrite and a.rewrite == advice.rewrite), None)
+        same = next((n for n, a in enumerate(advices) if a.rewrite and a.rewrite == advice.rewrite), None)
         if same is None or advice.rewrite == Rewrite():
-            found.append(advice)
+            advices.append(advice)
         else:
-            found[same] = dataclasses.replace(found[same], also=(*found[same].also, optimizer.name))
-    return tuple(sorted(found, key=lambda a: -a.speedup))
+            advices[same] = dataclasses.replace(advices[same], also=(*advices[same].also, optimizer.name))
+    return tuple(sorted(advices, key=lambda a: -a.speedup))
 
 
 def estimate(context: Context, optimizer: Optimizer, factor: float | None = None) -> Advice | None:
@@ -64,12 +64,12 @@ def expected(context: Context, match: Match) -> tuple[float, Rewrite | None]:
     """Our estimate, and the change that was replayed for it: the kernel replayed before and after where the
     profile allows it, else latency and throughput by `estimators.refined`. Less than 1 where what the change
     adds costs more than it saves."""
-    refined = estimators.refined(context.samples.busy, match.effect)
+    refined = gpa_equations.refined(context.samples.busy, match.effect)
     model = model_of(context) if match.rewrites else None
     if model is None:
         return refined, None
     after, best = min(((rewritten(model, change), change) for change in match.rewrites), key=lambda x: x[0])
-    speedup = min(model.before.cycles / max(after, 1), estimators.MAX_SPEEDUP)
+    speedup = min(model.before.cycles / max(after, 1), gpa_equations.MAX_SPEEDUP)
     if context.samples.launch.cycles is None:  # then the replay does not know how busy memory is
         speedup = min(speedup, refined)
     return (speedup if any(change.adds for change in match.rewrites) else max(speedup, 1.0)), best
@@ -81,11 +81,13 @@ def published(context: Context, optimizer: Optimizer, match: Match) -> float:
     if match.paper is not None:
         return match.paper
     if optimizer.category == "stall elimination":
-        return estimators.stall_elimination(total, min(match.matched, total))
+        return gpa_equations.stall_elimination(total, min(match.matched, total))
     latency = min(match.latency, total)
     if match.scopes:
-        return estimators.latency_hiding_in_scopes(total, [_inside(scope, total) for scope in match.scopes])
-    return estimators.latency_hiding(total, active, latency)
+        return gpa_equations.latency_hiding_in_scopes(
+            total, [_inside(scope, total) for scope in match.scopes]
+        )
+    return gpa_equations.latency_hiding(total, active, latency)
 
 
 def _inside(scope: tuple[float, float], total: float) -> tuple[float, float]:

@@ -61,43 +61,43 @@ class AdvisedCode:
     @cached_property
     def before(self) -> tuple[tuple[int, ...], ...]:
         """For each instruction those that may have been executed just before it."""
-        found: list[list[int]] = [[] for _ in self.instructions]
+        predecessors: list[list[int]] = [[] for _ in self.instructions]
         for block in self.flow.blocks:
             numbers = [self.number[i.address] for i in block.instructions]
             for first, second in itertools.pairwise(numbers):
-                found[second].append(first)
+                predecessors[second].append(first)
             for successor in block.successors:
                 head = self.number[self.flow.blocks[successor].instructions[0].address]
-                found[head].append(numbers[-1])
-        return tuple(tuple(row) for row in found)
+                predecessors[head].append(numbers[-1])
+        return tuple(tuple(row) for row in predecessors)
 
     @cached_property
     def block_of(self) -> tuple[int, ...]:
         """The basic block of each instruction."""
-        found = [0] * len(self)
+        blocks = [0] * len(self)
         for block in self.flow.blocks:
             for instruction in block.instructions:
-                found[self.number[instruction.address]] = block.index
-        return tuple(found)
+                blocks[self.number[instruction.address]] = block.index
+        return tuple(blocks)
 
     @cached_property
     def defining(self) -> dict[str, list[int]]:
         """For each register, predicate and scoreboard the instructions that define it, in order."""
-        found: dict[str, list[int]] = {}
+        definers: dict[str, list[int]] = {}
         for number, e in enumerate(self.effects):
             for name in {*e.writes, *e.sets}:
-                found.setdefault(name, []).append(number)
-        return found
+                definers.setdefault(name, []).append(number)
+        return definers
 
     @cached_property
     def readers(self) -> dict[str, list[int]]:
         """The same of those that read it or wait for it, without a predicate."""
-        found: dict[str, list[int]] = {}
+        readers: dict[str, list[int]] = {}
         for number, e in enumerate(self.effects):
             if self.unconditional(number):
                 for name in {*e.reads, *e.waits}:
-                    found.setdefault(name, []).append(number)
-        return found
+                    readers.setdefault(name, []).append(number)
+        return readers
 
     @cached_property
     def cycles_before(self) -> tuple[int, ...]:
@@ -107,24 +107,24 @@ class AdvisedCode:
     @cached_property
     def scoreboard_events(self) -> tuple[tuple[int, ...], ...]:
         """For each block its instructions that raise a scoreboard or wait for one, the last first."""
-        found: list[list[int]] = [[] for _ in self.flow.blocks]
+        events: list[list[int]] = [[] for _ in self.flow.blocks]
         for number, effects in enumerate(self.effects):
             if effects.waits or effects.result_on or effects.operands_on:
-                found[self.block_of[number]].append(number)
-        return tuple(tuple(reversed(row)) for row in found)
+                events[self.block_of[number]].append(number)
+        return tuple(tuple(reversed(row)) for row in events)
 
     def begins(self, stalled: Sequence[float]) -> list[float]:
         """Cycles from the begin of its block to each instruction's issue, by stall counts and by what each
         instruction is known to wait besides (``stalled``)."""
-        found = [0.0] * len(self)
+        cycles_before = [0.0] * len(self)
         for block in self.flow.blocks:
             cycles = 0.0
             for instruction in block.instructions:
                 number = self.number[instruction.address]
                 cycles += stalled[number]
-                found[number] = cycles
+                cycles_before[number] = cycles
                 cycles += self.stalls[number]
-        return found
+        return cycles_before
 
     def first_of(self, block: int) -> int:
         """The first instruction of a block."""
@@ -137,11 +137,11 @@ class AdvisedCode:
     @cached_property
     def loops(self) -> tuple[LoopOf, ...]:
         """All loops, the innermost last."""
-        made = []
+        loops = []
         for loop in self.flow.loops:
             members = frozenset(self.number[i.address] for i in self.flow.loop_instructions(loop))
-            made.append(LoopOf(self._first(loop.header), members, loop.depth, self._parent(loop)))
-        return tuple(sorted(made, key=lambda loop: loop.depth))
+            loops.append(LoopOf(self._first(loop.header), members, loop.depth, self._parent(loop)))
+        return tuple(sorted(loops, key=lambda loop: loop.depth))
 
     def _parent(self, loop: NaturalLoop) -> int | None:
         return None if loop.parent is None else self._first(loop.parent)
@@ -151,11 +151,11 @@ class AdvisedCode:
 
     @cached_property
     def _innermost(self) -> tuple[LoopOf | None, ...]:
-        found: list[LoopOf | None] = [None] * len(self)
+        innermost: list[LoopOf | None] = [None] * len(self)
         for loop in self.loops:
             for member in loop.members:
-                found[member] = loop
-        return tuple(found)
+                innermost[member] = loop
+        return tuple(innermost)
 
     def innermost_loop(self, number: int) -> LoopOf | None:
         return self._innermost[number]

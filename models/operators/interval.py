@@ -11,7 +11,7 @@ Each part is a half width in logarithms:
 They add up as independent things do. `FACTOR` is fitted, the 90 % quantile of error over width with the same
 say for each operator and pair of GPUs, on NeuSight's V100, A100 40 GB and T4. How often the interval holds
 for an operator and for a target card that were left out of that fit,
-`smlab.validation.projection.operators.coverage` tells.
+`smlab.validation.campaigns.projection.coverage` tells.
 """
 
 from __future__ import annotations

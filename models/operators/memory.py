@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.models.operators.work import Floats, OperatorWork
-from smlab.models.parallelism import resident_blocks
+from smlab.models.projection.parallelism import resident_blocks
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,8 @@ equation leaves out is a switch:
   (`smlab.models.operators.memory`);
 - ``repeats``: operators are timed again and again, and what L2 holds of one run the next finds there;
 - ``power``: arithmetic is held to what the board's power allows (`smlab.models.operators.power`);
-- ``parallelism``: waves and tail, for the grid of the source on both GPUs (`smlab.models.parallelism`), where
+- ``parallelism``: waves and tail, for the grid of the source on both GPUs
+(`smlab.models.projection.parallelism`), where
   that has `CARRIED_WAVES` blocks for each SM of both; a smaller one was chosen for the GPU that it ran on.
 
 The prediction is the middle of two things that are not known: whether what a row falls short of its roof on
@@ -34,7 +35,7 @@ from smlab.models.operators.interval import FACTOR, operator_parts, width_of
 from smlab.models.operators.memory import Misses, repeat_misses, reread_misses
 from smlab.models.operators.power import interval_of, no_ceiling, power_ceiling
 from smlab.models.operators.work import Floats, OperatorWork
-from smlab.models.parallelism import parallelism, resident_blocks
+from smlab.models.projection.parallelism import parallelism, resident_blocks
 
 CARRIED_WAVES: Final = 2
 """Blocks for each SM from which on an operator's grid is taken to be the same on another GPU. A library picks

@@ -10,7 +10,7 @@ keeps the row in registers, later versions' ``cunn_SoftMaxForwardSmem`` in share
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.rows import Rows
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -57,7 +58,7 @@ class OperatorShapes(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class OperatorWork:
+class OperatorWork(Rows):
     """The work of operators; all arrays of shape ``(rows,)``.
 
     ``flops`` are operations that the roof of FP32 bounds (0 for operators that only move data);
@@ -80,10 +81,6 @@ class OperatorWork:
 
     def __len__(self) -> int:
         return len(self.flops)
-
-    def take(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> OperatorWork:
-        """The rows that ``which`` selects, by a mask or by their numbers."""
-        return OperatorWork(**{f.name: getattr(self, f.name)[which] for f in fields(self)})
 
 
 def operator_work(times: OperatorShapes) -> OperatorWork:

@@ -40,9 +40,9 @@ EVIDENCE: Final[dict[Evidence, GuessQuality]] = {
     "compiled": GuessQuality(0.24, 0.11),
 }
 """Fitted to pairs that differ by 3 % on the new GPU, of two public pairs of searches, ratios drawn for them
-and kernels in closed form; what each says of the others is a study (`smlab.validation.portability.signs`).
-Of changes whose code was compiled a single search tells (0.15 and 0.03): they are said to be no surer than
-projected ones."""
+and kernels in closed form; what each says of the others is a study
+(`smlab.validation.campaigns.portability.signs`). Of changes whose code was compiled a single search tells
+(0.15 and 0.03): they are said to be no surer than projected ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +75,10 @@ def foreseen_changes(
     ``guess`` (configurations,) holds logarithms of guessed times, ``model`` the ratios of measured to guessed
     times seen so far, its spread that of the evidence.
     """
-    found = model.difference(row, others)
+    difference = model.difference(row, others)
     log_guess = guess[others] - guess[row]
-    middle = log_guess + found.weight @ found.mean
-    return ForeseenChange(middle, sign_chance(log_guess, found, evidence))
+    middle = log_guess + difference.weight @ difference.mean
+    return ForeseenChange(middle, sign_chance(log_guess, difference, evidence))
 
 
 def sign_chance(log_guess: Floats, ratio: ScaleMixture, evidence: Evidence) -> Floats:
@@ -91,23 +91,23 @@ def sign_chance(log_guess: Floats, ratio: ScaleMixture, evidence: Evidence) -> F
 
 def one_change(config: Sequence[Sequence[object]]) -> OneChange:
     """All pairs of configurations that differ in one parameter, each once, the first row the lower one."""
-    found: list[tuple[int, int, int]] = []
+    pairs: list[tuple[int, int, int]] = []
     for column in range(len(config[0]) if config else 0):
         groups: dict[tuple[object, ...], list[int]] = {}
         for row, values in enumerate(config):
             groups.setdefault((*values[:column], *values[column + 1 :]), []).append(row)
         for members in groups.values():
-            found += [(a, b, column) for i, a in enumerate(members) for b in members[i + 1 :]]
-    rows = np.array(found, dtype=np.int64).reshape(-1, 3)
+            pairs += [(a, b, column) for i, a in enumerate(members) for b in members[i + 1 :]]
+    rows = np.array(pairs, dtype=np.int64).reshape(-1, 3)
     return OneChange(rows[:, 0], rows[:, 1], rows[:, 2])
 
 
 def changes_from(config: Sequence[Sequence[object]], row: int) -> list[tuple[int, int]]:
     """(Other row, column) of the configurations that differ from ``row`` in one parameter."""
     here = config[row]
-    found = []
+    changes = []
     for other, values in enumerate(config):
         different = [c for c, (a, b) in enumerate(zip(here, values, strict=True)) if a != b]
         if len(different) == 1:
-            found.append((other, different[0]))
-    return found
+            changes.append((other, different[0]))
+    return changes

@@ -1,8 +1,8 @@
 """Why a kernel takes longer on one GPU than on another: the ratio of its times, split into terms that add up.
 
-The time of a kernel is modelled on GPUs *between* the two (`hybrids`): what its resources need there, the
-tail of its grid, the warps that fit, the latencies that these must hide (balanced job bounds,
-`smlab.models.roofline.residency`). The logarithm of the modelled ratio is then divided among the groups of
+The time of a kernel is modelled on GPUs *between* the two (`intermediate_gpus`): what its resources need
+there, the tail of its grid, the warps that fit, the latencies that these must hide (balanced job bounds,
+`smlab.models.projection.residency`). The logarithm of the modelled ratio is then divided among the groups of
 constants by Shapley's value: each group's term is the mean, over all orders in which the groups could be
 exchanged, of what its own exchange changes. These terms add up to the model's ratio exactly, whatever the
 order, and no cause is favoured by being taken first. What is left of the measured ratio is *unexplained* and
@@ -31,12 +31,11 @@ from scipy import stats
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.profiles.kernel_work import KernelWork
-from smlab.models.parallelism import resident_blocks
-from smlab.models.portability.hybrids import GROUPS, RATES, Hybrids, scaled, uncertainty
-from smlab.models.roofline.cache import target_dram_bytes
+from smlab.hw_bench.profiles.work.kernel_work import KernelWork
+from smlab.models.portability.intermediate_gpus import GROUPS, RATES, IntermediateGpus, scaled, uncertainty
+from smlab.models.projection.parallelism import resident_blocks
+from smlab.models.projection.residency import carried_by_residency, target_dram_bytes
 from smlab.models.roofline.ceilings import Ceilings, ceilings
-from smlab.models.roofline.residency import carried_by_residency
 
 Floats = NDArray[np.float64]
 
@@ -57,13 +56,16 @@ STEP: Final = 0.05
 
 MODEL_ERROR: Final = 0.07
 """Standard error of the model's logarithm of a ratio where all constants are known: the spread of what was
-left unexplained on simulated pairs (`smlab.validation.portability`)."""
+left unexplained on simulated pairs (`smlab.validation.campaigns.portability`)."""
 
 TERM_SHARE: Final = 0.15
 TERM_FLOOR: Final = 0.02
 """Standard error of a term where all constants are known, by the model's form: a share of the term, and a
 part that does not hang on it. On 200 simulated pairs (seed 4018), by which they were chosen, the 90 %
 intervals of small and of large terms then hold; other pairs judge them."""
+
+LEVEL: Final = 0.9
+"""Of all intervals."""
 
 NOTHING: Final = 0.03
 """Logarithm of a factor that no one has to explain."""
@@ -98,8 +100,8 @@ class Causes:
     def ranked(self, row: int) -> list[tuple[str, float]]:
         """The causes of a kernel by the size of their terms, largest first; SMs and tail count together."""
         values = dict(zip(CAUSES, self.terms[row].tolist(), strict=True))
-        together = sum(values.pop(name) for name in SMS)
-        values["sms and tail"] = together
+        sms_and_tail = sum(values.pop(name) for name in SMS)
+        values["sms and tail"] = sms_and_tail
         return sorted(values.items(), key=lambda item: -abs(item[1]))
 
     def dominant(self, row: int) -> str:
@@ -120,14 +122,13 @@ def causes(
     *,
     target_work: KernelWork | None = None,
     by_code: ArrayLike = False,
-    level: float = 0.9,
 ) -> Causes:
     """Split the ratios of the kernels of ``work``, measured on ``source``, to their times on ``target``.
 
     ``log_ratio`` ``(kernels,)`` is the logarithm of the measured ratio, with the half width ``log_error`` of
-    its interval at ``level``; None takes the model's own, and nothing is unexplained. ``target_work`` is what
-    the kernels were counted to do on the target; of those in the mask ``by_code`` it follows from their code
-    and the source's counters, so that other traffic behind L1 and L2 (spills) is that of the code.
+    its interval of level `LEVEL`; None takes the model's own, and nothing is unexplained. ``target_work`` is
+    what the kernels were counted to do on the target; of those in the mask ``by_code`` it follows from their
+    code and the source's counters, so that other traffic behind L1 and L2 (spills) is that of the code.
 
     Raises:
         SmlabError: unequal numbers of kernels; a launch that is not known or does not fit one of the GPUs.
@@ -143,14 +144,14 @@ def causes(
     source, target = _at_clock(source, work), _at_clock(target, target_work)
     work = replace(work, clock_hz=np.full(len(work), np.nan))
     coded = np.broadcast_to(np.asarray(by_code, dtype=bool), counted.shape)
-    model = _Model(work, there, Hybrids(source, target), coded)
+    model = _Model(work, there, IntermediateGpus(source, target), coded)
     terms, spread = _shapley(model.active(), model.log_time, len(work))
     form = np.hypot(TERM_SHARE * terms, TERM_FLOOR * np.isin(CAUSES, model.active()))
     sigma = np.sqrt(model.sigmas() ** 2 + spread**2 + form**2)
     modelled = terms.sum(axis=1)
     measured = modelled if log_ratio is None else np.asarray(log_ratio, dtype=np.float64)
     error = np.broadcast_to(np.asarray(log_error, dtype=np.float64), measured.shape)
-    wide = float(stats.norm.ppf(0.5 + level / 2))
+    wide = float(stats.norm.ppf(0.5 + LEVEL / 2))
     left = measured - modelled
     # The causes' own errors are taken for independent; so is the model's form.
     width = np.sqrt(error**2 + wide**2 * (model.sigmas() ** 2).sum(axis=1) + (wide * MODEL_ERROR) ** 2)
@@ -162,7 +163,7 @@ def causes(
         unexplained=left,
         unexplained_low=left - width,
         unexplained_high=left + width,
-        level=level,
+        level=LEVEL,
         counted=counted,
     )
 
@@ -171,55 +172,65 @@ class _Model:
     """Modelled times of kernels on hybrids; subsets of `CAUSES` are evaluated once."""
 
     def __init__(
-        self, work: KernelWork, there: KernelWork | None, hybrids: Hybrids, by_code: NDArray[np.bool_]
+        self,
+        work: KernelWork,
+        there: KernelWork | None,
+        intermediate_gpus: IntermediateGpus,
+        by_code: NDArray[np.bool_],
     ) -> None:
-        self.work, self.there, self.hybrids, self.by_code = work, there, hybrids, by_code
-        self.here = self._ceilings(work, hybrids.gpu(frozenset()), None)
+        self.work, self.there, self.intermediate_gpus, self.by_code = work, there, intermediate_gpus, by_code
+        self.here = self._ceilings(work, intermediate_gpus.gpu(frozenset()), None)
         self._known: dict[frozenset[str], Floats] = {}
 
     def active(self) -> tuple[str, ...]:
         """The causes that can change a time here."""
-        found = set(self.hybrids.differing())
-        if "sms" in found:
-            found.add("tail")
+        active = set(self.intermediate_gpus.differing())
+        if "sms" in active:
+            active.add("tail")
         if self.there is not None:
-            found |= {"code", "occupancy", "l2", "shared"}
-        return tuple(name for name in CAUSES if name in found)
+            active |= {"code", "occupancy", "l2", "shared"}
+        return tuple(name for name in CAUSES if name in active)
 
     def log_time(self, causes: frozenset[str]) -> Floats:
         """Logarithm of the modelled time with ``causes`` exchanged, (kernels,)."""
         if causes not in self._known:
-            self._known[causes] = self._log_time(causes, self.hybrids.gpu(causes))
+            self._known[causes] = self._log_time(causes, self.intermediate_gpus.gpu(causes))
         return self._known[causes]
 
     def sigmas(self) -> Floats:
         """Standard errors of the terms from those of the constants, (kernels, causes)."""
         everything = frozenset(self.active())
-        found = np.zeros((len(self.work), len(CAUSES)))
+        sigmas = np.zeros((len(self.work), len(CAUSES)))
         for name, rates in RATES.items():
             if name not in everything:
                 continue
             variance = np.zeros(len(self.work))
             for keys in rates:
-                u = math.hypot(*(uncertainty(g, keys) for g in (self.hybrids.source, self.hybrids.target)))
+                u = math.hypot(
+                    *(
+                        uncertainty(g, keys)
+                        for g in (self.intermediate_gpus.source, self.intermediate_gpus.target)
+                    )
+                )
                 if u == 0:
                     continue
                 slopes = [
-                    self._log_time(at, scaled(self.hybrids.gpu(at), keys, 1 + STEP)) - self.log_time(at)
+                    self._log_time(at, scaled(self.intermediate_gpus.gpu(at), keys, 1 + STEP))
+                    - self.log_time(at)
                     for at in (everything, frozenset[str]())
                 ]
                 variance += (np.abs(slopes).max(axis=0) / math.log1p(STEP) * u) ** 2
-            found[:, CAUSES.index(name)] = np.sqrt(variance)
-        return found
+            sigmas[:, CAUSES.index(name)] = np.sqrt(variance)
+        return sigmas
 
     def _log_time(self, causes: frozenset[str], gpu: Gpu) -> Floats:
         work = self._work(causes, gpu)
         far = self._ceilings(work, gpu, self.here)
-        clocks = float(self.hybrids.source.number("clock.sm_hz")) / float(gpu.number("clock.sm_hz"))
-        start = _fixed_s(self.hybrids.source, self.here)
+        clocks = float(self.intermediate_gpus.source.number("clock.sm_hz")) / float(gpu.number("clock.sm_hz"))
+        start = _fixed_s(self.intermediate_gpus.source, self.here)
         spent = np.maximum(self.work.seconds - start, 0.05 * self.work.seconds)
-        found = carried_by_residency(self.here, far, spent, np.full(len(work), clocks))
-        seconds = np.where(found.known, found.seconds, spent)
+        residency = carried_by_residency(self.here, far, spent, np.full(len(work), clocks))
+        seconds = np.where(residency.known, residency.seconds, spent)
         if not np.isfinite(seconds).all():
             row = int(np.flatnonzero(~np.isfinite(seconds))[0])
             raise SmlabError.at(f"kernel {work.kernel[row]}", "no time can be modelled", gpu.name)
@@ -239,12 +250,12 @@ class _Model:
             values: dict[str, Any] = {n: _known(getattr(there, n), getattr(work, n)) for n in names}
             for name, cause in (("l2_bytes", "shared"), ("dram_bytes", "l2")):
                 changed = np.where(self.by_code, "code" in causes, cause in causes)
-                own = getattr(work, name)
-                values[name] = np.where(changed, _known(getattr(there, name), own), own)
+                current = getattr(work, name)
+                values[name] = np.where(changed, _known(getattr(there, name), current), current)
             work = replace(work, **values)
         if "l2" in causes and (there is None or np.isnan(there.dram_bytes).all()):
-            work = replace(work, dram_bytes=target_dram_bytes(work, self.hybrids.source, gpu))
-        sms = [g.integer("gpu.sms") for g in (self.hybrids.source, self.hybrids.target)]
+            work = replace(work, dram_bytes=target_dram_bytes(work, self.intermediate_gpus.source, gpu))
+        sms = [g.integer("gpu.sms") for g in (self.intermediate_gpus.source, self.intermediate_gpus.target)]
         if ("sms" in causes) == ("tail" in causes) or sms[0] == sms[1]:
             return work
         # Rounded up, a grid never gets past the multiple of the SMs that it had not passed.
@@ -306,12 +317,14 @@ def _with_registers(work: KernelWork, there: KernelWork, gpus: tuple[Gpu, Gpu]) 
     both and leave them fit to run on both."""
     names = "registers_per_thread", "shared_bytes_per_block"
     known = [~np.isnan(getattr(work, n)) & ~np.isnan(getattr(there, n)) for n in names]
-    told = [np.where(k, getattr(there, n), getattr(work, n)) for k, n in zip(known, names, strict=True)]
+    values_there = [
+        np.where(k, getattr(there, n), getattr(work, n)) for k, n in zip(known, names, strict=True)
+    ]
     threads = np.where(work.threads_per_block > 0, work.threads_per_block, 1)
-    each = [resident_blocks(gpu, threads, *map(np.nan_to_num, told)) > 0 for gpu in gpus]
+    each = [resident_blocks(gpu, threads, *map(np.nan_to_num, values_there)) > 0 for gpu in gpus]
     fits = np.logical_and(*each)
     values: dict[str, Any] = {
-        n: np.where(fits, t, getattr(work, n)) for n, t in zip(names, told, strict=True)
+        n: np.where(fits, t, getattr(work, n)) for n, t in zip(names, values_there, strict=True)
     }
     return work.with_values(**values)
 
@@ -328,8 +341,8 @@ def _as_bound_by_sms(work: KernelWork, gpu: Gpu, which: NDArray[np.bool_]) -> Ke
     )
     if not which.any():
         return work
-    found = ceilings(work, gpu, "sustained")
-    on_fullest = found.bounds_s.max(axis=1) * found.grid.busy_sms / found.grid.spread
+    roofs = ceilings(work, gpu, "sustained")
+    on_fullest = roofs.bounds_s.max(axis=1) * roofs.grid.busy_sms / roofs.grid.spread
     return replace(work, instructions=np.where(which, work.seconds / on_fullest, work.instructions))
 
 

@@ -124,8 +124,8 @@ def _largest_step(steady: Floats, noise: Floats) -> tuple[Floats, NDArray[np.int
     rows, count = steady.shape
     step, at, most = np.zeros(rows), np.zeros(rows, dtype=np.int64), np.zeros(rows)
     for split in range(2, count - 1):
-        found = np.median(steady[:, split:], axis=1) - np.median(steady[:, :split], axis=1)
-        sigmas = np.abs(found) / (noise * np.sqrt(1 / split + 1 / (count - split)))
+        steps = np.median(steady[:, split:], axis=1) - np.median(steady[:, :split], axis=1)
+        sigmas = np.abs(steps) / (noise * np.sqrt(1 / split + 1 / (count - split)))
         better = sigmas > most
-        step[better], at[better], most[better] = found[better], split, sigmas[better]
+        step[better], at[better], most[better] = steps[better], split, sigmas[better]
     return step, at, most

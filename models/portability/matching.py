@@ -41,16 +41,16 @@ def match(labels: Mapping[str, Sequence[str]]) -> Matches:
             "port", "needs two GPUs or more", ", ".join(labels) or "none", "NAME=FILE NAME=FILE"
         )
     at: dict[str, dict[str, int]] = {}
-    for name, own in labels.items():
+    for name, own_labels in labels.items():
         at[name] = {}
-        for row, label in enumerate(own):
+        for row, label in enumerate(own_labels):
             if label in at[name]:
                 raise SmlabError.at(name, "a configuration stands twice", label, "one row each")
             at[name][label] = row
     first, *others = at
     common = [label for label in at[first] if all(label in at[name] for name in others)]
     if not common:
-        shown = "; ".join(f"{name}: {next(iter(own), 'nothing')}" for name, own in at.items())
+        shown = "; ".join(f"{name}: {next(iter(own_labels), 'nothing')}" for name, own_labels in at.items())
         raise SmlabError.at(
             "port", "no kernel and configuration is in all files", shown, "the same names in each"
         )
@@ -58,7 +58,9 @@ def match(labels: Mapping[str, Sequence[str]]) -> Matches:
     return Matches(
         labels=tuple(common),
         rows=np.array([[at[name][label] for name in at] for label in common], dtype=np.int64),
-        unmatched={name: tuple(label for label in own if label not in kept) for name, own in at.items()},
+        unmatched={
+            name: tuple(label for label in own_labels if label not in kept) for name, own_labels in at.items()
+        },
     )
 
 

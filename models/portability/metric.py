@@ -47,28 +47,6 @@ def application_efficiency(seconds: ArrayLike) -> Floats:
         return np.where(np.isfinite(finite), best / finite, 0.0)
 
 
-def architectural_efficiency(seconds: ArrayLike, bound_s: ArrayLike) -> Floats:
-    """Each application's efficiency against the least time that a platform allows it (a roofline's bound).
-
-    Both of shape ``(applications, platforms)``; 0 where an application fails.
-
-    Raises:
-        SmlabError: a time below its bound, which makes an efficiency above 1: the bound is wrong.
-    """
-    times, bounds = _times(seconds), _times(bound_s)
-    ran = np.isfinite(times)
-    beaten = ran & (times < bounds * (1 - 1e-12))
-    if beaten.any():
-        row, column = (int(i) for i in np.argwhere(beaten)[0])
-        raise SmlabError.at(
-            f"application {row} on platform {column}",
-            "faster than its bound",
-            times[row, column],
-            f"{bounds[row, column]} s or more",
-        )
-    return np.where(ran, bounds / np.where(ran, times, 1.0), 0.0)
-
-
 def portability(efficiencies: ArrayLike) -> PortabilityOfSet:
     """Pennycook's metric of each application over all platforms; ``efficiencies`` is of shape
     ``(applications, platforms)``, from 0 (fails) to 1.

@@ -18,6 +18,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from smlab.hw_bench.rows import Rows
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -46,7 +48,7 @@ MOST_SCALES: Final = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Parameters:
+class Parameters(Rows):
     """Configurations by what is tuned: ``sizes`` (configurations, sizes), standardised, and ``switches``
     (configurations, switches), a code each; parameters of one value are in neither."""
 
@@ -55,9 +57,6 @@ class Parameters:
 
     def __len__(self) -> int:
         return len(self.sizes)
-
-    def take(self, rows: Ints) -> Parameters:
-        return Parameters(self.sizes[rows], self.switches[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +75,7 @@ class ScaleMixture:
 
 
 @dataclass(frozen=True, eq=False)
-class _Seen:
+class _Posterior:
     """The likely ``scales`` with their ``weight``; for each of all scales the ``inverse`` of the lower root
     of the covariance of the ratios seen, and these ratios ``whitened`` by it."""
 
@@ -96,9 +95,9 @@ class RatioModel:
         self._rows: list[int] = []
         self._log_ratio: list[float] = []
         switches, sizes = parameters.switches.shape[1], parameters.sizes.shape[1]
-        self._alike: Floats = np.zeros((len(PARTS), len(parameters), 0))
+        self._alike: Floats = np.zeros((len(PATHS), len(parameters), 0))
         # Each switch has an effect of its own; those of sizes share one scale.
-        self._own = np.array([float(switches), float(sizes > 0), float(switches + sizes > 0)])
+        self._unshared = np.array([float(switches), float(sizes > 0), float(switches + sizes > 0)])
 
     def tell(self, row: int, log_ratio: float) -> None:
         """The ratio of one configuration."""
@@ -108,28 +107,31 @@ class RatioModel:
 
     def predicted(self, rows: Ints) -> ScaleMixture:
         """The ratios of ``rows``; those measured are no more certain than another launch of them would be."""
-        seen = self._seen()
+        seen = self._posterior()
         means, spreads = [], []
         for scale in seen.scales:
-            told = self._told(seen, scale, rows)
-            means.append(told @ seen.whitened[scale])
-            spreads.append(np.maximum(self._prior()[scale] - (told**2).sum(axis=1), 1e-8))
+            weights = self._whitened_covariance(seen, scale, rows)
+            means.append(weights @ seen.whitened[scale])
+            spreads.append(np.maximum(self._prior()[scale] - (weights**2).sum(axis=1), 1e-8))
         return ScaleMixture(seen.weight, np.array(means), np.array(spreads))
 
     def difference(self, row: int, others: Ints) -> ScaleMixture:
         """The ratios of ``others`` less that of ``row``, (scales, others): what both share is in neither. A
         row that was measured has the ratio that was seen."""
         if row in self._rows:
-            found = self.predicted(others)
+            predicted = self.predicted(others)
             measured = self._log_ratio[self._rows.index(row)]
-            return ScaleMixture(found.weight, found.mean - measured, found.variance)
-        seen, here = self._seen(), np.array([row])
+            return ScaleMixture(predicted.weight, predicted.mean - measured, predicted.variance)
+        seen, here = self._posterior(), np.array([row])
         alike = self._likeness(row)[:, others]
         same = others == row
         means, spreads = [], []
         for scale in seen.scales:
-            mine, theirs = self._told(seen, scale, here), self._told(seen, scale, others)
-            prior = 2 * (self._variances[scale, :3] @ (self._own[:, None] - alike))
+            mine, theirs = (
+                self._whitened_covariance(seen, scale, here),
+                self._whitened_covariance(seen, scale, others),
+            )
+            prior = 2 * (self._variances[scale, :3] @ (self._unshared[:, None] - alike))
             prior += 2 * self._variances[scale, 3] * ~same
             means.append((theirs - mine) @ seen.whitened[scale])
             spreads.append(np.maximum(prior - ((theirs - mine) ** 2).sum(axis=1), 1e-8))
@@ -137,18 +139,18 @@ class RatioModel:
 
     def likeness(self, row: int) -> Floats:
         """How far each is like ``row`` in all parameters together, 0 to 1, (configurations,)."""
-        return np.asarray(self._likeness(row)[PARTS.index("combinations")])
+        return np.asarray(self._likeness(row)[PATHS.index("combinations")])
 
     def _prior(self) -> Floats:
         """Variance of a ratio of which nothing is known, (scales,)."""
-        return np.asarray(OF_ALL**2 + self._variances[:, :3] @ self._own + self._variances[:, 3])
+        return np.asarray(OF_ALL**2 + self._variances[:, :3] @ self._unshared + self._variances[:, 3])
 
-    def _seen(self) -> _Seen:
+    def _posterior(self) -> _Posterior:
         """What the ratios seen say of the scales."""
         count = len(self._variances)
         if not self._rows:
             each, nothing = np.full(count, 1 / count), np.zeros((count, 0))
-            return _Seen(np.arange(count), each, np.zeros((count, 0, 0)), nothing)
+            return _Posterior(np.arange(count), each, np.zeros((count, 0, 0)), nothing)
         rows, ratio, variances = np.array(self._rows), np.array(self._log_ratio), self._variances
         among = OF_ALL**2 + np.tensordot(variances[:, :3], self._alike[:, rows], axes=1)
         among += (variances[:, 3] + 1e-8)[:, None, None] * np.eye(len(rows))
@@ -162,9 +164,9 @@ class RatioModel:
         weight /= weight.sum()
         likely = np.argsort(-weight, kind="stable")[:MOST_SCALES]
         likely = likely[weight[likely] >= min(LIKELY, float(weight.max()))]
-        return _Seen(likely, weight[likely] / weight[likely].sum(), inverse, whitened)
+        return _Posterior(likely, weight[likely] / weight[likely].sum(), inverse, whitened)
 
-    def _told(self, seen: _Seen, scale: int, rows: Ints) -> Floats:
+    def _whitened_covariance(self, seen: _Posterior, scale: int, rows: Ints) -> Floats:
         """Covariances of ``rows`` with the whitened ratios seen, (rows, seen)."""
         if not self._rows:
             return np.zeros((len(rows), 0))
@@ -182,5 +184,5 @@ class RatioModel:
         return np.stack([switches.sum(axis=1), smooth, combined])
 
 
-PARTS: Final = ("switches", "sizes", "combinations")
+PATHS: Final = ("switches", "sizes", "combinations")
 """The parts that configurations share; what is a configuration's own has no likeness."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from smlab.hw_bench.profiles.samples import SELECTED, InstructionSamples, KernelSamples
+from smlab.hw_bench.profiles.pc_samples.samples import SELECTED, InstructionSamples, KernelSamples
 
 KNOWN_LINES: Final = 0.8
 """The share of both sides' samples whose source line must be known for places to be lines."""
@@ -45,8 +45,8 @@ def stalled_places(source: KernelSamples, target: KernelSamples) -> list[Stalled
         pairs = _by_line(source, target)
     else:
         pairs = _by_opcode(source.rows, target.rows)
-    found = [_place(here, there, totals, {**target.source, **source.source}) for here, there in pairs]
-    return sorted(found, key=lambda place: -abs(place.change))
+    places = [_place(here, there, totals, {**target.source, **source.source}) for here, there in pairs]
+    return sorted(places, key=lambda place: -abs(place.change))
 
 
 def _by_line(
@@ -108,11 +108,11 @@ def _place(
 
 
 def _merged(rows: Sequence[InstructionSamples]) -> Mapping[str, int]:
-    told: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for row in rows:
         for reason, count in row.stalled.items():
-            told[reason] = told.get(reason, 0) + count
-    return told
+            counts[reason] = counts.get(reason, 0) + count
+    return counts
 
 
 def _stalled(samples: Mapping[str, int]) -> dict[str, int]:

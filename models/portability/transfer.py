@@ -9,7 +9,7 @@ So this one divides its budget among three:
 2. up to `TO_STRATA` to strata: combinations of switches (parameters of two values, such as whether shared
    memory is used), since a switch can turn the order of whole parts of a space over. The next most promising
    are visited `VISITS` times each: one configuration cannot tell what the switch does from what it does
-   itself. A stratum whose first is slower than the best by more than `HOPELESS` is not visited again;
+   itself. A stratum whose first is slower than the best by more than `UNPROMISING` is not visited again;
 3. the rest to whatever is most likely to be faster than the best seen by `WORTH` (probability of improvement:
    Kushner 1964; Jones 2001), under a model of the ratios of new to old times (`ratio_model`) that keeps all
    scales on which ratios may differ and weighs them by what was measured. With nothing seen to differ this is
@@ -20,7 +20,7 @@ So this one divides its budget among three:
 While nothing ran, the next is one that is fast on the old GPU and little like those that failed.
 
 How often the search falls behind the old GPU's best, on which kinds of pairs, is a study
-(`smlab.validation.portability`).
+(`smlab.validation.campaigns.portability`).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.rows import Rows
 from smlab.models.portability.ratio_model import Parameters, RatioModel
 
 Floats = NDArray[np.float64]
@@ -41,22 +42,22 @@ Ints = NDArray[np.int64]
 
 TO_OLD_BEST: Final = 0.3
 MOST_OLD_BEST: Final = 5
-"""The share of the budget for the old GPU's best, and how many of them are enough: the model goes on with
-them where they are worth it."""
+"""The share of the budget for the old GPU's best configurations, and how many of them are enough: beyond
+them the model decides which are measured."""
 
 TO_STRATA: Final = 0.4
 VISITS: Final = 2
 PROMISING: Final = 1.5
 """A stratum whose best was slower than the best of all by more than this factor is left to the model."""
 
-HOPELESS: Final = 1.5
+UNPROMISING: Final = 1.5
 
 WORTH: Final = 0.02
 """Relative gain below which a configuration is as good as another."""
 
 LOSS: Final = 4.0
 """How much more it weighs to be behind the old GPU's best than to be as far ahead of them. Chosen with pairs
-of searches of all kinds in view; judged on others (`smlab.validation.portability`)."""
+of searches of all kinds in view; judged on others (`smlab.validation.campaigns.portability`)."""
 
 DOUBT: Final = 0.3
 """How far the logarithms of two ratios are apart, as long as nothing ran (standard deviation)."""
@@ -72,7 +73,7 @@ FAILED: Final = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class SearchSpace:
+class SearchSpace(Rows):
     """A space that was measured on the old GPU.
 
     ``guess`` (configurations,) holds the logarithms of the times expected on the new one but for a factor
@@ -87,10 +88,6 @@ class SearchSpace:
 
     def __len__(self) -> int:
         return len(self.guess)
-
-    def take(self, rows: Ints) -> SearchSpace:
-        """The space of some configurations alone."""
-        return SearchSpace(self.guess[rows], self.parameters.take(rows), self.stratum[rows], self.runs[rows])
 
 
 def search_space(
@@ -186,7 +183,7 @@ class TransferSearch:
         none_ran = bool(self._failed)
         while self._plan and not none_ran:
             row = self._plan.pop(0)
-            if self._left[row] and not self._hopeless(row):
+            if self._left[row] and not self._unpromising(row):
                 return row
         left = self._order[self._left[self._order]][:CANDIDATES]
         if not len(left):
@@ -194,9 +191,9 @@ class TransferSearch:
         if not self._logs:
             behind = self.space.guess[left] - self.space.guess[left[0]]
             return int(left[np.argmax(special.ndtr(-behind / DOUBT) * self._may_run[left])])
-        found = self._model.predicted(left)
+        predicted = self._model.predicted(left)
         wanted = min(self._logs.values()) - WORTH - self.space.guess[left]
-        chance = found.weight @ special.ndtr((wanted - found.mean) / np.sqrt(found.variance))
+        chance = predicted.weight @ special.ndtr((wanted - predicted.mean) / np.sqrt(predicted.variance))
         return int(left[np.argmax(self._weight[left] * chance)])
 
     def tell(self, row: int, seconds: float | None) -> None:
@@ -234,9 +231,9 @@ class TransferSearch:
             mean[rows], deviation[rows] = list(self._logs.values()), 1e-3
         return mean, deviation
 
-    def _hopeless(self, row: int) -> bool:
+    def _unpromising(self, row: int) -> bool:
         mine = [log for at, log in self._logs.items() if self.space.stratum[at] == self.space.stratum[row]]
-        return bool(mine) and min(mine) > min(self._logs.values()) + np.log(HOPELESS)
+        return bool(mine) and min(mine) > min(self._logs.values()) + np.log(UNPROMISING)
 
 
 def planned(search: TransferSearch, count: int) -> list[int]:

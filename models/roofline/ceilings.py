@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.profiles.kernel_work import PRECISIONS, Floats, KernelWork
+from smlab.hw_bench.profiles.work.kernel_work import PRECISIONS, Floats, KernelWork
+from smlab.models.projection.grid import USES, Demand, GridShare, UnderWay, grid_share, under_way, whole_gpu
+from smlab.models.projection.peak_rates import Maxima, Which, maxima_of
 from smlab.models.roofline import equations as eq
-from smlab.models.roofline.grid import USES, Demand, GridShare, UnderWay, grid_share, under_way, whole_gpu
-from smlab.models.roofline.maxima import Maxima, Which, maxima_of
 from smlab.models.roofline.work import (
     active_lanes,
     flops,
@@ -100,29 +100,39 @@ class Ceilings:
         return ~(np.nan_to_num(self.flops) > 0) & (np.nan_to_num(self.work.instructions) > 0)
 
 
+@dataclass(frozen=True)
+class CeilingSwitches:
+    """What is taken into account beyond the paper, which has none of it.
+
+    ``at_clock`` scales the SM's rates to the clock at which each kernel ran, where that is known. ``issue``
+    counts the rate at which instructions are issued among the ceilings (Ding and Williams 2022). ``requests``
+    counts among the bounds how many memory instructions an SM takes, whatever their bytes. ``parallelism``
+    counts what the grid can use of the GPU, where the launch is known; of that the bounds take only SMs that
+    never get a block.
+    """
+
+    at_clock: bool = False
+    issue: bool = True
+    requests: bool = True
+    parallelism: bool = True
+
+
 def ceilings(
     work: KernelWork,
     gpu: Gpu,
     maxima: Which | Maxima = "sustained",
+    switches: CeilingSwitches = CeilingSwitches(),
     *,
-    at_clock: bool = False,
-    issue: bool = True,
-    requests: bool = True,
-    parallelism: bool = True,
     seen: UnderWay | None = None,
 ) -> Ceilings:
     """The ceilings of every kernel of ``work`` on ``gpu``.
 
     ``maxima`` are the published ones (``"sustained"``) or the rated ones (``"spec"``; nothing should be
-    faster). ``at_clock`` scales the SM's rates to the clock at which each kernel ran, where that is known.
-    ``issue`` counts the rate at which instructions are issued among the ceilings (Ding and Williams 2022).
-    ``requests`` counts among the bounds how many memory instructions an SM takes, whatever their bytes.
-    ``parallelism`` counts what the grid can use of the GPU, where the launch is known, with ``seen`` under
-    way by each warp (without it, what ``work`` shows, as measured on ``gpu``). The paper has neither. Of
-    parallelism the bounds take only SMs that never get a block.
+    faster). ``seen`` is what each warp has under way, for the parallelism; without it, what ``work`` shows,
+    as measured on ``gpu``.
     """
     top = maxima if isinstance(maxima, Maxima) else maxima_of(gpu, maxima)
-    clock = np.where(np.isnan(work.clock_hz) | (not at_clock), 1.0, work.clock_hz / top.clock_hz)
+    clock = np.where(np.isnan(work.clock_hz) | (not switches.at_clock), 1.0, work.clock_hz / top.clock_hz)
     done = flops(work)
     by_precision = flops_by_precision(work)
     fma, add, mul = (np.nan_to_num(x) for x in (work.fma, work.add, work.mul))
@@ -139,7 +149,9 @@ def ceilings(
     warp = active_lanes(work, int(lanes)) / lanes
     ceiling_s = np.maximum(scalar_s.max(axis=1) / warp, tensor_s)
     mixed_peak, peak_ceiling = _over(done, fastest_s), _over(done, ceiling_s)
-    compute_s = np.where(np.nan_to_num(done) > 0, np.maximum(ceiling_s, issue_s if issue else 0.0), issue_s)
+    compute_s = np.where(
+        np.nan_to_num(done) > 0, np.maximum(ceiling_s, issue_s if switches.issue else 0.0), issue_s
+    )
 
     served = served_bytes(work)
     ones = np.ones(len(work))
@@ -155,7 +167,7 @@ def ceilings(
         return eq.transfer_seconds(served, bandwidth * shares), shared_s / grid.of("shared")
 
     grid = whole_gpu(len(work))
-    if parallelism:
+    if switches.parallelism:
         # Where instructions were not counted, the floating-point ones are known.
         issued = np.where(work.instructions > 0, work.instructions, warp_operations(work).sum(axis=1))
         demand = Demand(
@@ -178,8 +190,8 @@ def ceilings(
     of_sms = [
         *scalar_s.T,
         tensor_s,
-        np.where(issue | ~(np.nan_to_num(done) > 0), issue_s, 0.0),
-        request_s if requests else 0 * request_s,
+        np.where(switches.issue | ~(np.nan_to_num(done) > 0), issue_s, 0.0),
+        request_s if switches.requests else 0 * request_s,
         shared_s,
         moving_s[:, 0],
     ]
@@ -220,8 +232,8 @@ TOLERANCE: Final = 0.01
 def _over(above: Floats, below: Floats) -> Floats:
     """above / below, NaN where ``below`` is 0 or nothing is above."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = above / below
-    return np.where((below > 0) & (above > 0), found, np.nan)
+        ratio = above / below
+    return np.where((below > 0) & (above > 0), ratio, np.nan)
 
 
 assert RESOURCES[: len(PRECISIONS)] == PRECISIONS

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.profiles.kernel_work import Floats, KernelWork
+from smlab.hw_bench.profiles.work.kernel_work import Floats, KernelWork
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,12 +40,6 @@ def mixed_peak(
     return p_fma * _ratio(n_fma, all_) + p_add_mul * _ratio(n_add + n_mul, all_)
 
 
-def warp_ceiling(active_threads: ArrayLike, peak: ArrayLike, warp_size: ArrayLike = 32) -> Floats:
-    """Eq. 3: the peak of warps of which ``active_threads`` threads (mean of all instructions) are active."""
-    active, perf, size = _floats(active_threads, peak, warp_size)
-    return np.asarray(active / size * perf)
-
-
 def transfer_seconds(bytes_: ArrayLike, bandwidth: ArrayLike) -> Floats:
     """Eq. 4: the time for the bytes that a level serves."""
     n, bw = _floats(bytes_, bandwidth)

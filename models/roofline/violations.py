@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from smlab.hw_bench.profiles.kernel_work import LEVELS
+from smlab.hw_bench.profiles.work.kernel_work import LEVELS
+from smlab.models.projection.peak_rates import Maxima
 from smlab.models.roofline.ceilings import RESOURCES, TOLERANCE, Ceilings
-from smlab.models.roofline.maxima import Maxima
 
 UNEXPLAINED: Final = "not explained: a wrong counter, or a wrong constant of the GPU"
 
@@ -43,41 +43,41 @@ FAR_BEYOND: Final = 0.05
 """A share of a roof above 105 % is no rounding of a counter or of a rating: the constants are named."""
 
 
-def constants_behind(found: Ceilings, i: int) -> str:
+def constants_behind(roofs: Ceilings, i: int) -> str:
     """The constants that a bound rests on which kernel ``i`` exceeds by far, each with its value and kind; ""
     where it does not."""
-    if float(found.bound_s[i]) <= float(found.work.seconds[i]) * (1 + FAR_BEYOND):
+    if float(roofs.bound_s[i]) <= float(roofs.work.seconds[i]) * (1 + FAR_BEYOND):
         return ""
-    gpu = found.maxima.gpu
-    named = [gpu[key] for key in CONSTANTS[str(found.limiter[i])] if gpu.has(key)]
+    gpu = roofs.maxima.gpu
+    named = [gpu[key] for key in CONSTANTS[str(roofs.limiter[i])] if gpu.has(key)]
     return f"look at {', '.join(f'{c.key} = {c.value:g} ({c.kind})' for c in named)} of {gpu.name}"
 
 
-def bound_violations(found: Ceilings, rated: Maxima | None = None) -> list[RooflineViolation]:
+def bound_violations(roofs: Ceilings, rated: Maxima | None = None) -> list[RooflineViolation]:
     """Kernels faster than a bound (each resource alone), one entry for the worst resource of each.
 
     ``rated`` are the maxima that nothing should exceed; with it, a kernel that only exceeds what a benchmark
     reached is told apart from one that exceeds the rating.
     """
     violations = []
-    for i in np.flatnonzero(found.exceeds).tolist():
-        resource = str(found.limiter[i])
-        least = float(found.bound_s[i])
-        reason = _reason(found, i, resource, rated)
-        look = constants_behind(found, i)
-        violations.append(_violation(found, i, resource, least, f"{reason}; {look}" if look else reason))
+    for i in np.flatnonzero(roofs.exceeds).tolist():
+        resource = str(roofs.limiter[i])
+        least = float(roofs.bound_s[i])
+        reason = _reason(roofs, i, resource, rated)
+        look = constants_behind(roofs, i)
+        violations.append(_violation(roofs, i, resource, least, f"{reason}; {look}" if look else reason))
     return violations
 
 
-def ceiling_violations(found: Ceilings) -> list[RooflineViolation]:
+def ceiling_violations(roofs: Ceilings) -> list[RooflineViolation]:
     """Kernels faster than a roofline with the paper's ceilings allows (Eq. 1, 3 and 6 to 8), though not
     than any bound."""
-    worst = np.nanmax(np.where(np.isnan(found.level_s), -np.inf, found.level_s), axis=1)
-    worst = np.maximum(worst, found.compute_s)
-    broken = (worst > found.work.seconds * (1 + TOLERANCE)) & ~found.exceeds
+    worst = np.nanmax(np.where(np.isnan(roofs.level_s), -np.inf, roofs.level_s), axis=1)
+    worst = np.maximum(worst, roofs.compute_s)
+    broken = (worst > roofs.work.seconds * (1 + TOLERANCE)) & ~roofs.exceeds
     violations = []
     for i in np.flatnonzero(broken).tolist():
-        if found.compute_s[i] >= worst[i]:
+        if roofs.compute_s[i] >= worst[i]:
             name, reason = (
                 "compute",
                 (
@@ -85,32 +85,32 @@ def ceiling_violations(found: Ceilings) -> list[RooflineViolation]:
                     "(Eq. 3)"
                 ),
             )
-            if found.grid.of("issue")[i] < 1:
+            if roofs.grid.of("issue")[i] < 1:
                 reason = (
                     "blocks of unequal length, or more under way in a warp than the parallelism ceiling takes"
                 )
         else:
-            name = LEVELS[int(np.nanargmax(found.level_s[i]))]
+            name = LEVELS[int(np.nanargmax(roofs.level_s[i]))]
             reason = "transfers at several levels overlapped (Eq. 6 to 8 add up their times)"
-            if found.work.l2_bytes[i] > (1 + TOLERANCE) * found.work.l1_bytes[i]:
+            if roofs.work.l2_bytes[i] > (1 + TOLERANCE) * roofs.work.l1_bytes[i]:
                 reason = (
                     "counter definition: L2 counted more bytes than passed L1, fills and write-backs among "
                     "them, and Eq. 6 "
                     "takes what did not come from DRAM for hits"
                 )
-        violations.append(_violation(found, i, name, float(worst[i]), reason))
+        violations.append(_violation(roofs, i, name, float(worst[i]), reason))
     return violations
 
 
-def _violation(found: Ceilings, i: int, ceiling: str, least_s: float, reason: str) -> RooflineViolation:
-    work = found.work
+def _violation(roofs: Ceilings, i: int, ceiling: str, least_s: float, reason: str) -> RooflineViolation:
+    work = roofs.work
     return RooflineViolation(
         i, str(work.kernel[i]), int(work.launch[i]), ceiling, float(work.seconds[i]), least_s, reason
     )
 
 
-def _reason(found: Ceilings, i: int, resource: str, rated: Maxima | None) -> str:
-    work, gpu = found.work, found.maxima.gpu
+def _reason(roofs: Ceilings, i: int, resource: str, rated: Maxima | None) -> str:
+    work, gpu = roofs.work, roofs.maxima.gpu
     implied = float(work.dram_peak_bytes_per_s[i])
     if resource == "dram" and implied > (1 + TOLERANCE) * float(gpu.number("dram.bandwidth_bytes_per_s")):
         return (
@@ -119,13 +119,13 @@ def _reason(found: Ceilings, i: int, resource: str, rated: Maxima | None) -> str
             f"{gpu.name} has {float(gpu.number('dram.bandwidth_bytes_per_s')) / 1e9:,.0f}"
         )
     clock = float(work.clock_hz[i])
-    if resource not in ("l2", "dram") and clock > found.maxima.clock_hz * (1 + TOLERANCE):
+    if resource not in ("l2", "dram") and clock > roofs.maxima.clock_hz * (1 + TOLERANCE):
         return (
             f"clock: it ran at {clock / 1e6:,.0f} MHz, the ceiling is for "
-            f"{found.maxima.clock_hz / 1e6:,.0f} MHz"
+            f"{roofs.maxima.clock_hz / 1e6:,.0f} MHz"
         )
-    if rated is not None and found.maxima.which == "sustained":
-        least = _least(rated, found, i, resource)
+    if rated is not None and roofs.maxima.which == "sustained":
+        least = _least(rated, roofs, i, resource)
         if least <= float(work.seconds[i]) * (1 + TOLERANCE):
             return (
                 f"faster than the benchmark behind the sustained {resource} maximum, not than the rated peak"
@@ -141,10 +141,10 @@ def _reason(found: Ceilings, i: int, resource: str, rated: Maxima | None) -> str
     return UNEXPLAINED
 
 
-def _least(rated: Maxima, found: Ceilings, i: int, resource: str) -> float:
+def _least(rated: Maxima, roofs: Ceilings, i: int, resource: str) -> float:
     """The least time by a resource at the rated maxima: the bound, scaled by the two maxima."""
-    top = found.maxima
-    now = float(found.bounds_s[i, RESOURCES.index(resource)])
+    top = roofs.maxima
+    now = float(roofs.bounds_s[i, RESOURCES.index(resource)])
     if resource in LEVELS:
         level = LEVELS.index(resource)
         return now * float(top.bandwidth[level] / rated.bandwidth[level])

@@ -1,6 +1,6 @@
 """What follows from a kernel's counters alone: FLOPs, active lanes, bytes served by each level, intensity.
 
-The counters themselves are a `KernelWork`; `smlab.hw_bench.profiles.roofline_quantities` makes one of a
+The counters themselves are a `KernelWork`; `smlab.hw_bench.profiles.work.roofline_quantities` makes one of a
 profile.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from smlab.hw_bench.profiles.kernel_work import LEVELS, PRECISIONS, Floats, KernelWork
+from smlab.hw_bench.profiles.work.kernel_work import LEVELS, PRECISIONS, Floats, KernelWork
 from smlab.models.roofline.equations import operational_intensity
 
 __all__ = [

@@ -27,13 +27,13 @@ def fetch(st: State, i: int, w: int, line: int, now: int) -> None:
         warp.fetched = found.valid
         if found.dirty != 0:
             found.dirty = 0
-            _ask_ahead(st, i, cache, line + st.ahead_lines, now)
+            _prefetch(st, i, cache, line + st.prefetch_lines, now)
         return
     warp.fetched = _ask(st, i, line, now)
     at, _ = make(st, cache, line)
     line_at(st, at - 1).valid = warp.fetched
-    for other in range(line + 1, line + st.ahead_lines + 1):
-        _ask_ahead(st, i, cache, other, now)
+    for other in range(line + 1, line + st.prefetch_lines + 1):
+        _prefetch(st, i, cache, other, now)
 
 
 @inlined
@@ -45,22 +45,22 @@ def _fetch_kept(st: State, i: int, w: int, line: int, now: int) -> None:
     found = fetched_at(st, first + line)
     if found.value & 1 != 0:
         found.value -= 1
-        _keep_ahead(st, i, first, line + st.ahead_lines, now)
+        _fill_prefetch(st, i, first, line + st.prefetch_lines, now)
     elif found.value == 0:
         found.value = (_ask(st, i, line, now) + 1) << 1
-        for other in range(line + 1, line + st.ahead_lines + 1):
-            _keep_ahead(st, i, first, other, now)
+        for other in range(line + 1, line + st.prefetch_lines + 1):
+            _fill_prefetch(st, i, first, other, now)
     warp.fetched = (found.value >> 1) - 1
 
 
 @helper
-def _keep_ahead(st: State, i: int, first: int, line: int, now: int) -> None:
+def _fill_prefetch(st: State, i: int, first: int, line: int, now: int) -> None:
     if line < st.fetch_lines and fetched_at(st, first + line).value == 0:
         fetched_at(st, first + line).value = (_ask(st, i, line, now) + 1) << 1 | 1
 
 
 @helper
-def _ask_ahead(st: State, i: int, cache: int, line: int, now: int) -> None:
+def _prefetch(st: State, i: int, cache: int, line: int, now: int) -> None:
     """A sub-core asks for a line before a warp needs it, if there is one and its cache does not have it."""
     if line >= st.fetch_lines or find(st, cache, line) != 0:
         return

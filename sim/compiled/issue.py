@@ -5,20 +5,23 @@ This is the innermost loop of the simulator. It looks at groups of warps, never 
 
 from __future__ import annotations
 
-from smlab.sim.compiled.eights import due, free_later, free_now, least
 from smlab.sim.compiled.fetch import fetch
 from smlab.sim.compiled.jit import (
     address_of,
     age_at,
     bits_set,
     call_source,
+    due,
     entry_at,
     executions_at,
     free_at,
+    free_later,
+    free_now,
     group_at,
     helper,
     inlined,
     issue_row_at,
+    least,
     lowest_bit,
     mask_at,
     op_at,
@@ -36,9 +39,6 @@ from smlab.sim.compiled.layout import (
     BARRIER,
     CACHE_LINE_WORDS,
     GLOBAL,
-    GTO,
-    GTY,
-    LRR,
     NEVER,
     NOT_SELECTED,
     PIPE,
@@ -49,21 +49,25 @@ from smlab.sim.compiled.layout import (
     Word,
 )
 from smlab.sim.compiled.path import enqueue, value
-from smlab.sim.compiled.warps import arrive, emit, leave, proceed, step, wake_up
-from smlab.sim.source import (
+from smlab.sim.compiled.warp_progress import arrive, emit, leave, proceed, step, wake_up
+from smlab.sim.instruction_source import (
     AHEAD,
-    AHEAD_MOST,
     ANSWER_BITS,
     ARRIVES,
     EXITS,
     FAULTS,
     GOES_ON,
     LANES,
+    MAX_EARLY_INSTRUCTIONS,
     NEXT,
     NOTIFIES,
     PASSES,
     PC,
 )
+
+GTO, LRR, OLDEST, GTY = 0, 1, 2, 3
+POLICY_CODES = {"gto": GTO, "gty": GTY, "lrr": LRR, "oldest": OLDEST}
+"""The policies of `smlab.sim.policies` that `choose` has a branch for, by name."""
 
 
 @inlined
@@ -188,7 +192,7 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
         st.issues_kept += 1
     unit = op.unit
     if st.source != 0:
-        issue_sourced(st, i, s, first, w, now)
+        issue_from_source(st, i, s, first, w, now)
         return
     if unit == BARRIER:
         arrive(st, i, w, now, 1)
@@ -197,7 +201,7 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
     if unit == PIPE:
         if op.wide != 0:
             sm.first_scheduler = s + 1 if s + 1 < st.schedulers else 0
-            occupy(st, i, s, first, warp.resource, op.reason, now, now + op.interval)
+            occupy(st, i, s, first, (warp.resource, op.reason, now + op.interval), now)
         elif op.interval > 1:
             throttle(st, i, s, warp.resource, op.reason, now + 1, now + op.interval)
         if op.watched != 0:
@@ -217,7 +221,7 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
 
 
 @inlined
-def issue_sourced(st: State, i: int, s: int, first: int, w: int, now: int) -> None:
+def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -> None:
     """Execute the selected instruction of a warp that is led by a source, unless that has been done, and send
     it where it belongs.
 
@@ -232,12 +236,14 @@ def issue_sourced(st: State, i: int, s: int, first: int, w: int, now: int) -> No
         warp.ahead -= 1
         if op.unit != PIPE:
             number = pc - entry_at(st, 0).value
-            said = read_at(words, AHEAD + ((number & (AHEAD_MOST - 1)) >> 2)) >> ((number & 3) << 4)
+            said = read_at(words, AHEAD + ((number & (MAX_EARLY_INSTRUCTIONS - 1)) >> 2)) >> (
+                (number & 3) << 4
+            )
             lanes = said & 63
             write_at(words, PASSES, (said >> 6) & 1023)
             warp.lanes = lanes
     else:
-        state = call_source(st.source, NEXT, words, st.context, now, 0, 0)
+        state = call_source(st.source, (NEXT, words, st.context, now, 0, 0))
         warp.ahead = state >> ANSWER_BITS
         state &= (1 << ANSWER_BITS) - 1
         if state == FAULTS:
@@ -249,7 +255,7 @@ def issue_sourced(st: State, i: int, s: int, first: int, w: int, now: int) -> No
     if op.unit == PIPE or op.unit == BARRIER:
         if op.wide != 0:
             sm.first_scheduler = s + 1 if s + 1 < st.schedulers else 0
-            occupy(st, i, s, first, warp.resource, op.reason, now, now + op.interval)
+            occupy(st, i, s, first, (warp.resource, op.reason, now + op.interval), now)
         elif op.interval > 1:
             throttle(st, i, s, warp.resource, op.reason, now + 1, now + op.interval)
         if op.target >= 0:
@@ -304,9 +310,10 @@ def throttle(st: State, i: int, s: int, resource: int, reason: int, begin: int, 
 
 
 @helper
-def occupy(st: State, i: int, s: int, first: int, resource: int, reason: int, now: int, free: int) -> None:
+def occupy(st: State, i: int, s: int, first: int, taken: tuple[int, int, int], now: int) -> None:
     """Scheduler ``s`` took what all share; those whose turn in this cycle is still to come find it taken
-    already."""
+    already. ``taken``: the resource, the reason for which others wait, and the cycle when it is free."""
+    resource, reason, free = taken
     count = st.schedulers
     passed = s - first if s >= first else s - first + count
     other = first

@@ -1,38 +1,80 @@
-"""How this package uses Numba: two decorators, a few intrinsics, and a cache that knows all of the package's
-files.
+"""How the compiled engine and the compiled meaning of machine code use Numba: decorators, a few intrinsics,
+and a cache that knows all that is compiled in.
 
-Only the functions that Python calls are cached (`entry`); what they call (`helper`) is compiled into them.
-Numba's cache compares an entry with the date of its own file alone, and would miss a change in a helper's
-file or in a constant; here it compares with the text of every file that the machine code depends on.
+Only functions that Python or an address calls are cached (`entry`, `large_entry`, `callback`). What they call
+(`helper`, `inlined`) is compiled into them. Numba compares a cached function with the date of its own file
+alone, and would miss a change in a helper's file or in a constant. Here it compares with the text of the
+function's module and of every module of `sim` that this one imports, directly or through others: whatever is
+compiled in comes from one of them.
+
+Eight words at a time: what a scheduler asks of all of its warps or groups in each of its cycles.
+
+Tables that are searched so have whole cache lines for each scheduler. One vector operation takes the place of
+a loop whose branches a processor cannot foresee.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from llvmlite import ir
 from numba import extending, njit, types
 from numba.core import cgutils, event
+from numba.core.ccallback import CFunc
 from numba.np.numpy_support import from_dtype
 
 from smlab.hw_bench.sources import digest_of
-from smlab.sim.compiled.apart import load_or_compile_apart, tell
-from smlab.sim.compiled.layout import STATE, TABLES
+from smlab.sim.compiled.compile_process import check_cache, load_or_compile_in_process, tell
+from smlab.sim.compiled.layout import NEVER, STATE, TABLES
 
 F = TypeVar("F", bound=Callable[..., Any])
 intrinsic: Any = extending.intrinsic  # the type checker takes their Python arguments for those of a call
 
-_HERE = Path(__file__).parent
+_SIM: Final = Path(__file__).parents[1]
+_ROOM: Final = __package__.rpartition(".")[0]
+_IMPORTS: Final = re.compile(r"^from ([\w.]+) import (\([^)]*\)|.*)|^import ([\w.]+)", re.MULTILINE)
 _WORD = ir.IntType(64)
 
 
-_STAMP = digest_of(_HERE, *(_HERE.parent / f"{name}.py" for name in ("instructions", "machine", "source")))
-"""Of all source that ends up in machine code: this package and the constants that it takes from `sim`."""
+def _file_of(module: str) -> Path | None:
+    """The file of a module of `sim`; None for anything else."""
+    if module != _ROOM and not module.startswith(f"{_ROOM}."):
+        return None
+    place = _SIM.joinpath(*module.split(".")[_ROOM.count(".") + 1 :])
+    return next((f for f in (place.with_suffix(".py"), place / "__init__.py") if f.is_file()), None)
 
 
-_ENGINES = (__package__, __package__.replace("compiled", "machine_code"))
+def _imported(path: Path) -> Iterator[Path]:
+    """The files of `sim` that a file's imports name, whether a module is named or something in it."""
+    for match in _IMPORTS.finditer(path.read_text(encoding="utf-8")):
+        module = match[1] or match[3]
+        names = re.findall(r"\w+", re.sub("#.*", "", match[2] or ""))
+        files = [_file_of(f"{module}.{name}") for name in names]
+        if None in files or not files:
+            files.append(_file_of(module))
+        yield from (file for file in files if file is not None)
+
+
+@cache
+def sources_of(module: str) -> tuple[Path, ...]:
+    """The files of `sim` that can be compiled into a module's functions, its own among them, sorted."""
+    found: set[Path] = set()
+    open_ends = [_file_of(module)]
+    while open_ends:
+        path = open_ends.pop()
+        if path is not None and path not in found:
+            found.add(path)
+            open_ends += _imported(path)
+    return tuple(sorted(found))
+
+
+@cache
+def _stamp_of(module: str) -> str:
+    return digest_of(*sources_of(module))
 
 
 class _CompileListener(event.Listener):
@@ -40,7 +82,7 @@ class _CompileListener(event.Listener):
 
     def on_start(self, event: Any) -> None:
         function = getattr(event.data.get("dispatcher"), "py_func", None)
-        if getattr(function, "__module__", "").startswith(_ENGINES):
+        if getattr(function, "__module__", "").startswith(_ROOM):
             tell()
 
     def on_end(self, event: Any) -> None:
@@ -67,9 +109,7 @@ def entry(function: F) -> F:
     It is compiled (or loaded) at its first call, not at import. Other threads run while it does.
     """
     compiled = njit(nogil=True, error_model="numpy", cache=True)(function)
-    index = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if index is not None:  # a read-only installation without a cache folder has none
-        index._source_stamp = _STAMP
+    check_cache(compiled, _stamp_of(function.__module__))
     return cast(F, compiled)
 
 
@@ -77,16 +117,30 @@ def large_entry(function: F) -> F:
     """The same for what takes the compiler much memory: it is compiled in a process of its own."""
     compiled: Any = entry(function)
     if hasattr(compiled._cache, "_cache_file"):
-        load_or_compile_apart(compiled._cache, function)
+        load_or_compile_in_process(compiled._cache, function)
     return cast(F, compiled)
+
+
+def callback(signature: Any, function: Callable[..., Any]) -> Any:
+    """A function that compiled code calls by its address, compiled or loaded at once; likewise in the cache,
+    and compiled in a process of its own."""
+    arguments, result = signature.args, signature.return_type
+    options = {"nopython": True, "error_model": "numpy"}
+    compiled = CFunc(function, (arguments, result), locals={}, options=options)
+    compiled.enable_caching()
+    check_cache(compiled, _stamp_of(function.__module__))
+    if hasattr(cached := getattr(compiled, "_cache", None), "_cache_file"):
+        load_or_compile_in_process(cached, function, callback)
+    compiled.compile()
+    return compiled
 
 
 @intrinsic
 def lowest_bit(typing_context: Any, mask: Any) -> Any:
-    """The index of the lowest bit that is set; the mask must not be 0."""
+    """The index of the lowest bit that is set; 64 where none is."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
     return types.int64(types.int64), generate
 
@@ -153,17 +207,16 @@ def write_at(typing_context: Any, address: Any, index: Any, value: Any) -> Any:
 
 
 @intrinsic
-def call_source(
-    typing_context: Any, step: Any, kind: Any, warp: Any, state: Any, now: Any, p: Any, q: Any
-) -> Any:
-    """Call the function of a source at an address; see `smlab.sim.source.CompiledSource`."""
+def call_source(typing_context: Any, step: Any, given: Any) -> Any:
+    """Call the function of a source at an address with six numbers: kind, warp, context, now, p, q; see
+    `smlab.sim.instruction_source.CompiledSource`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         shape = ir.FunctionType(_WORD, [_WORD] * 6)
         function = builder.inttoptr(arguments[0], shape.as_pointer())
-        return builder.call(function, arguments[1:])
+        return builder.call(function, cgutils.unpack_tuple(builder, arguments[1]))
 
-    return types.int64(*[types.int64] * 7), generate
+    return types.int64(types.int64, types.UniTuple(types.int64, 6)), generate
 
 
 @intrinsic
@@ -243,7 +296,9 @@ def records(table: str) -> Any:
     span_row_at,
     access_at,
     sector_at,
-    crowd_at,
+    same_line_queue_at,
+    asked_next_at,
+    asked_bucket_at,
     heap_at,
     cache_at,
     cache_set_at,
@@ -253,3 +308,80 @@ def records(table: str) -> Any:
     ready_at,
     point_at,
 ) = map(records, TABLES)
+
+
+_BYTE = ir.IntType(8)
+_EIGHT = ir.VectorType(_WORD, 8)
+_FLAGS = ir.VectorType(ir.IntType(1), 8)
+
+
+def _load(builder: Any, address: Any) -> Any:
+    loaded = builder.load(builder.inttoptr(address, _EIGHT.as_pointer()))
+    loaded.align = 8
+    return loaded
+
+
+def _broadcast_words(builder: Any, value: Any) -> Any:
+    one = builder.insert_element(ir.Constant(_EIGHT, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+    places = ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8)
+    return builder.shuffle_vector(one, ir.Constant(_EIGHT, ir.Undefined), places)
+
+
+def _all(value: int) -> Any:
+    return ir.Constant(_EIGHT, [value] * 8)
+
+
+def _reduced(builder: Any, how: str, value: Any) -> Any:
+    name = f"llvm.vector.reduce.{how}.v8i64"
+    function = builder.module.globals.get(name)
+    function = function or ir.Function(builder.module, ir.FunctionType(_WORD, [_EIGHT]), name)
+    return builder.call(function, [value])
+
+
+@intrinsic
+def due(typing_context: Any, address: Any, now: Any) -> Any:
+    """Which of eight words are not above ``now``, as a mask."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        words, limit = _load(builder, arguments[0]), _broadcast_words(builder, arguments[1])
+        found = builder.icmp_signed("<=", words, limit)
+        return builder.zext(builder.bitcast(found, _BYTE), _WORD)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def least(typing_context: Any, address: Any, which: Any) -> Any:
+    """The least of those of eight words that a mask names; NEVER if it names none."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        named = builder.bitcast(builder.trunc(arguments[1], _BYTE), _FLAGS)
+        words = builder.select(named, _load(builder, arguments[0]), _all(NEVER))
+        return _reduced(builder, "smin", words)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def free_now(typing_context: Any, masks: Any, frees: Any, now: Any) -> Any:
+    """The union of those of eight masks whose resource is free."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        free = _load(builder, arguments[1])
+        free = builder.icmp_signed("<=", free, _broadcast_words(builder, arguments[2]))
+        return _reduced(builder, "or", builder.select(free, _load(builder, arguments[0]), _all(0)))
+
+    return types.int64(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def free_later(typing_context: Any, masks: Any, frees: Any, now: Any) -> Any:
+    """When the first of eight resources is free that is not yet and whose mask is not empty; or NEVER."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        masks, frees = (_load(builder, address) for address in arguments[:2])
+        waited = builder.icmp_signed(">", frees, _broadcast_words(builder, arguments[2]))
+        waited = builder.and_(waited, builder.icmp_unsigned("!=", masks, _all(0)))
+        return _reduced(builder, "smin", builder.select(waited, frees, _all(NEVER)))
+
+    return types.int64(types.int64, types.int64, types.int64), generate

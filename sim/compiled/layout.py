@@ -36,9 +36,6 @@ OPERATION, LOOP_BEGIN, LOOP_END, END = 0, 1, 2, 3
 # What a resident warp is up to. READY covers a warp in a group and one with a timer running.
 READY, UNKNOWN, AT_BARRIER, EXITING, FINISHED = 0, 1, 2, 3, 4
 
-GTO, LRR, OLDEST, GTY = 0, 1, 2, 3
-POLICY_CODES = {"gto": GTO, "gty": GTY, "lrr": LRR, "oldest": OLDEST}
-
 TOTALS, ATOMICS, ALL = 0, 1, 2
 
 # What a call of the engine ends with.
@@ -92,19 +89,20 @@ def _narrow(*groups: tuple[str, str]) -> np.dtype[Any]:
 CELL = _record("value")
 
 _CONSTANTS = (
-    "sms schedulers policy max_warps launch_cycles barrier_cycles blocks places role_rows blocks_per_sm "
+    "sms schedulers policy max_warps launch_cycles block_dispatch_ticks warp_dispatch_ticks"
+    " barrier_cycles blocks places role_rows blocks_per_sm "
     "resources width positions slots barriers"
-    " held_base held_bytes left_lines lines_left elsewhere elsewhere_first elsewhere_sectors"
+    " held_base held_bytes left_lines lines_left elsewhere elsewhere_first unsampled_sectors"
     " depth keep limit mio_entries mio_resource lg_resource front address_ticks atomic_address_ticks"
     " request_interval pass_ticks atomic_stage_ticks atomic_entries servers round_gap barrier_interval"
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors l1_line_ticks l1_tail"
     " port_ticks l2_ticks l2_atomic_sector_ticks l2_atomic_ticks l2_return dram_ticks dram_extra"
     " window source context source_warps source_bytes instructions"
-    " fetch_lines l0_lines first_l0 first_l1i ahead_lines l0_miss fetch_interval fetch_l2"
+    " fetch_lines l0_lines first_l0 first_l1i prefetch_lines l0_miss fetch_interval fetch_l2"
 )
 _PROGRESS = (
     "next_block retired_blocks cycles window_end steps_left jobs_kept issues_kept spans_kept"
-    " fault fault_cycle l2_free dram_free dram_sectors free_access free_accesses requests"
+    " fault fault_cycle dispatcher_free l2_free dram_free dram_sectors free_access free_accesses requests"
 )
 _ROOM = "job_rows issue_rows span_rows accesses arena arena_bytes"
 
@@ -116,7 +114,7 @@ OP = _narrow(
     # The first cache line ends here.
     ("slot", "i4"),
     ("cas cls", "i2"),
-    ("passes base_work pass_work tail free_passes read_offset extra", "i8"),
+    ("passes base_work pass_work tail hidden_wavefronts read_offset extra", "i8"),
     ("lanes work passes_at work_at times count start base", "i8"),
     ("warp_stride iteration_stride lane_stride addresses_at", "i8"),
 )
@@ -172,16 +170,16 @@ WARP = _narrow(
     # The first cache line ends here.
     ("line groups", "i8"),
     ("scheduler lanes unresolved ahead", "i4"),
-    ("last_completion waiting_since block missed", "i8"),
-    ("missed_sequence barrier depth launch span since", "i8"),
+    ("last_completion waiting_since block", "i8"),
+    ("barrier depth launch span since", "i8"),
 )
 """``block`` is its block's number + 1, or 0 in a free slot; ``entered`` and ``mark`` are when it joined its
 group and how long that had been throttled then; ``since`` and ``span`` where its recorded spans end and the
 number + 1 of the last one; ``unresolved`` its jobs in flight whose completion is not known yet;
-``waiting_since`` when the state that it is in began, unless that is READY; ``missed`` and ``missed_sequence``
-the number + 1 and the sequence of its last load that went to L2; ``lanes`` are those of the instruction
-issued last; ``scheduler`` is its scheduler's number, ``bit`` its place among that one's warps, as a mask;
-``line`` is the line of code that was fetched for it last, ``fetched`` the cycle in which its next instruction
+``waiting_since`` when the state that it is in began, unless that is READY; ``lanes`` are those of the
+instruction issued last; ``scheduler`` is its scheduler's number, ``bit`` its place among that one's warps, as
+a mask; ``line`` is the line of code that was fetched for it last, ``fetched`` the cycle in which its next
+instruction
 is there, ``stalled`` the one in which its control code lets it issue that; ``ahead`` is how many of its next
 instructions have been executed already."""
 
@@ -191,13 +189,18 @@ BLOCK_BARRIER = _record("arrived expected served")
 """Warps that came, warps that it is for (0: all that have not exited), and when the SM's barrier unit has
 taken the last of them."""
 LOAD, STORE, REDUCE = 0, 1, 2
+ASKED_BUCKETS = 1024
+"""Of an SM; a power of two."""
 ACCESS = _record(
-    "next warp op target row sm sequence when rank store lines sectors due followers end earlier"
+    "next warp op target row sm sequence when rank store lines sectors pending due latest followers follows"
+    " end earlier"
 )
 """A global access in flight; ``store`` is LOAD, STORE or REDUCE. ``when`` and ``rank`` order it in the heap
 of requests, ``when`` is then its completion; ``next`` and ``earlier`` are its neighbours among its SM's
-fills. ``due`` is when it will complete once L2 has served it, or 0; ``followers`` begins the list of those
-that wait for it, as numbers + 1. ``sequence`` is -1 in a free record."""
+fills. It asks L2 for ``sectors`` sectors; ``pending`` ones more are on their way for other loads, which are
+noted at the end of its places in ``crowd``, and their sequences in ``sector``. ``due`` is when those that it
+asked for return, once L2 has served it, or 0; ``latest`` is the latest return that it knows of. ``followers``
+begins the list, by ``follows``, of those that wait for it, as numbers + 1."""
 
 CACHE = _record("first_line first_set first_bucket sets ways buckets hits misses")
 CACHE_SET = _record("oldest newest used")
@@ -247,6 +250,8 @@ TABLES: dict[str, np.dtype[Any]] = {
     "access": ACCESS,
     "sector": CELL,  # by access and lane
     "crowd": CELL,  # the most lanes on one word of each of these, of atomics
+    "asked_next": CELL,  # the next of these in its bucket
+    "asked_bucket": CELL,  # by SM and `ASKED_BUCKETS`: the sectors that are on their way to its L1
     "heap": CELL,  # of accesses: requests on their way to L2
     "cache": CACHE,
     "cache_set": CACHE_SET,

@@ -1,17 +1,19 @@
 """Global memory: L1 of each SM, then L2 and DRAM, which all SMs share.
 
 L1 and L2 are hash tables of lines with a list by use for each set, since a set may have hundreds of ways.
+
+What blocks that are not simulated bring to L2: a bit a sector.
 """
 
 from __future__ import annotations
 
-from smlab.sim.compiled.caches import find, make, pop, push
-from smlab.sim.compiled.elsewhere import fetched_elsewhere
+from smlab.sim.compiled.caches import SPREAD, find, make, pop, push
 from smlab.sim.compiled.jit import (
     access_at,
+    asked_bucket_at,
+    asked_next_at,
     bits_set,
     cache_at,
-    crowd_at,
     executions_at,
     helper,
     inlined,
@@ -20,13 +22,14 @@ from smlab.sim.compiled.jit import (
     op_at,
     read_at,
     ready_at,
+    same_line_queue_at,
     sector_at,
     sm_at,
     warp_at,
 )
-from smlab.sim.compiled.layout import LOAD, MAX_LANES, NEVER, REDUCE, STORE, State, Word
-from smlab.sim.compiled.warps import resolve
-from smlab.sim.source import ADDRESSES, CONSECUTIVE, COPY_GROUPS, GROUP_SLOT, LANES
+from smlab.sim.compiled.layout import ASKED_BUCKETS, LOAD, MAX_LANES, NEVER, REDUCE, STORE, State, Word
+from smlab.sim.compiled.warp_progress import resolve
+from smlab.sim.instruction_source import ADDRESSES, CONSECUTIVE, COPY_GROUPS, GROUP_SLOT, LANES
 
 TICK_BITS = 20
 
@@ -56,7 +59,7 @@ def request(st: State, i: int, w: int) -> Word:
     st.free_access = access.next
     st.free_accesses -= 1
     access.next, access.warp, access.op, access.sm, access.store = 0, w, warp.pc, i, op.store
-    access.due = access.followers = 0
+    access.due = access.latest = access.pending = access.followers = 0
     access.target = op.target if op.watched != 0 else -1
     if op.joins != 0:
         access.target = GROUP_SLOT + (warp.groups & (COPY_GROUPS - 1))
@@ -81,9 +84,11 @@ def request(st: State, i: int, w: int) -> Word:
             lines += 1
         if lane == 0 or sector != last_sector:
             sector_at(st, first + count).value = sector
-            crowd_at(st, first + count).value = 0
+            same_line_queue_at(st, first + count).value = 0
             count += 1
-        crowd_at(st, first + count - 1).value = max(crowd_at(st, first + count - 1).value, same)
+        same_line_queue_at(st, first + count - 1).value = max(
+            same_line_queue_at(st, first + count - 1).value, same
+        )
         last_line, last_sector = line, sector
     access.lines, access.sectors = lines, count
     return index
@@ -102,7 +107,7 @@ def _consecutive(st: State, w: int, first: int) -> tuple[int, int]:
         high = per(high, st.sector_bytes, st.sector_shift)
         for sector in range(low, high + 1):
             sector_at(st, first + sector - low).value = sector
-            crowd_at(st, first + sector - low).value = 1
+            same_line_queue_at(st, first + sector - low).value = 1
         lines = high // st.line_sectors - low // st.line_sectors + 1
         return lines, high - low + 1
     while mask != 0:
@@ -113,7 +118,7 @@ def _consecutive(st: State, w: int, first: int) -> tuple[int, int]:
         lines += line != last_line
         if sector != last_sector:
             sector_at(st, first + count).value = sector
-            crowd_at(st, first + count).value = 1
+            same_line_queue_at(st, first + count).value = 1
             count += 1
         last_line, last_sector = line, sector
     return lines, count
@@ -164,7 +169,6 @@ def _addresses(st: State, w: int, first: int) -> None:
 @helper
 def release(st: State, index: int) -> None:
     access_at(st, index).next = st.free_access
-    access_at(st, index).sequence = -1
     st.free_access = index + 1
     st.free_accesses += 1
 
@@ -178,7 +182,7 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
     access = access_at(st, index)
     access.next = 0
     if access.store == LOAD:
-        first, wanted, last, at = index * MAX_LANES, 0, -1, 0
+        first, missed, last, at = index * MAX_LANES, 0, -1, 0
         for n in range(first, first + access.sectors):
             sector = sector_at(st, n).value
             tag = sector // st.line_sectors
@@ -188,14 +192,15 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
                 cache.hits += 1
             else:
                 cache.misses += 1
-                sector_at(st, first + wanted).value = sector
-                wanted += 1
-        access.sectors = wanted
-        if wanted == 0:
+                sector_at(st, first + missed).value = sector
+                missed += 1
+        if missed == 0:
             resolve(st, i, access.warp, access.target, access.row, hit)
             release(st, index)
             return
-        if follow(st, i, index):
+        ask(st, i, index, missed)
+        if access.sectors == 0:
+            await_returns(st, index)
             return
     else:
         sm.store_sectors += access.sectors
@@ -210,31 +215,79 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
 
 
 @helper
-def follow(st: State, i: int, index: int) -> Word:
-    """Whether all that a load misses is on its way for the same warp's last load before: then it waits for
-    that one."""
+def ask(st: State, i: int, index: int, missed: int) -> None:
+    """Keep of the sectors that a load missed those that nobody has asked L2 for, which it now does. For each
+    other one note the access that has, and its sequence."""
+    access, first = access_at(st, index), index * MAX_LANES
+    wanted = pending = 0
+    for n in range(first, first + missed):
+        sector = sector_at(st, n).value
+        leader = asked_by(st, i, sector)
+        if leader != 0:
+            pending += 1
+            same_line_queue_at(st, first + MAX_LANES - pending).value = leader  # no other use in a load
+            continue
+        bucket = asked_bucket_at(st, bucket_of_sector(i, sector))
+        sector_at(st, first + wanted).value = sector
+        asked_next_at(st, first + wanted).value = bucket.value
+        bucket.value = first + wanted + 1
+        wanted += 1
+    for n in range(first + MAX_LANES - pending, first + MAX_LANES):
+        sector_at(st, n).value = access_at(st, same_line_queue_at(st, n).value - 1).sequence
+    access.sectors, access.pending = wanted, pending
+
+
+@inlined
+def bucket_of_sector(i: int, sector: int) -> Word:
+    """Neighbours, which are asked for together, have neighbouring buckets."""
+    group = (((sector >> 3) * SPREAD) >> 32) << 3
+    return i * ASKED_BUCKETS + ((group | (sector & 7)) & (ASKED_BUCKETS - 1))
+
+
+@helper
+def asked_by(st: State, i: int, sector: int) -> Word:
+    """The number + 1 of the access that has asked L2 for a sector which is on its way to SM ``i``; or 0."""
+    at = asked_bucket_at(st, bucket_of_sector(i, sector)).value
+    while at != 0 and sector_at(st, at - 1).value != sector:
+        at = asked_next_at(st, at - 1).value
+    return 0 if at == 0 else (at - 1) // MAX_LANES + 1
+
+
+@helper
+def forget(st: State, i: int, at: int) -> None:
+    """The sector at place ``at`` has come to SM ``i``."""
+    bucket = asked_bucket_at(st, bucket_of_sector(i, sector_at(st, at).value))
+    link = bucket.value
+    if link == at + 1:
+        bucket.value = asked_next_at(st, at).value
+        return
+    while asked_next_at(st, link - 1).value != at + 1:
+        link = asked_next_at(st, link - 1).value
+    asked_next_at(st, link - 1).value = asked_next_at(st, at).value
+
+
+@helper
+def await_returns(st: State, index: int) -> None:
+    """Let a load wait for the sectors that are on their way for others; if L2 has served all of those, it is
+    known when it completes.
+
+    A record with another sequence has been given back: those sectors came before the load's last one, which
+    L2 had still to serve.
+    """
     access = access_at(st, index)
-    warp = warp_at(st, access.warp)
-    at = warp.missed - 1
-    # A record with another sequence has been given back: that load is complete.
-    if at >= 0 and access_at(st, at).sm == i and access_at(st, at).sequence == warp.missed_sequence:
-        before = access_at(st, at)
-        first, behind = index * MAX_LANES, at * MAX_LANES
-        there = n = 0
-        while there < access.sectors and n < before.sectors:
-            if sector_at(st, behind + n).value == sector_at(st, first + there).value:
-                there += 1
-            n += 1
-        if there == access.sectors:
-            if before.due != 0:
-                resolve(st, i, access.warp, access.target, access.row, max(access.end + 1, before.due))
-                release(st, index)
-            else:
-                access.next = before.followers
-                before.followers = index + 1
-            return True
-    warp.missed, warp.missed_sequence = index + 1, access.sequence
-    return False
+    end = (index + 1) * MAX_LANES
+    for n in range(end - access.pending, end):
+        before = access_at(st, same_line_queue_at(st, n).value - 1)
+        if before.sm != access.sm or before.sequence != sector_at(st, n).value:
+            continue
+        if before.due == 0:
+            access.follows = before.followers
+            before.followers = index + 1
+            return
+        access.latest = max(access.latest, before.due)
+    resolve(st, access.sm, access.warp, access.target, access.row, max(access.end + 1, access.latest))
+    if access.sectors == 0:
+        release(st, index)
 
 
 @helper
@@ -252,6 +305,7 @@ def fill_l1(st: State, i: int, now: int) -> None:
             sm.fill_tail = 0
         last, at = -1, 0
         for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
+            forget(st, i, n)
             sector = sector_at(st, n).value
             tag = sector // st.line_sectors
             if tag != last:
@@ -270,7 +324,7 @@ def serve_l2(st: State) -> None:
     access = access_at(st, index)
     ready, last, at = 0, -1, 0
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
-        sector, crowd = sector_at(st, n).value, crowd_at(st, n).value
+        sector, crowd = sector_at(st, n).value, same_line_queue_at(st, n).value
         tag = sector // st.line_sectors
         st.l2_free = max(access.when << TICK_BITS, st.l2_free) + (
             st.l2_atomic_sector_ticks if access.store == REDUCE else st.l2_ticks
@@ -279,21 +333,20 @@ def serve_l2(st: State) -> None:
             last, at = tag, _l2_line(st, tag)
         ready = max(ready, _serve_sector(st, at, sector, access.store, crowd))
     completion = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
-    resolve(st, access.sm, access.warp, access.target, access.row, completion)
     if access.store != LOAD:
-        landed(st, access.sm)
+        resolve(st, access.sm, access.warp, access.target, access.row, completion)
+        arrived_from_memory(st, access.sm)
         release(st, index)
         return
-    access.due = completion
+    access.due = access.latest = completion
+    await_returns(st, index)
     follower = access.followers
     while follower != 0:
-        other = access_at(st, follower - 1)
-        following = other.next
-        resolve(st, other.sm, other.warp, other.target, other.row, max(other.end + 1, completion))
-        release(st, follower - 1)
+        following = access_at(st, follower - 1).follows
+        await_returns(st, follower - 1)
         follower = following
     access.when = completion
-    landed(st, access.sm)
+    arrived_from_memory(st, access.sm)
     await_fill(st, index)
 
 
@@ -332,7 +385,7 @@ def alone(st: State) -> Word:
 
 
 @helper
-def landed(st: State, i: int) -> None:
+def arrived_from_memory(st: State, i: int) -> None:
     """L2 has seen an access of SM ``i``, so when it completes is known. What it has still to see reaches it
     in a later window."""
     sm = sm_at(st, i)
@@ -364,7 +417,7 @@ def _serve_sector(st: State, at: int, sector: int, store: int, crowd: int) -> Wo
         moment = max(st.l2_free, ready.value)
     else:
         cache.misses += 1
-        if store == STORE or fetched_elsewhere(st, sector) != 0:
+        if store == STORE or fetched_by_unsampled_blocks(st, sector) != 0:
             moment = st.l2_free
         else:
             moment = _dram(st, 1) + (st.dram_extra << TICK_BITS)
@@ -402,3 +455,12 @@ def hold(st: State) -> None:
             at, _ = make(st, st.sms, tag)
         line_at(st, at - 1).valid = (1 << st.line_sectors) - 1
         tag += 1
+
+
+@helper
+def fetched_by_unsampled_blocks(st: State, sector: int) -> Word:
+    """1 where a block that is not simulated has brought the sector, else 0."""
+    n = sector - st.elsewhere_first
+    if n < 0 or n >= st.unsampled_sectors:
+        return 0
+    return (read_at(st.elsewhere, n >> 6) >> (n & 63)) & 1

@@ -42,8 +42,8 @@ from smlab.sim.compiled.layout import (
     Word,
 )
 from smlab.sim.compiled.memory import request, serve_l1
-from smlab.sim.compiled.warps import emit, first_timer, resolve, resolve_read
-from smlab.sim.source import PASSES
+from smlab.sim.compiled.warp_progress import emit, first_timer, resolve, resolve_read
+from smlab.sim.instruction_source import PASSES
 
 TICK_BITS = 20
 FRACTION = (1 << TICK_BITS) - 1
@@ -246,7 +246,7 @@ def take(st: State, i: int, s: int, now: int) -> None:
         sm.atomic_until = max(sm.atomic_until, completion)
     else:
         completion = max(
-            end + 1, now + op.tail + ((max(0, job.passes - op.free_passes) * per_pass) >> TICK_BITS)
+            end + 1, now + op.tail + ((max(0, job.passes - op.hidden_wavefronts) * per_pass) >> TICK_BITS)
         )
     w, row, access = job.warp, job.row, job.access
     if row >= 0:

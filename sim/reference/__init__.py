@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from smlab.sim.launch import executions_of, launch_of
 from smlab.sim.lowering import LoweredKernel
 from smlab.sim.reference.gpu import Progress, SimulatedGpu
-from smlab.sim.reference.record import Record
+from smlab.sim.reference.trace_rows import Record
 from smlab.sim.result import (
     BlockTable,
     IssueTrace,

@@ -31,20 +31,20 @@ class FrontEnd:
 
     def fetch(self, sub_core: int, line: int, now: int) -> int:
         """A warp goes on to an instruction of this line: the cycle in which it is there."""
-        cache, ahead = self.l0[sub_core], self.timing.ahead_lines
+        cache, ahead = self.l0[sub_core], self.timing.prefetch_lines
         found, _ = cache.touch(line)
         if found is not None:
             if found.dirty:
                 found.dirty = 0
-                self._ask_ahead(cache, line + ahead, now)
+                self._prefetch(cache, line + ahead, now)
             return found.ready_ticks[0]
         there = self._ask(line, now)
         cache.allocate(line)[0].ready_ticks[0] = there
         for other in range(line + 1, line + ahead + 1):
-            self._ask_ahead(cache, other, now)
+            self._prefetch(cache, other, now)
         return there
 
-    def _ask_ahead(self, cache: Cache, line: int, now: int) -> None:
+    def _prefetch(self, cache: Cache, line: int, now: int) -> None:
         """Ask for a line before a warp needs it, if there is one and the sub-core does not have it."""
         if line < self.lines and cache.touch(line)[0] is None:
             there = self._ask(line, now)

@@ -9,10 +9,11 @@ import numpy as np
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.instructions import Reason
 from smlab.sim.lowering import LoweredKernel
+from smlab.sim.machine import TICK_BITS, ceil_cycles
 from smlab.sim.reference.clock import Clock, Phase
 from smlab.sim.reference.memory import MemorySystem
-from smlab.sim.reference.record import Record, Recorder
-from smlab.sim.reference.sm import StreamingMultiprocessor
+from smlab.sim.reference.sm import SharedByAll, StreamingMultiprocessor
+from smlab.sim.reference.trace_rows import Record, Recorder
 from smlab.sim.reference.warp import Block
 
 Progress = Callable[[int, int], None]
@@ -36,20 +37,18 @@ class SimulatedGpu:
         behind = lowered.source is None  # a row more for what warps do behind the end of their programs
         self.instruction_stalls = np.zeros((instructions + behind, len(Reason)), dtype=np.int64)
         source = None if lowered.source is None else lowered.source.reference()
-        self.sms = [
-            StreamingMultiprocessor(
-                i,
-                self.clock,
-                lowered,
-                self.memory,
-                self.recorder,
-                self._retired,
-                source,
-                self.instruction_stalls,
-            )
-            for i in range(lowered.kernel.sms)
-        ]
+        shared = SharedByAll(
+            self.clock,
+            lowered,
+            self.memory,
+            self.recorder,
+            self._retired,
+            source,
+            self.instruction_stalls,
+        )
+        self.sms = [StreamingMultiprocessor(i, shared) for i in range(lowered.kernel.sms)]
         self.next_block = 0
+        self.dispatcher_free_ticks = 0
         self.retired_blocks = 0
         self.cycles = 0
         self._retiring: list[tuple[StreamingMultiprocessor, Block]] = []
@@ -97,7 +96,13 @@ class SimulatedGpu:
             open_sms = [sm for sm in self.sms if sm.has_room()]
             if not open_sms:
                 break
-            min(open_sms, key=lambda sm: (sm.resident_blocks, sm.index)).launch(self.next_block)
+            chosen = min(open_sms, key=lambda sm: (sm.resident_blocks, sm.index))
+            begin = max(now << TICK_BITS, self.dispatcher_free_ticks)
+            block = chosen.launch(self.next_block, ceil_cycles(begin))
+            m = self.lowered.machine
+            self.dispatcher_free_ticks = (
+                begin + m.block_dispatch_ticks + len(block.warps) * m.warp_dispatch_ticks
+            )
             self.next_block += 1
         if self.progress is not None:
             self.progress(self.retired_blocks, self.lowered.kernel.blocks)

@@ -139,9 +139,8 @@ class MemorySystem:
 class LevelOne:
     """L1 of one SM, and its port to L2.
 
-    Stores write through and do not allocate in L1. A missed sector is valid in L1 when it has come back; a
-    load that asks for it before that goes to L2 as well, unless all that it misses is on its way for the same
-    warp's last load before.
+    Stores write through and do not allocate in L1. A missed sector is valid in L1 when it has come back. A
+    load that misses it before that waits for it, and does not ask L2 for it again.
     """
 
     def __init__(
@@ -158,6 +157,7 @@ class LevelOne:
         self.memory = memory
         self.complete_after = complete_after
         self.cache = Cache(machine.l1, machine.sectors_per_line)
+        self.asked: dict[int, Job] = {}  # the load that asked L2 for each sector that is on its way
         self.port_free_ticks = 0
         self.store_sectors = 0
 
@@ -168,34 +168,52 @@ class LevelOne:
         operation = job.operation.cls.operation
         loads = operation in ("load", "copy")
         sectors = sorted({a // m.sector_bytes for a in job.addresses})
-        crowd = crowds(job.addresses, m.sector_bytes) if operation in ("reduce", "atomic") else {}
-        wanted = [s for s in sectors if not self._hit(s)] if loads else sectors
+        crowd = same_line_queues(job.addresses, m.sector_bytes) if operation in ("reduce", "atomic") else {}
+        missed = [s for s in sectors if not self._hit(s)] if loads else sectors
         self.store_sectors += 0 if loads else len(sectors)
-        job.addresses = wanted if loads else []  # from here on: the sectors to fill when the job completes
-        if not wanted:
+        if not missed:
+            job.addresses = []
             self.complete_after(job, max(job.end + 1, hit_cycle) - now)
             return
-        if loads:
-            leader = job.warp.last_missed
-            if leader is not None and leader.completion < 0 and set(wanted) <= set(leader.addresses):
-                job.addresses = []
-                if leader.due < 0:
-                    leader.followers.append(job)
-                else:
-                    self.complete_after(job, max(job.end + 1, leader.due) - now)
-                return
-            job.warp.last_missed = job
+        wanted = [s for s in missed if not loads or s not in self.asked]
+        job.addresses = wanted if loads else []  # from here on: the sectors to fill when they come back
+        self._await(job, bool(wanted), [self.asked[s] for s in missed if loads and s in self.asked])
+        if not wanted:
+            return
+        self.asked |= dict.fromkeys(job.addresses, job)
         begin = job.end << TICK_BITS
         self.port_free_ticks = max(begin, self.port_free_ticks) + len(wanted) * m.port_sector_ticks
         arrival = ceil_cycles(self.port_free_ticks)
         extra = max(0, job.operation.tail_cycles - m.l1_hit_tail_cycles) if loads else 0
 
         def reach_l2() -> None:
-            job.due = self.memory.serve(wanted, operation, self.clock.now, crowd) + m.l2_return_cycles + extra
+            job.returns = (
+                self.memory.serve(wanted, operation, self.clock.now, crowd) + m.l2_return_cycles + extra
+            )
+            if loads:
+                wait = job.returns - self.clock.now
+                self.clock.call(wait, Phase.RETURN, lambda: self.fill(job), self.sm, job.sequence)
             for each in (job, *job.followers):
-                self.complete_after(each, max(each.end + 1, job.due) - self.clock.now)
+                self._came(each, job.returns)
 
         self.clock.call(arrival - now, Phase.MEMORY, reach_l2, self.sm, job.sequence)
+
+    def _await(self, job: Job, asks: bool, leaders: list[Job]) -> None:
+        """Let a job wait for the sectors that it asks for itself and for those of other loads."""
+        distinct = dict.fromkeys(leaders)
+        job.awaited = asks + len(distinct)
+        for leader in distinct:
+            if leader.returns < 0:
+                leader.followers.append(job)
+            else:
+                self._came(job, leader.returns)
+
+    def _came(self, job: Job, returns: int) -> None:
+        """One of the returns that a job waits for is known; with the last one its completion is."""
+        job.due = max(job.due, returns)
+        job.awaited -= 1
+        if not job.awaited:
+            self.complete_after(job, max(job.end + 1, job.due) - self.clock.now)
 
     def _hit(self, sector: int) -> bool:
         line, _ = self.cache.touch(sector // self.machine.sectors_per_line)
@@ -207,13 +225,14 @@ class LevelOne:
         return hit
 
     def fill(self, job: Job) -> None:
-        """The sectors that a load missed have come back."""
+        """The sectors that a load asked L2 for have come back."""
         for sector in job.addresses:
+            del self.asked[sector]
             line, _ = self.cache.allocate(sector // self.machine.sectors_per_line)
             line.valid |= 1 << sector % self.machine.sectors_per_line
 
 
-def crowds(addresses: list[int], sector_bytes: int) -> dict[int, int]:
+def same_line_queues(addresses: list[int], sector_bytes: int) -> dict[int, int]:
     """The most lanes on one word of each sector."""
     words = Counter(a // 4 for a in addresses)
     found: dict[int, int] = {}

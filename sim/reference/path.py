@@ -128,7 +128,7 @@ class MemoryPath:
         else:
             job.start, job.end = now, now + max(1, wavefronts)
             unconflicted = now + job.operation.tail_cycles
-            conflicts = max(0, job.passes - job.operation.free_passes)
+            conflicts = max(0, job.passes - job.operation.hidden_wavefronts)
             if unit is Unit.GLOBAL:
                 self.l1.serve(job, unconflicted + (conflicts * m.l1_line_ticks >> TICK_BITS))
             else:

@@ -3,46 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from smlab.sim.instruction_source import ARRIVES, EXITS, FAULTS, NOTIFIES, STALL_SLOT, ReferenceSource
 from smlab.sim.instructions import Reason, Unit
 from smlab.sim.lowering import LoweredKernel, Operation
 from smlab.sim.reference.clock import Clock, Phase
-from smlab.sim.reference.counted import CountedWarp
 from smlab.sim.reference.fetch import FrontEnd
+from smlab.sim.reference.machine_code_warp import MachineCodeWarp, RecordedWarp
 from smlab.sim.reference.memory import MemorySystem
 from smlab.sim.reference.path import MemoryPath
-from smlab.sim.reference.record import Meter, Recorder
+from smlab.sim.reference.profiled_warp import CountedWarp
 from smlab.sim.reference.scheduler import Scheduler
-from smlab.sim.reference.sourced import RecordedWarp, SourcedWarp
-from smlab.sim.reference.warp import Block, BlockBarrier, Job, Warp
-from smlab.sim.source import ARRIVES, EXITS, FAULTS, NOTIFIES, STALL_SLOT, ReferenceSource
-from smlab.sim.workload import NO_WARP, blocks_per_sm
+from smlab.sim.reference.trace_rows import Meter, Recorder
+from smlab.sim.reference.warp import Block, BlockBarrier, Job, Warp, WarpPlace
+from smlab.sim.workloads.workload import NO_WARP, blocks_per_sm
+
+
+@dataclass(frozen=True)
+class SharedByAll:
+    """What the SMs of a GPU have in common. ``retired`` is called when a block's last warp has finished."""
+
+    clock: Clock
+    lowered: LoweredKernel
+    memory: MemorySystem
+    recorder: Recorder
+    retired: Callable[[StreamingMultiprocessor, Block], None]
+    source: ReferenceSource | None
+    instruction_stalls: NDArray[np.int64]
 
 
 class StreamingMultiprocessor:
-    """One SM. ``retired`` is called when a block's last warp has finished."""
+    """One SM."""
 
-    def __init__(
-        self,
-        index: int,
-        clock: Clock,
-        lowered: LoweredKernel,
-        memory: MemorySystem,
-        recorder: Recorder,
-        retired: Callable[[StreamingMultiprocessor, Block], None],
-        source: ReferenceSource | None,
-        instruction_stalls: NDArray[np.int64],
-    ) -> None:
+    def __init__(self, index: int, shared: SharedByAll) -> None:
         self.index = index
-        self.clock = clock
-        self.lowered = lowered
+        self.clock = shared.clock
+        self.lowered = lowered = shared.lowered
         self.machine = machine = lowered.machine
-        self.recorder = recorder
-        self.retired = retired
-        self.path = MemoryPath(clock, self, machine, memory)
+        self.recorder = shared.recorder
+        self.retired = shared.retired
+        self.path = MemoryPath(shared.clock, self, machine, shared.memory)
         self.schedulers = [Scheduler(self, i) for i in range(machine.schedulers)]
         self.pipe_free = dict.fromkeys(machine.pipes, 0)
         self.first_scheduler = 0  # who looks first: the one after the last that took a pipe of the SM
@@ -50,9 +54,9 @@ class StreamingMultiprocessor:
         self.looks: set[int] = set()
         self.free_slots = list(range(machine.max_warps))
         self.max_blocks = blocks_per_sm(lowered.kernel, machine)
-        self.source = source
-        self.instruction_stalls = instruction_stalls
-        self.front_end = FrontEnd(machine, len(instruction_stalls))
+        self.source = shared.source
+        self.instruction_stalls = shared.instruction_stalls
+        self.front_end = FrontEnd(machine, len(shared.instruction_stalls))
         self.rooms: set[int] = set()
         self.resident_blocks = 0
         self.launched_warps = 0
@@ -70,8 +74,9 @@ class StreamingMultiprocessor:
     def has_room(self) -> bool:
         return self.resident_blocks < self.max_blocks
 
-    def launch(self, index: int) -> Block:
-        """Make a block resident now; its warps may issue after the launch latency."""
+    def launch(self, index: int, begin: int) -> Block:
+        """Make a block resident now; its warps may issue the launch latency after ``begin``, when the
+        dispatcher has come to it."""
         kernel, now = self.lowered.kernel, self.clock.now
         block = Block(index, now)
         self.resident_blocks += 1
@@ -81,7 +86,7 @@ class StreamingMultiprocessor:
                 continue
             slot = self.free_slots.pop(0)
             warp = self._new_warp(block, place, role, slot)
-            warp.ready = now + self.machine.block_launch_cycles
+            warp.ready = begin + self.machine.block_launch_cycles
             self.launched_warps += 1
             block.warps.append(warp)
             scheduler = self.scheduler_of(warp)
@@ -94,20 +99,19 @@ class StreamingMultiprocessor:
     def _new_warp(self, block: Block, place: int, role: int, slot: int) -> Warp:
         program, now = self.lowered.programs[role], self.clock.now
         index = block.index * self.lowered.kernel.warps_per_block + place
+        at, stalls = WarpPlace(index, program, slot, self.launched_warps, now), self.instruction_stalls
         if self.source is None:
-            age, stalls = self.launched_warps, self.instruction_stalls
             if not self.lowered.by_instruction:
-                return Warp(block, index, program, slot, age, now)
+                return Warp(block, at)
             first = sum(p.slots for p in self.lowered.programs[:role])
-            return CountedWarp(block, index, program, slot, age, now, first, stalls)
+            return CountedWarp(block, at, first, stalls)
         if block.room < 0:
             block.room = min(set(range(self.max_blocks)) - self.rooms)
             self.rooms.add(block.room)
         rooms = min(self.max_blocks, -(-self.lowered.kernel.blocks // self.lowered.kernel.sms))
         self.source.start(self.index, slot, block.index, place, self.index * rooms + block.room)
-        stalls = self.instruction_stalls
-        kind = RecordedWarp if program.recorded else SourcedWarp
-        warp = kind(block, index, program, slot, self.launched_warps, now, self.index, self.source, stalls)
+        kind = RecordedWarp if program.recorded else MachineCodeWarp
+        warp = kind(block, at, self.index, self.source, stalls)
         warp.go_on()
         self._fetch(warp, warp.at)
         return warp
@@ -150,8 +154,8 @@ class StreamingMultiprocessor:
         self.warp_instructions += 1
         self.recorder.issue(now, self.index, scheduler.index, warp, operation)
         unit = operation.cls.unit
-        if isinstance(warp, SourcedWarp):
-            self._issue_sourced(warp, operation, scheduler, now)
+        if isinstance(warp, MachineCodeWarp):
+            self._issue_from_source(warp, operation, scheduler, now)
             return
         if isinstance(warp, CountedWarp):
             warp.book_issue(now)
@@ -172,7 +176,9 @@ class StreamingMultiprocessor:
         if warp.exited:
             self.clock.call(1, Phase.RETURN, lambda: self._exit(warp), self.index)
 
-    def _issue_sourced(self, warp: SourcedWarp, operation: Operation, scheduler: Scheduler, now: int) -> None:
+    def _issue_from_source(
+        self, warp: MachineCodeWarp, operation: Operation, scheduler: Scheduler, now: int
+    ) -> None:
         """Execute the selected instruction of a warp that a source leads, and send it where it belongs.
 
         An instruction without a lane takes no place in a queue. Its control code says when the warp may
@@ -215,7 +221,7 @@ class StreamingMultiprocessor:
             warp.go_on()
             self._fetch(warp, warp.at)
 
-    def _fetch(self, warp: SourcedWarp, place: int) -> None:
+    def _fetch(self, warp: MachineCodeWarp, place: int) -> None:
         """A warp goes on to the instruction at ``place``, which must come if it is in another line of
         code."""
         line = self.front_end.line_of(place)
@@ -267,8 +273,6 @@ class StreamingMultiprocessor:
         if unit is Unit.ATOMIC:
             self.atomics.change(now, -1)
             self.atomic_cas.change(now, -(job.operation.cls.operation == "cas"))
-        elif unit is Unit.GLOBAL:
-            self.path.l1.fill(job)
         self.recorder.job(job, self.index)
         warp.in_flight -= 1
         if job.target >= 0:

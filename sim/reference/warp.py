@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +21,7 @@ class Job:
 
     __slots__ = (
         "addresses",
+        "awaited",
         "completion",
         "due",
         "end",
@@ -29,6 +31,7 @@ class Job:
         "operation",
         "passes",
         "read_target",
+        "returns",
         "sequence",
         "start",
         "taken",
@@ -51,8 +54,22 @@ class Job:
         self.work = work
         self.taken = self.start = self.end = self.completion = -1
         self.addresses: list[int] = []
-        self.due = -1  # of a load that went to L2: when it will complete, once that is known
+        self.returns = -1  # when the sectors that a load asked L2 for are in L1, once that is known
+        self.awaited = 0  # loads, itself included, whose sectors it needs and whose return is not known yet
+        self.due = 0  # the latest of the returns that are known
         self.followers: list[Job] = []  # loads that wait for what this one asked L2 for
+
+
+@dataclass(frozen=True)
+class WarpPlace:
+    """Where and when a warp is launched: ``index`` in the grid, over all blocks; ``slot`` on the SM (the
+    scheduler is slot mod schedulers); ``age`` among the SM's warps; ``launch``, the cycle."""
+
+    index: int
+    program: LoweredProgram
+    slot: int
+    age: int
+    launch: int
 
 
 class Warp:
@@ -72,7 +89,6 @@ class Warp:
         "finish",
         "in_flight",
         "index",
-        "last_missed",
         "launch",
         "left",
         "next",
@@ -87,15 +103,13 @@ class Warp:
         "stall_cycles",
     )
 
-    def __init__(
-        self, block: Block, index: int, program: LoweredProgram, slot: int, age: int, launch: int
-    ) -> None:
+    def __init__(self, block: Block, place: WarpPlace) -> None:
         self.block = block
-        self.index = index  # in the grid, over all blocks
-        self.program = program
-        self.slot = slot  # place on the SM; the scheduler is slot mod schedulers
-        self.age = age
-        self.launch = launch
+        self.index = place.index
+        self.program = program = place.program
+        self.slot = place.slot
+        self.age = place.age
+        self.launch = launch = place.launch
         self.ready = launch  # when it may issue for the first time
         self.fetched = 0  # when its next instruction has come from the instruction caches
         self.finish = -1
@@ -106,7 +120,6 @@ class Warp:
         self.result_at = [0] * program.slots  # when a fixed-latency result is there, by instruction
         self.executions = [0] * program.slots
         self.in_flight = 0  # jobs in queued units, with and without a result
-        self.last_missed: Job | None = None  # its last load that went to L2
         self.at_barrier = False
         self.left = False  # has exited, a cycle after issuing its last instruction
         self.counters: list[int] = []

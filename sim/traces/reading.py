@@ -6,6 +6,7 @@ first one and stride where they are even.
 
 from __future__ import annotations
 
+import io
 import lzma
 import re
 from array import array
@@ -13,13 +14,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.inputs import check_file
+from smlab.hw_bench.inputs import check_file, limited_lines
 from smlab.sim.traces.text import (
     VERSIONS,
     BadLine,
@@ -35,6 +36,8 @@ LIST_NAME: Final = "kernelslist.g"
 EVEN, EACH = 1, 0
 """How addresses are kept: EVEN, the first one and the stride; EACH, one for each of 32 lanes."""
 NOWHERE: Final = -1
+MAX_BYTES: Final = 1 << 34
+"""Of a trace, unpacked."""
 MAX_WARPS: Final = 1 << 24
 _KEY: Final = re.compile(r"-([a-z_ ]+?) = ?(.*)$")
 _DIMENSIONS: Final = re.compile(r"\((\d{1,10}),(\d{1,10}),(\d{1,10})\)$")
@@ -116,7 +119,7 @@ def read_list(path: Path) -> TraceList:
     copies: list[tuple[int, int]] = []
     kernels: list[Path] = []
     with _opened(path) as file:
-        for number, raw in enumerate(file, start=1):
+        for number, raw in limited_lines(str(path), file):
             line = raw.strip()
             if not line:
                 continue
@@ -140,7 +143,7 @@ def read_trace(path: Path) -> RecordedKernel:
         SmlabError: a file that is cut off, or says two things that do not agree; with the line.
     """
     with _opened(path) as file:
-        lines = enumerate(file, start=1)
+        lines = limited_lines(str(path), file)
         header = _read_header(path, lines)
         return _BlockReader(path, header).read(lines)
 
@@ -148,16 +151,41 @@ def read_trace(path: Path) -> RecordedKernel:
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[str]]:
     check_file(path, "a trace of Accel-Sim")
-    opener = lzma.open if path.suffix == ".xz" else open
     try:
-        with opener(path, "rt", encoding="utf-8", newline="\n") as file:
-            yield file
+        if path.suffix != ".xz":
+            with path.open(encoding="utf-8", newline="\n") as file:
+                yield file
+            return
+        with lzma.open(path) as content:
+            limited = _Limited(path, content)
+            yield io.TextIOWrapper(io.BufferedReader(limited, 1 << 20), encoding="utf-8", newline="\n")
     except UnicodeDecodeError as error:
         raise SmlabError(f"{path}: is not a text file") from error
     except (lzma.LZMAError, EOFError) as error:
         raise SmlabError(f"{path}: is cut off or no xz file: {error}") from error
     except OSError as error:
         raise SmlabError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+class _Limited(io.RawIOBase):
+    """What a compressed trace unpacks to, `MAX_BYTES` of it at most."""
+
+    def __init__(self, path: Path, content: IO[bytes]) -> None:
+        self.path, self.content = path, content
+        self.left = MAX_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int:
+        found = self.content.read(min(len(room), 1 << 20))
+        self.left -= len(found)
+        if self.left < 0:
+            raise SmlabError.at(
+                str(self.path), "is too large unpacked", f"more than {MAX_BYTES} bytes", "a shorter trace"
+            )
+        room[: len(found)] = found
+        return len(found)
 
 
 def _at(path: Path, number: int, bad: BadLine) -> SmlabError:

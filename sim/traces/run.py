@@ -17,20 +17,21 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.effects import access_words
 from smlab.hw_bench.sass.opcodes import kind_of_opcode
+from smlab.sim.execution.run import InstructionCount, TimedRun, counts_of
 from smlab.sim.instructions import CLASSES, QUEUED_UNITS, InstructionClass, Reason, Unit
+from smlab.sim.isa import operation_codes as d
+from smlab.sim.isa.decode.decode import ATOMIC_CLASSES
+from smlab.sim.isa.decode.micro import ROWS, MicroOperation
+from smlab.sim.isa.launch.faults import untimed_note
 from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation
 from smlab.sim.machine import Machine, machine_from
-from smlab.sim.machine_code import codes as d
-from smlab.sim.machine_code.decode import ATOMIC_CLASSES
-from smlab.sim.machine_code.micro import ROWS, MicroOperation
-from smlab.sim.machine_code.run import InstructionCount, TimedRun, counts_of
 from smlab.sim.reference import Progress, Record
 from smlab.sim.simulate import DEFAULT_ENGINE, ENGINES
 from smlab.sim.traces.dependences import BRANCHES, dependences, printed
 from smlab.sim.traces.reading import EVEN, NOWHERE, RecordedKernel
 from smlab.sim.traces.source import LEAVES, PLAIN, WAITS, TraceSource
 from smlab.sim.traces.text import TraceInstruction
-from smlab.sim.workload import Instruction, Kernel, Program, check_fits
+from smlab.sim.workloads.workload import Instruction, Kernel, Program, check_fits
 
 BRANCH_STALL_CYCLES: Final = 5
 _SPACES: Final = {"shared": d.SHARED, "shared-atomic": d.SHARED, "local": d.LOCAL}
@@ -61,8 +62,8 @@ def lower_trace(recorded: RecordedKernel, machine: Machine, sms: int) -> Lowered
     late = [cls.unit is not Unit.PIPE or cls.result_reason is not Reason.WAIT for cls in classes]
     found = dependences(recorded, late, [cls.unit in QUEUED_UNITS for cls in classes])
     operations = tuple(
-        _operation(n, instruction, cls, m, machine, found.results[n], found.readings[n], len(micro))
-        for n, (instruction, cls, m) in enumerate(zip(recorded.code, classes, micro, strict=True))
+        _operation(n, m, machine, (*found.results[n], *(len(micro) + r for r in found.readings[n])))
+        for n, m in enumerate(micro)
     )
     header = recorded.header
     program = LoweredProgram(header.name, operations, operations, recorded=True)
@@ -104,6 +105,7 @@ def run_trace(
     lowered = lower_trace(recorded, machine, sms)
     result = ENGINES[engine](lowered, keep, max_cycles, progress)
     cycles = float(result.cycles)
+    instructions = _counts(recorded, lowered, result.instruction_stalls)
     return TimedRun(
         lowered=lowered,
         result=result,
@@ -114,8 +116,9 @@ def run_trace(
         sms=sms,
         blocks=blocks,
         blocks_simulated=blocks,
-        instructions=_counts(recorded, lowered, result.instruction_stalls),
+        instructions=instructions,
         dram_sectors_read=float(result.memory.dram_sectors),
+        notes=untimed_note([i.opcode for i in instructions if i.executed]),
     )
 
 
@@ -185,12 +188,12 @@ def _class_of(instruction: TraceInstruction, space: int, where: str) -> Instruct
 
 def _micro(instruction: TraceInstruction, space: int, cls: InstructionClass) -> MicroOperation:
     """What of an instruction the passes of its accesses hang on."""
-    code, i = d.LOAD, d.ADD
+    code, fields = d.LOAD, {"space": space}
     if cls.unit is Unit.ATOMIC or cls.operation in ("atomic", "reduce"):
-        code, i = d.ATOMIC, d.COUNT if cls.operation == "popc_inc" else d.ADD
+        code, fields["operation"] = d.ATOMIC, d.COUNT if cls.operation == "popc_inc" else d.ADD
     listed = printed(instruction)
     width = max(instruction.width, 4 * access_words(listed)) if instruction.width >= 4 else instruction.width
-    return MicroOperation(listed, code, cls.name, {"i": i, "k": space, "width": min(width, 16)})
+    return MicroOperation(listed, code, cls.name, {**fields, "width_bytes": min(width, 16)})
 
 
 def _kind(instruction: TraceInstruction) -> int:
@@ -200,16 +203,8 @@ def _kind(instruction: TraceInstruction) -> int:
     return LEAVES if opcode == "EXIT" else PLAIN
 
 
-def _operation(
-    n: int,
-    instruction: TraceInstruction,
-    cls: InstructionClass,
-    micro: MicroOperation,
-    machine: Machine,
-    results: tuple[int, ...],
-    readings: tuple[int, ...],
-    slots: int,
-) -> Operation:
+def _operation(n: int, micro: MicroOperation, machine: Machine, after: tuple[int, ...]) -> Operation:
+    cls = CLASSES[micro.cls]
     base, each, tail, free, read = 0, 0, 0, 1, 0
     if cls.unit is Unit.ATOMIC:
         timing = machine.atomic(cls.operation)
@@ -218,19 +213,18 @@ def _operation(
         tail = machine.tail_cycles(cls, micro.bits)
     if cls.unit in QUEUED_UNITS:
         free, read = micro.bits // 32, machine.read_offset_cycles(cls, micro.bits)
-    opcode = instruction.opcode.split(".")[0]
     return Operation(
         slot=n,
         cls=cls,
-        after=(*results, *(slots + r for r in readings)),
+        after=after,
         lanes=32,
-        returns=bool(printed(instruction).operands),
+        returns=bool(micro.instruction.operands),
         passes=int(cls.operation != "constant"),
         work=base + each,
         base_work=base,
         pass_work=each,
         tail_cycles=tail,
-        free_passes=free,
+        hidden_wavefronts=free,
         read_offset_cycles=read,
-        stall_cycles=BRANCH_STALL_CYCLES if opcode in BRANCHES else 1,
+        stall_cycles=BRANCH_STALL_CYCLES if micro.instruction.opcode in BRANCHES else 1,
     )

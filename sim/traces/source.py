@@ -15,26 +15,9 @@ from numba import types
 from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.sim.machine_code import codes as d
-from smlab.sim.machine_code import record
-from smlab.sim.machine_code.jit import callback, helper
-from smlab.sim.machine_code.limits import LOCAL_AT, LOCAL_PAD
-from smlab.sim.machine_code.micro import MicroOperation
-from smlab.sim.machine_code.passes import bank_passes
-from smlab.sim.machine_code.warp_memory import bank_passes as counted_passes
-from smlab.sim.machine_code.warp_state import BlockState, WarpState
-from smlab.sim.machine_code.words import (
-    I_K,
-    I_WIDTH,
-    at,
-    get32,
-    get64,
-    lowest,
-    ones,
-    put,
-    put64,
-)
-from smlab.sim.source import (
+from smlab.sim.aligned_arrays import aligned
+from smlab.sim.compiled.jit import bits_set, callback, helper, lowest_bit
+from smlab.sim.instruction_source import (
     ADDRESSES,
     ARRIVES,
     CONSECUTIVE,
@@ -49,8 +32,23 @@ from smlab.sim.source import (
     CompiledSource,
     ReferenceSource,
 )
+from smlab.sim.isa import memory_layout
+from smlab.sim.isa import operation_codes as d
+from smlab.sim.isa.decode.micro import MicroOperation
+from smlab.sim.isa.meanings.memory import bank_wavefronts as counted_passes
+from smlab.sim.isa.meanings.warp_state import BlockState, WarpState
+from smlab.sim.isa.memory.bank_conflicts import bank_wavefronts
+from smlab.sim.isa.operation_codes import LOCAL_AT, LOCAL_PAD
+from smlab.sim.isa.vectors.word_access import (
+    I_SPACE,
+    I_WIDTH_BYTES,
+    at,
+    get32,
+    get64,
+    put,
+    put64,
+)
 from smlab.sim.traces.reading import EVEN, NOWHERE, RecordedKernel
-from smlab.sim.zeros import aligned
 
 PLAIN, WAITS, LEAVES = 0, 1, 2
 """What an instruction does to its lanes: nothing, they wait at the block's barrier, they exit."""
@@ -60,13 +58,13 @@ _AT, _END, _LIVE, _WAITING, _NUMBER = range(SHARED_WORDS, SHARED_WORDS + 5)
 _WARP_WORDS: Final = SHARED_WORDS + 8
 # The words of a trace behind those of a launch, of which it has the operations and the room for counting.
 (_FIRST, _INDEX, _MASK, _PLACE, _WORDS, _KINDS, _PER_BLOCK, _LOCAL_FIRST) = range(
-    record.LAUNCH_WORDS, record.LAUNCH_WORDS + 8
+    memory_layout.LAUNCH_WORDS, memory_layout.LAUNCH_WORDS + 8
 )
-_CONTEXT_WORDS: Final = record.LAUNCH_WORDS + 16
+_CONTEXT_WORDS: Final = memory_layout.LAUNCH_WORDS + 16
 
 
 def _step(kind, warp, context, now, p, q):  # type: ignore[no-untyped-def]
-    """The source of the compiled engine; see `smlab.sim.source.CompiledSource`."""
+    """The source of the compiled engine; see `smlab.sim.instruction_source.CompiledSource`."""
     if kind == NEXT:
         n = at(warp, _AT)
         pc = at(warp, PC)
@@ -74,7 +72,7 @@ def _step(kind, warp, context, now, p, q):  # type: ignore[no-untyped-def]
         put(warp, LANES, lanes)
         place = get64(at(context, _PLACE) + 8 * n)
         if place != NOWHERE:
-            op = at(context, record.OPS) + pc * (8 * record.WORDS)
+            op = at(context, memory_layout.OPS) + pc * (8 * memory_layout.WORDS)
             _addresses(at(context, _WORDS) + 8 * place, op, warp, context, lanes)
         kinds = get64(at(context, _KINDS) + 8 * pc)
         put(warp, _AT, n + 1)
@@ -98,7 +96,7 @@ def _step(kind, warp, context, now, p, q):  # type: ignore[no-untyped-def]
         put(warp, _AT, get64(first))
         put(warp, _END, get64(first + 8))
         put(warp, PC, get32(at(context, _INDEX) + 4 * get64(first)))
-        threads = min(32, at(context, record.THREADS) - 32 * (q & 63))
+        threads = min(32, at(context, memory_layout.THREADS) - 32 * (q & 63))
         put(warp, _LIVE, (1 << threads) - 1)
         put(warp, _WAITING, 0)
         put(warp, _NUMBER, (q >> 6) * at(context, _PER_BLOCK) + (q & 63))
@@ -107,25 +105,25 @@ def _step(kind, warp, context, now, p, q):  # type: ignore[no-untyped-def]
 
 def _addresses_body(words, op, warp, context, lanes):  # type: ignore[no-untyped-def]
     """The lanes' addresses, as the caches and banks see them."""
-    out, width = warp + 8 * ADDRESSES, at(op, I_WIDTH)
-    low = lowest(lanes)
+    out, width = warp + 8 * ADDRESSES, at(op, I_WIDTH_BYTES)
+    low = lowest_bit(lanes)
     even = 0
     if get64(words) == EVEN:
         base, stride = get64(words + 8), get64(words + 16)
         even = 1 if stride == width else 0
         address = base
-        for lane in range(low, low + ones(lanes)):
+        for lane in range(low, low + bits_set(lanes)):
             put64(out + 8 * lane, address)
             address += stride
     else:
         for lane in range(32):
             put64(out + 8 * lane, get64(words + 8 + 8 * lane))
     put(warp, CONSECUTIVE, even)
-    if at(op, I_K) == d.SHARED:
-        put(warp, PASSES, bank_passes(op, warp))
-    elif at(op, I_K) == d.LOCAL:
+    if at(op, I_SPACE) == d.SHARED:
+        put(warp, PASSES, bank_wavefronts(op, warp))
+    elif at(op, I_SPACE) == d.LOCAL:
         put(warp, CONSECUTIVE, 0)
-        base = LOCAL_AT + at(warp, _NUMBER) * (at(context, record.LOCAL_BYTES) * 32 + LOCAL_PAD)
+        base = LOCAL_AT + at(warp, _NUMBER) * (at(context, memory_layout.LOCAL_BYTES) * 32 + LOCAL_PAD)
         for lane in range(32):
             inside = get64(out + 8 * lane) - at(context, _LOCAL_FIRST)
             put64(out + 8 * lane, base + (inside & ~(width - 1)) * 32 + lane * max(width, 4))
@@ -144,9 +142,9 @@ def step_address() -> int:
 
 
 class TraceSource:
-    """A recorded kernel as a `smlab.sim.source.WarpSource`. ``micro`` are its instructions with what matters
-    of their accesses, ``kinds`` what each does to its lanes; local memory is ``local`` = (first byte, bytes)
-    a thread."""
+    """A recorded kernel as a `smlab.sim.instruction_source.WarpSource`. ``micro`` are its instructions with
+    what matters of their accesses, ``kinds`` what each does to its lanes; local memory is ``local`` = (first
+    byte, bytes) a thread."""
 
     ordered = False
     elsewhere = None
@@ -166,12 +164,12 @@ class TraceSource:
 
     def compiled(self, sms: int, warps: int, rooms: int) -> CompiledSource:
         recorded = self.recorded
-        ops = aligned(len(self.micro) * record.WORDS, np.int64).reshape(-1, record.WORDS)
-        ops[:, : len(record.FIELDS)] = [micro.words() for micro in self.micro]
+        ops = aligned(len(self.micro) * memory_layout.WORDS, np.int64).reshape(-1, memory_layout.WORDS)
+        ops[:] = [micro.words() for micro in self.micro]
         context = np.zeros(_CONTEXT_WORDS, dtype=np.int64)
-        context[record.OPS] = ops.ctypes.data
-        context[record.THREADS] = recorded.header.threads
-        context[_LOCAL_FIRST], context[record.LOCAL_BYTES] = self.local
+        context[memory_layout.OPS] = ops.ctypes.data
+        context[memory_layout.THREADS] = recorded.header.threads
+        context[_LOCAL_FIRST], context[memory_layout.LOCAL_BYTES] = self.local
         context[_PER_BLOCK] = recorded.header.warps_per_block
         arrays: dict[int, NDArray[Any]] = {
             _FIRST: recorded.first,
@@ -218,7 +216,7 @@ class _Place:
 
 
 class RecordedWarps:
-    """The same for the reference engine; see `smlab.sim.source.ReferenceSource`."""
+    """The same for the reference engine; see `smlab.sim.instruction_source.ReferenceSource`."""
 
     def __init__(self, source: TraceSource) -> None:
         self.source = source
@@ -238,12 +236,12 @@ class RecordedWarps:
         mask, instruction = int(self.recorded.mask[n]), int(self.recorded.index[n])
         passes, addresses = 1, self.recorded.addresses(n)
         micro = self.source.micro[instruction]
-        if addresses and micro.fields["k"] == d.SHARED:
+        if addresses and micro.fields["space"] == d.SHARED:
             w.state.lanes = mask
             for lane, address in addresses.items():
                 w.state.addresses[lane] = address
             passes = counted_passes(micro, w.state)
-        elif addresses and micro.fields["k"] == d.LOCAL:
+        elif addresses and micro.fields["space"] == d.LOCAL:
             addresses = self._placed(w, micro, addresses)
         kind = int(self.source.kinds[instruction])
         if kind == WAITS:
@@ -258,7 +256,7 @@ class RecordedWarps:
         return state, mask, passes, list(addresses.values())
 
     def _placed(self, w: _Place, micro: MicroOperation, addresses: dict[int, int]) -> dict[int, int]:
-        (first, size), width = self.source.local, micro.fields["width"]
+        (first, size), width = self.source.local, micro.fields["width_bytes"]
         base = LOCAL_AT + w.number * (size * 32 + LOCAL_PAD)
         return {
             lane: base + ((address - first) & ~(width - 1)) * 32 + lane * max(width, 4)

@@ -18,11 +18,11 @@ from smlab.hw_bench.files import replacing
 from smlab.hw_bench.sass import SassInstruction
 from smlab.hw_bench.sass.effects import split_operands
 from smlab.hw_bench.sass.instruction import Operand
-from smlab.sim.machine_code import codes as d
-from smlab.sim.machine_code.launch import MachineLaunch
-from smlab.sim.machine_code.limits import LOCAL_WINDOW, SHARED_WINDOW
-from smlab.sim.machine_code.micro import MicroOperation
-from smlab.sim.machine_code.recording import Executions
+from smlab.sim.execution.recording import Executions
+from smlab.sim.isa import operation_codes as d
+from smlab.sim.isa.decode.micro import MicroOperation
+from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.sim.isa.operation_codes import LOCAL_WINDOW, SHARED_WINDOW
 from smlab.sim.traces.reading import LIST_NAME
 from smlab.sim.traces.text import (
     MAX_SOURCES,
@@ -107,7 +107,7 @@ def _lines(launch: MachineLaunch, executed: Executions) -> Iterator[str]:
     header = trace_header(launch)
     yield from header.lines()
     code = [traced_instruction(micro) for micro in launch.code]
-    generic = [micro.code in _MEMORY and micro.fields["k"] == d.GENERIC for micro in launch.code]
+    generic = [micro.code in _MEMORY and micro.fields["space"] == d.GENERIC for micro in launch.code]
     immediate = [_immediate(micro.instruction) for micro in launch.code]
     heads: dict[tuple[int, int], str] = {}
     warps = header.warps_per_block

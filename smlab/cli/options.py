@@ -7,21 +7,72 @@ from typing import Annotated
 
 import typer
 
+from smlab.cli.text import SCHEMA
+
+MEASURE, RUN, COMPARE, STUDY, TESTBED = (
+    "Measure a profile",
+    "Run a kernel",
+    "Compare cards",
+    "Study",
+    "Testbed",
+)
+"""The groups of commands in ``smlab --help``, in its order."""
+
+
+def complete_gpu(incomplete: str) -> list[str]:
+    """GPU names that begin so, for the shell's completion."""
+    from smlab.hw_bench.gpu.descriptions import list_gpus
+
+    return [name for name in list_gpus() if name.startswith(incomplete)]
+
+
 GpuOption = Annotated[
-    str, typer.Option("--gpu", help="A GPU's name (`smlab gpus` lists them) or a description's path.")
+    str,
+    typer.Option(
+        "--gpu",
+        help="A GPU's name (`smlab gpus` lists them) or a description's path.",
+        autocompletion=complete_gpu,
+    ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+JsonOption = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        help=f"Print one JSON document. Within schema {SCHEMA} keys keep name, meaning and unit; new keys "
+        "may be added.",
+    ),
+]
+DetailsOption = Annotated[
+    bool, typer.Option("--details", help="Print everything; without it, the answer alone.")
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
         "--set", metavar="KEY=VALUE", help="Set a key of the workload, or gpu.KEY of the GPU; repeatable."
     ),
 ]
+GpuSetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="gpu.KEY=VALUE", help="Set a constant of the GPU; repeatable."),
+]
+ClockOption = Annotated[
+    float | None,
+    typer.Option("--clock", metavar="MHZ", help="The SMs' clock, where somebody saw it (the GPU's)."),
+]
+AlternativeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--alternative",
+        metavar="NAME",
+        help="A reading of the shared-memory atomic unit that the evidence leaves open, or all.",
+    ),
+]
 ProfilesArgument = Annotated[
     list[Path] | None, typer.Argument(metavar="PROFILE...", help="Output of ncu, nvprof or smlab.")
 ]
 ProfileGpuOption = Annotated[
-    str | None, typer.Option("--gpu", help="The GPU, where the profile does not tell.")
+    str | None,
+    typer.Option("--gpu", help="The GPU, if the profile does not name it.", autocompletion=complete_gpu),
 ]
 ExampleOption = Annotated[
     bool, typer.Option("--example", help="Read the small profile that ships (simulated kernels).")

@@ -81,7 +81,7 @@ class Listing:
             return
         room = options.max_width - EDGES - BETWEEN * (len(chosen) - 1)
         widths = spread([wanted[i] for i in chosen], room)
-        table = Table(box=box.SIMPLE, pad_edge=False, show_header=self.header)
+        table = Table(box=box.SIMPLE, pad_edge=False, show_edge=False, show_header=self.header)
         for i, width in zip(chosen, widths, strict=True):
             h = self.headings[i]
             table.add_column(Text(h.text), justify=h.justify, width=width, overflow="fold")
@@ -90,7 +90,7 @@ class Listing:
         yield table
         left_out = [h.text for i, h in enumerate(self.headings) if i not in chosen and h.text]
         if left_out:
-            yield Text(f"left out at this width: {', '.join(left_out)} (all with --json)", style="dim")
+            yield Text(f"left out at this width: {', '.join(left_out)} (--json has all)", style="dim")
 
     def _widths(self, cells: Sequence[Text], heading: Heading) -> tuple[int, int]:
         """The least width of a column and the one it would like, in characters."""

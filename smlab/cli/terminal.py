@@ -7,7 +7,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,7 +23,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from smlab.cli.text import one_line, visible
+from smlab.cli.text import SCHEMA, one_line, visible
 
 PIPED_COLUMNS = 160
 """How wide tables are when they go into a file or a pipe and COLUMNS does not say."""
@@ -41,11 +41,15 @@ class Terminal(Console):
         """COLUMNS, or the terminal's width, or `PIPED_COLUMNS`; `MIN_COLUMNS` at least."""
         width, height = super().size
         columns = os.environ.get("COLUMNS", "")
-        if columns.isdecimal() and int(columns) > 0:
+        if columns.isdecimal() and len(columns) < 6 and int(columns) > 0:
             width = int(columns)
         elif not self.file.isatty():
             width = PIPED_COLUMNS
         return ConsoleDimensions(max(MIN_COLUMNS, width), height)
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to `smlab.cli.main`; rich would end the process."""
+        raise
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(visible(text), **options)
@@ -63,9 +67,9 @@ def shown(text: object) -> str:
 Advance = Callable[[int, int], None]
 
 
-def print_json(document: Any) -> None:
-    """One JSON document on standard output; what is not a number becomes null."""
-    json.dump(_plain(document), sys.stdout, indent=2, allow_nan=False)
+def print_json(document: Mapping[str, Any]) -> None:
+    """One JSON document on standard output, with its ``schema``; what is not a number becomes null."""
+    json.dump(_plain({"schema": SCHEMA, **document}), sys.stdout, indent=2, allow_nan=False)
     sys.stdout.write("\n")
 
 

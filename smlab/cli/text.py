@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from typing import Final
 
 CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 without tab and newline, DEL, C1
@@ -12,6 +13,10 @@ CONTROL = re.compile(
 )
 PLAIN = {"█": "#", "…": "~", "×": "x", "µ": "u", "–": "-", "—": "-", "≤": "<", "≥": ">", "°": "d", "─": "-"}
 """What a terminal that only knows ASCII gets instead; one character for one, so that tables stay in line."""
+
+SCHEMA: Final = 1
+"""The version of all JSON documents. Within a version keys keep their name, meaning and unit; keys may be
+added."""
 
 MAX_WORD = 250
 

@@ -4,10 +4,18 @@ line."""
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+
+
+def check_keywords(function: str, given: Mapping[str, object], known: type) -> None:
+    """`TypeError`, as Python has it, for a keyword that the function's `TypedDict` does not have."""
+    for name in given:
+        if name not in known.__annotations__:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
 
 
 def a_path(name: str, value: object) -> Path:

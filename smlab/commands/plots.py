@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from smlab.hw_bench.csv_cells import guarded
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import replacing
+from smlab.hw_bench.inputs import resolved
 
 SUFFIXES: Final = (".png", ".svg", ".pdf")
 
@@ -23,9 +24,9 @@ def check_plot(path: Path, inputs: Sequence[Path] = ()) -> None:
         raise SmlabError.at("--plot", "not a picture's name", str(path), ".png, .svg or .pdf")
     if not path.parent.is_dir():
         raise SmlabError.at(str(path), "the folder to write into does not exist", str(path.parent))
-    written = {path.with_suffix(s).resolve() for s in (".csv", *SUFFIXES)}
+    written = {resolved(path.with_suffix(s)) for s in (".csv", *SUFFIXES)}
     for given in inputs:
-        if given.resolve() in written:
+        if resolved(given) in written:
             raise SmlabError.at("--plot", "would overwrite an input", str(given), "another name")
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.cli.early import check_profiles
+from smlab.cli.fast_start import check_profiles
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import out
 from smlab.commands.arguments import a_gpu
@@ -87,8 +87,8 @@ def gpu_of(profile: Profile, option: str = "--gpu") -> tuple[Gpu, str]:
         expected = f"{option} with a description's path, or one of " + ", ".join(list_gpus())
         raise SmlabError.at(profile.path, "no description of this GPU", str(device), expected)
     # Of those with the fewest doubts, the one of which most is known.
-    fewest = min(doubts for doubts, _ in fitting)
-    alike = [gpu for doubts, gpu in fitting if doubts == fewest]
+    fewest = min(warnings_of_profile for warnings_of_profile, _ in fitting)
+    alike = [gpu for warnings_of_profile, gpu in fitting if warnings_of_profile == fewest]
     best = min(alike, key=lambda gpu: sum(c.kind == "assumed" for c in gpu.constants.values()))
     others = ", ".join(gpu.name for gpu in alike if gpu is not best)
     return best, f"taken as {best.name}; {others} would fit as well ({option} tells)" if others else ""

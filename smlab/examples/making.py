@@ -12,7 +12,7 @@ from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.hw_bench.profiles import write_ncu_wide
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterTable
 from smlab.sim import Kernel, counter_table, read_workload, simulate
-from smlab.sim.histogram import histogram
+from smlab.sim.workloads.histogram import histogram
 
 PIXELS, THREADS = 1 << 20, 512
 """The launch of the two histograms: an image of a megapixel, one block of 512 threads on each SM."""

@@ -22,10 +22,10 @@ from smlab.sim import (
     reference,
     simulate,
 )
-from smlab.sim.compare import first_difference
 from smlab.sim.lowering import lower
 from smlab.sim.machine import TICKS_PER_CYCLE, AtomicTiming, Machine, machine_from
-from smlab.sim.table import service_table
+from smlab.sim.service_table import service_table
+from smlab.sim.traces.compare import first_difference
 from smlab.validation.laws.identities import Run, violations
 from smlab.validation.laws.strategies import kernels, machines
 

@@ -22,17 +22,17 @@ from smlab.sim import (
     atomics,
     compiled,
     reference,
+    service_table,
     simulate,
-    table,
 )
-from smlab.sim.compare import first_difference
-from smlab.sim.compiled import engine, prepare
-from smlab.sim.compiled.table import batch_cycles, looped_cycles
+from smlab.sim.address_patterns import RandomBytes, RandomWords
+from smlab.sim.compiled import engine, kernel_arrays
+from smlab.sim.compiled.service_tables import batch_cycles, looped_cycles
 from smlab.sim.lowering import LoweredKernel, lower
 from smlab.sim.machine import Machine, machine_from
-from smlab.sim.patterns import RandomBytes, RandomWords
 from smlab.sim.policies import POLICIES
 from smlab.sim.result import SimResult
+from smlab.sim.traces.compare import first_difference
 
 
 @pytest.fixture(scope="module")
@@ -129,8 +129,8 @@ def test_tables_grow_as_needed(machine: Machine, monkeypatch: pytest.MonkeyPatch
     for lowered in (mix(machine), streaming(machine)):
         expected = compiled.run(lowered, Record.ALL)
         with monkeypatch.context() as patch:
-            patch.setattr(prepare, "FIRST_ROWS", 8)
-            patch.setattr(prepare, "FIRST_ACCESSES", 8)
+            patch.setattr(kernel_arrays, "FIRST_ROWS", 8)
+            patch.setattr(kernel_arrays, "FIRST_ACCESSES", 8)
             assert_same(expected, compiled.run(lowered, Record.ALL))
             assert_same(expected, compiled.run(lowered, Record.ALL, threads=2))
 
@@ -191,8 +191,8 @@ def test_tables_in_bulk_are_those_made_point_by_point(machine: Machine, op: str)
         batch = batch_cycles(machine, op, n, e, c, threads=threads)
         looped = looped_cycles(machine, op, n, e, c, threads=threads)
         for k, point in enumerate(SAMPLES):
-            assert batch[k] == table.batch_cycles(machine, op, *point, engine="simpy"), point
-            assert looped[k] == table.looped_cycles(machine, op, *point, engine="simpy"), point
+            assert batch[k] == service_table.batch_cycles(machine, op, *point, engine="simpy"), point
+            assert looped[k] == service_table.looped_cycles(machine, op, *point, engine="simpy"), point
 
 
 def test_bulk_tables_take_arrays_of_any_shape(machine: Machine) -> None:
@@ -207,7 +207,7 @@ def test_bulk_tables_where_popc_inc_merges_lanes() -> None:
     machine = machine_from(load_gpu("a100-40"))
     points = [(5, 32, 0), (40, 3, 11)]
     n, e, c = np.array(points).T
-    expected = [table.batch_cycles(machine, "popc-inc", *point, engine="simpy") for point in points]
+    expected = [service_table.batch_cycles(machine, "popc-inc", *point, engine="simpy") for point in points]
     assert batch_cycles(machine, "popc-inc", n, e, c).tolist() == expected
 
 

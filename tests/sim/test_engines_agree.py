@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record, compiled, reference
-from smlab.sim.compare import first_difference
+from smlab.sim.address_patterns import Affine, RandomBytes, RandomWords
 from smlab.sim.instructions import Unit
 from smlab.sim.lowering import LoweredKernel, lower
 from smlab.sim.machine import TICKS_PER_CYCLE, CacheShape, Machine, machine_from
-from smlab.sim.patterns import Affine, RandomBytes, RandomWords
-from smlab.sim.workload import NO_WARP
+from smlab.sim.traces.compare import first_difference
+from smlab.sim.workloads.workload import NO_WARP
 from smlab.validation.laws.strategies import kernels, machines
 
 

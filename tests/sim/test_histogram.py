@@ -10,10 +10,14 @@ from hypothesis import strategies as st
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim import Record, compiled, reference, simulate
-from smlab.sim.compare import first_difference
-from smlab.sim.histogram import (
+from smlab.sim.address_patterns import lanes_on_fullest_bank
+from smlab.sim.lowering import lower
+from smlab.sim.machine import machine_from
+from smlab.sim.traces.compare import first_difference
+from smlab.sim.workloads.histogram import (
     BINS,
     CHANNELS,
+    CountingOptions,
     counts_of,
     histogram,
     histogram_of_image,
@@ -22,9 +26,6 @@ from smlab.sim.histogram import (
     solid_image,
     uniform_image,
 )
-from smlab.sim.lowering import lower
-from smlab.sim.machine import machine_from
-from smlab.sim.patterns import lanes_on_fullest_bank
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,8 @@ def test_the_addresses_add_up_to_the_images_histogram(
 ) -> None:
     gpu = load_gpu("titan-v").with_values({"gpu.sms": 3}, source="test")
     image = uniform_image(pixels, seed)
-    kernel = histogram_of_image(gpu, image, threads=threads, variant=variant, blocks_per_sm=blocks_per_sm)
+    options = CountingOptions(threads=threads, variant=variant, blocks_per_sm=blocks_per_sm)
+    kernel = histogram_of_image(gpu, image, options)
     counts = counts_of(kernel)
     assert counts.sum() == pixels * CHANNELS
     assert np.array_equal(counts, plain_histogram(image))
@@ -87,19 +89,19 @@ def test_both_engines_run_it_alike(gpu: str, op: str, variant: str) -> None:
         assert difference is None, difference
 
 
-def passes_of(colour: tuple[int, int, int, int], variant: str) -> set[int]:
+def wavefronts_of(colour: tuple[int, int, int, int], variant: str) -> set[int]:
     tables = recorded_words(solid_image(64, colour), 2, 2, variant)
     return {int(n) for table in tables for n in lanes_on_fullest_bank(table, 32).ravel()}
 
 
 def test_how_many_lanes_a_solid_colour_puts_on_one_bank() -> None:
     # 256 bins a channel are a multiple of 32 banks, so a channel's value alone decides its bank.
-    assert passes_of((128, 128, 128, 128), "original") == {32}
-    assert passes_of((128, 128, 128, 128), "reordered") == {32}
-    assert passes_of((128, 128, 128, 255), "reordered") == {24}
-    assert passes_of((128, 128, 255, 255), "reordered") == {16}
-    assert passes_of((200, 120, 37, 255), "reordered") == {8}
-    assert passes_of((200, 120, 37, 255), "original") == {32}
+    assert wavefronts_of((128, 128, 128, 128), "original") == {32}
+    assert wavefronts_of((128, 128, 128, 128), "reordered") == {32}
+    assert wavefronts_of((128, 128, 128, 255), "reordered") == {24}
+    assert wavefronts_of((128, 128, 255, 255), "reordered") == {16}
+    assert wavefronts_of((200, 120, 37, 255), "reordered") == {8}
+    assert wavefronts_of((200, 120, 37, 255), "original") == {32}
 
 
 def test_reordering_begins_with_the_threads_own_channel() -> None:
@@ -117,7 +119,7 @@ def test_a_solid_image_is_as_one_that_is_written_out(small: Gpu, variant: str) -
     for colour in ((128, 128, 128, 128), (9, 200, 41, 255)):
         repeated = solid_image(5003, colour)
         kernels = [
-            histogram_of_image(small, image, threads=64, variant=variant)
+            histogram_of_image(small, image, CountingOptions(threads=64, variant=variant))
             for image in (repeated, np.ascontiguousarray(repeated))
         ]
         assert np.array_equal(*(counts_of(kernel) for kernel in kernels))

@@ -7,12 +7,12 @@ import pytest
 
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import compiled, reference
+from smlab.sim.address_patterns import Grouped
 from smlab.sim.instructions import Reason
 from smlab.sim.lowering import lower
 from smlab.sim.machine import machine_from
-from smlab.sim.patterns import Grouped
 from smlab.sim.reference import Record
-from smlab.sim.workload import Duration, Instruction, Kernel, Loop, Program
+from smlab.sim.workloads.workload import Duration, Instruction, Kernel, Loop, Program
 
 MACHINE = machine_from(load_gpu("v100"))
 

@@ -10,8 +10,8 @@ import pytest
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterTable
 from smlab.sim import Record, SimResult, atomics, counter_table, read_workload, simulate
-from smlab.sim.chrome_trace import trace_events, write_chrome_trace
 from smlab.sim.instructions import Unit
+from smlab.sim.traces.chrome_trace import trace_events, write_chrome_trace
 
 
 @pytest.fixture

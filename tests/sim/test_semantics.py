@@ -10,11 +10,11 @@ from small_kernels import fp32, issues, run
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record, atomics, simulate
+from smlab.sim.address_patterns import Affine, RandomBytes, RandomWords, Strided
 from smlab.sim.lowering import lower
 from smlab.sim.machine import CacheShape, machine_from
-from smlab.sim.patterns import Affine, RandomBytes, RandomWords, Strided
 from smlab.sim.simulate import ENGINES
-from smlab.sim.workload import NO_WARP
+from smlab.sim.workloads.workload import NO_WARP
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -203,6 +203,42 @@ def test_streaming_loads_run_at_the_bandwidth_of_the_narrowest_level(gpu: Gpu, e
     assert ENGINES[engine](lower(kernel, narrow), Record.TOTALS, None, None).cycles == pytest.approx(
         4 * port_cycles, rel=0.05
     )
+
+
+def test_misses_on_sectors_that_are_on_their_way_merge_between_warps(gpu: Gpu) -> None:
+    same = Instruction("global-load", name="x", memory=Affine(lane_stride_bytes=4, warp_stride_bytes=0))
+    alone, both = run(gpu, same, fp32("x")), run(gpu, same, fp32("x"), warps=2)
+    # One line of four sectors is asked for once, whoever asks; both loads count their misses in L1.
+    assert both.memory.l2_sector_hits + both.memory.l2_sector_misses == 4
+    assert both.sms[0].l1_sector_misses == 8
+    # Both warps go on when the first one's sectors are there.
+    first, second = issues(both)[2:]
+    assert first == second == issues(alone)[1]
+
+
+def test_a_load_that_misses_more_than_is_on_its_way_asks_for_the_rest(gpu: Gpu) -> None:
+    half = Instruction("global-load", name="x", memory=Affine(lane_stride_bytes=4, warp_stride_bytes=64))
+    both = run(gpu, half, fp32("x"), warps=2)
+    # Lines of 128 bytes: warp 1 shares two of its four sectors with warp 0.
+    assert both.memory.l2_sector_hits + both.memory.l2_sector_misses == 6
+    first, second = sorted(issues(both)[2:])
+    assert first < second
+    assert both.sms[0].l1_sector_misses == 8
+
+
+def test_stores_do_not_merge(gpu: Gpu) -> None:
+    store = Instruction("global-store", memory=Affine(lane_stride_bytes=4, warp_stride_bytes=0))
+    both = run(gpu, store, warps=2)
+    assert both.memory.l2_sector_hits + both.memory.l2_sector_misses == 8
+
+
+def test_the_dispatcher_hands_out_a_block_after_the_other(gpu: Gpu) -> None:
+    slow = gpu.with_values({"gpu.block_dispatch_cycles": 5, "gpu.warp_dispatch_cycles": 1.5}, source="test")
+    result = run(slow, fp32(), warps=2, blocks=4, sms=4)
+    # 5 + 2 x 1.5 cycles a block; all four have room at once, and wait for the dispatcher.
+    assert sorted(set(issues(result))) == [LAUNCH, LAUNCH + 8, LAUNCH + 16, LAUNCH + 24]
+    assert result.blocks.launch.tolist() == [0, 0, 0, 0]
+    assert result.stalls["dispatch_stall"] == 2 * (4 * LAUNCH + 8 + 16 + 24)
 
 
 def test_one_warp_waits_for_another_at_a_barrier(gpu: Gpu) -> None:

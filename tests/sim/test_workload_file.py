@@ -7,8 +7,8 @@ import pytest
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Duration, Instruction, Loop, read_workload, simulate
-from smlab.sim.patterns import Affine, Grouped, RandomWords
-from smlab.sim.workload import NO_WARP
+from smlab.sim.address_patterns import Affine, Grouped, RandomWords
+from smlab.sim.workloads.workload import NO_WARP
 
 GOOD = """
 name = "demo"

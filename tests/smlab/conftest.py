@@ -1,4 +1,4 @@
-"""The real command in a process of its own, and what it used."""
+"""The real command in a separate process, and what it used."""
 
 import contextlib
 import json

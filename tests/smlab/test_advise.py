@@ -8,7 +8,9 @@ import pytest
 
 import smlab
 from smlab.cli.main import run
+from smlab.validation.report.page import CONTENT_POLICY
 
+VIEWPORT = '<meta name="viewport" content="width=device-width">'
 SAMPLES = """# architecture = sm_70
 #,Address,Source,Line,Instructions Executed,Avg. Threads Executed,stall_selected,stall_long_sb,\
 stall_long_sb (Not Issued)
@@ -34,6 +36,35 @@ def test_json_conserves_samples(tmp_path: Path, capsys: pytest.CaptureFixture[st
     page = (tmp_path / "a.html").read_text()
     assert "LDG.E R0, [R2]" in page
     assert page.count("<tr id=") == 3
+    assert f'<head><meta charset="utf-8">{CONTENT_POLICY}' in page.replace(VIEWPORT, "").replace("\n", "")
+
+
+@pytest.mark.parametrize(("device", "gpu"), [("NVIDIA GeForce RTX 4090", "rtx-4090"), ("NVIDIA L4", "l4")])
+def test_the_gpu_is_the_one_that_the_profile_names(
+    device: str, gpu: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "s.csv"
+    path.write_text(f"# device = {device}\n{SAMPLES.replace('sm_70', 'sm_89')}")
+    assert run(["advise", str(path), "--json"]) == 0
+    (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
+    assert kernel["gpu"] == gpu
+    path.write_text(SAMPLES.replace("sm_70", "sm_89"))
+    assert run(["advise", str(path)]) == 0
+    assert "the profile says sm_89 and no name: taken as" in capsys.readouterr().err
+    path.write_text(f"# device = NVIDIA RTX 9999\n{SAMPLES}")
+    assert run(["advise", str(path)]) == 2
+    assert "no description of this GPU (got 'NVIDIA RTX 9999'; expected --gpu" in capsys.readouterr().err
+    assert run(["advise", str(path), "--gpu", "l4"]) == 0
+
+
+def test_counts_that_make_no_path_are_advised_on_without_a_replay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One block of code, of which the last instruction has no count."""
+    path = tmp_path / "s.csv"
+    path.write_text(SAMPLES.replace("EXIT,9,10,", "EXIT,9,0,"))
+    assert run(["advise", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kernels"][0]["advice"]
 
 
 def test_simulated_samples_go_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from smlab.hw_bench.cuda.measuring import plan, profiling
 from smlab.hw_bench.cuda.measuring.profiling import command_line
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.hw_bench.profiles.needs import how_for
+from smlab.hw_bench.profiles.atomics.required_counters import how_for
 
 FAKE_NCU = """#!{python}
 import csv, sys
@@ -148,8 +148,8 @@ def test_the_loop_measures_first_where_it_can(
     pytest.importorskip("numba.cuda", reason="not measured: this Numba has no CUDA target")
     from smlab.hw_bench.cuda import toolkit
     from smlab.hw_bench.cuda.measuring import harness
-    from smlab.validation.calibrate.recovery import SMALL
     from smlab.validation.calibrate.simulated import write_simulated
+    from smlab.validation.campaigns.calibration.trials import SMALL
 
     def measure(out: Path, **options: object) -> harness.SuiteOutcome:
         assert options["benchmarks"] == ("shared-atomics", "latency", "shared-banks")
@@ -174,7 +174,7 @@ def test_the_loop_measures_first_where_it_can(
 
 def test_calibration_refuses_what_it_cannot_use(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out = ["--out", str(tmp_path / "x.toml")]
-    assert "shared-atomics.json: cannot be read" in refusal(
+    assert "shared-atomics.json: there is no such file" in refusal(
         capsys, "bench", "calibrate", str(tmp_path), "--gpu", "v100", *out
     )
     both = ["--measure", "--simulate"]

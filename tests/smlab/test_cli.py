@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -12,7 +13,9 @@ import pytest
 
 import smlab
 from answers import document, refusal
-from smlab.cli.main import run
+from smlab.cli.main import GROUPS, app, run
+from smlab.cli.options import complete_gpu
+from smlab.cli.text import SCHEMA
 from smlab.hw_bench.gpu.descriptions import list_gpus, load_gpu
 from smlab.models import ServiceTable
 
@@ -90,7 +93,10 @@ def test_simulate_for_people_and_its_files(capsys: pytest.CaptureFixture[str], t
     trace, counters = tmp_path / "t.json", tmp_path / "c.csv"
     assert run(["simulate", "atomics", "--trace", str(trace), "--counters", str(counters)]) == 0
     printed = capsys.readouterr()
-    assert "utilization" in printed.out
+    assert printed.out.startswith("atomics on NVIDIA Tesla V100")
+    assert "% busy" in printed.out
+    assert run(["simulate", "atomics", "--details"]) == 0
+    assert "service time of a job" in capsys.readouterr().out
     assert json.loads(trace.read_text())["traceEvents"]
     assert "shared_atom" in counters.read_text()
 
@@ -205,6 +211,40 @@ def test_too_much_shared_memory_in_a_file(capsys: pytest.CaptureFixture[str], tm
         '[kernel]\nwarps_per_block = 1\n[[program]]\nbody = [{ loop = inf, body = [{ op = "fp32" }] }]\n'
     )
     assert "never ends" in refusal(capsys, "simulate", str(path))
+
+
+def test_help_groups_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    listed = capsys.readouterr().out
+    for title, commands in GROUPS.items():
+        inside = listed.partition(f"{title}:\n")[2].partition("\n\n")[0]
+        assert len(inside.splitlines()) == len(commands), title
+    assert len(app.registered_commands) + len(app.registered_groups) == sum(map(len, GROUPS.values()))
+
+
+def test_every_document_tells_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["gpus", "v100"], ["bench", "list"], ["roofline", "--how"]):
+        assert next(iter(document(capsys, *arguments).items())) == ("schema", SCHEMA)
+
+
+def test_a_part_of_a_name_finds_the_gpus(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "perhaps h100-pcie or h100-sxm;" in refusal(capsys, "gpus", "h100")
+
+
+def test_completion_knows_the_gpus() -> None:
+    assert complete_gpu("h100") == ["h100-pcie", "h100-sxm"]
+    environment = {**os.environ, "_SMLAB_COMPLETE": "complete_bash", "COMP_CWORD": "3"}
+    words = environment | {"COMP_WORDS": "smlab simulate --gpu h1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "smlab"], env=words, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["h100-pcie", "h100-sxm"]
+
+
+def test_the_list_of_gpus_fits_a_screen(capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["gpus"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) <= 45
 
 
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,29 +8,14 @@ import signal
 import tempfile
 import time
 from collections import Counter
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
+from hostile import mutated_bytes
 from smlab.cli.main import run
 from smlab.examples import KERNEL, PROFILE
 
-TOKENS = (
-    b"",
-    b"0",
-    b"-1",
-    b"nan",
-    b"inf",
-    b"1e400",
-    b"9" * 400,
-    b"\0",
-    b"\xff",
-    b'"',
-    b",",
-    b"=x()",
-    b"\x1b[2J",
-)
 MAX_S = 10.0  # of processor time
 MAX_WALL_S = 120.0  # on a busy machine
 MAX_BYTES = 2 * 10**9
@@ -56,27 +41,6 @@ def other_numbers(data: bytes, rng: random.Random) -> bytes:
     return out
 
 
-def mutated(data: bytes, rng: random.Random) -> bytes:
-    out = bytearray(data)
-    for _ in range(rng.choice([1, 1, 2, 5, 30])):
-        i = rng.randrange(len(out)) if out else 0
-        match rng.randrange(5):
-            case 0:
-                out[i : i + 1] = rng.choice(TOKENS)
-            case 1:
-                del out[i : i + rng.randrange(400)]
-            case 2:
-                out[i:i] = out[i : i + rng.randrange(400)] * rng.choice([1, 2, 50])
-            case 3:
-                del out[i:]
-            case _:
-                marks = [k for k, byte in enumerate(out) if byte in b',"=\n']
-                if len(marks) > 1:
-                    k = rng.randrange(len(marks) - 1)
-                    out[marks[k] + 1 : marks[k + 1]] = rng.choice(TOKENS)
-    return bytes(out)
-
-
 COMMANDS = (
     ("utilization", "--gpu", "a100-40"),
     ("roofline",),
@@ -85,7 +49,7 @@ COMMANDS = (
     ("whatif", "--jobs", "2"),
 )
 ADVISE = ("advise", "--gpu", "v100", "--code", str(KERNEL))
-STUDIES = resources.files("smlab.validation.experiments") / "studies"
+STUDIES = Path(__file__).parents[2] / "validation" / "campaigns" / "studies"
 
 
 def sources(command: str) -> list[Path]:
@@ -93,7 +57,7 @@ def sources(command: str) -> list[Path]:
     if command == "simulate":
         return sorted(PROFILE.parent.glob("*.toml"))
     if command == "whatif":
-        return sorted(Path(str(STUDIES)).glob("*/study*.toml"))
+        return sorted(STUDIES.glob("*/study*.toml"))
     return [simulated_samples()] if command == "advise" else [PROFILE]
 
 
@@ -115,7 +79,7 @@ def written(command: str, seed: int, folder: Path) -> Path:
     path.parent.mkdir()
     for beside in source.parent.glob("kernel*.toml"):  # that a study names
         shutil.copy(beside, path.parent)
-    change = rng.choice([mutated, other_numbers]) if source.suffix == ".toml" else mutated
+    change = rng.choice([mutated_bytes, other_numbers]) if source.suffix == ".toml" else mutated_bytes
     path.write_bytes(change(source.read_bytes(), rng))
     return path
 

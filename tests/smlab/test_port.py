@@ -11,7 +11,7 @@ from smlab.cli.main import run
 from smlab.commands.port.code import with_spills
 from smlab.hw_bench.datasets.timed_kernels import read_timed_kernels
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.hw_bench.profiles.kernel_work import KernelWork
+from smlab.hw_bench.profiles.work.kernel_work import KernelWork
 from smlab.models.portability.ratios import ratios
 from smlab.validation.papers.claims.published import grid_table
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hostile import mutated_bytes
 from smlab.cli.main import run
 from smlab.examples import PROFILE
 
@@ -98,46 +99,6 @@ def bench(folder: Path, factor: float) -> Path:
     return path
 
 
-WRONG = (
-    b"",
-    b"0",
-    b"-1",
-    b"nan",
-    b"inf",
-    b"1e400",
-    b"\0",
-    b"\xff",
-    b'"',
-    b",",
-    b"[",
-    b"null",
-    b"=x()",
-    b"\x1b[2J",
-)
-
-
-def mutated(data: bytes, rng: random.Random) -> bytes:
-    """Bytes cut out, doubled, cut off, or one cell or value replaced; a few times over."""
-    out = bytearray(data)
-    for _ in range(rng.choice([1, 1, 2, 5, 30])):
-        at = rng.randrange(len(out)) if out else 0
-        kind = rng.randrange(5)
-        if kind == 0:
-            out[at : at + 1] = rng.choice(WRONG)
-        elif kind == 1:
-            del out[at : at + rng.randrange(400)]
-        elif kind == 2:
-            out[at:at] = out[at : at + rng.randrange(400)] * rng.choice([1, 2, 50])
-        elif kind == 3:
-            del out[at:]
-        else:
-            marks = [k for k, byte in enumerate(out) if byte in b',":\n']
-            if len(marks) > 1:
-                first = rng.randrange(len(marks) - 1)
-                out[marks[first] + 1 : marks[first + 1]] = rng.choice(WRONG)
-    return bytes(out)
-
-
 KINDS = (plain, nsys, tuner, ktt, profile, bench)
 EACH = 4
 
@@ -159,7 +120,7 @@ def test_mutated_times_are_read_or_refused_in_one_line(
         if bad.is_dir():
             broken = bad / rng.choice(["portability.csv", "portability.samples.npz", "portability.json"])
             whole = broken.read_bytes()
-        broken.write_bytes(mutated(whole, rng))
+        broken.write_bytes(mutated_bytes(whole, rng))
         capsys.readouterr()
         began = time.process_time()
         tuned = kind in (tuner, ktt) and seed % 3 == 0

@@ -13,7 +13,7 @@ from smlab.hw_bench.datasets.ktt import read_ktt
 from smlab.hw_bench.datasets.timed_work import work_of_times
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.portability.advice import one_change
-from smlab.models.roofline import project
+from smlab.models.projection.projection import project
 
 LEAST_CHANGE = np.log(1.03)
 

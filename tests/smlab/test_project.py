@@ -14,12 +14,12 @@ from PIL import Image
 
 from answers import document, refusal
 from smlab.cli.main import run
-from smlab.commands.project.truth import match, read_truth
+from smlab.commands.project.measured_times import match, read_truth
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
-from smlab.validation.projection.counting import count_held
-from smlab.validation.projection.held import NARROW, shipped_held
+from smlab.validation.campaigns.projection.held_intervals import count_covered
+from smlab.validation.projection.held import NARROW, shipped_coverage
 
 V100, A100 = load_gpu("v100"), load_gpu("a100-40")
 OPERATIONS = tuple(
@@ -111,10 +111,10 @@ def test_the_truth_gives_the_whole_error_table_with_baselines_and_parts(
 
 def test_an_interval_without_width_is_not_shown_as_one(three: Path, capsys) -> None:
     """Never "15.1 to 15.2": the published method has such intervals where its levels agree."""
-    held = shipped_held()
+    held = shipped_coverage()
     assert run(["project", str(three), *FROM_TO]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert f"it held {held.by_sm.inside:.0f} % where an SM limits" in printed
+    assert f"they cover {held.by_sm.inside:.0f} % where an SM limits" in printed
     assert "without a width" not in printed
     found = document(capsys, "project", three, *FROM_TO)
     assert all(k["high_s"] > NARROW * k["low_s"] for k in found["kernels"])
@@ -126,7 +126,7 @@ def test_an_interval_without_width_is_not_shown_as_one(three: Path, capsys) -> N
 
 def test_how_often_intervals_held_is_what_simulated_kernels_give() -> None:
     """The counts that ship, made by ``python -m smlab.validation.projection``, against fewer kernels anew."""
-    shipped, few = shipped_held(), count_held(kernels=60)
+    shipped, few = shipped_coverage(), count_covered(kernels=60)
     for name in ("every", "by_sm", "by_memory"):
         kept, now = getattr(shipped, name), getattr(few, name)
         p = kept.inside / 100

@@ -12,9 +12,8 @@ import pytest
 from smlab.commands.project.dataset import operator_switches, run_dataset_projection
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.operators import OperatorSwitches
-from smlab.models.roofline import ProjectionSwitches
-from smlab.models.roofline.projection import PAPER
-from smlab.validation.projection.operators.judge import PAPER as PUBLISHED
+from smlab.models.projection.projection import PAPER, ProjectionSwitches
+from smlab.validation.projection.operators import PAPER as PUBLISHED
 
 HEADER = "OPName,Latency,Device,Kernel Name,Grid x,Grid y,Grid z,Block x,Block y,Block z,B,H\n"
 PRODUCTS = "OPName,Latency,Device,Kernel Name,Grid x,Grid y,Grid z,Block x,Block y,Block z,B,M,N,K\n"

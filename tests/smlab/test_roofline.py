@@ -16,8 +16,9 @@ from answers import document, refusal
 from smlab.cli.main import run
 from smlab.commands.roofline.api import roofline
 from smlab.commands.roofline.plot import roofline_figure
-from smlab.commands.roofline.rows import NO_FLOPS, NO_OPERATIONS, short_name
+from smlab.commands.roofline.rows import NO_FLOPS, NO_OPERATIONS
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
+from smlab.hw_bench.sass.linking import readable_name
 from smlab.models.roofline.ceilings import LATENCY, LOW_EFFICIENCY
 
 KEYS = {
@@ -129,7 +130,7 @@ def test_kernels_without_floating_point_or_bytes_are_told(tmp_path: Path, capsys
     assert run(["roofline", str(path), "--gpu", "v100"]) == 0
     printed = capsys.readouterr().out
     assert "nan" not in printed.lower()
-    assert "skipped 1 kernels: no time" in printed
+    assert "left out, no time" in printed
 
 
 def test_a_roof_that_is_far_limits_nothing(tmp_path: Path, capsys) -> None:
@@ -151,7 +152,8 @@ def test_a_roof_that_is_far_limits_nothing(tmp_path: Path, capsys) -> None:
     assert {s["limiter"]: s["kernels"] for s in found["limiters"]} == {LATENCY: 1, "dram": 1}
     assert run(["roofline", str(path), "--gpu", "v100"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert f"limited by {LATENCY} (1 of 2 kernels)" in printed
+    (share,) = (s["time_share"] for s in found["limiters"] if s["limiter"] == LATENCY)
+    assert f"{LATENCY} {100 * share:.0f} %" in printed
     assert f"below {100 * LOW_EFFICIENCY:.0f} % of every roof" in printed
 
 
@@ -162,7 +164,7 @@ def test_kernels_without_floating_point_get_the_instruction_roofline(tmp_path: P
     assert integer["rooflines_instructions_per_s"]["dram"] == pytest.approx(min(issue, 0.25 * 846e9))
     assert set(stream["rooflines_instructions_per_s"].values()) == {None}
     assert integer["rooflines_flops_per_s"]["dram"] is None
-    assert run(["roofline", str(path), "--gpu", "v100"]) == 0
+    assert run(["roofline", str(path), "--gpu", "v100", "--details"]) == 0
     printed = capsys.readouterr().out
     tables = printed.split("by warp-instructions")
     assert "GFLOP/s" in tables[0]
@@ -291,16 +293,20 @@ def test_how_tells_the_counters(capsys) -> None:
     [
         (
             "void at::native::vectorized_elementwise_kernel<4, float>(int, float*)",
-            "vectorized_elementwise_kernel",
+            "vectorized_elementwise_kernel<4, float>",
         ),
-        ("void k<(int)128, A<B<3>>>(const T1 *)", "k"),
+        ("void k<(int)128, A<B<3>>>(const T1 *)", "k<(int)128, A<B<3>>>"),
+        ("void k<(int)128, A<B<300000000000000000000000>>>(const T1 *)", "k"),
+        ("_Z6kernelIfLi16EEvPT_i", "kernel<float, 16>"),
+        ("void (anonymous namespace)::f<int>(int*)", "f<int>"),
+        ("bank conflicts 4-way", "bank conflicts 4-way"),
         ("plain", "plain"),
         ("(unnamed)", "(unnamed)"),
     ],
 )
 def test_names_are_shortened_for_pictures(long: str, short: str) -> None:
-    assert short_name(long) == short
-    assert len(short_name("x" * 100, 20)) == 20
+    assert readable_name(long) == short
+    assert len(readable_name("x" * 100, 20)) == 20
 
 
 def test_every_a100_kernel_is_under_its_bound_or_listed(shared_data: Path, capsys) -> None:

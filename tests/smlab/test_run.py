@@ -1,6 +1,7 @@
 """``smlab run`` and `smlab.run`: the example, results and checks, JSON, errors in one line."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 import smlab
 from smlab.cli.main import run as command
 from smlab.examples import KERNEL, KERNEL_LAUNCH
-from smlab.sim.machine_code.launch_file import read_launch
+from smlab.hw_bench.arrays import load_arrays, write_arrays
+from smlab.sim.isa.launch.launch_file import read_launch
 
 KEYS = (
     "cycles", "seconds", "cycles_low", "cycles_high", "warp_instructions", "wall_s", "sms", "blocks",
@@ -47,6 +49,7 @@ def test_the_example_prints_where_warps_waited(capsys: pytest.CaptureFixture[str
     told = capsys.readouterr().out
     assert "long_scoreboard" in told
     assert "IMAD.SHL.U32 R5, R2, 0x4, RZ" in told
+    assert len(told.splitlines()) <= 12
 
 
 @pytest.mark.parametrize("right", [True, False])
@@ -78,6 +81,27 @@ def test_arrays_counters_and_traces_are_written(tmp_path: Path) -> None:
     assert len(json.loads(trace.read_text())["traceEvents"]) > 1000
 
 
+def test_results_go_into_the_file_that_was_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(["run", "--example", "--result", str(tmp_path / "out")]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert np.array_equal(load_arrays(tmp_path / "out")["counts"], pixels_and_counts()[1])
+    capsys.readouterr()
+    for name, said in (("r.npy", "do not fit a .npy"), ("/dev/full", "/dev/full: No space left")):
+        assert command(["run", "--example", "--result", str(tmp_path / name)]) == 2
+        assert said in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_any_name_of_an_argument_can_be_written(tmp_path: Path) -> None:
+    arrays = {name: np.arange(3) for name in ("file", "args", "allow_pickle", "arr_0", "a/b")}
+    write_arrays(tmp_path / "r.npz", arrays)
+    assert {name: array.tolist() for name, array in load_arrays(tmp_path / "r.npz").items()} == {
+        name: [0, 1, 2] for name in arrays
+    }
+
+
 @pytest.mark.parametrize("engine", ["compiled", "simpy"])
 def test_from_python_arrays_change_in_place(engine: str) -> None:
     pixels, _ = pixels_and_counts()
@@ -88,15 +112,36 @@ def test_from_python_arrays_change_in_place(engine: str) -> None:
     assert done.result.atomic.jobs == -(-2000 // 32)
 
 
-def test_the_uninitialised_shared_memory_is_seen(tmp_path: Path) -> None:
-    """Without its first loop the histogram would add to what nobody has written."""
-    listing = KERNEL.read_text().replace("STS [R3], RZ", "NOP")
+def test_what_looks_wrong_in_a_kernel_is_told_as_text_and_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without its first loop the histogram adds to what nobody has written; a MEMBAR takes no time."""
+    listing = KERNEL.read_text().replace("STS [R3], RZ", "MEMBAR.SC.GPU")
     (tmp_path / "k.sass").write_text(listing)
-    pixels, counts = np.zeros(64, dtype=np.uint8), np.zeros(256, dtype=np.int32)
-    with pytest.raises(
-        smlab.SmlabError, match=r"nobody has written: 0x0, .*ATOMS.ADD.*, histogram.cu line 10; block"
-    ):
-        smlab.run(tmp_path / "k.sass", 1, 64, pixels, counts, 64, shared_bytes=1024)
+    arguments = ["run", str(tmp_path / "k.sass"), "--launch", str(KERNEL_LAUNCH)]
+    assert command([*arguments, "--json"]) == 0
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    unwritten, untimed = notes
+    assert unwritten.startswith("shared memory is read before anything has written it, and taken as 0: ")
+    assert "histogram.cu line 10; block (0, 0, 0), thread (0, 0, 0)" in unwritten
+    assert untimed == "has no effect on time here but its issue: MEMBAR (1 place)"
+    assert command(arguments) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert [f"note: {note}" for note in notes] == [line for line in told if line.startswith("note: ")]
+    assert command(["run", "--example", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["notes"] == []
+
+
+def test_a_file_that_is_cut_off_is_no_interrupt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def cut_off(options: object) -> int:
+        raise EOFError("Ran out of input")
+
+    monkeypatch.setattr("smlab.commands.run.run.run_run", cut_off)
+    with suppress(EOFError):
+        assert command(["run", "--example"]) not in (0, 130)
+    assert "interrupted" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from hostile import flipped
 from smlab.cli.main import run
 from smlab.examples import KERNEL, KERNEL_LAUNCH
 from smlab.hw_bench.cuda.toolkit import has_compiler
@@ -125,23 +126,6 @@ def changed(data: bytes, rng: random.Random, tokens: tuple[bytes, ...]) -> bytes
                 place = rng.randrange(len(lines))
                 lines[place : place + 1] = rng.choice([[], [lines[place]] * 2, [rng.choice(lines)]])
                 out = bytearray(b"\n".join(lines))
-    return bytes(out)
-
-
-def flipped(data: bytes, rng: random.Random) -> bytes:
-    """A binary file: bits and words in any place, or its end cut off."""
-    out = bytearray(data)
-    for _ in range(rng.choice([1, 1, 2, 8])):
-        at = rng.randrange(len(out))
-        match rng.randrange(4):
-            case 0 | 1:
-                out[at] ^= 1 << rng.randrange(8)
-            case 2:
-                out[at : at + 4] = rng.choice([b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x00\x00\x00\x80"])
-            case _:
-                out = out[: max(64, at)] if rng.random() < 0.3 else out
-                if at >= len(out):
-                    break
     return bytes(out)
 
 

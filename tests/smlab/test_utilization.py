@@ -16,16 +16,16 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles import AtomicQuantities, write_ncu_long, write_ncu_wide, write_nvprof
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
-from smlab.models.service_table import ServiceTable
-from smlab.models.trust import CLOSED, shipped_map
-from smlab.models.verdict import BOTTLENECK, NOT, percent_range
+from smlab.models.utilization.service_table import ServiceTable
+from smlab.models.utilization.trust_map import CLOSED, shipped_map
+from smlab.models.utilization.verdict import BOTTLENECK, NOT, percent_range
 from smlab.sim.compiled import run
 from smlab.sim.counters import counter_table
 from smlab.sim.lowering import lower
 from smlab.sim.machine import machine_from
 from smlab.sim.reference import Record
+from smlab.validation.campaigns.utilization_maps.simulate import draw_kernel
 from smlab.validation.service_tables import ServiceTables, tables_of
-from smlab.validation.trust.simulate import draw_kernel
 
 GPU = load_gpu("v100")
 
@@ -84,7 +84,7 @@ def test_the_document_has_the_agreed_keys_and_adds_up(tmp_path: Path, capsys) ->
     path = tmp_path / "counters.csv"
     counters("work-queue", "uneven-tail").write_csv(path)
     found = document(capsys, path)
-    assert list(found) == ["kernels", "skipped"]
+    assert list(found) == ["schema", "kernels", "skipped"]
     assert found["skipped"] == []
     assert {row["kernel"] for row in found["kernels"]} == {"work-queue", "uneven-tail"}
     for row in found["kernels"]:
@@ -122,8 +122,8 @@ def test_what_the_evidence_leaves_open_is_told_where_it_matters(
     first, second, _ = row["alternatives"]
     assert second["occupied"] == pytest.approx(min(1, 4 * first["occupied"]))
     assert row["verdict"] == (first["verdict"] if first["verdict"] == second["verdict"] else "cannot tell")
-    printed = " ".join(command(capsys, path).split())
-    assert "by what the evidence leaves open: occupancy: occupied" in printed
+    printed = " ".join(command(capsys, path, details=True).split())
+    assert "by alternative: occupancy: occupied" in printed
     assert "rounds: occupied" in printed
 
 
@@ -190,7 +190,7 @@ def test_a_profile_without_atomics_is_answered(tmp_path: Path, capsys) -> None:
     path = tmp_path / "p.csv"
     write_ncu_long(CounterTable.from_rows(launch("scan", 0, 0, 1000, 1)), path, gpu=GPU)
     printed = command(capsys, path)
-    assert f"{NOT}: no launch in it uses shared-memory atomics" in printed
+    assert f"{NOT}: no launch in it uses shared-memory atomics" in " ".join(printed.split())
     assert "no shared-memory atomics: scan" in printed
     assert document(capsys, path)["kernels"] == []
 
@@ -243,15 +243,16 @@ def test_no_profile_is_refused_and_how_needs_none(capsys) -> None:
 
 def test_print_leads_with_the_interval_and_the_verdict(before_and_after, capsys) -> None:
     """n and c have no interval, so they are in the document only; how often such intervals held is said."""
-    printed = command(capsys, before_and_after[0])
+    printed = command(capsys, before_and_after[0], details=True)
+    assert "the bottleneck of 1 of 1 kernel" in " ".join(" ".join(printed.splitlines()[:2]).split())
     header = next(line for line in printed.splitlines() if line.split()[:1] == ["kernel"])
-    columns = ["kernel", "launch", "busy %, 90 % interval", "verdict", "best guess %"]
+    columns = ["kernel", "launch", "verdict", "busy %", "guess %"]
     places = [header.index(name) for name in columns]
     assert places == sorted(places)
     assert not {"n", "c"} & set(header.split())
     held = shipped_map().held()
     assert held.families == len(shipped_map().estimators[CLOSED].left_out)
-    assert f"held the truth {held.mean:.0f} % of the time" in " ".join(printed.split())
+    assert f"cover the truth of {held.mean:.0f} % of simulated kernels" in " ".join(printed.split())
     assert 60 < held.least < 89 < held.mean < 95
 
 
@@ -260,7 +261,7 @@ def test_the_interval_is_said_once_and_with_a_width(before_and_after, capsys) ->
     for path in before_and_after:
         row = document(capsys, path)["kernels"][0]
         said = percent_range(row["low"], row["high"])
-        assert f"(busy {said} % of the time)" in " ".join(command(capsys, path).split())
+        assert f"(busy {said} % of the time)" in " ".join(command(capsys, path, details=True).split())
     assert percent_range(0.3, 0.41) == "30 to 41"
     assert percent_range(0.981, 0.983) == "98.1 to 98.3"
     assert percent_range(0.98101, 0.98102) == "98.1"
@@ -272,7 +273,7 @@ def test_many_sms_are_one_row_of_print(tmp_path: Path, capsys) -> None:
     table.write_csv(path)
     rows = document(capsys, path)["kernels"]
     assert len(rows) > 1
-    printed = command(capsys, path)
+    printed = command(capsys, path, details=True)
     (line,) = [line for line in printed.splitlines() if line.strip().startswith("uneven-blocks  ")]
     assert percent_range(np.mean([r["low"] for r in rows]), np.mean([r["high"] for r in rows])) in line
     assert f" {len(rows)} " in line

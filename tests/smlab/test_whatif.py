@@ -209,3 +209,14 @@ def test_a_study_that_the_choice_does_not_touch_is_asked_once(
     study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert document(capsys, str(study), "--out", str(tmp_path / "out"))["alternatives"] == []
+
+
+def test_a_list_of_cases_is_printed_in_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "cases.csv").write_text("arrival_rate\n0.8\n0.3\n")
+    path = tmp_path / "listed.toml"
+    path.write_text(STUDY.replace('kind = "one-at-a-time"', 'kind = "listed"\ncases = "cases.csv"'))
+    assert run(["whatif", str(path), "--jobs", "1", "--out", str(tmp_path / "out")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    told = [line for line in lines if line.startswith("wait, place")]
+    assert [line.split(":")[1].strip() for line in told] == ["arrival_rate = 0.3", "arrival_rate = 0.8"]
+    assert any("case 2" in line and "arrival_rate = 0.3" in line for line in lines)

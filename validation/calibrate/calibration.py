@@ -1,9 +1,14 @@
-"""The loop from a data set to a judged description: read, split, fit, simulate, compare, write."""
+"""Calibrating: read a data set, split it, fit, simulate, compare, and write a GPU description with what was
+fitted.
+"""
 
 from __future__ import annotations
 
 import csv
+import json
 import math
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.files import replacing
-from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.hw_bench.files import replacing, write_atomic
+from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
+from smlab.hw_bench.gpu.inherit import REQUIRED
+from smlab.hw_bench.gpu.schema import KEYS_BY_NAME
+from smlab.hw_bench.inputs import resolved
 from smlab.validation.calibrate import judge
 from smlab.validation.calibrate.cases import Cases, Floats, SkippedCase
 from smlab.validation.calibrate.dataset import MeasuredSet, read_set
-from smlab.validation.calibrate.description import write_description
 from smlab.validation.calibrate.fit import (
     Fit,
     Fitted,
@@ -27,9 +34,65 @@ from smlab.validation.calibrate.fit import (
     shared_parameters,
     split,
 )
-from smlab.validation.calibrate.judge import Errors, Residual
-from smlab.validation.calibrate.lack import LackOfFit, lack_of_fit
+from smlab.validation.calibrate.judge import Errors, LackOfFit, Residual, lack_of_fit
 from smlab.validation.calibrate.predict import MEASURING, UNIT_QUEUE, Predictor, followed
+
+
+def write_description(
+    path: Path, base: str, gpu: Gpu, *, title: str, source: str, same_card: bool, fitted: Sequence[Fitted]
+) -> Gpu:
+    """Write ``path`` as an extension of ``base`` (a name, or a description's path) and read it back.
+
+    ``same_card`` keeps what the base says of its own card; otherwise that is only assumed of this one.
+
+    Raises:
+        SmlabError: a path that cannot be written, or values that a description cannot have.
+    """
+    known = [f for f in fitted if f.name in KEYS_BY_NAME]
+    parent = base if base in list_gpus() or base in gpu.aliases else os.path.relpath(base, path.parent)
+    lines = [
+        f"title = {json.dumps(title)}",
+        f"extends = {json.dumps(parent)}",
+        *(["same_card = true"] if same_card else []),
+        "",
+        "[sources]",
+        f"data-set = {json.dumps(source)}",
+    ]
+    groups: dict[str, list[str]] = {}
+    if not same_card:  # what every board must say itself: as of the base, for want of anything better
+        lines.append(
+            f"as-base = {json.dumps(f'assumed: as on {gpu.name}, which the calibration began from')}"
+        )
+        for name in REQUIRED:
+            group, _, short = name.rpartition(".")
+            c = gpu[name]
+            record = f'{{ value = {c.value!r}, unit = "{c.unit}", kind = "assumed", source = "as-base" }}'
+            groups.setdefault(group, []).append(f"{short} = {record}")
+    for f in known:
+        group, _, name = f.name.rpartition(".")
+        groups.setdefault(group, []).append(f"{name} = {_record(f)}")
+    for group, records in groups.items():
+        lines += ["", f"[{group}]", *records]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, "\n".join(lines) + "\n")
+    except OSError as error:
+        raise SmlabError(f"{path}: cannot be written: {error}") from error
+    return load_gpu(path)
+
+
+def _record(f: Fitted) -> str:
+    key = KEYS_BY_NAME[f.name]
+    digits = 0 if key.type is int else 4
+    minimum = key.minimum if key.minimum is not None else float("-inf")
+    value, low, high = (round(max(x, minimum), digits) for x in (f.value, f.low, f.high))
+    if key.type is int:
+        value, low, high = int(value), int(low), int(high)
+    return (
+        f'{{ value = {value}, unit = "{key.unit}", kind = "calibrated", source = "data-set", '
+        f"low = {min(low, value)}, high = {max(high, value)} }}"
+    )
+
 
 SHARE = 0.05
 """Share of the cases to fit."""
@@ -109,7 +172,7 @@ def calibrate(
         SmlabError: a data set that cannot be read, or one of a GPU of another compute capability than the
         description's.
     """
-    if out is not None and (out.suffix != ".toml" or out.resolve() == Path(base).resolve()):
+    if out is not None and (out.suffix != ".toml" or resolved(out) == resolved(Path(base))):
         raise SmlabError.at(
             str(out), "cannot be the calibrated description", expected="a .toml file of its own"
         )
@@ -249,10 +312,9 @@ def _source(found: Calibration, data: MeasuredSet) -> str:
     error = f"MAPE {judged.table.mape:.2f} %" if judged else "no judged cases"
     return (
         f"smlab bench calibrate: data set {data.folder.name} "
-        f"({data.name()}{'; ' + versions if versions else ''}; sha256 "
-        f"{data.digest[:16]}); fitted to {found.points_fitted} of its times (seed {found.seed}), judged on "
-        f"the other "
-        f"{found.points_judged}: {error}; intervals hold all fitted values together at 95 %"
+        f"({data.name()}{'; ' + versions if versions else ''}; sha256 {data.digest[:16]}); fitted to "
+        f"{found.points_fitted} of its times (seed {found.seed}), judged on the other {found.points_judged}: "
+        f"{error}; intervals hold all fitted values together at 95 %"
     )
 
 

@@ -29,6 +29,16 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
+class Measured:
+    """How cases were measured, (cases,): their launches (by default one for each operation), their relative
+    noise and the moment of each launch; none of it for cases that are simulated."""
+
+    launch: Sequence[str] | None = None
+    noise: Floats | float = 0.0
+    moment: Floats | float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
 class Cases:
     """Cases as columns, each of shape ``(cases,)``.
 
@@ -85,14 +95,13 @@ class Cases:
         where: Ints,
         cycles: Floats,
         weight: float,
-        launch: Sequence[str] | None = None,
-        noise: Floats | float = 0.0,
-        moment: Floats | float = 0.0,
+        measured: Measured | None = None,
     ) -> Cases:
         """Cases of one form. ``where`` has the rows of `WHERE`: warps, cas_warps, lanes, same_word,
         same_bank, iterations."""
         count = len(cycles)
-        launch = [f"{op}/{form}" for op in operation] if launch is None else launch
+        measured = measured or Measured()
+        launch = [f"{op}/{form}" for op in operation] if measured.launch is None else measured.launch
         columns = dict(zip(WHERE, where.astype(np.int64), strict=True))
         return Cases(
             operation=np.array(operation, dtype="U16"),
@@ -100,8 +109,8 @@ class Cases:
             cycles=np.asarray(cycles, dtype=np.float64),
             weight=np.full(count, weight),
             launch=np.array(launch, dtype="U48"),
-            noise=np.broadcast_to(np.asarray(noise, dtype=np.float64), count).copy(),
-            moment=np.broadcast_to(np.asarray(moment, dtype=np.float64), count).copy(),
+            noise=np.broadcast_to(np.asarray(measured.noise, dtype=np.float64), count).copy(),
+            moment=np.broadcast_to(np.asarray(measured.moment, dtype=np.float64), count).copy(),
             **columns,
         )
 

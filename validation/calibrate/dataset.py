@@ -1,9 +1,11 @@
-"""Reading what the suite measured (`smlab.hw_bench.cuda`) into cases, everything that is left out listed
-with its reason."""
+"""Reading what the suite measured (`smlab.hw_bench.cuda`) into cases. Rows whose kernel ran other machine
+code than it should, or counted wrong, are left out; everything that is left out is listed with its
+reason.
+"""
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -13,12 +15,45 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.hw_bench.cuda.measuring.dataset import find_table, read_table, table_bytes
-from smlab.hw_bench.cuda.measuring.plan import ATOMIC_COLUMNS, LATENCY_COLUMNS
+from smlab.hw_bench.cuda.measuring.dataset import find_table, read_note, read_table, table_bytes
+from smlab.hw_bench.cuda.measuring.plan import AGAIN, ATOMIC_COLUMNS, LATENCY_COLUMNS
 from smlab.hw_bench.errors import SmlabError
-from smlab.validation.calibrate.cases import WHERE, Cases, Floats, Ints, SkippedCase
+from smlab.validation.calibrate.cases import WHERE, Cases, Floats, Ints, Measured, SkippedCase
 from smlab.validation.calibrate.noise import noise_of_median, noise_of_repetitions, outlier_shift
-from smlab.validation.calibrate.trusted import trusted_rows
+
+
+def trusted_rows(
+    table: Mapping[str, NDArray[Any]], about: Mapping[str, Any], skipped: list[SkippedCase]
+) -> dict[str, NDArray[Any]]:
+    """The rows of ``table`` without those of kernels whose machine code broke the contract, or of launches
+    with wrong results, as the data set's note ``about`` tells; what is left out is added to ``skipped``."""
+    names = [f"{op}/{form}" for op, form in zip(table["operation"], table["form"], strict=True)]
+    kernels = np.array(names, dtype="U48")
+    kept = np.ones(len(kernels), dtype=bool)
+    for name, code in about.get("machine_code", {}).items():
+        if code.get("keeps_contract") is False:
+            _leave_out(kernels == name, kept, skipped, name, f"its machine code: {code.get('fault')}")
+    loops = [f"{n}/{b}" for n, b in zip(table["iterations"], table["blocks"], strict=True)]
+    batches = np.char.add(np.char.add(kernels, "/"), np.array(loops, dtype="U24"))
+    for name, batch in about.get("batches", {}).items():
+        if batch.get("wrong_results"):
+            _leave_out(
+                batches == name.removesuffix(AGAIN),
+                kept,
+                skipped,
+                name,
+                f"{batch['wrong_results']} wrong results",
+            )
+    return {column: values[kept] for column, values in table.items()}
+
+
+def _leave_out(
+    rows: NDArray[np.bool_], kept: NDArray[np.bool_], skipped: list[SkippedCase], what: str, reason: str
+) -> None:
+    if (rows & kept).any():
+        skipped.append(SkippedCase(what, int((rows & kept).sum()), reason))
+    kept &= ~rows
+
 
 _WITH_RESULT: Final = ("add-result", "max", "exchange")
 WITHOUT_RESULT: Final = ("add", "popc-inc")
@@ -34,9 +69,9 @@ _REASONS: Final = {
     "longer": "the longer loop took no longer than the shorter one: one of the two was disturbed",
     "apart": "warps that start far apart for what they take, which the simulator does not take over",
 }
-_APART: Final = 0.03
+_MAX_SPREAD: Final = 0.03
 """Warps start together where the last start is within this share of the time from the first."""
-_LOOPS_APART: Final = 0.25
+_MAX_LOOP_SPREAD: Final = 0.25
 _MIXED: Final = 16
 """From so many warps on, which kind of operation comes first, or ends last, is a small part of the time."""
 _STREAMING: Final = 8
@@ -122,13 +157,10 @@ def read_set(folder: Path) -> MeasuredSet:
 
 def _about(path: Path, benchmark: str = "shared-atomics") -> dict[str, Any]:
     try:
-        about = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise SmlabError(
-            f"{path}: cannot be read ({why}); a data set is a folder that `smlab bench run` wrote"
-        ) from error
-    if not isinstance(about, dict) or about.get("benchmark") != benchmark:
+        about = read_note(path)
+    except SmlabError as error:
+        raise SmlabError(f"{error}; a data set is a folder that `smlab bench run` wrote") from error
+    if about.get("benchmark") != benchmark:
         raise SmlabError.at(str(path), "is not the note of a data set", expected=f"benchmark: {benchmark}")
     if about.get("complete") is False:
         why = about.get("failure")
@@ -137,7 +169,7 @@ def _about(path: Path, benchmark: str = "shared-atomics") -> dict[str, Any]:
             "the rest"
         )
     parts = str(about.get("compute_capability")).split(".")
-    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
+    if len(parts) != 2 or not all(re.fullmatch("[0-9]{1,2}", part) for part in parts):
         raise SmlabError.at(
             f"{path}: compute_capability", "is not a version", about.get("compute_capability")
         )
@@ -202,7 +234,9 @@ def _cases(
     ]
     if moments is None:
         moments = moments_of(table)[rows]
-    return Cases.build(operations, form, columns, cycles, weight, launch, noise_of_rows(table)[rows], moments)
+    return Cases.build(
+        operations, form, columns, cycles, weight, Measured(launch, noise_of_rows(table)[rows], moments)
+    )
 
 
 def _launches_of(table: Table) -> tuple[Ints, Table]:
@@ -264,24 +298,24 @@ def undisturbed(table: Table) -> tuple[Table, int]:
     return {**table, "cycles_median": medians * (1 - off)}, int((off != 0).sum())
 
 
-def together(table: Table, apart: float = _APART) -> NDArray[np.bool_]:
-    """Rows whose warps start together, as those of a batch or a burst must: within the share ``apart`` of
+def starts_at_once(table: Table, spread: float = _MAX_SPREAD) -> NDArray[np.bool_]:
+    """Rows whose warps start together, as those of a batch or a burst must: within the share ``spread`` of
     their time."""
     starts, cycles = table["issue_cycles_median"], table["cycles_median"]
-    return np.asarray(starts <= np.maximum(apart * cycles, 1))
+    return np.asarray(starts <= np.maximum(spread * cycles, 1))
 
 
-def _together(
+def _batches(
     table: Table, where: str, rows: NDArray[np.bool_], operation: str, skipped: list[SkippedCase]
 ) -> Cases:
     """All warps at once, where they do start at once."""
     cycles = table["cycles_median"]
     n, c = table["warps"], table["cas_warps"]
-    apart = ~together(table)
-    _skip(skipped, f"{operation} batch", rows & apart, "apart")
-    few = rows & ~apart & (c > 0) & (c < n) & (n < _MIXED)
+    spread = ~starts_at_once(table)
+    _skip(skipped, f"{operation} batch", rows & spread, "apart")
+    few = rows & ~spread & (c > 0) & (c < n) & (n < _MIXED)
     _skip(skipped, f"{operation} batch", few, "mixed")
-    kept = rows & ~apart & ~few
+    kept = rows & ~spread & ~few
     return _cases(table, where, kept, "batch", cycles[kept], 1.0)
 
 
@@ -299,9 +333,9 @@ def _differences(
         return []
     operation = str(table["operation"][rows][0])
     # When warps start counts for nothing in a difference, unless they hardly run together.
-    apart = rows & ~together(table, _LOOPS_APART)
-    _skip(skipped, f"{operation} {form}", apart, "apart")
-    rows = rows & ~apart
+    spread = rows & ~starts_at_once(table, _MAX_LOOP_SPREAD)
+    _skip(skipped, f"{operation} {form}", spread, "apart")
+    rows = rows & ~spread
     if not rows.any():
         return []
     counts = np.unique(table["iterations"][rows])
@@ -359,9 +393,9 @@ def _atomics(table: Table, where: str, counting: bool, skipped: list[SkippedCase
             elif form == "batch" and operation in WITHOUT_RESULT:
                 skipped.append(SkippedCase(f"{operation} {form}", count, _REASONS["closing"]))
             elif form == "batch":
-                parts.append(_together(table, where, rows, operation, skipped))
+                parts.append(_batches(table, where, rows, operation, skipped))
             elif form == "burst":
-                kept = rows & together(table)
+                kept = rows & starts_at_once(table)
                 _skip(skipped, f"{operation} burst", rows & ~kept, "apart")
                 parts.append(_cases(table, where, kept, form, table["cycles_median"][kept], 1.0))
             elif form == "dependent":
@@ -398,7 +432,7 @@ def _banks(table: Table, where: str, skipped: list[SkippedCase]) -> Cases:
     for operation, form in pairs:
         rows = (operations == operation) & (forms == form)
         if (operation, form) == ("load", "batch"):
-            parts.append(_together(table, where, rows, operation, skipped))
+            parts.append(_batches(table, where, rows, operation, skipped))
         elif (operation, form) == ("load", "dependent"):
             parts += _differences(table, where, rows, "looped", skipped)
         elif (operation, form) == ("store", "independent"):

@@ -12,9 +12,9 @@ from scipy.optimize import least_squares
 from smlab.hw_bench.datasets.publications import PublishedSeries
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.sim.builtin import atomics
 from smlab.sim.reference import Record
 from smlab.sim.simulate import simulate
+from smlab.sim.workloads.atomics_benchmark import atomics
 
 FIT_LANES = (1, 32)
 """The published points that calibrate: the two ends of the axis. All the others judge."""

@@ -11,9 +11,9 @@ from smlab.hw_bench.cuda.measuring.plan import DeviceLimits
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.image import KernelImage, read_image
 from smlab.sim import Record
-from smlab.sim.machine_code.device import SimulatedDevice
-from smlab.sim.machine_code.launch import MachineLaunch
-from smlab.sim.machine_code.run import run_machine_code
+from smlab.sim.execution.device import SimulatedDevice
+from smlab.sim.execution.run import run_machine_code
+from smlab.sim.isa.launch.launch import MachineLaunch
 
 
 class BenchmarkGpu(SimulatedDevice):

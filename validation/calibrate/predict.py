@@ -1,17 +1,22 @@
 """Simulated times of cases, as a function of the constants that a calibration fits.
 
-All times come from the compiled simulator's table (`smlab.sim.compiled.table`), with three closed forms that
-follow from ``sim/SEMANTICS.md``, Section 6, and are tested against single simulations:
+All times come from the compiled simulator's table (`smlab.sim.compiled.service_tables`), with three closed
+forms that follow from ``sim/SEMANTICS.md``, Section 6, and are tested against single simulations:
 
 - a stream that nobody waits for keeps its slowest stage busy: a pipe of the unit, the data stage or an
   address unit;
 - a burst issues its last operation when the queues before it have room (`burst`);
-- the shared-memory pipe is a unit of the same kind as the atomic unit, with interval = passes x interval of a
-  pass.
+- the shared-memory pipe is a unit of the same kind as the atomic unit, with interval = passes x interval of
+  a pass.
 
 An operation's time depends on its pattern through its passes alone. While fitting, times between whole
-latencies (the simulator rounds them) are interpolated, so that a derivative exists. Times that a clock around
-one operation tells contain the *frame*.
+latencies (the simulator rounds them) are interpolated, so that a derivative exists. Times that a clock
+around one operation tells contain the *frame*.
+
+The burst is worked out operation by operation: each warp issues its operations at a distance that its
+code gives. A sub-core's queue, its address unit, the arbiter, the data stage and the unit's own queue
+then let through what they can; an operation is issued when its sub-core has room. Times here are not
+whole cycles, so that they change smoothly with the constants.
 """
 
 from __future__ import annotations
@@ -20,16 +25,127 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.sim.compiled.table import batch_cycles, looped_cycles
+from smlab.sim.compiled.service_tables import batch_cycles, looped_cycles
 from smlab.sim.machine import TICKS_PER_CYCLE, AtomicTiming, Machine, machine_from, to_ticks
-from smlab.validation.calibrate.burst import BurstPath, last_issue
 from smlab.validation.calibrate.cases import Cases, Floats, Ints
+
+
+class BurstPath(NamedTuple):
+    """The constants that a burst depends on beside its unit's interval, in cycles and entries."""
+
+    sub_cores: int
+    pipes: int
+    front: float
+    address: float
+    request: float
+    stage_pass: float
+    issue: float
+
+
+def last_issue(
+    path: BurstPath,
+    warps: Ints,
+    operations: Ints,
+    passes: Ints,
+    interval: Floats,
+    sub_core: float,
+    unit: float,
+) -> Floats:
+    """Cycles from the first to the last issue of ``operations`` of each of ``warps`` warps.
+
+    ``sub_core`` and ``unit`` are the entries of a sub-core's queue and of the unit; between whole numbers the
+    times are interpolated.
+    """
+    found = np.zeros(len(warps))
+    for more_here, here in _shares(sub_core):
+        for more_there, there in _shares(unit):
+            share = here * there
+            if share > 0:
+                found += share * _all(path, warps, operations, passes, interval, more_here, more_there)
+    return found
+
+
+def _shares(entries: float) -> tuple[tuple[int, float], tuple[int, float]]:
+    below = max(1, int(np.floor(entries)))
+    part = min(max(entries - below, 0.0), 1.0)
+    return (below, 1 - part), (below + 1, part)
+
+
+@numba.njit(cache=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _all(
+    path: BurstPath,
+    warps: Ints,
+    operations: Ints,
+    passes: Ints,
+    interval: Floats,
+    room: int,
+    unit: int,
+) -> Floats:
+    sub_cores, pipes = path.sub_cores, path.pipes
+    found = np.zeros(warps.size)
+    for case in range(warps.size):
+        n, k, service = warps[case], operations[case], interval[case]
+        most = (n + sub_cores - 1) // sub_cores * k
+        issued = np.zeros((sub_cores, most))
+        taken = np.zeros((sub_cores, most))
+        ends = np.zeros((pipes, n * k))
+        held = np.zeros(pipes, dtype=np.int64)
+        at = np.zeros(sub_cores, dtype=np.int64)
+        ready = np.zeros(sub_cores)
+        stage, last, turn = 0.0, 0.0, 0
+        occupied = max(path.request, passes[case] * path.stage_pass)
+        for _ in range(n * k):
+            chosen, when = -1, np.inf
+            for step in range(sub_cores):
+                s = (turn + step) % sub_cores
+                mine = (n - s + sub_cores - 1) // sub_cores
+                j = at[s]
+                if j >= mine * k:
+                    continue
+                ready[s] = _ready(path, issued, taken, s, j, mine, room)
+                pipe = s % pipes
+                possible = max(ready[s], stage)
+                if held[pipe] >= unit:
+                    possible = max(possible, ends[pipe, held[pipe] - unit])
+                if possible < when:
+                    chosen, when = s, possible
+            j = at[chosen]
+            taken[chosen, j] = when
+            last = max(last, issued[chosen, j])
+            stage = when + occupied
+            pipe = chosen % pipes
+            before = ends[pipe, held[pipe] - 1] if held[pipe] else 0.0
+            ends[pipe, held[pipe]] = max(when, before) + service
+            held[pipe] += 1
+            at[chosen] += 1
+            turn = (chosen + 1) % sub_cores
+        found[case] = last
+    return found
+
+
+@numba.njit(cache=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
+def _ready(path: BurstPath, issued: Floats, taken: Floats, s: int, j: int, mine: int, room: int) -> float:
+    """When operation ``j`` of sub-core ``s`` can be taken, for all that its sub-core can tell."""
+    begin = 0.0
+    if j > 0:
+        begin = issued[s, j - 1] + 1
+    if j >= mine:
+        begin = max(begin, issued[s, j - mine] + path.issue)
+    if j >= room:
+        begin = max(begin, taken[s, j - room] + 1)
+    issued[s, j] = begin
+    ready: float = begin + path.front
+    if j > 0:
+        ready = max(ready, taken[s, j - 1] + path.address)
+    return ready
+
 
 FRAME: Final = "frame_cycles"
 """What reading the clock takes, around nothing."""
@@ -238,9 +354,9 @@ class Predictor:
             ),
         )
         stages = [self._stages(*kind) for kind in kinds]
-        turns = sum(np.max(stage, axis=0) for stage in stages)
+        one_by_one = sum(np.max(stage, axis=0) for stage in stages)
         few = np.maximum(cases.cas_warps, cases.warps - cases.cas_warps) <= self._machine.schedulers
-        return np.asarray(np.where(few, np.max(stages[0] + stages[1], axis=0), turns))
+        return np.asarray(np.where(few, np.max(stages[0] + stages[1], axis=0), one_by_one))
 
     def _stages(self, first: Ints, last: Ints, interval: Floats, passes: Ints) -> Floats:
         """What the warps from ``first`` to before ``last`` take of each pipe of the unit, of the data stage
@@ -248,13 +364,13 @@ class Predictor:
         sub-cores to the pipes."""
         m = self._machine
 
-        def dealt(places: int) -> list[Ints]:
+        def shared_out(places: int) -> list[Ints]:
             before = [[(n - k + places - 1) // places for n in (first, last)] for k in range(places)]
             return [after - until for until, after in before]
 
-        pipes = [count * interval for count in dealt(m.atomic_pipes)]
+        pipes = [count * interval for count in shared_out(m.atomic_pipes)]
         data = (last - first) * passes * m.atomic_stage_ticks / TICKS_PER_CYCLE
-        address = [count * m.atomic_address_ticks / TICKS_PER_CYCLE for count in dealt(m.schedulers)]
+        address = [count * m.atomic_address_ticks / TICKS_PER_CYCLE for count in shared_out(m.schedulers)]
         return np.array([*pipes, data, *address], dtype=np.float64)
 
     def _address_round(self, cases: Cases, ticks: int) -> Floats:

@@ -3,8 +3,8 @@ dry runs."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,9 @@ from smlab.hw_bench.cuda.kernels.points import MAX_WARPS, AtomicPoint
 from smlab.hw_bench.cuda.measuring import plan
 from smlab.hw_bench.cuda.measuring.dataset import DataSet
 from smlab.hw_bench.cuda.measuring.plan import BenchmarkProfile
+from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.inputs import load_json
 from smlab.validation.calibrate.cases import Cases, Floats
 from smlab.validation.calibrate.fit import atomic_parameters, shared_parameters
 from smlab.validation.calibrate.noise import noise_of_median
@@ -74,8 +76,9 @@ def write_simulated(
         "noise": noise,
         "seed": seed,
     }
-    _write(folder, "shared-atomics", about, ATOMIC_KERNELS, gpu, truth, profile, noise, rng)
-    _write(folder, "shared-banks", about, BANK_KERNELS, gpu, truth, profile, noise, rng)
+    suite = _SimulatedSuite(folder, gpu, profile, noise, rng)
+    _write(suite, "shared-atomics", about, ATOMIC_KERNELS, truth)
+    _write(suite, "shared-banks", about, BANK_KERNELS, truth)
     latency = DataSet(folder, "latency", plan.LATENCY_COLUMNS, about, resume=False)
     links = float(gpu.number("shared.load_latency_cycles")) * _noisy(rng, noise, 4)
     rows = [("shared", 4096, 128, profile.links, 1, 0, c, c, c, 0.0) for c in np.round(links, 4).tolist()]
@@ -88,19 +91,23 @@ def _noisy(rng: np.random.Generator, noise: float, count: int) -> Floats:
     return np.exp(noise * rng.standard_normal(count))
 
 
+@dataclass(frozen=True)
+class _SimulatedSuite:
+    """What all data sets of one simulated suite share: where they go, the machine, and its noise."""
+
+    folder: Path
+    gpu: Gpu
+    profile: BenchmarkProfile
+    noise: float
+    rng: np.random.Generator
+
+
 def _write(
-    folder: Path,
-    name: str,
-    about: dict[str, Any],
-    kernels: Sequence[str],
-    gpu: Gpu,
-    truth: dict[str, float],
-    profile: BenchmarkProfile,
-    noise: float,
-    rng: np.random.Generator,
+    suite: _SimulatedSuite, name: str, about: dict[str, Any], kernels: Sequence[str], truth: dict[str, float]
 ) -> None:
-    data = DataSet(folder, name, plan.ATOMIC_COLUMNS, about, resume=False)
-    for launch in plan.point_launches(name, kernels, profile, gpu.integer("sm.max_warps")):
+    gpu, noise = suite.gpu, suite.noise
+    data = DataSet(suite.folder, name, plan.ATOMIC_COLUMNS, about, resume=False)
+    for launch in plan.point_launches(name, kernels, suite.profile, gpu.integer("sm.max_warps")):
         operation, form = launch.kernel.split("/")
         points, iterations = launch.points, launch.iterations
         if operation == "none":
@@ -112,7 +119,7 @@ def _write(
             each = Predictor(gpu, cases).cycles(truth)
         if form in {"dependent", "independent"}:
             each = FRAME_CYCLES + iterations * each
-        times = np.maximum(1, np.rint(each * _noisy(rng, noise, len(points))))
+        times = np.maximum(1, np.rint(each * _noisy(suite.rng, noise, len(points))))
         rows = _rows(operation, form, points, iterations, times, noise)
         data.add(launch.name, rows, {}, {})
     data.close(complete=True)
@@ -150,6 +157,6 @@ def is_measured(folder: Path) -> bool:
     if not note.is_file():
         return False
     try:
-        return "simulated_truth" not in json.loads(note.read_text())
-    except (OSError, ValueError):
+        return "simulated_truth" not in load_json(note)
+    except (SmlabError, TypeError):
         return True

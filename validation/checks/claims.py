@@ -1,20 +1,53 @@
 """The ledger of claims: what the source papers say, and whether it holds here. The quick ones; `smlab
-claims` judges all."""
+claims` judges all.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from matplotlib.figure import Figure
+
 from smlab.validation.checks import Plan, Results, Task
+from smlab.validation.figure_style import SOFT, log2_axis, look, new_figure, styled
 from smlab.validation.papers.claims import JudgedClaim, Ledger, judge_all, load_ledger, tally
-from smlab.validation.papers.claims.figures import blocks_on_each_sm
-from smlab.validation.papers.claims.judging import JudgedCondition
-from smlab.validation.papers.claims.published import grid_names, grid_table
+from smlab.validation.papers.claims.ledger import JudgedCondition
+from smlab.validation.papers.claims.published import GridTable, grid_names, grid_table
 from smlab.validation.papers.claims.quantities.portability_tables import ratio_by_block_count
 from smlab.validation.papers.claims.registry import Observed
 from smlab.validation.papers.judging import Met, PaperVerdict
 from smlab.validation.report import Cell, Column, Report, Section
+
+TICKS = (8, 32, 128, 512)
+
+
+@styled
+def blocks_on_each_sm(tables: Sequence[GridTable], rule: Mapping[int, float]) -> Figure:
+    """Small multiples, a table each: steady difference in % over the blocks of the grid, and the
+    ``rule``'s by blocks."""
+    columns = 2
+    rows = -(-len(tables) // columns)
+    fig = new_figure(6.4, 1.7 * rows + 0.9)
+    axes = fig.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    style = look(0)
+    for i, table in enumerate(tables):
+        ax = axes[i // columns][i % columns]
+        ax.axhline(0, color=SOFT, linewidth=0.8)
+        (line,) = ax.step(list(rule), list(rule.values()), where="mid", color=look(1).colour, linewidth=0.9)
+        (points,) = ax.plot(
+            table.blocks, table.steady, linestyle="", marker=style.marker, color=style.colour, markersize=5.5
+        )
+        log2_axis(ax, TICKS)
+        ax.set_title(table.title.split(",")[0], loc="left")
+    for ax in axes.flat[len(tables) :]:
+        ax.set_axis_off()
+    fig.legend([points, line], ["printed", "blocks on the fullest SM"], loc="outside upper left", ncols=2)
+    fig.supxlabel("blocks of the grid", fontsize=10)
+    fig.supylabel("run time, A100 against V100, %", fontsize=10)
+    return fig
+
 
 LEAST = 45
 """Claims that the ledger holds at the least."""
@@ -74,13 +107,11 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "claims",
         "What the source papers claim",
         f"{len(judged)} claims of our source papers, in our words, each with the number that would confirm "
-        f"it. The verdicts were "
-        "computed in this run, from the simulator, from measured data, or by arithmetic on published "
-        "tables; none is typed by "
-        "hand. A claim that does not hold is a finding of this page, not a failure of the run. "
-        "**Holds**: every number lies, with its whole interval, in the range that would confirm it. **In "
-        "part**: at least half of them do, where half of the effect, or twice the error, counts half. "
-        f"{len(left_out)} more take longer: `smlab claims` judges all.",
+        "it. The verdicts were computed in this run, from the simulator, from measured data, or by "
+        "arithmetic on published tables; none is typed by hand. A claim that does not hold is a finding of "
+        "this page, not a failure of the run. **Holds**: every number lies, with its whole interval, in the "
+        "range that would confirm it. **In part**: at least half of them do, where half of the effect, or "
+        f"twice the error, counts half. {len(left_out)} more take longer: `smlab claims` judges all.",
     )
     page.check(
         "claims-judged",
@@ -155,11 +186,9 @@ def _blocks(section: Section) -> None:
             "rule_percent": [rule[b] for t in tables for b in t.blocks],
         },
         "Steady differences of run time that Coyne prints (below 0: the A100 is faster), and what follows "
-        "from the blocks on the "
-        "SM that has most, ceil(blocks / 108) / ceil(blocks / 80), with nothing fitted. Where the kernel is "
-        "bound by what an SM "
-        "does, the points lie on the line; 4- and 8-way conflicts lie below it.",
+        "from the blocks on the SM that has most, ceil(blocks / 108) / ceil(blocks / 80), with nothing "
+        "fitted. Where the kernel is bound by what an SM does, the points lie on the line; 4- and 8-way "
+        "conflicts lie below it.",
         "Eight small charts. In those of shuffles, 16- and 32-way conflicts and prefix sums the printed "
-        "points follow the steps of "
-        "the line; with 4- and 8-way conflicts most points lie well below it.",
+        "points follow the steps of the line; with 4- and 8-way conflicts most points lie well below it.",
     )

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from smlab.sim import compiled, reference
-from smlab.sim.compare import first_difference
 from smlab.sim.lowering import LoweredKernel
 from smlab.sim.reference import Record
+from smlab.sim.traces.compare import first_difference
 from smlab.validation.checks import Plan, Results, Task, shares
 from smlab.validation.checks.random_code import compare
 from smlab.validation.laws.strategies import for_each_drawn, lowered_kernels
 from smlab.validation.report import Column, Report
 
-CASES, QUICK_CASES, PARTS = 10_000, 500, 8
+CASES, QUICK_CASES, PATHS = 10_000, 500, 8
 PIECES, QUICK_PIECES, PIECE_PARTS = 2_000, 200, 4
 KEPT = 3
 """Differences that one part keeps in words; all are counted."""
@@ -88,8 +88,8 @@ def tasks(plan: Plan) -> list[Task[str]]:
     first = plan.seed * PIECES
     return [
         *(
-            Task(f"engines-{i}", compare_engines, (count, 1000 + plan.seed * PARTS + i))
-            for i, count in enumerate(shares(total, PARTS))
+            Task(f"engines-{i}", compare_engines, (count, 1000 + plan.seed * PATHS + i))
+            for i, count in enumerate(shares(total, PATHS))
         ),
         *(
             Task(f"machine-code-{i}", compare_code, (first + i * (pieces // PIECE_PARTS), count))
@@ -99,20 +99,18 @@ def tasks(plan: Plan) -> list[Task[str]]:
 
 
 def report(page: Report, plan: Plan, results: Results) -> None:
-    parts: list[EngineComparison] = [results[f"engines-{i}"] for i in range(PARTS)]
+    parts: list[EngineComparison] = [results[f"engines-{i}"] for i in range(PATHS)]
     cases, different = sum(p.cases for p in parts), sum(p.different for p in parts)
     wanted = QUICK_CASES if plan.quick else CASES
     section = page.section(
         "engines",
         "The compiled engine against the reference",
         "The compiled engine that does the work must do what the readable reference says. Both run the same "
-        "random kernels on "
-        "the same random machines with everything recorded: every issue, every job's four moments, every "
-        "change of a warp's state, "
-        "all counts. **Equal means equal**, event for event. They also execute the same random pieces of "
-        "machine code (arithmetic of all kinds, branches, loops, predicates, memory, atomics, exchange "
-        "between lanes, barriers, with random control codes), and must leave the same registers and memory "
-        "as well.",
+        "random kernels on the same random machines with everything recorded: every issue, every job's four "
+        "moments, every change of a warp's state, all counts. **Equal means equal**, event for event. They "
+        "also execute the same random pieces of machine code (arithmetic of all kinds, branches, loops, "
+        "predicates, memory, atomics, exchange between lanes, barriers, with random control codes), and "
+        "must leave the same registers and memory as well.",
     )
     page.check(
         "engines-agree",

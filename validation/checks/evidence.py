@@ -8,7 +8,7 @@ import numpy as np
 
 from smlab.hw_bench.datasets.evidence import Evidence, load_evidence
 from smlab.hw_bench.gpu.descriptions import list_gpus, load_gpu
-from smlab.validation.calibrate.joint import LEVEL, JointFit, load_joint_fits
+from smlab.validation.calibrate.joint_fits import LEVEL, JointFit, load_joint_fits
 from smlab.validation.channel_histograms import (
     ENTRIES,
     SOURCE,
@@ -20,7 +20,7 @@ from smlab.validation.checks import Plan, Results, Task, shares
 from smlab.validation.evidence import EXPERIMENTS
 from smlab.validation.report import Column, Report, Section
 
-PARTS = 4
+PATHS = 4
 
 
 @dataclass(frozen=True)
@@ -66,15 +66,15 @@ def simulate_histograms() -> list[tuple[str, ChannelHistogram, ChannelResult]]:
 
 def tasks(plan: Plan) -> list[Task[str]]:
     rows = load_evidence()
-    counts = shares(len(rows), PARTS)
-    parts = [Task(f"evidence-{k}", simulate_rows, (rows[k::PARTS],)) for k in range(len(counts))]
+    counts = shares(len(rows), PATHS)
+    parts = [Task(f"evidence-{k}", simulate_rows, (rows[k::PATHS],)) for k in range(len(counts))]
     return [*parts, Task("evidence-histograms", simulate_histograms, ())]
 
 
 def report(page: Report, plan: Plan, results: Results) -> None:
     order = {row.id: k for k, row in enumerate(load_evidence())}
     found: list[EvidenceResult] = sorted(
-        (s for k in range(PARTS) for s in results[f"evidence-{k}"]), key=lambda s: order[s.row.id]
+        (s for k in range(PATHS) for s in results[f"evidence-{k}"]), key=lambda s: order[s.row.id]
     )
     judged = [s for s in found if s.row.used == "judged"]
     bounds = [s for s in judged if s.row.bound]
@@ -220,11 +220,10 @@ def _joint(section: Section, fits: list[JointFit]) -> None:
             for f in fits
         ],
         "One mechanism of the atomic unit with one set of constants for all cards of a row, fitted to every "
-        "published measurement of shared atomics at once (`validation/calibrate/joint.py`; read from its "
+        "published measurement of shared atomics at once (`validation/campaigns/calibration`; read from its "
         "stored result). Mean absolute errors of a source's rows when that source is left out of the fit (a "
-        "dash where the others leave open what it hangs on); "
-        f"intervals of {100 * LEVEL:.0f} % from leaving each source out, and a constant's limits where only "
-        "one source determines it.",
+        f"dash where the others leave open what it hangs on); intervals of {100 * LEVEL:.0f} % from leaving "
+        "each source out, and a constant's limits where only one source determines it.",
     )
 
 

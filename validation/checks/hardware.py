@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from smlab.hw_bench.datasets.publications import PublishedSeries, load_published_atomics
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim.machine import machine_from
-from smlab.sim.table import batch_cycles
+from smlab.sim.service_table import batch_cycles
 from smlab.validation.calibrate.interval_fit import FIT_LANES, IntervalFit, fit_interval, steady_state_cycles
 from smlab.validation.checks import Plan, Results, Task
 from smlab.validation.method.baseline import Baseline, compare_with_baseline, relative_errors
 from smlab.validation.method.metrics import error_table
 from smlab.validation.report import Cell, Column, Report, Section
+from smlab.validation.report.content import Finding
 from smlab.validation.report.figures import HardwareSeries, hardware_comparison, sensitivity
 
 MAPE_BOUND = 1.5
@@ -103,12 +104,9 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "hardware",
         "Against published hardware measurements",
         "Cycles per warp-instruction of shared-memory atomics, one block of 8 warps, looped, all 32 lanes "
-        "active, N lanes on "
-        "each word. **Published** points were read off slides (see the source below the table), so each has "
-        "an interval. The "
-        "simulator's two interval parameters are calibrated on N = 1 and N = 32 alone (for POPC.INC, one); "
-        "**the other points "
-        "judge**. The sets are disjoint.",
+        "active, N lanes on each word. **Published** points were read off slides (see the source below the "
+        "table), so each has an interval. The simulator's two interval parameters are calibrated on N = 1 "
+        "and N = 32 alone (for POPC.INC, one); **the other points judge**. The sets are disjoint.",
     )
     errors = {}
     for result in found:
@@ -156,11 +154,9 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "hardware-errors",
         errors,
         "Errors on the judged points (N = 2, 4, 8, 16). Baseline: the geometric mean of the two fitted "
-        "points. The rule "
-        "'distinct words on a bank' is the one that Accel-Sim's published source applies to shared atomics; "
-        "run on V100 it "
-        "gives 3.1 cycles at every N. With four judged points the interval of a MAPE is too narrow: take it "
-        "as a rough one.",
+        "points. The rule 'distinct words on a bank' is the one that Accel-Sim's published source applies "
+        "to shared atomics; run on V100 it gives 3.1 cycles at every N. With four judged points the "
+        "interval of a MAPE is too narrow: take it as a rough one.",
         kinds=dict.fromkeys(errors, "simulated"),
     )
     section.table(
@@ -225,14 +221,16 @@ def _findings(page: Report, plan: Plan, found: list[SeriesResult]) -> None:
     models, guesses_from_fit = list(errors)[:2], list(errors)[2:]
     for model in models:
         page.finding(
-            "Cycles of a shared atomic add",
-            model,
-            compare_with_baseline(
-                errors[model], [Baseline(name, errors[name]) for name in guesses_from_fit], seed=plan.seed
-            ),
-            unit="%",
-            evidence="published",
-            section="hardware",
+            Finding(
+                "Cycles of a shared atomic add",
+                model,
+                compare_with_baseline(
+                    errors[model], [Baseline(name, errors[name]) for name in guesses_from_fit], seed=plan.seed
+                ),
+                unit="%",
+                evidence="published",
+                section="hardware",
+            )
         )
 
 
@@ -270,8 +268,7 @@ def _figure(section: Section, found: list[SeriesResult]) -> None:
         "Published points with their reading uncertainty, and the simulator. Hollow points took part in the "
         "fit.",
         "Cycles per warp-instruction rise along a line with the lanes on a word for ATOMS.ADD and stay flat "
-        "for POPC.INC; the "
-        "simulated lines pass through the published points.",
+        "for POPC.INC; the simulated lines pass through the published points.",
     )
 
 
@@ -301,8 +298,7 @@ def _calibration(page: Report, section: Section, found: list[SeriesResult]) -> N
         ],
         rows,
         "The fit made again in this run, with the simulator in the loop, beside what the descriptions say. "
-        "The intervals follow "
-        "from the reading uncertainty of the two points.",
+        "The intervals follow from the reading uncertainty of the two points.",
     )
     page.check(
         "calibration-reproduced",
@@ -319,17 +315,12 @@ def _what_stays_open(section: Section, h: Hypotheses) -> None:
     section.heading("What these points cannot tell")
     section.text(
         "All points are rates with 8 warps. A rate fixes the initiation interval but not the **pipeline "
-        "latency**, so that "
-        "stays `assumed`. The figure shows how far the service time S of the all-at-once microbenchmark "
-        "hangs on it: wholly "
-        "at n = 1, hardly at all at n = 64.\n\n"
-        "The line's intercept itself has two readings. Either each operation occupies the unit for 3.4 "
-        "cycles beyond its "
-        "passes (adopted), or for its passes only, and the intercept is the pipeline draining after each "
-        "round of 8 jobs "
-        "(8 x 3.4 = 27 cycles). Both give the published points at n = 8; they part at every other n. **One "
-        "measurement with 32 "
-        "warps would decide.**"
+        "latency**, so that stays `assumed`. The figure shows how far the service time S of the all-at-once "
+        "microbenchmark hangs on it: wholly at n = 1, hardly at all at n = 64.\n\nThe line's intercept "
+        "itself has two readings. Either each operation occupies the unit for 3.4 cycles beyond its passes "
+        "(adopted), or for its passes only, and the intercept is the pipeline draining after each round of 8 "
+        "jobs (8 x 3.4 = 27 cycles). Both give the published points at n = 8; they part at every other n. "
+        "**One measurement with 32 warps would decide.**"
     )
     section.figure(
         "hardware-sensitivity",

@@ -11,7 +11,7 @@ from smlab.validation.laws.identities import LAWS, Run, violations
 from smlab.validation.laws.strategies import for_each_drawn, runs
 from smlab.validation.report import Column, Report
 
-RUNS, QUICK_RUNS, PARTS = 2000, 200, 8
+RUNS, QUICK_RUNS, PATHS = 2000, 200, 8
 KEPT = 5
 """Violations that one part keeps in words; all are counted."""
 
@@ -54,13 +54,13 @@ def check_runs(count: int, stream: int, engine: str) -> Campaign:
 def tasks(plan: Plan) -> list[Task[str]]:
     total = QUICK_RUNS if plan.quick else RUNS
     return [
-        Task(f"laws-{i}", check_runs, (count, plan.seed * PARTS + i, plan.engine))
-        for i, count in enumerate(shares(total, PARTS))
+        Task(f"laws-{i}", check_runs, (count, plan.seed * PATHS + i, plan.engine))
+        for i, count in enumerate(shares(total, PATHS))
     ]
 
 
 def report(page: Report, plan: Plan, results: Results) -> None:
-    parts: list[Campaign] = [results[f"laws-{i}"] for i in range(PARTS)]
+    parts: list[Campaign] = [results[f"laws-{i}"] for i in range(PATHS)]
     wanted = QUICK_RUNS if plan.quick else RUNS
     count = sum(p.runs for p in parts)
     broken = sum((p.broken for p in parts), Counter[str]())
@@ -71,14 +71,11 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "laws",
         "Operational laws, exactly",
         f"{count:,} random workloads on random machines ({distinct:,} of them distinct; {instructions:,} "
-        f"warp-instructions, "
-        f"{sum(p.atomic_jobs for p in parts):,} atomic jobs), drawn by hypothesis. On a finished run each "
-        f"law is an identity, so "
-        "it is checked in whole numbers and fractions with **no tolerance**: one side is what the engine "
-        "counted while it ran, the "
-        "other follows from the event trace by a path that shares no code with it. That a broken engine is "
-        "caught is tested "
-        "in `tests/validation/laws/test_laws.py`.",
+        f"warp-instructions, {sum(p.atomic_jobs for p in parts):,} atomic jobs), drawn by hypothesis. On a "
+        "finished run each law is an identity, so it is checked in whole numbers and fractions with **no "
+        "tolerance**: one side is what the engine counted while it ran, the other follows from the event "
+        "trace by a path that shares no code with it. That a broken engine is caught is tested in "
+        "`tests/validation/laws/test_laws.py`.",
     )
     page.check(
         "laws",

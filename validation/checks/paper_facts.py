@@ -6,7 +6,7 @@ from __future__ import annotations
 import xarray as xr
 
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.sim.table import service_table
+from smlab.sim.service_table import service_table
 from smlab.validation.checks import Plan, Results, Task
 from smlab.validation.papers.judging import PaperVerdict
 from smlab.validation.papers.table_facts import least_and_greatest_s, table_facts
@@ -35,11 +35,9 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "table",
         "The service table T(n, e, c)",
         f"The simulated microbenchmark of Dong & Pai on `{plan.gpu.name}`: n warps issue one atomic each, "
-        f"all at once, e lanes of "
-        "each on one word, c of the n doing compare-and-swap; T is the time from the first issue to the "
-        "last completion and "
-        "S = T / n. Nobody has published this table of any GPU as numbers; their Figure 1 is a picture of a "
-        "few rows.",
+        "all at once, e lanes of each on one word, c of the n doing compare-and-swap; T is the time from "
+        "the first issue to the last completion and S = T / n. Nobody has published this table of any GPU "
+        "as numbers; their Figure 1 is a picture of a few rows.",
     )
     table: xr.DataArray = results["table"]
     found = table_facts(table)
@@ -71,14 +69,12 @@ def report(page: Report, plan: Plan, results: Results) -> None:
             shown.e.values,
             s,
             c_values=shown.c.values,
-            show_n=list(shown.n.values)[:6],
-            show_e=SHOWN_E,
+            show=(list(shown.n.values)[:6], SHOWN_E),
         ),
         {"n": columns[0], "e": columns[1], "c": columns[2], "s_cycles": columns[3]},
         "The analogue of Dong & Pai's Figure 1, simulated: S over c, a row for each n, a column for each e.",
         "Small multiples: the service time falls from row to row as n grows, rises from column to column as "
-        "e grows, and rises "
-        "linearly with the number of compare-and-swap jobs.",
+        "e grows, and rises linearly with the number of compare-and-swap jobs.",
     )
     section.table(
         "table-facts",

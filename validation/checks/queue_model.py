@@ -7,10 +7,10 @@ from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 from smlab.models import ServiceTable, estimate_utilization, read_atomic_counters
-from smlab.models.atomic_queue import UtilizationEstimate
-from smlab.models.trust import CLOSED, estimate_all
+from smlab.models.utilization.atomic_queue import UtilizationEstimate
+from smlab.models.utilization.trust_map import CLOSED, AtomicLoad, estimate_all
 from smlab.validation.checks import Plan, Results, Task, shares
-from smlab.validation.laws.closed_workloads import ObservedWorkload, observe
+from smlab.validation.laws.closed_system import ObservedWorkload, observe
 from smlab.validation.method.baseline import (
     Baseline,
     compare_with_baseline,
@@ -19,29 +19,30 @@ from smlab.validation.method.baseline import (
 )
 from smlab.validation.method.metrics import error_table, points_table
 from smlab.validation.report import Column, Report
+from smlab.validation.report.content import Finding
 from smlab.validation.report.figures import error_by_regime, estimate_against_truth
-from smlab.validation.service_tables import ServiceTables
+from smlab.validation.service_tables import ServiceTables, simulate_tables
 
-BORROWED = ("table", "campaign-tables")
+BORROWED = ("table",)
 """Results of other checks' tasks that this one reads."""
 
-WORKLOADS, QUICK_WORKLOADS, PARTS = 2000, 400, 4
+WORKLOADS, QUICK_WORKLOADS, PATHS = 2000, 400, 4
 REGIMES = {"under 50 % utilized": (0.0, 0.5), "50 to 95 %": (0.5, 0.95), "95 % and more": (0.95, 1.01)}
 
 
 def tasks(plan: Plan) -> list[Task[str]]:
     total = QUICK_WORKLOADS if plan.quick else WORKLOADS
-    streams = SeedSequence([plan.seed, 6]).generate_state(2 * PARTS, np.uint32).tolist()
+    streams = SeedSequence([plan.seed, 6]).generate_state(2 * PATHS, np.uint32).tolist()
     judged = [
         Task(f"queue-{i}", observe, (plan.gpu, count, streams[i], plan.engine))
-        for i, count in enumerate(shares(total, PARTS))
+        for i, count in enumerate(shares(total, PATHS))
     ]
-    others = Task("queue-baseline", observe, (plan.gpu, 60, streams[PARTS], plan.engine))
-    return [*judged, others]
+    others = Task("queue-baseline", observe, (plan.gpu, 60, streams[PATHS], plan.engine))
+    return [Task("queue-tables", simulate_tables, (plan.gpu,)), *judged, others]
 
 
 def report(page: Report, plan: Plan, results: Results) -> None:
-    observed: list[ObservedWorkload] = [o for i in range(PARTS) for o in results[f"queue-{i}"]]
+    observed: list[ObservedWorkload] = [o for i in range(PATHS) for o in results[f"queue-{i}"]]
     others: list[ObservedWorkload] = results["queue-baseline"]
     table = ServiceTable(results["table"])
     estimates = [
@@ -67,17 +68,14 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "queue-model",
         "Dong & Pai's estimate against the exact utilization",
         f"{len(observed)} closed workloads on simulated `{plan.gpu.name}`: 1 to {observed[0].max_warps} "
-        f"warps that think (5 to "
-        "5,000 cycles, fixed or exponential) and do atomics of 1 to 32 lanes on one word, some of them "
-        "compare-and-swap. The "
-        "simulator writes the counters that "
-        "a profiler would give; the paper's Tables 1 and 2 turn them into a utilization, with the mean "
-        "number of active warps "
-        "in place of the queue length n, which no counter shows. **In the simulation the truth is known "
+        "warps that think (5 to 5,000 cycles, fixed or exponential) and do atomics of 1 to 32 lanes on one "
+        "word, some of them compare-and-swap. The simulator writes the counters that a profiler would give; "
+        "the paper's Tables 1 and 2 turn them into a utilization, with the mean number of active warps in "
+        "place of the queue length n, which no counter shows. **In the simulation the truth is known "
         "exactly.**",
     )
     n_errors = error_table(n_hat, n_busy, seed=plan.seed)
-    _findings(page, plan, observed, others, estimates, results["campaign-tables"])
+    _findings(page, plan, observed, others, estimates, results["queue-tables"])
     section.text(
         f"The estimate is off by {paper.mean_points:.1f} points on average and by {paper.p95_points:.0f} at "
         f"the 95th percentile, and over 100 % on {over} of {len(observed)} workloads. Its n is off by "
@@ -124,8 +122,7 @@ def report(page: Report, plan: Plan, results: Results) -> None:
             ),
         },
         "The queue length that the estimate takes, against the exact one: its average over the kernel, and "
-        "over the busy time "
-        "only. Baseline: the geometric mean of n over 60 other workloads.",
+        "over the busy time only. Baseline: the geometric mean of n over 60 other workloads.",
     )
     regimes = {
         name: (exact >= low) & (exact < high)
@@ -177,11 +174,9 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     )
     section.text(
         "Two things pull in opposite directions. Where the unit is saturated, B = N T(n) / n charges every "
-        "job the filling and "
-        "draining that a batch of n pays once, so the estimate **exceeds 100 %**. Where it is not, fewer "
-        "jobs are in the unit "
-        "than there are active warps, S(n) is read off at too large an n, and the estimate is too low. "
-        "`validation/STORIES.md` has the story."
+        "job the filling and draining that a batch of n pays once, so the estimate **exceeds 100 %**. Where "
+        "it is not, fewer jobs are in the unit than there are active warps, S(n) is read off at too large an "
+        "n, and the estimate is too low. `docs/findings/queue-model.md` says why."
     )
 
 
@@ -200,7 +195,7 @@ def _findings(
         for name in ("jobs", "cas_jobs", "elapsed_cycles", "e", "n")
     )
     peak = np.array([o.workload.warps for o in observed])
-    counted = estimate_all(jobs, cycles, warps, e, cas_jobs / jobs, tables.looped, peak_warps=peak)
+    counted = estimate_all(AtomicLoad(jobs, cycles, warps, e, cas_jobs / jobs, peak), tables.looped)
     middle = (counted.features.floor + counted.features.ceiling) / 2
     constant = float(np.mean([o.utilization for o in others]))
     baselines = [
@@ -213,24 +208,32 @@ def _findings(
     }
     for model, estimated in models.items():
         page.finding(
-            "Utilization, closed workloads",
-            model,
-            compare_with_baseline(point_errors(estimated, exact), baselines, seed=plan.seed),
-            unit="points",
-            evidence="simulated",
-            section="queue-model",
+            Finding(
+                "Utilization, closed workloads",
+                model,
+                compare_with_baseline(point_errors(estimated, exact), baselines, seed=plan.seed),
+                unit="points",
+                evidence="simulated",
+                section="queue-model",
+            )
         )
     n_busy = np.array([o.n_busy_mean for o in observed])
     n_guess = float(np.exp(np.mean(np.log([o.n_busy_mean for o in others]))))
     page.finding(
-        "Queue length n, closed workloads",
-        "mean active warps",
-        compare_with_baseline(
-            relative_errors(warps, n_busy),
-            [Baseline("mean of 60 other workloads", relative_errors(np.full(len(n_busy), n_guess), n_busy))],
-            seed=plan.seed,
-        ),
-        unit="%",
-        evidence="simulated",
-        section="queue-model",
+        Finding(
+            "Queue length n, closed workloads",
+            "mean active warps",
+            compare_with_baseline(
+                relative_errors(warps, n_busy),
+                [
+                    Baseline(
+                        "mean of 60 other workloads", relative_errors(np.full(len(n_busy), n_guess), n_busy)
+                    )
+                ],
+                seed=plan.seed,
+            ),
+            unit="%",
+            evidence="simulated",
+            section="queue-model",
+        )
     )

@@ -18,12 +18,12 @@ from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass import Function, parse_listing
 from smlab.hw_bench.sass.image import listed_image
 from smlab.sim import Record
-from smlab.sim.compare import first_difference
+from smlab.sim.execution.source import lower_machine_code
+from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.machine import CacheShape, FetchTiming, Machine, machine_from
-from smlab.sim.machine_code.launch import MachineLaunch
-from smlab.sim.machine_code.source import lower_machine_code
 from smlab.sim.policies import POLICIES
 from smlab.sim.simulate import ENGINES
+from smlab.sim.traces.compare import first_difference
 
 REGISTERS: Final = 16
 """R0 to R15 hold what is computed with; those above are for addresses, counters and the stack of the
@@ -361,7 +361,7 @@ def _machine(gpu: str, random: np.random.Generator) -> Machine:
         line_instructions=int(random.integers(1, 9)),
         l0=CacheShape(int(random.integers(1, 3)), int(random.integers(1, 5))),
         l1=CacheShape(int(random.integers(1, 4)), int(random.integers(1, 6))),
-        ahead_lines=int(random.integers(0, 4)),
+        prefetch_lines=int(random.integers(0, 4)),
         l0_miss_cycles=int(random.integers(1, 90)),
         request_interval_cycles=int(random.integers(1, 5)),
     )

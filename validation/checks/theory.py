@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.models import Station, solve, solve_machine_repairman
-from smlab.sim.workload import Duration
+from smlab.sim.workloads.workload import Duration
 from smlab.validation.checks import Plan, Results, Task, shares
 from smlab.validation.laws.closed_system import (
     LATENCY_CYCLES,
@@ -127,10 +127,8 @@ def report(page: Report, plan: Plan, results: Results) -> None:
         "theory",
         "Theory: solver, simulator and intervals",
         "The machine repairman, N warps that think and then wait for the atomic unit, with exponential "
-        "times, has an exact "
-        "solution. The solver is held to closed forms, the simulator to the solver, and the confidence "
-        "intervals "
-        "to their coverage.",
+        "times, has an exact solution. The solver is held to closed forms, the simulator to the solver, and "
+        "the confidence intervals to their coverage.",
     )
     repairman = float(solve_machine_repairman(np.ones(64), 100.0, 64).throughput)
     mva = float(solve([Station("server", 1.0)], 100.0, 64).throughput[-1])
@@ -167,11 +165,9 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     )
     section.text(
         f"Coverage was tested on a small closed system ({SMALL['warps']:.0f} warps, think "
-        f"{SMALL['think']:.0f}, service "
-        f"{SMALL['service']:.0f} cycles, {SMALL['iterations']:.0f} iterations): {held} of "
-        f"{trials - refused} intervals held the "
-        f"exact 1 / X, {observed:.1f} % (95 % interval of that share: {100 * share.low:.1f} to "
-        f"{100 * share.high:.1f} %)."
+        f"{SMALL['think']:.0f}, service {SMALL['service']:.0f} cycles, {SMALL['iterations']:.0f} "
+        f"iterations): {held} of {trials - refused} intervals held the exact 1 / X, {observed:.1f} % (95 % "
+        f"interval of that share: {100 * share.low:.1f} to {100 * share.high:.1f} %)."
     )
 
 
@@ -208,8 +204,7 @@ def _simulation_against_theory(page: Report, plan: Plan, results: Results) -> No
         "simulation-against-mva",
         inside == compared,
         f"exact values inside the simulator's simultaneous {100 * (1 - FALSE_ALARMS):.1f} % intervals: "
-        f"{inside} of {compared}; "
-        f"inside the single 95 % ones: {inside_usual} "
+        f"{inside} of {compared}; inside the single 95 % ones: {inside_usual} "
         f"({len(results[f'theory-{POPULATIONS[0]}'])} runs a population)",
         "theory",
     )
@@ -254,6 +249,5 @@ def _simulation_against_theory(page: Report, plan: Plan, results: Results) -> No
         rows,
         f"95 % intervals, and intervals at {100 * level:.3f} % so that all {compared} hold together for "
         f"{100 * (1 - FALSE_ALARMS):.1f} % of seeds. Throughput in jobs per cycle, queue length in jobs, "
-        f"utilization as a "
-        "fraction.",
+        "utilization as a fraction.",
     )

@@ -3,6 +3,8 @@
 Such a kernel is the machine repairman of queuing theory: N customers (warps), think time Z, one server. With
 exponential times and no pipeline it can be solved exactly, and so it tests simulator and solver against each
 other.
+
+Closed workloads are drawn at random; a profiler would see their counters.
 """
 
 from __future__ import annotations
@@ -10,17 +12,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.hw_bench.profiles.counter_table import CounterTable
+from smlab.sim.address_patterns import Grouped
+from smlab.sim.counters import counter_table
 from smlab.sim.lowering import lower
 from smlab.sim.machine import machine_from
-from smlab.sim.patterns import Grouped
 from smlab.sim.reference import Record
 from smlab.sim.result import JobTrace
 from smlab.sim.simulate import DEFAULT_ENGINE, ENGINES
-from smlab.sim.workload import Duration, Instruction, Kernel, Loop, Program
+from smlab.sim.workloads.workload import Duration, Instruction, Kernel, Loop, Program
 
 LATENCY_CYCLES = 2
 """The shortest path there is: a cycle before the atomic unit's server and one behind it. A delay that
@@ -116,10 +121,10 @@ def steady_window(iterations: int, think: Duration, service: Duration) -> Window
 def _check_all_present(jobs: JobTrace, window: Window) -> None:
     last_of_warp = np.zeros(int(jobs.warp.max()) + 1, dtype=np.int64)
     np.maximum.at(last_of_warp, jobs.warp, jobs.completion)
-    first_gone = int(last_of_warp[np.unique(jobs.warp)].min())
-    if first_gone < window.end:
+    first_finished = int(last_of_warp[np.unique(jobs.warp)].min())
+    if first_finished < window.end:
         raise SmlabError.at(
-            "closed system", "a warp finished within the window", first_gone, f"later than {window.end}"
+            "closed system", "a warp finished within the window", first_finished, f"later than {window.end}"
         )
 
 
@@ -145,3 +150,78 @@ def gaps_between_completions(jobs: JobTrace, window: Window) -> NDArray[np.float
     _check_all_present(jobs, window)
     done = np.sort(jobs.completion)
     return np.diff(done[(done >= window.begin) & (done <= window.end)]).astype(np.float64)
+
+
+JOBS = 600
+"""Atomic jobs of one workload, about."""
+
+
+@dataclass(frozen=True)
+class ClosedWorkload:
+    """One drawn closed workload."""
+
+    warps: int
+    lanes: int
+    cas_warps: int
+    think_cycles: float
+    distribution: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class ObservedWorkload:
+    """What a profiler would have seen of a workload (``counters``), and what only the simulator knows.
+
+    ``n_mean`` is the time average of the jobs in the unit over the kernel, ``n_busy_mean`` over the busy time
+    only.
+    """
+
+    workload: ClosedWorkload
+    counters: CounterTable
+    max_warps: int
+    utilization: float
+    n_mean: float
+    n_busy_mean: float
+
+
+def draw_workload(rng: Generator, max_warps: int) -> ClosedWorkload:
+    """Warps and think time even over their orders of magnitude, lanes over 1 to 32; a third may compare
+    and swap."""
+    warps = round(float(np.exp(rng.uniform(0, np.log(max_warps)))))
+    return ClosedWorkload(
+        warps=warps,
+        cas_warps=int(rng.integers(0, warps + 1)) if rng.random() < 1 / 3 else 0,
+        lanes=int(rng.integers(1, 33)),
+        think_cycles=float(np.exp(rng.uniform(np.log(5), np.log(5000)))),
+        distribution=str(rng.choice(["fixed", "exponential"])),
+        seed=int(rng.integers(2**32)),
+    )
+
+
+def observe(gpu: Gpu, count: int, stream: int, engine: str) -> list[ObservedWorkload]:
+    """Simulate ``count`` drawn workloads."""
+    rng = default_rng(SeedSequence(stream))
+    machine = machine_from(gpu)
+    found = []
+    for _ in range(count):
+        w = draw_workload(rng, machine.max_warps)
+        kernel = closed_kernel(
+            w.warps,
+            max(20, JOBS // w.warps),
+            Duration(w.think_cycles, w.distribution),
+            lanes=w.lanes,
+            cas_warps=w.cas_warps,
+        )
+        result = ENGINES[engine](lower(kernel, machine, w.seed), Record.TOTALS, None, None)
+        atomic = result.atomic
+        found.append(
+            ObservedWorkload(
+                w,
+                counter_table(result),
+                result.max_warps,
+                atomic.utilization,
+                atomic.n_mean,
+                atomic.n_busy_mean,
+            )
+        )
+    return found

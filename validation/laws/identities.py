@@ -1,13 +1,18 @@
 """The operational laws and the engine's own rules, checked on a finished simulation in exact integer
 arithmetic.
 
-A law relates measured quantities of one finite run, so it is an identity: it holds exactly or something was
-counted wrong (Denning & Buzen 1978). Each law here sets what the engine counted while it ran against what
-follows from the trace by another path. There is no tolerance.
+A law relates measured quantities of one finite run, so it is an identity: it holds exactly or something
+was counted wrong (Denning & Buzen 1978). Each law here sets what the engine counted while it ran against
+what follows from the trace by another path. There is no tolerance.
+
+The memory path's rules (sim/SEMANTICS.md, section 6) are worked out anew from a trace: what is known of
+each job is its issue, what it asks for and what the rules are. `replay` lets the arbiter take requests by
+them and says when each should have been taken; the atomic unit's pipes likewise.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,12 +22,104 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
-from smlab.sim.machine import TICK_BITS, Machine
-from smlab.sim.result import JobTrace, SimResult, SmTruth
-from smlab.sim.workload import NO_WARP, Kernel
-from smlab.validation.laws import memory_path
+from smlab.sim.machine import TICK_BITS, TICKS_PER_CYCLE, Machine
+from smlab.sim.result import JobTrace, SimResult, SmTruth, WarpTable
+from smlab.sim.workloads.workload import NO_WARP, Kernel
 
 Ints = NDArray[np.int64]
+
+
+class _Whole:
+    """Whole cycles out of ticks, the remainder carried on."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def take(self, ticks: int) -> int:
+        before = self.total >> TICK_BITS
+        self.total += ticks
+        return (self.total >> TICK_BITS) - before
+
+
+def subcores(jobs: JobTrace, warps: WarpTable, schedulers: int) -> Ints:
+    """The sub-core of each job: that of its warp's slot."""
+    slots = np.zeros(int(warps.warp.max()) + 1, dtype=np.int64)
+    slots[warps.warp] = warps.slot
+    found: Ints = slots[jobs.warp] % schedulers
+    return found
+
+
+def stage_ticks(jobs: JobTrace, machine: Machine) -> Ints:
+    """What each job asks of the data stage."""
+    per_pass = np.array([machine.stage_ticks(Unit(u)) for u in jobs.unit.tolist()], dtype=np.int64)
+    found: Ints = jobs.passes * per_pass
+    return found
+
+
+def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[int, int]]:
+    """For each job of one SM, in the order in which they were taken: its index, and when the rules take it.
+
+    A request is ready ``front_cycles`` after its issue, or an address interval after the one before it left
+    the sub-core; the arbiter is free when the request before has passed the data stage, and not before the
+    request interval is over; an atomic needs room in its pipe. Of several that could go, the first sub-core
+    after the last one served does.
+    """
+    count = machine.schedulers
+    waiting = [deque(np.flatnonzero(subcore == s).tolist()) for s in range(count)]
+    left, carries, stage = [0] * count, [_Whole() for _ in range(count)], _Whole()
+    atomic = jobs.unit == int(Unit.ATOMIC)
+    ticks = stage_ticks(jobs, machine).tolist()
+    ends: list[list[int]] = [[] for _ in range(machine.atomic_pipes)]
+    issue, free, turn = jobs.issue.tolist(), 0, 0
+
+    def possible(s: int) -> int:
+        job: int = waiting[s][0]
+        ready = max(issue[job] + machine.front_cycles, left[s], free)
+        pipe = ends[s % machine.atomic_pipes]
+        if atomic[job] and len(pipe) >= machine.atomic_queue_entries:
+            ready = max(ready, pipe[-machine.atomic_queue_entries])
+        return int(ready)
+
+    for _ in range(len(jobs)):
+        moments = {s: possible(s) for s in range(count) if waiting[s]}
+        now = min(moments.values())
+        order = ((turn + k) % count for k in range(count))
+        s = next(s for s in order if s in moments and moments[s] <= now)
+        job = waiting[s].popleft()
+        yield job, now
+        left[s] = now + carries[s].take(
+            machine.atomic_address_ticks if atomic[job] else machine.address_ticks
+        )
+        free = now + max(machine.request_interval_cycles, stage.take(ticks[job]))
+        turn = (s + 1) % count
+        if atomic[job]:
+            ends[s % machine.atomic_pipes].append(int(jobs.end[job]))
+
+
+def atomic_starts(jobs: JobTrace, pipe: Ints, machine: Machine) -> Ints:
+    """When each atomic of one SM should have started: when taken, but not before the one before it in its
+    pipe ended, and in rounds where the unit has them."""
+    found = np.zeros(len(jobs), dtype=np.int64)
+    for k in range(machine.atomic_pipes):
+        before, began, served = 0, -1, False
+        for i in np.flatnonzero(pipe == k)[np.argsort(jobs.taken[pipe == k], kind="stable")].tolist():
+            taken, gap = int(jobs.taken[i]), machine.atomic_round_gap_cycles
+            if gap and taken > began:
+                began = found[i] = max(taken, before + (gap if served else 0))
+            else:
+                found[i] = max(taken, before)
+            before, served = int(jobs.end[i]), True
+    return found
+
+
+def pipe_cycles(ticks: Ints, pipe: Ints, taken: Ints, pipes: int) -> Ints:
+    """The whole cycles that work of ``ticks`` takes of its pipe, in the order of ``taken``."""
+    found = np.zeros(len(ticks), dtype=np.int64)
+    for k in range(pipes):
+        chosen = np.flatnonzero(pipe == k)[np.argsort(taken[pipe == k], kind="stable")]
+        ends = np.cumsum(ticks[chosen]) // TICKS_PER_CYCLE
+        found[chosen] = np.diff(ends, prepend=0)
+    return found
 
 
 @dataclass(frozen=True)
@@ -212,14 +309,14 @@ def _of_sm(run: Run, sm: int) -> tuple[JobTrace, Ints]:
     """The jobs of an SM and their sub-cores."""
     assert run.result.jobs is not None
     jobs = run.result.jobs.chosen(run.result.jobs.sm == sm)
-    return jobs, memory_path.subcores(jobs, run.result.warps, run.machine.schedulers)
+    return jobs, subcores(jobs, run.result.warps, run.machine.schedulers)
 
 
 def taken_by_the_rules(run: Run) -> Sides:
     """Each request leaves its sub-core in the first cycle in which the rules allow it, and none sooner."""
     for sm in run.result.sms:
         jobs, subcore = _of_sm(run, sm.sm)
-        for job, expected in memory_path.replay(jobs, subcore, run.machine):
+        for job, expected in replay(jobs, subcore, run.machine):
             if int(jobs.taken[job]) != expected:
                 where = f"{_sm(sm)}, job {jobs.sequence[job]} of sub-core {subcore[job]}"
                 yield where, int(jobs.taken[job]), expected
@@ -232,7 +329,7 @@ def atomics_start_when_they_can(run: Run) -> Sides:
         jobs, subcore = _of_sm(run, sm.sm)
         chosen = jobs.unit == int(Unit.ATOMIC)
         jobs, pipe = jobs.chosen(chosen), subcore[chosen] % run.machine.atomic_pipes
-        expected = memory_path.atomic_starts(jobs, pipe, run.machine)
+        expected = atomic_starts(jobs, pipe, run.machine)
         for i in np.flatnonzero(jobs.start != expected)[:1]:
             yield f"{_sm(sm)}, atomic {jobs.sequence[i]}", int(jobs.start[i]), int(expected[i])
 
@@ -269,7 +366,7 @@ def work_done(run: Run) -> Sides:
     )
     for sm in run.result.sms:
         jobs, subcore = _of_sm(run, sm.sm)
-        asked = int(memory_path.stage_ticks(jobs, machine).sum()) >> TICK_BITS
+        asked = int(stage_ticks(jobs, machine).sum()) >> TICK_BITS
         yield f"{_sm(sm)}, data stage", sm.stage_occupied_cycles, asked
         chosen = jobs.unit == int(Unit.ATOMIC)
         jobs, pipe = jobs.chosen(chosen), subcore[chosen] % machine.atomic_pipes
@@ -281,7 +378,7 @@ def work_done(run: Run) -> Sides:
             [timings[op].interval_ticks(n) for op, n in zip(operation, jobs.passes.tolist(), strict=True)],
             dtype=np.int64,
         )
-        expected = memory_path.pipe_cycles(ticks, pipe, jobs.taken, machine.atomic_pipes)
+        expected = pipe_cycles(ticks, pipe, jobs.taken, machine.atomic_pipes)
         for i in np.flatnonzero(jobs.end - jobs.start != expected)[:1]:
             yield f"{_sm(sm)}, atomic {jobs.sequence[i]}", int(jobs.end[i] - jobs.start[i]), int(expected[i])
 

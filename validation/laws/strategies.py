@@ -1,11 +1,9 @@
-"""Hypothesis strategies for GPUs, kernels and runs, so that anybody can put a model of their own to the test.
+"""Hypothesis strategies for GPUs, kernels and runs, so that anybody can put a model of their own to the
+test.
 
-from hypothesis import given
-from smlab.validation.laws.strategies import runs
+from hypothesis import given from smlab.validation.laws.strategies import runs
 
-@given(runs())
-def test_my_model(run):
-    assert my_model(run.kernel, run.machine) >= run.result.cycles
+@given(runs()) def test_my_model(run): assert my_model(run.kernel, run.machine) >= run.result.cycles
 """
 
 from __future__ import annotations
@@ -22,10 +20,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
-from smlab.sim.instructions import ATOMIC_OPERATIONS, CLASSES, QUEUED_UNITS
-from smlab.sim.lowering import LoweredKernel, lower
-from smlab.sim.machine import CacheShape, Machine, machine_from
-from smlab.sim.patterns import (
+from smlab.sim.address_patterns import (
     Affine,
     GlobalPattern,
     Grouped,
@@ -34,10 +29,13 @@ from smlab.sim.patterns import (
     SharedPattern,
     Strided,
 )
+from smlab.sim.instructions import ATOMIC_OPERATIONS, CLASSES, QUEUED_UNITS
+from smlab.sim.lowering import LoweredKernel, lower
+from smlab.sim.machine import CacheShape, Machine, machine_from
 from smlab.sim.policies import POLICIES
 from smlab.sim.reference import Record
 from smlab.sim.simulate import DEFAULT_ENGINE, ENGINES
-from smlab.sim.workload import NO_WARP, Duration, Instruction, Kernel, Loop, Program
+from smlab.sim.workloads.workload import NO_WARP, Duration, Instruction, Kernel, Loop, Program
 from smlab.validation.laws.identities import Run
 
 SHARED_BYTES = 16 * 1024

@@ -1,16 +1,16 @@
 """How far predictions are from the truth: one error table for every predictor in this project.
 
 A single number hides too much. MAPE favours a predictor that is low, a mean hides the worst case, and no
-error says whether the order of the cases is right. So an `ErrorTable` gives them together, with the count, an
-interval and the error of a trivial baseline on the same cases. For utilizations near zero a relative error
-misleads; `points_table` then gives errors in percentage points.
+error says whether the order of the cases is right. So an `ErrorTable` gives them together, with the
+count, an interval and the error of a trivial baseline on the same cases. For utilizations near zero a
+relative error misleads; `points_table` then gives errors in percentage points.
 
 With p a prediction and t > 0 the truth of the same case:
 
 - absolute percentage error (APE): ``100 |p - t| / t``; MAPE is its mean;
 - bias: the geometric mean of ``p / t`` (1 = none, 0.9 = ten per cent low);
-- spread: the geometric standard deviation of ``p / t``, ``exp(sd(ln(p / t)))`` with n - 1 in the denominator
-  (1 = every case is off by the same factor).
+- spread: the geometric standard deviation of ``p / t``, ``exp(sd(ln(p / t)))`` with n - 1 in the
+  denominator (1 = every case is off by the same factor).
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def table_facts(table: xr.DataArray) -> dict[str, TableFact]:
             "saturates-in-c",
             f"for n > {ONE_BLOCK}, mixing saturates at the compare-and-swap time",
             f"with half of {jobs} jobs compare-and-swap, T has come {100 * way:.0f} % of its way: the "
-            f"mechanism knows jobs, not blocks (STORIES.md, story 4)",
+            f"mechanism knows jobs, not blocks (docs/findings/queue-model.md)",
             (Range(0.9, 1.1), Scale.FIGURE, way),
         )
     return found

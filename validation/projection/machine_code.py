@@ -1,8 +1,8 @@
-"""The second predictor: a kernel's machine code runs on both GPUs' descriptions, and the ratio of their times
-carries the measured one over.
+"""The second predictor: a kernel's machine code runs on both GPUs' descriptions, and the ratio of their
+times carries the measured one over.
 
-What the simulator gets wrong of a kernel it gets wrong on both cards, so a ratio is better than a time. Each
-card runs its own code, as compiled for it. Grids are sampled (`smlab.sim.machine_code.run`).
+What the simulator gets wrong of a kernel it gets wrong on both cards, so a ratio is better than a time.
+Each card runs its own code, as compiled for it. Grids are sampled (`smlab.sim.execution.run`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.image import resources_of
 from smlab.hw_bench.sources import digest_of, package_folder
-from smlab.models.roofline.projection import REGISTERS_WITHIN
-from smlab.sim.machine_code.kernels import from_cubin
-from smlab.sim.machine_code.launch import MachineLaunch
-from smlab.sim.machine_code.run import run_machine_code
+from smlab.models.projection.projection import REGISTERS_WITHIN
+from smlab.sim.execution.run import run_machine_code
+from smlab.sim.isa.launch.kernels import from_cubin
+from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.reference import Record
 from smlab.validation.work.runner import Progress
 from smlab.validation.work.store import Entry, Store
@@ -48,13 +48,14 @@ class LaunchData:
 
 @dataclass(frozen=True)
 class CodeRun:
-    """One kernel on one GPU: its cubin, the kernel's name in it, and the launch's shape."""
+    """One kernel on one GPU: its cubin, the kernel's name in it, the launch's shape, and how many SMs run."""
 
     cubin: bytes
     kernel: str
     grid: Dim
     block: Dim
     gpu: Gpu
+    sms: int = SMS
 
 
 @dataclass(frozen=True)
@@ -105,15 +106,14 @@ def _run(one: CodeRun, data: LaunchData) -> RunTime:
         constants=data.constants,
         check_shared=False,
     )
-    sms = min(SMS, one.gpu.integer("gpu.sms"))
-    found = run_machine_code(launch, one.gpu, sms=sms, keep=Record.TOTALS)
+    found = run_machine_code(launch, one.gpu, sms=one.sms, keep=Record.TOTALS)
     return RunTime(found.cycles, found.cycles_low, found.cycles_high, float(one.gpu.number("clock.sm_hz")))
 
 
 def _key(one: CodeRun, data: LaunchData) -> bytes:
     rooms = [package_folder(name) for name in ("smlab.sim",)]
     constants = sorted((k, str(c.value)) for k, c in one.gpu.constants.items())
-    parts = (digest_of(*rooms), one.kernel, one.grid, one.block, SMS, data.key, constants)
+    parts = (digest_of(*rooms), one.kernel, one.grid, one.block, one.sms, data.key, constants)
     return hashlib.sha256(one.cubin + repr(parts).encode()).digest()
 
 

@@ -3,7 +3,6 @@ files."""
 
 from smlab.validation.report.content import Section
 from smlab.validation.report.document import Report
-from smlab.validation.report.kinds import KINDS
-from smlab.validation.report.tables import Cell, Column
+from smlab.validation.report.tables import KINDS, Cell, Column
 
 __all__ = ["KINDS", "Cell", "Column", "Report", "Section"]

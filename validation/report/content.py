@@ -13,8 +13,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.validation.method.baseline import Comparison, Word
 from smlab.validation.method.metrics import ErrorTable, PointErrors
 from smlab.validation.report.files import Drawing, draw
-from smlab.validation.report.kinds import check_name
-from smlab.validation.report.tables import Cell, Column, Plain, Table, data_csv, finite
+from smlab.validation.report.tables import Cell, Column, Plain, Table, check_name, data_csv, finite
 
 CheckVerdict = Literal["held", "fell short", "not done"]
 
@@ -90,8 +89,8 @@ class Finding:
     comparison: Comparison
     unit: str
     evidence: str
-    group: str
-    section: str | None
+    group: str = ""
+    section: str | None = None
 
     @property
     def word(self) -> Word:
@@ -270,9 +269,11 @@ class Section:
         where = f"figure {name!r}"
         if not alt.strip():
             raise SmlabError.at(where, "no alternative text", expected="what is seen, in words")
-        csv = data_csv(where, data)
-        number = self.names.claim("figure", name)
-        self.blocks.append(FigureBlock(draw(name, fig, csv), number, caption, alt))
+        self.drawing(draw(name, fig, data_csv(where, data)), caption, alt)
+
+    def drawing(self, drawing: Drawing, caption: str, alt: str) -> None:
+        """Add a figure that has been drawn."""
+        self.blocks.append(FigureBlock(drawing, self.names.claim("figure", drawing.name), caption, alt))
 
     def parts(self) -> list[SectionPart]:
         """The blocks as the page shows them: what is open first, then each fold."""

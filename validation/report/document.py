@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.validation.method.baseline import Comparison
 from smlab.validation.report.content import Check, Contents, Finding, Headline, Names, Section
 from smlab.validation.report.files import Drawing, write_report
-from smlab.validation.report.kinds import check_kind
 from smlab.validation.report.page import render
-from smlab.validation.report.tables import Table, finite, plain
+from smlab.validation.report.tables import Table, check_kind, finite, plain
 
 RESERVED = ("summary", "findings", "checks", "legend", "provenance", "contents")
 """Anchors of the page itself, which no section may take."""
@@ -50,32 +48,20 @@ class Report:
         """Add a key figure to the first screen; ``value`` as it shall be printed, with its unit."""
         self.headlines.append(Headline(label, str(value), check_kind(kind, f"headline {label!r}"), note))
 
-    def finding(
-        self,
-        question: str,
-        model: str,
-        comparison: Comparison,
-        *,
-        unit: str,
-        evidence: str,
-        group: str = "",
-        section: str | None = None,
-    ) -> None:
-        """Add how good ``model`` is at ``question``: errors in ``unit``, judged against truth of the kind
-        ``evidence``.
-
-        ``group`` says what the comparison's groups are. Two findings may not share question and model.
-        """
-        where = f"finding {question!r}"
-        if any((f.question, f.model) == (question, model) for f in self.findings):
-            raise SmlabError.at(where, "told twice of one model", model)
-        about = next(((f.unit, f.evidence, f.group) for f in self.findings if f.question == question), None)
-        if about is not None and about != (unit, evidence, group):
-            raise SmlabError.at(where, "another unit, evidence or group", (unit, evidence, group), str(about))
-        if not evidence:
-            raise SmlabError.at(where, "no evidence", expected="the kind of truth that it was held against")
-        check_kind(evidence, where)
-        self.findings.append(Finding(question, model, comparison, unit, evidence, group, section))
+    def finding(self, finding: Finding) -> None:
+        """Add how good a model is at a question. Two findings may not share question and model."""
+        where = f"finding {finding.question!r}"
+        same = [f for f in self.findings if f.question == finding.question]
+        if any(f.model == finding.model for f in same):
+            raise SmlabError.at(where, "a model stands twice", finding.model)
+        about = (finding.unit, finding.evidence, finding.group)
+        for other in (f for f in same if (f.unit, f.evidence, f.group) != about):
+            expected = str((other.unit, other.evidence, other.group))
+            raise SmlabError.at(where, "another unit, evidence or group", about, expected)
+        if not finding.evidence:
+            raise SmlabError.at(where, "no evidence", expected="the kind of truth that it was compared with")
+        check_kind(finding.evidence, where)
+        self.findings.append(finding)
 
     def check(self, name: str, ok: bool | None, summary: str, section: str | None = None) -> None:
         """Add a verdict on the testbed; ``ok`` is None for a check that was not done. ``section`` is where

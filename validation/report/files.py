@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import write_atomic
-from smlab.validation.report.style import STYLE
+from smlab.validation.figure_style import STYLE
 
 PNG_DPI = 160
 LARGEST_SVG = 600_000
@@ -28,13 +28,14 @@ CSS_PIXELS_PER_INCH = 96
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure that has been drawn: its SVG, its PNG and the data behind it as CSV, and its width on the
-    page.
+    """A figure that has been drawn: its SVG, its PNG and the data behind it as CSV, and its size on the page.
+
+    A stored figure has no PNG.
     """
 
     name: str
     svg: bytes
-    png: bytes
+    png: bytes | None
     csv: str
     width_px: int
     height_px: int
@@ -42,7 +43,7 @@ class Drawing:
     @property
     def image_uri(self) -> str:
         """The image within the page. An SVG is held as an image, so its ids cannot collide with another's."""
-        if len(self.svg) > LARGEST_SVG:
+        if len(self.svg) > LARGEST_SVG and self.png is not None:
             return "data:image/png;base64," + base64.b64encode(self.png).decode()
         return "data:image/svg+xml;base64," + base64.b64encode(self.svg).decode()
 
@@ -62,7 +63,7 @@ def draw(name: str, fig: Figure, csv: str) -> Drawing:
         fig.savefig(svg, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
         fig.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": None}, facecolor="white")
     width, height = (round(side * CSS_PIXELS_PER_INCH) for side in fig.get_size_inches())
-    return Drawing(name, _lean(svg.getvalue()), png.getvalue(), csv, width, height)
+    return Drawing(name, _without_metadata(svg.getvalue()), png.getvalue(), csv, width, height)
 
 
 def write_report(
@@ -78,7 +79,8 @@ def write_report(
             (out_dir / folder).mkdir(parents=True, exist_ok=True)
         for name, drawing in drawings.items():
             write_atomic(out_dir / "figures" / f"{name}.svg", drawing.svg)
-            write_atomic(out_dir / "figures" / f"{name}.png", drawing.png)
+            if drawing.png is not None:
+                write_atomic(out_dir / "figures" / f"{name}.png", drawing.png)
             write_atomic(out_dir / "figures" / f"{name}.csv", drawing.csv.encode())
         for name, text in tables.items():
             write_atomic(out_dir / "tables" / f"{name}.csv", text.encode())
@@ -90,6 +92,6 @@ def write_report(
     return out_dir / "report.html"
 
 
-def _lean(svg: bytes) -> bytes:
+def _without_metadata(svg: bytes) -> bytes:
     """The SVG without its metadata block, which names outside addresses and says nothing."""
     return re.sub(rb"\s*<metadata>.*?</metadata>", b"", svg, flags=re.DOTALL)

@@ -106,12 +106,12 @@ class DaskCluster:
     @contextlib.contextmanager
     def _connected(self) -> Iterator[None]:
         """Tell in one line that the scheduler has gone, before or while it is asked."""
-        gone = SmlabError.at("--dask", "the scheduler is gone; what was finished is kept", self._address)
+        lost = SmlabError.at("--dask", "the scheduler is gone; what was finished is kept", self._address)
         if self._client.status != "running":
-            raise gone
+            raise lost
         try:
             yield
         except (OSError, self._distributed.TimeoutError, WorkerLost) as error:
             if isinstance(error, WorkerLost) and self._client.status == "running":
                 raise
-            raise gone from error
+            raise lost from error

@@ -23,6 +23,8 @@ import pyarrow as pa
 import xarray as xr
 from pydantic import BaseModel
 
+from smlab.hw_bench.errors import SmlabError
+
 TAG: Final = "is"
 """The key that tells a value of another kind from a dictionary, which has a tag as well."""
 
@@ -80,21 +82,35 @@ def decode(plain: Any) -> Any:
     """What `encode` was given.
 
     Raises:
-        ValueError, KeyError, TypeError, AttributeError, ImportError: ``plain`` is nothing that it made.
+        SmlabError: ``plain`` is nothing that it made.
     """
+    try:
+        return _decoded(plain)
+    except _NOT_OURS as error:
+        what = f"{type(error).__name__}: {error}".replace("\n", " ")
+        raise SmlabError(f"a stored result is nothing that smlab made: {what}") from error
+
+
+_NOT_OURS: Final = (
+    *(ValueError, KeyError, TypeError, AttributeError, ImportError, IndexError, OSError, SyntaxError),
+    *(OverflowError, RecursionError, MemoryError, pa.ArrowException),
+)
+
+
+def _decoded(plain: Any) -> Any:
     if isinstance(plain, list):
-        return [decode(item) for item in plain]
+        return [_decoded(item) for item in plain]
     if not isinstance(plain, dict):
         return plain
     match plain[TAG]:
         case "tuple":
-            return tuple(map(decode, plain["of"]))
+            return tuple(map(_decoded, plain["of"]))
         case "set":
-            return set(map(decode, plain["of"]))
+            return set(map(_decoded, plain["of"]))
         case "frozenset":
-            return frozenset(map(decode, plain["of"]))
+            return frozenset(map(_decoded, plain["of"]))
         case "dict" | "Counter" | "mappingproxy" as kind:
-            return MAPPINGS[kind]({decode(key): decode(item) for key, item in plain["of"]})
+            return MAPPINGS[kind]({_decoded(key): _decoded(item) for key, item in plain["of"]})
         case "enum":
             return _class(plain["class"])[plain["name"]]
         case "object":
@@ -109,10 +125,10 @@ def decode(plain: Any) -> Any:
         case "array" | "scalar":
             return _decode_array(plain)
         case "labelled":
-            coordinates = {decode(key): (dims, decode(of)) for key, dims, of in plain["coords"]}
-            attributes = decode(plain["attrs"])
+            coordinates = {_decoded(key): (dims, _decoded(of)) for key, dims, of in plain["coords"]}
+            attributes = _decoded(plain["attrs"])
             return xr.DataArray(
-                decode(plain["of"]), coordinates, plain["dims"], name=plain["name"], attrs=attributes
+                _decoded(plain["of"]), coordinates, plain["dims"], name=plain["name"], attrs=attributes
             )
         case "frame":
             with pa.ipc.open_file(base64.b64decode(plain["of"])) as file:
@@ -148,7 +164,7 @@ def _fields(plain: Mapping[str, Any], names: list[str]) -> list[tuple[str, Any]]
     """The fields that were stored, decoded. The constructor's checks were passed when the object was made."""
     if names != list(plain["of"]):
         raise ValueError(f"{plain['class']} has the fields {names}, not {list(plain['of'])}")
-    return [(name, decode(item)) for name, item in plain["of"].items()]
+    return [(name, _decoded(item)) for name, item in plain["of"].items()]
 
 
 def _encode_array(value: Any) -> dict[str, Any]:
@@ -165,7 +181,7 @@ def _decode_array(plain: Mapping[str, Any]) -> Any:
     if "items" in plain:
         made: Any = np.empty(len(plain["items"]), object)
         for i, item in enumerate(plain["items"]):  # at once, lists would be taken for a second dimension
-            made[i] = decode(item)
+            made[i] = _decoded(item)
         return made.reshape(shape)
     kind = plain["dtype"]
     dtype = np.dtype(kind if isinstance(kind, str) else [_part(part) for part in kind])

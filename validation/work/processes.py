@@ -3,19 +3,15 @@
 Not the standard library's pool: without its private members its workers cannot be ended at once, and when one
 of them dies, all that is in flight is lost. Its processes also import half a program before they look whether
 their parent still lives. Here each worker has a pipe of its own, so that one that dies costs the task that it
-had and is replaced; and the first thing that each does is to watch a *lifeline*, a pipe that nobody but the
-parent holds open and that ends with it, however it ends.
+had and is replaced; and each ends with its parent from its first step on (`smlab.hw_bench.child_python`).
 """
 
 from __future__ import annotations
 
 import itertools
-import json
-import os
 import pickle
 import signal
 import subprocess
-import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
@@ -24,6 +20,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, Final
 
+from smlab.hw_bench.child_python import start_python
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.work.interface import MAX_DEATHS, WAIT_S, WorkerLost
 
@@ -45,7 +42,6 @@ class Processes:
 
     def __init__(self, places: int) -> None:
         self.places = places
-        self._lifeline, self._held = os.pipe()
         self._workers: list[_Worker] = []
         self._waiting: deque[tuple[int, bytes]] = deque()
         self._done: dict[int, bytes | None] = {}  # None where the worker was lost
@@ -86,8 +82,6 @@ class Processes:
                 worker.process.kill()
                 worker.process.wait()
         self._workers.clear()
-        os.close(self._held)
-        os.close(self._lifeline)
 
     def _hand_out(self) -> None:
         """Give waiting tasks to idle workers, and to new ones while there are places."""
@@ -96,13 +90,13 @@ class Processes:
             if worker is None:
                 if len(self._workers) == self.places:
                     return
-                worker = _start(self._lifeline)
+                worker = _start()
                 self._workers.append(worker)
             ticket, task = self._waiting[0]
             try:
                 worker.connection.send_bytes(task)
             except OSError:  # it died before it had anything
-                self._bury(worker)
+                self._reap(worker)
                 continue
             self._waiting.popleft()
             worker.ticket = ticket
@@ -114,12 +108,12 @@ class Processes:
             self._done[worker.ticket] = worker.connection.recv_bytes()
         except (EOFError, OSError):
             self._done[worker.ticket] = None
-            self._bury(worker)
+            self._reap(worker)
             return
         worker.ticket = None
         self._deaths = 0
 
-    def _bury(self, worker: _Worker) -> None:
+    def _reap(self, worker: _Worker) -> None:
         self._workers.remove(worker)
         worker.connection.close()
         worker.process.kill()
@@ -133,26 +127,20 @@ class Processes:
 
 
 _BEGIN: Final = """
-import json, os, signal, sys, threading
+import signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-lifeline, connection, path = json.loads(sys.argv[1])
-def watch():
-    os.read(lifeline, 1)
-    os._exit(1)
-threading.Thread(target=watch, daemon=True).start()
-sys.path[:] = path
 from smlab.validation.work.processes import serve
-serve(connection)
+serve(int(sys.argv[1]))
 """
 
 
-def _start(lifeline: int) -> _Worker:
+def _start() -> _Worker:
     own, others = Pipe()
-    begin = json.dumps([lifeline, others.fileno(), sys.path])
     with _interrupts_held_back():
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _BEGIN, begin],
-            pass_fds=(lifeline, others.fileno()),
+        process = start_python(
+            _BEGIN,
+            str(others.fileno()),
+            pass_fds=(others.fileno(),),
             stdin=subprocess.DEVNULL,
             stdout=2,  # standard output belongs to the result
         )
@@ -174,7 +162,7 @@ def _interrupts_held_back() -> Iterator[None]:
 
 
 def serve(handle: int) -> None:
-    """The life of a worker: calls come by the pipe, answers go back, and the end of the pipe ends it."""
+    """The life of a worker: it reads calls from the pipe, writes answers back, and ends with the pipe."""
     connection: Connection[bytes, bytes] = Connection(handle)
     while True:
         try:

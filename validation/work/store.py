@@ -3,7 +3,9 @@ any moment."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,7 +17,7 @@ import filelock
 
 from smlab.hw_bench.errors import SmlabError
 
-FORMAT: Final = "2"
+FORMAT: Final = "3"
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -24,9 +26,15 @@ CREATE TABLE IF NOT EXISTS results (
     asked TEXT NOT NULL,         -- JSON: what was asked for, for people
     result TEXT NOT NULL,        -- JSON by name; empty where it failed
     error TEXT NOT NULL,         -- why it failed, or empty
-    runs INTEGER NOT NULL        -- how often it was run: once
+    runs INTEGER NOT NULL,       -- how often it was run: once
+    checksum BLOB NOT NULL       -- of key, asked, result and error: see `_checksum`
 ) WITHOUT ROWID;
 """
+
+_LOG: Final = logging.getLogger("smlab.store")
+
+_DAMAGED: Final = (sqlite3.Error, UnicodeDecodeError, OverflowError)
+"""What comes of pages that are damaged; sqlite3 does not decode all of its own messages about them."""
 
 LOOKED_UP: Final = 500
 """Keys that are asked for in one statement."""
@@ -46,9 +54,10 @@ class Entry:
 class Store:
     """The finished results of some work (or of several pieces of work: keys tell them apart).
 
-    A transaction is on disk once its write-ahead log is; what a killed process had not committed is run
-    again. One process writes at a time; another one is refused, by a lock (a file beside) that the system
-    takes back when its holder dies.
+    A row whose checksum does not fit, as after a damage of the disk, is told once and counts as missing: what
+    it held is computed again. A transaction is on disk once its write-ahead log is; what a killed process had
+    not committed is run again. One process writes at a time; another one is refused, by a lock (a file
+    beside) that the system takes back when its holder dies.
 
     Raises:
         SmlabError: a file that cannot be written or is something else, or that another process writes into.
@@ -56,21 +65,25 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._told: set[bytes] = set()
         with ExitStack() as undo:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 _lock(path, undo)
                 self._db = sqlite3.connect(path, isolation_level=None)
                 undo.callback(self._db.close)
+                # Text that is damaged must not keep the whole rows beside it from being read.
+                self._db.text_factory = lambda content: content.decode(errors="surrogateescape")
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.execute("PRAGMA synchronous = NORMAL")
                 self._db.executescript(_SCHEMA)
                 self._db.execute("INSERT OR IGNORE INTO about VALUES ('format', ?)", (FORMAT,))
-                (found,) = self._db.execute("SELECT value FROM about WHERE key = 'format'").fetchone()
+                told = self._db.execute("SELECT value FROM about WHERE key = 'format'").fetchone()
             except OSError as error:
                 raise SmlabError(f"{path}: cannot be written: {error.strerror or error}") from error
-            except sqlite3.Error as error:
-                raise SmlabError(f"{path}: not a store of results: {error}") from error
+            except _DAMAGED as error:
+                raise SmlabError(f"{path}: not a store of results: {_said(error)}") from error
+            found = told[0] if told else None
             if found != FORMAT:
                 expected = f"format {FORMAT}; use another --out"
                 raise SmlabError.at(str(path), "made by another version of smlab", found, expected)
@@ -89,14 +102,16 @@ class Store:
     @property
     def count(self) -> int:
         """Results in the file, of whatever work."""
-        (found,) = self._db.execute("SELECT COUNT(*) FROM results").fetchone()
+        with self._reading():
+            (found,) = self._db.execute("SELECT COUNT(*) FROM results").fetchone()
         return int(found)
 
     @property
     def made_with(self) -> str:
         """What all results in the file depend on, where `begin_with` said so; otherwise empty."""
-        found = self._db.execute("SELECT value FROM about WHERE key = 'made with'").fetchone()
-        return found[0] if found else ""
+        with self._reading():
+            found = self._db.execute("SELECT value FROM about WHERE key = 'made with'").fetchone()
+        return str(found[0]) if found else ""
 
     def begin(self, made_with: str, what: str, *, resume: bool) -> None:
         """Make the store ready for results that all depend on ``made_with``; what is there goes without
@@ -122,32 +137,63 @@ class Store:
 
     def add(self, finished: Iterable[Entry]) -> None:
         """Keep results, all of them or (if the process dies) none."""
-        rows = [
+        texts = [
             (entry.key, json.dumps(entry.asked), json.dumps(entry.result), entry.error) for entry in finished
         ]
         with self._transaction():
             self._db.executemany(
-                "INSERT INTO results VALUES (?, ?, ?, ?, 1) ON CONFLICT (key) DO UPDATE SET "
-                "result = excluded.result, error = excluded.error, runs = runs + 1",
-                rows,
+                "INSERT INTO results VALUES (?, ?, ?, ?, 1, ?) ON CONFLICT (key) DO UPDATE SET "
+                "asked = excluded.asked, result = excluded.result, error = excluded.error, runs = runs + 1, "
+                "checksum = excluded.checksum",
+                [(*text, _checksum(*text)) for text in texts],
             )
 
     def known(self, keys: Sequence[bytes]) -> set[bytes]:
         """Which of them are stored."""
-        return {row[0] for row in self._select("key", keys)}
+        return {row[0] for row in self._select(keys)}
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Entry]:
         """The finished ones among them, by key."""
         return {
             key: Entry(key, json.loads(asked), json.loads(result), error)
-            for key, asked, result, error in self._select("key, asked, result, error", keys)
+            for key, asked, result, error in self._select(keys)
         }
 
-    def _select(self, columns: str, keys: Sequence[bytes]) -> Iterator[tuple[Any, ...]]:
+    def _select(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, str, str, str]]:
+        """The rows of these keys that are whole."""
+        damaged = []
         for begin in range(0, len(keys), LOOKED_UP):
             asked = keys[begin : begin + LOOKED_UP]
             marks = ", ".join("?" * len(asked))
-            yield from self._db.execute(f"SELECT {columns} FROM results WHERE key IN ({marks})", asked)
+            columns = "key, asked, result, error, checksum"
+            with self._reading():
+                rows = self._db.execute(
+                    f"SELECT {columns} FROM results WHERE key IN ({marks})", asked
+                ).fetchall()
+            for *row, checksum in rows:
+                if _checksum(*row) == checksum:
+                    yield row[0], row[1], row[2], row[3]
+                elif row[0] not in self._told:
+                    self._told.add(row[0])
+                    damaged.append(bytes(row[0]).hex()[:12])
+        if damaged:
+            names = ", ".join(damaged[:5]) + ("" if len(damaged) <= 5 else f" and {len(damaged) - 5} more")
+            _LOG.warning(
+                "%s: %d of the stored results %s damaged and will be computed again: %s",
+                self.path,
+                len(damaged),
+                "is" if len(damaged) == 1 else "are",
+                names,
+            )
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except _DAMAGED as error:
+            expected = "use another --out, or remove the file"
+            message = f"{self.path}: a damaged store of results: {_said(error)} ({expected})"
+            raise SmlabError(message) from error
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -158,9 +204,22 @@ class Store:
         except BaseException as error:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error):  # such as a full disk
-                raise SmlabError(f"{self.path}: cannot be written: {error}") from error
+            if isinstance(error, _DAMAGED):  # or a full disk
+                raise SmlabError(f"{self.path}: cannot be written: {_said(error)}") from error
             raise
+
+
+def _said(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+def _checksum(*texts: bytes | str | None) -> bytes:
+    """Of a row's key, question, result and error; each is preceded by its length."""
+    digest = hashlib.blake2b(digest_size=16)
+    for text in texts:
+        content = text if isinstance(text, bytes) else str(text).encode(errors="surrogateescape")
+        digest.update(len(content).to_bytes(8, "little") + content)
+    return digest.digest()
 
 
 def _lock(path: Path, undo: ExitStack) -> None:

@@ -96,7 +96,7 @@ def check(spec: KernelSpec, compiled: Compiled) -> ContractResult:
         faults.append(f"{len(flow.calls)} calls in the kernel")
     if compiled.local_bytes:
         faults.append(f"{compiled.local_bytes} bytes of stack or spills")
-    found: list[str] = []
+    summaries: list[str] = []
     regions: tuple[TimedRegion, ...] = ()
     try:
         regions = timed_regions(flow)
@@ -106,13 +106,13 @@ def check(spec: KernelSpec, compiled: Compiled) -> ContractResult:
     for timed in expected:
         if timed.part == "kernel":
             code = _reachable(flow)
-            found.append(_summary(code, timed.counts))
+            summaries.append(_summary(code, timed.counts))
             faults.extend(_miscounted(code, timed))
     for region in regions:
         if left := dependence.undrained(flow, region.start):
-            told = f"{left[0].mnemonic} at {left[0].address:#x} may not be done"
-            faults.append(f"{told} when the clock starts at {region.start.address:#x}")
-        found.append(_describe(flow, region, {name for timed in expected for name in timed.counts}))
+            operation = f"{left[0].mnemonic} at {left[0].address:#x} may not be done"
+            faults.append(f"{operation} when the clock starts at {region.start.address:#x}")
+        summaries.append(_describe(flow, region, {name for timed in expected for name in timed.counts}))
         trials = [(timed, _faults(flow, region, timed)) for timed in open_ones]
         fitting = [timed for timed, wrong in trials if not wrong]
         if fitting:
@@ -129,7 +129,7 @@ def check(spec: KernelSpec, compiled: Compiled) -> ContractResult:
         kernel=spec.name,
         architecture=compiled.architecture,
         ok=not faults,
-        found="; ".join(found),
+        found="; ".join(summaries),
         expected="; ".join(map(_wanted, expected)),
         message="; ".join(faults),
         registers=compiled.registers,
@@ -163,14 +163,14 @@ def _dependences(
     """Where instructions do not wait for what they must, or do for what they must not."""
     faults = []
     if timed.chained:
-        apart = dependence.unchained(executed, timed.chained, looped=timed.part == "loop")
-        if apart:
-            faults.append(f"{len(apart)} {timed.chained} do not wait for the one before")
-    if timed.apart:
-        names = [i for i in executed if i.is_a(timed.apart)]
-        free = dependence.unchained(executed, timed.apart, looped=False)
+        unchained = dependence.unchained(executed, timed.chained, looped=timed.part == "loop")
+        if unchained:
+            faults.append(f"{len(unchained)} {timed.chained} do not wait for the one before")
+    if timed.independent:
+        names = [i for i in executed if i.is_a(timed.independent)]
+        free = dependence.unchained(executed, timed.independent, looped=False)
         if len(free) < len(names) - 1:
-            faults.append(f"{len(names) - 1 - len(free)} {timed.apart} wait for the one before")
+            faults.append(f"{len(names) - 1 - len(free)} {timed.independent} wait for the one before")
     if timed.unhindered:
         for waiting in dependence.waiting_inside(region, timed.unhindered)[:1]:
             faults.append(f"{waiting.mnemonic} at {waiting.address:#x} waits for an {timed.unhindered}")
@@ -181,8 +181,8 @@ def _dependences(
     if timed.step is not None:
         steps = dependence.steps(flow, executed)
         if steps != {timed.step}:
-            told = " and ".join(map(str, sorted(steps))) or "nothing that can be read"
-            faults.append(f"the loop counts by {told} where {timed.step} expected")
+            counted_by = " and ".join(map(str, sorted(steps))) or "nothing that can be read"
+            faults.append(f"the loop counts by {counted_by} where {timed.step} expected")
     return faults
 
 
@@ -296,15 +296,15 @@ def check_all(
         if spec.supports(architecture)
     ]
     stamp = _stamp(architectures)
-    results = {task: found for task in tasks if (found := _cached(cache, stamp, task)) is not None}
+    results = {task: cached for task in tasks if (cached := _cached(cache, stamp, task)) is not None}
     missing = [task for task in tasks if task not in results]
     if progress:
         progress(len(results), len(tasks))
     # The architectures of one kernel go together: in one process, they share most of the compiler's work.
     parts = [tuple(part) for _, part in itertools.groupby(missing, key=lambda task: task[:2])]
 
-    def keep(place: int, found: list[ContractResult]) -> None:
-        for task, result in zip(parts[place], found, strict=True):
+    def keep(place: int, results_of_part: list[ContractResult]) -> None:
+        for task, result in zip(parts[place], results_of_part, strict=True):
             results[task] = result
             _keep(cache, stamp, task, result)
         if progress:
@@ -370,7 +370,7 @@ def _cached(cache: Path | None, stamp: str, task: _Task) -> ContractResult | Non
 
 
 def _keep(cache: Path | None, stamp: str, task: _Task, result: ContractResult) -> None:
-    if cache is None:
+    if cache is None or not result.cubin_sha256:  # what did not compile may be the installation's fault
         return
     cache.mkdir(parents=True, exist_ok=True)
     file = _file(cache, stamp, task)

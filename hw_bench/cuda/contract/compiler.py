@@ -62,14 +62,14 @@ def compile_kernel(spec: KernelSpec, architecture: str, *, source_lines: bool = 
     require_compiler()
     nvdisasm = find_disassembler(architecture)
     kept = None if source_lines else _kept(spec, architecture, nvdisasm)
-    if (found := _read(kept)) is not None:
-        ptx, cubin, said, listing = found
+    if (stored := _read(kept)) is not None:
+        ptx, cubin, log, listing = stored
     else:
         ptx = _ptx(spec, architecture, source_lines)
-        cubin, said = _link(ptx, architecture)
+        cubin, log = _link(ptx, architecture)
         listing = listing_of(cubin, nvdisasm)
-        _write(kept, ptx, cubin, said, listing)
-    registers, local = _REGISTERS.search(said), _SPILLS.search(said)
+        _write(kept, ptx, cubin, log, listing)
+    registers, local = _REGISTERS.search(log), _SPILLS.search(log)
     return examine(
         spec,
         cubin,
@@ -83,10 +83,10 @@ def compile_kernel(spec: KernelSpec, architecture: str, *, source_lines: bool = 
 def own_resources(cubin: bytes) -> dict[str, int]:
     """Registers of a thread and static shared bytes of a block of one kernel's machine code; empty where it
     holds several."""
-    found = [r for name, r in compiled_resources(cubin).items() if not name.startswith(_HELPERS)]
-    if len(found) != 1:
+    resources = [r for name, r in compiled_resources(cubin).items() if not name.startswith(_HELPERS)]
+    if len(resources) != 1:
         return {}
-    return {"registers": found[0].registers, "static_shared_bytes": found[0].static_shared_bytes}
+    return {"registers": resources[0].registers, "static_shared_bytes": resources[0].static_shared_bytes}
 
 
 def examine(
@@ -162,9 +162,9 @@ def compile_function(
         (ptx,) = library.get_asm_strs(cc=capability)
     except Exception as error:
         lines = [line for line in str(error).splitlines() if line.strip()]
-        said = lines[0] if lines else ""
+        message = lines[0] if lines else ""
         raise SmlabError(
-            f"{name}: does not compile for {architecture}: {type(error).__name__}: {said}"
+            f"{name}: does not compile for {architecture}: {type(error).__name__}: {message}"
         ) from error
     # Numba's half precision is CUDA C, which it links: compiled here as relocatable code.
     others = [
@@ -187,12 +187,12 @@ def _pretended_device(capability: tuple[int, int]) -> Iterator[None]:
     """Numba compiles a kernel for the capability that it is told, but the device functions that it calls for
     that of the GPU that is there: let it find the one that is meant."""
     dispatcher: Any = importlib.import_module("numba.cuda.dispatcher")
-    found = dispatcher.get_current_device
+    get_current_device = dispatcher.get_current_device
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
     try:
         yield
     finally:
-        dispatcher.get_current_device = found
+        dispatcher.get_current_device = get_current_device
 
 
 def linker_release() -> tuple[int, int]:
@@ -232,14 +232,14 @@ def _link(
         codes = [ObjectCode.from_ptx(ptx.encode()), *map(ObjectCode.from_cubin, others)]
         with closing(Linker(*codes, options=options)) as linker:
             cubin = linker.link("cubin").code
-            said = linker.get_info_log()
+            log = linker.get_info_log()
     except Exception as error:
         lines = str(error).splitlines()
         missing = next((f" ({line.strip()})" for line in lines if "Undefined reference" in line), "")
         raise SmlabError(
             f"nvJitLink cannot assemble for {architecture}: {one_line(error)}{missing}"
         ) from error
-    return bytes(cubin), str(said)
+    return bytes(cubin), str(log)
 
 
 def _kept(spec: KernelSpec, architecture: str, nvdisasm: Tool) -> Path | None:
@@ -278,13 +278,13 @@ def _read(kept: Path | None) -> tuple[str, bytes, str, str] | None:
         return None
 
 
-def _write(kept: Path | None, ptx: str, cubin: bytes, said: str, listing: str) -> None:
+def _write(kept: Path | None, ptx: str, cubin: bytes, log: str, listing: str) -> None:
     if kept is None:
         return
     content = {
         "ptx": ptx,
         "cubin": base64.b64encode(cubin).decode(),
-        "said": said,
+        "said": log,
         "listing": listing,
     }
     with suppress(OSError):

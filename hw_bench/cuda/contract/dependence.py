@@ -59,7 +59,7 @@ def undrained(flow: ControlFlow, start: SassInstruction) -> list[SassInstruction
 
     # Backwards from the clock, with the scoreboards that have been waited for on the way, and whether stores
     # still matter.
-    found: dict[int, SassInstruction] = {}
+    pending: dict[int, SassInstruction] = {}
     seen: set[tuple[int, frozenset[int], bool]] = set()
     waiting = [(before, waits(start), False) for before in flow.preceding.get(start.address, ())]
     while waiting:
@@ -75,19 +75,19 @@ def undrained(flow: ControlFlow, start: SassInstruction) -> list[SassInstruction
                 continue
             late = instruction.opcode == _ATOMIC and not back
             if late or (instruction.opcode == _STORE and not stored):
-                found[instruction.address] = instruction
+                pending[instruction.address] = instruction
                 continue
             stored = stored or (instruction.opcode == _LOAD and back and executed)
         on = waited | waits(instruction)
         waiting.extend((before, on, stored) for before in flow.preceding.get(instruction.address, ()))
-    return [found[address] for address in sorted(found)]
+    return [pending[address] for address in sorted(pending)]
 
 
 def unchained(body: Sequence[SassInstruction], name: str, *, looped: bool) -> list[SassInstruction]:
     """Instructions called ``name`` that do not wait for the result of the one before, by the order of
     ``body``; if ``looped``, the first comes behind the last of the turn before."""
     places = [at for at, i in enumerate(body) if i.is_a(name)]
-    found = []
+    breaks = []
     for number, at in enumerate(places):
         if number == 0 and not looped:
             continue
@@ -96,14 +96,14 @@ def unchained(body: Sequence[SassInstruction], name: str, *, looped: bool) -> li
         between = body[last + 1 : at + 1] if number else (*body[last + 1 :], *body[: at + 1])
         barrier = None if before.control is None else before.control.write_barrier
         if barrier is None or not any(i.control and i.control.waits_for(barrier) for i in between):
-            found.append(body[at])
-    return found
+            breaks.append(body[at])
+    return breaks
 
 
 def steps(flow: ControlFlow, body: Sequence[SassInstruction]) -> set[int]:
     """By how much the counters of a loop go down each turn: those that its closing comparison reads."""
     inside = {i.address for i in body}
-    found: set[int] = set()
+    steps: set[int] = set()
     for branch in body:
         leaves = branch.opcode == "BRA" and any(i.address not in inside for i in flow.following(branch))
         if not leaves:
@@ -117,8 +117,8 @@ def steps(flow: ControlFlow, body: Sequence[SassInstruction]) -> set[int]:
                 continue
             for register in _sources(test):
                 changes = [i for i in _definitions(flow, test, register) if i.address in inside]
-                found.update(step for i in changes if (step := _step(flow, i, inside)) is not None)
-    return found
+                steps.update(step for i in changes if (step := _step(flow, i, inside)) is not None)
+    return steps
 
 
 def _step(flow: ControlFlow, change: SassInstruction, inside: set[int]) -> int | None:
@@ -141,14 +141,14 @@ def _signed(value: int) -> int:
 
 def known_addresses(flow: ControlFlow, body: Sequence[SassInstruction], name: str) -> list[SassInstruction]:
     """Instructions called ``name`` whose address comes from nothing that was loaded."""
-    found = []
+    known = []
     for instruction in body:
         if instruction.is_a(name):
             places = [o for o in instruction.operands if o.kind == "memory"]
             registers = {r for o in places for r in o.registers if _VECTOR.match(r)}
             if not any(_loaded(flow, instruction, r) for r in registers):
-                found.append(instruction)
-    return found
+                known.append(instruction)
+    return known
 
 
 def _loaded(flow: ControlFlow, reader: SassInstruction, register: str) -> bool:
@@ -192,8 +192,8 @@ def _results(instruction: SassInstruction) -> set[str]:
     for operand in instruction.operands[:2]:
         if (predicate := _PREDICATE.match(operand.text)) and not operand.text.startswith("!"):
             results.add(predicate[1])
-        elif operand is instruction.operands[0] and (found := _VECTOR.match(operand.text)):
-            results.update(f"{found[1]}{int(found[2]) + more}" for more in range(_width(instruction)))
+        elif operand is instruction.operands[0] and (vector := _VECTOR.match(operand.text)):
+            results.update(f"{vector[1]}{int(vector[2]) + more}" for more in range(_width(instruction)))
     return results
 
 
@@ -215,8 +215,8 @@ def _sources(instruction: SassInstruction) -> set[str]:
     registers: set[str] = set()
     for operand in reads:
         for register in operand.registers:
-            if found := _VECTOR.match(register):
+            if vector := _VECTOR.match(register):
                 registers.add(register)
                 if ".64" in operand.text or "WIDE" in instruction.modifiers:
-                    registers.add(f"{found[1]}{int(found[2]) + 1}")
+                    registers.add(f"{vector[1]}{int(vector[2]) + 1}")
     return registers

@@ -28,11 +28,11 @@ class TimedRegion:
     def loops(self, flow: ControlFlow) -> tuple[NaturalLoop, ...]:
         """The outermost loops that lie wholly in the region."""
         inside = {instruction.address for instruction in self.instructions}
-        found = [
+        loops = [
             loop for loop in flow.loops if all(i.address in inside for i in flow.loop_instructions(loop))
         ]
-        headers = {loop.header for loop in found}
-        return tuple(loop for loop in found if loop.parent not in headers)
+        headers = {loop.header for loop in loops}
+        return tuple(loop for loop in loops if loop.parent not in headers)
 
 
 def is_clock_read(instruction: SassInstruction) -> bool:

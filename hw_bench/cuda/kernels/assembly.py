@@ -15,7 +15,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from smlab.hw_bench.cuda.kernels.language import cuda
+from smlab.hw_bench.cuda.kernels.device import cuda
 from smlab.hw_bench.cuda.toolkit import SIMULATED, has_compiler
 
 _LETTERS: Final = {

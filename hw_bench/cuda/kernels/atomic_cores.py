@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from smlab.hw_bench.cuda.kernels.device import clock, clock_after, count_down, rolled, settle
-from smlab.hw_bench.cuda.kernels.language import cuda, int32
-from smlab.hw_bench.cuda.kernels.pairing import INLINED
+from smlab.hw_bench.cuda.kernels.device import clock, clock_after, count_down, cuda, int32, rolled, settle
+from smlab.hw_bench.cuda.kernels.points import INLINED
 
 IN_FLIGHT: Final = 4
 """Loads in the body of a loop whose results are all held."""

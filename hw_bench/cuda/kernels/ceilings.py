@@ -16,9 +16,20 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from smlab.hw_bench.cuda.kernels.assembly import ARITHMETIC
-from smlab.hw_bench.cuda.kernels.device import clock, clock_after, count_down, rolled, settle, sm_id
-from smlab.hw_bench.cuda.kernels.language import cuda, float32, int32, uint32, uint64
-from smlab.hw_bench.cuda.kernels.pairing import INLINED
+from smlab.hw_bench.cuda.kernels.device import (
+    clock,
+    clock_after,
+    count_down,
+    cuda,
+    float32,
+    int32,
+    rolled,
+    settle,
+    sm_id,
+    uint32,
+    uint64,
+)
+from smlab.hw_bench.cuda.kernels.points import INLINED
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec, Timed, exactly
 from smlab.hw_bench.cuda.toolkit import SIMULATED
 

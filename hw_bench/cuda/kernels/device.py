@@ -1,4 +1,7 @@
-"""What the kernels need of the machine and Numba does not offer: clocks, the SM's id, and fences against the
+"""Numba's CUDA names, as the kernels use them. Untyped: to a type checker they are classes, in a kernel
+functions.
+
+What the kernels need of the machine and Numba does not offer: clocks, the SM's id, and fences against the
 compiler.
 
 Each is one line of inline assembly; under Numba's CPU simulator, a Python function with the same result.
@@ -11,10 +14,22 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Final
 
+import numba.cuda as _cuda
 from llvmlite import ir
 from numba import types
 
 from smlab.hw_bench.cuda.toolkit import SIMULATED, has_compiler
+
+cuda: Final[Any] = _cuda
+
+int32: Final[Any] = types.int32
+int64: Final[Any] = types.int64
+uint8: Final[Any] = types.uint8
+uint32: Final[Any] = types.uint32
+uint64: Final[Any] = types.uint64
+float32: Final[Any] = types.float32
+float64: Final[Any] = types.float64
+
 
 _NEVER: Final = 0x71234567
 """A value that none of the benchmarks computes: comparing with it forces the machine to wait for the real
@@ -35,8 +50,8 @@ def _statement(text: str, constraints: str, result: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         words = [
-            builder.bitcast(value, _I32) if given == types.float32 else value
-            for value, given in zip(values, signature.args, strict=True)
+            builder.bitcast(value, _I32) if kind == types.float32 else value
+            for value, kind in zip(values, signature.args, strict=True)
         ]
         shape = ir.FunctionType(answer, [word.type for word in words])
         called = builder.asm(shape, text, constraints, words, True)

@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from smlab.hw_bench.cuda.kernels.device import clock, clock_after, rolled, settle, sm_id
-from smlab.hw_bench.cuda.kernels.language import cuda, int32, uint32
-from smlab.hw_bench.cuda.kernels.pairing import INLINED
+from smlab.hw_bench.cuda.kernels.device import clock, clock_after, cuda, int32, rolled, settle, sm_id, uint32
+from smlab.hw_bench.cuda.kernels.points import INLINED
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec, Timed, exactly, up_to
 
 BENCHMARK: Final = "histogram"

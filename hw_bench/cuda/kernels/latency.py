@@ -13,8 +13,17 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from smlab.hw_bench.cuda.kernels.assembly import ARITHMETIC, Arithmetic, follow, shared_address
-from smlab.hw_bench.cuda.kernels.device import clock, clock_after, count_down, rolled, settle
-from smlab.hw_bench.cuda.kernels.language import cuda, float32, int32, uint32
+from smlab.hw_bench.cuda.kernels.device import (
+    clock,
+    clock_after,
+    count_down,
+    cuda,
+    float32,
+    int32,
+    rolled,
+    settle,
+    uint32,
+)
 from smlab.hw_bench.cuda.kernels.spec import Count, KernelSpec, Timed, up_to
 
 BENCHMARK: Final = "latency"

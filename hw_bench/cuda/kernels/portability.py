@@ -20,9 +20,8 @@ from smlab.hw_bench.cuda.kernels.assembly import (
     store_shared,
     three_operands,
 )
-from smlab.hw_bench.cuda.kernels.device import count_down, rolled
-from smlab.hw_bench.cuda.kernels.language import cuda, int32, uint32
-from smlab.hw_bench.cuda.kernels.pairing import INLINED
+from smlab.hw_bench.cuda.kernels.device import count_down, cuda, int32, rolled, uint32
+from smlab.hw_bench.cuda.kernels.points import INLINED
 from smlab.hw_bench.cuda.kernels.portability_library import LIBRARY
 from smlab.hw_bench.cuda.kernels.spec import Count, KernelSpec, Timed, exactly, up_to
 
@@ -47,9 +46,9 @@ _butterfly = three_operands("shfl.sync.bfly.b32 $0, $1, $2, 31, -1;", int32, _no
 _reduce_add = three_operands("redux.sync.add.s32 $0, $1, -1;", int32, _not_simulated)
 
 
-def _empty(out: Any, turns: Any) -> None:
-    if turns < 0:
-        out[0] = turns
+def _empty(out: Any, rounds: Any) -> None:
+    if rounds < 0:
+        out[0] = rounds
 
 
 @cuda.jit(**INLINED)
@@ -67,12 +66,12 @@ def _exchange(value: Any) -> Any:
     return int32(value + _butterfly(value, int32(16), value))
 
 
-def _butterfly_reduction(out: Any, turns: Any) -> None:
+def _butterfly_reduction(out: Any, rounds: Any) -> None:
     index = uint32(cuda.grid(1))
     out[index] = _exchange(_exchange(_exchange(_exchange(_start(index)))))
 
 
-def _warp_reduce(out: Any, turns: Any) -> None:
+def _warp_reduce(out: Any, rounds: Any) -> None:
     index = uint32(cuda.grid(1))
     first = _reduce_add(_start(index), int32(0), int32(0))
     second = _reduce_add(first, int32(0), int32(0))
@@ -104,24 +103,23 @@ def _four_starts(value: Any, lane: Any, total: Any, zero: Any) -> Any:
     return int32(value + zero), _from_next_32(value, int32(lane + int32(3)), total)
 
 
-def _neighbour_shuffle(out: Any, turns: Any) -> None:
+def _neighbour_shuffle(out: Any, rounds: Any) -> None:
     """Both loops are unrolled, as in the listing: 1,024 shuffles.
 
     They have to be: up to Ada, the linker that Numba uses makes each shuffle in a loop a call of a function,
     in case the warp has diverged (the assembler alone does not). As listed, the assembler merges shuffles
-    from equal lanes, on Volta to Ada down to 63; so ``turns``, which is 0, is added to the value in each turn
-    of the outer loop.
-    """
+    from equal lanes, on Volta to Ada down to 63; so ``rounds``, which is 0, is added to the value in each
+    turn of the outer loop."""
     value = int32(uint32(cuda.threadIdx.x) & uint32(31))
     lane = value
-    value, total = _four_starts(value, lane, int32(0), turns)
-    value, total = _four_starts(value, int32(lane + int32(4)), total, turns)
-    value, total = _four_starts(value, int32(lane + int32(8)), total, turns)
-    value, total = _four_starts(value, int32(lane + int32(12)), total, turns)
-    value, total = _four_starts(value, int32(lane + int32(16)), total, turns)
-    value, total = _four_starts(value, int32(lane + int32(20)), total, turns)
-    value, total = _four_starts(value, int32(lane + int32(24)), total, turns)
-    value, total = _four_starts(value, int32(lane + int32(28)), total, turns)
+    value, total = _four_starts(value, lane, int32(0), rounds)
+    value, total = _four_starts(value, int32(lane + int32(4)), total, rounds)
+    value, total = _four_starts(value, int32(lane + int32(8)), total, rounds)
+    value, total = _four_starts(value, int32(lane + int32(12)), total, rounds)
+    value, total = _four_starts(value, int32(lane + int32(16)), total, rounds)
+    value, total = _four_starts(value, int32(lane + int32(20)), total, rounds)
+    value, total = _four_starts(value, int32(lane + int32(24)), total, rounds)
+    value, total = _four_starts(value, int32(lane + int32(28)), total, rounds)
     out[uint32(cuda.grid(1))] = total
 
 
@@ -138,8 +136,9 @@ def _bank_conflicts(way: int) -> Callable[..., None]:
     """
     columns, words = 32 // way, BANK_THREADS * way
 
-    def kernel(out: Any, turns: Any) -> None:
-        """``turns`` (4) times eight steps; each thread's column of the words is summed up to be looked at."""
+    def kernel(out: Any, rounds: Any) -> None:
+        """``rounds`` (4) times eight steps; each thread's column of the words is summed up to be looked
+        at."""
         cache = cuda.shared.array(words, int32)
         thread = uint32(cuda.threadIdx.x)
         index = thread
@@ -158,7 +157,7 @@ def _bank_conflicts(way: int) -> Callable[..., None]:
         step = int32(4 * columns)
         mine = int32(thread)
         cuda.syncthreads()
-        left = turns
+        left = rounds
         while left > 0:
             rolled()
             _add_at(cache, int32(base + int32((group + uint32(0)) & uint32(7)) * step), mine)

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from smlab.hw_bench.cuda.kernels.device import count_down, rolled
-from smlab.hw_bench.cuda.kernels.language import cuda, float32, int32, uint32
+from smlab.hw_bench.cuda.kernels.device import count_down, cuda, float32, int32, rolled, uint32
 from smlab.hw_bench.cuda.kernels.spec import Count, exactly
 
 PERMUTE_THREADS: Final = 256

@@ -37,10 +37,8 @@ from smlab.hw_bench.cuda.kernels.atomic_cores import (
     maximum,
     nothing,
 )
-from smlab.hw_bench.cuda.kernels.device import settle, sm_id
-from smlab.hw_bench.cuda.kernels.language import cuda, float32, int32, int64, uint32
-from smlab.hw_bench.cuda.kernels.pairing import END, meet, next_point, take_seat
-from smlab.hw_bench.cuda.kernels.points import MAX_WARPS
+from smlab.hw_bench.cuda.kernels.device import cuda, float32, int32, int64, settle, sm_id, uint32
+from smlab.hw_bench.cuda.kernels.points import END, MAX_WARPS, meet, next_point, take_seat
 from smlab.hw_bench.cuda.kernels.spec import Count, KernelSpec, Timed, exactly, up_to
 
 BENCHMARK: Final = "shared-atomics"
@@ -222,7 +220,7 @@ def _timed(name: str, instruction: str, form: str, used: bool) -> Callable[[int]
             counts | loop_extras(architecture),
             others,
             waits_for=(instruction or None) if used else "ATOMS.ADD",
-            apart=(instruction or None) if stream else None,
+            independent=(instruction or None) if stream else None,
             chained=(instruction or None) if form == "dependent" else None,
             anywhere=instruction or None,
             step=body,

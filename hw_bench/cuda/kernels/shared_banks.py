@@ -12,10 +12,8 @@ from typing import Any, Final
 
 from smlab.hw_bench.cuda.kernels.assembly import load_shared, shared_address, store_shared
 from smlab.hw_bench.cuda.kernels.atomic_cores import BODY, IN_FLIGHT
-from smlab.hw_bench.cuda.kernels.device import clock, clock_after, count_down, rolled, settle
-from smlab.hw_bench.cuda.kernels.language import cuda, int32
-from smlab.hw_bench.cuda.kernels.pairing import INLINED
-from smlab.hw_bench.cuda.kernels.points import MAX_WARPS
+from smlab.hw_bench.cuda.kernels.device import clock, clock_after, count_down, cuda, int32, rolled, settle
+from smlab.hw_bench.cuda.kernels.points import INLINED, MAX_WARPS
 from smlab.hw_bench.cuda.kernels.shared_atomics import loop_extras, point_kernel, point_signature
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec, Timed, exactly
 

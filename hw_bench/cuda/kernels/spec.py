@@ -49,9 +49,9 @@ class Timed:
     maps a mnemonic, or its beginning (``ATOMS`` names ``ATOMS.ADD``), to how often it must be there. Memory,
     warp-wide, synchronising and calling instructions that are not in ``counts`` must not be there at all; of
     all others together at most ``others``. ``waits_for``, if given, is the instruction whose results the
-    second clock read must come after. ``apart`` asks that no instruction of that name waits for the result
-    of the one before in the same turn, ``chained`` that each does, the first in a turn for the last of the
-    turn before. ``unhindered`` names instructions of whose scoreboards nothing in the region waits for
+    second clock read must come after. ``independent`` asks that no instruction of that name waits for the
+    result of the one before in the same turn, ``chained`` that each does, the first in a turn for the last of
+    the turn before. ``unhindered`` names instructions of whose scoreboards nothing in the region waits for
     any, its end included; ``anywhere`` those whose address must come from something that was loaded, so that
     no compiler knows it. ``step`` is by how much a loop's counter goes down each turn.
     """
@@ -61,7 +61,7 @@ class Timed:
     counts: Mapping[str, Count]
     others: int
     waits_for: str | None = None
-    apart: str | None = None
+    independent: str | None = None
     chained: str | None = None
     unhindered: str | None = None
     anywhere: str | None = None

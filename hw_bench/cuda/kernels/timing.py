@@ -9,8 +9,7 @@ from typing import Any, Final
 from llvmlite import ir
 from numba import types
 
-from smlab.hw_bench.cuda.kernels.device import clock, coarse_clock
-from smlab.hw_bench.cuda.kernels.language import cuda, int32, int64
+from smlab.hw_bench.cuda.kernels.device import clock, coarse_clock, cuda, int32, int64
 from smlab.hw_bench.cuda.toolkit import SIMULATED, has_compiler
 
 GO, GAVE_UP = range(2)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.cuda.measuring.steadiness import Stopping, Verdict, steady_from
 
-_HOPELESS: Final = 3
+_UNRECOVERABLE: Final = 3
 """Times as many launches as a series needs, all of them with the GPU held back, end it."""
 _SETTLED: Final = 0.001
 """What two launches of a simulated GPU may differ by and be called equally long."""
@@ -47,11 +47,11 @@ class Watch:
     def enough(self, seconds: list[float]) -> bool:
         self.slow.append(self._throttled())
         good = [second for second, slow in zip(seconds, self.slow, strict=True) if not slow]
-        if not good and len(self.slow) >= _HOPELESS * self._stopping.least:
+        if not good and len(self.slow) >= _UNRECOVERABLE * self._stopping.least:
             return True
-        found = self._stopping.verdict(good)
-        self.verdict = found or self.verdict
-        return found is not None
+        verdict = self._stopping.verdict(good)
+        self.verdict = verdict or self.verdict
+        return verdict is not None
 
     @property
     def held_back(self) -> bool:

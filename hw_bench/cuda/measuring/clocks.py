@@ -1,14 +1,23 @@
 """What the GPU's clocks were, and whether it was held back, through NVIDIA's management library where that
-is installed."""
+is installed.
+
+Whether the GPU was held back in a launch: by what its management library tells, or else by its clock.
+"""
 
 from __future__ import annotations
 
 import importlib
 import os
+import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+import numpy as np
+
+from smlab.hw_bench.cuda.measuring.timing import clock_mhz, launches_not_held
 from smlab.hw_bench.cuda.toolkit import one_line
+from smlab.hw_bench.errors import SmlabError
 
 _SLOWDOWNS: Final = {
     "nvmlClocksThrottleReasonSwPowerCap": "power cap",
@@ -32,11 +41,11 @@ class ClockReading:
     of_library: bool = True
 
     @classmethod
-    def measured(cls, sm_mhz: int | None, told: ClockReading | None) -> ClockReading:
-        """A reading whose SM clock a kernel measured, with whatever else was ``told``."""
-        if told is None:
+    def measured(cls, sm_mhz: int | None, reading: ClockReading | None) -> ClockReading:
+        """A reading whose SM clock a kernel measured, with whatever else was ``reading``."""
+        if reading is None:
             return cls(sm_mhz, None, None, None, (), of_library=False)
-        return replace(told, sm_mhz=sm_mhz)
+        return replace(reading, sm_mhz=sm_mhz)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -147,3 +156,82 @@ _NOTHING: Final = ClockReading(None, None, None, None, ())
 
 def _flag(value: int | None) -> bool | None:
     return None if value is None else bool(value)
+
+
+_SLOW: Final = 0.97
+"""A launch counts as throttled when the SM clock behind it is below this share of the highest seen."""
+_RETRIES: Final = 3
+_BETWEEN_S: Final = 0.1
+
+
+class Throttle:
+    """Asked after a launch whether its seconds count. It remembers the highest clock seen, and tells when the
+    GPU runs below it, says that it is held back, or began the launch before all of it was queued.
+
+    Where the management library does not tell the clock (there is none, or the GPU is split into instances),
+    a short kernel does, in MHz: ``measured``.
+    """
+
+    def __init__(self, clocks: Clocks, measured: Callable[[], int | None] = clock_mhz) -> None:
+        self._clocks = clocks
+        self._measured = measured
+        self._highest = 0
+        self._not_held = launches_not_held()
+        self.seen: list[ClockReading] = []
+
+    def __call__(self) -> bool:
+        late = launches_not_held() > self._not_held
+        self._not_held = launches_not_held()
+        reading = self._clocks.read()
+        if reading is None and any(r.of_library for r in self.seen):
+            reading = self._read_again()
+        if reading is None or reading.sm_mhz is None:
+            measured = self._measured()
+            if reading is None and measured is None:
+                return late
+            reading = ClockReading.measured(measured, reading)
+        self.seen.append(reading)
+        if reading.sm_mhz is None:
+            return late or bool(reading.slowdowns)
+        self._highest = max(self._highest, reading.sm_mhz)
+        return late or bool(reading.slowdowns) or reading.sm_mhz < _SLOW * self._highest
+
+    def _read_again(self) -> ClockReading:
+        """A reading of the library, which gave one before.
+
+        Raises:
+            SmlabError: where it gives none any more, as of a GPU that is lost.
+        """
+        for _ in range(_RETRIES):
+            time.sleep(_BETWEEN_S)
+            if (reading := self._clocks.read()) is not None:
+                return reading
+        raise SmlabError(
+            f"the GPU's clocks, read so far, cannot be read any more: {self._clocks.missing}; whether it is "
+            "held back would not be known"
+        )
+
+    def describe(self, late: list[str]) -> str:
+        """The message about batches that are not kept."""
+        reasons = sorted({word for reading in self.seen for word in reading.slowdowns})
+        slowest = min((r.sm_mhz for r in self.seen if r.sm_mhz is not None), default=None)
+        why = ", ".join(reasons) or "a slow clock"
+        clock = "" if slowest is None else f"; the SM ran at {slowest} to {self._highest} MHz"
+        more = f" and {len(late) - 1} more" if len(late) > 1 else ""
+        return (
+            f"not kept, since the GPU was held back ({why}{clock}): {late[0]}{more}; --resume measures them "
+            "again, --keep-held-back keeps them"
+        )
+
+    def as_json(self) -> dict[str, Any] | None:
+        """The clocks of all readings."""
+        if not self.seen:
+            return None
+        mhz = [reading.sm_mhz for reading in self.seen if reading.sm_mhz is not None]
+        return {
+            "readings": len(self.seen),
+            "sm_mhz_min": min(mhz, default=None),
+            "sm_mhz_median": float(np.median(mhz)) if mhz else None,
+            "sm_mhz_max": max(mhz, default=None),
+            "slowdowns": sorted({word for reading in self.seen for word in reading.slowdowns}),
+        }

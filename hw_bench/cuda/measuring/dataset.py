@@ -8,11 +8,9 @@ little. A batch is done when its name is in the JSON; a run that is resumed in t
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import time
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,8 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from smlab.hw_bench.arrays import load_arrays
+from smlab.hw_bench.csv_cells import check_cells
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import replacing, write_atomic
+from smlab.hw_bench.inputs import load_json, read_bytes
 
 VERSION = 1
 _FLUSH_S = 10.0
@@ -58,7 +59,7 @@ class DataSet:
     @property
     def rows(self) -> int:
         """How many rows are kept."""
-        return sum(batch["rows"] for batch in self._about["batches"].values())
+        return sum(batch.get("rows", 0) for batch in self._about["batches"].values())
 
     @property
     def done(self) -> frozenset[str]:
@@ -99,10 +100,7 @@ class DataSet:
 
     def _resume(self) -> None:
         """Resume the run that this folder holds; rows that the JSON does not know are dropped."""
-        try:
-            before = json.loads(self.note.read_text())
-        except (OSError, ValueError) as error:
-            raise SmlabError(f"{self.note}: cannot be resumed: {error}") from error
+        before = read_note(self.note)
         for key in ("version", "benchmark", "profile", "gpu", "compute_capability", "packages"):
             if before.get(key) != self._about.get(key):
                 raise SmlabError.at(
@@ -119,13 +117,45 @@ class DataSet:
         ]
         self.wrong_before = list(before.get("wrong_results", []))
         rows = self.rows
-        lines = self.table.read_text().splitlines(keepends=True)
-        if lines[0].strip().split(",") != self._columns or len(lines) < rows + 1:
+        lines = table_bytes(self.table).decode("utf-8", "replace").splitlines(keepends=True)
+        if not lines or lines[0].strip().split(",") != self._columns or len(lines) < rows + 1:
             raise SmlabError.at(str(self.table), "does not fit its JSON and cannot be resumed")
         write_atomic(self.table, "".join(lines[: rows + 1]))
         if self.archive.exists():
-            with np.load(self.archive) as archive:
-                self._samples = {key: archive[key] for key in archive.files}
+            self._samples = dict(load_arrays(self.archive))
+
+
+_PARTS = {
+    "batches": dict,
+    "machine_code": dict,
+    "settings": dict,
+    "wrong_results": list,
+    "earlier_runs": list,
+}
+"""Parts of a note that are tables or lists where they are there."""
+
+
+def read_note(path: Path) -> dict[str, Any]:
+    """The JSON of a data set.
+
+    Raises:
+        SmlabError: no such file, or what `DataSet` does not write.
+    """
+    about = load_json(path, "the note of a data set")
+    if not isinstance(about, dict):
+        raise SmlabError.at(str(path), "is not the note of a data set", about, "a table")
+    for key, kind in _PARTS.items():
+        if not isinstance(about.get(key, kind()), kind):
+            expected = "a table" if kind is dict else "a list"
+            raise SmlabError.at(f"{path}: {key}", "is unusable", about[key], expected)
+    for part in ("batches", "machine_code"):
+        for name, entry in about.get(part, {}).items():
+            if not isinstance(entry, dict):
+                raise SmlabError.at(f"{path}: {part}.{name}", "is unusable", entry, "a table")
+            rows = entry.get("rows", 0)
+            if type(rows) is not int or rows < 0:
+                raise SmlabError.at(f"{path}: {part}.{name}.rows", "is no count", rows, "0 or more")
+    return about
 
 
 def find_table(folder: Path, name: str) -> Path | None:
@@ -143,11 +173,7 @@ def table_bytes(path: Path) -> bytes:
     Raises:
         SmlabError: for a file that cannot be read.
     """
-    try:
-        content = path.read_bytes()
-        return gzip.decompress(content) if path.suffix == ".gz" else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise SmlabError(f"{path}: cannot be read: {error}") from error
+    return read_bytes(path, "a table of a benchmark")
 
 
 def read_table(path: Path) -> dict[str, NDArray[Any]]:
@@ -156,8 +182,10 @@ def read_table(path: Path) -> dict[str, NDArray[Any]]:
     Raises:
         SmlabError: naming the row that has too few or too many values.
     """
+    content = table_bytes(path)
+    check_cells(str(path), content)
     try:
-        lines = list(csv.reader(io.StringIO(table_bytes(path).decode())))
+        lines = list(csv.reader(io.StringIO(content.decode())))
     except (UnicodeDecodeError, csv.Error) as error:
         raise SmlabError(f"{path}: is not a table: {error}") from error
     if not lines:
@@ -173,7 +201,7 @@ def read_table(path: Path) -> dict[str, NDArray[Any]]:
         column: NDArray[Any]
         try:
             column = np.array([int(text) for text in texts], dtype=np.int64)
-        except ValueError:
+        except (ValueError, OverflowError):
             try:
                 column = np.array([float(text) for text in texts])
             except ValueError:

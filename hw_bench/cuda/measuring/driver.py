@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from smlab.hw_bench.cuda.kernels.language import cuda as _numba
+from smlab.hw_bench.cuda.kernels.device import cuda as _numba
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec
 from smlab.hw_bench.cuda.measuring.plan import DeviceLimits
 
 
-class StandIn(Protocol):
+class FakeDriver(Protocol):
     """A device that is not Numba's: its functions are those of `numba.cuda`. ``remark`` says in a data set
     what it is, ``limits`` what the suite must know of it, ``cubin`` gives a kernel's machine code."""
 
@@ -43,7 +43,7 @@ class StandIn(Protocol):
 class _Driver:
     """`numba.cuda`, or the stand-in in force."""
 
-    stand_in: StandIn | None = None
+    stand_in: FakeDriver | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_numba if self.stand_in is None else self.stand_in, name)
@@ -53,7 +53,7 @@ cuda: Any = _Driver()
 
 
 @contextmanager
-def using(stand_in: StandIn) -> Iterator[None]:
+def using(stand_in: FakeDriver) -> Iterator[None]:
     """Launch on a stand-in within this context."""
     before, cuda.stand_in = cuda.stand_in, stand_in
     try:

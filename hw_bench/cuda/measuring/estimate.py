@@ -45,7 +45,7 @@ class Estimate:
 
 def estimate(profile: BenchmarkProfile, gpu: DeviceLimits = USUAL) -> list[Estimate]:
     """What each benchmark takes with a profile, in the order in which they run."""
-    found = []
+    estimates = []
     for name in plan.BENCHMARKS:
         specs = registry.benchmark(name).kernels()
         each = list(_launches(name, specs, profile, gpu))
@@ -57,8 +57,8 @@ def estimate(profile: BenchmarkProfile, gpu: DeviceLimits = USUAL) -> list[Estim
             + rows * _ROW_S
             + busy_s
         )
-        found.append(Estimate(name, len(specs), launches, rows, round(seconds, 1)))
-    return found
+        estimates.append(Estimate(name, len(specs), launches, rows, round(seconds, 1)))
+    return estimates
 
 
 def _launches(

@@ -2,8 +2,8 @@
 is there.
 
 ``python -m smlab.hw_bench.cuda.measuring.functional`` prints one JSON list, and what is wrong on standard
-error, with exit status 1; `simulate` runs it in a process of its own, since Numba chooses the simulator when
-it is first imported.
+error, with exit status 1. `simulate` runs it in a separate process, since Numba chooses the simulator when it
+is first imported.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from smlab.hw_bench.child_python import run_python
 from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec
 from smlab.hw_bench.cuda.toolkit import SIMULATED, is_of_toolkit, one_line, require_gpu
@@ -61,7 +62,7 @@ def _not_done(spec: KernelSpec) -> str:
     """Why a kernel cannot be run here, or nothing."""
     if SIMULATED:
         return _WARP_WIDE if spec.warp_wide else ""
-    from smlab.hw_bench.cuda.kernels.language import cuda
+    from smlab.hw_bench.cuda.kernels.device import cuda
 
     major, minor = cuda.get_current_device().compute_capability
     return "" if spec.supports(f"sm_{10 * major + minor}") else f"sm_{10 * major + minor} has no code of it"
@@ -75,13 +76,13 @@ def simulate(timeout_s: float = 300.0) -> list[FunctionalResult]:
     """
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "smlab.hw_bench.cuda.measuring.functional"],
-            capture_output=True,
+        done = run_python(
+            "import runpy; runpy.run_module('smlab.hw_bench.cuda.measuring.functional', run_name='__main__')",
+            timeout_s=timeout_s,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             env=environment,
-            timeout=timeout_s,
-            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise SmlabError(f"the simulated kernels did not end within {timeout_s:g} s") from error
@@ -116,7 +117,7 @@ def _wrong(spec: KernelSpec) -> str:
 def _wrong_points(spec: KernelSpec) -> str:
     from smlab.hw_bench.cuda.kernels.atomic_cores import BURSTS
     from smlab.hw_bench.cuda.kernels.points import AtomicPoint, Pattern
-    from smlab.hw_bench.cuda.measuring.atomic_points import measure, wrong_sums
+    from smlab.hw_bench.cuda.measuring.benchmarks.atomic_points import measure, wrong_sums
 
     operation, form = spec.name.split("/")
     swaps = spec.benchmark == "shared-atomics" and not operation.startswith("float") and form != "burst"
@@ -148,7 +149,7 @@ def _wrong_ceiling(spec: KernelSpec) -> str:
 
 
 def _wrong_portability(spec: KernelSpec) -> str:
-    from smlab.hw_bench.cuda.measuring import portability_runs
+    from smlab.hw_bench.cuda.measuring.benchmarks import portability_runs
 
     sizes = {"global-atomic-add": 8, "global-atomic-cas": 8, "column-permutation": 384}
     threads = 256 if spec.name.startswith("bank-conflicts") else 64

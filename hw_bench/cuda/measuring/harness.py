@@ -16,11 +16,10 @@ from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.contract.check import check
 from smlab.hw_bench.cuda.contract.compiler import examine, own_resources
 from smlab.hw_bench.cuda.measuring import plan, suite
-from smlab.hw_bench.cuda.measuring.clocks import Clocks
+from smlab.hw_bench.cuda.measuring.clocks import Clocks, Throttle
 from smlab.hw_bench.cuda.measuring.dataset import DataSet
-from smlab.hw_bench.cuda.measuring.driver import StandIn, cuda, using
+from smlab.hw_bench.cuda.measuring.driver import FakeDriver, cuda, using
 from smlab.hw_bench.cuda.measuring.launch import running_cubin
-from smlab.hw_bench.cuda.measuring.throttle import Throttle
 from smlab.hw_bench.cuda.measuring.timing import (
     ClockRate,
     clock_rate,
@@ -72,7 +71,7 @@ def measure(
     resume: bool = False,
     keep_held_back: bool = False,
     progress: Callable[[str], None] = lambda line: None,
-    stand_in: StandIn | None = None,
+    stand_in: FakeDriver | None = None,
 ) -> SuiteOutcome:
     """Run ``benchmarks`` and write a data set of each into ``out``. Ctrl-C ends the run and keeps what was
     measured; so does any error. Only a data set that came to its end says that it is ``complete``; another
@@ -144,16 +143,16 @@ def _measure(
                     late.append(f"{name} {batch.name}: {', '.join(batch.held_back[:3])}")
                     progress(f"{name} {batch.name}: not kept, the GPU was held back")
                     continue
-                told = {**batch.about, "wrong_results": len(batch.wrong)}
+                details = {**batch.about, "wrong_results": len(batch.wrong)}
                 if batch.held_back:
-                    told["held_back"] = list(batch.held_back)
-                data.add(batch.name, batch.rows, batch.samples, told)
+                    details["held_back"] = list(batch.held_back)
+                data.add(batch.name, batch.rows, batch.samples, details)
                 rows[name] += len(batch.rows)
                 faults.extend(f"{name} {batch.name}: {line}" for line in batch.wrong)
                 progress(f"{name} {batch.name}: {len(batch.rows)} rows")
             codes = _codes(name, gpu)
             rate_after = clock_rate()
-            complete, failure = not late, throttle.said(late) if late else None
+            complete, failure = not late, throttle.describe(late) if late else None
         except KeyboardInterrupt:
             interrupted = True
         except Exception as error:

@@ -36,8 +36,8 @@ def ready(spec: KernelSpec) -> Any:
 def running_cubin(spec: KernelSpec) -> bytes | None:
     """The binary that this GPU runs for a kernel, where Numba tells; None in the simulator."""
     if cuda.stand_in is not None:
-        found: bytes = cuda.stand_in.cubin(spec)
-        return found
+        cubin: bytes = cuda.stand_in.cubin(spec)
+        return cubin
     if SIMULATED:
         return None
     compiled = next(iter(ready(spec).overloads.values()))

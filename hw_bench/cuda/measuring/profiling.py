@@ -17,7 +17,7 @@ from smlab.hw_bench.cuda.measuring import plan
 from smlab.hw_bench.cuda.measuring.dataset import read_table
 from smlab.hw_bench.cuda.toolkit import require_gpu
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.profiles.needs import how_for
+from smlab.hw_bench.profiles.atomics.required_counters import how_for
 
 PROFILE: Final = "profiled"
 """The profile that is run: one launch a series, so that launches and rows of the data set follow each
@@ -58,9 +58,10 @@ def profile(out: Path, benchmarks: Sequence[str]) -> Profiled:
     folder = out.parent / f"{out.stem}-data"
     folder.mkdir(parents=True, exist_ok=True)
     command = command_line(ncu, this_gpu().compute_capability, out, folder, benchmarks)
+    # It has no time limit: how long the benchmarks take is the GPU's, and Ctrl-C reaches ncu as well.
     done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), check=False)
-    said = done.stdout + done.stderr + (out.read_text(errors="replace") if out.is_file() else "")
-    if _FORBIDDEN in said:
+    output = done.stdout + done.stderr + (out.read_text(errors="replace") if out.is_file() else "")
+    if _FORBIDDEN in output:
         raise SmlabError(
             "ncu may not read counters here (ERR_NVGPUCTRPERM): run as root, or ask for "
             "NVreg_RestrictProfilingToAdminUsers=0"
@@ -68,7 +69,7 @@ def profile(out: Path, benchmarks: Sequence[str]) -> Profiled:
     if done.returncode != 0 or not out.is_file():
         lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
         raise SmlabError(
-            f"ncu failed with status {done.returncode}: {lines[-1] if lines else 'it said nothing'}"
+            f"ncu failed with status {done.returncode}: {lines[-1] if lines else 'it output nothing'}"
         )
     rows = sum(len(read_table(folder / f"{name}.csv")[plan.COLUMNS[name][0]]) for name in benchmarks)
     return Profiled(str(out), str(folder), rows, shlex.join(command))
@@ -82,6 +83,7 @@ def command_line(ncu: str, capability: str, out: Path, folder: Path, benchmarks:
     words[words.index("--log-file") + 1] = str(out)
     application = [
         sys.executable,
+        "-P",
         "-m",
         "smlab.hw_bench.cuda.run_on_device",
         "--profile",

@@ -67,7 +67,6 @@ def chase(
     repetitions: int,
     warm_links: int,
     flush_bytes: int = 0,
-    seed: int = 0,
 ) -> WarpTimes:
     """Follow a random cycle through every ``stride_bytes`` of ``footprint_bytes``, as `latency`'s memory
     kernels do.
@@ -80,7 +79,7 @@ def chase(
     entries = footprint_bytes // stride_bytes
     if entries < 2 or stride_bytes % entry:
         raise SmlabError.at("chase: stride_bytes", "makes no chain", stride_bytes, f"a multiple of {entry}")
-    order = np.random.default_rng(seed).permutation(entries).astype(np.int64)
+    order = np.random.default_rng(0).permutation(entries).astype(np.int64)
     size = max(footprint_bytes // entry, 1024 if shared else 0)
     chain = cuda.device_array(size, dtype=number)
     base = 0 if shared or SIMULATED else int(chain.__cuda_array_interface__["data"][0])
@@ -94,9 +93,9 @@ def chase(
         cuda.to_device(np.zeros(flush_bytes, dtype=np.uint8))
     ready(spec)[1, 1](chain, begin, warm_links, links, samples, reached)
     times = samples.copy_to_host()
-    found = int(reached.copy_to_host()[0]) - base
+    last = int(reached.copy_to_host()[0]) - base
     expected = int(order[(warm_links + links * repetitions) % entries]) * stride_bytes
-    wrong = "" if found == expected else f"the chain ended at byte {found}, not {expected}"
+    wrong = "" if last == expected else f"the chain ended at byte {last}, not {expected}"
     return WarpTimes(times[:, 0], times[:, 1], (), _NOWHERE, wrong)
 
 
@@ -199,13 +198,13 @@ def _numbers(number: Any) -> tuple[Any, Any, Any]:
     return number(0.75), number(0.25), number(0.5)
 
 
-def compare(found: Any, expected: Any, exact: bool) -> str:
-    found, expected = np.asarray(found), np.broadcast_to(np.asarray(expected), np.shape(found))
-    good = found == expected if exact else np.isclose(found, expected, rtol=1e-3, atol=1e-6)
+def compare(result: Any, expected: Any, exact: bool) -> str:
+    result, expected = np.asarray(result), np.broadcast_to(np.asarray(expected), np.shape(result))
+    good = result == expected if exact else np.isclose(result, expected, rtol=1e-3, atol=1e-6)
     if good.all():
         return ""
     at = int(np.flatnonzero(~good.reshape(-1))[0])
     return (
         f"{np.size(good) - np.count_nonzero(good)} of {np.size(good)} results are wrong, the first at {at}: "
-        f"{found.reshape(-1)[at]}, not {expected.reshape(-1)[at]}"
+        f"{result.reshape(-1)[at]}, not {expected.reshape(-1)[at]}"
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from smlab.hw_bench.cuda.measuring import ceilings, histogram, latency, points, portability
 from smlab.hw_bench.cuda.measuring.batch import Batch, Throttled
+from smlab.hw_bench.cuda.measuring.benchmarks import ceilings, histogram, latency, points, portability
 from smlab.hw_bench.cuda.measuring.plan import BENCHMARKS, BenchmarkProfile, DeviceLimits
 from smlab.hw_bench.errors import SmlabError
 

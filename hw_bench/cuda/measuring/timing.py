@@ -50,7 +50,7 @@ def seconds_of(launch: Callable[[], None]) -> float:
         launch()
         return time.perf_counter() - began
     begin, end = cuda.event(timing=True), cuda.event(timing=True)
-    with _nothing_freed(), _Held():
+    with _deferred_frees(), _HeldQueue():
         begin.record()
         launch()
         end.record()
@@ -58,7 +58,7 @@ def seconds_of(launch: Callable[[], None]) -> float:
     return float(cuda.event_elapsed_time(begin, end)) / 1e3
 
 
-def _nothing_freed() -> AbstractContextManager[None]:
+def _deferred_frees() -> AbstractContextManager[None]:
     """Freeing memory waits for the GPU, which may be held: arrays that go in here are freed behind it."""
     return nullcontext() if cuda.stand_in is not None else cuda.defer_cleanup()
 
@@ -77,23 +77,23 @@ def under_profiler(yes: bool) -> Iterator[None]:
         _under_profiler.pop()
 
 
-def _bare() -> bool:
+def _without_hold() -> bool:
     """Whether the benchmarks' kernels are launched alone."""
     return SIMULATED or cuda.stand_in is not None or any(_under_profiler)
 
 
-class _Held:
+class _HeldQueue:
     """The GPU does nothing of what is queued inside before all of it is queued. A stand-in needs no holding:
     its events are exact."""
 
     def __enter__(self) -> None:
-        if not _bare():
+        if not _without_hold():
             flags = _flags()
             flags[GO] = 0
             _kernel("hold")[1, 1](flags, np.int32(PATIENCE_CYCLES))
 
     def __exit__(self, *exception: object) -> None:
-        if not _bare():
+        if not _without_hold():
             _flags()[GO] = 1
 
 
@@ -108,7 +108,7 @@ class ClockRate:
 def clock_rate(cycles: int = _CLOCK_CYCLES) -> ClockRate | None:
     """The SM's clock as it runs now; None in Numba's simulator and on a stand-in, which have none, and
     under a profiler."""
-    if _bare():
+    if _without_hold():
         return None
     out, kernel = cuda.to_device(np.zeros(2, dtype=np.int64)), _kernel("run_for")[1, 1]
     seconds = seconds_of(lambda: kernel(np.int64(cycles), out)) - empty_seconds(3)
@@ -137,7 +137,7 @@ def clock_mhz() -> int | None:
 def empty_seconds(count: int = _EMPTY_LAUNCHES) -> float:
     """What a kernel that does nothing takes between two events, the median of ``count`` launches: a part of
     every launch's seconds."""
-    if _bare():
+    if _without_hold():
         return 0.0
     kernel, flags = _kernel("nothing")[1, 1], _flags()
     return float(np.median([seconds_of(lambda: kernel(flags)) for _ in range(count)]))

@@ -1,1 +1,1 @@
-"""``smlab advise``: what to change in a kernel, where, and what it would bring."""
+"""``smlab advise``: what to change in a kernel, where, and what it would gain."""

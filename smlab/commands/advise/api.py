@@ -7,23 +7,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smlab.commands.advise.kernel_advice import KernelAdvice
-from smlab.commands.advise.telling import document, interval, place
+from smlab.commands.advise.printing import document, interval, place
 from smlab.commands.arguments import a_gpu, a_path, a_whole
+from smlab.commands.frames import TabularResult
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
-from smlab.hw_bench.profiles.ncu_rep_samples import read_report_samples
-from smlab.hw_bench.profiles.sample_code import aligned, code_of, read_functions
-from smlab.hw_bench.profiles.sample_files import read_samples
-from smlab.hw_bench.profiles.samples import KernelSamples
+from smlab.hw_bench.gpu.devices import gpu_called
+from smlab.hw_bench.profiles.pc_samples.ncu_report import read_report_samples
+from smlab.hw_bench.profiles.pc_samples.sample_code import aligned, code_of, read_functions
+from smlab.hw_bench.profiles.pc_samples.sample_files import read_samples
+from smlab.hw_bench.profiles.pc_samples.samples import KernelSamples
 from smlab.hw_bench.sass import Function
 from smlab.models.advisor import advice as advisor
-from smlab.models.advisor.blame import MODES, blame
+from smlab.models.advisor.changes.matching import Context
 from smlab.models.advisor.code import AdvisedCode
-from smlab.models.advisor.latencies import described_latencies
-from smlab.models.advisor.matching import Context
-from smlab.models.advisor.record import record_of
-from smlab.sim.machine_code.run import MachineRun
-from smlab.validation.advisor.simulate import executed
+from smlab.models.advisor.stall_causes.blame import MODES, blame
+from smlab.models.advisor.stall_causes.latencies import described_latencies
+from smlab.models.advisor.track_record import record_of
+from smlab.sim.execution.run import MachineRun
+from smlab.validation.sampled_run import executed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +35,7 @@ DEFAULT_GPU = "v100"
 
 
 @dataclass(frozen=True)
-class AdviceResult:
+class AdviceResult(TabularResult):
     """Advice on one or several kernels, each with its samples, blame and advice, the most promising first."""
 
     kernels: tuple[KernelAdvice, ...]
@@ -86,14 +88,15 @@ def advise(
     top: int = 5,
     mode: str = "smlab",
 ) -> AdviceResult:
-    """What to change in kernels, where, and what it would bring.
+    """What to change in kernels, where, and what it would gain.
 
     Args:
         profile: a ``.ncu-rep``, ncu's source page as CSV, a table of ``smsp__pcsamp`` metrics by PC, the
         samples of ``smlab run --samples``; or a run of `smlab.run` that recorded everything
         (``keep=Record.ALL``).
         code: a cubin or listing, where the profile does not hold the code.
-        gpu: a name or description; by default the profile's own by its compute capability, a run's own.
+        gpu: a name or description; by default the one that the profile names, else one of its architecture;
+        a run's own.
         name: only the kernels whose name contains this.
         top: how much advice for each kernel.
         mode: how stalls are blamed: ``smlab``, ``as-published`` (Zhou et al.'s paper), ``as-coded``.
@@ -129,10 +132,10 @@ def advice_on(
         profile: a ``.ncu-rep``, ncu's source page as CSV, a table of ``smsp__pcsamp`` metrics by PC, or the
         samples of ``smlab run --samples``.
         code: a cubin or listing, where the profile does not hold the code.
-        gpu: a name or description; by default the profile's own by its compute capability.
+        gpu: a name or description; by default the one that the profile names, else one of its architecture.
         name: only the kernels whose name contains this.
         top: how much advice for each kernel.
-        mode: how stalls are blamed, one of `smlab.models.advisor.blame.MODES`.
+        mode: how stalls are blamed, one of `smlab.models.advisor.stall_causes.blame.MODES`.
 
     Raises:
         SmlabError: what cannot be read, or does not fit together, in one line.
@@ -177,7 +180,18 @@ def advise_kernel(
 
 
 def _gpu_of(samples: KernelSamples, function: Function | None) -> tuple[Gpu, str]:
-    """The description with the profile's compute capability, else the nearest older one, else V100."""
+    """The description of the GPU that the profile names; where it names none, one of its architecture, else
+    of the nearest older one, else V100, with a note.
+
+    Raises:
+        SmlabError: a GPU by name that has no description.
+    """
+    if samples.device is not None:
+        called = gpu_called(samples.device)
+        if called is None:
+            expected = "--gpu with a name that `smlab gpus` lists, or with a description's path"
+            raise SmlabError.at(samples.where, "no description of this GPU", samples.device, expected)
+        return called, ""
     text = samples.architecture or (function.architecture if function is not None else None)
     digits = "".join(c for c in text or "" if c.isdigit())
     if not digits:
@@ -186,7 +200,9 @@ def _gpu_of(samples: KernelSamples, function: Function | None) -> tuple[Gpu, str
     known = [(int(g.sm_architecture.removeprefix("sm_")), g) for g in map(load_gpu, list_gpus())]
     same = [g for number, g in known if number == wanted]
     if same:
-        return same[0], ""
+        return same[0], "" if len(same) == 1 else (
+            f"the profile says sm_{wanted} and no name: taken as {same[0].name} (--gpu tells)"
+        )
     number, nearest = max(
         ((n, g) for n, g in known if n <= wanted),
         key=lambda row: row[0],

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from smlab.cli.early import check_choice, check_gpus, check_inputs, check_outputs
+from smlab.cli.fast_start import check_choice, check_gpus, check_inputs, check_outputs
 from smlab.cli.loading import loading
-from smlab.cli.options import JsonOption
+from smlab.cli.options import DetailsOption, JsonOption
 from smlab.hw_bench.errors import SmlabError
 
 MODES = ("smlab", "as-published", "as-coded")
@@ -55,9 +55,10 @@ def advise(
         Path | None, typer.Option(help="Write the annotated source and machine code (HTML).")
     ] = None,
     example: Annotated[bool, typer.Option("--example", help="Advise on the kernel that ships.")] = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """What to change in a kernel, where, and what it would bring, from samples by instruction."""
+    """What to change in a kernel, where, and what it would gain, by samples of its instructions."""
     if example and (profile is not None or launch is not None):
         raise SmlabError.at("--example", "takes no profile", profile, "one or the other")
     if not example and profile is None:
@@ -92,10 +93,14 @@ def advise(
             html=html,
             example=example,
             as_json=as_json,
+            details=details,
         )
     )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the front door."""
-    app.command(short_help="What to change in a kernel, where, what it would bring.")(advise)
+def register(app: typer.Typer, panel: str) -> None:
+    """Add the command to the front door, under the heading ``panel`` of its help."""
+    app.command(
+        short_help="What to change in a kernel, and what it would gain.",
+        rich_help_panel=panel,
+    )(advise)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.profiles.samples import KernelSamples
+from smlab.hw_bench.profiles.pc_samples.samples import KernelSamples
 from smlab.models.advisor.advice import Advice
-from smlab.models.advisor.blame import Blamed
+from smlab.models.advisor.changes.matching import Context
 from smlab.models.advisor.code import AdvisedCode
-from smlab.models.advisor.matching import Context
+from smlab.models.advisor.stall_causes.blame import Blamed
 
 
 @dataclass(frozen=True)

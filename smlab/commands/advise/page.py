@@ -1,4 +1,4 @@
-"""The annotated source and machine code of ``smlab advise --html``: one file, no scripts from elsewhere."""
+"""The annotated source and machine code of ``smlab advise --html``: one file, no scripts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any, Final
 import jinja2
 
 from smlab.commands.advise.kernel_advice import KernelAdvice
-from smlab.commands.advise.telling import interval, place, text
+from smlab.commands.advise.printing import interval, place, text
 from smlab.hw_bench.files import write_atomic
-from smlab.hw_bench.profiles.samples import SELECTED
+from smlab.hw_bench.profiles.pc_samples.samples import SELECTED
+from smlab.validation.report.page import CONTENT_POLICY
 
 COLOURS: Final = {
     "selected": "#3a7d44",
@@ -28,6 +29,7 @@ FLAME_LINES: Final = 24
 
 _PAGE: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+{{ policy }}
 <title>smlab advise</title>
 <style>
 :root { color-scheme: light dark; }
@@ -83,7 +85,7 @@ def write_page(kernels: tuple[KernelAdvice, ...], path: Path) -> None:
     """Write the page whole or not at all."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     rows = [_kernel(n, kernel) for n, kernel in enumerate(kernels)]
-    write_atomic(path, environment.from_string(_PAGE).render(kernels=rows))
+    write_atomic(path, environment.from_string(_PAGE).render(kernels=rows, policy=CONTENT_POLICY))
 
 
 def _kernel(number: int, kernel: KernelAdvice) -> dict[str, Any]:

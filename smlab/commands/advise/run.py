@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.advise.api import advice_on, advise_kernel
 from smlab.commands.advise.kernel_advice import KernelAdvice, SimulatedVersion
-from smlab.commands.advise.telling import document, interval, text
+from smlab.commands.advise.printing import document, interval, short_text, text
 from smlab.commands.run.run import macros_of, run_file, sms_of
 from smlab.examples import KERNEL, KERNEL_LAUNCH
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.hw_bench.sass.linking import readable_name
 from smlab.sim import Record
-from smlab.sim.machine_code.launch_file import read_launch
-from smlab.sim.machine_code.run import MachineRun
-from smlab.validation.advisor.simulate import executed
+from smlab.sim.execution.run import MachineRun
+from smlab.sim.isa.launch.launch_file import read_launch
+from smlab.validation.sampled_run import executed
 
 DEFAULT_GPU = "v100"
 
@@ -38,6 +40,7 @@ class AdviseOptions:
     html: Path | None
     example: bool
     as_json: bool
+    details: bool = False
 
 
 def run_advise(options: AdviseOptions) -> None:
@@ -62,7 +65,7 @@ def run_advise(options: AdviseOptions) -> None:
         print_json(document(kernels))
     else:
         for kernel in kernels:
-            _print(kernel)
+            _print(kernel, options.details)
 
 
 def _simulated(options: AdviseOptions) -> KernelAdvice:
@@ -95,37 +98,61 @@ def _tried(options: AdviseOptions, what: str, gpu: Gpu, before: float) -> Simula
     return SimulatedVersion(what, cycles, before / cycles)
 
 
-def _print(kernel: KernelAdvice) -> None:
+def _print(kernel: KernelAdvice, details: bool) -> None:
     samples = kernel.samples
-    out.print(
-        f"[bold]{shown(samples.kernel)}[/bold] on {shown(kernel.gpu.name)}: {samples.samples:,} samples, "
-        f"{100 * samples.active / max(samples.samples, 1):.0f} % while the scheduler issued"
+    head = (
+        f"[bold]{shown(readable_name(samples.kernel))}[/bold] on {shown(kernel.gpu.name)}: "
+        f"{samples.samples:,} samples, {100 * samples.active / max(samples.samples, 1):.0f} % while the "
+        "scheduler issued"
     )
     if kernel.note:
         err.print(shown(kernel.note))
     if kernel.blamed is None:
-        _print_lines(kernel)
+        out.print(head)
+        _print_lines(kernel, MANY if details else FEW)
         return
-    if not kernel.advice:
-        out.print("nothing to advise: no optimizer matches")
+    sure = [a for a in kernel.advice if interval(a)[0] > 1]
+    best = max(sure or kernel.advice, key=lambda a: a.speedup, default=None)
+    if best is None:
+        out.print(f"{head}; nothing to advise: no optimizer matches")
+    elif sure:
+        out.print(f"{head}; most promising: {shown(best.optimizer.name)}, {best.speedup:.2f}x")
+    else:
+        out.print(f"{head}; no change is sure to help: every interval holds 1")
     for n, advice in enumerate(kernel.advice, start=1):
         low, high = interval(advice)
-        out.print(
-            f"{n}. [bold]{advice.optimizer.name}[/bold]: {advice.speedup:.2f}x ({low:.2f} to {high:.2f}; "
-            f"by the published equations {advice.paper:.2f})"
-        )
-        out.print(f"   {shown(text(kernel, advice))}")
+        if details:
+            out.print(
+                f"{n}. [bold]{advice.optimizer.name}[/bold]: {advice.speedup:.2f}x ({low:.2f} to {high:.2f}; "
+                f"by the published equations {advice.paper:.2f})"
+            )
+            out.print(f"   {shown(text(kernel, advice))}")
+        elif n <= TOLD:
+            out.print(
+                f"{n}. [bold]{advice.optimizer.name}[/bold] {advice.speedup:.2f}x ({low:.2f} to {high:.2f}): "
+                f"{shown(short_text(kernel, advice))}"
+            )
+    if not details and len(kernel.advice) > TOLD:
+        out.print(f"[dim]{len(kernel.advice) - TOLD} more, and why: --details[/dim]")
     for change in kernel.tried:
         out.print(
             f"tried {shown(change.what)}: [bold]{change.speedup:.2f}x[/bold], simulated "
             f"({change.cycles:,.0f} cycles)"
         )
-    _print_lines(kernel)
+    _print_lines(kernel, MANY if details else FEW)
 
 
-def _print_lines(kernel: KernelAdvice) -> None:
+TOLD: Final = 3
+"""Pieces of advice that are printed without ``--details``."""
+FEW, MANY = 3, 12
+"""Lines of source that are printed."""
+
+
+def _print_lines(kernel: KernelAdvice, top: int) -> None:
     """Samples to blame on each source line."""
-    table = Listing("samples blamed on lines" if kernel.blamed is not None else "samples at lines")
+    table = Listing()
+    heading = "samples blamed on lines" if kernel.blamed is not None else "samples at lines"
+    table.add_column(heading, fold=True)
     table.add_column("samples", justify="right")
     table.add_column("share", justify="right")
     table.add_column("most of it")
@@ -138,7 +165,7 @@ def _print_lines(kernel: KernelAdvice) -> None:
         for row in kernel.samples.rows:
             by_line.setdefault(row.line if row.line is not None else row.address, dict(row.stalled))
     order = sorted(by_line, key=lambda line: -sum(by_line[line].values()))
-    for line in order[:12]:
+    for line in order[:top]:
         reasons = by_line[line]
         total = sum(reasons.values())
         source = kernel.samples.source.get(line or 0, "").strip()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from smlab.cli.early import check_gpus
+from smlab.cli.fast_start import check_gpus
 from smlab.cli.loading import loading
 from smlab.cli.options import JsonOption
 from smlab.hw_bench.errors import SmlabError
@@ -148,6 +148,11 @@ def bench_calibrate(
     run_loop(CalibrationOptions(data_set, gpu, out, cases, measure, simulate, profile, share, seed), as_json)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the front door."""
-    app.add_typer(bench, name="bench", short_help="The CUDA benchmarks: run, check, calibrate to them.")
+def register(app: typer.Typer, panel: str) -> None:
+    """Add the commands to the front door, under the heading ``panel`` of its help."""
+    app.add_typer(
+        bench,
+        name="bench",
+        short_help="Run, check and calibrate to the CUDA benchmarks.",
+        rich_help_panel=panel,
+    )

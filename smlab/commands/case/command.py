@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from smlab.cli.early import check_gpus
+from smlab.cli.fast_start import check_gpus
 from smlab.cli.loading import loading
 from smlab.cli.options import GpuOption, JsonOption
 
@@ -52,10 +52,10 @@ def case_histogram(
     findings."""
     check_gpus(gpu)
     with loading():
-        from smlab.commands.case.run import HistogramOptions, run_histogram
+        from smlab.commands.case.run import CaseArguments, run_histogram
 
     run_histogram(
-        HistogramOptions(
+        CaseArguments(
             gpu=gpu,
             out=out,
             resume=resume,
@@ -71,6 +71,11 @@ def case_histogram(
     )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the front door."""
-    app.add_typer(case, name="case")
+def register(app: typer.Typer, panel: str) -> None:
+    """Add the commands to the front door, under the heading ``panel`` of its help."""
+    app.add_typer(
+        case,
+        name="case",
+        short_help="Repeat case studies from papers.",
+        rich_help_panel=panel,
+    )

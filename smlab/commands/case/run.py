@@ -12,21 +12,27 @@ from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.sim.histogram import CACHES, CODES
-from smlab.sim.warming import looks_cold, warm
-from smlab.validation.papers.histogram.errors import errors, parts
+from smlab.sim.simulate import looks_cold, warm
+from smlab.sim.workloads.histogram import CACHES, CODES
 from smlab.validation.papers.histogram.facts import facts
 from smlab.validation.papers.histogram.files import CaseUnder, document, figures, write_case
-from smlab.validation.papers.histogram.grid import REDUCED_SIZES, SIZES, grid
 from smlab.validation.papers.histogram.images import check_name
-from smlab.validation.papers.histogram.study import POINTS, run_study
+from smlab.validation.papers.histogram.study import (
+    POINTS,
+    REDUCED_SIZES,
+    SIZES,
+    errors,
+    grid,
+    parts,
+    run_study,
+)
 
 ALTERNATIVES: Final = "alternatives"
 """The folder, in a study's, with a folder for each further alternative of its GPU."""
 
 
 @dataclass(frozen=True)
-class HistogramOptions:
+class CaseArguments:
     """What ``smlab case histogram`` was asked for; ``out`` None is ``results/case/histogram-GPU``."""
 
     gpu: str
@@ -42,7 +48,7 @@ class HistogramOptions:
     as_json: bool
 
 
-def run_histogram(options: HistogramOptions) -> None:
+def run_histogram(options: CaseArguments) -> None:
     """``smlab case histogram``: the study under each alternative that the GPU's description carries, the
     description as it stands first."""
     gpu = load_gpu(options.gpu)

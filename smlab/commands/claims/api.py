@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from smlab.commands.frames import dataframe
+from smlab.commands.frames import TabularResult, dataframe
 from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.validation.papers.claims import Claim, JudgedClaim, Ledger, judge_all, load_ledger, tally
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class ClaimsResult:
+class ClaimsResult(TabularResult):
     """The chosen claims and the judgements; ``left_out`` are ids that take longer than ``quick`` allows."""
 
     ledger: Ledger

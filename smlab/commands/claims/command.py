@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from smlab.cli.loading import loading
-from smlab.cli.options import JsonOption
+from smlab.cli.options import DetailsOption, JsonOption
 
 
 def claims(
@@ -20,16 +20,20 @@ def claims(
         list[str] | None,
         typer.Option("--source", metavar="NAME", help="Only the claims of this paper; repeatable."),
     ] = None,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """What the papers behind smlab claim, and whether it holds here: verdicts computed in this run."""
+    """What the papers behind smlab claim, and whether it holds here. Every verdict is computed now."""
     with loading():
         from smlab.commands.claims.run import ClaimsOptions, run_claims
 
-    if not run_claims(ClaimsOptions(quick, tuple(only or ()), tuple(source or ()), as_json)):
+    if not run_claims(ClaimsOptions(quick, tuple(only or ()), tuple(source or ()), as_json, details)):
         raise typer.Exit(1)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the front door."""
-    app.command(short_help="What four papers claim, and whether it holds here.")(claims)
+def register(app: typer.Typer, panel: str) -> None:
+    """Add the command to the front door, under the heading ``panel`` of its help."""
+    app.command(
+        short_help="Judge what four papers claim.",
+        rich_help_panel=panel,
+    )(claims)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.claims.api import claims
-from smlab.sim.warming import looks_cold, warm
+from smlab.sim.simulate import looks_cold, warm
 from smlab.validation.papers.claims import JudgedClaim, Ledger, tally
 from smlab.validation.papers.judging import Met, PaperVerdict
 
@@ -30,6 +30,7 @@ class ClaimsOptions:
     only: tuple[str, ...]
     sources: tuple[str, ...]
     as_json: bool
+    details: bool = False
 
 
 def run_claims(options: ClaimsOptions) -> bool:
@@ -49,9 +50,10 @@ def run_claims(options: ClaimsOptions) -> bool:
             }
         )
     else:
-        paged = out.is_terminal and not options.only and not options.sources
+        chosen = bool(options.only or options.sources)
+        paged = out.is_terminal and options.details and not chosen
         with out.pager(styles=True) if paged else nullcontext():
-            _print(found.ledger, found.judged)
+            _print(found.ledger, found.judged, options.details or chosen)
         if found.left_out:
             err.print(f"{len(found.left_out)} claims take longer and were left out (--quick)")
     if found.overdue:
@@ -61,7 +63,13 @@ def run_claims(options: ClaimsOptions) -> bool:
     return not found.overdue
 
 
-def _print(ledger: Ledger, judged: Sequence[JudgedClaim]) -> None:
+def _print(ledger: Ledger, judged: Sequence[JudgedClaim], each: bool) -> None:
+    """The count, then how many of each paper; then ``each`` claim with what was observed."""
+    out.print(f"[bold]{len(judged)} claims[/bold]: {tally(judged)}")
+    out.print(_by_source(ledger, judged))
+    if not each:
+        out.print("[dim]--details, or --source NAME or --only ID: each claim with what was observed[/dim]")
+        return
     for short, citation in ledger.papers.items():
         of_paper = [j for j in judged if j.claim.paper == short]
         if not of_paper:
@@ -81,8 +89,6 @@ def _print(ledger: Ledger, judged: Sequence[JudgedClaim]) -> None:
                 j.evidence or "none",
             )
         out.print(table)
-    out.print(_by_source(ledger, judged))
-    out.print(f"{len(judged)} claims: {tally(judged)}")
 
 
 def _by_source(ledger: Ledger, judged: Sequence[JudgedClaim]) -> Listing:

@@ -7,22 +7,27 @@ from typing import Annotated
 import typer
 
 from smlab.cli.loading import loading
-from smlab.cli.options import JsonOption
+from smlab.cli.options import DetailsOption, JsonOption, complete_gpu
 
 
 def gpus(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Show every constant of this one.")
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Show this one's constants.", autocompletion=complete_gpu),
     ] = None,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the GPUs, or one with value, unit, kind and source of each constant."""
     with loading():
         from smlab.commands.gpus.run import show_gpus
 
-    show_gpus(name, as_json=as_json)
+    show_gpus(name, details=details, as_json=as_json)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the front door."""
-    app.command(short_help="GPUs, and where each of their constants comes from.")(gpus)
+def register(app: typer.Typer, panel: str) -> None:
+    """Add the command to the front door, under the heading ``panel`` of its help."""
+    app.command(
+        short_help="List the GPUs and their constants.",
+        rich_help_panel=panel,
+    )(gpus)

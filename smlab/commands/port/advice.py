@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from smlab.hw_bench.datasets.tuning import TuningTimes, label_of
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.profiles.kernel_work import KernelWork
+from smlab.hw_bench.profiles.work.kernel_work import KernelWork
 from smlab.models.portability.advice import changes_from
-from smlab.validation.portability.paired_advice import PairedAdvice, Seen, advise
+from smlab.validation.paired_advice.paired_advice import PairedAdvice, Seen, advise
 
 Floats = NDArray[np.float64]
 
@@ -46,21 +46,25 @@ class PortAdvice:
     fidelity: float | None = None
 
 
-def advice_of(
-    target: str,
-    times: TuningTimes,
-    rows: Sequence[int],
-    steady_s: Floats,
-    work: KernelWork,
-    gpus: tuple[Gpu, Gpu],
-    measured: bool,
-    progress: Callable[[int, int], None] | None = None,
-) -> list[PortAdvice]:
-    """Advice on every kernel of a pair of platforms: on the configuration that is the fastest on the source.
+@dataclass(frozen=True, eq=False)
+class AdvisedPair:
+    """The kernels of a pair of platforms: ``rows`` of ``times`` are matched, with ``steady_s`` (matched, 2)
+    on both and ``work`` on the source. ``measured``: the target's times were."""
 
-    ``rows`` of ``times`` are matched, with ``steady_s`` (matched, 2) on both and ``work`` on the source.
-    ``measured``: the target's times were.
-    """
+    times: TuningTimes
+    rows: Sequence[int]
+    steady_s: Floats
+    work: KernelWork
+    gpus: tuple[Gpu, Gpu]
+    measured: bool
+
+
+def advice_of(
+    target: str, pair: AdvisedPair, progress: Callable[[int, int], None] | None = None
+) -> list[PortAdvice]:
+    """Advice on every kernel of a pair of platforms: on the configuration that is the fastest on the
+    source."""
+    times, rows, steady_s = pair.times, pair.rows, pair.steady_s
     kernels: dict[str, list[int]] = {}
     for at, row in enumerate(rows):
         kernels.setdefault(str(times.kernel[row]), []).append(at)
@@ -68,7 +72,7 @@ def advice_of(
     for done, (kernel, members) in enumerate(kernels.items(), start=1):
         best = members[int(np.argmin(steady_s[members, 0]))]
         config = label_of(times.parameters, times.config[rows[best]])
-        if measured and len(members) > 1:
+        if pair.measured and len(members) > 1:
             found += _measured(target, times, kernel, [rows[at] for at in members], steady_s[members])
         found += [
             PortAdvice(
@@ -76,7 +80,7 @@ def advice_of(
                 one.evidence,
                 one.fidelity,
             )
-            for one in _paired(times, rows[best], work, best, gpus)
+            for one in _paired(times, rows[best], pair.work, best, pair.gpus)
         ]
         if progress is not None:
             progress(done, len(kernels))

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.commands.arguments import a_gpu, a_path
-from smlab.commands.port.advice import PortAdvice, advice_of
+from smlab.commands.arguments import a_gpu, a_path, check_keywords
+from smlab.commands.port.advice import AdvisedPair, PortAdvice, advice_of
+from smlab.commands.port.causes import Explained, at_clock, checked_expect, explain, gpu_of, with_launch_of
 from smlab.commands.port.code import PortCode, Progress, with_code
 from smlab.commands.port.result import PortResult
 from smlab.commands.port.sampled import stalled_kernels
-from smlab.commands.port.why import Explained, at_clock, checked_expect, explain, gpu_of, with_launch_of
 from smlab.hw_bench.datasets.timed_kernels import read_timed_kernels
 from smlab.hw_bench.datasets.timed_work import work_of_times
 from smlab.hw_bench.datasets.tuning import TuningTimes, label_of
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.profiles.kernel_work import KernelWork
+from smlab.hw_bench.inputs import resolved
+from smlab.hw_bench.profiles.work.kernel_work import KernelWork
 from smlab.models.portability.causes import causes
 from smlab.models.portability.launch_series import INITIAL_LAUNCHES, MIN_LAUNCHES
 from smlab.models.portability.matching import Matches, check_units, match
@@ -30,16 +32,22 @@ from smlab.models.portability.ratios import Ratios, ratios
 Floats = NDArray[np.float64]
 
 
+class PortKeywords(TypedDict, total=False):
+    """Keywords of `port` and `port_modelled` that ask for more work."""
+
+    code: PortCode | None
+    advise: bool
+    progress: Progress | None
+
+
 def port(
     files: Mapping[str, str | Path],
     *,
     gpus: Mapping[str, str | Path | Gpu] | None = None,
     clocks_hz: Mapping[str, float] | None = None,
     expect: str = "same",
-    code: PortCode | None = None,
     samples: Mapping[str, str | Path] | None = None,
-    advise: bool = False,
-    progress: Progress | None = None,
+    **more: Unpack[PortKeywords],
 ) -> PortResult:
     """Compare the kernels that all files hold; ``files`` maps a name for each GPU to its times.
 
@@ -59,17 +67,19 @@ def port(
     Raises:
         SmlabError: an unreadable file, nothing in common, times in different units, one GPU given twice.
     """
+    check_keywords("port", more, PortKeywords)
+    code, advise, progress = more.get("code"), more.get("advise", False), more.get("progress")
     if not isinstance(files, Mapping):
         raise SmlabError.at("files", f"a {type(files).__name__} is not a mapping", files, "{name: path}")
     expected = checked_expect(expect)
     paths = {name: a_path(name, path) for name, path in files.items()}
     seen: dict[Path, str] = {}
     for name, path in paths.items():
-        if path.resolve() in seen:
+        if resolved(path) in seen:
             raise SmlabError.at(
-                name, "the same file as " + seen[path.resolve()], str(path), "another GPU's file"
+                name, "the same file as " + seen[resolved(path)], str(path), "another GPU's file"
             )
-        seen[path.resolve()] = name
+        seen[resolved(path)] = name
     given = {name: a_gpu(f"gpus[{name!r}]", gpu) for name, gpu in (gpus or {}).items()}
     for name in (*given, *(clocks_hz or {})):
         if name not in paths:
@@ -111,8 +121,9 @@ def port(
         )
         if advise and here is not None and there is not None:
             work = work_of_times(times[names[0]], found.rows[:, 0], steady[:, 0], here)
-            of_pair = (found.rows[:, 0].tolist(), steady[:, [0, column]], work, (here, there))
-            advice += advice_of(name, times[names[0]], *of_pair, True, progress)
+            rows = found.rows[:, 0].tolist()
+            known = AdvisedPair(times[names[0]], rows, steady[:, [0, column]], work, (here, there), True)
+            advice += advice_of(name, known, progress)
     kernels, best = _best_of_kernels(times[names[0]], found, steady)
     return PortResult(
         platforms=names,
@@ -133,10 +144,7 @@ def port_modelled(
     file: str | Path,
     source: str | Path | Gpu,
     target: str | Path | Gpu,
-    *,
-    code: PortCode | None = None,
-    advise: bool = False,
-    progress: Progress | None = None,
+    **more: Unpack[PortKeywords],
 ) -> PortResult:
     """The kernels of one file, measured on ``source``, with their modelled times on ``target``; ``code`` and
     ``advise`` as of `port`.
@@ -144,6 +152,8 @@ def port_modelled(
     Raises:
         SmlabError: an unreadable file, an unknown GPU, or a file that tells of no kernel what it does.
     """
+    check_keywords("port_modelled", more, PortKeywords)
+    code, advise, progress = more.get("code"), more.get("advise", False), more.get("progress")
     path, here, there = a_path("file", file), a_gpu("source", source), a_gpu("target", target)
     if here.constants == there.constants:
         raise SmlabError.at("--to", "the same GPU as --from", there.name, "another GPU")
@@ -157,7 +167,7 @@ def port_modelled(
         raise SmlabError.at(
             str(path), "tells neither launches nor counters", expected="a profile of ncu, or nsys's trace"
         )
-    work = work.chosen(told)
+    work = work.take(told)
     target_work = None
     if code:
         codes = code.of(times, told.tolist(), (here.name, there.name), (here, there), progress)
@@ -175,8 +185,8 @@ def port_modelled(
     both = np.column_stack([steady[told], seconds])
     advice = None
     if advise:
-        of_pair = (told.tolist(), both, work, (here, there))
-        advice = tuple(advice_of(there.name, times, *of_pair, False, progress))
+        known = AdvisedPair(times, told.tolist(), both, work, (here, there), False)
+        advice = tuple(advice_of(there.name, known, progress))
     kernels, best = _best_of_kernels(times, matches, both)
     notes = [f"{there.name} is modelled, not measured"]
     if not found.counted.all():

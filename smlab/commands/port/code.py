@@ -14,11 +14,11 @@ from smlab.commands.project.code import KernelCode
 from smlab.hw_bench.datasets.tuning import TuningTimes
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.profiles.kernel_work import KernelWork
+from smlab.hw_bench.profiles.work.kernel_work import KernelWork
 from smlab.hw_bench.sass import CodeComparison
-from smlab.models.roofline.spills import with_local_memory
-from smlab.models.roofline_from_sass import work_by_code
-from smlab.validation.projection.tuning.code import TuningSource
+from smlab.models.projection.machine_code import work_by_code
+from smlab.models.projection.spills import with_local_memory
+from smlab.validation.projection.tuning_code import TuningSource
 
 Progress = Callable[[int, int], None]
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from smlab.cli.early import check_gpus, check_inputs
+from smlab.cli.fast_start import check_gpus, check_inputs
 from smlab.cli.loading import loading
-from smlab.cli.options import JsonOption
+from smlab.cli.options import DetailsOption, JsonOption
 
 
 def port(
@@ -26,24 +26,24 @@ def port(
         str | None, typer.Option("--from", help="With --to and one FILE: the GPU that it was measured on.")
     ] = None,
     target: Annotated[
-        str | None, typer.Option("--to", help="The GPU whose times are modelled, none being measured.")
+        str | None, typer.Option("--to", help="The GPU whose times are modelled, because none were measured.")
     ] = None,
     gpu: Annotated[
         list[str] | None,
         typer.Option(
             "--gpu",
             metavar="NAME=GPU",
-            help="The description of a name, where neither it nor the file tells.",
+            help="Which GPU a NAME stands for, if neither the name nor the file says.",
         ),
     ] = None,
     clock: Annotated[
         list[str] | None,
-        typer.Option("--clock", metavar="NAME=GHZ", help="The SM clock, where you saw it and no file tells."),
+        typer.Option("--clock", metavar="NAME=GHZ", help="The SM clock, if no file has it."),
     ] = None,
     expect: Annotated[
         str,
         typer.Option(
-            "--expect", help="Ratio that verdicts are held against: same, peak, roofline or project."
+            "--expect", help="The ratio that verdicts compare with: same, peak, roofline or project."
         ),
     ] = "same",
     code: Annotated[
@@ -73,8 +73,9 @@ def port(
         typer.Option("--advise", help="What would make each kernel faster on the target, with its evidence."),
     ] = False,
     top: Annotated[
-        int, typer.Option("--top", metavar="N", min=1, help="How many configurations to list.")
-    ] = 20,
+        int | None,
+        typer.Option("--top", metavar="N", min=1, help="Configurations to list (5; 20 with --details)."),
+    ] = None,
     example: Annotated[
         bool, typer.Option("--example", help="Compare two small files that ship (Coyne's published ratios).")
     ] = False,
@@ -82,10 +83,11 @@ def port(
         Path | None,
         typer.Option("--plot", help="Draw the cascade of efficiencies (.png, .svg, .pdf; data beside it)."),
     ] = None,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """The same kernels on two or more GPUs: ratios with intervals that know drift, why, and how portable
-    they are."""
+    """Compare the same kernels on two or more GPUs: the ratios of their times, with intervals that allow for
+    drift; why they differ; how portable the kernels are."""
     check_gpus(source, target)
     check_inputs(code)
     with loading():
@@ -108,6 +110,7 @@ def port(
             top=top,
             plot=plot,
             as_json=as_json,
+            details=details,
         )
     )
 
@@ -171,7 +174,7 @@ def tune(
 COMPARE = "compare"
 
 
-class ComparesUnlessTold(TyperGroup):
+class ComparesByDefault(TyperGroup):
     """``smlab port FILES`` compares; only ``tune`` has to be named."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -188,10 +191,12 @@ class NamelessCompare(TyperCommand):
         formatter.write_usage(above, " ".join(self.collect_usage_pieces(ctx)))
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the front door."""
-    group = typer.Typer(cls=ComparesUnlessTold, help=port.__doc__)
+def register(app: typer.Typer, panel: str) -> None:
+    """Add the command to the front door, under the heading ``panel`` of its help."""
+    group = typer.Typer(cls=ComparesByDefault, help=port.__doc__)
     epilog = "smlab port tune --help: which configurations to measure on a new GPU."
     group.command(COMPARE, cls=NamelessCompare, epilog=epilog)(port)
     group.command("tune")(tune)
-    app.add_typer(group, name="port", short_help="The same kernels on two or more GPUs: ratios, why.")
+    app.add_typer(
+        group, name="port", short_help="Compare the same kernels on two or more GPUs.", rich_help_panel=panel
+    )

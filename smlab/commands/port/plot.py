@@ -3,6 +3,7 @@ worst."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,22 +13,25 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from smlab.commands.plots import write_figure
-from smlab.commands.port.result import PortResult
-from smlab.commands.roofline.rows import short_name
+from smlab.hw_bench.sass.linking import readable_name
 from smlab.models.portability.metric import cascade
-from smlab.validation.report.style import DASHES, MARKERS, PALETTE, legend_above, new_figure, styled
+from smlab.validation.figure_style import DASHES, MARKERS, PALETTE, legend_above, new_figure, styled
+
+Floats = NDArray[np.float64]
 
 
-def draw_cascade(result: PortResult, path: Path) -> list[Path]:
+def draw_cascade(
+    efficiencies: Floats, kernels: Sequence[str], platforms: Sequence[str], path: Path
+) -> list[Path]:
     """Draw it and write the picture and its data; the files written."""
-    order, falling, metric = cascade(result.portability.efficiencies)
+    order, falling, metric = cascade(efficiencies)
     rows = [
-        (kernel, place + 1, result.platforms[order[row, place]], falling[row, place], metric[row, place])
-        for row, kernel in enumerate(result.kernels)
+        (kernel, place + 1, platforms[order[row, place]], falling[row, place], metric[row, place])
+        for row, kernel in enumerate(kernels)
         for place in range(falling.shape[1])
     ]
     header = ("kernel", "place", "platform", "efficiency", "portability_so_far")
-    return write_figure(cascade_figure(result), path, header, rows)
+    return write_figure(cascade_figure(efficiencies, kernels, platforms), path, header, rows)
 
 
 MOST_NAMED: Final = 8
@@ -35,12 +39,12 @@ MOST_NAMED: Final = 8
 _LINE_POINTS: Final = 10.0
 
 
-def _name_places(ax: Axes, result: PortResult, order: NDArray[np.int64]) -> None:
+def _name_places(ax: Axes, kernels: int, platforms: Sequence[str], order: NDArray[np.int64]) -> None:
     """Each kernel's platform at each place, a line a kernel in its colour."""
-    for row in range(len(result.kernels)):
+    for row in range(kernels):
         for place in range(order.shape[1]):
             ax.annotate(
-                result.platforms[order[row, place]],
+                platforms[order[row, place]],
                 (place + 1, 0),
                 (0, -16 - _LINE_POINTS * row),
                 textcoords="offset points",
@@ -50,25 +54,27 @@ def _name_places(ax: Axes, result: PortResult, order: NDArray[np.int64]) -> None
                 color=PALETTE[row % len(PALETTE)],
                 annotation_clip=False,
             )
-    ax.xaxis.labelpad = 4 + _LINE_POINTS * len(result.kernels)
+    ax.xaxis.labelpad = 4 + _LINE_POINTS * kernels
 
 
 @styled
-def cascade_figure(result: PortResult, *, width_in: float = 6.0) -> Figure:
+def cascade_figure(
+    efficiencies: Floats, kernels: Sequence[str], platforms: Sequence[str], *, width_in: float = 6.0
+) -> Figure:
     """A line for each kernel's efficiencies, a dashed one for the metric over the platforms so far; below,
     which platform each place is, where the kernels are few."""
-    order, falling, metric = cascade(result.portability.efficiencies)
-    named = len(result.kernels) if len(result.kernels) <= MOST_NAMED else 0
+    order, falling, metric = cascade(efficiencies)
+    named = len(kernels) if len(kernels) <= MOST_NAMED else 0
     fig = new_figure(width_in, 3.6 + _LINE_POINTS / 72 * named)
     ax = fig.subplots()
     places = np.arange(1, falling.shape[1] + 1)
-    for row, kernel in enumerate(result.kernels):
+    for row, kernel in enumerate(kernels):
         colour, marker = PALETTE[row % len(PALETTE)], MARKERS[row % len(MARKERS)]
-        ax.plot(places, falling[row], color=colour, marker=marker, label=short_name(kernel, 30))
+        ax.plot(places, falling[row], color=colour, marker=marker, label=readable_name(kernel, 30))
         ax.plot(places, metric[row], color=colour, linestyle=DASHES[1])
     ax.set(ylim=(0, 1.05), xticks=places, xlabel="platforms, each kernel's best first")
     if named:
-        _name_places(ax, result, order)
+        _name_places(ax, len(kernels), platforms, order)
     ax.set_ylabel("application efficiency; dashed: PP so far")
     legend_above(ax)
     return fig

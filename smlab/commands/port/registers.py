@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from smlab.hw_bench.datasets.tuning import TuningTimes, label_of
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.image import CompiledResources, resources_of
-from smlab.models.parallelism import resident_blocks
-from smlab.validation.projection.tuning.code import TuningSource
+from smlab.models.projection.parallelism import resident_blocks
+from smlab.validation.projection.tuning_code import TuningSource
 
 
 class CompiledConfigurations:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.commands.frames import dataframe
+from smlab.commands.frames import TabularResult, dataframe
 from smlab.commands.port.advice import PortAdvice, advice_rows
+from smlab.commands.port.causes import Explained, stall_difference, terms_of
 from smlab.commands.port.sampled import StalledKernel, stalled_rows
-from smlab.commands.port.why import Explained, stall_difference, terms_of
 from smlab.hw_bench.datasets.timed_work import stalls_of
 from smlab.hw_bench.datasets.tuning import TuningTimes
 from smlab.models.portability.matching import Matches
@@ -21,6 +21,7 @@ from smlab.models.portability.ratios import Ratios, verdicts_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +30,7 @@ SAME: Final = 0.02
 
 
 @dataclass(frozen=True, repr=False)
-class PortResult:
+class PortResult(TabularResult):
     """Kernels on several platforms. ``pairs`` holds, for each platform but the first, the ratios of its times
     to the first's: of configurations with `MIN_LAUNCHES` launches or more in ``compared`` (rows of
     ``matches``), None where there is none. ``steady_s`` is of shape ``(matched, platforms)``. ``explained``
@@ -58,6 +59,12 @@ class PortResult:
     def exact(self, name: str) -> bool:
         """Whether the times of a platform and the first's were simulated: their ratios have no noise."""
         return self.times[0].exact and self.times[self.platforms.index(name)].exact
+
+    def plot(self) -> Figure:
+        """The cascade of efficiencies; a Matplotlib figure."""
+        from smlab.commands.port.plot import cascade_figure
+
+        return cascade_figure(self.portability.efficiencies, self.kernels, self.platforms)
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row a configuration and pair, with the keys of ``smlab port --json``."""

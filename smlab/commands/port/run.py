@@ -14,13 +14,14 @@ from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.plots import check_plot
 from smlab.commands.port.api import port, port_modelled
+from smlab.commands.port.causes import TITLES
 from smlab.commands.port.code import PortCode
 from smlab.commands.port.result import PortResult, document, rows_of, same_everywhere
 from smlab.commands.port.sampled import StalledKernel
-from smlab.commands.port.why import TITLES
 from smlab.commands.project.code import macros_of
 from smlab.examples import PORT_FILES
 from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.sass.linking import readable_name
 from smlab.models.portability.causes import CAUSES
 
 EXAMPLE_SAYS = (
@@ -46,9 +47,10 @@ class PortOptions:
     cubins: tuple[str, ...]
     samples: tuple[str, ...]
     advise: bool
-    top: int
+    top: int | None
     plot: Path | None
     as_json: bool
+    details: bool = False
 
 
 def run_port(options: PortOptions) -> None:
@@ -59,12 +61,14 @@ def run_port(options: PortOptions) -> None:
     if options.plot is not None:
         from smlab.commands.port.plot import draw_cascade
 
-        for path in draw_cascade(result, options.plot):
+        for path in draw_cascade(
+            result.portability.efficiencies, result.kernels, result.platforms, options.plot
+        ):
             err.print(f"wrote {shown(path)}")
     if options.as_json:
         print_json(document(result))
     else:
-        _print(result, options.top)
+        _print(result, options.top, options.details)
 
 
 def _compared(options: PortOptions) -> PortResult:
@@ -142,61 +146,82 @@ def _named(given: tuple[str, ...], what: str, such_as: str) -> dict[str, str]:
     return found
 
 
-def _print(result: PortResult, top: int) -> None:
-    source = result.platforms[0]
-    for name, pair in result.pairs.items():
-        column = result.platforms.index(name)
-        log_ratio = np.log(result.steady_s[:, column] / result.steady_s[:, 0])
-        low, middle, high = np.exp(np.quantile(log_ratio, [0.05, 0.5, 0.95]))
+def _print(result: PortResult, top: int | None, details: bool) -> None:
+    for name in result.pairs:
+        _print_pair(result, name, details)
+    _print_rows(result, top or (MANY if details else FEW), details)
+    _print_portability(result, details)
+    for name, kernels in result.stalled.items():
+        for kernel in kernels:
+            _print_stalled(result.platforms[0], name, kernel)
+    _print_advice(result)
+
+
+FEW, MANY = 5, 20
+"""Configurations that are listed."""
+
+
+def _print_pair(result: PortResult, name: str, details: bool) -> None:
+    """One GPU against the source: how often it is faster, by how much, and why."""
+    pair, column = result.pairs[name], result.platforms.index(name)
+    log_ratio = np.log(result.steady_s[:, column] / result.steady_s[:, 0])
+    low, middle, high = np.exp(np.quantile(log_ratio, [0.05, 0.5, 0.95]))
+    plural = "" if len(log_ratio) == 1 else "s"
+    out.print(
+        f"[bold]{shown(name)} over {shown(result.platforms[0])}[/bold]: time ratio {middle:.3g} in the "
+        f"median of {len(log_ratio):,} configuration{plural}, {low:.3g} to {high:.3g} for nine of ten"
+    )
+    if pair is None:
+        if result.exact(name):
+            _print_verdicts(result, name)
+        elif not result.modelled:
+            out.print("  too few launches of each for an interval: no verdict can be given")
+    else:
+        _print_verdicts(result, name, f"; {np.mean(pair[1].drifting):.0%} drift within their launches")
+    _print_causes(result, name, details)
+    if pair is None or not details:
+        return
+    found = pair[1]
+    if found.change is None:
         out.print(
-            f"[bold]{shown(name)} over {shown(source)}[/bold]: {len(log_ratio):,} configuration"
-            f"{'' if len(log_ratio) == 1 else 's'}, ratio "
-            f"{middle:.3g} in the median, {low:.3g} to {high:.3g} for nine of ten"
+            "  too few configurations to tell what the clocks do between measurements: the intervals know "
+            "the noise of these launches alone"
         )
-        _print_causes(result, name)
-        if pair is None:
-            if result.exact(name):
-                _print_verdicts(result, name)
-            elif not result.modelled:
-                out.print("  too few launches of each for an interval: no verdict can be given")
-            continue
-        found = pair[1]
-        _print_verdicts(result, name, f"; {np.mean(found.drifting):.0%} drift within their launches")
-        if found.change is None:
-            out.print(
-                "  too few configurations to tell what the clocks do between measurements: the intervals "
-                "know the noise of these launches alone"
-            )
-        else:
-            out.print(
-                f"  of {found.change.count:,} that looked steady at half-time {found.level:.0%} later stayed "
-                f"within {np.expm1(found.change.log_change):.1%}; the intervals know that"
-            )
+    else:
+        out.print(
+            f"  of {found.change.count:,} that looked steady at half-time {found.level:.0%} later stayed "
+            f"within {np.expm1(found.change.log_change):.1%}; the intervals know that"
+        )
+
+
+def _print_rows(result: PortResult, top: int, details: bool) -> None:
     rows = sorted(rows_of(result), key=lambda row: -abs(np.log(row["ratio"])))
     same = same_everywhere([row["config"] for row in rows])
+    several = len(result.pairs) > 1
     table = Listing()
-    table.add_column("kernel and configuration", fold=True)
-    for heading, drop in (("GPU", 0), ("ratio", 0), ("low to high", 1), ("first launch", 3)):
-        table.add_column(heading, justify="right", drop=drop)
-    table.add_column("verdict", drop=2)
-    table.add_column("largest cause", drop=4)
+    table.add_column("kernel and configuration", fold=True, min_width=20)
+    if several:
+        table.add_column("GPU", justify="right")
+    table.add_column("ratio", justify="right")
+    table.add_column("low to high", justify="right", drop=2)
+    if details:
+        table.add_column("first launch", justify="right", drop=3)
+    table.add_column("verdict", fold=True)
+    table.add_column("largest cause", fold=True)
     for row in rows[:top]:
         interval = "" if row["low"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
         initial = "" if row["initial_ratio"] is None else f"{row['initial_ratio']:.3f}"
         word = row["verdict"] + (", drifting" if row["drifting"] else "")
         config = ", ".join(part for part in row["config"].split(", ") if part not in same)
-        name = shown(f"{row['kernel']} {config}".strip())
-        table.add_row(name, shown(row["target"]), f"{row['ratio']:.3f}", interval, initial, word, _cause(row))
+        cells = [shown(f"{readable_name(row['kernel'])} {config}".strip())]
+        cells += [shown(row["target"])] if several else []
+        cells += [f"{row['ratio']:.3f}", interval, *([initial] if details else [])]
+        table.add_row(*cells, word, _cause(row))
     out.print(table)
     if len(rows) > top:
-        out.print(f"the {top} furthest from 1 of {len(rows):,} (--top; all with --json)")
+        out.print(f"the {top} furthest from 1 of {len(rows):,} (--top N; --json has all)")
     if same:
         out.print(f"all with {shown(', '.join(sorted(same)))}")
-    _print_portability(result)
-    for name, kernels in result.stalled.items():
-        for kernel in kernels:
-            _print_stalled(result.platforms[0], name, kernel)
-    _print_advice(result)
 
 
 def _print_verdicts(result: PortResult, name: str, more: str = "") -> None:
@@ -216,14 +241,16 @@ def _cause(row: dict[str, Any]) -> str:
     return f"{TITLES[name]} {np.exp(values[name]):.2f}x"
 
 
-def _print_causes(result: PortResult, name: str) -> None:
+def _print_causes(result: PortResult, name: str, details: bool) -> None:
     """Which causes dominate how many kernels, and what each brings in the median."""
     found = result.explained[name].causes
     if found is None:
         return
     dominant = Counter(found.dominant(row) for row in range(len(found.log_ratio)))
     told = ", ".join(f"{TITLES[word]} {count:,}" for word, count in dominant.most_common(5))
-    out.print(f"  largest cause of the ratio: {told}")
+    out.print(f"  largest cause: {told}")
+    if not details:
+        return
     middle = sorted(
         ((n, float(np.median(found.terms[:, c]))) for c, n in enumerate(CAUSES)), key=lambda x: -abs(x[1])
     )
@@ -233,8 +260,19 @@ def _print_causes(result: PortResult, name: str) -> None:
     out.print(f"  in the median: {factors or 'no cause changes anything'}{more}")
 
 
-def _print_portability(result: PortResult) -> None:
+def _print_portability(result: PortResult, details: bool) -> None:
+    """Pennycook's metric of each kernel; without ``details`` in one line."""
     found = result.portability
+    if not details:
+        worst = sorted(zip(found.metric.tolist(), result.kernels, strict=True))
+        below = [f"{shown(readable_name(k))} {value:.3f}" for value, k in worst if value < 0.9995]
+        told = ", ".join(below[:FEW]) + (f" and {len(below) - FEW:,} more" if len(below) > FEW else "")
+        rest = f"{len(worst) - len(below):,} of {len(worst):,} kernels 1.000"
+        out.print(
+            "portability of one configuration for all GPUs (Pennycook's metric; 1 is best): "
+            + "; ".join(filter(None, [told, rest if len(worst) > len(below) else ""]))
+        )
+        return
     table = Listing()
     table.add_column("kernel, one configuration for all", fold=True)
     for heading in ("PP", "least", "mean"):
@@ -243,7 +281,7 @@ def _print_portability(result: PortResult) -> None:
         table.add_column(shown(name), justify="right", drop=1)
     for row, kernel in enumerate(result.kernels):
         numbers = (found.metric[row], found.least[row], found.mean[row], *found.efficiencies[row])
-        table.add_row(shown(kernel), *(f"{number:.3f}" for number in numbers))
+        table.add_row(shown(readable_name(kernel)), *(f"{number:.3f}" for number in numbers))
     out.print(table)
     out.print("PP: Pennycook's metric, the harmonic mean of application efficiencies")
 
@@ -287,7 +325,7 @@ def _print_advice(result: PortResult) -> None:
         table.add_row(shown(one.kernel), shown(one.text), *changes, one.evidence)
     out.print(table)
     if len(result.advice) > MOST_ADVICE:
-        out.print(f"the first {MOST_ADVICE} of {len(result.advice):,} (all with --json)")
+        out.print(f"the first {MOST_ADVICE} of {len(result.advice):,} (--json has all)")
     off = [one.fidelity for one in result.advice if one.fidelity is not None]
     if off:
         out.print(

@@ -9,10 +9,10 @@ from typing import Any
 
 from smlab.commands.arguments import a_path
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.profiles.ncu_rep_samples import read_report_samples
-from smlab.hw_bench.profiles.sample_files import read_samples
-from smlab.hw_bench.profiles.samples import KernelSamples
-from smlab.hw_bench.sass.names import plain_name
+from smlab.hw_bench.profiles.pc_samples.ncu_report import read_report_samples
+from smlab.hw_bench.profiles.pc_samples.sample_files import read_samples
+from smlab.hw_bench.profiles.pc_samples.samples import KernelSamples
+from smlab.hw_bench.sass.linking import plain_name
 from smlab.models.portability.stalled_code import StalledPlace, stalled_places
 
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.commands.arguments import a_gpu, a_path, a_whole
-from smlab.commands.frames import dataframe
+from smlab.commands.arguments import a_gpu, a_path, a_whole, check_keywords
+from smlab.commands.frames import TabularResult, dataframe
 from smlab.commands.port.registers import CompiledConfigurations
 from smlab.hw_bench.datasets.timed_kernels import read_timed_kernels
 from smlab.hw_bench.datasets.tuning import TuningTimes, label_of
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.models.parallelism import resident_blocks
 from smlab.models.portability.advice import EVIDENCE, Evidence, changes_from, foreseen_changes
 from smlab.models.portability.launch_series import INITIAL_LAUNCHES
 from smlab.models.portability.ratio_model import RatioModel
 from smlab.models.portability.transfer import SearchSpace, TransferSearch, planned, search_space
-from smlab.validation.projection.tuning.code import TuningSource
-from smlab.validation.projection.tuning.guess import compiled_times, guessed_times
+from smlab.models.projection.parallelism import resident_blocks
+from smlab.validation.projection.tuning_code import TuningSource
+from smlab.validation.projection.tuning_guess import compiled_times, guessed_times
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,7 @@ WIDE: Final = 1.645
 
 
 @dataclass(frozen=True, repr=False)
-class TuneResult:
+class TuneResult(TabularResult):
     """Rows to measure on the target, in order, with the times predicted when each was chosen; ``low_s`` to
     ``high_s`` hold 90 %.
 
@@ -82,6 +82,16 @@ class Replayed:
     old_best: float
 
 
+class TuneKeywords(TypedDict, total=False):
+    """Further keywords of `port_tune`."""
+
+    kernel: str | Path | None
+    compile_all: bool
+    seeds: int
+    curve: Sequence[int]
+    progress: Callable[[int, int], None] | None
+
+
 def port_tune(
     file: str | Path,
     source: str | Path | Gpu,
@@ -89,12 +99,8 @@ def port_tune(
     *,
     measured: str | Path | None = None,
     truth: str | Path | None = None,
-    kernel: str | Path | None = None,
-    compile_all: bool = False,
     budget: int = 10,
-    seeds: int = SEEDS,
-    curve: Sequence[int] = (),
-    progress: Callable[[int, int], None] | None = None,
+    **more: Unpack[TuneKeywords],
 ) -> TuneResult:
     """Which configurations of a space to measure on ``target``, when all were measured on ``source``.
 
@@ -115,6 +121,9 @@ def port_tune(
     Raises:
         SmlabError: an unusable file or argument, or files that share no configuration.
     """
+    check_keywords("port_tune", more, TuneKeywords)
+    kernel, compile_all = more.get("kernel"), more.get("compile_all", False)
+    seeds, curve, progress = more.get("seeds", SEEDS), more.get("curve", ()), more.get("progress")
     here, there = a_gpu("source", source), a_gpu("target", target)
     a_whole("budget", budget, 1), a_whole("seeds", seeds, 1)
     times = read_timed_kernels(a_path("file", file))

@@ -5,34 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 
-from smlab.commands.arguments import a_gpu, a_path
-from smlab.commands.frames import dataframe
+from smlab.commands.arguments import a_gpu, a_path, check_keywords
+from smlab.commands.frames import TabularResult, dataframe
 from smlab.commands.profiles import profile_of
 from smlab.commands.project.code import KernelCode
 from smlab.commands.project.errors import ProjectionErrors, errors_of
+from smlab.commands.project.measured_times import Matched, match, read_truth
 from smlab.commands.project.rows import agreed_row
-from smlab.commands.project.truth import Matched, match, read_truth
-from smlab.commands.roofline.rows import short_name
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.profiles.kernel_work import Floats, KernelWork
-from smlab.hw_bench.profiles.roofline_quantities import roofline_quantities
-from smlab.models.roofline import Projection, ProjectionSwitches
-from smlab.models.roofline import project as project_work
-from smlab.models.roofline.projection import overhead_known
-from smlab.models.roofline.readings import mixed
-from smlab.models.roofline.uncertainty import LAUNCH_S
+from smlab.hw_bench.profiles.work.kernel_work import Floats, KernelWork
+from smlab.hw_bench.profiles.work.roofline_quantities import roofline_quantities
+from smlab.hw_bench.sass.linking import called, readable_name
+from smlab.models.projection.projection import Projection, ProjectionSwitches, overhead_known
+from smlab.models.projection.projection import project as project_work
+from smlab.models.projection.uncertainty import LAUNCH_S
+from smlab.models.roofline.compiler_alternatives import mixed
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, repr=False)
-class ProjectResult:
+class ProjectResult(TabularResult):
     """The projection of one profile, beside the truth where there is one; ``work`` is all that was read.
     ``simulated_s`` are the times by running the machine code on both GPUs, NaN for kernels without."""
 
@@ -53,9 +53,24 @@ class ProjectResult:
             f"to {self.target.name}>"
         )
 
+    def plot(self) -> Figure:
+        """Each kernel's time, here and there with its interval; a Matplotlib figure."""
+        from smlab.commands.project.plot import projection_figure
+
+        return projection_figure([(self.projection, self.matched)], self.source, self.target)
+
     def to_dataframe(self) -> pd.DataFrame:
         """One row a kernel, with the keys of ``smlab project --json``."""
         return dataframe(rows_of(self))
+
+
+class ProjectKeywords(TypedDict, total=False):
+    """Further keywords of `project`: what is known of the kernels beside their profile."""
+
+    cubins: tuple[str | Path, str | Path] | None
+    code: KernelCode | None
+    launch: str | Path | None
+    working_sets: Mapping[str, float] | None
 
 
 def project(
@@ -65,10 +80,7 @@ def project(
     *,
     switches: ProjectionSwitches | None = None,
     truth: str | Path | None = None,
-    cubins: tuple[str | Path, str | Path] | None = None,
-    code: KernelCode | None = None,
-    launch: str | Path | None = None,
-    working_sets: Mapping[str, float] | None = None,
+    **more: Unpack[ProjectKeywords],
 ) -> ProjectResult:
     """Every kernel's time on another GPU, as an interval; how wrong that is where the truth is known.
 
@@ -87,13 +99,15 @@ def project(
     Raises:
         SmlabError: an unusable file, GPU or argument, or no kernel that can be projected, in one line.
     """
+    check_keywords("project", more, ProjectKeywords)
+    cubins, code, launch = more.get("cubins"), more.get("code"), more.get("launch")
     path, there_gpu = a_path("profile", profile), a_gpu("target", target)
     switches = ProjectionSwitches() if switches is None else switches
     if not isinstance(switches, ProjectionSwitches):
         raise SmlabError.at("switches", "not the parts of the method", switches, "ProjectionSwitches")
     read, here, note = profile_of(path, source, "--from")
     quantities = roofline_quantities(read, here)
-    work = _with_working_sets(quantities.work, working_sets or {})
+    work = _with_working_sets(quantities.work, more.get("working_sets") or {})
     notes = [*filter(None, [note]), *quantities.notes]
     silent = [g.name for g in (here, there_gpu) if not overhead_known(g, switches)]
     if silent:
@@ -103,7 +117,7 @@ def project(
         )
     there: KernelWork | None = None
     if cubins is not None or code is not None:
-        from smlab.models.roofline_from_sass import target_work
+        from smlab.models.projection.machine_code import target_work
 
         if cubins is not None:
             from smlab.hw_bench.sass import compare_files
@@ -129,7 +143,7 @@ def project(
     if launch is not None and code is not None:
         from smlab.commands.project.simulated import simulated_seconds
 
-        chosen = work.chosen(found.index)
+        chosen = work.take(found.index)
         simulated_s, told = simulated_seconds(chosen, code, a_path("launch", launch), here, there_gpu)
         notes.append(told)
     matched, errors = None, None
@@ -150,9 +164,9 @@ def _with_working_sets(work: KernelWork, given: Mapping[str, float]) -> KernelWo
             raise SmlabError.at(where, "not a number of bytes", number)
         if not np.isfinite(number) or number <= 0:
             raise SmlabError.at(where, "not a working set", number, "bytes above 0")
-        chosen = np.array([name in (str(k), short_name(str(k), 10_000)) for k in work.kernel])
+        chosen = np.array([called(str(k), name) for k in work.kernel])
         if not chosen.any():
-            known = ", ".join(sorted({short_name(str(k)) for k in work.kernel})[:5])
+            known = ", ".join(sorted({readable_name(str(k)) for k in work.kernel})[:5])
             raise SmlabError.at(where, "no such kernel in the profile", name, known)
         values[chosen] = number
     return work.with_values(working_set_bytes=values)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.inputs import machine_code_bytes, source_text
 from smlab.hw_bench.sass import CodeComparison, CodeComparisons, compare_files, read_cubin, read_regions
 from smlab.hw_bench.sass.nvrtc import compile_cuda
 
@@ -52,14 +53,12 @@ class KernelCode:
         path = _runs_on(self.cubins, gpu)
         if path is None:
             raise SmlabError.at("--cubin", f"none runs on {gpu.name}", None, gpu.sm_architecture)
-        return path.read_bytes()
+        return machine_code_bytes(path)
 
     def _compiled(self, path: Path, gpu: Gpu) -> bytes:
-        try:
-            text = path.read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise SmlabError(f"{path}: cannot be read: {error.strerror or error}") from error
-        return compile_cuda(text, gpu.sm_architecture, [f"-D{k}={v}" for k, v in self.defines], path.name)
+        return compile_cuda(
+            source_text(path), gpu.sm_architecture, [f"-D{k}={v}" for k, v in self.defines], path.name
+        )
 
 
 def macros_of(given: Sequence[str]) -> tuple[tuple[str, str], ...]:

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from smlab.cli.early import PROFILE_OR_DATASET, check_gpus, check_inputs, check_outputs, check_profiles
+from smlab.cli.fast_start import PROFILE_OR_DATASET, check_gpus, check_inputs, check_outputs, check_profiles
 from smlab.cli.loading import loading
 from smlab.cli.options import (
+    DetailsOption,
     ExampleOption,
     IssueOption,
     JsonOption,
@@ -111,6 +112,7 @@ def project(
         Path | None,
         typer.Option("--plot", help="Draw measured, interval and actual (.png, .svg, .pdf; data beside it)."),
     ] = None,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """A kernel's time on a GPU that you don't have, as an interval."""
@@ -120,9 +122,10 @@ def project(
     check_inputs(truth, cubin_from, cubin_to, kernel_source, launch, *(cubin or ()))
     check_outputs(plot)
     with loading():
-        from smlab.commands.project.run import ProjectOptions, run_project
-        from smlab.models.roofline.maxima import checked_maxima
-        from smlab.models.roofline.projection import PAPER, ProjectionSwitches
+        from smlab.commands.project.options import ProjectOptions
+        from smlab.commands.project.run import run_project
+        from smlab.models.projection.peak_rates import checked_maxima
+        from smlab.models.projection.projection import PAPER, ProjectionSwitches
 
     switches = ProjectionSwitches(
         maxima=checked_maxima(maxima),
@@ -155,10 +158,14 @@ def project(
             example=example,
             plot=plot,
             as_json=as_json,
+            details=details,
         )
     )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the front door."""
-    app.command(short_help="A kernel's time on another GPU, as an interval.")(project)
+def register(app: typer.Typer, panel: str) -> None:
+    """Add the command to the front door, under the heading ``panel`` of its help."""
+    app.command(
+        short_help="Predict a kernel's time on another GPU.",
+        rich_help_panel=panel,
+    )(project)

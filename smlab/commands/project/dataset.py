@@ -14,16 +14,10 @@ from smlab.commands.project.rows import agreed_row
 from smlab.hw_bench.datasets import read_dataset
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.operators import OperatorSwitches
-from smlab.validation.projection.operators.judge import (
-    MIN_S,
-    PAPER,
-    Judgement,
-    OperatorErrors,
-    judge_projection,
-)
+from smlab.validation.projection.operators import MIN_S, PAPER, Judgement, OperatorErrors, judge_projection
 
 if TYPE_CHECKING:
-    from smlab.models.roofline.projection import ProjectionSwitches
+    from smlab.models.projection.projection import ProjectionSwitches
 
 
 def run_dataset_projection(

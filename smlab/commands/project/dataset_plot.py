@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from smlab.commands.roofline.plot import check_plot, write_figure
 from smlab.hw_bench.errors import SmlabError
+from smlab.validation.figure_style import INK, PALETTE, SOFT, new_figure, styled
 from smlab.validation.projection.operators import Judgement
-from smlab.validation.report.style import INK, PALETTE, SOFT, new_figure, styled
 
 
 def draw_judgement(judged: Judgement, path: Path) -> list[Path]:

@@ -12,12 +12,11 @@ from rich.console import Console
 
 from smlab.cli.tables import Listing
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.profiles.kernel_work import Floats, KernelWork
-from smlab.models.roofline import Projection, ProjectionSwitches, project
-from smlab.models.roofline.projection import PAPER
+from smlab.hw_bench.profiles.work.kernel_work import Floats, KernelWork
+from smlab.models.projection.projection import PAPER, Projection, ProjectionSwitches, project
 from smlab.validation.method.metrics import ErrorTable, error_table
 
-PARTS = ("parallelism", "cache", "launch_overhead", "issue", "latency")
+PATHS = ("parallelism", "cache", "launch_overhead", "issue", "latency")
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ def errors_of(
 def variants(switches: ProjectionSwitches) -> list[tuple[str, ProjectionSwitches]]:
     """The method as published, and as asked for with each part the other way."""
     found = [("as published", replace(PAPER, maxima=switches.maxima))] if switches != PAPER else []
-    for part in PARTS:
+    for part in PATHS:
         is_on = getattr(switches, part)
         changed: dict[str, Any] = {part: not is_on}
         name = part.replace("_", " ")

@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 
 from smlab.commands.plots import write_figure
-from smlab.commands.project.truth import Matched
-from smlab.commands.roofline.rows import short_name
+from smlab.commands.project.measured_times import Matched
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.models.roofline import Projection
-from smlab.validation.report.style import INK, PALETTE, SOFT, new_figure, styled
+from smlab.hw_bench.sass.linking import readable_name
+from smlab.models.projection.projection import Projection
+from smlab.validation.figure_style import INK, PALETTE, SOFT, new_figure, styled
 
 SHOWN: Final = 60
 """How many kernels are drawn, the longest first; the data beside the picture hold all."""
@@ -50,7 +50,7 @@ def projection_figure(found: Sequence[Drawn], source: Gpu, target: Gpu, *, width
     order = np.argsort(-times["source_s"], kind="stable")[:SHOWN]
     repeated = {k for k in kernels if kernels.count(k) > 1} if len(kernels) <= 2000 else set(kernels)
     names = [
-        short_name(kernels[i], 34) + (f" #{launches[i]}" if kernels[i] in repeated else "")
+        readable_name(kernels[i], 34) + (f" #{launches[i]}" if kernels[i] in repeated else "")
         for i in order.tolist()
     ]
     fig = new_figure(width_in, 1.3 + 0.24 * len(order))

@@ -5,50 +5,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.cli.early import PROFILE_OR_DATASET
+from smlab.cli.fast_start import PROFILE_OR_DATASET
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.profiles import chosen_profiles, kernel_column, label, longest
 from smlab.commands.project.api import ProjectResult, project, rows_of
 from smlab.commands.project.code import KernelCode, macros_of
-from smlab.commands.roofline.rows import short_name
+from smlab.commands.project.options import ProjectOptions
 from smlab.examples import TARGET
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
-from smlab.models.roofline import ProjectionSwitches
-from smlab.models.roofline.uncertainty import LEVEL
-from smlab.validation.projection.held import NARROW, HeldIntervals, shipped_held
-
-
-@dataclass(frozen=True)
-class ProjectOptions:
-    """What ``smlab project`` was asked for; ``source`` and ``target`` are ``--from`` and ``--to``."""
-
-    profiles: tuple[Path, ...]
-    source: str | None
-    target: str | None
-    switches: ProjectionSwitches
-    truth: Path | None
-    dataset: str | None
-    cubin_from: Path | None
-    cubin_to: Path | None
-    code_source: Path | None
-    defines: tuple[str, ...]
-    cubins: tuple[Path, ...]
-    draw: int | None
-    simulate: bool
-    launch: Path | None
-    working_sets: tuple[str, ...]
-    example: bool
-    plot: Path | None
-    as_json: bool
+from smlab.hw_bench.sass.linking import readable_name
+from smlab.models.projection.projection import ProjectionSwitches
+from smlab.models.projection.uncertainty import LEVEL
+from smlab.validation.projection.held import NARROW, IntervalCoverage, shipped_coverage
 
 
 def run_project(options: ProjectOptions) -> None:
@@ -121,7 +97,7 @@ def run_project(options: ProjectOptions) -> None:
         print_json(_document(answers, source, target, options.switches))
         return
     for a in answers:
-        _print_answer(a)
+        _print_answer(a, options.details)
 
 
 def _run_dataset(options: ProjectOptions, dataset: str, source: str, to: str) -> None:
@@ -134,18 +110,7 @@ def _run_dataset(options: ProjectOptions, dataset: str, source: str, to: str) ->
         if options.cubins:
             expected = "--source, compiled for each configuration"
             raise SmlabError.at("--cubin", "is one configuration's", str(options.cubins[0]), expected)
-        run_tuning_projection(
-            dataset,
-            source,
-            to,
-            options.switches,
-            code=options.code_source,
-            defines=macros_of(options.defines),
-            draw=options.draw,
-            launch=options.launch,
-            plot=options.plot,
-            as_json=options.as_json,
-        )
+        run_tuning_projection(dataset, source, to, options)
         return
     from smlab.commands.project.dataset import run_dataset_projection
 
@@ -191,7 +156,7 @@ def _document(
         "kernels": kernels,
         "skipped": skipped,
         "unmatched": unmatched,
-        "held": asdict(shipped_held()),
+        "held": asdict(shipped_coverage()),
         "errors": None if first is None else first.as_json(),
     }
 
@@ -201,15 +166,16 @@ def _span(low_s: float, high_s: float) -> str:
     return "-" if high_s < NARROW * low_s else f"{1e6 * low_s:,.1f} to {1e6 * high_s:,.1f}"
 
 
-def _print_held(narrow: NDArray[np.bool_]) -> None:
+def _print_coverage(narrow: NDArray[np.bool_], details: bool) -> None:
     """How often such intervals held, and how far off the middle was, where that is known."""
-    held = shipped_held()
+    held = shipped_coverage()
     if not narrow.all():
         sm, memory = held.by_sm, held.by_memory
+        of = f" ({held.about})" if details else ""
         out.print(
-            f"The interval is meant to hold {100 * LEVEL:.0f} %. Of {held.about}, it held {sm.inside:.0f} % "
-            f"where an SM limits and {memory.inside:.0f} % where L2 or DRAM may; 9 in 10 times were "
-            f"{_most(held.every)}.",
+            f"{100 * LEVEL:.0f} % intervals; of simulated kernels{of} they cover {sm.inside:.0f} % where an "
+            f"SM limits, {memory.inside:.0f} % where L2 or DRAM may"
+            + (f"; 9 in 10 times were {_most(held.every)}" if details else "")
         )
     if narrow.any():
         out.print(
@@ -217,22 +183,25 @@ def _print_held(narrow: NDArray[np.bool_]) -> None:
         )
 
 
-def _most(held: HeldIntervals) -> str:
+def _most(held: IntervalCoverage) -> str:
     """How far most times were from the middle: the same factor up and down."""
     most = held.most_within_factor
     return f"{100 * (1 - 1 / most):.0f} % below to {100 * (most - 1):.0f} % above"
 
 
-def _print_answer(a: ProjectResult) -> None:
+def _print_answer(a: ProjectResult, details: bool) -> None:
     p = a.projection
+    here_ms, there_ms = 1e3 * p.source_s.sum(), 1e3 * p.mid_s.sum()
     out.print(
-        f"[bold]{shown(label(a.profile))}[/bold]: {len(p):,} kernels from {shown(a.source.title)} to "
-        f"{shown(a.target.title)}"
+        f"[bold]{shown(label(a.profile))}[/bold]: {len(p):,} kernel{'' if len(p) == 1 else 's'} would take "
+        f"{there_ms:,.3f} ms on {shown(a.target.title)}, {here_ms / there_ms:.2f} times as fast as on "
+        f"{shown(a.source.title)} ({here_ms:,.3f} ms)"
     )
     order = longest(p.source_s)
     listed = Listing()
     kernel_column(listed)
-    headings = ["launch", "here us", "there us", "interval us", "speed-up"]
+    again = details or len(set(p.kernel.tolist())) < len(p)
+    headings = [*(["launch"] if again else []), "here us", "there us", "interval us", "speed-up"]
     if a.simulated_s is not None:
         headings.append("simulated us")
     if a.matched is not None:
@@ -242,8 +211,8 @@ def _print_answer(a: ProjectResult) -> None:
     listed.add_column("limiter there", drop=2)
     for i in order.tolist():
         cells = [
-            shown(short_name(str(p.kernel[i]))),
-            str(p.launch[i]),
+            shown(readable_name(str(p.kernel[i]))),
+            *([str(p.launch[i])] if again else []),
             f"{1e6 * p.source_s[i]:,.1f}",
             f"{1e6 * p.mid_s[i]:,.1f}",
             _span(float(p.low_s[i]), float(p.high_s[i])),
@@ -259,8 +228,7 @@ def _print_answer(a: ProjectResult) -> None:
             cells += [f"{100 * (p.mid_s[i] / actual - 1):+.1f} %" if known else "-"]
         listed.add_row(*cells, str(p.limiter[i]))
     out.print(listed)
-    out.print(f"all of them: {1e3 * p.source_s.sum():,.3f} ms here, {1e3 * p.mid_s.sum():,.3f} ms there")
-    _print_held(p.high_s < NARROW * p.low_s)
+    _print_coverage(p.high_s < NARROW * p.low_s, details)
     if a.errors is not None:
         a.errors.print(out)
     if a.matched is not None:
@@ -269,9 +237,9 @@ def _print_answer(a: ProjectResult) -> None:
             ("in the truth only", a.matched.only_truth),
         ):
             if names:
-                some = ", ".join(short_name(n) for n in names[:5])
+                some = ", ".join(readable_name(n) for n in names[:5])
                 out.print(f"[yellow]not matched[/yellow], {what} ({len(names):,}): {shown(some)}")
     for flag, count in Counter(f for flags in p.flags for f in flags).most_common():
         out.print(f"[yellow]note[/yellow]: {shown(flag)} ({count:,} kernels)")
     for reason, count in Counter(reason for _, _, reason in a.skipped).most_common():
-        out.print(f"skipped {count:,} kernels: {shown(reason)}")
+        out.print(f"left out, {shown(reason)}: {count:,} kernels")

@@ -1,7 +1,8 @@
 """The second predictor for a profile's kernels: their machine code on both GPUs' descriptions.
 
 Code that was compiled here may not be what the measured compiler makes: where registers or local memory of
-the two architectures' code differ, the time is the middle of two readings (`smlab.models.roofline.readings`).
+the two architectures' code differ, the time is the middle of two readings
+(`smlab.models.roofline.compiler_alternatives`).
 """
 
 from __future__ import annotations
@@ -16,18 +17,19 @@ from smlab.commands.project.code import KernelCode
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import cache_folder
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.profiles.kernel_work import Floats, KernelWork
+from smlab.hw_bench.inputs import read_bytes
+from smlab.hw_bench.profiles.work.kernel_work import Floats, KernelWork
 from smlab.hw_bench.sass import read_cubin
-from smlab.hw_bench.sass.names import mangled_name, plain_name
+from smlab.hw_bench.sass.linking import mangled_name, plain_name
 from smlab.models.roofline.clock import clock_ratios
-from smlab.sim.machine_code.launch_file import LaunchFile, read_launch
+from smlab.sim.isa.launch.launch_file import LaunchFile, read_launch
 from smlab.validation.projection.machine_code import CodeRun, LaunchData, compiled_otherwise, run_codes
 
 
 def data_of(path: Path) -> tuple[LaunchFile, LaunchData]:
     """A launch file, and what of it is not the launch's shape."""
     read = read_launch(path)
-    key = hashlib.sha256(path.read_bytes()).hexdigest()
+    key = hashlib.sha256(read_bytes(path)).hexdigest()
     return read, LaunchData(read.arguments, key, read.names, read.constants, read.shared_bytes)
 
 

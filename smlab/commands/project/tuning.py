@@ -12,17 +12,20 @@ import numpy as np
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
+from smlab.commands.project.code import macros_of
 from smlab.commands.project.errors import error_listing
+from smlab.commands.project.options import ProjectOptions
 from smlab.commands.project.rows import agreed_row
 from smlab.commands.project.simulated import data_of, runs_kept
 from smlab.hw_bench.datasets import read_tuning
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.models.roofline.projection import Projection, ProjectionSwitches
-from smlab.models.roofline.uncertainty import LEVEL
-from smlab.validation.projection.tuning import TuningErrors, TuningJudgement, judge_tuning
-from smlab.validation.projection.tuning.code import TuningSource
-from smlab.validation.projection.tuning.simulated import (
+from smlab.models.projection.projection import Projection, ProjectionSwitches
+from smlab.models.projection.uncertainty import LEVEL
+from smlab.validation.projection.tuning import TuningErrors, TuningJudgement, TuningOptions, judge_tuning
+from smlab.validation.projection.tuning_code import TuningSource
+from smlab.validation.projection.tuning_simulated import (
+    ClockedPair,
     SimulatedErrors,
     SimulatedSpace,
     simulate_space,
@@ -30,28 +33,20 @@ from smlab.validation.projection.tuning.simulated import (
 )
 
 
-def run_tuning_projection(
-    dataset: str,
-    source_name: str,
-    target_name: str,
-    switches: ProjectionSwitches,
-    *,
-    code: Path | None = None,
-    defines: tuple[tuple[str, str], ...] = (),
-    draw: int | None = None,
-    launch: Path | None = None,
-    plot: Path | None = None,
-    as_json: bool = False,
-) -> None:
-    """Read the set, project, judge and print; with ``launch``, whose data the kernels take, also by running
-    their ``code`` on both GPUs. `SmlabError` for an unknown set or GPU, or a set without the source."""
-    if plot is not None:
-        raise SmlabError.at("--plot", "draws operators, not tuning spaces", str(plot))
+def run_tuning_projection(dataset: str, source_name: str, target_name: str, options: ProjectOptions) -> None:
+    """Read the set, project, judge and print; with ``--launch``, whose data the kernels take, also by running
+    their ``--source`` on both GPUs. `SmlabError` for an unknown set or GPU, or a set without the source."""
+    if options.plot is not None:
+        raise SmlabError.at("--plot", "draws operators, not tuning spaces", str(options.plot))
     source, target = load_gpu(source_name), load_gpu(target_name)
-    compiled = None if code is None else TuningSource(code, defines)
+    switches, draw, launch, as_json = options.switches, options.draw, options.launch, options.as_json
+    code = options.code_source
+    compiled = None if code is None else TuningSource(code, macros_of(options.defines))
     sets = read_tuning(dataset)
     with progress_bar("compiling") if compiled is not None else nullcontext() as advance:
-        judged = judge_tuning(sets, source, target, switches, code=compiled, draw=draw, progress=advance)
+        judged = judge_tuning(
+            sets, source, target, TuningOptions(switches, code=compiled, draw=draw), advance
+        )
     simulated = None if launch is None or compiled is None else _simulated(judged, compiled, launch)
     for note in judged.notes:
         err.print(f"{dataset}: {note}", markup=False)
@@ -62,7 +57,7 @@ def run_tuning_projection(
 
 
 @dataclass(frozen=True, eq=False)
-class _Simulated:
+class _SimulatedSpace:
     """The second predictor on the same rows; ``roofline`` are the first one's errors on them, None without a
     truth."""
 
@@ -70,7 +65,7 @@ class _Simulated:
     errors: SimulatedErrors | None
 
 
-def _simulated(judged: TuningJudgement, code: TuningSource, launch: Path) -> _Simulated:
+def _simulated(judged: TuningJudgement, code: TuningSource, launch: Path) -> _SimulatedSpace:
     _, data = data_of(launch)
     with progress_bar("running machine code") as advance:
         space = simulate_space(
@@ -78,23 +73,21 @@ def _simulated(judged: TuningJudgement, code: TuningSource, launch: Path) -> _Si
             judged.rows,
             code,
             data,
-            judged.source,
-            judged.target,
-            judged.clock_ratio,
+            ClockedPair(judged.source, judged.target, judged.clock_ratio),
             runs_kept(),
             advance,
         )
     if judged.actual_s is None:
-        return _Simulated(space, None)
+        return _SimulatedSpace(space, None)
     known = ~np.isnan(judged.actual_s)
     family = tuple(f for f, k in zip(judged.family, known, strict=True) if k)
     truth = judged.actual_s[known]
     errors = simulated_errors(space.chosen(known), truth, family, judged.source, judged.target)
-    return _Simulated(space, errors)
+    return _SimulatedSpace(space, errors)
 
 
 def _document(
-    judged: TuningJudgement, dataset: str, switches: ProjectionSwitches, simulated: _Simulated | None
+    judged: TuningJudgement, dataset: str, switches: ProjectionSwitches, simulated: _SimulatedSpace | None
 ) -> dict[str, Any]:
     errors = None if judged.every is None else judged.every.as_json()
     if errors is not None:
@@ -131,7 +124,7 @@ def _rows(judged: TuningJudgement) -> list[dict[str, Any]]:
     return listed
 
 
-def _print(judged: TuningJudgement, dataset: str, simulated: _Simulated | None) -> None:
+def _print(judged: TuningJudgement, dataset: str, simulated: _SimulatedSpace | None) -> None:
     p = judged.projection
     out.print(
         f"[bold]{shown(dataset)}[/bold]: {len(p):,} configurations from {shown(judged.source.title)} to "
@@ -158,9 +151,9 @@ def _print(judged: TuningJudgement, dataset: str, simulated: _Simulated | None) 
     for title in ("", level + " holds", "median width", "rank of the ratio"):
         listed.add_column(title, justify="right" if title else "left")
     for name, group in (("all", e), *judged.groups):
-        listed.add_row(name, *_worth(group))
+        listed.add_row(name, *_interval_cells(group))
     if by_code is not None:
-        listed.add_row("machine code simulated on both", *_worth(by_code.errors))
+        listed.add_row("machine code simulated on both", *_interval_cells(by_code.errors))
     out.print(listed)
     if by_code is not None:
         out.print(
@@ -169,6 +162,6 @@ def _print(judged: TuningJudgement, dataset: str, simulated: _Simulated | None) 
         )
 
 
-def _worth(e: TuningErrors) -> tuple[str, str, str]:
+def _interval_cells(e: TuningErrors) -> tuple[str, str, str]:
     rank = "-" if e.spearman_ratio is None else f"{e.spearman_ratio:.2f}"
     return f"{e.coverage:.0f} %", f"+{e.median_width:.0f} %", rank

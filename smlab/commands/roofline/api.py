@@ -10,22 +10,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smlab.commands.arguments import a_path
-from smlab.commands.frames import dataframe
+from smlab.commands.frames import TabularResult, dataframe
 from smlab.commands.profiles import profile_of
 from smlab.commands.roofline.rows import kernel_rows
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles import Profile
-from smlab.hw_bench.profiles.roofline_quantities import RooflineQuantities, roofline_quantities
-from smlab.models.roofline import Ceilings, ceilings, maxima_of
-from smlab.models.roofline.maxima import checked_maxima
+from smlab.hw_bench.profiles.work.roofline_quantities import RooflineQuantities, roofline_quantities
+from smlab.models.projection.peak_rates import checked_maxima, maxima_of
+from smlab.models.roofline.ceilings import Ceilings, CeilingSwitches, ceilings
 from smlab.models.roofline.violations import RooflineViolation, bound_violations, ceiling_violations
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, repr=False)
-class RooflineResult:
+class RooflineResult(TabularResult):
     """What a profile says: ceilings, kernels left out with the reason, kernels faster than a bound or than
     a ceiling."""
 
@@ -39,6 +40,12 @@ class RooflineResult:
 
     def __repr__(self) -> str:
         return f"<roofline of {len(self.found):,} kernels of {self.profile.name} on {self.gpu.name}>"
+
+    def plot(self) -> Figure:
+        """The kernels under their roofs; a Matplotlib figure."""
+        from smlab.commands.roofline.plot import roofline_figure
+
+        return roofline_figure([self.found])
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row a kernel, with the keys of ``smlab roofline --json``; nested ones as ``intensity.dram``."""
@@ -103,7 +110,8 @@ def roofline(
     path = a_path("profile", profile)
     quantities, found_gpu, notes = quantities_of(path, gpu)
     top = maxima_of(found_gpu, checked_maxima(maxima))
-    found = ceilings(quantities.work, found_gpu, top, at_clock=at_clock, issue=issue, parallelism=parallelism)
+    switches = CeilingSwitches(at_clock=at_clock, issue=issue, parallelism=parallelism)
+    found = ceilings(quantities.work, found_gpu, top, switches)
     return RooflineResult(
         path,
         found_gpu,

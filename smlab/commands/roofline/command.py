@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from smlab.cli.early import PROFILE_OR_HOW, check_gpus, check_outputs, check_profiles
+from smlab.cli.fast_start import PROFILE_OR_HOW, check_gpus, check_outputs, check_profiles
 from smlab.cli.loading import loading
 from smlab.cli.options import (
+    DetailsOption,
     ExampleOption,
     HowOption,
     IssueOption,
@@ -35,9 +36,10 @@ def roofline(
     ] = None,
     example: ExampleOption = False,
     show_how: HowOption = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Each kernel under the roofs of its GPU and under ceilings of its own; what limits it."""
+    """What limits each kernel: the roofs of its GPU and the ceilings of its own instructions."""
     if not show_how:
         check_profiles(profiles, example, PROFILE_OR_HOW)
     check_gpus(gpu)
@@ -56,11 +58,15 @@ def roofline(
             example=example,
             plot=plot,
             show_how=show_how,
+            details=details,
             as_json=as_json,
         )
     )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the front door."""
-    app.command(short_help="What limits each kernel: roofs and ceilings.")(roofline)
+def register(app: typer.Typer, panel: str) -> None:
+    """Add the command to the front door, under the heading ``panel`` of its help."""
+    app.command(
+        short_help="What limits each kernel, by roofline.",
+        rich_help_panel=panel,
+    )(roofline)

@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
-from smlab.validation.report.style import INK, SOFT
+from smlab.validation.figure_style import INK, SOFT
 
 Box = tuple[float, float, float, float]
 

@@ -21,9 +21,10 @@ from smlab.commands.roofline.labels import HALO, place_labels
 from smlab.commands.roofline.points import PanelPoints, points_of
 from smlab.commands.roofline.rows import kernel_rows
 from smlab.hw_bench.errors import SmlabError
-from smlab.models.roofline import Ceilings, Maxima
+from smlab.models.projection.peak_rates import Maxima
+from smlab.models.roofline.ceilings import Ceilings
 from smlab.models.roofline.work import LEVELS
-from smlab.validation.report.style import INK, MARKERS, PALETTE, SOFT, new_figure, styled
+from smlab.validation.figure_style import INK, MARKERS, PALETTE, SOFT, new_figure, styled
 
 __all__ = ["check_plot", "draw_roofline", "roofline_figure", "write_figure"]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.commands.roofline.rows import short_name
 from smlab.hw_bench.profiles import UNNAMED
-from smlab.hw_bench.profiles.kernel_work import PRECISIONS, Floats
-from smlab.models.roofline import Ceilings
+from smlab.hw_bench.profiles.work.kernel_work import PRECISIONS, Floats
+from smlab.hw_bench.sass.linking import readable_name
+from smlab.models.roofline.ceilings import Ceilings
 from smlab.models.roofline.work import traversing_bytes
 
 
@@ -52,8 +52,8 @@ def points_of(found: Sequence[Ceilings], instructions: bool) -> PanelPoints | No
     top = found[0].maxima
     seconds = np.concatenate([c.work.seconds[i] for c, i in parts])
     order = np.argsort(-seconds, kind="stable")
-    names = [short_name(str(k), 30) for c, i in parts for k in c.work.kernel[i]]
-    works = [c.work.chosen(i) for c, i in parts]
+    names = [readable_name(str(k), 30) for c, i in parts for k in c.work.kernel[i]]
+    works = [c.work.take(i) for c, i in parts]
     peaks = [("issue", top.issue_per_s / 1e9)]
     if instructions:
         operations = np.concatenate([w.instructions for w in works])

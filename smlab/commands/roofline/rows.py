@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from smlab.models.roofline import Ceilings, Maxima
-from smlab.models.roofline.ceilings import LATENCY, LOW_EFFICIENCY
+from smlab.models.projection.peak_rates import Maxima
+from smlab.models.roofline.ceilings import LATENCY, LOW_EFFICIENCY, Ceilings
 from smlab.models.roofline.violations import RooflineViolation
 from smlab.models.roofline.work import LEVELS, PRECISIONS
 
@@ -108,15 +107,3 @@ def roofs(top: Maxima) -> dict[str, Any]:
         "instructions_per_s": top.issue_per_s,
         "origin": dict(top.origin),
     }
-
-
-def short_name(kernel: str, length: int = 40) -> str:
-    """A kernel's name without return type, parameters and template arguments, at most ``length``
-    characters."""
-    name = kernel.strip()
-    name = re.sub(r"^(?:void|int|float|double|bool)\s+", "", name)
-    while "<" in name and re.search(r"<[^<>]*>", name):
-        name = re.sub(r"<[^<>]*>", "", name)
-    name = name.split("(", 1)[0].strip() if not name.startswith("(") else name
-    name = name.rsplit("::", 1)[-1] or kernel
-    return name if len(name) <= length else name[: length - 1] + "…"

@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.cli.early import PROFILE_OR_HOW
+from smlab.cli.fast_start import PROFILE_OR_HOW
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.profiles import chosen_profiles, kernel_column, label, longest
 from smlab.commands.roofline.api import RooflineResult, roofline
-from smlab.commands.roofline.rows import kernel_rows, limiter_shares, roofs, short_name
+from smlab.commands.roofline.rows import kernel_rows, limiter_shares, roofs
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.profiles.roofline_quantities import NEEDED
+from smlab.hw_bench.profiles.work.roofline_quantities import NEEDED
+from smlab.hw_bench.sass.linking import readable_name
 from smlab.models.roofline.ceilings import LATENCY, LOW_EFFICIENCY, WITHOUT_ROOF
 from smlab.models.roofline.violations import RooflineViolation
 
@@ -40,6 +41,7 @@ class RooflineOptions:
     plot: Path | None
     show_how: bool
     as_json: bool
+    details: bool = False
 
 
 def run_roofline(options: RooflineOptions) -> None:
@@ -77,7 +79,7 @@ def run_roofline(options: RooflineOptions) -> None:
         print_json(_document(answers))
         return None
     for a in answers:
-        _print_answer(a)
+        _print_answer(a, options.details)
     return None
 
 
@@ -116,30 +118,31 @@ def _show_how(as_json: bool) -> None:
     out.print(command, markup=False, soft_wrap=True)
 
 
-def _print_answer(a: RooflineResult) -> None:
+def _print_answer(a: RooflineResult, details: bool) -> None:
     found, work = a.found, a.found.work
+    limits = ", ".join(
+        f"{share['limiter']} {100 * share['time_share']:.0f} %" for share in limiter_shares([found])
+    )
     out.print(
         f"[bold]{shown(label(a.profile))}[/bold] on {shown(a.gpu.title)}: {len(found):,} kernels under "
-        f"{found.maxima.which} maxima"
+        f"{found.maxima.which} maxima; the time is limited by {limits}"
     )
     order = longest(work.seconds)
-    by_instructions = found.by_instructions[order]
-    _print_kernels(a, order[~by_instructions], instructions=False)
-    _print_kernels(a, order[by_instructions], instructions=True)
-    for share in limiter_shares([found]):
-        out.print(
-            f"{100 * share['time_share']:.1f} % of the time limited by {share['limiter']} "
-            f"({share['kernels']:,} of {len(found):,} kernels)"
-        )
+    if details:
+        by_instructions = found.by_instructions[order]
+        _print_kernels(a, order[~by_instructions], instructions=False)
+        _print_kernels(a, order[by_instructions], instructions=True)
+    else:
+        _print_summary(a, order)
     if (found.limited_by == LATENCY).any():
         out.print(
-            f"{LATENCY}: the kernel is below {100 * LOW_EFFICIENCY:.0f} % of every roof, or kept by what has "
-            f"none here: {WITHOUT_ROOF} (`smlab utilization`)"
+            f"{LATENCY}: below {100 * LOW_EFFICIENCY:.0f} % of every roof"
+            + (f", or kept by what has none here: {WITHOUT_ROOF} (`smlab utilization`)" if details else "")
         )
-    for title, violations in (
-        ("faster than a bound", a.violations),
-        ("faster than the ceilings of Eq. 3 and 6 to 8, not than a bound", a.above_ceilings),
-    ):
+    told = [("faster than a bound", a.violations)]
+    if details:
+        told.append(("faster than the ceilings of Eq. 3 and 6 to 8, not than a bound", a.above_ceilings))
+    for title, violations in told:
         for (ceiling, reason), count in Counter((v.ceiling, _group(v)) for v in violations).most_common(
             PRINTED_VIOLATIONS
         ):
@@ -147,7 +150,40 @@ def _print_answer(a: RooflineResult) -> None:
     for flag, count in Counter(f for flags in work.flags for f in flags).most_common():
         out.print(f"[yellow]note[/yellow]: {shown(flag)} ({count:,} kernels)")
     for reason, count in Counter(reason for _, _, reason in a.skipped).most_common():
-        out.print(f"skipped {count:,} kernels: {shown(reason)}")
+        out.print(f"left out, {shown(reason)}: {count:,} kernels")
+
+
+def _print_summary(a: RooflineResult, rows: NDArray[np.int64]) -> None:
+    """What limits each kernel and how close it comes, by floating-point operations or else by
+    instructions."""
+    found, work = a.found, a.found.work
+    again = len(set(work.kernel.tolist())) < len(work.kernel)
+    listed = Listing()
+    kernel_column(listed)
+    if again:
+        listed.add_column("launch", justify="right", drop=2)
+    listed.add_column("time us", justify="right")
+    listed.add_column("limited by", fold=True)
+    listed.add_column("closest roof", justify="right")
+    listed.add_column("achieved", justify="right", drop=1)
+    listed.add_column("ceiling", justify="right")
+    for i in rows.tolist():
+        if found.by_instructions[i]:
+            done, unit = work.instructions[i], "Ginst/s"
+            ceiling = found.maxima.issue_per_s * found.grid.of("issue")[i]
+        else:
+            done, unit = found.flops[i], "GFLOP/s"
+            ceiling = found.peak_ceiling[i] * found.grid.of("issue")[i]
+        listed.add_row(
+            shown(readable_name(str(work.kernel[i]))),
+            *([str(work.launch[i])] if again else []),
+            f"{1e6 * work.seconds[i]:,.1f}",
+            str(found.limited_by[i]),
+            f"{found.limiter[i]} {100 * found.efficiency[i]:.0f} %",
+            f"{_number(done / work.seconds[i] / 1e9)} {unit}",
+            _number(ceiling / 1e9),
+        )
+    out.print(listed)
 
 
 def _print_kernels(a: RooflineResult, rows: NDArray[np.int64], *, instructions: bool) -> None:
@@ -172,14 +208,14 @@ def _print_kernels(a: RooflineResult, rows: NDArray[np.int64], *, instructions: 
     listed.add_column("limited by", fold=True)
     listed.add_column("closest roof", justify="right")
     for heading, drop in (
-        *((f"G{operation}/s", 2), ("ceiling", 3)),
+        *((f"G{operation}/s", 3), ("ceiling", 2)),
         *((f"{operation}/B L1", 6), (f"{operation}/B L2", 7), (f"{operation}/B DRAM", 4)),
         *(("BW ceiling GB/s L1", 8), ("BW ceiling GB/s L2", 9), ("BW ceiling GB/s DRAM", 5)),
     ):
         listed.add_column(heading, justify="right", drop=drop)
     for i in rows.tolist():
         listed.add_row(
-            shown(short_name(str(work.kernel[i]))),
+            shown(readable_name(str(work.kernel[i]))),
             str(work.launch[i]),
             f"{1e6 * work.seconds[i]:,.1f}",
             str(found.limited_by[i]),

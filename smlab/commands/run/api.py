@@ -5,20 +5,40 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from smlab.commands.arguments import a_gpu
+from smlab.commands.arguments import a_gpu, check_keywords
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.image import KernelImage
 from smlab.sim import Record
-from smlab.sim.machine_code.device import as_dim
-from smlab.sim.machine_code.kernels import KINDS, load_kernel
-from smlab.sim.machine_code.launch import MachineLaunch
-from smlab.sim.machine_code.recording import Recording
-from smlab.sim.machine_code.run import MachineRun, run_machine_code
+from smlab.sim.execution.device import as_dim
+from smlab.sim.execution.recording import Recording
+from smlab.sim.execution.run import MachineRun, run_machine_code
+from smlab.sim.isa.launch.kernels import kinds, load_kernel
+from smlab.sim.isa.launch.launch import MachineLaunch
+
+
+class TimingKeywords(TypedDict, total=False):
+    """What `run` hands on to `smlab.sim.execution.run.run_machine_code`."""
+
+    sms: int | str
+    engine: str | None
+    keep: Record
+    max_cycles: int | None
+    progress: Callable[[int, int], None] | None
+    recording: Recording | None
+
+
+class RunKeywords(TimingKeywords, total=False):
+    """Further keywords of `run`."""
+
+    shared_bytes: int
+    constants: Mapping[str, Any] | None
+    defines: Mapping[str, object] | None
+    check_shared: bool
 
 
 def run(
@@ -28,16 +48,7 @@ def run(
     *arguments: Any,
     gpu: str | Path | Gpu = "v100",
     name: str | None = None,
-    shared_bytes: int = 0,
-    constants: Mapping[str, Any] | None = None,
-    defines: Mapping[str, object] | None = None,
-    sms: int | str = "all",
-    engine: str | None = None,
-    keep: Record = Record.TOTALS,
-    max_cycles: int | None = None,
-    check_shared: bool = True,
-    progress: Callable[[int, int], None] | None = None,
-    recording: Recording | None = None,
+    **more: Unpack[RunKeywords],
 ) -> MachineRun:
     """Execute a kernel's machine code on a simulated GPU; arrays are changed in place, as a launch would.
 
@@ -53,20 +64,21 @@ def run(
         shared_bytes: dynamic shared memory; of a listing, all of it.
         constants: contents of ``__constant__`` variables.
         defines: macros of CUDA C.
-        sms: how many SMs run, or ``all``; see `smlab.sim.machine_code.run.run_machine_code`.
+        sms: how many SMs run, or ``all``; see `smlab.sim.execution.run.run_machine_code`.
         engine: ``compiled`` (the default) or ``simpy``.
         keep: how much to record.
         max_cycles: give up, with an error, when the kernel runs longer.
-        check_shared: refuse to read shared memory that nobody has written.
+        check_shared: say in `MachineRun.notes` where shared memory is read that nobody has written.
         progress: told ``(done, total)`` blocks.
-        recording: writes down what every warp executes (`smlab.sim.machine_code.recording`).
+        recording: writes down what every warp executes (`smlab.sim.execution.recording`).
 
     Raises:
         SmlabError: what cannot be read, compiled, launched or executed, or a fault of the kernel, in one
         line.
     """
+    check_keywords("run", more, RunKeywords)
     description = a_gpu("gpu", gpu)
-    macros = {k: str(v) for k, v in (defines or {}).items()}
+    macros = {k: str(v) for k, v in (more.get("defines") or {}).items()}
     image = image_of(kernel, description, name, macros, arguments)
     shapes = []
     for what, value in (("grid", grid), ("block", block)):
@@ -79,20 +91,12 @@ def run(
         shapes[0],
         shapes[1],
         _arguments(image, kernel, arguments),
-        dynamic_shared_bytes=shared_bytes,
-        constants={k: np.asarray(v) for k, v in (constants or {}).items()},
-        check_shared=check_shared,
+        dynamic_shared_bytes=more.get("shared_bytes", 0),
+        constants={k: np.asarray(v) for k, v in (more.get("constants") or {}).items()},
+        check_shared=more.get("check_shared", True),
     )
-    return run_machine_code(
-        launch,
-        description,
-        sms=sms,
-        engine=engine,
-        keep=keep,
-        max_cycles=max_cycles,
-        progress=progress,
-        recording=recording,
-    )
+    timing: Any = {k: v for k, v in more.items() if k in TimingKeywords.__annotations__}
+    return run_machine_code(launch, description, **{"keep": Record.TOTALS, **timing})
 
 
 def image_of(
@@ -113,7 +117,7 @@ def image_of(
         from smlab.commands.run.numba_kernel import image_of_function
 
         return image_of_function(kernel, gpu.sm_architecture, arguments)
-    raise SmlabError.at("kernel", f"a {type(kernel).__name__} is no kernel", None, KINDS)
+    raise SmlabError.at("kernel", f"a {type(kernel).__name__} is no kernel", None, kinds())
 
 
 def _arguments(image: KernelImage, kernel: Any, arguments: tuple[Any, ...]) -> list[Any]:

@@ -7,9 +7,16 @@ from typing import Annotated
 
 import typer
 
-from smlab.cli.early import check_choice, check_gpus, check_inputs, check_outputs
+from smlab.cli.fast_start import check_choice, check_gpus, check_inputs, check_outputs
 from smlab.cli.loading import loading
-from smlab.cli.options import GpuOption, JsonOption
+from smlab.cli.options import (
+    AlternativeOption,
+    ClockOption,
+    DetailsOption,
+    GpuOption,
+    GpuSetOption,
+    JsonOption,
+)
 from smlab.hw_bench.errors import SmlabError
 
 ENGINES = ("compiled", "simpy")
@@ -28,8 +35,8 @@ def run(
     kernel: Annotated[
         str | None,
         typer.Argument(
-            help="A .cubin, a listing of nvdisasm -c -hex (.sass), CUDA C (.cu), file.py:kernel, or a "
-            "trace of Accel-Sim (.traceg, .traceg.xz, kernelslist.g)."
+            help="A .cubin, a listing of nvdisasm -c -hex (.sass), CUDA C (.cu), file.py:kernel (executes "
+            "the Python file), or a trace of Accel-Sim (.traceg, .traceg.xz, kernelslist.g)."
         ),
     ] = None,
     launch: Annotated[Path | None, typer.Option(help="The launch (TOML): grid, block, arguments.")] = None,
@@ -41,6 +48,16 @@ def run(
     engine: Annotated[
         str, typer.Option(help="The simulator's engine: compiled, or simpy, the reference.")
     ] = "compiled",
+    clock: ClockOption = None,
+    settings: GpuSetOption = None,
+    alternative: AlternativeOption = None,
+    anchor: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="What this kernel took on the card: prints the factor for other times on it.",
+        ),
+    ] = None,
     sms: Annotated[
         str, typer.Option(help="SMs that run, each with some waves of its blocks; all: the whole grid.")
     ] = "all",
@@ -66,6 +83,7 @@ def run(
         int | None, typer.Option(metavar="N", min=1, help="Give up when the kernel runs longer.")
     ] = None,
     example: Annotated[bool, typer.Option("--example", help="Run the small listing that ships.")] = False,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Execute a kernel's machine code on a simulated GPU: results, cycles, and where its warps waited.
@@ -87,23 +105,34 @@ def run(
                 raise SmlabError.at(option, "a trace has its own launch, and no data", str(value), "nothing")
         if sms != "all":
             raise SmlabError.at("--sms", "a trace runs whole", sms, "all")
-    if not example and not traced and launch is None:
-        raise SmlabError.at("--launch", "is missing", None, "a file with grid, block and arguments")
     if kernel is not None:
         head, colon, _ = kernel.rpartition(":")
         check_inputs(Path(head if colon and head.endswith(".py") else kernel))
     check_inputs(launch, check)
     check_choice("--engine", engine, ENGINES)
     check_gpus(gpu)
+    if anchor is not None and not 0 < anchor < 1e6:
+        raise SmlabError.at("--anchor", "no time of a kernel", anchor, "seconds above 0")
+    if kernel is not None and not traced and launch is None:
+        if not as_json:
+            with loading():
+                from smlab.commands.run.skeleton import print_skeleton
+
+            print_skeleton(kernel, gpu, name, tuple(defines or ()))
+        raise SmlabError.at("--launch", "is missing", None, "a file with grid, block and arguments")
     check_outputs(trace, counters, samples, result)
+    if result is not None and result.suffix == ".npy":
+        raise SmlabError.at("--result", "several arrays do not fit a .npy", str(result), "a name with .npz")
     with loading():
+        from smlab.commands.gpu_choice import GpuChoice
         from smlab.commands.run.run import RunOptions, run_run
 
     status = run_run(
         RunOptions(
             kernel=kernel or "",
             launch=launch,
-            gpu=gpu,
+            gpu=GpuChoice(gpu, clock, tuple(settings or ()), alternative),
+            anchor_s=anchor,
             name=name,
             defines=tuple(defines or ()),
             engine=engine,
@@ -117,12 +146,16 @@ def run(
             max_cycles=max_cycles,
             example=example,
             as_json=as_json,
+            details=details,
         )
     )
     if status:
         raise typer.Exit(status)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the front door."""
-    app.command(short_help="Execute machine code on a simulated GPU.")(run)
+def register(app: typer.Typer, panel: str) -> None:
+    """Add the command to the front door, under the heading ``panel`` of its help."""
+    app.command(
+        short_help="Execute a kernel's machine code on a simulated GPU.",
+        rich_help_panel=panel,
+    )(run)

@@ -14,8 +14,8 @@ import numpy as np
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.inputs import check_file
 from smlab.hw_bench.sass.image import KernelImage
-from smlab.sim.machine_code.kernels import from_cubin
-from smlab.sim.machine_code.launch import ArrayView
+from smlab.sim.isa.launch.kernels import from_cubin
+from smlab.sim.isa.launch.launch import ArrayView
 
 _SCALARS = (bool, int, float, complex, np.generic)
 

@@ -13,26 +13,32 @@ import numpy as np
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
+from smlab.commands.gpu_choice import ALL, GpuChoice, chosen_gpu, readings
 from smlab.commands.run.api import run
+from smlab.commands.run.real_time import RealTime
 from smlab.examples import KERNEL, KERNEL_LAUNCH
+from smlab.hw_bench.arrays import load_arrays, write_arrays
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
-from smlab.hw_bench.profiles.sample_files import write_samples
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.profiles.pc_samples.sample_files import write_samples
+from smlab.hw_bench.sass.linking import readable_name
 from smlab.sim import Record, counter_table
-from smlab.sim.chrome_trace import InstructionName, write_chrome_trace
-from smlab.sim.machine_code.launch_file import LaunchFile, read_launch
-from smlab.sim.machine_code.recording import Recording
-from smlab.sim.machine_code.run import MachineRun, TimedRun
+from smlab.sim.execution.recording import Recording
+from smlab.sim.execution.run import MachineRun, TimedRun
+from smlab.sim.isa.launch.launch_file import LaunchFile, read_launch
+from smlab.sim.traces.chrome_trace import InstructionName, write_chrome_trace
 from smlab.sim.traces.reading import find_trace, is_trace, read_trace
 from smlab.sim.traces.run import run_trace
 from smlab.sim.traces.writing import write_traces
-from smlab.validation.advisor.simulate import executed
+from smlab.sim.workloads.workload import blocks_per_sm
+from smlab.validation.sampled_run import executed
 
 RELATIVE, ABSOLUTE = 1e-5, 1e-6
 """How far floating-point results may be from the expected ones; integers must be equal."""
-SPEED_TOLD_FROM = 1_000_000
+SPEED_PRINTED_FROM = 1_000_000
 """Warp-instructions from which on a run tells its speed; of a shorter one, loading the engine takes most."""
-_SHOWN = 12
+FEW, MANY = 5, 20
+"""Instructions that are listed."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,8 @@ class RunOptions:
 
     kernel: str
     launch: Path | None
-    gpu: str
+    gpu: GpuChoice
+    anchor_s: float | None
     name: str | None
     defines: tuple[str, ...]
     engine: str
@@ -55,6 +62,7 @@ class RunOptions:
     max_cycles: int | None
     example: bool
     as_json: bool
+    details: bool = False
 
 
 def run_file(kernel: str, launch: LaunchFile, gpu: Gpu, **how: Any) -> MachineRun:
@@ -82,7 +90,8 @@ def run_run(options: RunOptions) -> int:
     path = KERNEL_LAUNCH if options.example else options.launch
     assert path is not None
     defines = macros_of(options.defines)
-    launch, gpu = read_launch(path, defines), load_gpu(options.gpu)
+    launch, gpu = read_launch(path, defines), chosen_gpu(options.gpu)
+    (reading, gpu), *others = readings(gpu, options.gpu.alternative)
     expected = None if options.check is None else _expected(options.check, launch)
     begun = time.perf_counter()
     recording = Recording() if options.accel_sim is not None else None
@@ -99,6 +108,24 @@ def run_run(options: RunOptions) -> int:
         recording=recording,
     )
     wall = time.perf_counter() - begun
+    alike = [
+        (
+            alternative,
+            run_file(
+                kernel,
+                read_launch(path, defines),
+                other,
+                name=options.name,
+                defines=defines,
+                sms=sms_of(options.sms),
+                engine=options.engine,
+                keep=Record.TOTALS,
+                max_cycles=options.max_cycles,
+            ),
+        )
+        for alternative, other in others
+    ]
+    told = RealTime.of([(reading, done), *alike], gpu, options.anchor_s)
     _write(done, options)
     if recording is not None and options.accel_sim is not None:
         write_traces(options.accel_sim, done.launch, recording.executions())
@@ -106,12 +133,12 @@ def run_run(options: RunOptions) -> int:
         write_samples(executed(done, gpu).samples(), options.samples)
     arrays = dict(zip(launch.names, launch.arguments, strict=True))
     if options.result is not None:
-        np.savez(options.result, **{name: arrays[name] for name in launch.returned})
+        write_arrays(options.result, {name: np.asarray(arrays[name]) for name in launch.returned})
     checks = [] if expected is None else _checks(done, arrays, expected)
     if options.as_json:
-        print_json(_document(done, wall, checks))
+        print_json(_document(done, told, wall, checks))
     else:
-        _print(done, wall, checks)
+        _print(done, told, wall, checks, options.details)
     return 1 if any(check["verdict"] == "fell short" for check in checks) else 0
 
 
@@ -125,7 +152,9 @@ def _write(done: TimedRun, options: RunOptions) -> None:
 
 def _run_trace(options: RunOptions) -> int:
     """``smlab run kernel-1.traceg``: time what was recorded."""
-    gpu = load_gpu(options.gpu)
+    (reading, gpu), *others = readings(chosen_gpu(options.gpu), options.gpu.alternative)
+    if others:
+        raise SmlabError.at("--alternative", "a trace runs under one reading", ALL, "one of their names")
     begun = time.perf_counter()
     recorded = read_trace(find_trace(Path(options.kernel), options.name))
     version = recorded.header.binary_version
@@ -141,11 +170,12 @@ def _run_trace(options: RunOptions) -> int:
             progress=advance,
         )
     wall = time.perf_counter() - begun
+    told = RealTime.of([(reading, done)], gpu, options.anchor_s)
     _write(done, options)
     if options.as_json:
-        print_json(_document(done, wall, []))
+        print_json(_document(done, told, wall, []))
     else:
-        _print(done, wall, [])
+        _print(done, told, wall, [], options.details)
     return 0
 
 
@@ -168,11 +198,7 @@ def sms_of(text: str) -> int | str:
 
 
 def _expected(path: Path, launch: LaunchFile) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path, allow_pickle=False) as content:
-            arrays = {name: content[name] for name in content.files}
-    except (OSError, ValueError, EOFError, AttributeError, KeyError) as error:
-        raise SmlabError(f"{path}: no arrays of numpy (.npz): {error}") from error
+    arrays = load_arrays(path)
     for name in arrays:
         if name not in launch.names:
             raise SmlabError.at(
@@ -208,13 +234,22 @@ def _checks(
     return rows
 
 
-def _document(done: TimedRun, wall: float, checks: list[dict[str, object]]) -> dict[str, object]:
+def _document(
+    done: TimedRun, told: RealTime, wall: float, checks: list[dict[str, object]]
+) -> dict[str, object]:
     return {
         "kernel": done.result.kernel,
         "gpu": done.result.gpu,
         "engine": done.result.engine,
         "cycles": done.cycles,
-        "seconds": done.seconds,
+        "seconds": told.seconds,
+        "seconds_low": told.low,
+        "seconds_high": told.high,
+        "clock_hz": done.lowered.machine.sm_hz,
+        "alternative": told.reading,
+        "alternatives": [{"name": name, "seconds": seconds} for name, seconds in told.readings],
+        "anchor_factor": told.anchor_factor,
+        **_resources(done),
         "cycles_low": done.cycles_low,
         "cycles_high": done.cycles_high,
         "warp_instructions": done.result.warp_instructions,
@@ -225,46 +260,83 @@ def _document(done: TimedRun, wall: float, checks: list[dict[str, object]]) -> d
         "atomic": dataclasses.asdict(done.result.atomic),
         "stalls": done.result.stalls,
         "instructions": [dataclasses.asdict(i) for i in done.instructions],
+        "notes": list(done.notes),
         "printed": done.printed if isinstance(done, MachineRun) else "",
         "checks": checks,
         "ok": not any(check["verdict"] == "fell short" for check in checks),
     }
 
 
-def _print(done: TimedRun, wall: float, checks: list[dict[str, object]]) -> None:
+def _resources(done: TimedRun) -> dict[str, object]:
+    """What the compiler and the launch ask of an SM; nothing for a trace, which does not tell."""
+    if not isinstance(done, MachineRun):
+        return {}
+    blocks = blocks_per_sm(done.lowered.kernel, done.lowered.machine)
+    return {
+        "registers": done.launch.image.registers,
+        "spilled_bytes": done.launch.image.local_bytes,
+        "shared_bytes": done.launch.shared_bytes,
+        "resident_warps": blocks * done.launch.warps_per_block,
+    }
+
+
+def _print(
+    done: TimedRun, told: RealTime, wall: float, checks: list[dict[str, object]], details: bool
+) -> None:
+    """What the kernel printed; how long it takes and the checks; where its warps waited most."""
     if isinstance(done, MachineRun):
         sys.stdout.write(done.printed)
     result = done.result
-    out.print(f"[bold]{shown(result.kernel)}[/bold] on {shown(result.gpu)}, engine {result.engine}")
-    summary = Listing("", "", header=False)
-    summary.add_row("cycles", f"{done.cycles:,.0f}")
-    if not done.whole:
-        summary.add_row(
-            "of the whole grid, 95 % interval", f"{done.cycles_low:,.0f} to {done.cycles_high:,.0f}"
+    atomic = result.atomic
+    name = f"[bold]{shown(readable_name(result.kernel))}[/bold] on {shown(result.gpu)}"
+    out.print(f"{name}: {1e6 * told.seconds:,.2f} us ({done.cycles:,.0f} cycles at {told.clock})")
+    for line in told.lines():
+        out.print(line)
+    if not done.whole and details:
+        out.print(
+            f"sampling alone, 95 %: {done.cycles_low:,.0f} to {done.cycles_high:,.0f} cycles; "
+            f"{done.blocks_simulated:,} of {done.blocks:,} blocks ran, on {done.sms} SMs"
         )
-        summary.add_row("blocks executed", f"{done.blocks_simulated:,} of {done.blocks:,}, on {done.sms} SMs")
-    summary.add_row("time", f"{1e6 * done.seconds:,.2f} us")
-    count = result.warp_instructions
-    speed = f", {count / wall / 1e6:.1f} million a second" if count >= SPEED_TOLD_FROM else ""
-    summary.add_row("warp-instructions", f"{count:,}{speed}")
-    if result.atomic.jobs:
-        summary.add_row("atomic jobs", f"{result.atomic.jobs:,}, {result.atomic.e_mean:.2f} passes each")
-        summary.add_row("atomic unit: utilization", f"{100 * result.atomic.utilization:.2f} %")
-    out.print(summary)
-    table = Listing("where the warps waited")
-    for heading in ("line", "executed", "lanes", "warp-cycles", "most of it"):
-        table.add_column(heading, justify="right" if heading != "most of it" else "left")
-    ranked = sorted(done.instructions, key=lambda i: -sum(i.stalls.values()))
-    for row in ranked[:_SHOWN]:
-        reason = max(row.stalls, key=lambda r: row.stalls[r], default="")
-        lanes = row.lanes / row.executed if row.executed else 0.0
-        line = "" if row.line is None else str(row.line)
-        text = shown(f"{row.address:#06x} {row.text}")
-        table.add_row(
-            text, line, f"{row.executed:,}", f"{lanes:.1f}", f"{sum(row.stalls.values()):,}", reason
-        )
-    out.print(table)
     for check in checks:
         out.print(f"{check['verdict']}: {shown(check['name'])}: {shown(check['summary'])}")
+    if atomic.jobs:
+        out.print(
+            f"shared-memory atomic unit: {100 * atomic.utilization:.1f} % busy with {atomic.jobs:,} jobs, "
+            f"{atomic.e_mean:.2f} passes each (reading: {told.reading})"
+        )
+    if details:
+        count = result.warp_instructions
+        speed = f", {count / wall / 1e6:.1f} million a second" if count >= SPEED_PRINTED_FROM else ""
+        out.print(f"{count:,} warp-instructions, engine {result.engine}{speed}")
+    out.print(_waits(done, MANY if details else FEW))
+    for note in done.notes:
+        err.print(f"note: {note}", markup=False, soft_wrap=True)
     if not done.whole:
         err.print("only a part of the grid ran: the arrays hold what it wrote", markup=False)
+
+
+def _waits(done: TimedRun, top: int) -> Listing:
+    """The instructions at which the warps waited longest, with the source line and the reason."""
+    total = max(sum(sum(i.stalls.values()) for i in done.instructions), 1)
+    ranked = sorted(done.instructions, key=lambda i: -sum(i.stalls.values()))[:top]
+    lined = any(row.line is not None for row in ranked)
+    table = Listing()
+    table.add_column("warps waited", justify="right")
+    table.add_column("mostly for")
+    if lined:
+        table.add_column("line", justify="right")
+    table.add_column("instruction", fold=True, min_width=28)
+    table.add_column("executed", justify="right", drop=1)
+    table.add_column("lanes", justify="right", drop=2)
+    for row in ranked:
+        waited = sum(row.stalls.values())
+        lanes = row.lanes / row.executed if row.executed else 0.0
+        table.add_row(
+            f"{100 * waited / total:.1f} %",
+            max(row.stalls, key=lambda r: row.stalls[r], default=""),
+            *(["" if row.line is None else str(row.line)] if lined else []),
+            shown(f"{row.address:#06x} {row.text}"),
+            f"{row.executed:,}",
+            f"{lanes:.1f}",
+        )
+    return table

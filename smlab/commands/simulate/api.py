@@ -5,15 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypedDict, Unpack
 
-from smlab.commands.arguments import a_gpu, a_whole
+from smlab.commands.arguments import a_gpu, a_whole, check_keywords
 from smlab.commands.simulate.workload import setting, workload_and_gpu
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim import Kernel, Record, SimResult
 from smlab.sim import simulate as simulate_kernel
-from smlab.sim.machine_code.launch import MachineLaunch
-from smlab.sim.machine_code.run import run_machine_code
+from smlab.sim.execution.run import run_machine_code
+from smlab.sim.isa.launch.launch import MachineLaunch
+
+
+class SimulateKeywords(TypedDict, total=False):
+    """Further keywords of `simulate`."""
+
+    engine: str | None
+    policy: str | None
+    keep: Record
+    max_cycles: int | None
+    progress: Callable[[int, int], None] | None
 
 
 def simulate(
@@ -21,12 +32,8 @@ def simulate(
     gpu: str | Path | Gpu = "v100",
     *,
     settings: Mapping[str, object] | Sequence[str] = (),
-    engine: str | None = None,
-    policy: str | None = None,
     seed: int = 0,
-    keep: Record = Record.ATOMICS,
-    max_cycles: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    **how: Unpack[SimulateKeywords],
 ) -> SimResult:
     """Simulate a workload on a GPU, from launch to end.
 
@@ -44,10 +51,12 @@ def simulate(
     Raises:
         SmlabError: what cannot be simulated, or an argument of the wrong type, in one line.
     """
+    check_keywords("simulate", how, SimulateKeywords)
     description = a_gpu("gpu", gpu)
     a_whole("seed", seed)
-    if max_cycles is not None:
-        a_whole("max_cycles", max_cycles, 1)
+    if how.get("max_cycles") is not None:
+        a_whole("max_cycles", how["max_cycles"], 1)
+    keep = how.get("keep", Record.ATOMICS)
     if not isinstance(keep, Record):
         raise SmlabError.at("keep", "not a way to record", keep, "a smlab.Record")
     kernel: Kernel | MachineLaunch
@@ -63,22 +72,5 @@ def simulate(
         name = type(workload).__name__
         raise SmlabError.at("workload", f"a {name} is no workload", workload, "a name, a file or a Kernel")
     if isinstance(kernel, MachineLaunch):
-        return run_machine_code(
-            kernel,
-            description,
-            engine=engine,
-            policy=policy,
-            keep=keep,
-            max_cycles=max_cycles,
-            progress=progress,
-        ).result
-    return simulate_kernel(
-        kernel,
-        description,
-        engine=engine,
-        policy=policy,
-        seed=seed,
-        keep=keep,
-        max_cycles=max_cycles,
-        progress=progress,
-    )
+        return run_machine_code(kernel, description, **how).result
+    return simulate_kernel(kernel, description, seed=seed, **how)

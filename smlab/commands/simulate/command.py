@@ -7,9 +7,16 @@ from typing import Annotated
 
 import typer
 
-from smlab.cli.early import check_choice, check_gpus, check_inputs, check_outputs
+from smlab.cli.fast_start import check_choice, check_gpus, check_inputs, check_outputs
 from smlab.cli.loading import loading
-from smlab.cli.options import GpuOption, JsonOption, SetOption
+from smlab.cli.options import (
+    AlternativeOption,
+    ClockOption,
+    DetailsOption,
+    GpuOption,
+    JsonOption,
+    SetOption,
+)
 from smlab.hw_bench.errors import SmlabError
 
 WORKLOADS = ("atomics", "histogram")
@@ -25,9 +32,11 @@ def simulate(
         str, typer.Option(help="The simulator's engine: compiled, or simpy, the reference.")
     ] = "compiled",
     policy: Annotated[
-        str | None, typer.Option(help="Warp scheduler policy: gto, lrr or oldest (the GPU's).")
+        str | None, typer.Option(help="Warp scheduler policy: gto, gty, lrr or oldest (default: the GPU's).")
     ] = None,
     settings: SetOption = None,
+    clock: ClockOption = None,
+    alternative: AlternativeOption = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")] = 0,
     trace: Annotated[Path | None, typer.Option(help="Write a Chrome trace (opens in Perfetto).")] = None,
     counters: Annotated[
@@ -36,6 +45,7 @@ def simulate(
     max_cycles: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Give up when the kernel runs longer.")
     ] = None,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run one workload on a simulated GPU."""
@@ -47,24 +57,30 @@ def simulate(
     check_gpus(gpu)
     check_outputs(trace, counters)
     with loading():
-        from smlab.commands.simulate.run import SimulateOptions, run_simulate
+        from smlab.commands.simulate.run import SimulateArguments, run_simulate
 
     run_simulate(
-        SimulateOptions(
+        SimulateArguments(
             workload=workload,
             gpu=gpu,
             engine=engine,
             policy=policy,
             settings=tuple(settings or ()),
             seed=seed,
+            clock_mhz=clock,
+            alternative=alternative,
             trace=trace,
             counters=counters,
             max_cycles=max_cycles,
             as_json=as_json,
+            details=details,
         )
     )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the front door."""
-    app.command()(simulate)
+def register(app: typer.Typer, panel: str) -> None:
+    """Add the command to the front door, under the heading ``panel`` of its help."""
+    app.command(
+        short_help="Simulate a workload described in a file.",
+        rich_help_panel=panel,
+    )(simulate)

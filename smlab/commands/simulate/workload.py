@@ -5,24 +5,25 @@ from __future__ import annotations
 
 import inspect
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.inputs import load_toml
-from smlab.sim.builtin import BUILT_IN
-from smlab.sim.histogram import share_of
-from smlab.sim.machine_code.launch import MachineLaunch
-from smlab.sim.workload import Kernel
-from smlab.sim.workload_file import parse_workload
+from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.sim.workloads.atomics_benchmark import BUILT_IN
+from smlab.sim.workloads.histogram import share_of
+from smlab.sim.workloads.workload import Kernel
+from smlab.sim.workloads.workload_file import parse_workload
 
 GPU_PREFIX = "gpu."
 HISTOGRAM = "histogram"
 CODE = "code"
 WRITTEN, COMPILED = "written", "compiled"
-"""Of the histogram: the program of `smlab.sim.histogram`, or what the compiler makes of the source."""
+"""Of the histogram: the program of `smlab.sim.workloads.histogram`, or what the compiler makes of the
+source."""
 
 
 def workload_and_gpu(name: str, settings: Sequence[str], gpu: Gpu) -> tuple[Kernel | MachineLaunch, Gpu]:
@@ -32,11 +33,9 @@ def workload_and_gpu(name: str, settings: Sequence[str], gpu: Gpu) -> tuple[Kern
     Raises:
         SmlabError: an unknown workload, key or value, naming it.
     """
-    given = dict(_split(s) for s in settings)
-    on_gpu = {k.removeprefix(GPU_PREFIX): _value(k, v) for k, v in given.items() if k.startswith(GPU_PREFIX)}
+    given = dict(split_setting(s) for s in settings)
+    gpu = changed_gpu(gpu, {k: v for k, v in given.items() if k.startswith(GPU_PREFIX)})
     on_workload = {k: v for k, v in given.items() if not k.startswith(GPU_PREFIX)}
-    if on_gpu:
-        gpu = gpu.with_values(on_gpu, source="assumed: set on the command line", where="--set gpu")
     if name in BUILT_IN:
         build = _builder(name, on_workload)
         arguments = _arguments(name, build, on_workload)
@@ -52,6 +51,18 @@ def workload_and_gpu(name: str, settings: Sequence[str], gpu: Gpu) -> tuple[Kern
     return _from_file(path, on_workload), gpu
 
 
+def changed_gpu(gpu: Gpu, settings: Mapping[str, str]) -> Gpu:
+    """The GPU with the constants that ``gpu.KEY`` and their texts say.
+
+    Raises:
+        SmlabError: an unknown key or value, naming it.
+    """
+    values = {key.removeprefix(GPU_PREFIX): _value(key, text) for key, text in settings.items()}
+    if not values:
+        return gpu
+    return gpu.with_values(values, source="assumed: set on the command line", where="--set gpu")
+
+
 def _builder(name: str, settings: dict[str, str]) -> Any:
     """What builds a built-in workload; takes ``code`` out of the histogram's settings."""
     code = settings.pop(CODE, WRITTEN) if name == HISTOGRAM else WRITTEN
@@ -59,7 +70,7 @@ def _builder(name: str, settings: dict[str, str]) -> Any:
         raise SmlabError.at(f"--set {CODE}", "unknown", code, f"{WRITTEN} or {COMPILED}")
     if code == WRITTEN:
         return BUILT_IN[name]
-    from smlab.sim.compiled_histogram import histogram_launch
+    from smlab.sim.workloads.compiled_histogram import histogram_launch
 
     return histogram_launch
 
@@ -77,7 +88,11 @@ def setting(key: str, value: object) -> str:
     raise SmlabError.at(f"settings: {key}", "not a value", value, "a number, True, False or a word")
 
 
-def _split(setting: str) -> tuple[str, str]:
+_MAX_WORD = 1000
+
+
+def split_setting(setting: str) -> tuple[str, str]:
+    """``KEY=VALUE`` as a pair; `SmlabError` for what is none."""
     key, equals, value = setting.partition("=")
     if not equals or not key:
         raise SmlabError.at("--set", "not a setting", setting, "KEY=VALUE")
@@ -87,11 +102,13 @@ def _split(setting: str) -> tuple[str, str]:
 def _value(key: str, text: str) -> Any:
     """A value as TOML would read it; bare words are strings."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        if text.replace("-", "").replace("_", "").isalnum():
+        tables = tomllib.loads(f"value = {text}")
+        if len(tables) == 1:
+            return tables["value"]
+    except ValueError:  # no TOML, or a number of thousands of digits
+        if text.replace("-", "").replace("_", "").isalnum() and len(text) <= _MAX_WORD:
             return text
-        raise SmlabError.at(f"--set {key}", "not a value", text, "a number, true, false or a word") from None
+    raise SmlabError.at(f"--set {key}", "not a value", text, "a number, true, false or a word")
 
 
 def _arguments(name: str, build: Any, settings: dict[str, str]) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from smlab.cli.early import check_gpus, check_inputs, check_outputs
+from smlab.cli.fast_start import check_gpus, check_inputs, check_outputs
 from smlab.cli.loading import loading
-from smlab.cli.options import GpuOption, JsonOption
+from smlab.cli.options import AlternativeOption, GpuOption, JsonOption
 
 
 def table(
@@ -27,6 +27,7 @@ def table(
         int | None, typer.Option(metavar="N", min=1, help="Up to how many jobs (the GPU's warps an SM).")
     ] = None,
     with_cas: Annotated[bool, typer.Option(help="All c up to n; without, only c = 0.")] = True,
+    alternative: AlternativeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write the service table T(n, e, c) of the shared-memory atomic unit."""
@@ -46,11 +47,15 @@ def table(
             engine=engine,
             max_n=max_n,
             with_cas=with_cas,
+            alternative=alternative,
             as_json=as_json,
         )
     )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the front door."""
-    app.command(short_help="The service table of the shared-memory atomic unit.")(table)
+def register(app: typer.Typer, panel: str) -> None:
+    """Add the command to the front door, under the heading ``panel`` of its help."""
+    app.command(
+        short_help="Tabulate the atomic unit's service times.",
+        rich_help_panel=panel,
+    )(table)

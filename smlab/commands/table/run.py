@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from smlab.cli.terminal import err, print_json, progress_bar
+from smlab.commands.gpu_choice import ALL, readings
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models import ServiceTable
-from smlab.sim.table import service_table
+from smlab.sim.service_table import service_table
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class TableOptions:
     engine: str
     max_n: int | None
     with_cas: bool
+    alternative: str | None
     as_json: bool
 
 
@@ -34,7 +36,9 @@ def run_table(options: TableOptions) -> None:
     """``smlab table``."""
     began = time.perf_counter()
     if options.source == "sim":
-        gpu = load_gpu(options.gpu)
+        (reading, gpu), *others = readings(load_gpu(options.gpu), options.alternative)
+        if others:
+            raise SmlabError.at("--alternative", "a table is of one reading", ALL, "one of their names")
         most, max_n = gpu.integer("sm.max_warps"), options.max_n
         if max_n is not None and max_n > most:
             raise SmlabError.at("--max-n", f"{gpu.name} has fewer warps an SM", max_n, f"at most {most}")
@@ -55,6 +59,8 @@ def run_table(options: TableOptions) -> None:
     rows = int(np.isfinite(table.data.values).sum())
     wall_s = time.perf_counter() - began
     if options.as_json:
-        print_json({"rows": rows, "wall_s": wall_s, "out": str(options.out)})
+        name = reading.name if options.source == "sim" else ""
+        print_json({"rows": rows, "wall_s": wall_s, "out": str(options.out), "alternative": name})
     else:
-        err.print(f"wrote {options.out}: {rows:,} points in {wall_s:.1f} s", markup=False)
+        of = f" of the reading {reading.name}" if options.source == "sim" else ""
+        err.print(f"wrote {options.out}: {rows:,} points{of} in {wall_s:.1f} s", markup=False)

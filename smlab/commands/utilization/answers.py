@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.profiles import AtomicQuantities
-from smlab.hw_bench.profiles.atomic_samples import AtomicSamples
-from smlab.hw_bench.profiles.warp_counters import PathCounters
-from smlab.models.alternative_estimates import AlternativeEstimates, mean_over, mixed_interval
-from smlab.models.counter_answers import answer
-from smlab.models.counter_maps import FASTER, SPREAD, CounterMaps
-from smlab.models.counter_sets import ATOMIC, REQUEST_NAMES, STATE_NAMES, Counters
-from smlab.models.trust import CLOSED, TrustMap
-from smlab.models.verdict import BOTTLENECK, NOT
+from smlab.hw_bench.profiles.atomics.atomic_samples import AtomicSamples
+from smlab.hw_bench.profiles.atomics.warp_counters import PathCounters
+from smlab.models.utilization.alternative_estimates import AlternativeEstimates, mean_over, mixed_interval
+from smlab.models.utilization.counter_estimates import answer
+from smlab.models.utilization.counter_maps import FASTER, SPREAD, CounterMaps
+from smlab.models.utilization.counter_sets import ATOMIC, REQUEST_NAMES, STATE_NAMES, Counters
+from smlab.models.utilization.trust_map import CLOSED, TrustMap
+from smlab.models.utilization.verdict import BOTTLENECK, NOT
 
 Floats = NDArray[np.float64]
 

@@ -8,25 +8,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smlab.commands.arguments import a_path
-from smlab.commands.frames import dataframe
-from smlab.commands.profiles import profile_of
+from smlab.commands.frames import TabularResult, dataframe
+from smlab.commands.profiles import profile_of, short_label
 from smlab.commands.utilization.rows import AlternativeTables, KernelRow, TablePair, estimate_rows
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles import atomic_quantities
-from smlab.hw_bench.profiles.atomic_samples import AtomicSamples, atomic_samples
-from smlab.hw_bench.profiles.ncu_rep_samples import read_report_samples
-from smlab.hw_bench.profiles.sample_files import read_samples
-from smlab.hw_bench.profiles.warp_counters import path_counters
-from smlab.models.service_table import ServiceTable
-from smlab.models.trust import HeldRecord, shipped_map
+from smlab.hw_bench.profiles.atomics.atomic_samples import AtomicSamples, atomic_samples
+from smlab.hw_bench.profiles.atomics.warp_counters import path_counters
+from smlab.hw_bench.profiles.pc_samples.ncu_report import read_report_samples
+from smlab.hw_bench.profiles.pc_samples.sample_files import read_samples
+from smlab.models.utilization.service_table import ServiceTable
+from smlab.models.utilization.trust_map import CoverageRecord, shipped_map
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, repr=False)
-class UtilizationResult:
+class UtilizationResult(TabularResult):
     """What a profile says: rows, launches left out with the reason, notes on how the file was understood, and
     how often intervals such as these held where the truth is known."""
 
@@ -35,10 +36,16 @@ class UtilizationResult:
     kernels: tuple[KernelRow, ...]
     skipped: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
-    held: HeldRecord
+    held: CoverageRecord
 
     def __repr__(self) -> str:
         return f"<utilization of {len(self.kernels):,} launches of {self.profile.name} on {self.gpu.name}>"
+
+    def plot(self) -> Figure:
+        """Utilization with its interval, by kernel; a Matplotlib figure."""
+        from smlab.commands.utilization.figure import utilization_figure
+
+        return utilization_figure({short_label(self.profile): self.kernels})
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row a launch (or SM of it), with the keys of ``smlab utilization --json``."""

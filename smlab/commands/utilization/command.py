@@ -7,16 +7,23 @@ from typing import Annotated
 
 import typer
 
-from smlab.cli.early import PROFILE_OR_HOW, check_gpus, check_inputs, check_outputs, check_profiles
+from smlab.cli.fast_start import PROFILE_OR_HOW, check_gpus, check_inputs, check_outputs, check_profiles
 from smlab.cli.loading import loading
-from smlab.cli.options import ExampleOption, HowOption, JsonOption, ProfileGpuOption, ProfilesArgument
+from smlab.cli.options import (
+    DetailsOption,
+    ExampleOption,
+    HowOption,
+    JsonOption,
+    ProfileGpuOption,
+    ProfilesArgument,
+)
 
 
 def utilization(
     profiles: ProfilesArgument = None,
     gpu: ProfileGpuOption = None,
     table: Annotated[
-        Path | None, typer.Option("--table", help="A service table to use instead of simulating one.")
+        Path | None, typer.Option("--table", help="A service table to use instead of the GPU's own.")
     ] = None,
     samples: Annotated[
         Path | None,
@@ -30,10 +37,10 @@ def utilization(
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw utilization with intervals (.png, .svg, .pdf).")
     ] = None,
+    details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """How busy the shared-memory atomic unit was in each kernel, how sure that is, and whether it is the
-    bottleneck."""
+    """Is the shared-memory atomic unit the bottleneck of each kernel? How busy was it? How sure is that?"""
     if not show_how:
         check_profiles(profiles, example, PROFILE_OR_HOW)
     check_gpus(gpu)
@@ -52,11 +59,15 @@ def utilization(
             example=example,
             plot=plot,
             show_how=show_how,
+            details=details,
             as_json=as_json,
         )
     )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the front door."""
-    app.command(short_help="Is the shared-memory atomic unit the bottleneck?")(utilization)
+def register(app: typer.Typer, panel: str) -> None:
+    """Add the command to the front door, under the heading ``panel`` of its help."""
+    app.command(
+        short_help="Is the shared-memory atomic unit the bottleneck?",
+        rich_help_panel=panel,
+    )(utilization)

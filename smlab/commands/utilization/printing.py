@@ -13,100 +13,154 @@ from smlab.cli.terminal import out, shown
 from smlab.commands.profiles import PRINTED_ROWS, kernel_column, label
 from smlab.commands.utilization.api import UtilizationResult
 from smlab.commands.utilization.rows import LEVEL, LaunchRow, launches
-from smlab.models.counter_sets import ATOMIC, REQUESTS, SAMPLES, STATES
-from smlab.models.verdict import BOTTLENECK, CANNOT_TELL, NOT, percent_range
+from smlab.hw_bench.sass.linking import readable_name
+from smlab.models.utilization.counter_sets import ATOMIC, REQUESTS, SAMPLES, STATES
+from smlab.models.utilization.verdict import BOTTLENECK, CANNOT_TELL, NOT, percent_range
 
 COLOUR = {BOTTLENECK: "red", NOT: "green", CANNOT_TELL: "yellow"}
 
 
-def print_answer(a: UtilizationResult) -> None:
-    """One profile, a row a launch: what is counted on each SM is shown as the mean over them."""
-    out.print(
-        f"[bold]{shown(label(a.profile))}[/bold] on {shown(a.gpu.title)}: is the shared-memory atomic unit "
-        "the bottleneck?"
-    )
+def print_answer(a: UtilizationResult, details: bool = False) -> None:
+    """One profile, a row a launch; what is counted on each SM is shown as the mean over them. Without
+    ``details`` the verdicts, what they rest on and the first thing to try."""
     rows = launches(a.kernels)
-    if len(rows) > PRINTED_ROWS:
-        out.print(f"the {PRINTED_ROWS} busiest of {len(rows):,} launches (--json gives all)")
-        rows = sorted(rows, key=lambda row: -row.utilization)[:PRINTED_ROWS]
-    listed = Listing()
-    kernel_column(listed)
-    listed.add_column("launch", justify="right", drop=1)
-    listed.add_column("occupied %", justify="right")
-    listed.add_column("satur. %", justify="right", drop=3)
-    listed.add_column(f"busy %, {100 * LEVEL:.0f} % interval", justify="right")
-    listed.add_column("verdict", fold=True, min_width=len(CANNOT_TELL))
-    listed.add_column("best guess %", justify="right", drop=2)
-    by_sm = any(row.sms for row in rows)
-    if by_sm:
-        listed.add_column("SMs", justify="right", drop=4)
-    for heading, drop in (("e", 5), ("S cycles", 6), ("warps", 7), ("as published %", 8)):
-        listed.add_column(heading, justify="right", drop=drop)
-    for row in rows:
-        listed.add_row(
-            shown(row.kernel),
-            str(row.launch),
-            f"{100 * row.occupied:.0f}",
-            f"{100 * row.saturation:.0f}",
-            percent_range(row.low, row.high),
-            f"[{COLOUR[row.verdict]}]{row.verdict}[/]",
-            f"{100 * row.utilization:.1f}",
-            *([str(row.sms or "all")] if by_sm else []),
-            *(_number(x) for x in (row.e, row.service_cycles, row.warps, 100 * row.utilization_occupancy)),
-        )
+    held_back = sum(row.verdict == BOTTLENECK for row in rows)
+    where = f"[bold]{shown(label(a.profile))}[/bold] on {shown(a.gpu.title)}"
     if rows:
-        out.print(listed)
         out.print(
-            "occupied: the unit at work, if kept fed (100: it takes no more); busy: a job in it, most of "
-            "whose time may be latency"
+            f"{where}: the shared-memory atomic unit is the bottleneck of {held_back:,} of {len(rows):,} "
+            f"kernel{'' if len(rows) == 1 else 's'}"
         )
-        _print_held(a)
+    else:
+        out.print(f"{where}: {NOT}: no launch in it uses shared-memory atomics")
+    if len(rows) > PRINTED_ROWS:
+        out.print(f"the {PRINTED_ROWS} busiest (--json gives all)")
+        rows = sorted(rows, key=lambda row: -row.utilization)[:PRINTED_ROWS]
+    if rows:
+        out.print(_table(rows, details))
+    if details:
         _print_gains(rows)
         _print_alternatives(rows)
+        _print_reasons(rows)
+        if rows:
+            out.print(LEGEND)
+            _print_coverage(a)
     else:
-        out.print(f"{NOT}: no launch in it uses shared-memory atomics")
-    for (kernel, verdict, reason, advice), where in _reasons(rows).items():
-        out.print(f"[bold]{shown(kernel)}[/bold]{where}: [{COLOUR[verdict]}]{verdict}[/]: {shown(reason)}")
-        for text in advice:
-            out.print(f"  - {shown(text)}")
+        _print_advice(rows)
     for flag in dict.fromkeys(flag for row in a.kernels for flag in row.flags):
         count = sum(flag in row.flags for row in a.kernels)
         out.print(f"[yellow]note[/yellow]: {shown(flag)} ({count:,} rows)")
     by_reason: dict[str, list[str]] = {}
     for kernel, reason in a.skipped:
-        by_reason.setdefault(reason, []).append(kernel)
+        by_reason.setdefault(reason, []).append(readable_name(kernel))
     for reason, kernels in by_reason.items():
         names = list(dict.fromkeys(kernels))
         some = ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
-        out.print(f"skipped {len(kernels):,} of the launches, {shown(reason)}: {shown(some)}")
+        out.print(f"left out, {shown(reason)}: {shown(some)}")
+    if rows and not details:
+        out.print(
+            f"[dim]busy: share of the time with an atomic in the unit ({100 * LEVEL:.0f} % interval); "
+            "e: lanes that conflict; 2x unit: speedup if the unit were twice as fast. "
+            "--details: reasons, more advice[/dim]"
+        )
 
 
-def _print_held(a: UtilizationResult) -> None:
-    """How often intervals such as these held where the truth is known."""
+LEGEND: Final = (
+    "occupied: share of the time that the atomic unit works if its queue never empties (100: it takes no "
+    "more); busy: share of the time with an atomic in it, working or waiting; guess: the best estimate of it"
+)
+
+
+def _table(rows: Sequence[LaunchRow], details: bool) -> Listing:
+    listed = Listing()
+    kernel_column(listed)
+    if details or len({row.kernel for row in rows}) < len(rows):
+        listed.add_column("launch", justify="right", drop=2)
+    listed.add_column("verdict", fold=True, min_width=len(CANNOT_TELL))
+    listed.add_column("busy %", justify="right")
+    listed.add_column("e", justify="right")
+    listed.add_column("2x unit", justify="right", drop=1)
+    more = (
+        ("occupied %", 3),
+        ("guess %", 4),
+        ("satur. %", 5),
+        ("S cycles", 7),
+        ("warps", 8),
+        ("as published %", 9),
+    )
+    by_sm = any(row.sms for row in rows)
+    if details:
+        if by_sm:
+            listed.add_column("SMs", justify="right", drop=6)
+        for heading, drop in more:
+            listed.add_column(heading, justify="right", drop=drop)
+    for row in rows:
+        cells = [_name(row)]
+        if listed.headings[1].text == "launch":
+            cells.append(str(row.launch))
+        cells += [
+            f"[{COLOUR[row.verdict]}]{row.verdict}[/]",
+            percent_range(row.low, row.high),
+            _number(row.e),
+            next((f"{g.low:.2f} to {g.high:.2f}" for g in row.gain if g.change == "faster_unit"), "-"),
+        ]
+        if details:
+            cells += [str(row.sms or "all")] if by_sm else []
+            cells += [f"{100 * row.occupied:.0f}"]
+            cells += [f"{100 * row.utilization:.1f}", f"{100 * row.saturation:.0f}"]
+            cells += [_number(x) for x in (row.service_cycles, row.warps, 100 * row.utilization_occupancy)]
+        listed.add_row(*cells)
+    return listed
+
+
+def _name(row: LaunchRow) -> str:
+    return shown(readable_name(row.kernel))
+
+
+def _print_advice(rows: Sequence[LaunchRow]) -> None:
+    """The first thing to try for each kernel that may gain."""
+    told: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        if row.why.advice:
+            told.setdefault(row.why.advice, []).append(_name(row))
+    for advice, names in told.items():
+        more = f" [dim](and {len(advice) - 1} more)[/dim]" if len(advice) > 1 else ""
+        out.print(f"{', '.join(dict.fromkeys(names))}: {shown(advice[0])}{more}")
+
+
+def _print_reasons(rows: Sequence[LaunchRow]) -> None:
+    for (kernel, verdict, reason, advice), where in _reasons(rows).items():
+        out.print(f"[bold]{shown(kernel)}[/bold]{where}: [{COLOUR[verdict]}]{verdict}[/]: {shown(reason)}")
+        for text in advice:
+            out.print(f"  - {shown(text)}")
+
+
+def _print_coverage(a: UtilizationResult) -> None:
+    """How often intervals such as these cover a truth that is known."""
     held = a.held
     out.print(
-        f"{100 * LEVEL:.0f} % intervals, for kinds of kernels left out of their fit, held the truth "
-        f"{held.mean:.0f} % of the time ({held.families} kinds, simulated; {held.least:.0f} % for "
-        f"{held.least_family}); the best guess has none"
+        f"{100 * LEVEL:.0f} % intervals cover the truth of {held.mean:.0f} % of simulated kernels "
+        f"({held.families} families, each left out of the fit; least: {held.least_family}, "
+        f"{held.least:.0f} %)"
     )
 
 
 CHANGED: Final = {"faster_unit": "with a unit twice as fast", "no_conflicts": "with no conflicts (e = 1)"}
-TOLD_FROM: Final = {
+PRINTED_FROM: Final = {
     ATOMIC: "launch and atomic counters",
     REQUESTS: "launch and atomic counters and requests of the memory path",
     STATES: "launch and atomic counters, requests and warp states",
     SAMPLES: "launch and atomic counters, requests, warp states and a source page",
 }
 MORE: Final = {
-    ATOMIC: "the counters that --how lists would narrow it",
-    REQUESTS: "warp states (--how) would narrow it",
-    STATES: "the samples of a source page (--samples) would narrow it",
+    ATOMIC: "with the counters that --how lists the intervals are narrower",
+    REQUESTS: "with warp states (--how) the intervals are narrower",
+    STATES: "with a source page (--samples) the intervals are narrower",
 }
 
 
 def _print_gains(rows: Sequence[LaunchRow]) -> None:
-    """What a change would bring, for the first launch of each kernel, and which counters tell it."""
+    """What a change would gain, for the first launch of each kernel, and by which counters."""
     first: dict[str, LaunchRow] = {}
     for row in rows:
         first.setdefault(row.kernel, row)
@@ -117,7 +171,7 @@ def _print_gains(rows: Sequence[LaunchRow]) -> None:
             )
             out.print(f"[bold]{shown(row.kernel)}[/bold], {100 * LEVEL:.0f} % intervals: {shown(each)}")
     for used in dict.fromkeys(row.counters for row in rows):
-        out.print(f"told from {TOLD_FROM[used]}" + (f"; {MORE[used]}" if used in MORE else ""))
+        out.print(f"estimated from {PRINTED_FROM[used]}" + (f"; {MORE[used]}" if used in MORE else ""))
 
 
 APART: Final = 0.03
@@ -137,7 +191,7 @@ def _print_alternatives(rows: Sequence[LaunchRow]) -> None:
             f"{x.name}: occupied {100 * x.occupied:.0f} %, busy {percent_range(x.low, x.high)} %, {x.verdict}"
             for x in row.alternatives
         )
-        out.print(f"[bold]{shown(row.kernel)}[/bold], by what the evidence leaves open: {shown(each)}")
+        out.print(f"[bold]{shown(row.kernel)}[/bold], by alternative: {shown(each)}")
 
 
 def _reasons(rows: Sequence[LaunchRow]) -> dict[tuple[str, str, str, tuple[str, ...]], str]:
@@ -157,7 +211,7 @@ def _number(value: float) -> str:
 def print_compared(
     compared: Sequence[dict[str, Any]], before: UtilizationResult, after: UtilizationResult
 ) -> None:
-    """Two profiles, kernel by kernel: did the bottleneck move? Without ``--compare``, each is told alone."""
+    """Two profiles, kernel by kernel: did the bottleneck move?"""
     gpus = dict.fromkeys((before.gpu.title, after.gpu.title))
     out.print(
         f"[bold]{shown(label(before.profile))}[/bold] and [bold]{shown(label(after.profile))}[/bold] on "
@@ -176,4 +230,4 @@ def print_compared(
         ratio = f"{row['after']['elapsed_cycles'] / row['before']['elapsed_cycles']:.2f}x" if both else "-"
         listed.add_row(shown(row["kernel"]), *ends, ratio, row["moved"])
     out.print(listed)
-    _print_held(after)
+    _print_coverage(after)

@@ -14,33 +14,35 @@ from numpy.typing import NDArray
 from smlab.commands.utilization.answers import GainAnswer, counters_beside, opposed, tell
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles import AtomicQuantities
-from smlab.hw_bench.profiles.atomic_samples import AtomicSamples
+from smlab.hw_bench.profiles.atomics.atomic_samples import AtomicSamples
+from smlab.hw_bench.profiles.atomics.warp_counters import PathCounters
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
-from smlab.hw_bench.profiles.warp_counters import PathCounters
-from smlab.models.alternative_estimates import (
+from smlab.hw_bench.sass.linking import readable_name
+from smlab.models.utilization.alternative_estimates import (
     AlternativeEstimates,
     joint_verdict,
     mean_over,
     mixed_interval,
 )
-from smlab.models.counter_maps import shipped_maps
-from smlab.models.counter_sets import ATOMIC, Counters
-from smlab.models.service_table import ServiceTable
-from smlab.models.trust import (
+from smlab.models.utilization.counter_maps import shipped_maps
+from smlab.models.utilization.counter_sets import ATOMIC, Counters
+from smlab.models.utilization.service_table import ServiceTable
+from smlab.models.utilization.trust_map import (
     CLOSED,
     CLOSED_BATCH,
     OCCUPANCY,
+    AtomicLoad,
     TrustMap,
     UtilizationEstimates,
     estimate_all,
     shipped_map,
 )
-from smlab.models.verdict import BOTTLENECK, CANNOT_TELL, NOT, Verdict, verdicts
+from smlab.models.utilization.verdict import BOTTLENECK, CANNOT_TELL, NOT, Verdict, percent_range, verdicts
 
 LEVEL = 0.9
 
 E_FROM_LANES = "e from active lanes: the profile counts no wavefronts"
-UNLIKE = "told from fewer counters: by the others it is unlike all simulated kernels"
+UNLIKE = "estimated from fewer counters: by the others it is unlike the training kernels"
 SHORT_OF_TABLE = "more warps than the table has jobs: cut off"
 BATCH_ONLY = "batch table: it holds the filling and draining of the pipeline, so the estimate is high"
 
@@ -91,7 +93,7 @@ class AlternativeAnswer:
     verdict: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class KernelRow:
     """One launch, or one SM of it (``sm`` None: the whole GPU). ``jobs`` and ``cas_jobs`` are summed over its
     SMs.
@@ -108,8 +110,8 @@ class KernelRow:
     lanes serialised per job.
 
     ``counters`` is the set of counters that utilization, ``gain`` and verdict are told from
-    (`smlab.models.counter_sets`), the richest that the profile has; ``gain`` is empty where no map knows such
-    kernels.
+    (`smlab.models.utilization.counter_sets`), the richest that the profile has; ``gain`` is empty where no
+    map knows such kernels.
 
     Where the description carries alternatives, all these are their means by weight, the interval is that of
     their mixture, and ``alternatives`` says what each gives; ``utilization_occupancy`` is by the first.
@@ -140,6 +142,10 @@ class KernelRow:
     gain: tuple[GainAnswer, ...]
     alternatives: tuple[AlternativeAnswer, ...]
     why: Verdict = field(compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        where = "" if self.sm is None else f", SM {self.sm}"
+        return _told(self, where)
 
     def as_json(self) -> dict[str, Any]:
         row = {k: v for k, v in asdict(self).items() if k != "why"}
@@ -185,7 +191,7 @@ def estimate_rows(
     place = np.cumsum(busy) - 1
     share_active = q.active_cycles / np.where(q.elapsed_cycles > 0, q.elapsed_cycles, 1)
     answers = _by_alternative(parts, counters, trust, tables.estimator, merges, share_active[busy])
-    together = verdicts(
+    mixture = verdicts(
         found, interval, merges_increments=merges, active=share_active[busy], words=told.words.tolist()
     )
     said = [
@@ -193,7 +199,7 @@ def estimate_rows(
         if word is None or opposed([why.verdict for why in own])
         else by_mixture
         for own, by_mixture, word in zip(
-            ([why for _, why in row] for row in answers), together, told.words.tolist(), strict=True
+            ([why for _, why in row] for row in answers), mixture, told.words.tolist(), strict=True
         )
     ]
     active = share_active.tolist()
@@ -303,17 +309,17 @@ def _by_alternative(
 def _estimates(tables: TablePair, given: Floats) -> UtilizationEstimates:
     """All estimators that the tables allow; ``given`` (6, kernels): jobs, active cycles, warps, e, share
     of CAS, peak warps."""
-    jobs, active, warps, e, share, peak = given
+    load = AtomicLoad(*given)
     if tables.looped is not None:
-        return estimate_all(jobs, active, warps, e, share, tables.looped, tables.batch, peak, tables.row)
+        return estimate_all(load, tables.looped, tables.batch, tables.row)
     assert tables.batch is not None
     # Only a batch table: the closed network has to do with it, and is then the estimator of that name.
-    found = estimate_all(jobs, active, warps, e, share, tables.batch, tables.batch, peak)
+    found = estimate_all(load, tables.batch, tables.batch)
     return UtilizationEstimates(
         {n: u for n, u in found.utilization.items() if n != CLOSED},
         found.features,
         found.closed,
-        found.together,
+        found.batch_service,
     )
 
 
@@ -327,7 +333,7 @@ def _beyond(saturation: float, floor: float) -> str:
     return "throughput beyond what waiting for each result allows: warps have several atomics in flight"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LaunchRow:
     """A launch with its SMs taken together, for print and for comparing: means over ``sms`` SMs (0: the
     profile counts the whole GPU only), and the verdict on the launch as a whole with its reason, which is
@@ -353,6 +359,9 @@ class LaunchRow:
     alternatives: tuple[AlternativeAnswer, ...]
     why: Verdict = field(compare=False, repr=False)
 
+    def __repr__(self) -> str:
+        return _told(self, f", {self.sms} SMs" if self.sms else "")
+
     def as_json(self) -> dict[str, Any]:
         """What a comparison tells of it."""
         names = [
@@ -369,16 +378,21 @@ class LaunchRow:
         return {name: getattr(self, name) for name in names}
 
 
+def _told(row: KernelRow | LaunchRow, where: str) -> str:
+    busy = percent_range(row.low, row.high)
+    return f"<{readable_name(row.kernel)}, launch {row.launch}{where}: {row.verdict}, busy {busy} %>"
+
+
 def launches(rows: Iterable[KernelRow]) -> list[LaunchRow]:
     """The launches in order; one SM that is a bottleneck makes the launch one, and all must have room for
     it to have room."""
     groups: dict[tuple[str, int], list[KernelRow]] = {}
     for row in rows:
         groups.setdefault((row.kernel, row.launch), []).append(row)
-    return [_taken_together(members) for members in groups.values()]
+    return [_launch_of(members) for members in groups.values()]
 
 
-def _taken_together(members: list[KernelRow]) -> LaunchRow:
+def _launch_of(members: list[KernelRow]) -> LaunchRow:
     said = {row.verdict for row in members}
     verdict = BOTTLENECK if BOTTLENECK in said else NOT if said == {NOT} else CANNOT_TELL
     agreeing = [row for row in members if row.verdict == verdict] or members
@@ -440,9 +454,9 @@ def compare_rows(before: Iterable[KernelRow], after: Iterable[KernelRow]) -> lis
 
 def _moved(a: LaunchRow, b: LaunchRow) -> str:
     if CANNOT_TELL in (a.verdict, b.verdict):
-        apart = b.low > a.high or b.high < a.low
+        disjoint = b.low > a.high or b.high < a.low
         more = "busier" if b.utilization > a.utilization else "less busy"
-        return f"cannot tell; the unit is {more}" if apart else "cannot tell"
+        return f"cannot tell; the atomic unit is {more}" if disjoint else "cannot tell"
     if a.verdict == b.verdict:
         return "it did not move: " + (
             "still the atomic unit" if a.verdict == BOTTLENECK else "it was never the atomic unit"

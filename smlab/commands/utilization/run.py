@@ -3,16 +3,15 @@ that is, the verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from smlab.cli.early import PROFILE_OR_HOW
+from smlab.cli.fast_start import PROFILE_OR_HOW
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.profiles import chosen_profiles, label, short_label
-from smlab.commands.utilization.api import UtilizationResult, utilization
+from smlab.commands.utilization.api import utilization
 from smlab.commands.utilization.printing import print_answer, print_compared
 from smlab.commands.utilization.rows import compare_rows
 from smlab.hw_bench.errors import SmlabError
@@ -36,6 +35,7 @@ class UtilizationOptions:
     plot: Path | None
     show_how: bool
     as_json: bool
+    details: bool = False
 
 
 def run_utilization(options: UtilizationOptions) -> None:
@@ -60,7 +60,11 @@ def run_utilization(options: UtilizationOptions) -> None:
             )
     several = len(answers) > 1
     if plot is not None:
-        for path in draw(answers, plot):
+        from smlab.commands.utilization.figure import draw
+
+        alike = len({short_label(a.profile) for a in answers}) < len(answers)
+        legend = label if alike else short_label
+        for path in draw({legend(a.profile): a.kernels for a in answers}, plot):
             err.print(f"wrote {path}", markup=False)
     for a in answers:
         for note in a.notes:
@@ -80,7 +84,7 @@ def run_utilization(options: UtilizationOptions) -> None:
         print_compared(compared, *answers)
     else:
         for a in answers:
-            print_answer(a)
+            print_answer(a, options.details)
     return None
 
 
@@ -98,41 +102,3 @@ def _show_how(gpu: Gpu, as_json: bool) -> None:
         for need in tool.counters:
             listed.add_row(need.quantity, need.counter, need.unit, need.doc, ", ".join(need.fallbacks))
         out.print(listed)
-
-
-def draw(answers: Sequence[UtilizationResult], path: Path) -> list[Path]:
-    """Utilization with its interval, by kernel (each launch beside the other) and by SM; one colour a
-    profile. The files written: the picture, and its data beside it."""
-    from smlab.commands.plots import write_figure
-    from smlab.validation.report.style import look, new_figure, styled
-
-    @styled
-    def figure() -> Any:
-        kernels = list(dict.fromkeys(row.kernel for a in answers for row in a.kernels))
-        fig = new_figure(6.4, 1.4 + 0.5 * max(1, len(kernels)))
-        ax = fig.subplots()
-        for number, a in enumerate(answers):
-            drawn = look(number)
-            for place, kernel in enumerate(kernels):
-                rows = [row for row in a.kernels if row.kernel == kernel]
-                width = 0.7 / len(answers)
-                top = place - 0.35 + width * number
-                for i, row in enumerate(rows):
-                    y = top + width * (i + 0.5) / len(rows)
-                    ax.plot([100 * row.low, 100 * row.high], [y, y], color=drawn.colour, lw=2.0, alpha=0.6)
-                    ax.plot(100 * row.utilization, y, drawn.marker, color=drawn.colour, ms=3.5)
-            ax.plot([], [], drawn.marker, color=drawn.colour, label=short_label(a.profile))
-        ax.set_yticks(range(len(kernels)), [k if len(k) <= 36 else k[:33] + "..." for k in kernels])
-        ax.set_ylim(len(kernels) - 0.5, -0.5)
-        ax.set_xlim(0, 101)
-        ax.set_xlabel("Atomic unit busy (% of elapsed cycles; bars: 90 % intervals)")
-        fig.legend(loc="outside upper left", ncols=2)
-        return fig
-
-    header = ("profile", "kernel", "launch", "sm", "low", "utilization", "high", "verdict")
-    rows = [
-        (short_label(a.profile), r.kernel, r.launch, r.sm, r.low, r.utilization, r.high, r.verdict)
-        for a in answers
-        for r in a.kernels
-    ]
-    return write_figure(figure(), path, header, rows)

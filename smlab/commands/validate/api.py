@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smlab.commands.arguments import a_gpu, a_path, a_whole
-from smlab.commands.frames import dataframe
+from smlab.commands.frames import TabularResult, dataframe
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.validation.checks.run import validate as run_checks
 from smlab.validation.report.content import Check, Finding
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class ValidationResult:
+class ValidationResult(TabularResult):
     """What the cross-checks say of the testbed (``checks``) and of the models (``findings``).
 
     ``document`` is that of ``smlab validate --json``; ``ok`` is true unless a check fell short; ``report`` is

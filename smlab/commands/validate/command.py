@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from smlab.cli.early import check_gpus
+from smlab.cli.fast_start import check_gpus
 from smlab.cli.loading import loading
 from smlab.cli.options import GpuOption, JsonOption
+from smlab.hw_bench.errors import SmlabError
 
 
 def validate(
@@ -23,10 +24,33 @@ def validate(
     jobs: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Processes to use (all cores).")
     ] = None,
+    record: Annotated[
+        bool, typer.Option("--record", help="Simulate measured kernels instead, and judge their times.")
+    ] = False,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME", help="Only this set of the record; repeatable."),
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Kernels drawn of each set of the record (8).")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Folder of measurements by others ($SMLAB_SHARED_DATA).")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run every cross-check and write the report."""
     check_gpus(gpu)
+    if not record and (sets or data is not None or rows is not None):
+        raise SmlabError.at("--set, --rows, --data", "mean nothing without --record", None, "--record")
+    if record and (quick or jobs is not None):
+        raise SmlabError.at("--quick, --jobs", "mean nothing with --record", None, "--rows")
+    if record:
+        with loading():
+            from smlab.commands.validate.record import RecordOptions, run_record
+
+        run_record(RecordOptions(out, tuple(sets or ()), data, rows or 8, seed, as_json))
+        return
     with loading():
         from smlab.commands.validate.run import ValidateOptions, run_validate
 
@@ -37,6 +61,9 @@ def validate(
         raise typer.Exit(1)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the front door."""
-    app.command()(validate)
+def register(app: typer.Typer, panel: str) -> None:
+    """Add the command to the front door, under the heading ``panel`` of its help."""
+    app.command(
+        short_help="Run every cross-check and write the report.",
+        rich_help_panel=panel,
+    )(validate)

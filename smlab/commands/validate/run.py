@@ -8,7 +8,7 @@ from pathlib import Path
 from smlab.cli.terminal import err, print_json, progress_bar
 from smlab.commands.validate.api import validate
 from smlab.commands.validate.output import print_checks, print_findings
-from smlab.sim.warming import looks_cold, warm
+from smlab.sim.simulate import looks_cold, warm
 from smlab.validation.checks.run import RESULTS
 
 
@@ -40,7 +40,7 @@ def run_validate(options: ValidateOptions) -> bool:
             progress=advance,
         )
     if options.as_json:
-        print_json(found.document)
+        print_json(dict(found.document))
     else:
         print_findings(found.findings)
         print_checks(found.checks)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smlab.commands.arguments import a_path, a_whole
+from smlab.commands.frames import TabularResult
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.design.study import Study, read_study
 from smlab.validation.experiments.run.outcome import StudyOutcome
@@ -35,7 +36,7 @@ class StudyAlternative:
 
 
 @dataclass(frozen=True, repr=False)
-class WhatifResult:
+class WhatifResult(TabularResult):
     """A finished study: what was asked, and what came out (points, failures, effects, files).
 
     Where the description of the study's GPU leaves a choice that its answers hang on, ``outcome`` is that of

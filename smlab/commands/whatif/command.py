@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from smlab.cli.early import check_inputs
+from smlab.cli.fast_start import check_inputs
 from smlab.cli.loading import loading
 from smlab.cli.options import JsonOption
 
@@ -33,7 +33,7 @@ def whatif(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a study over parameters of hardware and workload: what would happen if?"""
+    """Run a study: vary parameters of hardware and workload, and measure the effects."""
     if not example:
         if study is None:
             raise typer.BadParameter("a study file is needed; --example shows one", param_hint="STUDY")
@@ -48,6 +48,9 @@ def whatif(
         raise typer.Exit(1)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the front door."""
-    app.command(short_help="A study over parameters of hardware and workload.")(whatif)
+def register(app: typer.Typer, panel: str) -> None:
+    """Add the command to the front door, under the heading ``panel`` of its help."""
+    app.command(
+        short_help="Vary hardware and workload; measure the effects.",
+        rich_help_panel=panel,
+    )(whatif)

@@ -22,7 +22,7 @@ from rich.progress import (
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.hw_bench.errors import SmlabError
-from smlab.sim.warming import looks_cold, warm
+from smlab.sim.simulate import looks_cold, warm
 
 if TYPE_CHECKING:
     from smlab.commands.whatif.api import StudyAlternative
@@ -241,6 +241,8 @@ def _show_effects(effects: Effects) -> None:
                 add(name, (factor, "Sobol index, total"), _interval(s.total))
         for r in response.ranks:
             add(name, (r.factor, "rank coefficient"), _interval(r.coefficient, "+.3f"))
+        for c in response.ranking:
+            add(name, (f"case {c.case}", c.label), _interval(c.mean))
     if not rows:
         return
     table = Listing("factor", "effect")

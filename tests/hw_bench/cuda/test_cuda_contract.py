@@ -70,8 +70,7 @@ def _planted(kernel: Callable[..., None], signature: str, instruction: str) -> K
 
 
 def _kernels() -> dict[str, KernelSpec]:
-    from smlab.hw_bench.cuda.kernels.device import clock, clock_after, settle
-    from smlab.hw_bench.cuda.kernels.language import cuda, int32, uint32
+    from smlab.hw_bench.cuda.kernels.device import clock, clock_after, cuda, int32, settle, uint32
 
     def right(words: Any, values: Any, out: Any) -> None:
         shared = cuda.shared.array(32, int32)
@@ -171,13 +170,13 @@ def test_shuffles_in_a_loop_would_be_calls_before_hopper(compiler: Any) -> None:
     """Why the loops of the neighbour shuffle are written out: the linker calls a function for each shuffle
     in a loop."""
     from smlab.hw_bench.cuda.kernels.assembly import three_operands
-    from smlab.hw_bench.cuda.kernels.language import cuda, int32, uint32
+    from smlab.hw_bench.cuda.kernels.device import cuda, int32, uint32
 
     shuffle = three_operands("shfl.sync.bfly.b32 $0, $1, $2, 31, -1;", int32, None)  # type: ignore[arg-type]
 
-    def looped(out: Any, turns: Any) -> None:
+    def looped(out: Any, rounds: Any) -> None:
         value = int32(cuda.grid(1))
-        left = turns
+        left = rounds
         while left > 0:
             value = int32(value + shuffle(value, int32(1), value))
             left = int32(left - int32(1))

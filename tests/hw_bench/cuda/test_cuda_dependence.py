@@ -17,16 +17,24 @@ from smlab.hw_bench.cuda.contract.check import check
 from smlab.hw_bench.cuda.contract.compiler import compile_kernel, find_disassembler
 from smlab.hw_bench.cuda.contract.regions import timed_regions
 from smlab.hw_bench.cuda.kernels import atomic_cores
-from smlab.hw_bench.cuda.kernels.device import clock, clock_after, count_down, rolled, settle
-from smlab.hw_bench.cuda.kernels.language import cuda, int32, uint32
-from smlab.hw_bench.cuda.kernels.pairing import INLINED
-from smlab.hw_bench.cuda.kernels.points import AtomicPoint, Pattern
+from smlab.hw_bench.cuda.kernels.device import (
+    clock,
+    clock_after,
+    count_down,
+    cuda,
+    int32,
+    rolled,
+    settle,
+    uint32,
+)
+from smlab.hw_bench.cuda.kernels.points import INLINED, AtomicPoint, Pattern
 from smlab.hw_bench.cuda.kernels.shared_atomics import BENCHMARK, point_kernel, point_signature
-from smlab.hw_bench.cuda.measuring import atomic_points, driver
+from smlab.hw_bench.cuda.measuring import driver
+from smlab.hw_bench.cuda.measuring.benchmarks import atomic_points
 from smlab.hw_bench.sass import ControlFlow
 from smlab.hw_bench.sass.image import KernelImage, read_image
-from smlab.sim.machine_code import functional as untimed
-from smlab.sim.machine_code.device import SimulatedDevice
+from smlab.sim.execution import functional as untimed
+from smlab.sim.execution.device import SimulatedDevice
 
 try:
     for _architecture in ARCHITECTURES:
@@ -152,7 +160,7 @@ def _only(name: str) -> Callable[[int], tuple[Timed, ...]]:
     return lambda architecture: spec.expect(architecture)[:1]
 
 
-def _burst_in_turns(architecture: int) -> tuple[Timed, ...]:
+def _burst_round_robin(architecture: int) -> tuple[Timed, ...]:
     extras = {"VOTE": up_to(2), "VOTEU": up_to(1)}
     return (Timed("burst", "loop", {"ATOMS.ADD": exactly(1), **extras}, others=16, unhindered="ATOMS.ADD"),)
 
@@ -165,7 +173,7 @@ FAULTS = {
         _planted(_constant_address, _only("exchange/batch")),
         "an address that is known beforehand",
     ),
-    "waits in a turn": (_planted(_waiting_burst, _burst_in_turns), "waits for an ATOMS.ADD"),
+    "waits in a turn": (_planted(_waiting_burst, _burst_round_robin), "waits for an ATOMS.ADD"),
     "left queued": (_planted(_left_queued, _only("add/batch")), "may not be done when the clock starts"),
 }
 """Kernels with their faults: each is made once, so that its architectures share the compiler's work."""

@@ -116,9 +116,9 @@ kernel, out = timing._kernel("run_for")[1, 1], cuda.to_device(np.zeros(2, dtype=
 run = lambda: kernel(np.int64(cycles), out)
 found = {"empty": timing.empty_seconds(), "held": timing.seconds_of(run)}
 found["cycles"], found["nanoseconds"] = map(int, out.copy_to_host())
-hold, timing._Held.__enter__ = timing._Held.__enter__, lambda self: None
+hold, timing._HeldQueue.__enter__ = timing._HeldQueue.__enter__, lambda self: None
 found["not held"] = timing.seconds_of(run)
-timing._Held.__enter__ = hold
+timing._HeldQueue.__enter__ = hold
 found["rate"] = timing.clock_rate().hz_by_events
 found["rate of the timer"] = timing.clock_rate().hz_by_global_timer
 found["gave up"] = timing.launches_not_held()
@@ -205,7 +205,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("copy failure", 5, "CUDA_ERROR_UNKNOWN"),
         ("no such image", 5, "CUDA_ERROR_NO_BINARY_FOR_GPU"),
         ("launch out of resources", 69, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"),
-        ("management lost", 40, "clocks, told so far, cannot be read any more"),
+        ("management lost", 40, "clocks, read so far, cannot be read any more"),
         ("slow clock", 69, "the GPU was held back"),
         ("slow clock, untold", 100, "the GPU was held back"),
     ],

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from smlab.hw_bench.cuda.measuring.clocks import Clocks
+from smlab.hw_bench.cuda.measuring.clocks import Clocks, Throttle
 from smlab.hw_bench.cuda.measuring.dataset import DataSet, read_table
-from smlab.hw_bench.cuda.measuring.throttle import Throttle
 from smlab.hw_bench.cuda.toolkit import is_of_toolkit, one_line
 from smlab.hw_bench.errors import SmlabError
 

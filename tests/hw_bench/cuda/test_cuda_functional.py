@@ -10,9 +10,9 @@ from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.kernels.points import AtomicPoint, Pattern, every_pattern, paper_points
 from smlab.hw_bench.cuda.kernels.shared_atomics import TOTAL
 from smlab.hw_bench.cuda.measuring import functional
-from smlab.hw_bench.cuda.measuring.atomic_points import expected_sums
+from smlab.hw_bench.cuda.measuring.benchmarks.atomic_points import expected_sums
 from smlab.hw_bench.errors import SmlabError
-from smlab.sim.patterns import Grouped
+from smlab.sim.address_patterns import Grouped
 
 
 def test_all_kernels_compute_what_they_should() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from smlab.hw_bench.datasets.bench_folder import read_bench_folder
+from smlab.hw_bench.errors import SmlabError
 
 TABLE = """kernel,size,blocks,threads,seconds_median
 butterfly,0,8,1024,1e-06
@@ -31,7 +32,12 @@ def test_registers_and_shared_memory_are_those_of_each_kernels_code(tmp_path: Pa
     assert not found.exact
 
 
-@pytest.mark.parametrize("note", ["[]", "no JSON", '{"machine_code": [1]}', '{"machine_code": {"knn": 3}}'])
+def test_a_note_that_is_no_json_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SmlabError, match=r"portability.json: line 1: is not JSON"):
+        read_bench_folder(folder(tmp_path, "no JSON"))
+
+
+@pytest.mark.parametrize("note", ["[]", '{"machine_code": [1]}', '{"machine_code": {"knn": 3}}'])
 def test_a_note_that_tells_nothing_leaves_the_times(tmp_path: Path, note: str) -> None:
     found = read_bench_folder(folder(tmp_path, note))
     assert found.seconds.tolist() == [1e-6, 2e-6, 3e-5]

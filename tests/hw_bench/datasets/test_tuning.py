@@ -12,15 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from smlab.hw_bench.datasets.kernel_tuner import (
-    read_kernel_tuner,
-    read_kernel_tuner_folder,
-    read_search,
-    read_t4,
-)
+from smlab.hw_bench.datasets.kernel_tuner import read_kernel_tuner_folder, read_search
 from smlab.hw_bench.datasets.ktt import read_ktt, read_ktt_folder
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.profiles.roofline_quantities import roofline_quantities
+from smlab.hw_bench.profiles.work.roofline_quantities import roofline_quantities
 
 COUNTERS = {
     "dram__sectors_read.sum": 10.0,
@@ -128,7 +123,7 @@ T4: dict[str, Any] = {
 
 
 def test_a_cache_file_keeps_the_runs_in_order(tmp_path: Path) -> None:
-    found = read_kernel_tuner(written(tmp_path / "a.json", CACHE))
+    found = read_search(written(tmp_path / "a.json", CACHE))
     assert found.device == "NVIDIA RTX A4000"
     assert found.runs[0] == pytest.approx((3e-3, 2e-3, 1e-3))
     assert found.seconds == pytest.approx([2e-3, 4e-3])
@@ -143,11 +138,11 @@ def test_a_cache_file_of_a_search_that_was_cut_off_is_read(tmp_path: Path) -> No
     text = json.dumps(CACHE).rstrip("}") + "},"
     path = tmp_path / "open.json"
     path.write_text(text)
-    assert len(read_kernel_tuner(path)) == 2
+    assert len(read_search(path)) == 2
 
 
 def test_t4(tmp_path: Path) -> None:
-    found = read_t4(written(tmp_path / "a.json", T4))
+    found = read_search(written(tmp_path / "a.json", T4))
     assert found.seconds == pytest.approx([2e-3])
     assert found.failed == (("a=2", "compile"),)
     assert (read_search(tmp_path / "a.json").parameters, found.device) == (("a",), "")
@@ -230,7 +225,7 @@ def test_what_kernel_tuner_never_writes_is_refused(tmp_path: Path, content: Any,
     [
         ("a.json", b"\xff\xfe", "cannot be read"),
         ("a.json", b'{"Results": [', "line 1: is not JSON"),
-        ("a.json.gz", b"\x1f\x8b\x00", "cannot be read"),
+        ("a.json.gz", b"\x1f\x8b\x00", "damaged gzip"),
         ("a.json", b"[" * 100_000, "is not JSON"),
     ],
 )

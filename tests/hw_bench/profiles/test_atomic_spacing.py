@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smlab.hw_bench.profiles.atomic_samples import atomic_samples
-from smlab.hw_bench.profiles.atomic_spacing import EDGES_CYCLES, AtomicCode, spacing
-from smlab.hw_bench.profiles.sample_files import read_samples
+from smlab.hw_bench.profiles.atomics.atomic_samples import atomic_samples
+from smlab.hw_bench.profiles.atomics.atomic_spacing import EDGES_CYCLES, AtomicCode, spacing
+from smlab.hw_bench.profiles.pc_samples.sample_files import read_samples
 
 
 def code(kinds: str, executed: list[float], cycles: list[float], *loops: tuple[int, int]) -> AtomicCode:

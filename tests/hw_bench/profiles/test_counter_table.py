@@ -95,7 +95,7 @@ def test_what_is_no_counter_table_is_refused_with_its_row(tmp_path: Path, text: 
 
 
 def test_no_file_and_no_text(tmp_path: Path) -> None:
-    with pytest.raises(SmlabError, match="cannot be read as a counter table"):
+    with pytest.raises(SmlabError, match=r"gone.csv: there is no such file \(expected a counter table\)"):
         CounterTable.read_csv(tmp_path / "gone.csv")
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00\x01")
     with pytest.raises(SmlabError, match="cannot be read as a counter table"):

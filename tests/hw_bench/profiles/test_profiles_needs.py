@@ -9,27 +9,21 @@ import pytest
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.hw_bench.profiles import (
-    AtomicQuantities,
-    atomic_quantities,
-    how,
-    needs,
-    read_profile,
-    write_ncu_long,
-)
+from smlab.hw_bench.profiles import AtomicQuantities, atomic_quantities, how, read_profile, write_ncu_long
+from smlab.hw_bench.profiles.atomics import required_counters
+from smlab.hw_bench.profiles.atomics.required_counters import how_for
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
-from smlab.hw_bench.profiles.needs import how_for
 
 A100, V100 = load_gpu("a100-40"), load_gpu("v100")
 
 FULL = {
-    needs.JOBS: (1000.0, "inst"),
-    needs.CAS: (100.0, "inst"),
-    needs.WAVEFRONTS: (4000.0, ""),
-    needs.LANES: (31.0, ""),
-    needs.ELAPSED: (5000.0, "cycle"),
-    needs.ACTIVE: (4000.0, "cycle"),
-    needs.WARPS: (16.0, "warp"),
+    required_counters.JOBS: (1000.0, "inst"),
+    required_counters.CAS: (100.0, "inst"),
+    required_counters.WAVEFRONTS: (4000.0, ""),
+    required_counters.LANES: (31.0, ""),
+    required_counters.ELAPSED: (5000.0, "cycle"),
+    required_counters.ACTIVE: (4000.0, "cycle"),
+    required_counters.WARPS: (16.0, "warp"),
 }
 
 
@@ -52,24 +46,30 @@ def test_all_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("without", "instead", "quantity", "value", "told"),
     [
-        (needs.JOBS, {needs.ALU: (900.0, "inst")}, "jobs", 1000, "jobs: alu + cas"),
-        (needs.CAS, {needs.ALU: (930.0, "inst")}, "cas_jobs", 70, "cas_jobs: jobs - alu"),
+        (required_counters.JOBS, {required_counters.ALU: (900.0, "inst")}, "jobs", 1000, "jobs: alu + cas"),
         (
-            needs.WAVEFRONTS,
-            {needs.CONFLICTS: (500.0, "")},
+            required_counters.CAS,
+            {required_counters.ALU: (930.0, "inst")},
+            "cas_jobs",
+            70,
+            "cas_jobs: jobs - alu",
+        ),
+        (
+            required_counters.WAVEFRONTS,
+            {required_counters.CONFLICTS: (500.0, "")},
             "wavefronts",
             1500,
             "wavefronts: jobs + bank conflicts",
         ),
         (
-            needs.ELAPSED,
+            required_counters.ELAPSED,
             {"smsp__cycles_elapsed.avg": (77.0, "cycle")},
             "elapsed_cycles",
             77,
             "smsp__cycles_elapsed.avg",
         ),
         (
-            needs.ELAPSED,
+            required_counters.ELAPSED,
             {
                 "gpu__time_duration.sum": (1e-3, "second"),
                 "sm__cycles_elapsed.avg.per_second": (1e9, "cycle/second"),
@@ -79,16 +79,16 @@ def test_all_there(tmp_path: Path) -> None:
             "gpu__time_duration.sum x",
         ),
         (
-            needs.ACTIVE,
+            required_counters.ACTIVE,
             {"sm__cycles_active.sum": (108e3, "cycle")},
             "active_cycles",
             1000,
             "sm__cycles_active.sum / SMs",
         ),
-        (needs.ACTIVE, {}, "active_cycles", 5000, "active_cycles: elapsed cycles"),
+        (required_counters.ACTIVE, {}, "active_cycles", 5000, "active_cycles: elapsed cycles"),
         (
-            needs.WARPS,
-            {needs.WARPS_PERCENT: (25.0, "%")},
+            required_counters.WARPS,
+            {required_counters.WARPS_PERCENT: (25.0, "%")},
             "mean_active_warps",
             16,
             "x warps that an SM can hold",
@@ -164,17 +164,17 @@ def test_how_to_collect() -> None:
     ("change", "message"),
     [
         (
-            {needs.CAS: (1001.0, "inst")},
+            {required_counters.CAS: (1001.0, "inst")},
             r"row 3: kernel 'k', launch 0: CAS jobs exceed jobs \(got 1001.0; expected at most 1000\)",
         ),
-        ({needs.ELAPSED: (0.0, "cycle")}, r"row 6: .*an elapsed time of zero cycles"),
-        ({needs.ACTIVE: (0.0, "cycle")}, r"row 7: .*jobs without cycles"),
-        ({needs.WARPS: (0.0, "warp")}, r"row 8: .*jobs without active warps"),
+        ({required_counters.ELAPSED: (0.0, "cycle")}, r"row 6: .*an elapsed time of zero cycles"),
+        ({required_counters.ACTIVE: (0.0, "cycle")}, r"row 7: .*jobs without cycles"),
+        ({required_counters.WARPS: (0.0, "warp")}, r"row 8: .*jobs without active warps"),
         (
-            {needs.ELAPSED: (5.0, "second")},
+            {required_counters.ELAPSED: (5.0, "second")},
             r"row 6: counter 'sm__cycles_elapsed.max' is in another unit .*got 'second'; expected 'cycle'\)",
         ),
-        ({needs.JOBS: (-5.0, "inst")}, r"row 2: .*impossible value \(got -5.0"),
+        ({required_counters.JOBS: (-5.0, "inst")}, r"row 2: .*impossible value \(got -5.0"),
     ],
 )
 def test_numbers_that_cannot_be(tmp_path: Path, change: dict, message: str) -> None:
@@ -182,7 +182,9 @@ def test_numbers_that_cannot_be(tmp_path: Path, change: dict, message: str) -> N
         quantities(tmp_path, {**FULL, **change})
 
 
-@pytest.mark.parametrize("name", [n for n in FULL if n not in (needs.LANES, needs.ACTIVE)])
+@pytest.mark.parametrize(
+    "name", [n for n in FULL if n not in (required_counters.LANES, required_counters.ACTIVE)]
+)
 def test_a_missing_counter_is_named_with_the_command(tmp_path: Path, name: str) -> None:
     less = {k: v for k, v in FULL.items() if k != name and "ratio" not in k}
     with pytest.raises(

@@ -14,8 +14,8 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles import Profile, read_profile, write_ncu_long, write_ncu_wide
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
-from smlab.hw_bench.profiles.kernel_work import KernelWork
-from smlab.hw_bench.profiles.roofline_quantities import NEEDED, RooflineQuantities, roofline_quantities
+from smlab.hw_bench.profiles.work.kernel_work import KernelWork
+from smlab.hw_bench.profiles.work.roofline_quantities import NEEDED, RooflineQuantities, roofline_quantities
 
 V100, A100 = load_gpu("v100"), load_gpu("a100-40")
 
@@ -217,9 +217,9 @@ def test_tensor_operations_by_architecture() -> None:
     assert any("cannot be told" in f for f in hopper.flags[0])
 
 
-def planted(hfma2: float, hmma: float, *, apart: bool, counted: bool = True) -> Counters:
-    """A profile of so many half-precision and matrix instructions of full warps; ``apart``: with a counter of
-    the matrix instructions alone; ``counted``: with the half-precision operations."""
+def planted(hfma2: float, hmma: float, *, separate: bool, counted: bool = True) -> Counters:
+    """A profile of so many half-precision and matrix instructions of full warps; ``separate``: with a counter
+    of the matrix instructions alone; ``counted``: with the half-precision operations."""
     half = {f"smsp__sass_thread_inst_executed_op_h{o}_pred_on.sum": (0.0, "inst") for o in ("add", "mul")}
     half["smsp__sass_thread_inst_executed_op_hfma_pred_on.sum"] = (64 * hfma2, "inst")
     every: Counters = {
@@ -229,25 +229,25 @@ def planted(hfma2: float, hmma: float, *, apart: bool, counted: bool = True) -> 
         "smsp__thread_inst_executed.sum": (32000.0, "inst"),
         PIPE: (hfma2 + hmma, "inst"),
     }
-    return every | (half if counted else {}) | ({HMMA: (hmma, "inst")} if apart else {})
+    return every | (half if counted else {}) | ({HMMA: (hmma, "inst")} if separate else {})
 
 
 @pytest.mark.parametrize(("hfma2", "hmma"), [(100, 0), (0, 100), (40, 60), (99, 1), (5, 95)])
 def test_half_precision_instructions_are_no_tensor_operations(hfma2: float, hmma: float) -> None:
     """Both feed one counter. With matrix instructions counted apart, or half-precision ones, the rest is as
     planted; with neither it is flagged, never silently wrong."""
-    exact = quantities(planted(hfma2, hmma, apart=True), gpu=A100).work
+    exact = quantities(planted(hfma2, hmma, separate=True), gpu=A100).work
     assert exact.tensor_flops[0] == 4096 * hmma
-    rest = quantities(planted(hfma2, hmma, apart=False), gpu=A100).work
+    rest = quantities(planted(hfma2, hmma, separate=False), gpu=A100).work
     if 100 * hmma > 2 * (hfma2 + hmma) or not hmma:
         assert rest.tensor_flops[0] == 4096 * hmma
     assert any("leave of the counter" in f for f in rest.flags[0]) == (rest.tensor_flops[0] > 0 < hfma2)
-    blind = quantities(planted(hfma2, hmma, apart=False, counted=False), gpu=A100).work
+    blind = quantities(planted(hfma2, hmma, separate=False, counted=False), gpu=A100).work
     assert any("tensor operations are at most these" in f for f in blind.flags[0])
 
 
 def test_operations_of_the_tensor_cores_by_type_go_first() -> None:
-    told = planted(10, 20, apart=True) | {"sm__ops_path_tensor_src_fp16_dst_fp32.sum": (12345.0, "")}
+    told = planted(10, 20, separate=True) | {"sm__ops_path_tensor_src_fp16_dst_fp32.sum": (12345.0, "")}
     assert quantities(told, gpu=load_gpu("h100-pcie")).work.tensor_flops[0] == 12345
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.profiles.ncu_rep_samples import read_report_samples
-from smlab.hw_bench.profiles.sample_code import aligned, code_of
-from smlab.hw_bench.profiles.sample_files import read_samples, write_samples
-from smlab.hw_bench.profiles.samples import InstructionSamples, KernelSamples, LaunchFacts
+from smlab.hw_bench.profiles.pc_samples.ncu_report import read_report_samples
+from smlab.hw_bench.profiles.pc_samples.sample_code import aligned, code_of
+from smlab.hw_bench.profiles.pc_samples.sample_files import read_samples, write_samples
+from smlab.hw_bench.profiles.pc_samples.samples import InstructionSamples, KernelSamples, LaunchFacts
 
 OWN = """# kernel = k
 # blocks = 80

@@ -7,11 +7,11 @@ import pytest
 
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles import UNKNOWN_UNIT, Profile, as_profile, atomic_quantities, how
-from smlab.hw_bench.profiles.atomic_samples import atomic_samples
+from smlab.hw_bench.profiles.atomics.atomic_samples import atomic_samples
+from smlab.hw_bench.profiles.atomics.warp_counters import PathCounters, path_counters
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
-from smlab.hw_bench.profiles.sample_files import read_samples
-from smlab.hw_bench.profiles.samples import REASONS
-from smlab.hw_bench.profiles.warp_counters import PathCounters, path_counters
+from smlab.hw_bench.profiles.pc_samples.sample_files import read_samples
+from smlab.hw_bench.profiles.pc_samples.samples import REASONS
 
 GPU = load_gpu("v100")
 ATOMIC = {

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from smlab.hw_bench.cuda.toolkit import has_compiler
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.sass.host_headers import READ_FIRST, read_first
-from smlab.hw_bench.sass.nvrtc import compile_cuda
+from smlab.hw_bench.sass import nvrtc
+from smlab.hw_bench.sass.nvrtc import READ_FIRST, compile_cuda, read_first
 
 
 class Compiler(types.ModuleType):
@@ -71,6 +72,9 @@ def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Compiler:
     root.__path__, bindings.__path__ = [], []
     monkeypatch.setattr(bindings, "nvrtc", found, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(
+        nvrtc, "_compile_in_process", nvrtc.compile_here
+    )  # a child would not have the stand-in
     return found
 
 
@@ -130,3 +134,35 @@ def test_the_headers_that_are_handed_over_are_a_part_of_the_key(compiler: Compil
     assert not compiler.headers[0]
     compile_cuda("__global__ void k(uint8_t *a);", "sm_75")
     assert list(compiler.headers[2]) == [READ_FIRST]
+
+
+BOMB = (
+    "#define A0 1+1+1+1\n"
+    + "".join(f"#define A{n} {'+'.join([f'A{n - 1}'] * 10)}\n" for n in range(1, 10))
+    + 'extern "C" __global__ void k(int *a) { *a = A9; }\n'
+)
+
+
+@pytest.mark.skipif(not has_compiler(), reason="no CUDA compiler is there")
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of a process")
+@pytest.mark.parametrize(
+    ("limit", "value", "said"), [("_MOST_BYTES", 2**30, "1.1 GB|out of memory"), ("_CPU_S", 1, "1 s of")]
+)
+def test_source_that_asks_for_everything_is_refused(
+    limit: str, value: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = f"from smlab.hw_bench.sass import nvrtc; nvrtc.{limit} = {value}; nvrtc.answer()"
+    monkeypatch.setattr(nvrtc, "_CHILD", code)
+    monkeypatch.setattr(nvrtc, limit, value)
+    with pytest.raises(SmlabError, match=f"^b.cu: .*({said})"):
+        compile_cuda(BOMB, "sm_75", where="b.cu")
+
+
+@pytest.mark.skipif(not has_compiler(), reason="no CUDA compiler is there")
+def test_a_folder_of_the_users_does_not_lead_the_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert compile_cuda('extern "C" __global__ void k(int *a) { *a = 1; }', "sm_75")[:4] == b"\x7fELF"

@@ -197,7 +197,7 @@ def test_files_of_either_kind_and_what_is_neither(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(SmlabError, match=expected):
             read_code(path)
-    with pytest.raises(SmlabError, match="cannot be read"):
+    with pytest.raises(SmlabError, match="absent: there is no such file"):
         read_code(tmp_path / "absent")
 
 

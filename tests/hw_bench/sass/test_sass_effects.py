@@ -65,13 +65,13 @@ def test_a_guard_is_read_and_an_instruction_that_never_executes_does_nothing() -
 def test_the_simulators_decoding_agrees() -> None:
     """Results and sources of every instruction of a listing that the simulator executes."""
     from smlab.examples import KERNEL
-    from smlab.sim.machine_code import record
-    from smlab.sim.machine_code.decode import decode
-    from smlab.sim.machine_code.operands import Rows
+    from smlab.sim.isa import memory_layout
+    from smlab.sim.isa.decode.decode import decode
+    from smlab.sim.isa.decode.operands import OperandRows
 
     (function,) = parse_listing(Path(KERNEL).read_text())
-    general = {record.register_at(n): f"R{n}" for n in range(255)}
-    for micro in decode(function, Rows(lambda bank, offset: 0)):
+    general = {memory_layout.register_at(n): f"R{n}" for n in range(255)}
+    for micro in decode(function, OperandRows(lambda bank, offset: 0)):
         effects = effects_of(micro.instruction)
         result = general.get(micro.fields.get("dst", -1))
         if result is not None:
@@ -80,8 +80,7 @@ def test_the_simulators_decoding_agrees() -> None:
             if micro.fields.get(f"{name}_reg", 0):
                 source = general.get(micro.fields[name])
                 assert source is None or source in effects.reads, micro.instruction
-        vector = micro.code < 128  # other codes keep other things in these fields
-        for name in ("p", "q", "guard") if vector else ("guard",):
-            place = micro.fields.get(name, record.PT)
-            if place < record.PT:
+        for name in ("predicate_a", "predicate_b", "predicate_c", "guard"):
+            place = micro.fields.get(name, memory_layout.PT)
+            if place < memory_layout.PT:
                 assert f"P{place}" in effects.reads, micro.instruction

@@ -38,7 +38,6 @@ def test_the_nested_loops_are_found() -> None:
     assert (outer.depth, outer.parent) == (1, None)
     assert (inner.depth, inner.parent) == (2, outer.header)
     assert inner.blocks < outer.blocks
-    assert not flow.irreducible
     (atomic,) = function.find("ATOMS")
     assert flow.innermost_loop(flow.block_of(atomic.address).index) == inner
     assert atomic in flow.loop_instructions(inner)
@@ -100,10 +99,9 @@ def test_dominators_and_loops_are_what_their_definitions_say(targets: list[list[
     assert count == len({block.start for block in flow.blocks})
 
 
-def test_a_jump_between_two_loops_bodies_is_irreducible() -> None:
+def test_a_cycle_of_two_entries_is_no_natural_loop() -> None:
     # 0 -> 1 or 2; 1 <-> 2: a cycle with two entries.
     flow = ControlFlow(_function([[1, 2], [2], [1]]))
-    assert flow.irreducible
     assert flow.loops == ()
 
 

@@ -1,5 +1,7 @@
 """The disassembly reader, on listings of a kernel of our own (see ``listings/README.md``)."""
 
+import contextlib
+import time
 from pathlib import Path
 
 import pytest
@@ -164,3 +166,23 @@ def test_addresses_must_ascend() -> None:
     text = '\t.section\t.text.f,"ax"\n  /*0010*/  NOP ;\n  /*0010*/  EXIT ;\n'
     with pytest.raises(SmlabError, match="line 3: addresses must ascend"):
         parse_listing(text)
+
+
+def test_blanks_take_time_in_proportion() -> None:
+    """A pattern that tries each blank as a beginning would take minutes for one of these lines."""
+    text = (LISTINGS / "nested.sm_70.sass").read_text()
+    blanks = " " * 500_000
+    began = time.process_time()
+    for more in (
+        f"{blanks}x\n",
+        f"/*0000*/{blanks}x\n",
+        f"        /*0000*/   {blanks};{blanks}x\n",
+        f"{blanks}/*{blanks}\n",
+    ):
+        with contextlib.suppress(SmlabError):
+            parse_listing(text + more)
+    ended = text.replace(" EXIT ", f" EXIT{blanks}", 1)
+    assert ended != text
+    with contextlib.suppress(SmlabError):
+        parse_listing(ended)
+    assert time.process_time() - began < 10

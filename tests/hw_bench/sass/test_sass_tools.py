@@ -2,6 +2,7 @@
 
 import importlib.util
 import struct
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,6 @@ from smlab.hw_bench.sass import (
     flow_edges,
     read_cubin,
 )
-from smlab.hw_bench.sass import cubin as cubin_module
 from smlab.hw_bench.sass import tools as sass_tools
 
 PTX = """
@@ -84,7 +84,7 @@ def test_the_digest_does_not_depend_on_line_tables(cubin: bytes) -> None:
 def test_what_is_no_cubin_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SmlabError, match="is not a CUDA binary"):
         read_cubin(b"nothing")
-    with pytest.raises(SmlabError, match="cannot be read"):
+    with pytest.raises(SmlabError, match="none.cubin: there is no such file"):
         read_cubin(tmp_path / "none.cubin")
     header = struct.pack(
         "<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 2, 62, 1, 0, 0, 64, 0, 64, 0, 0, 64, 0, 0
@@ -97,10 +97,24 @@ def test_what_is_no_cubin_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SmlabError, match="is cut off"):
         read_cubin(header)
     for names, section in ((b"no end", 0), (b"x\0", 1 << 63)):  # a name without an end, a place far away
-        elf = cubin_module._HEADER.pack(
-            b"\x7fELF\x02\x01\x01".ljust(16, b"\0"), 2, 190, 1, 0, 0, section or 64, 70, 64, 0, 0, 64, 1, 0
+        elf = struct.pack(
+            "<16sHHIQQQIHHHHHH",
+            b"\x7fELF\x02\x01\x01",
+            2,
+            190,
+            1,
+            0,
+            0,
+            section or 64,
+            70,
+            64,
+            0,
+            0,
+            64,
+            1,
+            0,
         )
-        body = cubin_module._SECTION.pack(0, 3, 0, 0, 128, len(names), 0, 0, 1, 0) + names
+        body = struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, 128, len(names), 0, 0, 1, 0) + names
         with pytest.raises(SmlabError, match="is cut off"):
             read_cubin(elf + body)
 
@@ -140,3 +154,26 @@ def test_what_a_release_knows() -> None:
     assert not Tool("nvdisasm", Path("x"), "13.0").knows("sm_70")
     assert Tool("nvdisasm", Path("x"), "13.0").knows("sm_75")
     assert Tool("nvdisasm", Path("x"), "13.0").knows("sm_90a")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of another process")
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("while :; do :; done", "kernel: nvdisasm does not come to an end: it is damaged"),
+        ("exec yes", "kernel: nvdisasm prints without end: it is damaged"),
+        ("sleep 600", "kernel: nvdisasm has not ended after 1.5 s"),
+    ],
+)
+def test_a_tool_that_never_ends_is_ended(
+    script: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "nvdisasm"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    monkeypatch.setattr(sass_tools, "_CPU_S", 1)
+    monkeypatch.setattr(sass_tools, "_MOST_PRINTED", 10**6)
+    monkeypatch.setattr(sass_tools, "_TIMEOUT_S", 1.5 if "sleep" in script else 120.0)
+    with pytest.raises(SmlabError) as caught:
+        sass_tools.disassemble_raw(b"code", "sm_70", "kernel", Tool("nvdisasm", path, "12.8"))
+    assert str(caught.value) == said

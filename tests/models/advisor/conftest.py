@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.hw_bench.profiles.samples import InstructionSamples, KernelSamples, LaunchFacts
+from smlab.hw_bench.profiles.pc_samples.samples import InstructionSamples, KernelSamples, LaunchFacts
 from smlab.hw_bench.sass import Function, Predicate, SassInstruction, SourceLine
 from smlab.hw_bench.sass.listing import split_operands
-from smlab.models.advisor.blame import blame
+from smlab.models.advisor.changes.matching import Context
 from smlab.models.advisor.code import AdvisedCode
-from smlab.models.advisor.latencies import described_latencies
-from smlab.models.advisor.matching import Context
+from smlab.models.advisor.stall_causes.blame import blame
+from smlab.models.advisor.stall_causes.latencies import described_latencies
 
 Stalls = Mapping[int, Mapping[str, int]]
 

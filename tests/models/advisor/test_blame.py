@@ -6,10 +6,10 @@ import pytest
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.models.advisor.blame import MODES, blame, dependences, prune
 from smlab.models.advisor.code import AdvisedCode
-from smlab.models.advisor.latencies import described_latencies, published_latencies
-from smlab.models.advisor.slicing import covered, definitions
+from smlab.models.advisor.stall_causes.blame import MODES, blame, dependences, prune
+from smlab.models.advisor.stall_causes.latencies import described_latencies, published_latencies
+from smlab.models.advisor.stall_causes.slicing import covered, definitions
 
 FIGURE_4 = """
 IMAD R5, R6, R7, R8

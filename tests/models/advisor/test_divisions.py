@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from smlab.models.advisor.changes.divisions import by_what_stays, exact_divisions, integer_divisions
 from smlab.models.advisor.code import AdvisedCode
-from smlab.models.advisor.divisions import by_what_stays, exact_divisions, integer_divisions
 
 # x += (x + 7) % n, unsigned, as NVRTC 12 compiles it for sm_70; the reciprocal is taken before the loop.
 REMAINDER = """

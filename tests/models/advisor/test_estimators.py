@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.models.advisor import estimators as e
+from smlab.models.advisor.estimates import gpa_equations as e
 
 
 def test_equation_2() -> None:
@@ -17,7 +17,6 @@ def test_equation_2() -> None:
 
 
 def test_equations_3_and_4() -> None:
-    assert e.latency_hiding_bound(100, 60) == 2.5
     assert e.latency_hiding(100, 30, 60) == pytest.approx(100 / 70)  # only 30 active samples fill slots
     assert e.latency_hiding(100, 50, 50) == 2
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from smlab.hw_bench.profiles.samples import LaunchFacts
+from smlab.hw_bench.profiles.pc_samples.samples import LaunchFacts
 from smlab.models.advisor.advice import OPTIMIZERS, advise, estimate, optimizer_of
-from smlab.models.advisor.table_two import TABLE_TWO
+from smlab.models.advisor.changes.gpa_optimizers import GPA_OPTIMIZERS
 
 LOOP = """
 MOV R1, R2 | line=1
@@ -89,7 +89,7 @@ QUIET: dict[int, dict[str, int]] = {n: {"selected": 100} for n in range(3)}
 
 def test_every_optimizer_has_its_kernel() -> None:
     assert set(MATCHES) == {o.name for o in OPTIMIZERS}
-    assert len(TABLE_TWO) == 11
+    assert len(GPA_OPTIMIZERS) == 11
 
 
 @pytest.mark.parametrize("name", MATCHES)

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from smlab.hw_bench.profiles.samples import LaunchFacts
+from smlab.hw_bench.profiles.pc_samples.samples import LaunchFacts
 from smlab.models.advisor import advice
 from smlab.models.advisor.advice import model_of
-from smlab.models.advisor.blame import blame
+from smlab.models.advisor.changes.apply_rewrites import rewritten
+from smlab.models.advisor.changes.matching import Context
+from smlab.models.advisor.changes.rewrites import Edit, Rewrite
 from smlab.models.advisor.code import AdvisedCode
-from smlab.models.advisor.matching import Context
-from smlab.models.advisor.path import paths_of, uneven_loops
-from smlab.models.advisor.replay import (
+from smlab.models.advisor.estimates.counterfactual_gain import counterfactual_gain_of
+from smlab.models.advisor.estimates.replay import (
     ATOMIC,
     BARRIER,
     EXCHANGE,
@@ -27,10 +28,9 @@ from smlab.models.advisor.replay import (
     Steps,
     replay,
 )
-from smlab.models.advisor.rewrite import Edit, Rewrite
-from smlab.models.advisor.rewriting import rewritten
-from smlab.models.advisor.slicing import same_for_all
-from smlab.models.advisor.worth import worth_of
+from smlab.models.advisor.stall_causes.blame import blame
+from smlab.models.advisor.stall_causes.slicing import same_for_all
+from smlab.models.advisor.stall_causes.warp_paths import PathReading, WarpPath, paths_of, uneven_loops
 
 LOOP = """
 MOV R1, R2 | line=1 stall=4
@@ -49,7 +49,7 @@ def frame(warps: int = 1, resident: int = 1, blocks: int = 1) -> Frame:
     return Frame(
         schedulers=4, pipes=1, queue_entries=5, front=11, address_interval=4, atomic_address_interval=4,
         request_interval=1, atomic_pipes=1, atomic_entries=16, barrier_latency=20, barrier_interval=2,
-        launch_cycles=0, code_lines=96, ahead_lines=8, fetch_cycles=0, warps_of_block=warps,
+        launch_cycles=0, code_lines=96, prefetch_lines=8, fetch_cycles=0, warps_of_block=warps,
         resident=resident, blocks=blocks,
     )  # fmt: skip
 
@@ -109,7 +109,7 @@ def test_a_unit_serves_one_at_a_time() -> None:
 def test_what_misses_waits_behind_others_and_what_hits_does_not() -> None:
     base = steps([(GLOBAL, 1, 100)] * 40, {}, dict.fromkeys(range(40), (1.0, 0.0, 0.0, 50.0)))
     all_miss, none, one_in_four = (
-        replay(dataclasses.replace(base, instruction=0 * base.instruction, miss=np.full(40, share)), frame())
+        replay(base._replace(instruction=0 * base.instruction, miss=np.full(40, share)), frame())
         for share in (1.0, 0.0, 0.25)
     )
     assert all_miss.cycles == pytest.approx(11 + 40 * 50 + 100, abs=15)  # one after the other at L2
@@ -129,14 +129,14 @@ def test_atomics_follow_each_other_at_their_words() -> None:
 
 def test_code_that_is_not_there_is_fetched_with_what_follows() -> None:
     rows = [(PIPE, 1, 4)] * 160
-    cold = dataclasses.replace(frame(), fetch_cycles=79)
+    cold = frame()._replace(fetch_cycles=79)
     line = np.arange(160) // 8
-    straight = replay(dataclasses.replace(steps(rows, {}, {}), line=line), cold)
+    straight = replay(steps(rows, {}, {})._replace(line=line), cold)
     assert straight.cycles < 79 + 2 * 79 + 2 * 160 + 10  # lines ahead come while others are executed
-    jumping = replay(dataclasses.replace(steps(rows, {}, {}), line=10 * line), cold)
+    jumping = replay(steps(rows, {}, {})._replace(line=10 * line), cold)
     assert jumping.cycles > 20 * 79
-    small = dataclasses.replace(cold, code_lines=12, ahead_lines=0)
-    again = replay(dataclasses.replace(steps(rows + rows, {}, {}), line=np.tile(line, 2)), small)
+    small = cold._replace(code_lines=12, prefetch_lines=0)
+    again = replay(steps(rows + rows, {}, {})._replace(line=np.tile(line, 2)), small)
     assert again.cycles > 40 * 79  # twenty lines in a cache of twelve: least recently used, none is found
 
 
@@ -158,7 +158,7 @@ def test_a_path_goes_round_as_often_as_counted(code_of: Callable[[str], AdvisedC
     assert path.steps == (0, *(ROUNDS * [1, 2, 3, 4, 5]), 6, 7)
     assert [lap.number for lap in path.laps] == list(range(ROUNDS))
     some = executed(code, 8) | {6: 2.0, 7: 2.0}  # two of eight warps store
-    spread, gathered = paths_of(code, some, 8, 8), paths_of(code, some, 8, 8, gathered=True)
+    spread, gathered = paths_of(code, some, 8, 8), paths_of(code, some, 8, 8, PathReading(gathered=True))
     assert sorted(6 in p.steps for p in spread) == [False, True]
     assert [6 in p.steps for p in gathered] == [True, True] + 6 * [False]
 
@@ -166,7 +166,7 @@ def test_a_path_goes_round_as_often_as_counted(code_of: Callable[[str], AdvisedC
 def test_warps_with_unequal_work(code_of: Callable[[str], AdvisedCode]) -> None:
     code = code_of(LOOP)
     assert uneven_loops(code) == {1}
-    paths = paths_of(code, executed(code, 8), 8, 8, skew=0.5)
+    paths = paths_of(code, executed(code, 8), 8, 8, PathReading(skew=0.5))
     rounds = [len(p.laps) for p in paths]
     assert rounds == sorted(rounds)
     assert sum(rounds) == pytest.approx(8 * ROUNDS, abs=4)
@@ -211,8 +211,8 @@ def test_changes_gain_what_they_must(context: Context) -> None:
     )
     assert before / by_two == pytest.approx(2, rel=0.1)
     assert before / by_four == pytest.approx(4, rel=0.15)
-    ahead = rewritten(model, Rewrite(order="ahead", loops=header, overhead=overhead))
-    assert by_two < ahead < 1.01 * before
+    prefetched = rewritten(model, Rewrite(order="prefetched", loops=header, overhead=overhead))
+    assert by_two < prefetched < 1.01 * before
     assert rewritten(model, Rewrite(edits={1: Edit(free=True)})) < before / 8
     assert rewritten(model, Rewrite(removed=frozenset({1}))) < before / 8
     longer = rewritten(model, Rewrite(edits={2: Edit(added=10)}))
@@ -222,12 +222,12 @@ def test_changes_gain_what_they_must(context: Context) -> None:
 
 
 def test_worth_is_a_mean_of_replays_and_the_same_every_time(context: Context) -> None:
-    worth = [worth_of(context, n) for n in (1, 3, 7)]
-    assert worth == [worth_of(context, n) for n in (1, 3, 7)]
-    assert worth[0] > 8
-    assert worth[1:] == [pytest.approx(1, abs=0.02)] * 2
+    gain = [counterfactual_gain_of(context, n) for n in (1, 3, 7)]
+    assert gain == [counterfactual_gain_of(context, n) for n in (1, 3, 7)]
+    assert gain[0] > 8
+    assert gain[1:] == [pytest.approx(1, abs=0.02)] * 2
     unknown = dataclasses.replace(context.samples, rows=context.samples.rows[:0])
-    assert worth_of(dataclasses.replace(context, samples=unknown, cache={}), 1) == 1.0
+    assert counterfactual_gain_of(dataclasses.replace(context, samples=unknown, cache={}), 1) == 1.0
 
 
 def test_one_change_is_advised_once(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,7 +287,13 @@ def test_lanes_that_go_one_way_have_warps_of_their_own(code_of: Callable[[str], 
     code = code_of(BRANCHED)
     counts = dict.fromkeys(range(len(code)), 8.0 * ROUNDS) | {0: 8.0, 9: 8.0}
     counts |= dict.fromkeys((3, 4), 2.0 * ROUNDS) | dict.fromkeys((5, 6), 6.0 * ROUNDS)
-    paths = paths_of(code, counts, 8, 8, regrouped=True)
+    paths = paths_of(code, counts, 8, 8, PathReading(regrouped=True))
     assert [p.steps.count(3) for p in paths] == 2 * [ROUNDS] + 6 * [0]
     assert [p.steps.count(6) for p in paths] == 2 * [0] + 6 * [ROUNDS]
     assert {p.steps.count(7) for p in paths} == {ROUNDS}
+
+
+def test_paths_without_a_step_are_no_model(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a kernel whose samples are all of what its counts say was not executed."""
+    monkeypatch.setattr("smlab.models.advisor.estimates.fitting.paths_of", lambda *_: (WarpPath((), ()),))
+    assert model_of(dataclasses.replace(context, cache={})) is None

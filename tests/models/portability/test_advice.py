@@ -20,9 +20,9 @@ def test_a_difference_is_that_of_two_predictions() -> None:
     model = RatioModel(SPACE.parameters, spread=0.5)
     for row, ratio in ((3, 0.2), (10, -0.1), (17, 0.05)):
         model.tell(row, ratio)
-    whole, apart = model.predicted(ROWS), model.difference(6, ROWS)
-    assert apart.weight == pytest.approx(whole.weight)
-    assert apart.mean == pytest.approx(whole.mean - whole.mean[:, 6:7])
+    whole, separate = model.predicted(ROWS), model.difference(6, ROWS)
+    assert separate.weight == pytest.approx(whole.weight)
+    assert separate.mean == pytest.approx(whole.mean - whole.mean[:, 6:7])
     # A measured row is known: what is open is the other's alone.
     known = model.difference(10, ROWS)
     assert known.variance == pytest.approx(whole.variance)

@@ -5,7 +5,7 @@ import pytest
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
-from smlab.hw_bench.profiles.kernel_work import KernelWork
+from smlab.hw_bench.profiles.work.kernel_work import KernelWork
 from smlab.models.portability.causes import CAUSES, SMS, Causes, causes
 
 GPU = load_gpu("v100")

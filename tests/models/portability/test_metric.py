@@ -9,7 +9,6 @@ from hypothesis.extra.numpy import arrays
 from smlab.hw_bench.errors import SmlabError
 from smlab.models.portability.metric import (
     application_efficiency,
-    architectural_efficiency,
     cascade,
     portability,
 )
@@ -64,13 +63,6 @@ def test_application_efficiency_is_against_the_fastest_that_runs() -> None:
 
 def test_a_platform_on_which_all_fail_is_zero_for_all() -> None:
     assert application_efficiency([[1.0, np.nan], [2.0, np.nan]])[:, 1].tolist() == [0.0, 0.0]
-
-
-def test_architectural_efficiency_is_bound_over_time() -> None:
-    found = architectural_efficiency([[2.0, np.nan]], [[1.0, 1.0]])
-    assert found.tolist() == [[0.5, 0.0]]
-    with pytest.raises(SmlabError, match="faster than its bound"):
-        architectural_efficiency([[0.5]], [[1.0]])
 
 
 @pytest.mark.parametrize("wrong", [[[1.1]], [[-0.1]], [[float("nan")]], [[]]])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smlab.hw_bench.profiles.samples import InstructionSamples, KernelSamples
+from smlab.hw_bench.profiles.pc_samples.samples import InstructionSamples, KernelSamples
 from smlab.models.portability.stalled_code import opcode_of, stalled_places
 
 

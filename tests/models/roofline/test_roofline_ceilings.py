@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.models.roofline import KernelWork, ceilings, maxima_of
-from smlab.models.roofline.ceilings import RESOURCES
+from smlab.hw_bench.profiles.work.kernel_work import KernelWork
+from smlab.models.projection.peak_rates import maxima_of
+from smlab.models.roofline.ceilings import RESOURCES, CeilingSwitches, ceilings
 from smlab.models.roofline.violations import UNEXPLAINED, bound_violations, ceiling_violations
 from smlab.models.roofline.work import active_lanes, flops, intensity, served_bytes
 
@@ -104,7 +105,7 @@ def test_bank_conflicts_stretch_the_time_in_shared_memory() -> None:
 
 def test_precisions_have_pipes_of_their_own() -> None:
     """FP32 and FP64 at once: the slower of the two tells, not their sum."""
-    both = ceilings(work(fp32_fma=7e12, fp64_fma=1e12), V100, parallelism=False)
+    both = ceilings(work(fp32_fma=7e12, fp64_fma=1e12), V100, switches=CeilingSwitches(parallelism=False))
     assert both.bounds_s[0, column("fp32")] == pytest.approx(2 * 7e12 / (14e12 * 6890 / 7000))
     assert both.bounds_s[0, column("fp64")] == pytest.approx(2e12 / 6890e9)
     assert both.compute_s[0] == both.bounds_s[0, column("fp32")]
@@ -147,7 +148,7 @@ def test_active_lanes_are_all_where_nobody_counted() -> None:
 
 def test_a_faster_clock_raises_what_belongs_to_the_sm() -> None:
     w = work(fp32_fma=1e12, l1_bytes=1e9, l2_bytes=1e9, dram_bytes=1e9, clock_hz=1.38e9 / 2)
-    rated, scaled = ceilings(w, V100), ceilings(w, V100, at_clock=True)
+    rated, scaled = ceilings(w, V100), ceilings(w, V100, switches=CeilingSwitches(at_clock=True))
     ratio = scaled.bounds_s[0] / np.where(rated.bounds_s[0] > 0, rated.bounds_s[0], 1.0)
     assert ratio[[column("fp32"), column("l1")]] == pytest.approx([2.0, 2.0])
     assert ratio[[column("l2"), column("dram")]] == pytest.approx([1.0, 1.0])
@@ -159,7 +160,7 @@ def test_idle_sms_raise_the_bound() -> None:
         fp32_fma=1e12, l1_bytes=1e9, l2_bytes=1e9, dram_bytes=1e9, blocks=20, threads_per_block=1024,
         instructions=1e12 / 32,
     )  # fmt: skip
-    on, off = ceilings(w, V100), ceilings(w, V100, parallelism=False)
+    on, off = ceilings(w, V100), ceilings(w, V100, switches=CeilingSwitches(parallelism=False))
     assert on.bounds_s[0, column("fp32")] == pytest.approx(4 * off.bounds_s[0, column("fp32")])
     assert on.bounds_s[0, column("dram")] == off.bounds_s[0, column("dram")]
     assert on.compute_s[0] >= 4 * off.compute_s[0] * (1 - 1e-12)
@@ -198,7 +199,7 @@ def test_no_bound_is_above_the_ceilings(w: KernelWork, gpu) -> None:
             assert found.peak_ceiling[0] <= found.mixed_peak[0] * (1 + 1e-9)
             with np.errstate(invalid="ignore"):
                 through = found.intensity[0] * found.bandwidth_ceilings[0]
-            no_issue = ceilings(w, gpu, maxima, issue=False)  # type: ignore[arg-type]
+            no_issue = ceilings(w, gpu, maxima, CeilingSwitches(issue=False))  # type: ignore[arg-type]
             by_paper = np.minimum(through, found.peak_ceiling[0])
             if w.shared_wavefronts[0] == 0:
                 assert no_issue.rooflines[0] == pytest.approx(by_paper)
@@ -223,12 +224,12 @@ def test_many_kernels_are_as_one_after_the_other() -> None:
         n: 10 ** rng.uniform(6, 11, 50) for n in ("fp32_fma", "fp64_add", "l1_bytes", "l2_bytes",
         "dram_bytes")
     }, blocks=rng.integers(1, 5000, 50), threads_per_block=256)  # fmt: skip
-    together = ceilings(many, V100)
+    joint = ceilings(many, V100)
     for i in range(len(many)):
-        alone = ceilings(many.chosen(np.array([i])), V100)
-        assert alone.bound_s[0] == together.bound_s[i]
-        assert alone.level_s[0] == pytest.approx(together.level_s[i])
-        assert alone.limiter[0] == together.limiter[i]
+        alone = ceilings(many.take(np.array([i])), V100)
+        assert alone.bound_s[0] == joint.bound_s[i]
+        assert alone.level_s[0] == pytest.approx(joint.level_s[i])
+        assert alone.limiter[0] == joint.limiter[i]
 
 
 def violation(w: KernelWork, maxima: str = "sustained") -> str:

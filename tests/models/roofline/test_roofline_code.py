@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.hw_bench.profiles.kernel_work import KernelWork
+from smlab.hw_bench.profiles.work.kernel_work import KernelWork
 from smlab.hw_bench.sass import (
     CodeComparison,
     CodeComparisons,
@@ -18,9 +18,9 @@ from smlab.hw_bench.sass import (
     count_issued,
 )
 from smlab.hw_bench.sass.compare import profile_code
-from smlab.models.roofline import project
-from smlab.models.roofline.spills import with_local_memory
-from smlab.models.roofline_from_sass import executions_seen, target_work
+from smlab.models.projection.machine_code import executions_seen, target_work
+from smlab.models.projection.projection import project
+from smlab.models.projection.spills import with_local_memory
 
 HERE, THERE = load_gpu("rtx-2080-ti"), load_gpu("rtx-3090")
 BLOCKS, THREADS = 68 * 82, 128

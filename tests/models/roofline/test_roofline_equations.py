@@ -38,12 +38,6 @@ def test_eq_2_is_the_rate_of_instructions_of_equal_length(fma: int, add: int, mu
     assert eq.mixed_peak(fma, add, mul, peak, peak / 2) == pytest.approx(flops / seconds)
 
 
-def test_eq_3_takes_the_share_of_active_threads() -> None:
-    """Quicksilver: about 6 of 32."""
-    assert eq.warp_ceiling(6, PERF) == pytest.approx(1291.875)
-    assert eq.warp_ceiling(32, PERF) == PERF
-
-
 def test_eq_4_and_5_are_times() -> None:
     assert eq.transfer_seconds(1692e9, DRAM * 1e9) == pytest.approx(2.0)
     assert eq.transfer_seconds(0.0, DRAM) == 0.0

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.models.roofline import KernelWork, ceilings
-from smlab.models.roofline.grid import ENOUGH, USES, mean_latency_cycles
+from smlab.hw_bench.profiles.work.kernel_work import KernelWork
+from smlab.models.projection.grid import ENOUGH, USES, mean_latency_cycles
+from smlab.models.roofline.ceilings import CeilingSwitches, ceilings
 
 V100 = load_gpu("v100")
 
@@ -110,7 +111,7 @@ def test_the_ceilings_of_memory_allow_what_was_measured(
     The grid is as many blocks on each SM: idle SMs and a tail take from L1 what no concurrency can give back.
     """
     full = KernelWork.of(["k"], 1.0, dram_bytes=dram, l2_bytes=dram * l2, l1_bytes=dram * l2 * l1)
-    at_best = np.nanmax(ceilings(full, V100, parallelism=False).level_s)
+    at_best = np.nanmax(ceilings(full, V100, switches=CeilingSwitches(parallelism=False)).level_s)
     w = full.with_values(
         seconds=np.array([at_best * slower]),
         blocks=np.array([float(blocks)]),

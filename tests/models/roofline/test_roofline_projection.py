@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
-from smlab.models.roofline import KernelWork, ProjectionSwitches, ceilings, maxima_of, project
-from smlab.models.roofline.cache import miss_share, target_dram_bytes
-from smlab.models.roofline.projection import PAPER
-from smlab.models.roofline.residency import latency_ratio
-from smlab.models.roofline.uncertainty import NAMES
+from smlab.hw_bench.profiles.work.kernel_work import KernelWork
+from smlab.models.projection.peak_rates import maxima_of
+from smlab.models.projection.projection import PAPER, ProjectionSwitches, project
+from smlab.models.projection.residency import latency_ratio, miss_share, target_dram_bytes
+from smlab.models.projection.uncertainty import NAMES
+from smlab.models.roofline.ceilings import CeilingSwitches, ceilings
 
 V100, A100 = load_gpu("v100"), load_gpu("a100-40")
 PRECISIONS, OPS = ("fp16", "fp32", "fp64"), ("add", "mul", "fma")
@@ -100,7 +101,9 @@ def test_eq_9_in_times_is_eq_9_in_rates() -> None:
     from smlab.models.roofline.equations import projected
 
     w = stream(fp64_fma=1e12, instructions=1e11, thread_instructions=2e12)
-    here, there = (ceilings(w, gpu, issue=False, parallelism=False) for gpu in (V100, A100))
+    here, there = (
+        ceilings(w, gpu, switches=CeilingSwitches(issue=False, parallelism=False)) for gpu in (V100, A100)
+    )
     rate = projected(here.achieved_flops_per_s[:, None], here.rooflines, there.rooflines)
     assert project(w, V100, A100, PAPER).level_s == pytest.approx(here.flops[:, None] / rate)
 

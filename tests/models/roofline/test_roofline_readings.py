@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.hw_bench.profiles.kernel_work import KernelWork
-from smlab.models.roofline import Projection, project
-from smlab.models.roofline.projection import PAPER
-from smlab.models.roofline.readings import mixed
-from smlab.models.roofline.uncertainty import NAMES
+from smlab.hw_bench.profiles.work.kernel_work import KernelWork
+from smlab.models.projection.projection import PAPER, Projection, project
+from smlab.models.projection.uncertainty import NAMES
+from smlab.models.roofline.compiler_alternatives import mixed
 
 HERE, THERE = load_gpu("rtx-2080-ti"), load_gpu("rtx-3090")
 CODE = NAMES.index("code")
@@ -73,7 +72,7 @@ def test_a_kernel_that_one_reading_cannot_project_keeps_the_other() -> None:
         "flags",
     )
     rest = {name: getattr(as_source, name)[1:] for name in names}
-    only = dataclasses.replace(as_source, **rest, parts=as_source.parts.chosen(np.array([1])))
+    only = dataclasses.replace(as_source, **rest, parts=as_source.parts.take(np.array([1])))
     found = mixed(compiled, only)
     assert found.mid_s[0] == compiled.mid_s[0]
     assert found.mid_s[1] == pytest.approx(float(np.sqrt(compiled.mid_s[1] * as_source.mid_s[1])))

@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
-from smlab.hw_bench.profiles.kernel_work import KernelWork
-from smlab.models.parallelism import resident_blocks
-from smlab.models.roofline import ProjectionSwitches, ceilings, maxima_of, project
+from smlab.hw_bench.profiles.work.kernel_work import KernelWork
+from smlab.models.projection.parallelism import resident_blocks
+from smlab.models.projection.peak_rates import maxima_of
+from smlab.models.projection.projection import ProjectionSwitches, project
+from smlab.models.projection.residency import APART, Residency
+from smlab.models.projection.uncertainty import FACTOR, NAMES, UNEXPLAINED
+from smlab.models.roofline.ceilings import CeilingSwitches, ceilings
 from smlab.models.roofline.clock import clock_ratios
-from smlab.models.roofline.residency import APART, Residency
-from smlab.models.roofline.uncertainty import FACTOR, NAMES, UNEXPLAINED
 
 TURING, AMPERE = load_gpu("rtx-2080-ti"), load_gpu("rtx-3090")
 
@@ -64,7 +66,7 @@ def test_what_an_sm_waits_for_takes_as_many_cycles_on_the_target(warps: int, wai
 def test_a_request_ceiling_bounds_what_bytes_and_wavefronts_do_not() -> None:
     work = kernel(TURING, 16, 2.0, 0.0)
     top = maxima_of(TURING)
-    with_, without = (ceilings(work, TURING, top, requests=on) for on in (True, False))
+    with_, without = (ceilings(work, TURING, top, CeilingSwitches(requests=on)) for on in (True, False))
     assert with_.limiter[0] == "request"
     assert with_.efficiency[0] == pytest.approx(1.0, rel=0.01)
     assert without.efficiency[0] < 0.6

@@ -11,8 +11,10 @@ import pytest
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.hw_bench.profiles.kernel_work import KernelWork
-from smlab.models.roofline import ceilings, maxima_of, project
+from smlab.hw_bench.profiles.work.kernel_work import KernelWork
+from smlab.models.projection.peak_rates import maxima_of
+from smlab.models.projection.projection import project
+from smlab.models.roofline.ceilings import ceilings
 from smlab.models.roofline.violations import CONSTANTS, bound_violations
 
 CARDS = {

@@ -14,12 +14,12 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass.image import listed_image
 from smlab.sim import Record
-from smlab.sim.compare import first_difference
-from smlab.sim.machine_code.kernels import load_kernel
-from smlab.sim.machine_code.launch import MachineLaunch
-from smlab.sim.machine_code.launch_file import read_launch
-from smlab.sim.machine_code.recording import Executions, Recording
-from smlab.sim.machine_code.run import MachineRun, run_machine_code
+from smlab.sim.execution.recording import Executions, Recording
+from smlab.sim.execution.run import MachineRun, run_machine_code
+from smlab.sim.isa.launch.kernels import load_kernel
+from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.sim.isa.launch.launch_file import read_launch
+from smlab.sim.traces.compare import first_difference
 from smlab.sim.traces.reading import RecordedKernel, find_trace, read_list, read_trace
 from smlab.sim.traces.run import run_trace
 from smlab.sim.traces.writing import write_traces
@@ -325,7 +325,7 @@ def test_the_command_writes_and_reads(tmp_path: Path, capsys: pytest.CaptureFixt
     assert command(["run", "--example", "--accel-sim", str(tmp_path)]) == 0
     assert (tmp_path / "kernelslist.g").read_text().splitlines()[-1] == "kernel-1.traceg"
     assert command(["run", str(tmp_path / "kernel-1.traceg")]) == 0
-    assert "atomic jobs" in capsys.readouterr().out
+    assert "2,048 jobs" in capsys.readouterr().out
     assert command(["run", str(tmp_path / "kernelslist.g"), "--sms", "4"]) == 2
     assert command(["run", str(tmp_path / "kernelslist.g"), "--launch", str(KERNEL_LAUNCH)]) == 2
     assert command(["run", "--example", "--sms", "2", "--accel-sim", str(tmp_path)]) == 2

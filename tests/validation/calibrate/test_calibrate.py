@@ -19,8 +19,8 @@ from smlab.validation.calibrate.dataset import read_set
 from smlab.validation.calibrate.fit import atomic_parameters, split
 from smlab.validation.calibrate.judge import BASELINES, baselines
 from smlab.validation.calibrate.predict import QUEUE, Predictor
-from smlab.validation.calibrate.recovery import ALL, SMALL, recover
 from smlab.validation.calibrate.simulated import is_measured, write_simulated
+from smlab.validation.campaigns.calibration.trials import ALL, SMALL, recover
 
 TRUTH = {
     "atomic.add.base_interval_cycles": 5.3,
@@ -95,7 +95,7 @@ def test_known_constants_are_recovered_from_noise(known: Gpu, trials: int) -> No
     result = recover(known, "a100-40", trials, seed=100)
     # Of 4 trials one may miss: at 95 % that is likely, at 60 % (single intervals taken for simultaneous ones)
     # two would.
-    assert result.together >= (0.9 * trials if trials >= 20 else trials - 1)
+    assert result.all_covered >= (0.9 * trials if trials >= 20 else trials - 1)
     assert min(result.by_constant.values()) >= trials - max(1, trials // 10)
     assert result.factor <= 1.2
     assert set(TRUTH) <= set(result.by_constant)
@@ -220,9 +220,11 @@ def test_a_packed_table_is_the_same_data_set(quiet: Path, tmp_path: Path) -> Non
     assert first.digest == again.digest
     assert first.atomics.cycles.tolist() == again.atomics.cycles.tolist()
     assert len(again.shared) == len(first.shared) > 0
-    (tmp_path / "latency.csv.gz").write_bytes(b"no archive")
-    with pytest.raises(SmlabError, match=r"latency.csv.gz: cannot be read"):
-        read_set(tmp_path)
+    whole = (tmp_path / "latency.csv.gz").read_bytes()
+    for content, said in ((b"no archive", "lacks a column"), (whole[:-9], "truncated or damaged gzip")):
+        (tmp_path / "latency.csv.gz").write_bytes(content)
+        with pytest.raises(SmlabError, match=f"latency.csv.gz: {said}"):
+            read_set(tmp_path)
 
 
 def _broken(folder: Path, quiet: Path, old: str, new: str) -> Path:
@@ -250,6 +252,6 @@ def test_another_gpu_or_no_data_set_is_refused(quiet: Path, tmp_path: Path) -> N
     with pytest.raises(SmlabError, match="compute_capability: is not that of v100 .got '8.0'; expected 7.0"):
         calibrate(quiet, "v100")
     with pytest.raises(
-        SmlabError, match="cannot be read .No such file or directory.; a data set is a folder"
+        SmlabError, match=r"shared-atomics.json: there is no such file .*; a data set is a folder"
     ):
         calibrate(tmp_path, "v100")

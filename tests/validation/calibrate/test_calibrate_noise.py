@@ -12,11 +12,10 @@ import pytest
 from smlab.hw_bench.cuda.measuring import steadiness
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.validation.calibrate.burst import BurstPath, last_issue
-from smlab.validation.calibrate.cases import Cases
+from smlab.validation.calibrate.cases import Cases, Measured
 from smlab.validation.calibrate.dataset import read_set, undisturbed
 from smlab.validation.calibrate.fit import atomic_parameters, fit, split
-from smlab.validation.calibrate.lack import lack_of_fit
+from smlab.validation.calibrate.judge import lack_of_fit
 from smlab.validation.calibrate.noise import (
     Launches,
     SharedNoise,
@@ -27,9 +26,9 @@ from smlab.validation.calibrate.noise import (
     shared_noise,
     whitened,
 )
-from smlab.validation.calibrate.predict import MEASURING
-from smlab.validation.calibrate.recovery import SMALL
+from smlab.validation.calibrate.predict import MEASURING, BurstPath, last_issue
 from smlab.validation.calibrate.simulated import write_simulated
+from smlab.validation.campaigns.calibration.trials import SMALL
 
 
 def test_repetitions_tell_the_noise_of_their_median() -> None:
@@ -180,7 +179,7 @@ def _cases(rng: np.random.Generator, noise: float) -> Cases:
     ones = np.ones(360, dtype=np.int64)
     cycles = warps * (4 + words) * np.exp(noise * rng.standard_normal(360)) * 100
     where = np.stack([warps, cas, words, words, ones, ones])
-    return Cases.build(["add-result"] * 360, "looped", where, cycles, 1.0, noise=noise)
+    return Cases.build(["add-result"] * 360, "looped", where, cycles, 1.0, Measured(noise=noise))
 
 
 def test_lack_of_fit_is_found_where_there_is_some_and_only_there() -> None:

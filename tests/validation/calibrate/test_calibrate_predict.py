@@ -6,10 +6,10 @@ import pytest
 from smlab.hw_bench.cuda.measuring import plan
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim import Record, simulate
-from smlab.sim.builtin import atomics
+from smlab.sim.address_patterns import Grouped
 from smlab.sim.instructions import Unit
-from smlab.sim.patterns import Grouped
-from smlab.sim.workload import Instruction, Kernel, Loop, Program
+from smlab.sim.workloads.atomics_benchmark import atomics
+from smlab.sim.workloads.workload import Instruction, Kernel, Loop, Program
 from smlab.validation.calibrate import predict
 from smlab.validation.calibrate.cases import Cases
 from smlab.validation.calibrate.predict import CAS_LINK, FRAME, ISSUE_FRAME, LINK, Predictor

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smlab.sim.machine_code import warp_memory
+from smlab.sim.isa.meanings import memory
 from smlab.sim.reference.fetch import FrontEnd
 from smlab.validation.checks.random_code import compare, piece
 
@@ -23,8 +23,8 @@ def test_pieces_differ_and_have_branches_memory_and_barriers() -> None:
 
 
 def test_a_planted_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = warp_memory.combined
-    monkeypatch.setattr(warp_memory, "combined", lambda *given: right(*given) ^ 1)
+    right = memory.combined
+    monkeypatch.setattr(memory, "combined", lambda *given: right(*given) ^ 1)
     assert any(compare(seed).difference for seed in range(20))
 
 

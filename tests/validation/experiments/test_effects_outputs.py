@@ -13,9 +13,9 @@ from numpy.random import default_rng
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.design.study import parse_study
 from smlab.validation.experiments.effects import Effects, summarise, write_outputs
-from smlab.validation.experiments.effects.curves import curve
 from smlab.validation.experiments.effects.effects import effects_of
-from smlab.validation.experiments.effects.outputs import effects_csv, write_page
+from smlab.validation.experiments.effects.page import effects_csv, write_page
+from smlab.validation.experiments.effects.plots import curve
 from smlab.validation.experiments.effects.points import FactorLevels, Layout
 from smlab.validation.experiments.run.running import run_whatif
 

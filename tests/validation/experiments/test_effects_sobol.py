@@ -10,7 +10,7 @@ from SALib.sample import sobol as saltelli
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.models import solve_machine_repairman
-from smlab.validation.experiments.effects.pairs import elasticity, saltelli_pairs, two_levels
+from smlab.validation.campaigns.studies.pairs import elasticity, saltelli_pairs, two_levels
 from smlab.validation.experiments.effects.points import FactorLevels, Layout
 from smlab.validation.experiments.effects.sensitivity import rank_coefficients, sobol_indices
 from smlab.validation.method.statistics import binomial_interval

@@ -96,8 +96,8 @@ def test_replications_share_their_seed_over_cases(queue: Make) -> None:
     seeds = {(c, r): numbering.point(c, r).seed for c in range(4) for r in range(3)}
     assert len(set(seeds.values())) == 3
     assert all(seeds[c, r] == seeds[0, r] for c, r in seeds)
-    apart = queue(("seed = 7", "seed = 7\ncommon_random_numbers = false"))
-    numbering = Numbering(apart)
+    unequal = queue(("seed = 7", "seed = 7\ncommon_random_numbers = false"))
+    numbering = Numbering(unequal)
     assert len({numbering.point(c, r).seed for c in range(4) for r in range(3)}) == 12
 
 

@@ -9,8 +9,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.validation.experiments.design.distributions import Distribution, make_distribution
-from smlab.validation.experiments.design.factors import Factor, Written, make_factor
+from smlab.validation.experiments.design.factors import (
+    Distribution,
+    Factor,
+    Written,
+    make_distribution,
+    make_factor,
+)
 from smlab.validation.experiments.design.values import Key, Value
 
 KNOWN = {

@@ -1,6 +1,8 @@
 """Studies of machine code: macros and launch shapes as factors, a list of cases, resumed, and what is
 refused."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 
 from smlab.examples import KERNEL
 from smlab.hw_bench.errors import SmlabError
-from smlab.sim.machine_code.launch_file import read_launch, whole_number
+from smlab.sim.isa.launch.launch_file import read_launch, whole_number
 from smlab.validation.experiments.design.study import Study, parse_study
 from smlab.validation.experiments.run.running import CSV, PARQUET, run_whatif
 
@@ -85,6 +87,28 @@ def test_a_listed_space_runs_and_resumes(folder: Path) -> None:
     again = run_whatif(study(folder), folder / "out", jobs=1, resume=True, effects=False)
     assert again.ran == 0
     assert (folder / "out" / CSV).read_bytes() == before
+
+
+def test_a_list_ends_with_a_ranking(queue: Callable[..., Study], tmp_path: Path) -> None:
+    (tmp_path / "cases.csv").write_text("arrival_rate,service_rate\n0.8,1.0\n0.3,1.25\n0.6,1.25\n")
+    asked = queue(('kind = "grid"', 'kind = "listed"\ncases = "cases.csv"'))
+    outcome = run_whatif(asked, tmp_path / "out", jobs=1)
+    ranking = outcome.effects.as_json()["responses"]["wait"]["ranking"]
+    assert [place["case"] for place in ranking] == [2, 3, 1]
+    assert ranking[0]["settings"] == {"arrival_rate": 0.3, "service_rate": 1.25}
+    assert ranking[0]["mean"]["low"] < ranking[0]["mean"]["estimate"] < ranking[1]["mean"]["estimate"]
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert any(name.endswith("ranking") for name in metrics["tables"])
+    assert "mean of a case" in (tmp_path / "out" / "effects.csv").read_text()
+
+
+def test_a_design_that_cannot_be_analysed_is_refused_before_the_work(
+    queue: Callable[..., Study], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("smlab.validation.experiments.effects.points.DESIGNS", ("sobol",))
+    with pytest.raises(SmlabError, match="design"):
+        run_whatif(queue(), tmp_path / "out", jobs=1)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def children(process: subprocess.Popen[str]) -> list[int]:
     return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
 
 
-def gone(pid: int) -> bool:
+def ended(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -115,7 +115,7 @@ def kill_and_resume(uninterrupted: tuple[Path, bytes], folder: Path, jobs: list[
     assert stored(out) == [1] * POINTS
     assert bool(workers) == (max(jobs) > 1)
     deadline = time.monotonic() + 2
-    while not all(gone(pid) for pid in workers):
+    while not all(ended(pid) for pid in workers):
         assert time.monotonic() < deadline, "workers outlived the study"
         time.sleep(0.05)
 

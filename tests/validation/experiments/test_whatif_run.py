@@ -11,7 +11,7 @@ import pytest
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.design.study import Study
-from smlab.validation.experiments.run import evaluate
+from smlab.validation.experiments.run import points as evaluate
 from smlab.validation.experiments.run import running as run
 from smlab.validation.experiments.run.export import columns, read_points
 from smlab.validation.experiments.run.outcome import Interrupted, StudyOutcome

@@ -11,14 +11,14 @@ import pytest
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models import ServiceTable
-from smlab.models.closed_estimator import estimate_closed
+from smlab.models.utilization.closed_estimator import estimate_closed
 from smlab.sim import Record, simulate
-from smlab.sim.builtin import atomics as atomics_kernel
-from smlab.sim.histogram import histogram, share_of
 from smlab.sim.machine import machine_from
-from smlab.sim.table import service_table
+from smlab.sim.service_table import service_table
+from smlab.sim.workloads.atomics_benchmark import atomics as atomics_kernel
+from smlab.sim.workloads.histogram import histogram, share_of
 from smlab.validation.experiments.design.study import Study
-from smlab.validation.experiments.systems.estimators import estimates
+from smlab.validation.experiments.systems.simulator import estimates
 from smlab.validation.service_tables import StudyTables
 
 Make = Callable[..., Study]

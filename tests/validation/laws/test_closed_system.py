@@ -7,7 +7,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.models import solve_machine_repairman
 from smlab.sim.result import JobTrace
 from smlab.sim.simulate import DEFAULT_ENGINE
-from smlab.sim.workload import NO_WARP, Duration
+from smlab.sim.workloads.workload import NO_WARP, Duration
 from smlab.validation.checks.theory import (
     KNOWN_THROUGHPUT,
     SERVICE,

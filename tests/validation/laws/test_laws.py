@@ -10,12 +10,12 @@ from hypothesis.internal.conjecture import providers
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Instruction, Kernel, Loop, Program, Record, atomics, reference
+from smlab.sim.address_patterns import Grouped
 from smlab.sim.instructions import Reason, Unit
 from smlab.sim.lowering import lower
 from smlab.sim.machine import machine_from
-from smlab.sim.patterns import Grouped
 from smlab.sim.reference.path import MemoryPath, Subcore
-from smlab.sim.reference.record import Meter, Recorder
+from smlab.sim.reference.trace_rows import Meter, Recorder
 from smlab.sim.reference.units import AtomicPipe, WholeCycles
 from smlab.sim.reference.warp import Job, Warp
 from smlab.validation.laws.identities import LAWS, Run, area_by_sweep, busy_by_union, violations

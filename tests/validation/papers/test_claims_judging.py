@@ -10,7 +10,8 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.checks import Plan
 from smlab.validation.checks import claims as check
-from smlab.validation.papers.claims import JudgedClaim, capabilities, judge, load_ledger
+from smlab.validation.papers.claims import JudgedClaim, judge, load_ledger
+from smlab.validation.papers.claims import ledger as capabilities
 from smlab.validation.papers.claims.ledger import Claim, Expectation
 from smlab.validation.papers.claims.registry import Observed, Quantity
 from smlab.validation.papers.judging import PaperVerdict, Range

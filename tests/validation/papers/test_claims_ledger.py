@@ -8,8 +8,7 @@ import pytest
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.papers.claims import load_ledger
-from smlab.validation.papers.claims.capabilities import CAPABILITIES
-from smlab.validation.papers.claims.ledger import LEDGER_FILE
+from smlab.validation.papers.claims.ledger import CAPABILITIES, LEDGER_FILE
 from smlab.validation.papers.claims.published import FOLDER
 from smlab.validation.papers.claims.registry import EVIDENCE, quantities
 

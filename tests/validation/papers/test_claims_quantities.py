@@ -24,7 +24,7 @@ from smlab.validation.papers.claims.quantities import (
 from smlab.validation.papers.claims.quantities import advisor_table as advisor
 from smlab.validation.papers.claims.registry import Observed
 from smlab.validation.papers.histogram.facts import facts
-from smlab.validation.papers.histogram.point import CasePoint
+from smlab.validation.papers.histogram.study import CasePoint
 
 
 def mean_largest_occupancy(balls: int, boxes: int) -> float:
@@ -120,8 +120,10 @@ def test_means_of_the_advisor_table() -> None:
 @pytest.mark.parametrize("blocks", [1, 79, 80, 81, 160, 1024])
 def test_blocks_are_dealt_out_evenly(blocks: int) -> None:
     """The general path gives what counting the blocks on the fullest SM of each GPU gives."""
-    dealt = [max(sum(b % sms == sm for b in range(blocks)) for sm in range(sms)) for sms in (80, 108)]
-    assert portability_tables.ratio_by_block_count([blocks]) == pytest.approx(dealt[1] / dealt[0], rel=1e-3)
+    shared_out = [max(sum(b % sms == sm for b in range(blocks)) for sm in range(sms)) for sms in (80, 108)]
+    assert portability_tables.ratio_by_block_count([blocks]) == pytest.approx(
+        shared_out[1] / shared_out[0], rel=1e-3
+    )
 
 
 def test_the_rule_of_blocks_for_the_two_gpus() -> None:
@@ -162,7 +164,7 @@ def test_the_conflict_kernel_takes_as_many_passes_as_it_says() -> None:
         portability_simulated.conflict_kernel(3, 1, 1)
     kernel = portability_simulated.conflict_kernel(32, 80, 80)
     assert kernel.shared_bytes_per_block == 32768
-    from smlab.sim.patterns import words_on_fullest_bank
+    from smlab.sim.address_patterns import words_on_fullest_bank
 
     for ways in (1, 4, 32):
         words = portability_simulated.Grouped(1, ways).words(32, 32)

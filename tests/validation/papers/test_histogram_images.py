@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.sim.histogram import recorded_words
-from smlab.sim.patterns import lanes_on_fullest_bank
+from smlab.sim.address_patterns import lanes_on_fullest_bank
+from smlab.sim.workloads.histogram import recorded_words
 from smlab.validation.papers.histogram.images import NAMES, PHOTOGRAPHS, check_name, digest, image, read_image
 
 
@@ -60,8 +60,8 @@ def test_files_are_read_as_rgba(tmp_path: Path) -> None:
     ("name", "content", "said"),
     [
         ("a.jpg", b"x", "not an image's name"),
-        ("a.npy", b"nonsense", "cannot be read"),
-        ("a.npy", b"", "cannot be read"),
+        ("a.npy", b"nonsense", r"no array of numpy \(.npy\)"),
+        ("a.npy", b"", "no array of numpy"),
         ("a.png", b"nonsense", "cannot be read"),
         ("a.png", b"\x89PNG\r\n\x1a\n", "cannot be read"),
     ],

@@ -7,7 +7,7 @@ import xarray as xr
 
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim.machine import machine_from
-from smlab.sim.table import looped_cycles, service_table
+from smlab.sim.service_table import looped_cycles, service_table
 from smlab.validation.papers.judging import PaperVerdict
 from smlab.validation.papers.table_facts import largest_bend_in_c, largest_rise_with_n, table_facts
 

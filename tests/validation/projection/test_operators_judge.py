@@ -12,12 +12,13 @@ from smlab.hw_bench.datasets import OperatorTimes, read_neusight
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.operators import OperatorSwitches
-from smlab.validation.projection.operators import all_pairs, judge_projection, looked_at
-from smlab.validation.projection.operators.judge import (
+from smlab.validation.projection.operators import (
     PAPER,
     Judgement,
     baseline_times,
     best_constant,
+    judge_projection,
+    looked_at,
     variants,
 )
 
@@ -146,16 +147,6 @@ def test_most_actual_times_lie_in_the_interval(to_a100: Judgement, to_t4: Judgem
     for judged in (to_a100, to_t4):
         for errors in judged.operators:
             assert errors.inside > 65, (judged.target.name, errors.operator)
-
-
-def test_every_pair_beats_the_peak_ratio_on_every_operator(measured: OperatorTimes) -> None:
-    """Six directions with one set of mechanisms. All were watched during the design, on the half of the
-    shapes looked at."""
-    found = all_pairs(measured)
-    assert len(found) == 6 * 4
-    for pair in found:
-        where = (pair.source, pair.target, pair.operator)
-        assert pair.projected.mape < pair.peak_ratio.mape, where
 
 
 def test_each_mechanism_earns_its_place(to_a100: Judgement, to_t4: Judgement) -> None:

@@ -1,5 +1,5 @@
-"""Two independent accounts of the same rules: residency and waves in `smlab.models.parallelism` against
-the simulator's."""
+"""Two independent accounts of the same rules: residency and waves in `smlab.models.projection.parallelism`
+against the simulator's."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
-from smlab.models.parallelism import compute_saturating_warps, parallelism, resident_blocks
+from smlab.models.projection.parallelism import compute_saturating_warps, parallelism, resident_blocks
 from smlab.sim import Instruction, Kernel, Loop, Program, simulate
 from smlab.sim.machine import machine_from
-from smlab.sim.workload import blocks_per_sm
+from smlab.sim.workloads.workload import blocks_per_sm
 
 GPUS = [load_gpu(name) for name in list_gpus()]
 ONE = Program("one", (Instruction("fp32"),))

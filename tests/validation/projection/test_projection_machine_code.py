@@ -13,7 +13,7 @@ from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass.image import CompiledResources
 from smlab.validation.projection import machine_code
 from smlab.validation.projection.machine_code import CodeRun, LaunchData, RunTime, run_codes, whole_shape
-from smlab.validation.projection.tuning.simulated import SimulatedSpace, simulated_errors
+from smlab.validation.projection.tuning_simulated import SimulatedSpace, simulated_errors
 
 HERE, THERE = load_gpu("rtx-2080-ti"), load_gpu("rtx-3090")
 DATA = LaunchData((), "data")
@@ -99,12 +99,12 @@ def test_readings_that_are_apart_widen_their_own_rows() -> None:
     narrow."""
     rng = np.random.default_rng(1)
     family = tuple(f"f{i % 11}" for i in range(1100))
-    apart = np.where(np.arange(1100) % 10 == 0, np.log(2), 0.0)
-    actual = np.exp(rng.normal(size=1100) * np.hypot(0.05, apart) / 1.645)
+    distant = np.where(np.arange(1100) % 10 == 0, np.log(2), 0.0)
+    actual = np.exp(rng.normal(size=1100) * np.hypot(0.05, distant) / 1.645)
     one = np.ones(1100)
     told, blind = (
         simulated_errors(SimulatedSpace(one, one, one, known, one, ()), actual, family, HERE, THERE).errors
-        for known in (apart, 0 * apart)
+        for known in (distant, 0 * distant)
     )
     assert 87 < told.coverage < 93
     assert told.median_width < 0.85 * blind.median_width

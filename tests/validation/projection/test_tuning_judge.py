@@ -21,14 +21,18 @@ from smlab.hw_bench.sass import CodeComparison, Footprint
 from smlab.hw_bench.sass.compare import FunctionRegions
 from smlab.hw_bench.sass.image import CompiledResources
 from smlab.models.operators.interval import FACTOR as OPERATORS_FACTOR
-from smlab.models.roofline import ProjectionSwitches, project
-from smlab.models.roofline.uncertainty import FACTOR
+from smlab.models.projection.projection import ProjectionSwitches, project
+from smlab.models.projection.uncertainty import FACTOR
+from smlab.validation.campaigns.projection.coverage import (
+    fitted_factor,
+    operator_cases,
+    operator_coverage,
+    tuning_coverage,
+)
 from smlab.validation.method.widths import left_out, width_factor
-from smlab.validation.projection.operators.coverage import fitted_factor, operator_cases, operator_coverage
-from smlab.validation.projection.tuning import judge_tuning
-from smlab.validation.projection.tuning.code import TuningSource
-from smlab.validation.projection.tuning.coverage import tuning_coverage
-from smlab.validation.projection.tuning.guess import compiled_times, guessed_times
+from smlab.validation.projection.tuning import TuningOptions, judge_tuning
+from smlab.validation.projection.tuning_code import TuningSource
+from smlab.validation.projection.tuning_guess import compiled_times, guessed_times
 
 HERE, THERE = load_gpu("rtx-2080-ti"), load_gpu("rtx-3090")
 
@@ -77,7 +81,7 @@ def planted(folder: Path) -> Path:
 
 def test_a_planted_space_is_projected_exactly(tmp_path: Path) -> None:
     bare = ProjectionSwitches(overhead_s=0.0)
-    judged = judge_tuning(read_tuning(f"ktt:{planted(tmp_path)}"), HERE, THERE, bare)
+    judged = judge_tuning(read_tuning(f"ktt:{planted(tmp_path)}"), HERE, THERE, TuningOptions(bare))
     assert judged.every is not None
     assert judged.every.projected.mape < 2
     assert judged.every.coverage == 100
@@ -161,7 +165,10 @@ def test_the_real_space_within_what_was_asked_for(shared_data: Path) -> None:
     """KTT's convolution, RTX 2080 Ti to RTX 3090: 12 %, 80 % of the rows within +-20 %, ranks of the ratio
     0.75."""
     judged = judge_tuning(
-        read_tuning(f"ktt:{shared_data / 'tuning' / 'ktt-convolution'}"), HERE, THERE, parts=False
+        read_tuning(f"ktt:{shared_data / 'tuning' / 'ktt-convolution'}"),
+        HERE,
+        THERE,
+        TuningOptions(parts=False),
     )
     assert judged.every is not None
     assert judged.every.projected.n == 3080
@@ -196,13 +203,13 @@ class PlantedSource(TuningSource):
 
 def test_the_targets_code_gives_its_registers(tmp_path: Path) -> None:
     sets = read_tuning(f"ktt:{planted(tmp_path)}")
-    judged = judge_tuning(sets, HERE, THERE, code=PlantedSource(tmp_path / "k.cu"), draw=3)
+    judged = judge_tuning(sets, HERE, THERE, TuningOptions(code=PlantedSource(tmp_path / "k.cu"), draw=3))
     assert len(judged.projection) == 3
     assert "without the target's code" in dict(judged.without)
     assert all("128 registers (32 on the source)" in " ".join(f) for f in judged.projection.flags)
-    again = judge_tuning(sets, HERE, THERE, code=PlantedSource(tmp_path / "k.cu"), draw=3)
+    again = judge_tuning(sets, HERE, THERE, TuningOptions(code=PlantedSource(tmp_path / "k.cu"), draw=3))
     assert again.labels == judged.labels  # drawn with a seed
-    assert len(judge_tuning(sets, HERE, THERE, draw=2).projection) == 2
+    assert len(judge_tuning(sets, HERE, THERE, TuningOptions(draw=2)).projection) == 2
 
 
 def test_times_by_compiled_code_lie_between_both_readings(tmp_path: Path) -> None:
@@ -222,21 +229,21 @@ def test_a_code_is_compiled_once_for_all_rows_that_share_it(
 ) -> None:
     (tmp_path / "k.cu").write_text("__global__ void k(float* a) { a[0] = TILE_SIZE_X / 2; }")
     (here,) = (s for s in read_tuning(f"ktt:{planted(tmp_path)}") if s.counters is not None)
-    twins = replace(here, parameters=("TILE_SIZE_X", "UNREAD"), config=((1, 0), (1, 1), (2, 0), (2, 1)))
+    pairs = replace(here, parameters=("TILE_SIZE_X", "UNREAD"), config=((1, 0), (1, 1), (2, 0), (2, 1)))
     compiled: list[int] = []
     monkeypatch.setattr(TuningSource, "cubin", lambda self, times, row, gpu: compiled.append(row) or b"")
     few = CompiledResources(32, 0, 0)
     monkeypatch.setattr("smlab.commands.port.registers.resources_of", lambda *_: few)
     configurations = CompiledConfigurations(TuningSource(tmp_path / "k.cu"), THERE, None)
-    assert all(configurations.fits(twins, row) for row in range(4))
+    assert all(configurations.fits(pairs, row) for row in range(4))
     assert compiled == [0, 2]
 
 
 def test_rows_whose_source_reads_the_same_macros_share_their_code(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text("__global__ void k(float* a) { a[0] = TILE_SIZE_X / 2; }")
     (here,) = (s for s in read_tuning(f"ktt:{planted(tmp_path)}") if s.counters is not None)
-    twins = replace(here, parameters=("TILE_SIZE_X", "UNREAD"), config=((1, 0), (1, 1), (2, 0), (2, 1)))
-    assert TuningSource(tmp_path / "k.cu").distinct(twins, [0, 1, 2, 3]) == [0, 2]
+    pairs = replace(here, parameters=("TILE_SIZE_X", "UNREAD"), config=((1, 0), (1, 1), (2, 0), (2, 1)))
+    assert TuningSource(tmp_path / "k.cu").distinct(pairs, [0, 1, 2, 3]) == [0, 2]
 
 
 def test_code_that_does_not_go_with_a_set_is_refused(tmp_path: Path, capsys) -> None:

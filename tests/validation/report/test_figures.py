@@ -25,9 +25,7 @@ RNG = np.random.default_rng(np.random.SeedSequence(3))
 TRUE = RNG.random(2500)
 FIGURES = {
     "grid": lambda: figs.service_time_grid(N, E, TABLE),
-    "grid-of-two": lambda: figs.service_time_grid(
-        N, E, TABLE, show_n=[1, 8], show_e=[1], compare={"model": TABLE}
-    ),
+    "grid-of-two": lambda: figs.service_time_grid(N, E, TABLE, show=([1, 8], [1]), compare={"model": TABLE}),
     "grid-flat": lambda: figs.service_time_grid([4], [1], np.full((1, 1, 5), 2.0), c_values=np.arange(5)),
     "hardware": lambda: figs.hardware_comparison([SERIES]),
     "hardware-others": lambda: figs.hardware_comparison(
@@ -84,7 +82,7 @@ class TestFigures:
         with pytest.raises(SmlabError, match="wrong shape"):
             figs.service_time_grid(N, E, TABLE[:3])
         with pytest.raises(SmlabError, match="no such n"):
-            figs.service_time_grid(N, E, TABLE, show_n=[77])
+            figs.service_time_grid(N, E, TABLE, show=([77], None))
         with pytest.raises(SmlabError, match="do not match"):
             figs.hardware_comparison([figs.HardwareSeries("x", [1, 2], [1], [1], [1], [1])])
         with pytest.raises(SmlabError, match="do not match"):

@@ -35,11 +35,18 @@ def test_a_report_is_as_it_should_be_and_what_sticks_out_is_found(repository: Pa
         f"report-{width}{part}.png" for width in (1280, 420) for part in ("", "-first")
     }
     html = page.read_text().replace(
-        "</main>", '<div style="width: 2000px">wide</div><img src="none.png" alt="lost"></main>'
+        "</main>",
+        '<div style="width: 2000px">wide</div><img src="none.png" alt="lost">'
+        '<p style="font-size: 11px">fine print</p></main>',
     )
     bad = tmp_path / "bad.html"
     bad.write_text(html)
     wrong = look(repository, bad, "--out", str(tmp_path / "look"), "--max-screens", "0.1")
     assert wrong.returncode == 1
-    for told in ("scrolls sideways: div", "a picture is missing: lost", "screens, at most 0.1 asked"):
+    for told in (
+        "scrolls sideways: div",
+        "a picture is missing: lost",
+        "under 12 px: p",
+        "screens, at most 0.1 asked",
+    ):
         assert told in wrong.stderr

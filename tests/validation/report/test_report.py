@@ -15,8 +15,16 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.validation.method.baseline import Baseline, compare_with_baseline
 from smlab.validation.method.metrics import error_table, points_table
 from smlab.validation.report import KINDS, Cell, Column, Report
-from smlab.validation.report.markup import inline, paragraphs
-from smlab.validation.report.page import error_text, summary_of_checks, summary_of_findings
+from smlab.validation.report.content import Finding
+from smlab.validation.report.page import (
+    ErrorAxis,
+    error_bars,
+    error_text,
+    inline,
+    paragraphs,
+    summary_of_checks,
+    summary_of_findings,
+)
 from smlab.validation.report.tables import ABSENT, show
 
 HOSTILE = (
@@ -73,21 +81,25 @@ def report():
     r.check("cas", None, "needs a GPU: `smlab bench run`", section="nowhere")
     cases = np.arange(1.0, 9.0)
     r.finding(
-        "How long?",
-        "simulator",
-        compare_with_baseline(cases, [Baseline(HOSTILE, cases + 5, fitted=True)]),
-        unit="%",
-        evidence="published",
-        group="families",
-        section="hardware",
+        Finding(
+            "How long?",
+            "simulator",
+            compare_with_baseline(cases, [Baseline(HOSTILE, cases + 5, fitted=True)]),
+            unit="%",
+            evidence="published",
+            group="families",
+            section="hardware",
+        )
     )
     r.finding(
-        "How long?",
-        "a guess",
-        compare_with_baseline(cases + 9, [Baseline("other", cases)], groups=list("aabbccdd")),
-        unit="%",
-        evidence="published",
-        group="families",
+        Finding(
+            "How long?",
+            "a guess",
+            compare_with_baseline(cases + 9, [Baseline("other", cases)], groups=list("aabbccdd")),
+            unit="%",
+            evidence="published",
+            group="families",
+        )
     )
     s = r.section("hardware", "Against hardware", intro=f"First.\n\n{HOSTILE} and `a < b`")
     s.heading("Details & more")
@@ -309,17 +321,33 @@ class TestFindings:
             "Of 2 comparisons of a model with its baseline 1 came out better, 0 no better, 1 worse."
         )
         assert "Worse: a guess (How long?)." in told.replace("**", "")
-        assert page.text.index("1 came out better") < page.text.index("law")
+        assert "1 worse , 1 better ." in page.text
+        assert page.text.index("Worse than the baseline") < page.text.index("Better than the baseline")
+        assert page.text.index("Better than the baseline") < page.text.index("law")
         assert "(fitted to these cases)" in page.text
+
+    def test_the_picture_places_errors_by_their_ratio_to_the_baseline_s(self, report):
+        scale = ErrorAxis.of(report.findings)
+        first, second = (f.comparison.error / f.comparison.baseline_error for f in report.findings)
+        assert (scale.low, scale.high) == (-2, 2)
+        worse, better = error_bars(report.findings, scale)
+        assert (worse.word, better.word) == ("worse", "better")
+        (row,) = better.rows
+        assert row.low < row.dot < row.high < scale.place(1.0) == 50
+        assert row.dot == pytest.approx(100 * (math.log2(first) + 2) / 4, abs=0.01)
+        assert worse.rows[0].dot == pytest.approx(100 * (math.log2(second) + 2) / 4, abs=0.01)
+        assert (scale.place(0), scale.place(math.inf), scale.place(1000)) == (0, 100, 100)
 
     def test_a_finding_never_decides_the_status(self):
         r = Report("t")
         r.finding(
-            "Q",
-            "m",
-            compare_with_baseline([20, 30, 30], [Baseline("b", [1, 1, 1])]),
-            unit="%",
-            evidence="measured",
+            Finding(
+                "Q",
+                "m",
+                compare_with_baseline([20, 30, 30], [Baseline("b", [1, 1, 1])]),
+                unit="%",
+                evidence="measured",
+            )
         )
         assert r.findings[0].word == "worse"
         assert r.ok
@@ -327,13 +355,13 @@ class TestFindings:
     def test_one_question_has_one_unit_and_each_model_one_answer(self):
         r = Report("t")
         compared = compare_with_baseline([2, 3], [Baseline("b", [1, 1])])
-        r.finding("Q", "m", compared, unit="%", evidence="measured")
-        with pytest.raises(SmlabError, match="told twice"):
-            r.finding("Q", "m", compared, unit="%", evidence="measured")
+        r.finding(Finding("Q", "m", compared, unit="%", evidence="measured"))
+        with pytest.raises(SmlabError, match="a model stands twice"):
+            r.finding(Finding("Q", "m", compared, unit="%", evidence="measured"))
         with pytest.raises(SmlabError, match="another unit"):
-            r.finding("Q", "other", compared, unit="points", evidence="measured")
+            r.finding(Finding("Q", "other", compared, unit="points", evidence="measured"))
         with pytest.raises(SmlabError, match="unknown kind"):
-            r.finding("R", "m", compared, unit="%", evidence="hearsay")
+            r.finding(Finding("R", "m", compared, unit="%", evidence="hearsay"))
 
     @pytest.mark.parametrize(
         ("value", "text"),

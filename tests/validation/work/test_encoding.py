@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smlab.hw_bench.datasets.evidence import load_evidence
+from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.experiments.run.outcome import Times
 from smlab.validation.work.encoding import decode, encode
@@ -132,12 +133,12 @@ def test_what_has_no_place_is_refused_when_it_is_stored(value: Any) -> None:
     ],
 )
 def test_a_file_makes_no_other_objects(name: str) -> None:
-    with pytest.raises(ValueError, match="no class of a stored result"):
+    with pytest.raises(SmlabError, match="no class of a stored result"):
         decode({"is": "object", "class": name, "of": {}})
 
 
 def test_another_version_of_a_class_is_refused() -> None:
     stored = encode(Times(1.0, 2.0, 3.0, 4.0, 5.0))
     stored["of"]["more"] = 3
-    with pytest.raises(ValueError, match=r"Times has the fields .* not .*'more'"):
+    with pytest.raises(SmlabError, match=r"Times has the fields .* not .*'more'"):
         decode(stored)

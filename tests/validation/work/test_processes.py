@@ -14,8 +14,7 @@ import pytest
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.work.interface import WorkerLost
 from smlab.validation.work.processes import Processes
-from smlab.validation.work.runner import Task, completed, run_tasks
-from smlab.validation.work.workers import Inline, open_workers
+from smlab.validation.work.runner import Inline, Task, completed, open_workers, run_tasks
 
 RAISES = "from smlab.hw_bench.errors import SmlabError; raise SmlabError('a: b')"
 

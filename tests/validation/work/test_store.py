@@ -1,6 +1,7 @@
 """The store: what is in it stays in it, once."""
 
 import json
+import random
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -101,3 +102,63 @@ def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
     plain.close()
     with pytest.raises(SmlabError, match="made by another version of smlab .*99"):
         Store(path)
+
+
+def damage(path: Path, old: bytes, new: bytes) -> None:
+    """Bytes of the file changed, as by a disk."""
+    content = path.read_bytes()
+    assert content.count(old) == 1
+    path.write_bytes(content.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'{"y": 1111}', b'{"y": 1811}'),
+        (b'{"y": 1111}', b'{"y": 11\xff1}'),
+        (b'{"y": 1111}', b'{"y": 1111!'),
+        (b'{"number": 1}', b'{"number": 9}'),
+    ],
+)
+def test_a_damaged_row_is_told_and_computed_again(
+    old: bytes, new: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "points.sqlite"
+    rows = [entry(1, y=1111), entry(2, y=2222)]
+    with Store(path) as store:
+        store.add(rows)
+    damage(path, old, new)
+    keys = [row.key for row in rows]
+    with Store(path) as store:
+        assert store.known(keys) == {keys[1]}
+        assert store.get(keys) == {keys[1]: rows[1]}
+        store.add([rows[0]])
+        assert store.get(keys) == {row.key: row for row in rows}
+    said = (
+        f"points.sqlite: 1 of the stored results is damaged and will be computed again: {keys[0].hex()[:12]}"
+    )
+    assert [record.getMessage().endswith(said) for record in caplog.records] == [True]
+
+
+def test_damage_anywhere_is_one_line_or_rows_that_are_right(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.sqlite"
+    rows = [entry(number, y=number) for number in range(200)]
+    with Store(whole) as store:
+        store.add(rows)
+    content = whole.read_bytes()
+    refused = 0
+    for seed in range(60):
+        rng = random.Random(seed)
+        path = tmp_path / f"{seed}.sqlite"
+        changed = bytearray(content)
+        for _ in range(rng.choice([1, 10, 1000])):
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
+        path.write_bytes(changed)
+        try:
+            with Store(path) as store:
+                found = store.get([row.key for row in rows])
+                assert all(found[row.key] == row for row in rows if row.key in found)
+                store.add(rows)
+        except SmlabError:
+            refused += 1
+    assert 0 < refused < 60

@@ -27,15 +27,16 @@
     replications = 4
     seed = 1
 
-*Keys.* ``gpu.KEY`` is a constant of the GPU (`smlab gpus NAME` lists them), ``gpu`` the GPU itself. Any other
-key is the workload's: an argument of a built-in one (``warps``), or the place of a value in a workload file,
-with numbers for lists (``kernel.blocks``, ``program.0.body.0.loop``). ``model = "ishigami"`` in place of
-``gpu`` and ``workload`` makes a study of a closed form; `smlab.validation.experiments.systems.formulas` has
-them. Keys may be quoted (``"gpu.sm.schedulers"``) or not.
+*Keys.* ``gpu.KEY`` is a constant of the GPU (`smlab gpus NAME` lists them), ``gpu`` the GPU itself. Any
+other key is the workload's: an argument of a built-in one (``warps``), or the place of a value in a
+workload file, with numbers for lists (``kernel.blocks``, ``program.0.body.0.loop``). ``model =
+"ishigami"`` in place of ``gpu`` and ``workload`` makes a study of a closed form;
+`smlab.validation.experiments.systems.formulas` has them. Keys may be quoted (``"gpu.sm.schedulers"``) or
+not.
 
-*A kernel.* In place of ``workload``, ``kernel`` is the path of a ``.cu``, ``.cubin`` or ``.sass`` file and
-``launch`` that of its launch (see `smlab.sim.machine_code.launch_file`); ``name`` says which kernel of
-several, ``sms`` how many SMs run. Its keys and responses are those of
+*A kernel.* In place of ``workload``, ``kernel`` is the path of a ``.cu``, ``.cubin`` or ``.sass`` file
+and ``launch`` that of its launch (see `smlab.sim.isa.launch.launch_file`); ``name`` says which kernel
+of several, ``sms`` how many SMs run. Its keys and responses are those of
 `smlab.validation.experiments.systems.machine_code`: ``define.TILE``, ``launch.block.x``; ``count.fp32``.
 
 *Factors.* A factor sets the key that it is named after; ``keys = [...]`` sets several keys to one value;
@@ -43,22 +44,23 @@ several, ``sms`` how many SMs run. Its keys and responses are those of
 
 - ``[...]`` or ``values = [...]``: equally likely where it is drawn;
 - ``of = ["v100", "a100-40"]``: the values of the key on those GPUs;
-- ``range = [low, high]``, ``log_range = [low, high]``: uniform, or uniform in the logarithm; with ``levels =
-  5`` in a grid;
-- ``distribution``, one of ``"uniform"`` and ``"log-uniform"`` (``low``, ``high``), ``"triangular"`` (``low``,
-  ``mode``, ``high``), ``"normal"`` (``mean``, ``sd``) and ``"lognormal"`` (``median``, and ``spread``, its
-  geometric standard deviation). The last two may be cut off at ``low`` and ``high``.
+- ``range = [low, high]``, ``log_range = [low, high]``: uniform, or uniform in the logarithm; with ``levels
+  = 5`` in a grid;
+- ``distribution``, one of ``"uniform"`` and ``"log-uniform"`` (``low``, ``high``), ``"triangular"``
+  (``low``, ``mode``, ``high``), ``"normal"`` (``mean``, ``sd``) and ``"lognormal"`` (``median``, and
+  ``spread``, its geometric standard deviation). The last two may be cut off at ``low`` and ``high``.
 
 ``base = VALUE`` gives it another value in the base than the GPU or the workload has.
 
-*Designs.* ``grid``: all combinations of levels. ``one-at-a-time``: each level of each factor, the others as
-in the base. ``sobol``: Saltelli's sample of ``samples`` (a power of two) times (factors + 2), or times (2
-factors + 2) with ``second_order = true``. ``random``: ``samples`` independent points. ``listed``: the lines
-of ``cases``, a CSV file beside the study with a column for each factor (a tuning space). The base is case 0
-of every design, run once and shared.
+*Designs.* ``grid``: all combinations of levels. ``one-at-a-time``: each level of each factor, the others
+as in the base. ``sobol``: Saltelli's sample of ``samples`` (a power of two) times (factors + 2), or times
+(2 factors + 2) with ``second_order = true``. ``random``: ``samples`` independent points. ``listed``: the
+lines of ``cases``, a CSV file beside the study with a column for each factor (a tuning space). The base
+is case 0 of every design, run once and shared.
 
-*Replications.* Replication r has the same seed in all cases, so that differences from the base are paired;
-``common_random_numbers = false`` makes them independent. Where nothing is random, one replication is run.
+*Replications.* Replication r has the same seed in all cases, so that differences from the base are
+paired; ``common_random_numbers = false`` makes them independent. Where nothing is random, one replication
+is run.
 
 *Stopping.* With a table ``[stop]``, cases are replicated until their interval is as tight as asked::
 
@@ -68,14 +70,15 @@ of every design, run once and shared.
     half_width = 0.01                       # or relative_half_width = 0.01, of the estimate
     most_replications = 100
 
-*Alternatives.* Where the description of the base's GPU carries alternatives and the kernel uses what they are
-of, ``smlab whatif`` asks the study under each: GPUs are taken under their alternative of that name, and what
-the study sets comes on top. A study that is about a value that the alternative has not cannot be asked.
+*Alternatives.* Where the description of the base's GPU carries alternatives and the kernel uses what they
+are of, ``smlab whatif`` asks the study under each: GPUs are taken under their alternative of that name,
+and what the study sets comes on top. A study that is about a value that the alternative has not cannot be
+asked.
 
 *Responses* of the simulator: ``cycles``, ``seconds`` (cycles over ``gpu.clock.sm_hz``), ``speedup`` (the
-base's seconds over them), ``warp_instructions``, ``instructions_per_cycle`` (an SM), ``resident_warps`` (mean
-over active cycles); of the atomic unit ``jobs``, ``utilization``, ``n_mean``, ``e_mean``, ``c_mean``,
-``service_cycles`` (see `smlab.sim.result.AtomicSummary`); ``utilization_occupancy`` and
+base's seconds over them), ``warp_instructions``, ``instructions_per_cycle`` (an SM), ``resident_warps``
+(mean over active cycles); of the atomic unit ``jobs``, ``utilization``, ``n_mean``, ``e_mean``,
+``c_mean``, ``service_cycles`` (see `smlab.sim.result.AtomicSummary`); ``utilization_occupancy`` and
 ``utilization_closed``, the estimates from what a profiler counts, ``error_occupancy_points`` and
 ``error_closed_points``, estimate less truth in percentage points; ``stall.REASON``, the share of resident
 warp cycles, and ``stalls`` for all of them.
@@ -85,14 +88,16 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
+from smlab.hw_bench.csv_cells import check_cells
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.inputs import check_file, load_toml
+from smlab.hw_bench.inputs import check_lines, load_toml, read_bytes, resolved
 from smlab.validation.experiments.design.design import Design, make_design
 from smlab.validation.experiments.design.factors import Factor, make_factor
 from smlab.validation.experiments.design.values import Value
@@ -183,7 +188,7 @@ def read_study(path: Path) -> Study:
     """
     if path.is_dir():
         path = path / STUDY_FILE
-    name = path.resolve().parent.name if path.name == STUDY_FILE else path.stem
+    name = resolved(path).parent.name if path.name == STUDY_FILE else path.stem
     return parse_study(load_toml(path), str(path), path.parent, name)
 
 
@@ -296,8 +301,10 @@ def _listed(
             )
         return ()
     path = folder / file.design.cases
-    check_file(path, "a list of cases (CSV)")
-    with path.open(newline="", encoding="utf-8", errors="replace") as f:
+    content = read_bytes(path, "a list of cases (CSV)")
+    check_lines(str(path), content)
+    check_cells(str(path), content)
+    with io.StringIO(content.decode("utf-8", "replace"), newline="") as f:
         table = csv.DictReader(f)
         names = [factor.name for factor in factors]
         if sorted(table.fieldnames or ()) != sorted(names):

@@ -52,7 +52,7 @@ def summarise(study: Study, frame: pd.DataFrame) -> Effects:
 def write_outputs(study: Study, frame: pd.DataFrame, effects: Effects, out_dir: Path) -> Path:
     """Write ``report.html``, ``figures/`` (SVG, PNG, CSV), ``tables/``, ``metrics.json`` and ``effects.csv``
     into ``out_dir``; the path of the page."""
-    from smlab.validation.experiments.effects.outputs import write_page
+    from smlab.validation.experiments.effects.page import write_page
 
     provenance: dict[str, object] = {"study": study.name, "design": study.kind, "seed": study.seed}
     return write_page(effects, frame, out_dir, study.question, provenance)

@@ -19,8 +19,9 @@ from smlab.validation.experiments.effects.points import (
     common_replications,
     grid_values,
     of_design,
+    plain_value,
 )
-from smlab.validation.experiments.effects.results import Effects, LevelEffect, ResponseEffects
+from smlab.validation.experiments.effects.results import Effects, LevelEffect, RankedCase, ResponseEffects
 from smlab.validation.experiments.effects.sensitivity import (
     MIN_SAMPLES,
     RankCoefficient,
@@ -75,15 +76,29 @@ def _response_effects(
     shares: tuple[Share, ...] = ()
     indices: tuple[SobolIndex, ...] = ()
     ranks: tuple[RankCoefficient, ...] = ()
+    ranking: tuple[RankedCase, ...] = ()
     if layout.design == "grid":
         levels, shares = _grid_effects(layout, frame, response, note)
     elif layout.design == "one-at-a-time":
         levels = _single_effects(layout, frame[known], response, note)
     elif layout.design == "sobol":
         indices = _sobol_effects(layout, frame, response, note)
+    elif layout.design == "listed":
+        ranking = _ranking(layout, frame[known], response)
     else:
         ranks = _rank_effects(layout, frame, response, note)
-    return ResponseEffects(response, mean, levels, shares, indices, ranks)
+    return ResponseEffects(response, mean, levels, shares, indices, ranks, ranking)
+
+
+def _ranking(layout: Layout, frame: pd.DataFrame, response: str) -> tuple[RankedCase, ...]:
+    """The cases in order of their mean response."""
+    geometric = response in RATIOS
+    found = []
+    for case, rows in frame.groupby("case", sort=True):
+        mean = mean_of(rows[response].to_numpy(dtype=np.float64), layout.level, geometric=geometric)
+        settings = {name: plain_value(rows[name].iloc[0]) for name in layout.names}
+        found.append(RankedCase(int(case), settings, mean))
+    return tuple(sorted(found, key=lambda c: c.mean.estimate, reverse=geometric))
 
 
 def _grid_effects(

@@ -1,9 +1,11 @@
-"""A full grid taken apart: means by level, means by pairs of levels, and each factor's share of the variance.
+"""A full grid taken apart: means by level, means by pairs of levels, and each factor's share of the
+variance.
 
-The functional analysis of variance of a balanced grid (every combination of levels once a replication): the
-variance of the response over the grid is the sum of a part of each factor alone, of each pair's interaction,
-and of all that needs three factors and more. The parts are of the mean over the replications; what chance
-adds to them is taken out by the jackknife over the replications, which also gives the intervals.
+The functional analysis of variance of a balanced grid (every combination of levels once a replication):
+the variance of the response over the grid is the sum of a part of each factor alone, of each pair's
+interaction, and of all that needs three factors and more. The parts are of the mean over the
+replications; what chance adds to them is taken out by the jackknife over the replications, which also
+gives the intervals.
 """
 
 from __future__ import annotations

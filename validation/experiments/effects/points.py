@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 RATIOS = ("speedup",)
 """Responses that are ratios themselves: their means are geometric."""
 
-DESIGNS = ("grid", "one-at-a-time", "sobol", "random")
+DESIGNS = ("grid", "one-at-a-time", "sobol", "random", "listed")
 MAX_LEVELS = 24
 """A factor with more distinct values than this is shown in bins."""
 
@@ -86,7 +86,7 @@ class Layout:
                 raise SmlabError.at(
                     f"study {self.name}: points", "no column", factor.name, ", ".join(self.names)
                 )
-            seen = tuple(_plain(v) for v in frame[factor.name].drop_duplicates().tolist())
+            seen = tuple(plain_value(v) for v in frame[factor.name].drop_duplicates().tolist())
             factor = replace(factor, levels=seen)
             if factor.numeric:
                 factor = replace(factor, levels=tuple(sorted(seen)))
@@ -169,8 +169,8 @@ def by_point(layout: Layout, frame: pd.DataFrame, response: str) -> tuple[pd.Dat
 
 def _codes(factor: FactorLevels, column: pd.Series) -> NDArray[np.int64]:
     place = {value: k for k, value in enumerate(factor.levels)}
-    return np.array([place[_plain(v)] for v in column.tolist()], dtype=np.int64)
+    return np.array([place[plain_value(v)] for v in column.tolist()], dtype=np.int64)
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,12 +35,28 @@ class LevelEffect:
 
 
 @dataclass(frozen=True)
+class RankedCase:
+    """A case of a listed design: its number, its settings by factor, and the mean response over its
+    replications."""
+
+    case: int
+    settings: Mapping[str, Any]
+    mean: Interval
+
+    @property
+    def label(self) -> str:
+        """The settings in words."""
+        return ", ".join(f"{name} = {value}" for name, value in self.settings.items())
+
+
+@dataclass(frozen=True)
 class ResponseEffects:
     """All that was found for one response. What a design does not give is empty.
 
     ``levels`` from a grid and a one-at-a-time design; ``shares`` of the variance from a grid; ``sobol``
-    indices from a Saltelli design; ``ranks`` from a random one. ``mean`` is over all points, its interval
-    over the replications.
+    indices from a Saltelli design; ``ranks`` from a random one; the ``ranking`` of the cases of a listed one,
+    the lowest response first (of a ratio, the highest). ``mean`` is over all points, its interval over the
+    replications.
     """
 
     response: str
@@ -48,6 +65,7 @@ class ResponseEffects:
     shares: tuple[Share, ...]
     sobol: tuple[SobolIndex, ...]
     ranks: tuple[RankCoefficient, ...]
+    ranking: tuple[RankedCase, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Plain numbers; None where there is no interval, and only what the design gives."""
@@ -140,6 +158,11 @@ def _response_json(effects: ResponseEffects) -> dict[str, Any]:
         out["sobol"] = [
             {"factors": list(i.factors), "index": _interval_json(i.index), "total": _interval_json(i.total)}
             for i in effects.sobol
+        ]
+    if effects.ranking:
+        out["ranking"] = [
+            {"case": c.case, "settings": dict(c.settings), "mean": _interval_json(c.mean)}
+            for c in effects.ranking
         ]
     if effects.ranks:
         out["rank_coefficients"] = [

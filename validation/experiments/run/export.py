@@ -1,8 +1,8 @@
 """The table of points, in the order of the design, as rows, as CSV, as Parquet, and read again.
 
-Columns: ``case`` (0 is the base; otherwise the number in the design), ``replication``, ``seed``, a column for
-each factor under its name, a column for each response, and ``error``, why a point failed (its responses are
-then missing) or empty.
+Columns: ``case`` (0 is the base; otherwise the number in the design), ``replication``, ``seed``, a column
+for each factor under its name, a column for each response, and ``error``, why a point failed (its
+responses are then missing) or empty.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import replacing
 from smlab.validation.experiments.design.study import Study
 from smlab.validation.experiments.design.values import Value
-from smlab.validation.experiments.run.point_store import PointStore
-from smlab.validation.experiments.run.points import Numbering, Point, PointResult
+from smlab.validation.experiments.run.points import Numbering, Point, PointResult, PointStore
 from smlab.validation.experiments.systems.base import SPEEDUP
 
 if TYPE_CHECKING:
@@ -103,7 +102,8 @@ def write_parquet(study: Study, path: Path, table: Iterable[Row]) -> None:
     names = columns(study)
     schema = pa.schema([(name, kind) for name, kind in zip(names, _arrow_types(study), strict=True)])
     iterator = iter(table)
-    with _in_place(path) as partial, pq.ParquetWriter(partial, schema) as out:
+    # A file of Python's own: pyarrow takes no name that is not UTF-8.
+    with _in_place(path) as partial, partial.open("wb") as file, pq.ParquetWriter(file, schema) as out:
         while chunk := list(itertools.islice(iterator, AT_ONCE)):
             arrays = [
                 pa.array([_for_arrow(v, field.type) for v in column], field.type)
@@ -141,7 +141,8 @@ def read_points(path: Path) -> pandas.DataFrame:
         path = path / "points.csv"
     try:
         if path.suffix == ".parquet":
-            return pd.read_parquet(path)
+            with path.open("rb") as file:
+                return pd.read_parquet(file)
         frame = pd.read_csv(path, dtype=str, keep_default_na=False)
     except (OSError, ValueError) as error:
         raise SmlabError(f"{path}: cannot be read as a table of points: {error}") from error

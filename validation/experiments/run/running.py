@@ -13,15 +13,20 @@ from typing import Any, Final
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.design.study import Study
 from smlab.validation.experiments.run import export
-from smlab.validation.experiments.run.evaluate import Chunk, evaluate_chunk, packed
 from smlab.validation.experiments.run.outcome import MAX_FAILURES, Failure, Interrupted, StudyOutcome, Times
-from smlab.validation.experiments.run.point_store import PointStore
-from smlab.validation.experiments.run.points import Numbering, Point, PointResult
+from smlab.validation.experiments.run.points import (
+    Chunk,
+    Numbering,
+    Point,
+    PointResult,
+    PointStore,
+    evaluate_chunk,
+    packed,
+)
 from smlab.validation.experiments.run.stopping import Replications
 from smlab.validation.work.interface import Workers
-from smlab.validation.work.runner import Task, completed
+from smlab.validation.work.runner import Task, completed, open_workers
 from smlab.validation.work.store import Store
-from smlab.validation.work.workers import open_workers
 
 STORE: Final = "points.sqlite"
 CSV: Final = "points.csv"
@@ -53,7 +58,7 @@ def run_whatif(
     Args:
         jobs: worker processes of this machine; one a processor by default.
         dask: address of a Dask scheduler, to run on its workers instead.
-        resume: go on with the points in the folder; without it, a folder that holds some is refused.
+        resume: keep the points that are in the folder; without it, a folder that holds some is refused.
         effects: whether to analyse the points as well.
 
     Raises:
@@ -61,6 +66,10 @@ def run_whatif(
         Interrupted: Ctrl-C; stored points stay.
     """
     began = time.perf_counter()
+    if effects:  # what cannot be analysed is refused before the work
+        from smlab.validation.experiments.effects import layout_of
+
+        layout_of(study)
     path = folder / STORE
     with Store(path) as store:
         if store.count and not resume:

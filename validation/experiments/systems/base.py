@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
-from smlab.hw_bench.inputs import check_file
-from smlab.sim.builtin import BUILT_IN
+from smlab.hw_bench.inputs import check_file, resolved
+from smlab.sim.workloads.atomics_benchmark import BUILT_IN
 from smlab.validation.experiments.design.factors import Written
 from smlab.validation.experiments.design.values import Value
 from smlab.validation.experiments.design.written import File, flat
@@ -136,8 +136,8 @@ def _kernel(
     check_file(launch, "a launch (TOML)")
     plain = MachineKernel(
         gpu=_gpu(f"{where}: base.gpu", folder, base.gpu, alternative),
-        kernel=kernel.resolve(),
-        launch=launch.resolve(),
+        kernel=resolved(kernel),
+        launch=resolved(launch),
         name=base.name,
         sms=base.sms,
         fixed={},

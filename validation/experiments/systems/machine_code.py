@@ -1,10 +1,10 @@
 """Machine code as the system of a study: one kernel and its launch, with macros, launch shapes and constants
 of the GPU changed.
 
-Keys: ``define.NAME`` is a macro of CUDA C, which the launch file's texts may name as well; ``launch.grid.x``,
-``launch.block.y`` and ``launch.shared_bytes`` are parts of the launch; ``gpu.KEY`` is a constant of the GPU.
-Counts are of the whole grid: where some SMs run, they are those of the blocks that ran, times all blocks over
-these.
+Keys: ``define.NAME`` is a macro of CUDA C, which the launch file's texts may name as well;
+``launch.grid.x``, ``launch.block.y`` and ``launch.shared_bytes`` are parts of the launch; ``gpu.KEY`` is
+a constant of the GPU. Counts are of the whole grid: where some SMs run, they are those of the blocks that
+ran, times all blocks over these.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.gpu.alternatives import Alternative
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.gpu.schema import KEYS_BY_NAME
+from smlab.hw_bench.inputs import read_bytes
 from smlab.hw_bench.sass.image import KernelImage
-from smlab.hw_bench.sass.kinds import KINDS, kind_of
+from smlab.hw_bench.sass.opcodes import KINDS, kind_of
 from smlab.hw_bench.sources import digest_of, package_folder
+from smlab.sim.execution.run import MachineRun, run_machine_code
 from smlab.sim.instructions import Reason
-from smlab.sim.machine_code.kernels import load_kernel
-from smlab.sim.machine_code.launch import MachineLaunch
-from smlab.sim.machine_code.launch_file import LaunchFile, read_launch
-from smlab.sim.machine_code.run import MachineRun, run_machine_code
+from smlab.sim.isa.launch.kernels import load_kernel
+from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.sim.isa.launch.launch_file import LaunchFile, read_launch
 from smlab.sim.reference import Record
 from smlab.validation.experiments.design.values import Key, Settings, Value
 from smlab.validation.experiments.systems.simulator import PREFIX, STALLS, Kept
@@ -51,7 +52,7 @@ KERNEL_RESPONSES: Final = (
     *STALLS,
 )
 """What one run gives. ``count.KIND`` are thread-instructions as Nsight Compute sorts them
-(`smlab.hw_bench.sass.kinds`)."""
+(`smlab.hw_bench.sass.opcodes`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +121,7 @@ class MachineKernel:
     def identity(self) -> str:
         rooms = (package_folder("smlab.hw_bench.sass"), Path(__file__))
         code = digest_of(package_folder("smlab.sim"), *rooms)
-        texts = [path.read_bytes() for path in (self.kernel, self.launch)]
+        texts = [read_bytes(path) for path in (self.kernel, self.launch)]
         constants = [(key, constant.value) for key, constant in self.gpu.constants.items()]
         return repr((code, constants, texts, self.name, self.sms, sorted(self.fixed.items()), self.responses))
 

@@ -1,9 +1,12 @@
-"""The simulator as the system of a study: one kernel on one GPU, with any key of either changed."""
+"""The simulator as the system of a study: one kernel on one GPU, with any key of either changed; and what
+the estimators of utilization say of it, from what a profiler would count.
+"""
 
 from __future__ import annotations
 
 import copy
 import inspect
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -18,18 +21,53 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.gpu.schema import KEYS_BY_NAME
 from smlab.hw_bench.inputs import load_toml
 from smlab.hw_bench.sources import digest_of, package_folder
-from smlab.sim.builtin import BUILT_IN
-from smlab.sim.histogram import share_of
+from smlab.models.utilization.closed_estimator import estimate_closed
 from smlab.sim.instructions import Reason, Unit
 from smlab.sim.lowering import LoweredKernel, lower
 from smlab.sim.machine import Machine, machine_from
 from smlab.sim.reference import Record
 from smlab.sim.result import SimResult
 from smlab.sim.simulate import DEFAULT_ENGINE, ENGINES
-from smlab.sim.workload import Kernel, check_fits
-from smlab.sim.workload_file import parse_workload
+from smlab.sim.workloads.atomics_benchmark import BUILT_IN
+from smlab.sim.workloads.histogram import share_of
+from smlab.sim.workloads.workload import Kernel, check_fits
+from smlab.sim.workloads.workload_file import parse_workload
 from smlab.validation.experiments.design.values import Key, Settings, Value
 from smlab.validation.experiments.systems.systems import Evaluation
+from smlab.validation.service_tables import StudyTables
+
+
+def estimates(
+    result: SimResult, machine: Machine, op: str, tables: StudyTables, wanted: tuple[str, ...]
+) -> dict[str, float]:
+    """Utilization over the elapsed cycles (0 .. 1) by ``wanted``: ``occupancy`` (Dong & Pai, Table 2),
+    ``closed`` (the closed network on the looped table). What they are given: jobs, cycles, resident warps,
+    passes and compare-and-swap a job.
+    """
+    sms = len(result.sms)
+    jobs = sum(s.atomic_completions for s in result.sms) / sms
+    if jobs == 0:
+        return dict.fromkeys(wanted, 0.0)
+    active = sum(s.active_cycles for s in result.sms) / sms
+    warps = sum(s.resident_warp_cycles for s in result.sms) / (sms * active)
+    e = sum(s.atomic_passes for s in result.sms) / (sms * jobs)
+    share = sum(s.atomic_cas_jobs for s in result.sms) / (sms * jobs)
+    lanes = min(math.floor(e), machine.warp_lanes)
+    within = e - lanes + 1
+    most = min(machine.max_warps, math.ceil(warps))
+    warps = min(warps, float(most))
+    found = {}
+    for name in wanted:
+        form = "batch" if name == "occupancy" else "looped"
+        table = tables.get(machine, op, form, most, lanes, share > 0)
+        if name == "occupancy":
+            service = float(table.service_cycles(warps, within, warps * share))
+            found[name] = jobs * service / result.cycles
+        else:
+            closed = estimate_closed([jobs], [active], [warps], [within], [share], table)
+            found[name] = float(closed.utilization[0]) * active / result.cycles
+    return found
+
 
 GPU: Final = "gpu"
 PREFIX: Final = "gpu."
@@ -126,7 +164,7 @@ class Simulator:
         result = self._run(lowered)
         estimated: dict[str, float] = {}
         if self._estimators:
-            from smlab.validation.experiments.systems.estimators import estimates
+            pass
             from smlab.validation.service_tables import StudyTables
 
             tables = self.kept.get("tables", (), StudyTables)

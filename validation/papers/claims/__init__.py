@@ -6,7 +6,14 @@ in which each number would confirm it; or it names the *capability* that is miss
 from both, by code, in the run that prints it.
 """
 
-from smlab.validation.papers.claims.judging import JudgedClaim, judge, judge_all, tally
-from smlab.validation.papers.claims.ledger import Claim, Ledger, load_ledger
+from smlab.validation.papers.claims.ledger import (
+    Claim,
+    JudgedClaim,
+    Ledger,
+    judge,
+    judge_all,
+    load_ledger,
+    tally,
+)
 
 __all__ = ["Claim", "JudgedClaim", "Ledger", "judge", "judge_all", "load_ledger", "tally"]

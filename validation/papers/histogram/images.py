@@ -9,20 +9,25 @@ images are random in all channels.
 from __future__ import annotations
 
 import hashlib
+import io
 import math
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
 
+from smlab.hw_bench.arrays import load_array
 from smlab.hw_bench.errors import SmlabError
-from smlab.sim.histogram import BINS, GREY, MAX_PIXELS, solid_image, uniform_image
-from smlab.sim.histogram_code import CHANNELS
+from smlab.hw_bench.inputs import read_bytes
+from smlab.sim.workloads.histogram import BINS, GREY, MAX_PIXELS, solid_image, uniform_image
+from smlab.sim.workloads.histogram_code import CHANNELS
 
 Bytes = NDArray[np.uint8]
+_MAX_PNG_BYTES: Final = 2**28
 Floats = NDArray[np.float64]
 
 OPAQUE_GREY = (128, 128, 128, 255)
@@ -164,20 +169,18 @@ def read_image(path: Path) -> Bytes:
 
 
 def _read_npy(path: Path) -> Bytes:
-    try:
-        values = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise SmlabError(f"{path}: cannot be read as .npy: {error}") from error
-    if not isinstance(values, np.ndarray):
-        raise SmlabError.at(str(path), "not one array")
-    return values
+    return load_array(path)
 
 
 def _read_png(path: Path) -> Bytes:
     from PIL import Image, UnidentifiedImageError
 
+    content = read_bytes(path, "an image (PNG)", max_bytes=_MAX_PNG_BYTES)
     try:
-        with Image.open(path, formats=["PNG"]) as opened:
+        with Image.open(io.BytesIO(content), formats=["PNG"]) as opened:
+            if opened.width * opened.height > MAX_PIXELS:  # before it is unpacked
+                expected = f"at most {MAX_PIXELS} pixels"
+                raise SmlabError.at(str(path), "is too large an image", opened.size, expected)
             return np.asarray(opened.convert("RGBA"), dtype=np.uint8)
     except (OSError, UnidentifiedImageError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise SmlabError(f"{path}: cannot be read as a PNG: {error}") from error

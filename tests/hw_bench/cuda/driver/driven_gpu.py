@@ -21,9 +21,9 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass import disassemble, read_cubin
 from smlab.hw_bench.sass.image import KernelImage, read_image
 from smlab.sim import Record
-from smlab.sim.machine_code.global_memory import Allocation, GlobalMemory
-from smlab.sim.machine_code.launch import Dim, MachineLaunch
-from smlab.sim.machine_code.run import run_machine_code
+from smlab.sim.execution.run import run_machine_code
+from smlab.sim.isa.launch.launch import Dim, MachineLaunch
+from smlab.sim.isa.memory.global_memory import Allocation, GlobalMemory
 
 CALL_S = 1e-6
 """What a call of the driver takes the host."""

@@ -7,7 +7,7 @@ import functools
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record, SimResult, simulate
-from smlab.sim.patterns import Affine
+from smlab.sim.address_patterns import Affine
 from smlab.validation.papers.claims.registry import Observed, quantity
 
 LINE_BYTES = 128

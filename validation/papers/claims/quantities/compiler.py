@@ -13,7 +13,7 @@ from typing import Any
 
 from smlab.hw_bench.cuda import registry
 from smlab.hw_bench.cuda.contract.compiler import compile_kernel
-from smlab.hw_bench.cuda.kernels.language import cuda, uint32
+from smlab.hw_bench.cuda.kernels.device import cuda, uint32
 from smlab.hw_bench.cuda.kernels.spec import KernelSpec
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.compare import compare_code

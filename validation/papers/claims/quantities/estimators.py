@@ -12,8 +12,13 @@ from numpy.typing import NDArray
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.models import ServiceTable, estimate_utilization, read_atomic_counters
 from smlab.sim import Duration, Record, simulate
-from smlab.validation.laws.closed_system import closed_kernel
-from smlab.validation.laws.closed_workloads import ClosedWorkload, ObservedWorkload, draw_workload, observe
+from smlab.validation.laws.closed_system import (
+    ClosedWorkload,
+    ObservedWorkload,
+    closed_kernel,
+    draw_workload,
+    observe,
+)
 from smlab.validation.method.metrics import points_table
 from smlab.validation.method.statistics import binomial_interval
 from smlab.validation.papers.claims.quantities.service_table import full_table

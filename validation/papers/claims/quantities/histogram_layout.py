@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.sim.patterns import lanes_on_fullest_bank, words_on_fullest_bank
+from smlab.sim.address_patterns import lanes_on_fullest_bank, words_on_fullest_bank
 from smlab.validation.method.statistics import mean_interval
 from smlab.validation.papers.claims.registry import Observed, quantity
 from smlab.validation.papers.judging import Scale
@@ -45,7 +45,7 @@ def bins_of_warps(image: str, variant: str, warps: int) -> NDArray[np.int64]:
 
 
 @functools.cache
-def _mean_passes(image: str, variant: str, reading: str) -> Observed:
+def _mean_wavefronts(image: str, variant: str, reading: str) -> Observed:
     words = bins_of_warps(image, variant, WARPS if image == "uniform" else 1)
     if reading == "active lanes":
         counts = np.full(words.shape[:2], words.shape[2])
@@ -71,12 +71,12 @@ def _mean_passes(image: str, variant: str, reading: str) -> Observed:
 @quantity("histogram.passes", unit="", evidence="simulated")
 def passes(image: str, variant: str, reading: str) -> Observed:
     """The mean of e over the warp-instructions of one image, in one of its readings."""
-    return _mean_passes(image, variant, reading)
+    return _mean_wavefronts(image, variant, reading)
 
 
 @quantity("histogram.passes_ratio", unit="times", evidence="simulated", scale=Scale.RATIO)
-def passes_ratio(image: str) -> Observed:
+def wavefront_ratio(image: str) -> Observed:
     """Passes of the original kernel over those of the reordered one: how much serialisation reordering
     removes."""
-    before, after = (_mean_passes(image, v, "lanes on one bank") for v in ("original", "reordered"))
+    before, after = (_mean_wavefronts(image, v, "lanes on one bank") for v in ("original", "reordered"))
     return Observed(before.value / after.value, before.low / after.high, before.high / after.low)

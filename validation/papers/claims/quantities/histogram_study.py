@@ -16,10 +16,8 @@ from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.papers.claims.registry import Observed, quantity
 from smlab.validation.papers.histogram.facts import Fact, facts
-from smlab.validation.papers.histogram.grid import Spec
 from smlab.validation.papers.histogram.images import PAPERS, PHOTOGRAPHS
-from smlab.validation.papers.histogram.point import CasePoint
-from smlab.validation.papers.histogram.study import run_study
+from smlab.validation.papers.histogram.study import CasePoint, Spec, run_study
 from smlab.validation.papers.judging import Scale
 
 MEGAPIXEL = 2**20

@@ -12,12 +12,12 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.portability.causes import CAUSES
 from smlab.sim import Instruction, Kernel, Loop, Program, Record, SimResult, simulate
-from smlab.sim.patterns import Grouped
+from smlab.sim.address_patterns import Grouped
+from smlab.validation.papers.claims.executed_grids import executed_grids
 from smlab.validation.papers.claims.published import GridTable, grid_table
 from smlab.validation.papers.claims.quantities.portability_tables import why_of_grids
 from smlab.validation.papers.claims.registry import Observed, quantity
 from smlab.validation.papers.judging import Scale
-from smlab.validation.portability.thesis import executed_grids
 
 THREADS, REPETITIONS = 256, 32
 OLD, NEW = "v100", "a100-40"

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.hw_bench.profiles.kernel_work import KernelWork
+from smlab.hw_bench.profiles.work.kernel_work import KernelWork
 from smlab.models.portability.causes import CAUSES, Causes, causes
-from smlab.sim.patterns import words_on_fullest_bank
+from smlab.sim.address_patterns import words_on_fullest_bank
 from smlab.validation.papers.claims.published import GridTable, grid_table, portability
 from smlab.validation.papers.claims.registry import Observed, quantity
 from smlab.validation.papers.judging import Scale

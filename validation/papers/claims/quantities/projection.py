@@ -8,7 +8,7 @@ import functools
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Instruction, Kernel, Loop, Program, Record, simulate
-from smlab.sim.patterns import Grouped
+from smlab.sim.address_patterns import Grouped
 from smlab.validation.papers.claims.published import projection_errors, sustained_maxima
 from smlab.validation.papers.claims.registry import Observed, quantity
 from smlab.validation.papers.judging import Scale

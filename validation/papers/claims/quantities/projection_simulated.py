@@ -1,79 +1,47 @@
-"""Van Lanker et al.'s method on simulated kernels, whose times on both GPUs are known; and on one worked
-kernel.
+"""Van Lanker et al.'s method on simulated kernels, whose times on both GPUs are known: as a campaign found
+it.
 
-The kernels are those of `smlab.validation.projection.simulated`, fewer of them; both GPUs are quarters, with
-all ratios as they are.
+The numbers are stored in ``simulated_pairs.json``; in a checkout ``python -m
+smlab.validation.campaigns.projection.claims`` makes them anew from the ledger's claims.
 """
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+import json
+from pathlib import Path
+from typing import Any, Final
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.validation.method.metrics import mean_bootstrap
-from smlab.validation.method.statistics import binomial_interval
 from smlab.validation.papers.claims.registry import Observed, quantity
 from smlab.validation.papers.judging import Scale
-from smlab.validation.projection.simulated import gpus, judge, simulate
-from smlab.validation.projection.simulated.kernels import REGIMES
 
-KERNELS = 20
-"""Of each regime."""
-SEED = 0
-SOURCE, TARGET = "v100", "a100-40"
-
-PUBLISHED = "as published"
-PARALLEL = "as published, with the parallelism ceiling"
-
-
-@dataclass(frozen=True)
-class _Run:
-    regimes: NDArray[np.str_]
-    source: judge.Beaten
-    projected: judge.Direction
+STORED: Final = Path(__file__).parents[1] / "simulated_pairs.json"
+MADE_BY: Final = "python -m smlab.validation.campaigns.projection.claims"
 
 
 @functools.cache
-def _run() -> _Run:
-    both = [gpus.part_of(load_gpu(name)) for name in (SOURCE, TARGET)]
-    numbered = [(regime, i) for regime in REGIMES for i in range(KERNELS)]
-    done = simulate.simulate_kernels(both, numbered, SEED, "compiled")
-    return _Run(
-        np.array(done.regimes),
-        judge.judge_ceilings(done.work[0], both[0]),
-        judge.judge_projection(done.work[0], done.work[1], done.working_set_bytes, *both),
-    )
+def _stored() -> list[dict[str, Any]]:
+    try:
+        found: list[dict[str, Any]] = json.loads(STORED.read_text(encoding="utf-8"))["observed"]
+    except (OSError, ValueError, KeyError) as error:
+        said = f"cannot be read ({error!r})"
+        raise SmlabError.at(str(STORED), said, expected=f"what `{MADE_BY}` writes") from error
+    return found
 
 
-def _chosen(regimes: list[str]) -> NDArray[np.bool_]:
-    unknown = [r for r in regimes if r not in REGIMES]
-    if unknown:
-        raise SmlabError.at("regime", "unknown", unknown[0], "one of " + ", ".join(REGIMES))
-    return np.isin(_run().regimes, regimes or list(REGIMES))
-
-
-def _errors(regimes: list[str], method: str) -> NDArray[np.float64]:
-    direction = _run().projected
-    if method not in direction.predicted:
-        raise SmlabError.at("method", "unknown", method, "one of " + ", ".join(direction.predicted))
-    chosen = _chosen(regimes)
-    truth = direction.truth_s[chosen]
-    ape: NDArray[np.float64] = 100 * np.abs(direction.predicted[method][chosen] / truth - 1)
-    return ape
+def _observed(name: str, **arguments: object) -> Observed:
+    for row in _stored():
+        if (row["quantity"], row["with"]) == (name, arguments):
+            return Observed(row["value"], row["low"], row["high"], row["detail"])
+    raise SmlabError.at(name, "no stored number for", arguments, f"a claim's arguments; `{MADE_BY}` makes it")
 
 
 @quantity("projection.simulated_error", unit="%", evidence="simulated", scale=Scale.ERROR, quick=False)
 def simulated_error(regimes: list[str], method: str) -> Observed:
     """Mean absolute percentage error of the projected times, V100 to A100, with its bootstrap interval; no
     regimes: all."""
-    errors = _errors(regimes, method)
-    low, high = mean_bootstrap(errors)
-    return Observed(float(errors.mean()), low, high, f"{len(errors)} kernels, worst {errors.max():.0f} %")
+    return _observed("projection.simulated_error", regimes=regimes, method=method)
 
 
 @quantity(
@@ -81,36 +49,19 @@ def simulated_error(regimes: list[str], method: str) -> Observed:
 )
 def simulated_error_ratio(regimes: list[str], others: list[str], method: str) -> Observed:
     """The mean error over some regimes, over that over others."""
-    over, under = _errors(regimes, method).mean(), _errors(others, method).mean()
-    return Observed.exactly(over / under, f"{over:.1f} and {under:.1f} %")
+    return _observed("projection.simulated_error_ratio", regimes=regimes, others=others, method=method)
 
 
 @quantity("projection.simulated_inside", unit="%", evidence="simulated", scale=Scale.SHARE, quick=False)
 def simulated_inside(regimes: list[str], method: str) -> Observed:
     """The share of kernels whose time lies in the projected interval, with 1 % to either side."""
-    direction = _run().projected
-    chosen = _chosen(regimes)
-    low, truth, high = (
-        values[chosen] for values in (direction.low[method], direction.truth_s, direction.high[method])
-    )
-    inside = int(((low <= 1.01 * truth) & (truth <= 1.01 * high)).sum())
-    interval = binomial_interval(inside, len(truth))
-    return Observed(
-        100 * inside / len(truth),
-        100 * interval.low,
-        100 * interval.high,
-        f"{inside} of {len(truth)} kernels",
-    )
+    return _observed("projection.simulated_inside", regimes=regimes, method=method)
 
 
 @quantity("projection.simulated_beyond_ceilings", unit="kernels", evidence="simulated", quick=False)
 def simulated_beyond_ceilings(regimes: list[str]) -> Observed:
     """How many kernels are faster than the published ceilings (Equations 3 and 6 to 8) allow, on the V100."""
-    chosen = _chosen(regimes)
-    beaten = _run().source
-    count = int(beaten.beats_published[chosen].sum())
-    furthest = 100 * (beaten.beyond[chosen].max() - 1)
-    return Observed.exactly(count, f"of {chosen.sum()}" + (f", by up to {furthest:.0f} %" if count else ""))
+    return _observed("projection.simulated_beyond_ceilings", regimes=regimes)
 
 
 @quantity(
@@ -122,14 +73,4 @@ def simulated_beyond_ceilings(regimes: list[str]) -> Observed:
 )
 def simulated_narrow(regimes: list[str], method: str, ratio: float) -> Observed:
     """The share of kernels whose highest projected time is at most ``ratio`` times the lowest."""
-    direction = _run().projected
-    chosen = _chosen(regimes)
-    width = (direction.high[method] / direction.low[method])[chosen]
-    narrow = int((width <= ratio).sum())
-    interval = binomial_interval(narrow, len(width))
-    return Observed(
-        100 * narrow / len(width),
-        100 * interval.low,
-        100 * interval.high,
-        f"{narrow} of {len(width)} kernels; median {np.median(width):.2f}, widest {width.max():.2f} times",
-    )
+    return _observed("projection.simulated_narrow", regimes=regimes, method=method, ratio=ratio)

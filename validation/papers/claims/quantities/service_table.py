@@ -8,8 +8,8 @@ import xarray as xr
 
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Record, simulate
-from smlab.sim.builtin import simultaneous_atomics
-from smlab.sim.table import service_table
+from smlab.sim.service_table import service_table
+from smlab.sim.workloads.atomics_benchmark import simultaneous_atomics
 from smlab.validation.papers.claims.registry import Observed, quantity
 from smlab.validation.papers.judging import Scale
 from smlab.validation.papers.table_facts import (

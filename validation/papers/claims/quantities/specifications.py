@@ -31,9 +31,9 @@ def memory(gpu: str) -> Observed:
 def shared_memory(gpu: str) -> Observed:
     """The largest shared memory of an SM."""
     description = load_gpu(gpu)
-    together = description.number("l1.bytes") / KIB
+    with_l1 = description.number("l1.bytes") / KIB
     return Observed.exactly(
-        description.number("sm.shared_bytes") / KIB, f"with the L1 cache together {together:g} KiB"
+        description.number("sm.shared_bytes") / KIB, f"with the L1 cache together {with_l1:g} KiB"
     )
 
 

@@ -1,0 +1,1 @@
+"""How each benchmark is measured: its points, launches, checks and rows."""

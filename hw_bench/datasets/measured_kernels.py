@@ -1,0 +1,158 @@
+"""The record of measured kernels: whole kernels whose source and time on a card are public.
+
+A set is a TOML file in ``record/``: the card, who measured, with which compiler, at which clock if that is
+known, where the source is, the arguments, and the rows. Few published figures stand in the file
+(``[[row]]``). The rows of an exhaustive search are read from the search's own file (``[tuning]``), which is
+not in the repository: it is looked for in a folder of measurements by others, and of its rows some are
+drawn by a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from smlab.hw_bench.datasets.kernel_tuner import read_search
+from smlab.hw_bench.datasets.ktt import read_ktt
+from smlab.hw_bench.datasets.tuning import TuningTimes, field_of
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.inputs import load_toml, read_bytes
+
+RECORD: Final = Path(__file__).with_name("record")
+READERS: Final = {"ktt": read_ktt, "kernel-tuner": read_search}
+Shape = tuple[int, int, int] | None
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredKernel:
+    """A kernel as it was measured: ``source`` is its CUDA C, ``macros`` what it is compiled with. ``grid``
+    and ``block`` are None where the set's ``launch`` says them by a formula of ``macros`` and
+    ``parameters``."""
+
+    name: str
+    kernel: str
+    where: Path
+    source: str
+    macros: Mapping[str, str]
+    parameters: Mapping[str, object]
+    grid: Shape
+    block: Shape
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredKernelSet:
+    """Kernels that one author measured on one card. ``kind`` says what limits such kernels. ``clock_hz`` is
+    None where nobody told it; ``launch`` holds the tables of a launch file."""
+
+    name: str
+    title: str
+    gpu: str
+    kind: str
+    source: str
+    compiler: str
+    clock_hz: float | None
+    launch: dict[str, Any]
+    kernels: tuple[MeasuredKernel, ...] = field(repr=False)
+
+
+def list_sets() -> tuple[str, ...]:
+    """The names of all sets of the record."""
+    return tuple(sorted(path.stem for path in RECORD.glob("*.toml")))
+
+
+def read_measured(name: str, data: Path, rows: int, seed: int = 0) -> MeasuredKernelSet:
+    """A set of the record, with up to ``rows`` of its kernels, drawn by ``seed``; ``data`` is the folder of
+    measurements by others.
+
+    Raises:
+        SmlabError: an unknown set, or a file of it that is not there or not what it should be.
+    """
+    if name not in list_sets():
+        raise SmlabError.at("--set", "no such set of the record", name, "one of " + ", ".join(list_sets()))
+    path = RECORD / f"{name}.toml"
+    raw = load_toml(path)
+    folder = data / field_of(str(path), raw, "folder", str, "a folder of the data")
+    if not folder.is_dir():
+        expected = "measurements by others, as the set's source names them (--data)"
+        raise SmlabError.at(name, "its files are not there", str(folder), expected)
+    code = raw.get("code", {})
+    kernels = _published(raw, folder, code) if "row" in raw else _tuned(raw, folder, code)
+    order = np.random.default_rng(seed).permutation(len(kernels))[:rows]
+    return MeasuredKernelSet(
+        name=name,
+        title=raw["title"],
+        gpu=raw["gpu"],
+        kind=raw["kind"],
+        source=raw["source"],
+        compiler=raw["compiler"],
+        clock_hz=raw.get("clock_hz"),
+        launch={key: raw[key] for key in ("launch", "argument", "constant") if key in raw},
+        kernels=tuple(kernels[n] for n in sorted(order.tolist())),
+    )
+
+
+def _published(raw: Mapping[str, Any], folder: Path, code: Mapping[str, Any]) -> list[MeasuredKernel]:
+    return [
+        MeasuredKernel(
+            name=row["name"],
+            kernel=row["kernel"],
+            where=folder / row["file"],
+            source=_text(folder / row["file"], code, row),
+            macros=dict(code.get("defines", {})),
+            parameters={},
+            grid=_shape(row["grid"]),
+            block=_shape(row["block"]),
+            seconds=float(row["seconds"]),
+        )
+        for row in raw["row"]
+    ]
+
+
+def _tuned(raw: Mapping[str, Any], folder: Path, code: Mapping[str, Any]) -> list[MeasuredKernel]:
+    tuning = raw["tuning"]
+    times: TuningTimes = READERS[tuning["format"]](folder / tuning["file"])
+    where, names = tuning.get("where", {}), tuning.get("macros", {})
+    source = _text(folder / code["file"], code, {})
+    kernels = []
+    for row, (label, config) in enumerate(zip(times.labels(), times.config, strict=True)):
+        parameters = dict(zip(times.parameters, config, strict=True))
+        if any(parameters.get(key) != value for key, value in where.items()):
+            continue
+        shapes = [
+            None if s is None else _shape(np.rint(s[row]).astype(int)) for s in (times.grid, times.block)
+        ]
+        kernels.append(
+            MeasuredKernel(
+                name=label,
+                kernel=tuning["kernel"],
+                where=folder / code["file"],
+                source=source,
+                macros={
+                    **code.get("defines", {}),
+                    **{names.get(k, k): str(v) for k, v in parameters.items()},
+                },
+                parameters=parameters,
+                grid=shapes[0],
+                block=shapes[1],
+                seconds=float(times.seconds[row]),
+            )
+        )
+    return kernels
+
+
+def _text(path: Path, code: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    """A kernel's source, without its includes if the set says so, with what is put before and after it."""
+    text = read_bytes(path, "CUDA C").decode(errors="replace")
+    if not code.get("includes", True):
+        text = "\n".join("" if line.lstrip().startswith("#include") else line for line in text.splitlines())
+    parts = (code.get("before", ""), row.get("before", ""), text, row.get("after", ""))
+    return "\n".join(part for part in parts if part)
+
+
+def _shape(numbers: Sequence[int]) -> tuple[int, int, int]:
+    x, y, z = [*(int(n) for n in numbers), 1, 1][:3]
+    return x, y, z

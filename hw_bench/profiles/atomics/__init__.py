@@ -1,0 +1,1 @@
+"""What a profile says of shared-memory atomics: counters, samples, and what the utilization model needs."""

@@ -1,0 +1,1 @@
+"""Reading what Nsight Compute and nvprof wrote: CSV in all their forms, and reports."""

@@ -1,0 +1,280 @@
+"""Optimizers beyond Table II: shared-memory atomics, and what wastes lanes, sectors, banks and FP64."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from smlab.hw_bench.sass.effects import access_words
+from smlab.models.advisor.changes.matching import (
+    Category,
+    Context,
+    Match,
+    Optimizer,
+    at_instructions,
+    matched,
+    widened_by_constants,
+)  # fmt: skip
+from smlab.models.advisor.changes.rewrites import Edit, Rewrite
+from smlab.models.advisor.changes.shared_atomics import (
+    CONFLICTED,
+    bank_layout,
+    blamed_on,
+    block_size,
+    fewer_conflicts,
+    popc_inc,
+    privatisation,
+    warp_aggregation,
+    wavefronts_of,
+)
+from smlab.models.advisor.estimates.gpa_equations import Effect
+
+WASTED: Final = 1.5
+"""Sectors over those needed from which on accesses are uncoalesced."""
+REGROUPED: Final = 0.5
+"""Share of the lanes' waiting that regrouping saves: warps are then no longer alike, the longest decides."""
+_LOADED: Final = frozenset(("global", "local", "shared", "shared-atomic"))
+
+
+def fp64_constants(context: Context, factor: float) -> Match | None:
+    """FP64 arithmetic between conversions from and to FP32 on one source line."""
+    code, widened = context.code, widened_by_constants(context)
+    lines = {code.line(n) for n in widened} - {None}
+    doubles = {n for n, kind in enumerate(code.kinds) if kind == "fp64" and code.line(n) in lines}
+    if not doubles:
+        return None
+    group = {n for n in doubles | widened if n in context.rows}
+    inside = context.edges(lambda b: b.cause in group)
+    stalled = {b.stalled for b in inside} | group
+    spent = sum(b.samples for b in inside) + sum(context.rows[n].issued for n in group)
+    fp32 = context.gpu.number("pipe.fp32.latency_cycles")
+    times = sum(context.executed.get(n, 0.0) for n in doubles)
+    issues = sum(context.executed.get(n, 0.0) for n in group)
+    issued = sum(context.rows[n].issued for n in group)
+    left = issued * times / issues * fp32 if issues else 0.0
+    saved = max(spent - left, 0.0) / context.total
+    loads = {"fp64": 0.0, "sfu": 0.0, "issue": 1 - context.share_executed(widened)}
+    effect = Effect(saved, loads)
+    single = Rewrite(removed=frozenset(widened), edits=dict.fromkeys(doubles, Edit(pipe="fp32")))
+    why = "a double constant makes FP32 values FP64 and back: write 2.0f"
+    match = matched(inside, effect, why, rewrites=(single,))
+    return match or at_instructions(context, stalled, effect, why, (single,))
+
+
+def fp64_precision(context: Context, factor: float) -> Match | None:
+    """FP64 arithmetic that is FP64 by its operands: its pipe is narrow, and on many GPUs its results are
+    waited for as memory's are."""
+    code = context.code
+    doubles = {n for n, kind in enumerate(code.kinds) if kind == "fp64" and n in context.rows}
+    edges = context.edges(lambda b: b.cause in doubles)
+    fp32 = context.gpu.number("pipe.fp32.latency_cycles")
+    spent = sum(b.samples for b in edges)
+    left = min(spent, sum(context.in_cycles(n, fp32) for n in doubles))
+    saved = (spent - left) / context.total
+    single = Rewrite(edits=dict.fromkeys(doubles, Edit(pipe="fp32")))
+    why = "FP64 arithmetic holds up what follows"
+    return matched(edges, Effect(saved, {"fp64": 0.0}), why, rewrites=(single,))
+
+
+def conversions(context: Context, factor: float) -> Match | None:
+    widened = widened_by_constants(context)
+    converting = {
+        n for n, kind in enumerate(context.code.kinds) if kind == "conversion" and n in context.rows
+    }
+    converting -= widened
+    edges = context.edges(lambda b: b.cause in converting)
+    saved = (sum(b.samples for b in edges) + context.samples_at(converting)) / context.total
+    effect = Effect(min(saved, 0.95), {"issue": 1 - context.share_executed(converting)})
+    removal = Rewrite(removed=frozenset(converting))
+    return matched(edges, effect, "conversions between types hold up what follows", rewrites=(removal,))
+
+
+def divergence(context: Context, factor: float) -> Match | None:
+    """Instructions that only a part of the lanes execute, in loops."""
+    part = {
+        n
+        for n, r in context.rows.items()
+        if r.lanes is not None and r.lanes < 28 and context.code.innermost_loop(n) is not None
+    }
+    if not part:
+        return None
+    wasted = sum(context.rows[n].samples * (1 - context.rows[n].active_lanes / 32) for n in part)
+    executed = sum(context.executed.get(n, 0.0) * (1 - context.rows[n].active_lanes / 32) for n in part)
+    share = executed / max(sum(context.executed.values()), 1.0)
+    loads = {"issue": 1 - share, "fp32": 1 - share, "int32": 1 - share}
+    return at_instructions(
+        context,
+        part,
+        Effect(REGROUPED * wasted / context.total, loads),
+        "lanes wait while others of their warp go another way",
+        (Rewrite(regrouped=True),),
+    )
+
+
+def uncoalesced_access(context: Context, factor: float) -> Match | None:
+    """Sectors that move beyond L1 against those that the accessed bytes fill; an access whose address hangs
+    on loaded data cannot be made contiguous, and is not matched."""
+    code = context.code
+    far = {n for n, kind in enumerate(code.kinds) if kind == "global" and n in context.rows}
+    excess = {level: max(factor, 1.0) for level, factor in context.samples.excess.items()}
+    lines = _excess_lines(context, far)
+    if max(excess.get("l2", 1.0), lines) < WASTED:
+        return None
+    movable = {n for n in far if not context.hangs_on(n, lambda m: code.kinds[m] in _LOADED)}
+    if not movable:
+        return None
+    if (
+        sum(context.executed.get(n, 0.0) for n in movable)
+        < sum(context.executed.get(n, 0.0) for n in far) / 2
+    ):
+        return None
+    edges = context.edges(lambda b: b.cause in movable or b.reason == "drain")
+    sectors = excess.get("l2", 1.0)
+    worst = max(sectors, lines)
+    saved = (1 - 1 / worst) * sum(b.samples for b in edges) / context.total
+    loads = {"port": 1 / sectors, "l2": 1 / sectors, "memory": 1 / worst, "dram": 1 / excess.get("dram", 1.0)}
+    edit = Edit(passes=1.0, traffic=1 / sectors, dram=1 / excess.get("dram", 1.0))
+    coalesced = Rewrite(edits=dict.fromkeys(movable, edit))
+    why = f"accesses move {sectors:.1f} times the sectors, and {lines:.1f} times the lines, of their bytes"
+    return matched(edges, Effect(min(saved, 0.95), loads), why, rewrites=(coalesced,))
+
+
+def _excess_lines(context: Context, accesses: set[int]) -> float:
+    """Lines that accesses ask for over those that the bytes of their lanes fill, in the mean."""
+    asked = needed = 0.0
+    for n in accesses:
+        row, times = context.rows[n], context.executed.get(n, 0.0)
+        if row.passes:
+            bytes_of_lanes = row.active_lanes * 4 * access_words(context.code.instructions[n])
+            asked += times * row.passes
+            needed += times * max(1.0, bytes_of_lanes / context.gpu.number("l1.line_bytes"))
+    return asked / needed if needed else 1.0
+
+
+def bank_conflicts(context: Context, factor: float) -> Match | None:
+    accesses = {n for n, kind in enumerate(context.code.kinds) if kind == "shared" and n in context.rows}
+    bad = {n for n in accesses if (context.rows[n].passes or 1.0) >= CONFLICTED}
+    passes = wavefronts_of(context, bad)
+    edges = blamed_on(context, bad)
+    if passes is None or not edges:
+        return None
+    spent = sum(b.samples for b in edges)
+    saved = (spent - max(spent / passes, context.unqueued(edges))) / context.total
+    effect = Effect(saved, {"memory": 1 - context.share_of_path(bad) * (1 - 1 / passes)})
+    padded = Rewrite(edits=dict.fromkeys(bad, Edit(passes=1.0)))
+    why = f"{passes:.1f} passes over the banks: pad the rows of shared memory"
+    return matched(edges, effect, why, rewrites=(padded,))
+
+
+_E: Final[Category] = "stall elimination"
+_P: Final[Category] = "parallel"
+ADDITIONAL_OPTIMIZERS: Final[tuple[Optimizer, ...]] = (
+    Optimizer(
+        "warp-aggregation",
+        _E,
+        "shared atomics of 12 passes or more",
+        "one pass stays of the word that most lanes are on, six instructions come",
+        "add up the lanes of a warp (ballot, shuffle) and do one atomic",
+        warp_aggregation,
+        1,
+    ),
+    Optimizer(
+        "privatisation",
+        _E,
+        "global atomics in a loop, or shared atomics of 12 passes or more",
+        "what a private copy costs to flush is small",
+        "count in a copy of the block's (or warp's) own and add it at the end",
+        privatisation,
+        8,
+    ),
+    Optimizer(
+        "bank-layout",
+        _E,
+        "shared atomics of 4.5 passes or more",
+        "lanes are on distinct words of few banks",
+        "another stride or order of the table in shared memory",
+        bank_layout,
+        1,
+    ),
+    Optimizer(
+        "fewer-conflicts",
+        _E,
+        "shared atomics of 1.5 to 12 passes",
+        "one pass stays",
+        "copies of the table by lane, interleaved over the banks",
+        fewer_conflicts,
+        1,
+    ),
+    Optimizer(
+        "popc-inc",
+        _E,
+        "shared atomics that add 1 without a result, from sm_80",
+        "equal words merge",
+        "drop the use of the result or the addend so that the compiler takes POPC.INC",
+        popc_inc,
+        1,
+    ),
+    Optimizer(
+        "block-size",
+        _P,
+        "samples outside the loop of shared atomics",
+        "set-up is shared by more work",
+        "fewer, larger blocks",
+        block_size,
+        2,
+    ),
+    Optimizer(
+        "fp64-constants",
+        _E,
+        "FP64 arithmetic on lines that convert FP32",
+        "FP32 does as well",
+        "write constants with an f",
+        fp64_constants,
+        1,
+    ),
+    Optimizer(
+        "fp64-precision",
+        _E,
+        "dependences on and throttling of FP64 arithmetic",
+        "FP32 is accurate enough and moves no fewer bytes",
+        "single precision where its accuracy is enough",
+        fp64_precision,
+        1,
+    ),
+    Optimizer(
+        "conversions",
+        _E,
+        "dependences on conversions",
+        "all of them go away",
+        "keep values in one type",
+        conversions,
+        1,
+    ),
+    Optimizer(
+        "divergence",
+        _E,
+        "instructions in loops with fewer than 28 active lanes",
+        "lanes can be regrouped, half of their waiting goes",
+        "let whole warps go one way",
+        divergence,
+        1,
+    ),
+    Optimizer(
+        "uncoalesced-access",
+        _E,
+        "1.5 times the sectors, or lines, that the bytes need",
+        "accesses can be made contiguous",
+        "let neighbouring lanes access neighbouring words",
+        uncoalesced_access,
+        1,
+    ),
+    Optimizer(
+        "bank-conflicts",
+        _E,
+        "shared accesses of 1.5 passes or more",
+        "padding removes all conflicts",
+        "pad rows of shared memory by a word",
+        bank_conflicts,
+        1,
+    ),
+)
+"""Ours."""

@@ -1,0 +1,177 @@
+"""Optimizers that hide latency by order: unrolled loops, loads ahead of their use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from smlab.hw_bench.sass.effects import access_words
+from smlab.hw_bench.sass.opcodes import VARIABLE_LATENCY, is_load
+from smlab.models.advisor.changes.apply_rewrites import VECTOR_WORDS
+from smlab.models.advisor.changes.matching import Context, Match, matched
+from smlab.models.advisor.changes.rewrites import Rewrite
+from smlab.models.advisor.code import AdvisedCode, LoopOf
+from smlab.models.advisor.estimates.gpa_equations import Effect
+from smlab.models.advisor.stall_causes.addresses import address_of, begins_aligned, step_of
+from smlab.models.advisor.stall_causes.blame import Blame
+from smlab.models.advisor.stall_causes.slicing import address_sources, definitions
+
+WORD_BYTES: Final = 4
+HOPS: Final = 2
+"""Loads of a round that need each other, up to which it helps to begin the next round's early."""
+
+
+def overhead_of(context: Context, loop: LoopOf) -> set[int]:
+    """The instructions of a loop that unrolling saves: its branch, the comparison for it, and what adds a
+    number to a register of its own, which becomes an offset, with its carry."""
+    code = context.code
+    mine = [n for n in sorted(loop.members) if code.innermost_loop(n) is loop]
+    head = code.instructions[loop.header].address
+    back = {n for n in mine if code.instructions[n].opcode == "BRA" and _target(context, n) == head}
+    overhead = set(back)
+    for n in mine:
+        instruction, effects = code.instructions[n], code.effects[n]
+        if code.kinds[n] not in ("int", "uniform") or effects.writes.isdisjoint(effects.reads):
+            continue
+        updates = (definitions(code, n, name).paths for name in effects.writes & effects.reads)
+        if not any(n in paths for paths in updates):
+            continue
+        carries = {name for m in overhead for name in code.effects[m].writes if name.startswith(("P", "UP"))}
+        number = any(o.kind == "immediate" for o in instruction.operands)
+        if number or ("X" in instruction.modifiers and effects.reads & carries):
+            overhead.add(n)
+    guards = {name for n in back for name in code.effects[n].reads if name.startswith(("P", "UP"))}
+    for n in back:
+        for name in guards:
+            overhead |= {m for m in definitions(code, n, name).paths if m in loop.members}
+    return overhead
+
+
+def _target(context: Context, number: int) -> int | None:
+    """Where a branch goes."""
+    operand = context.code.instructions[number].operands[-1]
+    return context.code.function.labels.get(operand.label or "", operand.value)
+
+
+def _chained(context: Context, causes: Iterable[int]) -> int:
+    """Of how many loads in a round of a loop each needs the one before, at most: one round's loads ahead are
+    then little ahead, and what helps is another round beside it. 0 where a round's first needs the last of
+    the round before."""
+    code, deepest = context.code, 0
+    for cause in causes:
+        loop = code.innermost_loop(cause)
+        if loop is None or code.kinds[cause] != "global":
+            continue
+        loads = {n for n in loop.members if code.kinds[n] == "global" and is_load(code.instructions[n])}
+        needed = {n: address_sources(code, n) & loads for n in loads}
+        if any(n in needed[n] for n in needed):
+            continue
+        deepest = max(deepest, 1 + max((len(needed[n]) for n in loads & {cause}), default=0))
+    return deepest
+
+
+def loop_unrolling(context: Context, factor: float) -> Match | None:
+    """Stalls whose cause and use are in one loop; one wait of the loads' is left for all unrolled ones."""
+    code = context.code
+    edges: list[Blame] = []
+    scopes: dict[int, tuple[float, float]] = {}
+    free: list[Blame] = []
+    for b in context.dependences():
+        loop = code.common_loop(b.stalled, b.cause)
+        if loop is None:
+            continue
+        edges.append(b)
+        if loop.header not in scopes:
+            scopes[loop.header] = (context.active_in(loop), 0.0)
+        active, known = scopes[loop.header]
+        scopes[loop.header] = (active, known + b.latency)
+        if code.kinds[b.cause] in VARIABLE_LATENCY and not _carried(context, b):
+            free.append(b)
+    if not edges:
+        return None
+    loops = [loop for loop in code.loops if loop.header in scopes]
+    overhead = set().union(*(overhead_of(context, loop) for loop in loops))
+    part = 1 - 1 / max(factor, 1.0)
+    saved = part * (context.unqueued(free) + context.samples_at(overhead)) / context.total
+    loads = {"issue": 1 - part * context.share_executed(overhead)}
+    return matched(
+        edges,
+        Effect(min(saved, 1.0), loads),
+        "each iteration waits for its own loads",
+        scopes=tuple(scopes.values()),
+        rewrites=(unrolled(context, loops, overhead, factor),),
+    )
+
+
+def unrolled(context: Context, loops: Iterable[LoopOf], overhead: Iterable[int], factor: float) -> Rewrite:
+    """The innermost of some loops, so many rounds at a time."""
+    chosen = list(loops)
+    return Rewrite(
+        order="unrolled",
+        factor=round(factor),
+        loops=frozenset(loop.header for loop in chosen),
+        overhead=frozenset(overhead),
+        widened=frozenset(n for loop in chosen for n in widened(context.code, loop)),
+    )
+
+
+def widened(code: AdvisedCode, loop: LoopOf) -> frozenset[int]:
+    """Loads of single words from shared memory that move on by a word a round from where two words may be
+    loaded together."""
+    return frozenset(
+        n
+        for n in loop.members
+        if code.kinds[n] == "shared"
+        and code.innermost_loop(n) is loop
+        and is_load(code.instructions[n])
+        and access_words(code.instructions[n]) == 1
+        and (address := address_of(code, n)) is not None
+        and step_of(code, address, loop) == WORD_BYTES
+        and begins_aligned(code, address, loop, VECTOR_WORDS * WORD_BYTES)
+    )
+
+
+def jammed(context: Context, loops: Iterable[LoopOf], factor: float) -> Rewrite | None:
+    """Rounds of the loops around some innermost ones side by side."""
+    code = context.code
+    inner = {loop.header for loop in code.loops} - {loop.parent for loop in code.loops}
+    around = {loop.parent for loop in loops if loop.header in inner}
+    chosen = [
+        loop
+        for loop in code.loops
+        if loop.header in around and all(o.header in inner for o in code.loops if o.parent == loop.header)
+    ]
+    if not chosen:
+        return None
+    nested = [loop for loop in code.loops if loop in chosen or loop.parent in {c.header for c in chosen}]
+    overhead = frozenset(n for loop in nested for n in overhead_of(context, loop))
+    headers = frozenset(loop.header for loop in chosen)
+    return Rewrite(order="jammed", factor=round(factor), loops=headers, overhead=overhead)
+
+
+def _carried(context: Context, b: Blame) -> bool:
+    """Whether a load's own address hangs on its result, so that iterations cannot overlap."""
+    kind = context.code.kinds[b.cause]
+    return kind in ("global", "shared", "local") and context.hangs_on(b.cause, lambda n: n == b.cause)
+
+
+def code_reordering(context: Context, factor: float) -> Match | None:
+    edges = context.dependences()
+    latency = sum(b.latency for b in edges)
+    active = float(context.samples.active)
+    hidden = min(active, latency, context.unqueued(edges)) * (1 - 1 / max(factor, 1.0))
+    code = context.code
+    loops = {loop for b in edges if (loop := code.common_loop(b.stalled, b.cause)) is not None}
+    overhead = frozenset(n for loop in loops for n in overhead_of(context, loop))
+    inside = [b for b in edges if code.common_loop(b.stalled, b.cause) is not None]
+    near = sum(b.samples for b in inside if code.kinds[b.cause] not in ("global", "local"))
+    rewrites = [Rewrite()]
+    if near > sum(b.samples for b in inside) / 2 or _chained(context, {b.cause for b in inside}) > HOPS:
+        rewrites.append(unrolled(context, loops, overhead, factor))
+        side_by_side = jammed(context, loops, factor)
+        rewrites += [] if side_by_side is None else [side_by_side]
+    else:
+        held = [loop for loop in loops if any(code.kinds[n] == "barrier" for n in loop.members)]
+        rewrites += [Rewrite(order="prefetched", loops=frozenset(o.header for o in held), overhead=overhead)]
+    effect = Effect(hidden / context.total)
+    return matched(edges, effect, "results are used soon after they are asked for", rewrites=tuple(rewrites))

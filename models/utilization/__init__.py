@@ -1,0 +1,2 @@
+"""Utilization of the shared-memory atomic unit, from counters: queue model, closed network, fitted maps,
+verdict."""

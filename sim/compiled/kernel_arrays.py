@@ -1,0 +1,455 @@
+"""From a lowered kernel to the arrays of the compiled engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smlab.hw_bench.errors import SmlabError
+from smlab.sim.aligned_arrays import aligned
+from smlab.sim.compiled import layout
+from smlab.sim.compiled.issue import POLICY_CODES
+from smlab.sim.instruction_source import (
+    BLOCK_BARRIERS,
+    GROUP_SLOT,
+    LONG_SLOT,
+    SCOREBOARDS,
+    SHORT_SLOT,
+    SLOTS,
+    CompiledSource,
+)
+from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
+from smlab.sim.lowering import LoopBegin, LoopEnd, LoweredKernel, LoweredProgram, Operation
+from smlab.sim.machine import TICKS_PER_CYCLE, Machine
+from smlab.sim.workloads.workload import blocks_per_sm
+
+MAX_WARPS_OF_SCHEDULER = 64
+FIRST_ROWS = 4096
+FIRST_ACCESSES = 4096
+
+
+@dataclass
+class Code:
+    """The code of several programs, one after the other, as it is put together."""
+
+    machine: Machine
+    items: list[tuple[int, ...]] = field(default_factory=list)
+    needs: list[tuple[int, int]] = field(default_factory=list)
+    entries: list[int] = field(default_factory=list)
+    resources: dict[object, int] = field(default_factory=dict)
+    tables: list[NDArray[np.int64]] = field(
+        default_factory=list
+    )  # kept alive: the code holds their addresses
+    slots: int = 1
+    depth: int = 1
+    uses_memory: bool = False
+
+    def add(self, program: LoweredProgram) -> None:
+        begin = len(self.items)
+        self.entries.append(begin)
+        first = SLOTS if program.recorded else 0  # places that a source's warps have besides
+        self.slots = max(self.slots, _whole_lines(SLOTS) if program.sourced else first + 2 * program.slots)
+        watched = {slot for operation in program.operations for slot in operation.after}
+        depth = 0
+        for item in program.code:
+            if isinstance(item, Operation):
+                self.items.append(self._operation(program, item, watched))
+            elif isinstance(item, LoopBegin):
+                depth += 1
+                self.depth = max(self.depth, depth)
+                self.items.append(_item(kind=layout.LOOP_BEGIN, count=item.count))
+            elif isinstance(item, LoopEnd):
+                depth -= 1
+                self.items.append(_item(kind=layout.LOOP_END, start=begin + item.start))
+        self.items.append(
+            _item(kind=layout.END, line=self._line(len(program.operations) - 1), groups_left=-1)
+        )
+
+    def _line(self, slot: int) -> int:
+        return slot // self.machine.fetch.line_instructions
+
+    def _operation(self, program: LoweredProgram, operation: Operation, watched: set[int]) -> tuple[int, ...]:
+        machine, cls = self.machine, operation.cls
+        needs, first = len(self.needs), SLOTS if program.recorded else 0
+        for place in operation.after:
+            slot, read = place % program.slots, place >= program.slots
+            self.needs.append((first + 2 * slot + read, int(program.class_at(place).result_reason)))
+        values: dict[str, int] = {}
+        resource: object = None
+        if cls.unit is Unit.PIPE:
+            timing = machine.pipes[cls.timing]
+            resource = cls.pipe
+            values.update(
+                wide=machine.pipes[cls.pipe].per_sm,
+                interval=timing.interval_cycles,
+                latency=timing.latency_cycles,
+            )
+        elif cls.unit in QUEUED_UNITS:
+            resource = cls.full_reason
+            values.update(
+                tail=operation.tail_cycles,
+                hidden_wavefronts=operation.hidden_wavefronts,
+                read_offset=operation.read_offset_cycles,
+                cas=cls.operation == "cas",
+                store=cls.operation == "store",
+            )
+        if cls.unit is Unit.ATOMIC:
+            self._check_interval(operation)
+        elif cls.unit is Unit.GLOBAL:
+            self.uses_memory = True
+            loads = cls.operation in ("load", "copy")
+            values.update(
+                store=layout.LOAD if loads else layout.STORE if cls.operation == "store" else layout.REDUCE,
+                extra=max(0, operation.tail_cycles - machine.l1_hit_tail_cycles) if loads else 0,
+            )
+            if operation.addresses is not None:
+                values.update(
+                    addresses_at=self._table(operation.addresses), times=operation.addresses.shape[1]
+                )
+            elif operation.affine is not None:
+                values.update(
+                    base=operation.affine.base_bytes,
+                    warp_stride=operation.affine.warp_stride_bytes,
+                    iteration_stride=operation.affine.iteration_stride_bytes,
+                    lane_stride=operation.affine.lane_stride_bytes,
+                )
+        if operation.control is not None:
+            self._sourced(operation, values)
+        else:
+            at = first + 2 * operation.slot
+            values["target"], values["read_target"] = at, at + 1
+            values["stall"] = operation.stall_cycles
+            values["base_work"], values["pass_work"] = operation.base_work, operation.pass_work
+        for name, value in (("passes", operation.passes), ("work", operation.work)):
+            if isinstance(value, np.ndarray):
+                values.update({f"{name}_at": self._table(value), "times": value.shape[1]})
+            else:
+                values[name] = value
+        return _item(
+            kind=layout.OPERATION,
+            slot=operation.slot,
+            unit=cls.unit,
+            resource=self.resources.setdefault(resource, len(self.resources)),
+            reason=cls.full_reason,
+            lanes=operation.lanes,
+            watched=values.pop("watched", operation.slot in watched),
+            read_watched=values.pop("read_watched", program.slots + operation.slot in watched),
+            cls=cls.code,
+            line=self._line(operation.slot),
+            joins=operation.joins_group,
+            closes=operation.closes_group,
+            groups_left=operation.groups_left,
+            after_begin=needs,
+            after_end=len(self.needs),
+            **values,
+        )
+
+    def _sourced(self, operation: Operation, values: dict[str, int]) -> None:
+        """What a control code says: the scoreboards that the instruction waits for and those that it sets."""
+        control = operation.control
+        assert control is not None
+        values["waits"] = sum(1 << b for b in range(SCOREBOARDS) if control.waits_for(b))
+        kind = LONG_SLOT if operation.cls.unit is Unit.GLOBAL else SHORT_SLOT
+        written = control.write_barrier
+        values["target"] = -1 if written is None or written >= SCOREBOARDS else kind + written
+        read = control.read_barrier
+        values["read_target"] = -1 if read is None or read >= SCOREBOARDS else SHORT_SLOT + read
+        values["stall"] = max(1, control.stall_cycles)
+        values["watched"], values["read_watched"] = values["target"] >= 0, values["read_target"] >= 0
+        values["base_work"], values["pass_work"] = operation.base_work, operation.pass_work
+        if operation.joins_group:
+            values["target"], values["watched"] = GROUP_SLOT, 1
+
+    def _table(self, values: NDArray[np.int64]) -> int:
+        self.tables.append(np.ascontiguousarray(values, dtype=np.int64))
+        return int(self.tables[-1].ctypes.data)
+
+    def _check_interval(self, operation: Operation) -> None:
+        timing = self.machine.atomics[operation.cls.operation]
+        if timing.interval_ticks(1) < TICKS_PER_CYCLE and np.min(operation.work) < TICKS_PER_CYCLE:
+            raise SmlabError.at(
+                self.machine.name,
+                f"atomic.{operation.cls.operation}'s interval is too short for a unit that serves one at a "
+                f"time",
+                timing.interval_ticks(1) / TICKS_PER_CYCLE,
+                "at least 1 cycle with one pass",
+            )
+
+
+_OP_FIELDS: tuple[str, ...] = layout.OP.names or ()
+_OP_PLACE = {name: place for place, name in enumerate(_OP_FIELDS)}
+
+
+def _item(**values: int) -> tuple[int, ...]:
+    row = [0] * len(_OP_FIELDS)
+    for name, value in values.items():
+        row[_OP_PLACE[name]] = int(value)
+    return tuple(row)
+
+
+def _whole_lines(words: int) -> int:
+    """Words up to the end of the processor's cache line."""
+    return -(-words // layout.CACHE_LINE_WORDS) * layout.CACHE_LINE_WORDS
+
+
+def _shift(size: int) -> int:
+    """log2 of a power of two, else -1."""
+    return size.bit_length() - 1 if size & (size - 1) == 0 else -1
+
+
+class Memory:
+    """The state of a run as Python holds it: the root record, and the tables that it points to."""
+
+    def __init__(self, constants: dict[str, int], arena: NDArray[np.int64]) -> None:
+        self.root = np.zeros(1, dtype=layout.STATE)
+        self.arena = arena  # holds the tables that begin as zeros and never grow
+        self.tables: dict[str, NDArray[Any]] = {}
+        self.source: CompiledSource | None = None
+        self.keepalive: list[NDArray[np.int64]] = []  # random tables: the code holds their addresses
+        self.root[0] = tuple(constants.get(name, 0) for name in layout.STATE.names or ())
+        self["arena"], self["arena_bytes"] = arena.ctypes.data, arena.nbytes
+
+    @property
+    def address(self) -> int:
+        """What compiled functions are given."""
+        return int(self.root.ctypes.data)
+
+    def __getitem__(self, name: str) -> int:
+        return int(self.root[name][0])
+
+    def __setitem__(self, name: str, value: int) -> None:
+        self.root[name][0] = value
+
+    def put(self, name: str, table: NDArray[Any]) -> None:
+        """Install a table, in place of an earlier one if there is one."""
+        self.tables[name] = table
+        self[f"{name}_table"] = table.ctypes.data
+
+    def copy(self) -> Memory:
+        """Another root over the same tables."""
+        other = Memory({}, self.arena)
+        other.root[:] = self.root
+        other.tables, other.keepalive = dict(self.tables), self.keepalive
+        return other
+
+    def rows(self, kind: str) -> NDArray[Any]:
+        """The rows written so far of ``job``, ``issue`` or ``span``."""
+        return self.tables[f"{kind}_row"][: self[f"{kind}s_kept"]]
+
+
+def prepare(lowered: LoweredKernel, keep: int, limit: int) -> Memory:
+    """Lay out the state for a run of ``lowered`` through cycle ``limit``."""
+    code = Code(lowered.machine)
+    for program in lowered.programs:
+        code.add(program)
+    memory = assemble(lowered, code, np.array(lowered.kernel.roles, dtype=np.int64), keep, limit)
+    if lowered.source is not None:
+        sms, rooms = lowered.kernel.sms, memory["blocks_per_sm"]
+        source = lowered.source.compiled(sms, sms * memory["max_warps"], sms * rooms)
+        memory["source"], memory["context"] = source.step, source.context
+        memory["source_warps"], memory["source_bytes"] = source.warps, source.warp_bytes
+        memory.source = source
+    return memory
+
+
+def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep: int, limit: int) -> Memory:
+    """The state for a run of ``code`` (of the lowered kernel or of many like it) by warps with these
+    ``roles``."""
+    machine, kernel = lowered.machine, lowered.kernel
+    resident = min(blocks_per_sm(kernel, machine), -(-kernel.blocks // kernel.sms))
+    # The lowest free slots are taken first, so no others than these are ever in use.
+    warps = max(1, min(machine.max_warps, resident * int((roles >= 0).sum(axis=1).max())))
+    if -(-warps // machine.schedulers) > MAX_WARPS_OF_SCHEDULER:
+        raise SmlabError.at(
+            f"{kernel.name} on {machine.name}",
+            "more warps of one scheduler than the compiled engine handles",
+            -(-warps // machine.schedulers),
+            f"at most {MAX_WARPS_OF_SCHEDULER}",
+        )
+    constants = _constants(lowered, code)
+    constants.update(max_warps=warps, role_rows=len(roles), blocks_per_sm=resident, keep=keep, limit=limit)
+    constants["positions"] = _whole_lines(-(-warps // machine.schedulers))
+    schedulers, all_warps = kernel.sms * machine.schedulers, kernel.sms * warps
+    grid = kernel.blocks * kernel.warps_per_block
+    counts = {
+        "sm": kernel.sms,
+        "scheduler": schedulers,
+        "group": schedulers * constants["width"],
+        "mask": schedulers * constants["width"],
+        "free": schedulers * constants["width"],
+        "queued": schedulers * constants["mio_entries"],
+        "server": kernel.sms * constants["servers"],
+        "ring": kernel.sms * constants["servers"] * constants["atomic_entries"],
+        "warp": all_warps,
+        "wake": schedulers * constants["positions"],
+        "age": schedulers * constants["positions"],
+        "block": kernel.blocks,
+        "barrier": kernel.sms * resident * constants["barriers"],
+        "retiring": kernel.sms * resident,
+        "counter": all_warps * code.depth,
+        "until": all_warps * code.slots,
+        "pending": all_warps * code.slots,
+        "executions": all_warps * code.slots,
+        "warp_row": grid,
+        "stall_of": constants["instructions"] * layout.REASON_WORDS,
+        "stall": grid * layout.REASON_WORDS,
+    }
+    sizes = [count * layout.TABLES[name].itemsize // 8 for name, count in counts.items()]
+    lines = [_whole_lines(size) for size in sizes]
+    begins = [0, *np.cumsum(lines).tolist()]
+    memory = Memory(constants, aligned(begins[-1], np.int64))
+    for name, begin, size in zip(counts, begins, sizes, strict=False):
+        memory.put(name, memory.arena[begin : begin + size].view(layout.TABLES[name]))
+    items = aligned(len(code.items), layout.OP)
+    items[:] = np.array(code.items, dtype=layout.OP)
+    memory.put("op", items)
+    memory.put("need", np.array(code.needs or [(0, 0)], dtype=np.int64))
+    memory.put("entry", np.array(code.entries, dtype=np.int64))
+    memory.put("role", np.ascontiguousarray(roles))
+    memory.keepalive = code.tables
+    if lowered.l2 is not None:
+        left = np.ascontiguousarray(lowered.l2.of(machine), dtype=np.int64)
+        memory["left_lines"], memory["lines_left"] = left.ctypes.data, len(left)
+        memory.keepalive = [*code.tables, left]
+    make_rows(memory)
+    _make_caches(memory, machine, kernel.sms, code.uses_memory, lowered.source is not None)
+    return memory
+
+
+def make_rows(memory: Memory) -> None:
+    """Empty tables for what is recorded."""
+    keep = memory["keep"]
+    everything = FIRST_ROWS if keep == layout.ALL else 0
+    for kind, room in (
+        ("job", FIRST_ROWS if keep != layout.TOTALS else 0),
+        ("issue", everything),
+        ("span", everything + layout.SPARE_SPANS if everything else 0),
+    ):
+        memory.put(f"{kind}_row", np.empty(room, dtype=layout.TABLES[f"{kind}_row"]))
+        memory[f"{kind}_rows"], memory[f"{kind}s_kept"] = room, 0
+
+
+def _make_caches(memory: Memory, machine: Machine, sms: int, data: bool, code: bool) -> None:
+    """An L1 for each SM and L2, and room for accesses in flight; an L0 for each sub-core's instructions and
+    an L1 for each SM's."""
+    shapes = [machine.l1] * sms + [machine.l2] if data else []
+    if code:
+        fetch = machine.fetch
+        if -(-memory["fetch_lines"] // fetch.l0.sets) <= fetch.l0.ways:
+            memory["l0_lines"] = _whole_lines(memory["fetch_lines"])
+        memory.put("fetched", aligned(max(1, sms * machine.schedulers * memory["l0_lines"]), np.int64))
+        memory["first_l0"], memory["first_l1i"] = len(shapes), len(shapes) + sms * machine.schedulers
+        shapes += [fetch.l0] * sms * machine.schedulers + [fetch.l1] * sms
+    if not shapes:
+        return
+    caches = np.zeros(len(shapes), dtype=layout.CACHE)
+    lines = sets = buckets = 0
+    for cache, shape in zip(caches, shapes, strict=True):
+        count = shape.sets * shape.ways
+        cache["first_line"], cache["first_set"], cache["first_bucket"] = lines, sets, buckets
+        cache["sets"], cache["ways"], cache["buckets"] = shape.sets, shape.ways, 1 << count.bit_length()
+        lines, sets, buckets = lines + count, sets + shape.sets, buckets + int(cache["buckets"])
+    memory.put("cache", caches)
+    memory.put("line", aligned(lines, layout.LINE))
+    memory.put("cache_set", np.zeros(sets, dtype=layout.CACHE_SET))
+    memory.put("bucket", aligned(buckets, np.int64))
+    if not data:
+        return
+    memory.put(
+        "ready", np.zeros(machine.l2.sets * machine.l2.ways * machine.sectors_per_line, dtype=np.int64)
+    )
+    memory.put("access", np.zeros(FIRST_ACCESSES, dtype=layout.ACCESS))
+    memory.put("sector", np.empty(FIRST_ACCESSES * layout.MAX_LANES, dtype=np.int64))
+    memory.put("crowd", np.empty(FIRST_ACCESSES * layout.MAX_LANES, dtype=np.int64))
+    memory.put("asked_next", np.empty(FIRST_ACCESSES * layout.MAX_LANES, dtype=np.int64))
+    memory.put("asked_bucket", aligned(sms * layout.ASKED_BUCKETS, np.int64))
+    memory.put("heap", np.empty(FIRST_ACCESSES, dtype=np.int64))
+    memory["accesses"] = FIRST_ACCESSES
+
+
+def _policy_code(policy: str) -> int:
+    if policy not in POLICY_CODES:
+        raise SmlabError.at(
+            "policy",
+            "not in the compiled engine",
+            policy,
+            "--engine simpy, or a branch in sim/compiled/issue.py",
+        )
+    return POLICY_CODES[policy]
+
+
+def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
+    machine, kernel = lowered.machine, lowered.kernel
+    resources: dict[object, int] = code.resources
+    elsewhere = None if lowered.source is None else lowered.source.elsewhere
+    return {
+        "sms": kernel.sms,
+        "schedulers": machine.schedulers,
+        "policy": _policy_code(machine.policy),
+        "launch_cycles": machine.block_launch_cycles,
+        "block_dispatch_ticks": machine.block_dispatch_ticks,
+        "warp_dispatch_ticks": machine.warp_dispatch_ticks,
+        "barrier_cycles": machine.barrier_latency_cycles,
+        "blocks": kernel.blocks,
+        "places": kernel.warps_per_block,
+        "resources": len(code.resources),
+        "width": _whole_lines(len(code.resources)),
+        "slots": code.slots,
+        "barriers": 1 if lowered.source is None else BLOCK_BARRIERS,
+        "depth": code.depth,
+        "mio_entries": machine.mio_queue_entries,
+        "mio_resource": resources.get(Reason.MIO_THROTTLE, -1) + 1,
+        "lg_resource": resources.get(Reason.LG_THROTTLE, -1) + 1,
+        "front": machine.front_cycles,
+        "address_ticks": machine.address_ticks,
+        "atomic_address_ticks": machine.atomic_address_ticks,
+        "request_interval": machine.request_interval_cycles,
+        "pass_ticks": machine.shared_pass_ticks,
+        "atomic_stage_ticks": machine.atomic_stage_ticks,
+        "atomic_entries": machine.atomic_queue_entries,
+        "round_gap": machine.atomic_round_gap_cycles,
+        "barrier_interval": machine.barrier_interval_cycles,
+        "held_base": kernel.in_l2[0],
+        "held_bytes": kernel.in_l2[1],
+        "elsewhere": 0 if elsewhere is None else elsewhere.bits.ctypes.data,
+        "elsewhere_first": 0 if elsewhere is None else elsewhere.first,
+        "unsampled_sectors": 0 if elsewhere is None else elsewhere.sectors,
+        "servers": machine.atomic_pipes,
+        "uses_memory": code.uses_memory,
+        "line_bytes": machine.line_bytes,
+        "line_shift": _shift(machine.line_bytes),
+        "sector_bytes": machine.sector_bytes,
+        "sector_shift": _shift(machine.sector_bytes),
+        "line_sectors": machine.sectors_per_line,
+        "l1_line_ticks": machine.l1_line_ticks,
+        "l1_tail": machine.l1_hit_tail_cycles,
+        "port_ticks": machine.port_sector_ticks,
+        "l2_ticks": machine.l2_sector_ticks,
+        "l2_atomic_sector_ticks": machine.l2_atomic_sector_ticks,
+        "l2_atomic_ticks": machine.l2_atomic_ticks,
+        "l2_return": machine.l2_return_cycles,
+        "dram_ticks": machine.dram_sector_ticks,
+        "dram_extra": machine.dram_extra_cycles,
+        "window": 1
+        if lowered.source is not None and lowered.source.ordered
+        else machine.l2_return_cycles + 1,
+        "instructions": len(code.items) if lowered.by_instruction else 0,
+        **_fetch_constants(lowered),
+    }
+
+
+def _fetch_constants(lowered: LoweredKernel) -> dict[str, int]:
+    """Of the instruction caches, which programs do without: they have no addresses."""
+    if lowered.source is None:
+        return {}
+    fetch, code = lowered.machine.fetch, len(lowered.programs[0].operations)
+    return {
+        "fetch_lines": -(-code // fetch.line_instructions),
+        "prefetch_lines": fetch.prefetch_lines,
+        "l0_miss": fetch.l0_miss_cycles,
+        "fetch_interval": fetch.request_interval_cycles,
+        "fetch_l2": lowered.machine.l2_latency_cycles,
+    }

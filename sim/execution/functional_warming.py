@@ -1,0 +1,295 @@
+"""Which sectors of global memory the blocks outside of a sample fetch: those that a sample finds in L2.
+
+A sample runs some blocks of a grid. On the whole GPU their neighbours run at the same time or just before, on
+other SMs, and what several of them need comes from DRAM once. So the blocks of the grid between the first and
+the last of the sample, and some before the first, are executed without timing (functional warming, Wunderlich
+et al. 2003, SMARTS), in the order in which they are launched: a sector belongs to the first block that asks
+for it, and only the sample's own ones go to DRAM. What a block touches is kept for the samples
+after the first one, whose neighbours are often the same.
+
+While blocks run here, one after the other, they are watched: where one reads a word that another one wrote,
+blocks depend on each other, and a sample of them is not what they are together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smlab.sim.compiled.jit import bits_set, entry, helper, lowest_bit
+from smlab.sim.execution.functional import GONE, RUNS, WAITS, come, meet, start_block
+from smlab.sim.instruction_source import ADDRESSES, ARRIVES, EXITS, FAULTS, NOTIFIES
+from smlab.sim.isa import memory_layout, operation_codes
+from smlab.sim.isa.launch.faults import block_name, where_in_code
+from smlab.sim.isa.launch.launch import MachineLaunch, MachineMemory
+from smlab.sim.isa.memory.atomics import NO_RESULT
+from smlab.sim.isa.memory.global_memory import FIRST_ADDRESS, ContentsBefore
+from smlab.sim.isa.vectors.execute import execute
+from smlab.sim.isa.vectors.word_access import (
+    I_CODE,
+    I_DONE_PREDICATE,
+    I_DST,
+    I_SPACE,
+    I_WIDTH_BYTES,
+    at,
+    get8,
+    get32,
+    get64,
+    put,
+    put8,
+    put32,
+)
+
+MAX_INSTRUCTIONS: Final = 60_000_000
+"""Warp-instructions executed for a sample, or for one wave of the grid if that has more."""
+MAX_OF_A_WAVE: Final = 300_000_000
+"""Warp-instructions of a wave that are executed at most; what is left counts as fetched by the sample."""
+MAX_BYTES: Final = 1 << 34
+MAX_KEPT: Final = 1 << 25
+"""Sectors touched that are kept for further samples, in sum over blocks."""
+_OWN, _OTHER, _WRITTEN = 1, 2, 4
+"""Who touches a sector first, and whether to write it."""
+_ACCESSES: Final = (operation_codes.LOAD, operation_codes.STORE, operation_codes.ATOMIC, operation_codes.COPY)
+_GLOBAL_SPACES: Final = (operation_codes.GLOBAL, operation_codes.GENERIC)
+
+
+@dataclass(frozen=True)
+class ForeignSectors:
+    """Sectors from ``first`` on, a bit each (little-endian words): fetched by a block outside of the
+    sample. ``read_each`` are the distinct sectors that blocks read before any wrote them, a block."""
+
+    first: int
+    sectors: int
+    bits: NDArray[np.int64]
+    read_each: float
+
+    def __contains__(self, sector: object) -> bool:
+        n = sector - self.first if isinstance(sector, int) else -1
+        return 0 <= n < self.sectors and bool(int(self.bits[n >> 6]) >> (n & 63) & 1)
+
+
+@helper
+def sector_of(inside, sector_bytes):  # type: ignore[no-untyped-def]
+    return inside >> 5 if sector_bytes == 32 else inside // sector_bytes
+
+
+@helper
+def touch(sectors, seen, count, first, last, written):  # type: ignore[no-untyped-def]
+    """Write down the sectors from ``first`` to ``last`` that the block has not touched before, twice their
+    number and one more if it is to write."""
+    for n in range(max(first, 0), min(last, count - 1) + 1):
+        if get8(seen + n) == 0:
+            put8(seen + n, 1)
+            put32(sectors[0] + 4 * sectors[1], 2 * n + written)
+            sectors[1] += 1
+
+
+MAX_TAG: Final = (1 << 32) - 1
+_WRITERS_AT, _WORDS, _TAG, _FOUND_PC, _FOUND_WORD, _FOUND_WRITER = range(6)
+"""What is watched: the address of a word for each word of memory, which says by what block it was written (a
+tag; 0: by none), how many there are, and the tag of the block that runs; and what was found first:
+instruction (-1: nothing), word and writer."""
+
+
+@helper
+def watch(watched, pc, first, last, reads, writes):  # type: ignore[no-untyped-def]
+    """A lane reads or writes the words from ``first`` to ``last``."""
+    for n in range(max(first, 0), min(last, watched[_WORDS] - 1) + 1):
+        place = watched[_WRITERS_AT] + 4 * n
+        if reads and watched[_FOUND_PC] < 0:
+            writer = get32(place)
+            if writer != 0 and writer != watched[_TAG]:
+                watched[_FOUND_PC], watched[_FOUND_WORD], watched[_FOUND_WRITER] = pc, n, writer
+        if writes:
+            put32(place, watched[_TAG])
+
+
+@entry
+def touch_block(code, block, marks, sectors, watched, steps):  # type: ignore[no-untyped-def]
+    """Run a block to its end, writing down the sectors that it touches, in order.
+
+    ``code`` is (micro-operations, their number, launch), ``block`` (first warp, warps, their states),
+    ``marks`` (a byte for each sector, their number, bytes a sector); ``sectors`` are the address of the list
+    and its length, ``watched`` what `watch` takes. Gives the steps left, or -1 if the block does not end.
+    """
+    ops, length, launch = code
+    warps_at, warps, state = block
+    seen, count, sector = marks
+    size = at(launch, memory_layout.REGISTER_FILE_BYTES)
+    while True:
+        for w in range(warps):
+            warp = warps_at + w * size
+            while at(state, w) == RUNS:
+                pc = at(warp, memory_layout.PC)
+                if steps <= 0 or pc < 0 or pc >= length:
+                    return -1
+                steps -= 1
+                after = execute(ops, warp, launch, length)
+                if after == FAULTS:
+                    return -1
+                op = ops + pc * (8 * memory_layout.WORDS)
+                code = at(op, I_CODE)
+                rest = at(warp, memory_layout.LANES)
+                if code in _ACCESSES and rest != 0 and at(op, I_SPACE) in _GLOBAL_SPACES:
+                    width, written = at(op, I_WIDTH_BYTES), int(code == operation_codes.STORE)
+                    reads, writes = (
+                        code != operation_codes.STORE,
+                        code == operation_codes.STORE or code == operation_codes.ATOMIC,
+                    )
+                    if code == operation_codes.ATOMIC:  # its result may not be used
+                        reads = (
+                            at(op, I_DST) != NO_RESULT
+                            or at(op, I_DONE_PREDICATE) != memory_layout.NO_PREDICATE
+                        )
+                    lane = lowest_bit(rest)
+                    whole = rest >> lane
+                    inside = get64(warp + 8 * (ADDRESSES + lane)) - FIRST_ADDRESS
+                    if at(warp, memory_layout.CONSECUTIVE) != 0 and whole & (whole + 1) == 0:
+                        end = inside + width * bits_set(whole) - 1
+                        watch(watched, pc, inside >> 2, end >> 2, reads, writes)
+                        touch(
+                            sectors, seen, count, sector_of(inside, sector), sector_of(end, sector), written
+                        )
+                        rest = 0
+                    while rest != 0:
+                        lane = lowest_bit(rest)
+                        rest &= rest - 1
+                        inside = get64(warp + 8 * (ADDRESSES + lane)) - FIRST_ADDRESS
+                        end = inside + width - 1
+                        watch(watched, pc, inside >> 2, end >> 2, reads, writes)
+                        touch(
+                            sectors, seen, count, sector_of(inside, sector), sector_of(end, sector), written
+                        )
+                if after in (ARRIVES, EXITS):
+                    put(state, w, WAITS if after == ARRIVES else GONE)
+                if after in (ARRIVES, NOTIFIES):
+                    come(warps_at, size, warps, state, w)
+        going = meet(warps_at, size, warps, state)
+        if going <= 0:
+            return steps if going < 0 else -1
+
+
+class Neighbours:
+    """Blocks of a launch executed without timing, one by one as they are asked for; after each call the
+    launch's arrays are again what they were at first, which ``before`` holds."""
+
+    def __init__(self, launch: MachineLaunch, sector_bytes: int) -> None:
+        self.launch, self.sector_bytes = launch, sector_bytes
+        size = max((a.end for a in launch.allocations), default=FIRST_ADDRESS + 1) - FIRST_ADDRESS
+        self.count = -(-min(size, MAX_BYTES) // sector_bytes)
+        self.seen = np.zeros(self.count, dtype=np.uint8)
+        self.sectors = np.empty(self.count, dtype=np.int32)
+        self.asks = any(m.code in _ACCESSES and m.fields.get("space") in _GLOBAL_SPACES for m in launch.code)
+        self.left = self.budget = MAX_INSTRUCTIONS
+        self.ends = self.cut_short = False
+        self.memory = MachineMemory(launch, 1)
+        self.before = ContentsBefore(launch.allocations)
+        words = self.count * sector_bytes // 4
+        self.writers = np.zeros(words, dtype=np.uint32)  # only what is written to takes memory
+        self.watched = np.array([self.writers.ctypes.data, words, 0, -1, 0, 0], dtype=np.int64)
+        self.reader = 0
+        self.ran = False
+        self.all_watched = True
+        self.kept: dict[int, NDArray[np.int32]] = {}
+        self.room = MAX_KEPT
+
+    def _touched(self, index: int) -> tuple[NDArray[np.int32], bool]:
+        """The sectors that block ``index`` touches, as `touch` writes them; whether it came to its end."""
+        if (found := self.kept.get(index)) is not None:
+            return found, True
+        self.ran = True
+        memory, warps = self.memory, self.launch.warps_per_block
+        words, first = memory.words.ctypes.data, memory.warp_address(0, 0)
+        start_block(words, memory.block_address(0), first, index, self.launch.threads, warps)
+        state = np.zeros(warps, dtype=np.int64)
+        sectors = np.array([self.sectors.ctypes.data, 0], dtype=np.int64)
+        self.watched[_TAG] = index % MAX_TAG + 1
+        nothing_yet = self.watched[_FOUND_PC] < 0
+        left = touch_block(
+            (memory.ops.ctypes.data, memory.length, words),
+            (first, warps, state.ctypes.data),
+            (self.seen.ctypes.data, self.count, self.sector_bytes),
+            sectors,
+            self.watched,
+            self.left,
+        )
+        if nothing_yet:
+            self.reader = index
+        self.all_watched &= bool(left >= 0)
+        self.left = max(0, left)
+        touched = self.sectors[: sectors[1]].copy()
+        self.seen[touched >> 1] = 0
+        if left >= 0 and len(touched) <= self.room:
+            self.kept[index] = touched
+            self.room -= len(touched)
+        return touched, bool(left >= 0)
+
+    def block_instructions(self, wave: int) -> int:
+        """Warp-instructions of the grid's middle block; more than are ever executed where it does not end.
+        From then on a ``wave`` of blocks may be executed for a sample."""
+        self.left = MAX_INSTRUCTIONS
+        _, ended = self._touched(self.launch.blocks // 2)
+        self.ends = ended
+        self._go_back()
+        each = MAX_INSTRUCTIONS - self.left if ended else MAX_INSTRUCTIONS
+        self.budget = max(MAX_INSTRUCTIONS, min(2 * each * wave, MAX_OF_A_WAVE))
+        return each
+
+    def dependence(self) -> str | None:
+        """How blocks depend on each other, as far as it was seen."""
+        launch, pc = self.launch, int(self.watched[_FOUND_PC])
+        if pc >= 0:
+            word, tag = int(self.watched[_FOUND_WORD]), int(self.watched[_FOUND_WRITER])
+            what = launch.place(FIRST_ADDRESS + 4 * word)
+            return (
+                f"block {block_name(launch, self.reader)} reads what block {block_name(launch, tag - 1)} "
+                f"wrote ({what}), at {where_in_code(launch.code[pc])}"
+            )
+        if self.all_watched:
+            return None
+        for micro in launch.code:
+            if (
+                micro.code == operation_codes.ATOMIC
+                and micro.returns
+                and micro.fields.get("space") in _GLOBAL_SPACES
+            ):
+                return f"as an atomic may tell one what others did, at {where_in_code(micro)}"
+        return None
+
+    def _go_back(self) -> None:
+        if self.ran:
+            self.before.go_back()
+        self.ran = False
+
+    def fetched(self, chosen: NDArray[np.int64], before: int) -> ForeignSectors:
+        """What blocks of the grid fetch that are not ``chosen`` (grid indices), from ``before`` blocks ahead
+        of the first one to the last one, or to the first that does not end without others."""
+        own, seen = set(chosen.tolist()), np.zeros(self.count, dtype=np.uint8)
+        lists: list[NDArray[np.int32]] = []
+        marks: list[int] = []
+        ended = True
+        if self.asks:
+            self.left = self.budget
+            for index in range(max(0, min(own) - before), max(own) + 1):
+                touched, ended = self._touched(index)
+                lists.append(touched)
+                marks.append(_OWN if index in own else _OTHER)
+                if not ended:
+                    self.cut_short |= self.ends
+                    break
+            self._go_back()
+            every = np.concatenate(lists)
+            mark = np.repeat(np.array(marks, dtype=np.uint8), [len(found) for found in lists])
+            mark |= np.where(every & 1, _WRITTEN, 0).astype(np.uint8)
+            seen[every[::-1] >> 1] = mark[::-1]  # of several values for one place the last one stays
+        read = int(np.count_nonzero((seen == _OWN) | (seen == _OTHER)))
+        bits = np.zeros(-(-len(seen) // 64) * 8, dtype=np.uint8)
+        packed = np.packbits(seen & _OTHER != 0, bitorder="little")
+        bits[: len(packed)] = packed
+        sectors = FIRST_ADDRESS // self.sector_bytes
+        return ForeignSectors(
+            sectors, len(seen), bits.view(np.int64), read / max(len(lists) - (not ended), 1)
+        )

@@ -1,0 +1,149 @@
+"""What a warp executes next, when it is not a program of a workload: the one interface of traces and
+machine code.
+
+The engines issue; a *source* says what an issued instruction was: which lanes took part, how many passes
+over the banks or which addresses it asked for, and where the warp goes on. Everything after issue is the
+same for all.
+
+A source of the compiled engine is a function in machine code (`CompiledSource.step`) on words that it
+shares with the engine, a source of the reference a Python object (`WarpSource`). Both answer with a state
+of the warp.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from smlab.hw_bench.errors import SmlabError
+
+GOES_ON, ARRIVES, EXITS, FAULTS, NOTIFIES = 0, 1, 2, 3, 4
+"""What an instruction leaves its warp with: another instruction, a barrier of the block to wait at, nothing
+more to do, an error, or another instruction and a barrier that has been told of the warp's arrival."""
+
+START, NEXT, OPENED, NEAR = 0, 1, 2, 3
+"""What the engine asks of a source: a new warp's first instruction, the issued one's effect, the way on
+after a barrier; and that what the warp executes next be brought near, which changes nothing but the time
+that the simulation takes."""
+
+# The words of a warp that engine and source share; a source may keep more behind them.
+PC: Final = 0
+LANES: Final = 1  # mask of the lanes that took part in the last instruction
+PASSES: Final = 2  # its passes over the banks
+CONSECUTIVE: Final = 3  # whether its lanes ask global memory for consecutive places, in ascending order
+ADDRESSES: Final = 8  # and its lanes' byte addresses in global memory, by lane
+BARRIER: Final = 40  # the block's barrier it came to last: its number, and 16 times the warps that it is for
+SHARED_WORDS: Final = 41
+AHEAD: Final = 168
+MAX_EARLY_INSTRUCTIONS: Final = 64
+"""A source may execute so many instructions before they are issued, those that follow the one asked for in
+the code: it adds 256 times their number to its answer, and the program counter is behind them. For each of
+those that take a place in a queue it leaves its lanes, plus 64 times its passes, in 16 bits: by the number of
+the instruction modulo `MAX_EARLY_INSTRUCTIONS`, four in each of the warp's words from `AHEAD` on."""
+ANSWER_BITS: Final = 8
+BLOCK_BARRIERS: Final = 16
+"""Barriers of a block. One that is for no number of warps is for all that have not exited."""
+
+# Where a warp keeps what its scoreboards wait for: six for results of global memory, the same six for
+# others' results and for operands that must have been read, the stall counter of the last instruction, and
+# its latest groups of asynchronous copies, in turn.
+SCOREBOARDS: Final = 6
+COPY_GROUPS: Final = 8
+LONG_SLOT, SHORT_SLOT, STALL_SLOT, GROUP_SLOT, SLOTS = 0, 6, 12, 13, 13 + COPY_GROUPS
+
+
+def awaited_slots(groups: int, left: int) -> list[int]:
+    """The places of the groups of copies that must be complete for ``left`` of the ``groups`` that the warp
+    has closed to remain, and none of those before."""
+    return [GROUP_SLOT + (groups - back) % COPY_GROUPS for back in range(left + 1, COPY_GROUPS)]
+
+
+@dataclass(frozen=True)
+class CompiledSource:
+    """A source for the compiled engine.
+
+    ``step`` is the address of ``int64 (int64 kind, int64 warp, int64 context, int64 now, int64 p, int64
+    q)``, ``context`` what it is called with; ``warps`` is the address of the words of warp 0,
+    ``warp_bytes`` what each warp has. ``p`` and ``q`` of a `START` are the block's index in the grid and
+    the warp's place in its block, with the number of the block's room (of ``sms * blocks_per_sm``) times 64
+    added.
+    """
+
+    step: int
+    context: int
+    warps: int
+    warp_bytes: int
+    keepalive: Any
+
+
+class ReferenceSource(Protocol):
+    """A source for the reference engine; warps are known by (SM, slot)."""
+
+    def start(self, sm: int, slot: int, block: int, place: int, room: int) -> None: ...
+
+    def next(self, sm: int, slot: int, now: int) -> tuple[int, int, int, list[int]]:
+        """Execute the instruction just issued: state, mask of its lanes, passes, byte addresses of its
+        lanes."""
+        ...
+
+    def opened(self, sm: int, slot: int) -> None: ...
+
+    def barrier(self, sm: int, slot: int) -> tuple[int, int]:
+        """The block's barrier that the warp came to last: its number, and the warps that it is for."""
+        ...
+
+    def pc(self, sm: int, slot: int) -> int: ...
+
+    def fault(self, sm: int, slot: int) -> SmlabError: ...
+
+
+class UnsampledFetches(Protocol):
+    """Sectors of global memory that blocks which are not simulated bring to L2: ``sectors`` of them from
+    ``first`` on, a bit each in ``bits``."""
+
+    @property
+    def first(self) -> int: ...
+
+    @property
+    def sectors(self) -> int: ...
+
+    @property
+    def bits(self) -> NDArray[np.int64]: ...
+
+    def __contains__(self, sector: object, /) -> bool: ...
+
+
+class WarpSource(Protocol):
+    """What a lowered kernel has in place of programs' addresses and loops.
+
+    ``executed`` and ``lanes`` count each instruction's executions by warps and their active lanes.
+    ``ordered`` says that what SMs read of each other's writes matters, so that their cycles must not be run
+    out of order. ``elsewhere`` is what blocks of the grid that are not simulated bring to L2, if that is
+    known.
+    """
+
+    @property
+    def executed(self) -> NDArray[np.int64]: ...
+
+    @property
+    def lanes(self) -> NDArray[np.int64]: ...
+
+    @property
+    def ordered(self) -> bool: ...
+
+    @property
+    def elsewhere(self) -> UnsampledFetches | None: ...
+
+    def compiled(self, sms: int, warps: int, rooms: int) -> CompiledSource: ...
+
+    def reference(self) -> ReferenceSource: ...
+
+    def fault_of(self, sm: int, slot: int) -> SmlabError: ...
+
+    def stuck_at(self, sm: int, slot: int) -> SmlabError:
+        """The error for a warp at a barrier that never opens."""
+        ...

@@ -1,0 +1,164 @@
+"""The table's rows for halves and brain floats: two to a register, each operand taken whole or one of its
+halves twice."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from smlab.sim.isa.decode.micro import COMBINE, RELATIONS, comparison, only, opcode, rounding_of
+from smlab.sim.isa.decode.operands import (
+    M32,
+    Operands,
+    Source,
+    Unknown,
+    bfloat16_bits,
+    half_bits,
+    single_bits,
+    source,
+)
+from smlab.sim.isa.meanings.halves import (
+    BOTH_ONES,
+    HALF_POSITIVE,
+    HALF_SATURATE,
+    HALVES_SHIFT,
+    NAN_WINS,
+)
+from smlab.sim.isa.meanings.vector_meanings import BY_NAME
+
+_HALVES: Final = re.compile(r"\.H([01])_(N?)H([01])")
+_NUMBER: Final = re.compile(r"[-+]?(\d|INF|QNAN|NAN|0x)", re.IGNORECASE)
+_SIGNS: Final = {0x80000000: 0x80008000, 0: 0}
+_MAGNITUDES: Final = {0x7FFFFFFF: 0x7FFF7FFF, M32: M32}
+
+
+BFLOAT16: Final = "BF16_V2"
+_ONE, _MINUS_ZERO, _HIGH_SIGN = 0x3F803F80, 0x80008000, 0x80000000
+
+
+def _halves(o: Operands, name: str, brain: bool) -> dict[str, int]:
+    """A source of two halves, or one half for both (said in ``half_flags``); an immediate is printed as two
+    numbers, the high half first."""
+    text = o.text().replace(".reuse", "")
+    if _NUMBER.match(text):
+        bits = bfloat16_bits if brain else half_bits
+        word = bits(text) << 16 | bits(o.text())
+        return Source(o.rows.place(word), False).fields(name)
+    place, which, flip = "abc".index(name), 0, 0
+    if (match := _HALVES.search(text)) is not None:
+        if match[1] != match[3]:
+            which = 0 if match[1] == "1" else -1
+            # H1_H0 is how both halves in their places are printed; H0_NH1, with the high one's sign changed.
+            if match[0] == ".H0_NH1":
+                which, flip = 0, _HIGH_SIGN
+        else:
+            which = 1 + int(match[1])
+            if match[2]:
+                which = -1
+        text = text.replace(match[0], "")
+    if which < 0:
+        raise Unknown("halves that change places")
+    found = source(text, "sign", False, single_bits, o.rows)
+    if flip and found.keep != M32:
+        raise Unknown("halves of different signs")
+    fields = Source(found.at, found.register, _MAGNITUDES[found.keep], _SIGNS[found.flip] ^ flip).fields(name)
+    return {**fields, "half_flags": which << HALVES_SHIFT * place}
+
+
+def _sources(o: Operands, names: str, brain: bool = False) -> dict[str, int]:
+    fields: dict[str, int] = {}
+    chosen = 0
+    for name in names:
+        found = _halves(o, name, brain)
+        chosen |= found.pop("half_flags", 0)
+        fields |= found
+    return {**fields, "half_flags": chosen}
+
+
+def _arithmetic(o: Operands, m: tuple[str, ...], name: str, sources: str) -> tuple[int, dict[str, int]]:
+    only(m, "SAT", "F32", "RELU")
+    fields = {"dst": o.destination(), **_sources(o, sources)}
+    fields["half_flags"] |= HALF_SATURATE * ("SAT" in m) | HALF_POSITIVE * ("RELU" in m)
+    return BY_NAME[name], fields
+
+
+def _word(o: Operands, name: str, word: int) -> dict[str, int]:
+    return Source(o.rows.place(word), False).fields(name)
+
+
+def _bfloat16_operands(o: Operands, m: tuple[str, ...], opcode: str) -> tuple[int, dict[str, int]]:
+    """Sums and products of brain floats are ``a * 1 + c`` and ``a * b - 0``, which round as they do."""
+    only(m, BFLOAT16, "MMA", "RELU")
+    dst, first = o.destination(), _sources(o, "a", True)
+    if opcode == "HADD2":
+        rest = {**_word(o, "b", _ONE), **_sources(o, "c", True)}
+    elif opcode == "HMUL2":
+        rest = {**_sources(o, "b", True), **_word(o, "c", _MINUS_ZERO)}
+    else:
+        rest = _sources(o, "bc", True)
+    chosen = first["half_flags"] | rest.get("half_flags", 0) | HALF_POSITIVE * ("RELU" in m)
+    return BY_NAME["bfma2"], {**first, **rest, "dst": dst, "half_flags": chosen}
+
+
+@opcode("HADD2", cls="fp16-add")
+def _hadd2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    if BFLOAT16 in m:
+        return _bfloat16_operands(o, m, "HADD2")
+    return _arithmetic(o, m, "hadd2.f32" if "F32" in m else "hadd2", "ab")
+
+
+@opcode("HMUL2", cls="fp16-mul")
+def _hmul2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    if BFLOAT16 in m:
+        return _bfloat16_operands(o, m, "HMUL2")
+    only(m, "SAT")
+    return _arithmetic(o, m, "hmul2", "ab")
+
+
+@opcode("HFMA2", cls="fp16")
+def _hfma2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    if BFLOAT16 in m:
+        return _bfloat16_operands(o, m, "HFMA2")
+    only(m, "MMA", "SAT", "RELU")
+    return _arithmetic(o, tuple(x for x in m if x != "MMA"), "hfma2", "abc")
+
+
+def _compared(o: Operands, m: tuple[str, ...]) -> dict[str, int]:
+    return {**comparison(m), **_sources(o, "ab", BFLOAT16 in m), **o.predicate_in()}
+
+
+def _kind(m: tuple[str, ...]) -> str:
+    return "b" if BFLOAT16 in m else "h"
+
+
+@opcode("HSETP2", cls="fp16")
+def _hsetp2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    """Two predicates, of the low halves and of the high ones."""
+    only(m, *RELATIONS, *COMBINE, BFLOAT16)
+    placed = {"predicate_dst": o.predicate_out(), "predicate_dst_b": o.predicate_out()}
+    return BY_NAME[f"{_kind(m)}setp2"], {**placed, **_compared(o, m)}
+
+
+@opcode("HSET2", cls="fp16")
+def _hset2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, *RELATIONS, *COMBINE, "BF", BFLOAT16)
+    fields = {"dst": o.destination(), **_compared(o, m)}
+    fields["half_flags"] |= BOTH_ONES * ("BF" in m)
+    return BY_NAME[f"{_kind(m)}set2"], fields
+
+
+@opcode("HMNMX2", cls="fp16")
+def _hmnmx2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "NAN", BFLOAT16)
+    fields = {"dst": o.destination(), **_sources(o, "ab", BFLOAT16 in m), **o.predicate_in()}
+    fields["half_flags"] |= NAN_WINS * ("NAN" in m)
+    return BY_NAME[f"{_kind(m)}mnmx2"], fields
+
+
+@opcode("F2FP", "UF2FP", cls="conversion")
+def _f2fp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "F16", "BF16", "F32", "PACK_AB", "RN", "RZ")
+    if "PACK_AB" not in m:
+        raise Unknown("the conversion")
+    fields = {"rounding": rounding_of(m), "dst": o.destination(), **o.single("a"), **o.single("b")}
+    return BY_NAME["f2b2" if "BF16" in m else "f2h2"], fields

@@ -1,0 +1,134 @@
+"""The table's rows for special registers, predicates and exchange between lanes."""
+
+from __future__ import annotations
+
+from smlab.sim.isa import memory_layout
+from smlab.sim.isa.decode.micro import only, opcode
+from smlab.sim.isa.decode.operands import (
+    Operands,
+    Unknown,
+    is_predicate,
+)
+from smlab.sim.isa.operation_codes import (
+    ADD,
+    AND,
+    EVERYONE,
+    MATCH,
+    MAX,
+    MIN,
+    OR,
+    P2R,
+    PLOP3,
+    R2P,
+    REDUCE,
+    S32,
+    SAME,
+    SHUFFLE,
+    SPECIAL,
+    SPECIALS,
+    U32,
+    VOTE,
+    XOR,
+)
+
+
+@opcode("S2R", "S2UR", cls="special-register")
+def _s2r(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m)
+    return SPECIAL, {"dst": o.destination(), **_special(o.text()), "width_bytes": 4}
+
+
+@opcode("CS2R", "CS2UR", cls="int32")
+def _cs2r(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "32")
+    return SPECIAL, {"dst": o.destination(), **_special(o.text()), "width_bytes": 4 if "32" in m else 8}
+
+
+def _special(name: str) -> dict[str, int]:
+    if name not in SPECIALS:
+        raise Unknown(f"the special register {name}")
+    return {"special_register": SPECIALS[name]}
+
+
+@opcode("PLOP3", "UPLOP3", cls="int32")
+def _plop3(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "LUT")
+    fields = {
+        "predicate_dst": o.predicate_out(),
+        "predicate_dst_b": o.predicate_out(),
+        **o.predicate_in(),
+        **o.predicate_in("predicate_b"),
+    }
+    fields |= o.predicate_in("predicate_c")
+    fields |= {"truth_table": o.byte(), "truth_table_b": o.byte()}
+    return PLOP3, fields
+
+
+@opcode("VOTE", "VOTEU", cls="vote")
+def _vote(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "ANY", "ALL", "EQ")
+    kind = {"ANY": 0, "ALL": 1, "EQ": 2}[m[0]]
+    fields = {"dst": memory_layout.dump_at(), "predicate_dst": memory_layout.NO_PREDICATE, "mode": kind}
+    while o.more():
+        text = o.texts[o.next]
+        if not is_predicate(text):
+            fields["dst"] = o.destination()
+        elif o.next == len(o.texts) - 1:
+            fields |= o.predicate_in()
+        else:
+            fields["predicate_dst"] = o.predicate_out()
+    return VOTE, fields
+
+
+@opcode("SHFL", cls="shuffle")
+def _shfl(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "IDX", "UP", "DOWN", "BFLY")
+    fields = {"predicate_dst": o.predicate_out(), "dst": o.destination()}
+    fields |= {**o.integer("a"), **o.integer("b"), **o.integer("c")}
+    return SHUFFLE, {**fields, "mode": {"IDX": 0, "UP": 1, "DOWN": 2, "BFLY": 3}[m[0]]}
+
+
+@opcode("MATCH", cls="match")
+def _match(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "ANY", "ALL", "U64")
+    if "ALL" in m:
+        fields = {"predicate_dst": o.predicate_out(), "dst": o.destination()}
+    else:
+        fields = {"dst": o.destination()}
+    long = "U64" in m
+    return MATCH, {
+        **fields,
+        **(o.long("a") if long else o.integer("a")),
+        "mode": SAME if "ALL" in m else EVERYONE,
+        "is_64_bit": int(long),
+    }
+
+
+@opcode("REDUX", "CREDUX", cls="redux")
+def _redux(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m, "SUM", "MIN", "MAX", "AND", "OR", "XOR", "S32", "U32")
+    kinds = {"SUM": ADD, "MIN": MIN, "MAX": MAX, "AND": AND, "OR": OR, "XOR": XOR}
+    kind = next((kinds[x] for x in m if x in kinds), AND)
+    return REDUCE, {
+        "dst": o.destination(),
+        **o.integer("a"),
+        "operation": kind,
+        "number_type": S32 if "S32" in m else U32,
+    }
+
+
+@opcode("R2P", cls="int32")
+def _r2p(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m)
+    if o.text() != "PR":
+        raise Unknown("the destination")
+    return R2P, {**o.integer("a"), **o.integer("b")}
+
+
+@opcode("P2R", cls="int32")
+def _p2r(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    only(m)
+    fields = {"dst": o.destination()}
+    if o.text() != "PR":
+        raise Unknown("the source")
+    return P2R, {**fields, **o.integer("a"), **o.integer("b")}

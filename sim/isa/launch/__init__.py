@@ -1,0 +1,1 @@
+"""Kernel images and launches: grid, block, arguments, memory, and what a kernel prints."""

@@ -1,0 +1,412 @@
+"""A launch of a kernel image: grid, block, arguments, and the memory behind them, with bounds."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.sass.image import KernelImage, KernelParameter, registers_used
+from smlab.hw_bench.sass.runtime import PRINTS_AT
+from smlab.sim.aligned_arrays import aligned
+from smlab.sim.execution.early_execution import early_execution_flags
+from smlab.sim.isa import memory_layout
+from smlab.sim.isa.decode.decode import decode
+from smlab.sim.isa.decode.micro import MicroOperation
+from smlab.sim.isa.decode.operands import OperandRows, Unknown
+from smlab.sim.isa.launch.printf import MAX_PRINTS, PRINT_BUFFER_BYTES, printed
+from smlab.sim.isa.memory.constant_bank import ABSENT_WORDS, BANK_ZERO, BankZero
+from smlab.sim.isa.memory.global_memory import Allocation, GlobalMemory
+from smlab.sim.isa.operation_codes import LOCAL_WINDOW, SHARED_WINDOW
+
+RESERVED_SHARED: Final = {90: 1024}
+"""Shared addresses begin here, from this architecture on."""
+MAX_DIMENSION: Final = (2**31 - 1, 65535, 65535)
+MAX_BLOCK: Final = (1024, 1024, 64)
+DEFAULT_STACK: Final = 1024
+MAX_LOCAL_BYTES: Final = 1 << 19
+
+Dim = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class ArrayView:
+    """An array that is passed by its address, among other words of Numba's calling convention."""
+
+    array: NDArray[Any]
+
+
+@dataclass
+class MachineLaunch:
+    """A kernel image with everything that a launch gives it. Arrays are changed in place by the run.
+
+    ``arguments`` are scalars, as numpy scalars or bytes of the parameter's own size, and C-contiguous
+    arrays, which are passed by address. ``constants`` are contents of ``__constant__`` variables by name.
+    ``ordered`` keeps the order of plain accesses to one place by several SMs, too (a data race); that of
+    atomics with a result and of strong loads is kept anyway, at some cost of time. ``sm_hz`` is the SM's
+    clock, by which ``%globaltimer`` tells nanoseconds; lowering for a machine sets it.
+    """
+
+    image: KernelImage
+    grid: Dim
+    block: Dim
+    arguments: Sequence[Any] = ()
+    names: Sequence[str] = ()
+    dynamic_shared_bytes: int = 0
+    constants: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    check_shared: bool = True
+    ordered: bool = False
+    memory: GlobalMemory = field(default_factory=GlobalMemory)
+    sm_hz: int = 1_000_000_000
+
+    def __post_init__(self) -> None:
+        _check_shape(self.where, self.grid, self.block)
+        content = np.frombuffer(bytearray(self.image.global_content or b"\0"), dtype=np.uint8)
+        self._globals = (
+            self.memory.allocate("the module's variables", content) if self.image.global_content else 0
+        )
+        for offset, place in self.image.global_addresses:
+            content[offset : offset + 8].view("<u8")[:] = self._globals + place
+        self._prints = 0
+        if "vprintf" in self.image.function.parts:
+            room = np.zeros(PRINT_BUFFER_BYTES, dtype=np.uint8)
+            self._prints = self.memory.allocate("the buffer of printf", room)
+        self.parameter_bytes = self._parameters()
+        self._constants = 0
+        if self._takes_address_of_constants():
+            three = np.frombuffer(bytearray(self._bank_three or b"\0"), dtype=np.uint8)
+            self._constants = self.memory.allocate("the module's constants", three)
+
+    @property
+    def printed(self) -> str:
+        """What the kernel printed with ``printf`` so far."""
+        return printed(self.memory, self._prints) if self._prints else ""
+
+    @property
+    def where(self) -> str:
+        return self.image.function.name
+
+    @property
+    def threads(self) -> int:
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def warps_per_block(self) -> int:
+        return -(-self.threads // 32)
+
+    @property
+    def blocks(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def shared_first(self) -> int:
+        return max((b for a, b in RESERVED_SHARED.items() if self.image.architecture >= a), default=0)
+
+    @property
+    def shared_bytes(self) -> int:
+        return self.image.shared_bytes + self.dynamic_shared_bytes
+
+    @property
+    def local_bytes(self) -> int:
+        """A thread's local memory. What calls itself has no stack that the compiler could tell, so a kernel
+        with calls that may reach a stack has the driver's default at least. (The slow path of a division is
+        called, and has no stack.)"""
+        needed = max(self.image.local_bytes, DEFAULT_STACK if self._calls else 0)
+        return min(-(-needed // 16) * 16, MAX_LOCAL_BYTES)
+
+    @cached_property
+    def _calls(self) -> bool:
+        opcodes = {i.opcode for i in self.image.function.instructions}
+        return "CALL" in opcodes and not opcodes.isdisjoint({"LDL", "STL", "LD", "ST", "ATOM"})
+
+    @property
+    def allocations(self) -> list[Allocation]:
+        return self.memory.allocations
+
+    def allocate_array(self, name: str, array: NDArray[Any]) -> int:
+        """The same for an array of any type; the run changes the array itself."""
+        if not (array.flags.c_contiguous or array.flags.f_contiguous):
+            raise SmlabError.at(
+                f"{self.where}: {name}", "is not contiguous in memory", array.strides, "a contiguous array"
+            )
+        flat = array if array.flags.c_contiguous else array.T
+        if not array.flags.writeable:
+            raise SmlabError.at(f"{self.where}: {name}", "cannot be written to", None, "a writable array")
+        return self.memory.allocate(name, flat.reshape(-1).view(np.uint8))
+
+    def _parameters(self) -> bytes:
+        given = []
+        for n, argument in enumerate(self.arguments):
+            name = self.names[n] if n < len(self.names) else f"argument {n + 1}"
+            if isinstance(argument, ArrayView):
+                argument = argument.array
+            if isinstance(argument, np.ndarray):
+                given.append(struct.pack("<Q", self.allocate_array(name, argument)))
+            elif isinstance(argument, bytes):
+                given.append(argument)
+            elif isinstance(argument, np.generic):
+                given.append(argument.tobytes())
+            else:
+                raise SmlabError.at(
+                    f"{self.where}: {name}", "has no type", argument, "a numpy scalar, an array or bytes"
+                )
+        parameters = self.image.parameters
+        if parameters is None:
+            parameters = _natural([len(g) for g in given])
+        if len(given) != len(parameters):
+            raise SmlabError.at(self.where, "wrong number of arguments", len(given), f"{len(parameters)}")
+        size = max((p.offset + p.size for p in parameters), default=0)
+        content = bytearray(size)
+        for n, (value, parameter) in enumerate(zip(given, parameters, strict=True)):
+            if len(value) != parameter.size:
+                name = self.names[n] if n < len(self.names) else f"argument {n + 1}"
+                raise SmlabError.at(
+                    f"{self.where}: {name}",
+                    "has the wrong size",
+                    f"{len(value)} bytes",
+                    f"{parameter.size} bytes",
+                )
+            content[parameter.offset : parameter.offset + parameter.size] = value
+        return bytes(content)
+
+    @cached_property
+    def _bank_zero(self) -> BankZero:
+        return next(found for first, found in BANK_ZERO if self.image.architecture >= first)
+
+    @cached_property
+    def _bank_three(self) -> bytes:
+        """The module's ``__constant__`` variables."""
+        three = bytearray(self.image.banks.get(3, b""))
+        for name, value in self.constants.items():
+            variable = next((v for v in self.image.symbols if v.name == name), None)
+            if variable is None:
+                known = ", ".join(v.name for v in self.image.symbols) or "there are none"
+                raise SmlabError.at(self.where, "no such __constant__ variable", name, known)
+            content = np.ascontiguousarray(value).tobytes()
+            if len(content) > variable.size:
+                raise SmlabError.at(
+                    f"{self.where}: {name}",
+                    "is too large",
+                    f"{len(content)} bytes",
+                    f"{variable.size} bytes",
+                )
+            three[variable.offset : variable.offset + len(content)] = content
+        return bytes(three)
+
+    def _takes_address_of_constants(self) -> bool:
+        at = self._bank_zero.constants
+        words = (f"c[0x0][{at:#x}]", f"c[0x0][{at + 4:#x}]")
+        return any(o.text.endswith(words) for i in self.image.function.instructions for o in i.operands)
+
+    @cached_property
+    def banks(self) -> dict[int, bytes]:
+        """The constant banks as the kernel sees them."""
+        banks = dict(self.image.banks)
+        at = self.image.parameters_at
+        places = self._bank_zero
+        zero = bytearray(max(at + len(self.parameter_bytes), places.stack, PRINTS_AT + 16) + 8)
+        struct.pack_into("<3I", zero, places.block, *self.block)
+        struct.pack_into("<3I", zero, places.grid, *self.grid)
+        struct.pack_into("<I", zero, places.local_window, LOCAL_WINDOW)
+        if places.shared_window is not None:
+            struct.pack_into("<I", zero, places.shared_window, SHARED_WINDOW)
+        struct.pack_into("<I", zero, places.stack, self.local_bytes)
+        if self._prints:
+            stack = (LOCAL_WINDOW, self.local_bytes)
+            struct.pack_into("<Q3I", zero, PRINTS_AT, self._prints, MAX_PRINTS, *stack)
+        if self._constants:
+            struct.pack_into("<Q", zero, places.constants, self._constants)
+        zero[at : at + len(self.parameter_bytes)] = self.parameter_bytes
+        banks[0] = bytes(zero)
+        if 3 in banks or self.constants:
+            banks[3] = self._bank_three
+        if self.image.addresses:
+            four = bytearray(banks.get(4, b""))
+            for offset, place in self.image.addresses:
+                if offset + 8 <= len(four):
+                    struct.pack_into("<Q", four, offset, self._globals + place)
+            banks[4] = bytes(four)
+        return banks
+
+    def constant(self, bank: int, offset: int) -> int:
+        """A word of a constant bank; beyond a bank's end there are zeros, as far as an instruction can
+        reach.
+
+        Raises:
+            Unknown: a word that the driver fills and a launch here does not have.
+        """
+        if bank == 0 and offset in self._absent:
+            raise Unknown(self._absent[offset])
+        content = self.banks.get(bank, b"")
+        if offset + 4 > len(content):
+            return 0
+        return int(struct.unpack_from("<I", content, offset)[0])
+
+    @cached_property
+    def _absent(self) -> Mapping[int, str]:
+        return next(words for first, words in ABSENT_WORDS if self.image.architecture >= first)
+
+    @cached_property
+    def rows(self) -> OperandRows:
+        return OperandRows(self.constant, {v.name: self._globals + v.offset for v in self.image.globals})
+
+    @cached_property
+    def code(self) -> tuple[MicroOperation, ...]:
+        """The kernel's micro-operations; constants are already in them."""
+        return decode(self.image.function, self.rows)
+
+    @cached_property
+    def early_execution_flags(self) -> NDArray[np.int64]:
+        return early_execution_flags(self.code)
+
+    def place(self, address: int) -> str:
+        """An address in words, for messages: what it lies in or behind."""
+        nearest = None
+        for allocation in self.allocations:
+            if allocation.address <= address < allocation.end:
+                return f"byte {address - allocation.address} of {allocation.name}"
+            if allocation.address <= address:
+                nearest = allocation
+        if nearest is None or address - nearest.end > 1 << 32:
+            return "in no allocation"
+        over = address - nearest.end
+        bytes_ = "byte" if over == 0 else "bytes"
+        return f"{over + 1} {bytes_} behind the end of {nearest.name} ({len(nearest.content)} bytes)"
+
+
+def _check_shape(where: str, grid: Dim, block: Dim) -> None:
+    for what, shape, limits in (("grid", grid, MAX_DIMENSION), ("block", block, MAX_BLOCK)):
+        for axis, (size, limit) in enumerate(zip(shape, limits, strict=True)):
+            if not 1 <= size <= limit:
+                raise SmlabError.at(
+                    f"{where}: {what}", f"{'xyz'[axis]} is out of range", size, f"1 to {limit}"
+                )
+    threads = block[0] * block[1] * block[2]
+    if threads > 1024:
+        raise SmlabError.at(f"{where}: block", "too many threads", threads, "at most 1024")
+
+
+def _natural(sizes: list[int]) -> tuple[KernelParameter, ...]:
+    """Parameters one after the other, each aligned to its size, as C lays them out."""
+    at, placed = 0, []
+    for size in sizes:
+        align = min(8, size) if size in (1, 2, 4, 8) else 8
+        at = -(-at // align) * align
+        placed.append(KernelParameter(at, size))
+        at += size
+    return tuple(placed)
+
+
+def _uniform_rows(ops: NDArray[np.int64]) -> int:
+    """How many uniform registers micro-operations can reach, those that follow one named among them."""
+    first, end = memory_layout.uniform_at(0), memory_layout.register_at(0)
+    places = [ops[:, memory_layout.PLACE[name]] for name in ("dst", "a", "b", "c", "swap_value")]
+    last = max((int(p[(p >= first) & (p < end)].max(initial=0)) for p in places), default=0)
+    return min(memory_layout.UNIFORM_ROWS, (last - first) // memory_layout.ROW_BYTES + 4) if last else 0
+
+
+class MachineMemory:
+    """A launch as it lies in memory, for machine code: micro-operations, rows of constants, tables, and
+    room for blocks.
+
+    ``resident`` blocks have their warps' words, shared and local memory at the same time.
+    """
+
+    def __init__(self, launch: MachineLaunch, resident: int, warp_slots: int | None = None) -> None:
+        self.launch = launch
+        self.resident = resident
+        code = launch.code
+        self.length = len(code)
+        words = np.array(launch.rows.words or [0], dtype=np.uint32)
+        self.constant_rows = aligned(32 * len(words), np.uint32)
+        self.constant_rows[:] = np.repeat(words, 32)
+        ops = aligned(len(code) * memory_layout.WORDS, np.int64).reshape(len(code), memory_layout.WORDS)
+        ops[:] = [micro.words() for micro in code]
+        ops[:, memory_layout.PLACE["early_execution"]] = launch.early_execution_flags
+        for name in "abc":
+            place, register = memory_layout.PLACE[name], memory_layout.PLACE[f"{name}_reg"]
+            fixed = (ops[:, register] == 0) & (ops[:, memory_layout.PLACE[f"{name}_and"]] != 0)
+            # A source that an operation does not have is a row of zeros: whatever reads it reads inside the
+            # warp.
+            absent = (ops[:, register] == 0) & ~fixed
+            ops[absent, place], ops[absent, register] = memory_layout.zero_at(), -1
+            ops[fixed, place] = self.constant_rows.ctypes.data + memory_layout.ROW_BYTES * ops[fixed, place]
+        self._fix_swaps(ops)
+        self.ops = ops
+        # A damaged file may say fewer registers than its code names.
+        named = registers_used(launch.image.function)
+        self.warp_bytes = memory_layout.warp_bytes(max(launch.image.registers, named))
+        warps = launch.warps_per_block
+        # A row or two of words more, so that no vector ends behind the array.
+        self.warps = aligned((warp_slots or resident * warps) * self.warp_bytes // 8 + 64, np.int64)
+        shared = launch.shared_bytes
+        self.shared_stride = -(-max(shared, 8) // 64) * 64 + 64
+        self.shared = aligned(resident * self.shared_stride, np.uint8)
+        self.known = aligned(resident * self.shared_stride if launch.check_shared else 64, np.uint8)
+        self.local = np.zeros(max(8, resident * warps * 32 * launch.local_bytes), dtype=np.uint8)
+        self.blocks = np.zeros(resident * memory_layout.BLOCK_WORDS, dtype=np.int64)
+        self.allocations = np.array(
+            [(a.address, a.end, a.content.ctypes.data) for a in launch.allocations] or [(0, 0, 0)],
+            dtype=np.int64,
+        )
+        self.banks = {n: np.frombuffer(content, dtype=np.uint8) for n, content in launch.banks.items()}
+        table = [
+            (int(self.banks[n].ctypes.data), len(self.banks[n])) if n in self.banks else (0, 0)
+            for n in range(8)
+        ]
+        self.bank_table = np.array(table, dtype=np.int64)
+        words = np.zeros(memory_layout.LAUNCH_WORDS, dtype=np.int64)
+        words[memory_layout.GRID_X : memory_layout.GRID_X + 3] = launch.grid
+        words[memory_layout.DIM_X : memory_layout.DIM_X + 3] = launch.block
+        words[memory_layout.SHARED_BYTES], words[memory_layout.SHARED_FIRST] = shared, launch.shared_first
+        words[memory_layout.LOCAL_BYTES] = launch.local_bytes
+        words[memory_layout.ALLOCATIONS] = len(launch.allocations)
+        words[memory_layout.ALLOCATION_TABLE] = self.allocations.ctypes.data
+        words[memory_layout.BANK_TABLE] = self.bank_table.ctypes.data
+        words[memory_layout.REGISTER_FILE_BYTES] = self.warp_bytes
+        words[memory_layout.CHECK_SHARED] = launch.check_shared
+        words[memory_layout.OPS], words[memory_layout.LENGTH] = ops.ctypes.data, len(ops)
+        words[memory_layout.BLOCKS_AT] = self.blocks.ctypes.data
+        words[memory_layout.KNOWN_BYTES] = self.shared_stride * launch.check_shared
+        words[memory_layout.UNIFORM_ROWS_USED] = _uniform_rows(ops)
+        self.executed = np.zeros(len(ops), dtype=np.int64)
+        self.lanes = np.zeros(len(ops), dtype=np.int64)
+        words[memory_layout.EXECUTED], words[memory_layout.EXECUTED_LANES] = (
+            self.executed.ctypes.data,
+            self.lanes.ctypes.data,
+        )
+        self.unwritten = np.zeros((len(ops), memory_layout.UNWRITTEN_WORDS), dtype=np.int64)
+        words[memory_layout.UNWRITTEN] = self.unwritten.ctypes.data
+        self.scratch = np.zeros(memory_layout.SCRATCH_WORDS, dtype=np.int64)
+        words[memory_layout.SCRATCH] = self.scratch.ctypes.data
+        words[memory_layout.THREADS], words[memory_layout.WARPS] = launch.threads, warps
+        words[memory_layout.SM_HZ] = launch.sm_hz
+        self.words = words
+        for n in range(resident):
+            row = self.blocks[n * memory_layout.BLOCK_WORDS :]
+            row[memory_layout.SHARED] = self.shared.ctypes.data + n * self.shared_stride
+            row[memory_layout.SHARED_KNOWN] = self.known.ctypes.data + n * self.shared_stride
+            row[memory_layout.LOCAL] = self.local.ctypes.data + n * warps * 32 * launch.local_bytes
+
+    def _fix_swaps(self, ops: NDArray[np.int64]) -> None:
+        """The second value of a compare-and-swap that is a constant."""
+        from smlab.sim.isa.operation_codes import ATOMIC, SPIN, SWAP
+
+        swaps = (ops[:, memory_layout.PLACE["code"]] == ATOMIC) & np.isin(
+            ops[:, memory_layout.PLACE["operation"]], (SWAP, SPIN)
+        )
+        fixed = swaps & (ops[:, memory_layout.PLACE["swap_value_reg"]] == 0)
+        place = memory_layout.PLACE["swap_value"]
+        ops[fixed, place] = self.constant_rows.ctypes.data + memory_layout.ROW_BYTES * ops[fixed, place]
+
+    def warp_address(self, block: int, warp: int) -> int:
+        return int(self.warps.ctypes.data) + (block * self.launch.warps_per_block + warp) * self.warp_bytes
+
+    def block_address(self, block: int) -> int:
+        return int(self.blocks.ctypes.data) + 8 * memory_layout.BLOCK_WORDS * block

@@ -1,0 +1,344 @@
+"""A launch as a file: grid, block, shared bytes, arguments and constant memory.
+
+``[launch]`` has ``grid`` and ``block`` (a number or up to three) and ``shared_bytes`` (dynamic; of a
+listing, all). A number may be written as a text with names of macros in it, ``"ceil(4096 / TILE)"``: whole
+numbers, ``+ - *``, ``//``, ``%``, and ``ceil(a / b)``. ``check_shared = false`` lets the kernel read shared
+memory that nobody has written.
+
+Each ``[[argument]]`` has a ``name`` and a ``dtype``, and is a scalar (``value``) or an array: ``file``
+(.npy), or ``shape`` and ``make``: ``zeros``, ``arange`` or ``uniform`` (``low``, ``high``, ``seed``).
+``returned = true`` says that it comes back. ``[constant.NAME]`` fills a ``__constant__`` variable in the same
+way.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smlab.hw_bench.arrays import load_array
+from smlab.hw_bench.errors import SmlabError, nearest
+from smlab.hw_bench.inputs import load_toml
+from smlab.sim.execution.device import as_dim
+
+MAX_BYTES: Final = 1 << 30
+"""Of all arrays that a file asks for."""
+MAX_DIMENSIONS: Final = 32
+MAX_FORMULA: Final = 1000
+"""Characters of a number that is written as a text."""
+CHUNK: Final = 1 << 20
+"""Random numbers that are drawn at a time."""
+KEPT_BYTES: Final = 1 << 27
+_KEYS: Final = ("name", "dtype", "value", "file", "shape", "make", "low", "high", "seed", "returned")
+_MAKES: Final = ("zeros", "arange", "uniform")
+_ONLY_WITH: Final = {"shape": ("make",), "low": ("make",), "high": ("make",), "seed": ("make",)}
+_DTYPE: Final = re.compile(r"[<>=|]?[a-z]{1,12}\d{0,3}")
+
+
+@dataclass(frozen=True)
+class LaunchFile:
+    """A launch as written down; arrays are made anew for each run."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    check_shared: bool
+    names: tuple[str, ...]
+    arguments: tuple[Any, ...]
+    returned: tuple[str, ...]
+    constants: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+
+def read_launch(path: Path, macros: Mapping[str, object] | None = None) -> LaunchFile:
+    """Read a launch file; ``macros`` are what its texts may name.
+
+    Raises:
+        SmlabError: naming the key that is missing, unknown or wrong.
+    """
+    return launch_of(str(path), load_toml(path), path.parent, macros)
+
+
+def launch_of(
+    where: str, raw: dict[str, Any], folder: Path, macros: Mapping[str, object] | None = None
+) -> LaunchFile:
+    """The launch in the tables of a file, whose arrays lie in ``folder``; see `read_launch`."""
+    _known(where, raw, ("launch", "argument", "constant"))
+    launch = raw.get("launch")
+    if not isinstance(launch, dict):
+        raise SmlabError.at(where, "has no table [launch]", None, "grid and block")
+    _known(f"{where}: [launch]", launch, ("grid", "block", "shared_bytes", "check_shared"))
+    given = macros or {}
+    names, arguments, returned = [], [], []
+    rows = raw.get("argument", [])
+    if not isinstance(rows, list):
+        raise SmlabError.at(f"{where}: argument", "is not a list of tables", rows, "[[argument]]")
+    left_bytes = MAX_BYTES
+    for n, row in enumerate(rows, start=1):
+        _known(f"{where}: argument {n}", row, _KEYS)
+        name = row.get("name", f"argument{n}")
+        if not isinstance(name, str) or not name:
+            raise SmlabError.at(f"{where}: argument {n}: name", "not a name", name, "a text")
+        at = f"{where}: argument {n} ({name})"
+        if name in names:
+            raise SmlabError.at(at, "a name that stands twice", name)
+        comes_back = row.get("returned", False)
+        if not isinstance(comes_back, bool):
+            raise SmlabError.at(f"{at}: returned", "not a truth value", comes_back, "true or false")
+        value = _value(at, row, folder, left_bytes)
+        if isinstance(value, np.ndarray):
+            left_bytes -= value.nbytes
+        elif comes_back:
+            raise SmlabError.at(at, "a scalar cannot come back", True, "returned on arrays only")
+        arguments.append(value)
+        names.append(name)
+        if comes_back:
+            returned.append(name)
+    constants = {}
+    tables = raw.get("constant", {})
+    if not isinstance(tables, dict):
+        raise SmlabError.at(f"{where}: constant", "is not a table", tables, "[constant.NAME]")
+    for name, row in tables.items():
+        at = f"{where}: constant {name}"
+        _known(at, row, tuple(key for key in _KEYS if key not in ("name", "returned")))
+        constants[name] = np.asarray(_value(at, row, folder, left_bytes))
+        left_bytes -= constants[name].nbytes
+    shared, check = launch.get("shared_bytes", 0), launch.get("check_shared", True)
+    if isinstance(shared, str):
+        shared = whole_number(f"{where}: shared_bytes", shared, given)
+    if not isinstance(check, bool):
+        raise SmlabError.at(f"{where}: check_shared", "not a truth value", check, "true or false")
+    if isinstance(shared, bool) or not isinstance(shared, int) or not 0 <= shared <= 1 << 20:
+        raise SmlabError.at(f"{where}: shared_bytes", "not a size", shared, "a whole number of bytes")
+    return LaunchFile(
+        _dim(where, launch, "grid", given),
+        _dim(where, launch, "block", given),
+        shared,
+        check,
+        tuple(names),
+        tuple(arguments),
+        tuple(returned),
+        constants,
+    )
+
+
+def _known(where: str, table: Any, keys: tuple[str, ...]) -> None:
+    if not isinstance(table, dict):
+        raise SmlabError.at(where, "is not a table", table)
+    for key in table:
+        if key not in keys:
+            guess = nearest(key, keys)
+            perhaps = f"perhaps {guess}; one of " if guess else "one of "
+            raise SmlabError.at(where, "unknown key", key, perhaps + ", ".join(keys))
+
+
+def _dim(where: str, launch: dict[str, Any], key: str, macros: Mapping[str, object]) -> tuple[int, int, int]:
+    value = launch.get(key)
+    numbers = [value] if isinstance(value, int | str) else value
+    if isinstance(numbers, list):
+        numbers = [whole_number(f"{where}: {key}", n, macros) if isinstance(n, str) else n for n in numbers]
+    fine = isinstance(numbers, list) and 1 <= len(numbers) <= 3
+    if not fine or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in numbers or ()):
+        raise SmlabError.at(f"{where}: {key}", "not a shape", value, "one to three numbers from 1 on")
+    return as_dim(tuple(numbers or ()))
+
+
+def whole_number(where: str, text: str, macros: Mapping[str, object]) -> int:
+    """A whole number written as a text: macros by name, ``+ - * // %`` and ``ceil(a / b)``.
+
+    Raises:
+        SmlabError: a macro that is not there, or anything else.
+    """
+
+    def value(node: ast.expr) -> int:
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return node.value
+        if isinstance(node, ast.Name):
+            if node.id not in macros:
+                known = "one of " + ", ".join(macros) if macros else "-D NAME=VALUE"
+                raise SmlabError.at(where, "names a macro that is not given", node.id, known)
+            try:
+                return int(str(macros[node.id]))
+            except ValueError:
+                raise SmlabError.at(where, f"{node.id} is no whole number", macros[node.id]) from None
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            return _OPERATORS[type(node.op)](value(node.left), value(node.right))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ceil":
+            (inner,) = node.args if len(node.args) == 1 else (None,)
+            if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Div):
+                return -(-value(inner.left) // value(inner.right))
+        raise SmlabError.at(where, "not a whole number", text, "numbers, macros, + - * // %, ceil(a / b)")
+
+    if len(text) > MAX_FORMULA:
+        raise SmlabError.at(where, "is too long", f"{len(text)} characters", f"at most {MAX_FORMULA}")
+    try:
+        return value(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise SmlabError.at(where, "cannot be read", text, "such as ceil(4096 / TILE)") from error
+    except ZeroDivisionError:
+        raise SmlabError.at(where, "divides by zero", text) from None
+
+
+_OPERATORS: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+def _value(where: str, row: Any, folder: Path, left_bytes: int) -> Any:
+    """A scalar or an array; an array of ``left_bytes`` at most."""
+    sources = [key for key in ("value", "file", "make") if key in row]
+    if len(sources) != 1:
+        raise SmlabError.at(where, "needs one of value, file and make", ", ".join(sources) or None)
+    for key in row:
+        if key in _ONLY_WITH and sources[0] not in _ONLY_WITH[key]:
+            raise SmlabError.at(f"{where}: {key}", f"means nothing with {sources[0]}", row[key])
+    if "file" in row:
+        return _loaded(where, row, folder, left_bytes)
+    kind = _dtype(where, row.get("dtype"))
+    return _given(where, row["value"], kind) if "value" in row else _made(where, row, kind, left_bytes)
+
+
+def _dtype(where: str, name: Any) -> np.dtype[Any]:
+    expected = "bool, int8 to int64, uint8 to uint64, float16, float32 or float64"
+    try:
+        kind = np.dtype(name) if isinstance(name, str) and _DTYPE.fullmatch(name) else None
+    except TypeError:
+        kind = None
+    if kind is None:
+        raise SmlabError.at(where, "unknown dtype", name, expected)
+    if kind.byteorder == ">":
+        raise SmlabError.at(where, "a dtype of big-endian numbers", name, "little-endian ones, as GPUs have")
+    if kind.kind not in "iufb" or kind.itemsize > 8:
+        raise SmlabError.at(where, "a dtype that no kernel takes", name, expected)
+    return kind
+
+
+def _given(where: str, value: Any, kind: np.dtype[Any]) -> Any:
+    """A scalar, or an array where the value is a list; what ``kind`` cannot hold is refused."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, list):
+            left.extend(one)
+        elif not _fits(one, kind):
+            raise SmlabError.at(where, f"not a {kind}", one, _held(kind))
+    try:
+        found = np.array(value, dtype=kind)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise SmlabError.at(where, f"not an array of {kind}", value, "rows of equal length") from error
+    return found[()] if found.ndim == 0 else found
+
+
+def _fits(value: Any, kind: np.dtype[Any]) -> bool:
+    if kind.kind == "b":
+        return isinstance(value, bool) or (type(value) is int and value in (0, 1))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    if kind.kind == "f":
+        return not math.isfinite(value) or abs(value) <= float(np.finfo(kind).max)
+    return isinstance(value, int) and np.iinfo(kind).min <= value <= np.iinfo(kind).max
+
+
+def _held(kind: np.dtype[Any]) -> str:
+    if kind.kind == "b":
+        return "true or false"
+    if kind.kind == "f":
+        return f"a number, at most {float(np.finfo(kind).max):.5g}"
+    return f"a whole number from {np.iinfo(kind).min} to {np.iinfo(kind).max}"
+
+
+def _loaded(where: str, row: dict[str, Any], folder: Path, left_bytes: int) -> NDArray[Any]:
+    name = row["file"]
+    if not isinstance(name, str):
+        raise SmlabError.at(f"{where}: file", "not a name of a file", name, "a text")
+    path = folder / name
+    try:
+        array = load_array(path)
+    except SmlabError as error:
+        raise SmlabError(f"{where}: {error}") from error
+    kind = _dtype(f"{where}: {path}", array.dtype.str)
+    if "dtype" in row and _dtype(where, row["dtype"]) != kind:
+        raise SmlabError.at(f"{where}: {path}", "has another dtype", str(kind), row["dtype"])
+    _check_bytes(where, array.nbytes, left_bytes)
+    return np.ascontiguousarray(array)
+
+
+def _check_bytes(where: str, size: int, left: int) -> None:
+    if size > left:
+        raise SmlabError.at(
+            where,
+            "too large",
+            f"{size} bytes",
+            f"at most {MAX_BYTES} for all arrays of a launch; smlab.run takes larger ones",
+        )
+
+
+def _made(where: str, row: dict[str, Any], kind: np.dtype[Any], left_bytes: int) -> NDArray[Any]:
+    shape, make = row.get("shape"), row["make"]
+    shape = [shape] if isinstance(shape, int) else shape
+    if (
+        not isinstance(shape, list)
+        or not 1 <= len(shape) <= MAX_DIMENSIONS
+        or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in shape)
+    ):
+        expected = f"a list of 1 to {MAX_DIMENSIONS} sizes from 1 on"
+        raise SmlabError.at(where, "not a shape", shape, expected)
+    count = math.prod(shape)
+    _check_bytes(where, count * kind.itemsize, left_bytes)
+    if make == "zeros":
+        return np.zeros(shape, dtype=kind)
+    if make == "arange":
+        if not _fits(count - 1, kind):
+            raise SmlabError.at(where, f"numbers beyond a {kind}", f"0 to {count - 1}", _held(kind))
+        return np.arange(count, dtype=np.uint8 if kind.kind == "b" else kind).astype(kind).reshape(shape)
+    if make != "uniform":
+        raise SmlabError.at(f"{where}: make", "unknown", make, "one of " + ", ".join(_MAKES))
+    low, high, seed = row.get("low", 0), row.get("high", 1), row.get("seed", 0)
+    if type(seed) is not int or seed < 0:
+        raise SmlabError.at(f"{where}: seed", "not a seed", seed, "a whole number from 0 on")
+    # Whole numbers end below ``high``.
+    last = high - 1 if type(high) is int and kind.kind != "f" else high
+    for key, end in (("low", low), ("high", last)):
+        if not _fits(end, kind) or not math.isfinite(end):
+            raise SmlabError.at(f"{where}: {key}", f"beyond a {kind}", row.get(key), _held(kind))
+    if low > last:
+        raise SmlabError.at(f"{where}: high", "is not above low", high, f"more than {low}")
+    make_it = _kept_uniform if count * kind.itemsize <= KEPT_BYTES else _uniform
+    made = make_it(count, kind.str, low, high, seed)
+    return (made.copy() if make_it is _kept_uniform else made).reshape(shape)
+
+
+def _uniform(count: int, dtype: str, low: Any, high: Any, seed: int) -> NDArray[Any]:
+    """Random numbers, chunk by chunk: they are drawn with 8 bytes each, whatever the dtype has."""
+    generator, kind = np.random.default_rng(seed), np.dtype(dtype)
+    if kind.kind != "f":
+        generator.bit_generator.advance(count)  # type: ignore[attr-defined]  # where whole numbers began ever
+    made = np.empty(count, dtype=kind)
+    drawn: NDArray[Any]
+    for at in range(0, count, CHUNK):
+        size = min(CHUNK, count - at)
+        if kind.kind == "f":
+            drawn = generator.random(size) * (high - low) + low
+        else:
+            drawn = generator.integers(
+                low, high, size=size, dtype=np.uint64 if kind.str == "<u8" else np.int64
+            )
+        made[at : at + size] = drawn
+    return made
+
+
+_kept_uniform = lru_cache(maxsize=2)(_uniform)
+"""Every point of a study asks for the same numbers."""

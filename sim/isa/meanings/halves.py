@@ -1,0 +1,201 @@
+"""What the vector operations on halves and brain floats compute, for one lane, in plain Python."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Final
+
+from smlab.sim.isa.meanings.rounding import (
+    BFLOAT16,
+    NAN16,
+    NEAREST,
+    bfloat16_bits,
+    bits16,
+    bits32,
+    brain,
+    f16,
+    f32,
+    f64,
+    fma,
+    to_bits,
+)
+from smlab.sim.isa.vector_operation import (
+    Meaning,
+    VectorOperation,
+    combined,
+    made_whole,
+    narrowed,
+    plain,
+    relation,
+    saturated,
+    signed,
+    to_integer,
+)
+
+HALVES_SHIFT: Final = 2
+HALF_SATURATE: Final = 64
+BOTH_ONES: Final = 64
+HALF_POSITIVE: Final = 1 << 12
+NAN_WINS: Final = 1 << 13
+"""The bits of ``half_flags``: two for each source (1: the low half twice, 2: the high half twice), saturate
+to [0, 1] or, of comparisons, 1.0 for true in place of all ones, zero for what is negative, and no number
+where one of two is none."""
+
+
+def _half(word: int, half_flags: int, place: int, high: int) -> int:
+    which = half_flags >> HALVES_SHIFT * place & 3
+    return word >> 16 * (high if which == 0 else which - 1) & 0xFFFF
+
+
+def _saturated_half(bits: int) -> int:
+    return 0 if bits >= 0x8000 or bits > 0x7C00 else min(bits, 0x3C00)
+
+
+def _by_halves(compute: Callable[..., int]) -> Meaning:
+    """An operation on both halves of a word. ``compute`` takes the sources' halves, and other fields by their
+    names."""
+    names = tuple(inspect.signature(compute).parameters)
+    sources, flags = sum(name in "abc" for name in names), names.index("half_flags")
+
+    @functools.wraps(compute)
+    def meaning(*fields: Any) -> tuple[int, bool, bool]:
+        low, high = (
+            compute(*(_half(fields[n], fields[flags], n, half) for n in range(sources)), *fields[sources:])
+            for half in range(2)
+        )
+        return low | high << 16, False, False
+
+    return meaning
+
+
+def _positive(bits: int, half_flags: int) -> int:
+    return 0 if half_flags & HALF_POSITIVE and bits >= 0x8000 else bits
+
+
+def _half_fma(a: int, b: int, c: int, half_flags: int) -> int:
+    bits = fma(f16(a), f16(b), f16(c), 16, NEAREST)
+    return _positive(_saturated_half(bits) if half_flags & HALF_SATURATE else bits, half_flags)
+
+
+def _bfloat16_fma(a: int, b: int, c: int, half_flags: int) -> int:
+    return _positive(fma(brain(a), brain(b), brain(c), BFLOAT16, NEAREST), half_flags)
+
+
+def half_sum(a: int, b: int) -> int:
+    return _half_fma(a, 0x3C00, b, 0)
+
+
+def bfloat16_sum(a: int, b: int) -> int:
+    return _bfloat16_fma(a, 0x3F80, b, 0)
+
+
+def _half_sum(a: int, b: int, half_flags: int) -> int:
+    bits = bits32(f16(_half(a, half_flags, 0, 0)) + f16(_half(b, half_flags, 1, 0)))
+    return saturated(bits) if half_flags & HALF_SATURATE else bits
+
+
+def _chosen(a: int, b: int, takes_lesser: bool, half_flags: int, number: Callable[[int], float]) -> int:
+    """The lesser (or greater) of two floats of 16 bits."""
+    x, y = number(a), number(b)
+    if math.isnan(x) or math.isnan(y):
+        none = half_flags & NAN_WINS or (math.isnan(x) and math.isnan(y))
+        return NAN16 if none else (b if math.isnan(x) else a)
+    if x == y:
+        return (a | b) if takes_lesser else (a & b)
+    return a if (x < y) == takes_lesser else b
+
+
+def _to_short(value: float, kind: int, mode: int = NEAREST) -> int:
+    """A float of 16 bits, rounded once."""
+    if not math.isfinite(value):
+        return bits16(value) if kind == 16 else bfloat16_bits(value)
+    return to_bits(Fraction(value), kind, mode, math.copysign(1.0, value) < 0)
+
+
+def half_rows() -> tuple[VectorOperation, ...]:
+    """The rows of the table of operations."""
+    rows: list[VectorOperation] = []
+
+    def row(name: str, sources: str, result: str, meaning: Meaning, kind: str) -> None:
+        rows.append(VectorOperation(name, sources, result, meaning, kind))
+
+    half = "half precision"
+    row("hadd2", "ii", "i", _by_halves(lambda a, b, half_flags: _half_fma(a, 0x3C00, b, half_flags)), half)
+    row(
+        "hmul2",
+        "ii",
+        "i",
+        _by_halves(lambda a, b, half_flags: _half_fma(a, b, (a ^ b) & 0x8000, half_flags)),
+        half,
+    )
+    row("hfma2", "iii", "i", _by_halves(_half_fma), half)
+    row("hadd2.f32", "ii", "i", plain(_half_sum), half)
+    for letter, kind, number, one in (("h", 16, f16, 0x3C00), ("b", BFLOAT16, brain, 0x3F80)):
+        rows += (*_short_rows(letter, number, one), *_short_conversions(letter, kind, number))
+    row("bfma2", "iii", "i", _by_halves(_bfloat16_fma), half)
+    row("d2b", "d", "i", plain(lambda a, rounding: _to_short(f64(a), BFLOAT16, rounding)), "conversion")
+    row("h2f", "i", "i", plain(lambda a: bits32(f16(a & 0xFFFF))), "conversion")
+    return tuple(rows)
+
+
+def _short_rows(letter: str, number: Callable[[int], float], one: int) -> tuple[VectorOperation, ...]:
+    """The comparisons and selections that halves (h) and brain floats (b) have alike."""
+
+    def holds(a: int, b: int, predicate_a: bool, relations: int, combine: int) -> bool:
+        return combined(bool(relations & relation(number(a), number(b))), predicate_a, combine)[1]
+
+    def compared(
+        a: int, b: int, predicate_a: bool, relations: int, combine: int, half_flags: int
+    ) -> tuple[int, bool, bool]:
+        low, high = (
+            holds(_half(a, half_flags, 0, n), _half(b, half_flags, 1, n), predicate_a, relations, combine)
+            for n in range(2)
+        )
+        return 0, low, high
+
+    def truth(a: int, b: int, predicate_a: bool, relations: int, combine: int, half_flags: int) -> int:
+        return holds(a, b, predicate_a, relations, combine) * (one if half_flags & BOTH_ONES else 0xFFFF)
+
+    def chosen(a: int, b: int, predicate_a: bool, half_flags: int) -> int:
+        return _chosen(a, b, predicate_a, half_flags, number)
+
+    return (
+        VectorOperation(f"{letter}setp2", "ii", "p", compared, "half precision"),
+        VectorOperation(f"{letter}set2", "ii", "i", _by_halves(truth), "half precision"),
+        VectorOperation(f"{letter}mnmx2", "ii", "i", _by_halves(chosen), "half precision"),
+    )
+
+
+def _short_conversions(letter: str, kind: int, number: Callable[[int], float]) -> tuple[VectorOperation, ...]:
+    """The conversions that halves (h) and brain floats (b) have alike."""
+
+    def packed(a: int, b: int, rounding: int) -> int:
+        return _to_short(f32(a), kind, rounding) << 16 | _to_short(f32(b), kind, rounding)
+
+    def from_integer(a: int, is_signed: int, cut_bits: int) -> int:
+        return _to_short(float(narrowed(a, is_signed, cut_bits)), kind)
+
+    def integer(a: int, rounding: int, is_signed: int, cut_bits: int) -> int:
+        return to_integer(number(a & 0xFFFF), rounding, is_signed, 32, cut_bits)
+
+    def long_integer(a: int, rounding: int, is_signed: int) -> int:
+        return to_integer(number(a & 0xFFFF), rounding, is_signed, 64)
+
+    def from_long(a: int, is_signed: int) -> int:
+        return to_bits(Fraction(signed(a, 64) if is_signed else a), kind, NEAREST)
+
+    def whole(a: int, rounding: int) -> int:
+        return _to_short(made_whole(number(a & 0xFFFF), rounding), kind)
+
+    return (
+        VectorOperation(f"f2{letter}2", "ii", "i", plain(packed), "conversion"),
+        VectorOperation(f"i2{letter}", "i", "i", plain(from_integer), "conversion"),
+        VectorOperation(f"{letter}2i", "i", "i", plain(integer), "conversion"),
+        VectorOperation(f"{letter}2l", "i", "d", plain(long_integer, 64), "conversion"),
+        VectorOperation(f"l2{letter}", "d", "i", plain(from_long), "conversion"),
+        VectorOperation(f"{letter}rnd", "i", "i", plain(whole), "conversion"),
+    )

@@ -1,0 +1,86 @@
+"""Global memory as launches find it: allocations, and what L2 holds of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smlab.sim.l2_contents import LevelTwoLines
+
+FIRST_ADDRESS: Final = 0x7F00_0000_0000
+"""Where global memory begins; nothing lies below."""
+ALIGNMENT: Final = 512
+GAP: Final = 4096
+"""Bytes that belong to nobody behind each allocation, so that running over an end is found."""
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A piece of global memory: ``[address, address + bytes)``, and the array whose bytes it is."""
+
+    name: str
+    address: int
+    content: NDArray[np.uint8]
+
+    @property
+    def end(self) -> int:
+        return self.address + len(self.content)
+
+
+COMPARED_BYTES: Final = 1 << 16
+"""How much memory is compared, kept and put back at once."""
+
+
+class ContentsBefore:
+    """What allocations held at one moment, to go back to; one copy of them."""
+
+    def __init__(self, allocations: list[Allocation]) -> None:
+        self._now = [a.content for a in allocations]
+        self._before = [content.copy() for content in self._now]
+        self._written: dict[tuple[int, int], NDArray[np.uint8]] = {}
+
+    def _changed(self) -> Iterator[tuple[int, int, NDArray[np.uint8], NDArray[np.uint8]]]:
+        """The pieces that are not what they were: allocation, first byte, now and before."""
+        for n, (now, before) in enumerate(zip(self._now, self._before, strict=True)):
+            for at in range(0, len(now), COMPARED_BYTES):
+                new, old = now[at : at + COMPARED_BYTES], before[at : at + COMPARED_BYTES]
+                if not np.array_equal(new, old):
+                    yield n, at, new, old
+
+    def go_back(self, *, keep: bool = False) -> None:
+        """Make the memory what it was; with ``keep``, what has changed is kept for `put_in`, of two changes
+        of one byte the later one."""
+        for n, at, new, old in self._changed():
+            if keep:
+                kept = self._written.setdefault((n, at), old.copy())
+                written = new != old
+                kept[written] = new[written]
+            new[:] = old
+
+    def put_in(self) -> None:
+        """Put what was kept where nothing has changed since."""
+        for (n, at), kept in self._written.items():
+            new, old = (memory[n][at : at + COMPARED_BYTES] for memory in (self._now, self._before))
+            written = (kept != old) & (new == old)
+            new[written] = kept[written]
+        self._written.clear()
+
+
+class GlobalMemory:
+    """Allocations of global memory, which may outlive a launch, and what L2 holds of them between two."""
+
+    def __init__(self) -> None:
+        self.allocations: list[Allocation] = []
+        self.l2 = LevelTwoLines()
+        self._next = FIRST_ADDRESS
+
+    def allocate(self, name: str, content: NDArray[np.uint8]) -> int:
+        """Put an array's bytes into global memory; its address."""
+        address = self._next
+        self.allocations.append(Allocation(name, address, content))
+        self._next = -(-(address + max(1, len(content)) + GAP) // ALIGNMENT) * ALIGNMENT
+        return address

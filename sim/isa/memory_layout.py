@@ -1,0 +1,314 @@
+"""How micro-operations and a warp's state lie in memory: words of 64 bits, at fixed places, for Python and
+Numba alike.
+
+`KINDS` is the schema of a micro-operation: for each kind of opcode, the fields that it has and the word where
+each lies. The decoder sets fields by these names, and both meanings read them by these names: the plain one
+from `MicroOperation.fields`, the compiled one through the constants ``I_NAME`` of `words`. A name is one word
+in all kinds; a word may be shared by names of several kinds, never by two of one kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from smlab.sim import instruction_source
+
+OPERAND_PARTS: Final = ("", "_reg", "_and", "_xor", "_add")
+"""A source is five words: an address, or an offset in the warp if ``_reg`` is -1; its value is
+``((row & and) ^ xor) + add``, on each 32-bit word."""
+PREDICATE_PARTS: Final = ("", "_xor")
+"""A predicate that is read is two words: its place, and what its lanes are exclusive-ored with."""
+
+_COMMON: Final = {"code": 0, "guard": 1, "guard_xor": 2, "uniform": 3, "early_execution": 31}
+"""What every micro-operation has. ``guard``: the predicate under which it is executed; ``uniform``: by all
+lanes, whatever the active mask; ``ahead``: what may be done before it is issued (module `ahead`)."""
+_SOURCES: Final = {"a": 5, "b": 10, "c": 15}
+_PREDICATES: Final = {"predicate_a": 20, "predicate_b": 22, "predicate_c": 29}
+_PLAIN: Final = {
+    # results: the byte offset in the warp of the first row; the places of predicates
+    "dst": 4,
+    "predicate_dst": 24,
+    "predicate_dst_b": 25,
+    # numbers: how a result is computed
+    "rounding": 26,  # mode, as the module `rounding` numbers them
+    "flush": 28,  # subnormals to zero
+    "saturate": 29,  # to [0, 1]
+    "nan_wins": 30,  # of two numbers of which one is none, the result is none
+    "power_of_two": 27,  # what a product is multiplied by
+    "is_signed": 25,
+    "b_is_signed": 24,
+    "cut_bits": 27,  # the bits that a short integer lacks of a word's
+    "relations": 26,  # LESS, EQUAL, GREATER, UNORDERED: those for which a comparison holds
+    "combine": 27,  # how it is combined with a predicate: AND, OR, XOR
+    "extends": 29,  # a comparison of high words: where they are equal, `predicate_b` decides
+    "sets_one": 30,  # 1.0 for true in place of all ones
+    "half_flags": 28,  # module `half_meanings`: which halves, saturate, RELU, NaN
+    "takes_lesser": 26,
+    "above_zero": 26,  # no result is below 0
+    "addend": 26,
+    "negated": 26,  # a bit for each source that is taken away
+    "shift": 27,
+    "count_limit": 26,  # the highest shift count, where `wrap_mask` is 0
+    "wrap_mask": 27,
+    "truth_table": 26,
+    "truth_table_b": 27,
+    "as_shift": 26,  # the highest bit's place as the count of a shift to the left
+    "wraps": 26,  # a bit's place modulo 32
+    "upper_bytes": 26,
+    "sums_bytes": 26,
+    # memory
+    "index_shift": 24,  # of the register in an address
+    "address_form": 27,  # `NARROW`, `WIDE`, `NARROW_INDEX` of the module `codes`
+    "space": 28,
+    "width_bytes": 29,  # a lane
+    "offset_bytes": 30,
+    "shared_offset_bytes": 26,
+    "bank": 26,
+    "matrices": 26,
+    "transposed": 25,
+    # atomics and reductions
+    "operation": 26,
+    "number_type": 20,
+    "swap_value": 22,  # the new value of a compare-and-swap, as a source without changes
+    "swap_value_reg": 23,
+    "done_predicate": 25,
+    # control
+    "target": 26,  # the number of an instruction
+    "when_split": 27,
+    "base_instruction": 26,  # added to an address in a register
+    "barrier": 27,  # B0 to B15
+    "clears": 28,
+    "arrives_only": 28,
+    "reduces": 26,
+    "reduction": 27,
+    # exchange between lanes
+    "mode": 26,
+    "is_64_bit": 27,
+    "special_register": 26,
+    # products of matrices
+    "element_type": 26,
+    "k_steps": 27,
+    "sum_type": 28,
+    "row_groups": 29,
+}
+PLACE: Final = (
+    _COMMON
+    | {f"{name}{part}": at + n for name, at in _SOURCES.items() for n, part in enumerate(OPERAND_PARTS)}
+    | {f"{name}{part}": at + n for name, at in _PREDICATES.items() for n, part in enumerate(PREDICATE_PARTS)}
+    | _PLAIN
+)
+"""The word of each field."""
+WORDS: Final = 32
+"""What a micro-operation takes: whole cache lines."""
+
+
+def _kind(*names: str) -> Mapping[str, int]:
+    """The fields of a kind: the common ones and these, sources and predicates with all their words."""
+    fields = dict(_COMMON)
+    for name in names:
+        parts = OPERAND_PARTS if name in _SOURCES else PREDICATE_PARTS if name in _PREDICATES else ("",)
+        fields |= {name + part: PLACE[name + part] for part in parts}
+    if len(set(fields.values())) != len(fields):
+        raise ValueError(f"two fields of a kind share a word: {names}")
+    return fields
+
+
+_VECTOR: Final = ("dst", "a", "b", "c")
+_ADDRESS: Final = ("a", "b", "space", "address_form", "index_shift", "width_bytes", "offset_bytes")
+KINDS: Final[dict[str, Mapping[str, int]]] = {
+    # vector operations: module `meanings`
+    "arithmetic": _kind(*_VECTOR),
+    "carry arithmetic": _kind(
+        *_VECTOR, "predicate_a", "predicate_b", "predicate_dst", "predicate_dst_b", "addend", "shift"
+    ),
+    "64-bit sum": _kind(*_VECTOR, "negated"),
+    "bitwise logic": _kind(*_VECTOR, "predicate_a", "predicate_dst", "truth_table"),
+    "shift": _kind(*_VECTOR, "count_limit", "wrap_mask"),
+    "bit field": _kind(*_VECTOR, "is_signed", "as_shift"),
+    "bit mask": _kind(*_VECTOR, "wraps"),
+    "selection": _kind(*_VECTOR, "predicate_a", "is_signed", "above_zero", "flush", "nan_wins"),
+    "comparison": _kind(
+        *_VECTOR,
+        *("predicate_a", "predicate_b", "predicate_dst", "predicate_dst_b"),
+        *("relations", "combine", "extends", "flush", "sets_one"),
+    ),
+    "minimum or maximum test": _kind(
+        *_VECTOR, "predicate_a", "predicate_dst", "predicate_dst_b", "takes_lesser"
+    ),
+    "floating point": _kind(*_VECTOR, "rounding", "flush", "saturate", "power_of_two"),
+    "conversion": _kind(*_VECTOR, "rounding", "is_signed", "cut_bits", "flush"),
+    "half precision": _kind(
+        *_VECTOR,
+        *("predicate_a", "predicate_dst", "predicate_dst_b", "half_flags", "relations", "combine"),
+    ),
+    "byte arithmetic": _kind(*_VECTOR, "is_signed", "b_is_signed", "upper_bytes"),
+    "absolute difference": _kind(*_VECTOR, "is_signed", "sums_bytes"),
+    "predicate logic": _kind(
+        *("predicate_a", "predicate_b", "predicate_c", "predicate_dst", "predicate_dst_b"),
+        *("truth_table", "truth_table_b"),
+    ),
+    # memory
+    "load": _kind("dst", *_ADDRESS, "is_signed"),
+    "store": _kind("c", *_ADDRESS),
+    "copy": _kind("c", *_ADDRESS, "shared_offset_bytes"),
+    "matrix load": _kind("dst", *_ADDRESS, "matrices", "transposed"),
+    "constant load": _kind("dst", "a", "bank", "width_bytes", "offset_bytes", "is_signed"),
+    "atomic": _kind(
+        "dst",
+        "c",
+        *_ADDRESS,
+        *("operation", "number_type", "swap_value", "swap_value_reg", "done_predicate"),
+    ),
+    # control
+    "no operation": _kind(),
+    "exit": _kind("predicate_a"),
+    "branch": _kind("predicate_a", "a", "target", "when_split"),
+    "indirect branch": _kind("predicate_a", "a", "base_instruction", "offset_bytes"),
+    "convergence barrier": _kind("predicate_a", "dst", "a", "barrier", "clears"),
+    "warp barrier": _kind("a"),
+    "block barrier": _kind("a", "b", "predicate_a", "arrives_only", "reduces", "reduction"),
+    "barrier result": _kind("dst", "predicate_dst"),
+    # between lanes
+    "shuffle": _kind("dst", "a", "b", "c", "predicate_dst", "mode"),
+    "vote": _kind("dst", "predicate_a", "predicate_dst", "mode"),
+    "match": _kind("dst", "a", "predicate_dst", "mode", "is_64_bit"),
+    "reduction": _kind("dst", "a", "operation", "number_type"),
+    "special register": _kind("dst", "special_register", "width_bytes"),
+    "packed predicates": _kind("dst", "a", "b"),
+    "matrix product": _kind(
+        *("dst", "a", "b", "c", "element_type", "k_steps", "sum_type", "row_groups"),
+        *("is_signed", "b_is_signed"),
+    ),
+}
+"""The fields of each kind of micro-operation, and the word of each."""
+
+# The words of a warp. The first ones are those that the engines know (`smlab.sim.instruction_source`).
+PC: Final = instruction_source.PC  # number of the next instruction
+LANES: Final = instruction_source.LANES
+PASSES: Final = instruction_source.PASSES
+CONSECUTIVE: Final = instruction_source.CONSECUTIVE
+ADDRESSES: Final = instruction_source.ADDRESSES
+BARRIER: Final = instruction_source.BARRIER
+ACTIVE: Final = 4  # lanes of the running part of the warp
+LIVE: Final = 41  # lanes that have not exited
+PATHS: Final = 5  # parts that do not run now: rows of PATH_PC, PATH_MASK, PATH_WAIT
+WARP_OF_BLOCK: Final = 43
+BLOCK: Final = 44  # address of the block's words
+CLOCK: Final = 6
+MAY_WRITE: Final = 45  # whether it may write to shared memory before the block's next barrier (`ahead`)
+SM_ID: Final = 46
+FAULT: Final = 7
+FAULT_LANE: Final = 48
+FAULT_ADDRESS: Final = 49
+PATIENCE: Final = 50  # backward branches until another part gets its turn
+LAST_PC: Final = 47  # of the instruction that stopped the warp last
+INDEX: Final = 52  # of the block in the grid
+PREDICATES: Final = 53  # P0 to P6, PT, UP0 to UP6, UPT
+PT: Final = 7
+UPT: Final = 15
+NO_PREDICATE: Final = 16  # written, never read
+UNSET: Final = {
+    "guard": PT,
+    "predicate_a": PT,
+    "predicate_b": PT,
+    "predicate_c": PT,
+    "predicate_dst": NO_PREDICATE,
+    "predicate_dst_b": NO_PREDICATE,
+    "done_predicate": NO_PREDICATE,
+}
+"""What fields hold that the decoder does not set; the others are 0."""
+BARRIERS: Final = 16  # B0 to B15: for each lane, the lanes that it will wait for; rows of their own
+PATH_PC: Final = 71
+PATH_MASK: Final = 103
+PATH_WAIT: Final = 135
+AHEAD: Final = instruction_source.AHEAD
+REGISTERS_AT: Final = 184  # a multiple of 8, so that rows begin on cache lines
+
+ROW_BYTES: Final = 128
+ZERO_ROWS: Final = 4  # RZ, and what follows it in pairs and quadruples
+DUMP_ROWS: Final = 4
+UNIFORM_ROWS: Final = 64
+
+NOT_WAITING: Final = -1
+AT_BLOCK_BARRIER: Final = 100  # a part waits at a barrier of the block (`source.BARRIER`); below: for that
+# convergence barrier
+AT_WARP_SYNC: Final = 1000
+
+# The words of a block.
+BLOCK_X: Final = 0
+BLOCK_Y: Final = 1
+BLOCK_Z: Final = 2
+SHARED: Final = 3  # address of its shared memory
+SHARED_KNOWN: Final = 4  # address of a word for each word of it: whether it has been written
+LOCAL: Final = 5  # address of its local memory
+UNKNOWN_AT: Final = 6  # address of the first of these words that may be 0, and of the end of them
+UNKNOWN_END: Final = 7
+ARRIVED: Final = 8  # by barrier, without timing: warps that came
+REDUCED: Final = (
+    ARRIVED + instruction_source.BLOCK_BARRIERS
+)  # by barrier: what BAR.RED has gathered since it opened last
+RESULT: Final = REDUCED + instruction_source.BLOCK_BARRIERS  # and what it had gathered then
+WRITERS: Final = RESULT + instruction_source.BLOCK_BARRIERS  # warps with `MAY_WRITE`
+BLOCK_WORDS: Final = WRITERS + 8  # whole cache lines
+
+# The words of a launch.
+GRID_X: Final = 0
+DIM_X: Final = 3
+SHARED_BYTES: Final = 6
+SHARED_FIRST: Final = 7
+LOCAL_BYTES: Final = 8
+ALLOCATIONS: Final = 9
+ALLOCATION_TABLE: Final = 10  # address of (first byte, end, address here) a row
+BANK_TABLE: Final = 11  # address of (address here, bytes) for banks 0 to 7
+TARGET_TABLE: Final = 12
+LAST_ALLOCATION: Final = 13
+REGISTER_FILE_BYTES: Final = 14
+CHECK_SHARED: Final = 15
+OPS: Final = 16
+LENGTH: Final = 17
+BLOCKS_AT: Final = 18
+KNOWN_BYTES: Final = 19
+EXECUTED: Final = 20
+EXECUTED_LANES: Final = 21
+PREFETCHES: Final = 22  # whether the next instruction's rows are asked for ahead
+BLOCK_MAP: Final = 25  # address of the grid indices of the blocks that run; 0: all, in order
+THREADS: Final = 23
+WARPS: Final = 24
+UNIFORM_ROWS_USED: Final = 26  # so many uniform registers begin as zeros
+RECORDING: Final = 27  # address of the words of a recording, or 0
+SCRATCH: Final = 29  # address of what products of matrices are unpacked to
+SM_HZ: Final = 28  # turns cycles into the nanoseconds of the global timer
+NOTHING: Final = 30  # 0
+UNWRITTEN: Final = 31  # address of a row an instruction: reads of shared memory that nobody has written
+LAUNCH_WORDS: Final = 32
+UNWRITTEN_WORDS: Final = 4  # words read in sum; block, thread and address of the first
+SCRATCH_WORDS: Final = 32 * 4 * (4 + 2)
+
+# Faults.
+FINE, OUT_OF_BOUNDS, MISALIGNED, DIVERGED_BARRIER, BAD_TARGET, DEADLOCK, LOST, NEVER_OPENS = range(8)
+
+
+def barrier_at(number: int) -> int:
+    return REGISTERS_AT * 8 + number * ROW_BYTES
+
+
+def zero_at() -> int:
+    return barrier_at(BARRIERS)
+
+
+def dump_at() -> int:
+    return zero_at() + ZERO_ROWS * ROW_BYTES
+
+
+def uniform_at(number: int) -> int:
+    return dump_at() + DUMP_ROWS * ROW_BYTES + number * ROW_BYTES
+
+
+def register_at(number: int) -> int:
+    return uniform_at(UNIFORM_ROWS) + number * ROW_BYTES
+
+
+def warp_bytes(registers: int) -> int:
+    """The bytes of a warp's state with so many registers a thread."""
+    return register_at(registers + 4)

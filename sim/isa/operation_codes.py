@@ -1,0 +1,127 @@
+"""Numbers of what is not a vector operation, and of spaces, atomics and special registers.
+
+Numbers that both meanings of machine code share.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Codes of what is not a vector operation.
+(
+    NOP,
+    EXIT,
+    BRANCH,
+    BRANCH_SPLIT,
+    BSSY,
+    BSYNC,
+    BREAK,
+    WARPSYNC,
+    BARRIER,
+    BARRIER_REDUCE,
+    JUMP,
+    YIELD,
+    LOAD,
+    STORE,
+    ATOMIC,
+    LOAD_CONSTANT,
+    SHUFFLE,
+    VOTE,
+    MATCH,
+    REDUCE,
+    SPECIAL,
+    PLOP3,
+    R2P,
+    P2R,
+    BARRIER_RESULT,
+    KILL,
+    BMOV_OUT,
+    BMOV_IN,
+    DEPBAR,
+    COPY,
+    MMA,
+    LOAD_MATRIX,
+) = range(128, 160)
+GLOBAL, SHARED, LOCAL, GENERIC, MIXED = 0, 1, 2, 3, 4
+ADD, MIN, MAX, AND, OR, XOR, INC, DEC, EXCHANGE, SWAP, SPIN, COUNT = range(12)
+U32, S32, U64, S64, FLOAT32, FLOAT64, HALF_PAIR, BFLOAT16_PAIR = range(8)
+EVERYONE, SAME, DIFFERENT = range(3)
+"""What a match tells: each lane the lanes with its value, all whether they have one value, or, with that
+value in a uniform register, whether they have not."""
+NARROW, WIDE, NARROW_INDEX = range(3)
+"""The forms of an address: of 32 bits, of 64 bits in a pair of registers, or of 64 bits in a uniform pair
+with a register of 32 bits added."""
+SPECIALS: Final = {
+    name: number
+    for number, name in enumerate(
+        (
+            "SR_TID.X",
+            "SR_TID.Y",
+            "SR_TID.Z",
+            "SR_CTAID.X",
+            "SR_CTAID.Y",
+            "SR_CTAID.Z",
+            "SR_LANEID",
+            "SR_CLOCKLO",
+            "SR_CLOCKHI",
+            "SR_VIRTUALSMID",
+            "SR_LTMASK",
+            "SR_LEMASK",
+            "SR_GTMASK",
+            "SR_GEMASK",
+            "SR_EQMASK",
+            "SR_CgaCtaId",
+            "SRZ",
+            "SR_NTID.X",
+            "SR_VIRTID",
+            "SR_GLOBALTIMERLO",
+            "SR_GLOBALTIMERHI",
+            "SR_CTAIDX_UNUSED",
+            "SR_SMEMSZ",
+            "SR_WARPID",
+            "SR_SWINHI",
+        )
+    )
+}
+# Products of matrices: what the matrices hold (`element_type`), and what their product is summed in
+# (`sum_type`). `k_steps` are of four registers' columns each, `row_groups` of eight matrix rows each.
+HALVES, BFLOAT16, BYTES = 0, 1, 2
+SINGLE_SUM, HALF_SUM, INTEGER_SUM = 0, 1, 2
+KINDS: Final = {
+    **dict.fromkeys((NOP, YIELD, KILL, DEPBAR), "no operation"),
+    EXIT: "exit",
+    **dict.fromkeys((BRANCH, BRANCH_SPLIT), "branch"),
+    JUMP: "indirect branch",
+    **dict.fromkeys((BSSY, BSYNC, BREAK, BMOV_OUT, BMOV_IN), "convergence barrier"),
+    WARPSYNC: "warp barrier",
+    **dict.fromkeys((BARRIER, BARRIER_REDUCE), "block barrier"),
+    BARRIER_RESULT: "barrier result",
+    LOAD: "load",
+    STORE: "store",
+    ATOMIC: "atomic",
+    LOAD_CONSTANT: "constant load",
+    COPY: "copy",
+    LOAD_MATRIX: "matrix load",
+    SHUFFLE: "shuffle",
+    VOTE: "vote",
+    MATCH: "match",
+    REDUCE: "reduction",
+    SPECIAL: "special register",
+    PLOP3: "predicate logic",
+    **dict.fromkeys((R2P, P2R), "packed predicates"),
+    MMA: "matrix product",
+}
+"""The kind of each code, by the names of `smlab.sim.isa.memory_layout.KINDS`."""
+
+
+TURNS: Final = 64
+"""Backward branches of a part before another part of its warp gets a turn, so that spin locks end."""
+SHARED_WINDOW: Final = 0x7F4A
+"""The high word of generic addresses in shared memory."""
+LOCAL_WINDOW: Final = 0x7F4B
+"""And of those in local memory."""
+LOCAL_PAD: Final = 4608
+"""Bytes between the local memories of warps for the caches: a stride that is no power of two, so that the
+same few bytes of each warp's stack lie in all sets, as in caches that hash their addresses."""
+LOCAL_AT: Final = 1 << 46
+"""Where local memory lies for the caches: each word of a warp's threads side by side."""

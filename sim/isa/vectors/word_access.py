@@ -1,0 +1,177 @@
+"""Words in memory by address, for machine code: what a micro-operation says and a warp holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from smlab.sim.compiled.jit import helper, inlined, intrinsic, prefetch, read_at, write_at
+from smlab.sim.instruction_source import FAULTS
+from smlab.sim.isa import memory_layout
+from smlab.sim.isa.meanings import rounding, vector_meanings
+from smlab.sim.isa.memory_layout import (
+    FAULT,
+    FAULT_ADDRESS,
+    FAULT_LANE,
+    PREDICATES,
+)
+
+at, put = read_at, write_at
+
+WORD, HALF, BYTE, SHORT = ir.IntType(64), ir.IntType(32), ir.IntType(8), ir.IntType(16)
+FULL = 0xFFFFFFFF
+at, put = read_at, write_at
+VECTOR_CODES = vector_meanings.VECTOR_CODES
+_P = memory_layout.PLACE
+# The word of each field of a micro-operation (`record.KINDS`): of those that all or many kinds have,
+I_CODE = _P["code"]
+I_GUARD = _P["guard"]
+I_GUARD_XOR = _P["guard_xor"]
+I_UNIFORM = _P["uniform"]
+I_EARLY_EXECUTION = _P["early_execution"]
+I_DST = _P["dst"]
+I_A = _P["a"]
+I_B = _P["b"]
+I_C = _P["c"]
+I_PREDICATE_A = _P["predicate_a"]
+I_PREDICATE_B = _P["predicate_b"]
+I_PREDICATE_C = _P["predicate_c"]
+I_PREDICATE_DST = _P["predicate_dst"]
+I_PREDICATE_DST_B = _P["predicate_dst_b"]
+I_IS_SIGNED = _P["is_signed"]
+I_B_IS_SIGNED = _P["b_is_signed"]
+# of accesses,
+I_SPACE = _P["space"]
+I_WIDTH_BYTES = _P["width_bytes"]
+I_ADDRESS_FORM = _P["address_form"]
+I_INDEX_SHIFT = _P["index_shift"]
+I_OFFSET_BYTES = _P["offset_bytes"]
+I_SHARED_OFFSET_BYTES = _P["shared_offset_bytes"]
+I_BANK = _P["bank"]
+I_MATRICES = _P["matrices"]
+I_TRANSPOSED = _P["transposed"]
+# atomics and reductions,
+I_OPERATION = _P["operation"]
+I_NUMBER_TYPE = _P["number_type"]
+I_SWAP_VALUE = _P["swap_value"]
+I_DONE_PREDICATE = _P["done_predicate"]
+# control,
+I_TARGET = _P["target"]
+I_WHEN_SPLIT = _P["when_split"]
+I_BASE_INSTRUCTION = _P["base_instruction"]
+I_BARRIER = _P["barrier"]
+I_CLEARS = _P["clears"]
+I_ARRIVES_ONLY = _P["arrives_only"]
+I_REDUCES = _P["reduces"]
+I_REDUCTION = _P["reduction"]
+# exchange between lanes, products of matrices
+I_MODE = _P["mode"]
+I_IS_64_BIT = _P["is_64_bit"]
+I_SPECIAL_REGISTER = _P["special_register"]
+I_TRUTH_TABLE = _P["truth_table"]
+I_TRUTH_TABLE_B = _P["truth_table_b"]
+I_ELEMENT_TYPE = _P["element_type"]
+I_K_STEPS = _P["k_steps"]
+I_SUM_TYPE = _P["sum_type"]
+I_ROW_GROUPS = _P["row_groups"]
+
+
+def _reader(width: Any, extend: str) -> Any:
+    @intrinsic
+    def read(typing_context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            loaded = builder.load(builder.inttoptr(arguments[0], width.as_pointer()))
+            loaded.align = 1
+            return loaded if width is WORD else getattr(builder, extend)(loaded, WORD)
+
+        return types.int64(types.int64), generate
+
+    return read
+
+
+def _writer(width: Any) -> Any:
+    @intrinsic
+    def write(typing_context: Any, address: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            value = arguments[1] if width is WORD else builder.trunc(arguments[1], width)
+            builder.store(value, builder.inttoptr(arguments[0], width.as_pointer())).align = 1
+            return context.get_dummy_value()
+
+        return types.none(types.int64, types.int64), generate
+
+    return write
+
+
+get8, get16, get32, get64 = (_reader(w, "zext") for w in (BYTE, SHORT, HALF, WORD))
+get8s, get16s, get32s = (_reader(w, "sext") for w in (BYTE, SHORT, HALF))
+put8, put16, put32, put64 = (_writer(w) for w in (BYTE, SHORT, HALF, WORD))
+
+
+@intrinsic
+def add_singles(typing_context: Any, a: Any, b: Any) -> Any:
+    """The sum of two singles, as bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FloatType()
+        x, y = (builder.bitcast(builder.trunc(v, HALF), kind) for v in arguments)
+        total = builder.fadd(x, y)
+        bits = builder.bitcast(total, HALF)
+        nan = ir.Constant(HALF, rounding.NAN32)
+        bits = builder.select(builder.fcmp_unordered("uno", total, total), nan, bits)
+        return builder.zext(bits, WORD)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def add_doubles(typing_context: Any, a: Any, b: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.DoubleType()
+        x, y = (builder.bitcast(v, kind) for v in arguments)
+        total = builder.fadd(x, y)
+        nan = ir.Constant(WORD, rounding.NAN64)
+        return builder.select(builder.fcmp_unordered("uno", total, total), nan, builder.bitcast(total, WORD))
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@helper
+def predicate(op: int, warp: int, name: int) -> Any:
+    """The lanes of a predicate; its ``_xor`` word follows."""
+    return at(warp, PREDICATES + at(op, name)) ^ at(op, name + 1)
+
+
+@helper
+def set_predicate(op: int, warp: int, place: int, value: int, lanes: int) -> None:
+    word = PREDICATES + at(op, place)
+    put(warp, word, (at(warp, word) & ~lanes) | (value & lanes))
+
+
+@helper
+def row_of(op: int, warp: int, name: int) -> Any:
+    """The address of a source's row; its ``_reg`` word follows."""
+    return at(op, name) + (warp & at(op, name + 1))
+
+
+@helper
+def word_of(op: int, warp: int, name: int, lane: int) -> Any:
+    value = get32(row_of(op, warp, name) + 4 * lane)
+    return (((value & at(op, name + 2)) ^ at(op, name + 3)) + at(op, name + 4)) & 0xFFFFFFFF
+
+
+@inlined
+def prefetch_rows(op: int, warp: int) -> None:
+    """Ask for the rows that a micro-operation reads and writes."""
+    for row in (row_of(op, warp, I_A), row_of(op, warp, I_B), row_of(op, warp, I_C), warp + at(op, I_DST)):
+        prefetch(row)
+        prefetch(row + 64)
+
+
+@helper
+def fault(warp: int, kind: int, lane: int, address: int) -> Any:
+    put(warp, FAULT, kind)
+    put(warp, FAULT_LANE, lane)
+    put(warp, FAULT_ADDRESS, address)
+    return FAULTS

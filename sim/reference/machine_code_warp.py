@@ -1,0 +1,148 @@
+"""A warp that a source leads, in place of a program: control codes drive its issue (see
+`smlab.sim.instruction_source`)."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smlab.sim.instruction_source import (
+    COPY_GROUPS,
+    GROUP_SLOT,
+    LONG_SLOT,
+    SCOREBOARDS,
+    SHORT_SLOT,
+    SLOTS,
+    STALL_SLOT,
+    ReferenceSource,
+    awaited_slots,
+)
+from smlab.sim.instructions import Reason, Unit
+from smlab.sim.lowering import Operation
+from smlab.sim.reference.profiled_warp import CountedWarp
+from smlab.sim.reference.warp import Block, WarpPlace
+
+
+@cache
+def _needs(wait_mask: int) -> list[tuple[int, Reason]]:
+    """What an instruction with a wait mask waits for."""
+    waits = [b for b in range(SCOREBOARDS) if wait_mask >> b & 1]
+    return [
+        *((LONG_SLOT + b, Reason.LONG_SCOREBOARD) for b in waits),
+        *((SHORT_SLOT + b, Reason.SHORT_SCOREBOARD) for b in waits),
+        (STALL_SLOT, Reason.WAIT),
+    ]
+
+
+class MachineCodeWarp(CountedWarp):
+    """A warp whose next instruction, lanes and addresses a source gives.
+
+    ``result_at`` and ``pending`` are by scoreboard, not by instruction; ``line`` is the line of code that was
+    fetched for it last.
+    """
+
+    __slots__ = ("addresses", "groups", "lanes", "line", "passes", "sm", "source")
+
+    def __init__(
+        self,
+        block: Block,
+        place: WarpPlace,
+        sm: int,
+        source: ReferenceSource,
+        stalls: NDArray[np.int64],
+    ) -> None:
+        super().__init__(block, place, 0, stalls)
+        self.sm = sm
+        self.source = source
+        self.pending = [0] * SLOTS
+        self.result_at = [0] * SLOTS
+        self.line = -1
+        self.groups = 0  # groups of copies that it has closed
+        self.lanes, self.passes = 0, 1
+        self.addresses: list[int] = []
+
+    def advance(self) -> None:
+        """The block's barrier has opened."""
+        self.source.opened(self.sm, self.slot)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """To the instruction that the source names."""
+        # Behind the last instruction the source has a fault to tell.
+        place = min(self.source.pc(self.sm, self.slot), len(self.program.operations) - 1)
+        self.next = self.program.operations[place]
+        self.at = self.next.slot
+
+    def value(self, operation: Operation, of: str) -> int:
+        banked = operation.cls.unit in (Unit.SHARED, Unit.ATOMIC)
+        passes = self.passes if banked else int(operation.passes)
+        return passes if of == "passes" else operation.base_work + passes * operation.pass_work
+
+    def byte_addresses(self, operation: Operation) -> list[int]:
+        return self.addresses
+
+    def lanes_of(self, operation: Operation) -> int:
+        return self.lanes
+
+    def target_of(self, operation: Operation) -> int:
+        assert operation.control is not None
+        if operation.joins_group:
+            return GROUP_SLOT + self.groups % COPY_GROUPS
+        written = operation.control.write_barrier
+        if written is None or written >= SCOREBOARDS:
+            return -1
+        return (LONG_SLOT if operation.cls.unit is Unit.GLOBAL else SHORT_SLOT) + written
+
+    def read_target_of(self, operation: Operation) -> int:
+        assert operation.control is not None
+        read = operation.control.read_barrier
+        return -1 if read is None or read >= SCOREBOARDS else SHORT_SLOT + read
+
+    def needed(self) -> list[tuple[int, Reason]]:
+        assert self.next is not None
+        assert self.next.control is not None
+        needs = _needs(self.next.control.wait_mask)
+        if (left := self.next.groups_left) < 0:
+            return needs
+        return [*((s, Reason.LONG_SCOREBOARD) for s in awaited_slots(self.groups, left)), *needs]
+
+    @property
+    def issue_stall(self) -> int:
+        """How long its next instruction keeps the one after it from issuing."""
+        assert self.next is not None
+        assert self.next.control is not None
+        return max(1, self.next.control.stall_cycles)
+
+
+class RecordedWarp(MachineCodeWarp):
+    """A warp that a trace leads: no control codes, but for each instruction what it waits for."""
+
+    __slots__ = ()
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.pending = [0] * (SLOTS + 2 * self.program.slots)
+        self.result_at = [0] * (SLOTS + 2 * self.program.slots)
+
+    def target_of(self, operation: Operation) -> int:
+        return SLOTS + 2 * operation.slot
+
+    def read_target_of(self, operation: Operation) -> int:
+        return SLOTS + 2 * operation.slot + 1
+
+    def needed(self) -> list[tuple[int, Reason]]:
+        assert self.next is not None
+        slots = self.program.slots
+        places = [(SLOTS + 2 * (p % slots) + (p >= slots), p) for p in self.next.after]
+        return [
+            *((place, self.program.class_at(p).result_reason) for place, p in places),
+            (STALL_SLOT, Reason.WAIT),
+        ]
+
+    @property
+    def issue_stall(self) -> int:
+        assert self.next is not None
+        return self.next.stall_cycles

@@ -1,0 +1,5 @@
+"""``python -m smlab``: the command line."""
+
+from smlab.cli import main
+
+main()

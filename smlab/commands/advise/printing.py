@@ -1,0 +1,171 @@
+"""Advice in words, and as JSON: where, the chain from stall to cause, what to change, why, how sure."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from smlab.commands.advise.kernel_advice import KernelAdvice
+from smlab.hw_bench.profiles.pc_samples.samples import SELECTED
+from smlab.models.advisor.advice import Advice
+from smlab.models.advisor.changes.matching import Hotspot
+from smlab.models.advisor.code import AdvisedCode
+from smlab.models.advisor.stall_causes.blame import Blame
+from smlab.models.advisor.track_record import record_of
+
+PLACES = 5
+"""Places told for each piece of advice."""
+LINKS = 3
+"""Links of a chain from stall to cause."""
+
+
+def document(kernels: tuple[KernelAdvice, ...]) -> dict[str, Any]:
+    """The whole answer as JSON."""
+    return {"kernels": [kernel_document(kernel) for kernel in kernels]}
+
+
+def kernel_document(kernel: KernelAdvice) -> dict[str, Any]:
+    """One kernel's part of the answer; ``blame`` and ``unattributed`` add up to ``samples``."""
+    blamed = kernel.blamed
+    if blamed is None:
+        rows = kernel.samples.rows
+        lines = [
+            {"stalled": r.address, "cause": r.address, "reason": reason, "samples": count, "line": r.line}
+            for r in rows
+            for reason, count in r.stalled.items()
+        ]
+        return {**_head(kernel), "unattributed": 0, "advice": [], "blame": lines}
+    code = kernel.code
+    assert code is not None
+    blame = [
+        {
+            "stalled": code.instructions[b.stalled].address,
+            "cause": code.instructions[b.cause].address,
+            "reason": b.reason,
+            "samples": b.samples,
+            "not_issued": b.latency,
+            "stalled_line": code.line(b.stalled),
+            "cause_line": code.line(b.cause),
+        }
+        for b in sorted(blamed.blame, key=lambda b: -b.samples)
+    ]
+    return {
+        **_head(kernel),
+        "unattributed": blamed.unattributed_samples,
+        "advice": [_advice_document(kernel, a) for a in kernel.advice],
+        "blame": blame,
+    }
+
+
+def _head(kernel: KernelAdvice) -> dict[str, Any]:
+    return {
+        "kernel": kernel.samples.kernel,
+        "gpu": kernel.gpu.name,
+        "mode": kernel.blamed.mode if kernel.blamed is not None else "by line",
+        "samples": kernel.samples.samples,
+        "active": kernel.samples.active,
+        "note": kernel.note,
+        **({"tried": [asdict(change) for change in kernel.tried]} if kernel.tried else {}),
+    }
+
+
+def _advice_document(kernel: KernelAdvice, advice: Advice) -> dict[str, Any]:
+    low, high = interval(advice)
+    record = record_of(advice.optimizer.name)
+    return {
+        "optimizer": advice.optimizer.name,
+        "also": list(advice.also),
+        "category": advice.optimizer.category,
+        "speedup": advice.speedup,
+        "low": low,
+        "high": high,
+        "speedup_published": advice.paper,
+        "matched_samples": advice.match.matched,
+        "matched_latency_samples": advice.match.latency,
+        "at": [place(kernel, spot) for spot in advice.match.hotspots[:PLACES]],
+        "text": text(kernel, advice),
+        "rule": advice.optimizer.rule,
+        "assumes": advice.optimizer.assumes,
+        "record": {"n": record.n, "mape": record.mape},
+    }
+
+
+def interval(advice: Advice) -> tuple[float, float]:
+    """Where nine in ten simulated changes with such an estimate lay."""
+    low, high = record_of(advice.optimizer.name).interval(advice.speedup)
+    return min(low, advice.speedup), max(high, advice.speedup)
+
+
+def place(kernel: KernelAdvice, spot: Hotspot) -> dict[str, Any]:
+    """A hotspot: the cause's address, line, loop and instruction, its share of all samples, the chain."""
+    code = kernel.code
+    assert code is not None
+    loop = code.innermost_loop(spot.cause)
+    return {
+        "address": code.instructions[spot.cause].address,
+        "line": code.line(spot.cause),
+        "share": spot.samples / kernel.samples.samples,
+        "instruction": str(code.instructions[spot.cause]),
+        "loop_line": None if loop is None else code.line(loop.header),
+        "function": code.function_of(spot.cause) or code.function.name,
+        "chain": chain(kernel, spot),
+    }
+
+
+def chain(kernel: KernelAdvice, spot: Hotspot) -> list[str]:
+    """From the stalled instruction to its cause, and on to what the cause itself waited for most."""
+    code, blamed = kernel.code, kernel.blamed
+    assert code is not None
+    assert blamed is not None
+    told = [_instruction(code, spot.stalled)]
+    at, seen = spot.cause, {spot.stalled}
+    while at not in seen and len(told) <= LINKS:
+        told.append(_instruction(code, at))
+        seen.add(at)
+        onward = [b for b in blamed.blame if b.stalled == at and b.reason != SELECTED and b.cause != at]
+        if not onward:
+            break
+        at = max(onward, key=_samples).cause
+    return told
+
+
+def _samples(b: Blame) -> float:
+    return b.samples
+
+
+def _instruction(code: AdvisedCode, number: int) -> str:
+    instruction = code.instructions[number]
+    line = code.line(number)
+    where = "" if line is None else f" (line {line})"
+    return f"{instruction.address:#06x} {instruction}{where}"
+
+
+def short_text(kernel: KernelAdvice, advice: Advice) -> str:
+    """What to change and where, in one sentence."""
+    told = advice.optimizer.what
+    if advice.match.hotspots:
+        spot = place(kernel, advice.match.hotspots[0])
+        told += f", at line {spot['line']}" if spot["line"] is not None else f", at {spot['address']:#x}"
+    return told
+
+
+def text(kernel: KernelAdvice, advice: Advice) -> str:
+    """Advice in a few sentences."""
+    low, high = interval(advice)
+    record = record_of(advice.optimizer.name)
+    share = 100 * min(advice.match.matched / kernel.samples.samples, 1.0)
+    parts = [
+        f"{advice.optimizer.what}: {advice.match.why}.",
+        f"{share:.1f} % of the samples match; expected speedup {advice.speedup:.2f} ({low:.2f} to "
+        f"{high:.2f}), if {advice.optimizer.assumes}.",
+    ]
+    if advice.also:
+        parts.append(f"The same change is what {', '.join(advice.also)} would advise.")
+    if advice.match.hotspots:
+        spot = place(kernel, advice.match.hotspots[0])
+        where = f"line {spot['line']}" if spot["line"] is not None else f"{spot['address']:#x}"
+        inside = f" in the loop at line {spot['loop_line']}" if spot["loop_line"] is not None else ""
+        parts.append(f"First at {where}{inside}: {' <- '.join(spot['chain'])}.")
+    if record.n:
+        parts.append(f"{record.text}.")
+    return " ".join(parts)

@@ -1,0 +1,75 @@
+"""Which GPU a kernel runs on, as the options say: a description, at a clock, with constants changed, under
+one or all of the readings of its atomic unit that the evidence leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from smlab.commands.simulate.workload import GPU_PREFIX, changed_gpu, split_setting
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.alternatives import Alternative
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+
+ALL: Final = "all"
+CLOCK: Final = "clock.sm_hz"
+MAX_MHZ: Final = 10_000
+
+
+@dataclass(frozen=True)
+class GpuChoice:
+    """``--gpu``, ``--clock`` (MHz), ``--set`` and ``--alternative`` as they were given."""
+
+    gpu: str
+    clock_mhz: float | None = None
+    settings: tuple[str, ...] = ()
+    alternative: str | None = None
+
+
+def chosen_gpu(choice: GpuChoice) -> Gpu:
+    """The description with the options' clock and constants.
+
+    Raises:
+        SmlabError: an unknown GPU, key or value, by name; two clocks.
+    """
+    pairs = [split_setting(text) for text in choice.settings]
+    for key, value in pairs:
+        if not key.startswith(GPU_PREFIX):
+            raise SmlabError.at("--set", "a kernel has no keys to set", f"{key}={value}", "gpu.KEY=VALUE")
+    gpu = changed_gpu(load_gpu(choice.gpu), dict(pairs))
+    return at_clock(gpu, choice.clock_mhz)
+
+
+def at_clock(gpu: Gpu, clock_mhz: float | None) -> Gpu:
+    """The GPU at a clock of its SMs that somebody saw; as it is without one."""
+    if clock_mhz is None:
+        return gpu
+    if not 1 <= clock_mhz <= MAX_MHZ:
+        raise SmlabError.at("--clock", "no clock of a GPU", clock_mhz, f"1 to {MAX_MHZ:,} MHz")
+    return gpu.with_values({CLOCK: 1e6 * clock_mhz}, "seen by the user", "measured", "--clock")
+
+
+def readings(gpu: Gpu, wanted: str | None) -> Sequence[tuple[Alternative, Gpu]]:
+    """The readings of the atomic unit to run: the description's own, one by name, or all of them.
+
+    Raises:
+        SmlabError: a name that the description does not have.
+    """
+    variants = gpu.variants()
+    if wanted is None:
+        return variants[:1]
+    found = [one for one in variants if wanted in (ALL, one[0].name)]
+    if not found:
+        names = ", ".join([*(alternative.name for alternative, _ in variants), ALL])
+        raise SmlabError.at("--alternative", f"{gpu.name} has no such reading", wanted, f"one of {names}")
+    return found
+
+
+def clock_text(gpu: Gpu) -> str:
+    """The clock that a time was computed with, and what it rests on: ``1,380 MHz (assumed, 1,200 to
+    1,530)``."""
+    clock = gpu.constants[CLOCK]
+    bounds = [b for b in (clock.low, clock.high) if b is not None]
+    interval = f", {bounds[0] / 1e6:,.0f} to {bounds[1] / 1e6:,.0f}" if len(bounds) == 2 else ""
+    return f"{gpu.number(CLOCK) / 1e6:,.0f} MHz ({clock.kind}{interval})"

@@ -1,0 +1,93 @@
+"""From simulated cycles to the time that a user would measure, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from smlab.commands.gpu_choice import clock_text
+from smlab.hw_bench.gpu.alternatives import Alternative
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.sim.execution.run import MachineRun, TimedRun
+from smlab.validation.record.judge import LEVEL, model_of, sampling_sd, stored_errors
+from smlab.validation.record.run import ClockRange
+
+
+@dataclass(frozen=True)
+class RealTime:
+    """A kernel's time: the mean over the readings of the atomic unit that ran, by their weights, and its 90
+    % prediction interval, None without a record. ``unlike`` says what sets the kernel apart from those of
+    the record."""
+
+    seconds: float
+    low: float | None
+    high: float | None
+    clock: str
+    reading: str
+    readings: tuple[tuple[str, float], ...]
+    anchor_factor: float | None
+    measured: int
+    sets: int
+    unlike: tuple[str, ...]
+
+    @classmethod
+    def of(cls, runs: Sequence[tuple[Alternative, TimedRun]], gpu: Gpu, anchor_s: float | None) -> RealTime:
+        """From the run under each reading; ``anchor_s`` is the time measured for this very kernel."""
+        total = sum(alternative.weight for alternative, _ in runs)
+        seconds = sum(a.weight * run.seconds for a, run in runs) / total
+        logs = [(a.weight / total, math.log(run.seconds / seconds)) for a, run in runs]
+        first = runs[0][1]
+        own = math.sqrt(
+            sampling_sd(first.cycles_low, first.cycles_high) ** 2
+            + sum(weight * log**2 for weight, log in logs)
+        )
+        errors = stored_errors()
+        model = model_of(errors)
+        low, high = (None, None) if model is None else model.interval(seconds, own, ClockRange.of(gpu))
+        return cls(
+            seconds=seconds,
+            low=low,
+            high=high,
+            clock=clock_text(gpu),
+            reading=runs[0][0].name if len(runs) == 1 else "all",
+            readings=tuple((a.name, run.seconds) for a, run in runs),
+            anchor_factor=None if anchor_s is None else anchor_s / seconds,
+            measured=sum(e.n for e in errors),
+            sets=len(errors),
+            unlike=_unlike(first, gpu, {load_gpu(e.gpu).architecture for e in errors}),
+        )
+
+    def lines(self) -> list[str]:
+        """The interval, what the readings say one by one, the anchor."""
+        lines = []
+        if self.low is not None and self.high is not None:
+            lines.append(
+                f"on a real card {1e6 * self.low:,.2f} to {1e6 * self.high:,.2f} us ({100 * LEVEL:.0f} %), "
+                f"by the errors of {self.measured} measured kernels of {self.sets} sets"
+            )
+            if self.unlike:
+                lines.append(f"none of those has {', '.join(self.unlike)}: the interval may be too narrow")
+        if len(self.readings) > 1:
+            parts = ", ".join(f"{name} {1e6 * seconds:,.2f} us" for name, seconds in self.readings)
+            lines.append(f"readings of the atomic unit: {parts}")
+        if self.anchor_factor is not None:
+            lines.append(
+                f"measured over simulated: {self.anchor_factor:.3f}; multiply other times on this card by it"
+            )
+        return lines
+
+
+def _unlike(run: TimedRun, gpu: Gpu, architectures: set[str]) -> tuple[str, ...]:
+    """What no kernel of the record has."""
+    found = []
+    if gpu.architecture not in architectures:
+        found.append(f"a card of the {gpu.architecture} generation")
+    opcodes = {i.opcode for i in run.instructions if i.executed}
+    if any("MMA" in opcode for opcode in opcodes):
+        found.append("tensor cores")
+    if run.result.atomic.jobs:
+        found.append("shared-memory atomics")
+    if isinstance(run, MachineRun) and run.launch.image.local_bytes:
+        found.append(f"{run.launch.image.local_bytes} bytes of local memory a thread")
+    return tuple(found)

@@ -1,0 +1,311 @@
+"""What machine code does: divergence, loops, barriers, exchange, memory, in both engines; and what stops
+it."""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.sim import Record
+from smlab.sim.execution import functional
+from smlab.sim.execution.run import MachineRun, run_machine_code
+from smlab.sim.execution.source import lower_machine_code
+from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.sim.isa.memory.global_memory import GlobalMemory
+from smlab.sim.machine import machine_from
+from smlab.sim.simulate import ENGINES
+from smlab.sim.traces.compare import first_difference
+
+Launch = Callable[..., MachineLaunch]
+POINTER = [
+    "S2R R0, SR_TID.X",
+    "MOV R24, c[0x0][0x160]",
+    "MOV R25, c[0x0][0x164]",
+    "IMAD.WIDE.U32 R22, R0, 0x4, R24",
+]
+
+
+@pytest.fixture(params=["compiled", "simpy"])
+def run(request: pytest.FixtureRequest) -> Callable[[MachineLaunch], MachineRun]:
+    return lambda launch: run_machine_code(launch, load_gpu("v100"), engine=request.param, keep=Record.ALL)
+
+
+def test_a_loop_that_lanes_leave_at_different_times(launch: Launch, run: Callable[..., MachineRun]) -> None:
+    out = np.zeros(32, dtype=np.int32)
+    lines = [
+        *POINTER,
+        "MOV R2, RZ",
+        "MOV R3, R0",
+        "BSSY B0, `(.L_end)",
+        ".L_again:",
+        "IADD3 R2, R2, R3, RZ",
+        "IADD3 R3, R3, -0x1, RZ",
+        "ISETP.GE.AND P0, PT, R3, RZ, PT",
+        "@P0 BRA `(.L_again)",
+        ".L_end:",
+        "BSYNC B0",
+        "STG.E.SYS [R22], R2",
+        "EXIT",
+    ]
+    done = run(launch(lines, out))
+    assert out.tolist() == [n * (n + 1) // 2 for n in range(32)]
+    store = next(i for i in done.instructions if i.text.startswith("STG"))
+    assert (store.executed, store.lanes) == (1, 32)  # the lanes are together again
+
+
+def test_a_spin_lock_between_lanes_of_one_warp_ends(launch: Launch, run: Callable[..., MachineRun]) -> None:
+    """Lane by lane takes the lock: who holds it must get a turn while the others spin."""
+    words = np.zeros(2, dtype=np.int32)
+    lines = [
+        "MOV R24, c[0x0][0x160]",
+        "MOV R25, c[0x0][0x164]",
+        "BSSY B0, `(.L_end)",
+        ".L_again:",
+        "MOV R4, 0x1",
+        "ATOMG.E.CAS.STRONG.GPU PT, R2, [R24], RZ, R4",
+        "ISETP.NE.AND P0, PT, R2, RZ, PT",
+        "@P0 BRA `(.L_again)",
+        "LDG.E.SYS R3, [R24+0x4]",
+        "IADD3 R3, R3, 0x1, RZ",
+        "STG.E.SYS [R24+0x4], R3",
+        "ATOMG.E.EXCH.STRONG.GPU PT, RZ, [R24], RZ",
+        ".L_end:",
+        "BSYNC B0",
+        "EXIT",
+    ]
+    run(launch(lines, words))
+    assert words.tolist() == [0, 32]
+
+
+def test_lanes_exchange_and_vote(launch: Launch, run: Callable[..., MachineRun]) -> None:
+    out = np.zeros((4, 32), dtype=np.int32)
+    lines = [
+        *POINTER,
+        "SHFL.BFLY PT, R2, R0, 0x1, 0x1f",
+        "SHFL.UP P1, R3, R0, 0x3, RZ",
+        "ISETP.GT.AND P0, PT, R0, 0x1b, PT",
+        "VOTE.ANY R4, PT, P0",
+        "SEL R5, R0, 0x63, P1",
+        "STG.E.SYS [R22], R2",
+        "STG.E.SYS [R22+0x80], R3",
+        "STG.E.SYS [R22+0x100], R4",
+        "STG.E.SYS [R22+0x180], R5",
+        "EXIT",
+    ]
+    run(launch(lines, out))
+    lanes = np.arange(32)
+    assert out[0].tolist() == (lanes ^ 1).tolist()
+    assert out[1].tolist() == np.where(lanes >= 3, lanes - 3, lanes).tolist()
+    assert set(out[2].view(np.uint32)) == {0xF0000000}
+    assert out[3].tolist() == np.where(lanes >= 3, lanes, 99).tolist()
+
+
+def test_a_barrier_between_warps(launch: Launch, run: Callable[..., MachineRun]) -> None:
+    out = np.zeros(64, dtype=np.int32)
+    lines = [
+        *POINTER,
+        "IMAD.SHL.U32 R1, R0, 0x4, RZ",
+        "STS [R1], R0",
+        "BAR.SYNC 0x0",
+        "LOP3.LUT R1, R1, 0xfc, RZ, 0x3c, !PT",
+        "LDS.U R2, [R1]",
+        "STG.E.SYS [R22], R2",
+        "EXIT",
+    ]
+    done = run(launch(lines, out, block=64))
+    assert out.tolist() == list(range(63, -1, -1))
+    assert done.result.sms[0].shared_load_passes == 2  # the words lie backwards, all on banks of their own
+
+
+def test_atomics_on_one_word_need_as_many_passes_as_lanes(
+    launch: Launch, run: Callable[..., MachineRun]
+) -> None:
+    lines = ["MOV R2, RZ", "STS [R2], RZ", "MOV R3, 0x1", "ATOMS.ADD RZ, [R2], R3", "EXIT"]
+    assert run(launch(lines)).result.atomic.e_mean == 32
+
+
+def test_the_global_timer_tells_nanoseconds(launch: Launch, run: Callable[..., MachineRun]) -> None:
+    """Between two readings lie as many nanoseconds as cycles of the SM's clock at its rate."""
+    out = np.zeros(4, dtype=np.uint32)
+    lines = [
+        "MOV R24, c[0x0][0x160]",
+        "MOV R25, c[0x0][0x164]",
+        "S2R R4, SR_CLOCKLO",
+        "S2R R5, SR_GLOBALTIMERLO",
+        "S2R R6, SR_GLOBALTIMERHI",
+        "STG.E.SYS [R24], R4",
+        "STG.E.SYS [R24+0x4], R5",
+        "STG.E.SYS [R24+0x8], R6",
+        "EXIT",
+    ]
+    run(launch(lines, out))
+    clock, low, high = out[:3].tolist()
+    hz = float(load_gpu("v100").number("clock.sm_hz"))
+    assert high == 0
+    assert 1e9 * clock / hz <= low <= 1e9 * (clock + 40) / hz
+
+
+def test_the_clock_is_the_simulated_one(launch: Launch, run: Callable[..., MachineRun]) -> None:
+    out = np.zeros(4, dtype=np.int64)
+    lines = [
+        "MOV R24, c[0x0][0x160]",
+        "MOV R25, c[0x0][0x164]",
+        "CS2R R2, SR_CLOCKLO",
+        "NOP",
+        "NOP",
+        "CS2R R4, SR_CLOCKLO",
+        "STG.E.64.SYS [R24], R2",
+        "STG.E.64.SYS [R24+0x8], R4",
+        "EXIT",
+    ]
+    run(launch(lines, out))
+    assert out[1] - out[0] == 45  # three stalls of 15
+
+
+@pytest.mark.parametrize(
+    ("lines", "what"),
+    [
+        (
+            [*POINTER, "LDG.E.SYS R2, [R22+0x1000]", "EXIT"],
+            "out of bounds: 0x7f0000001000, .* behind the end of",
+        ),
+        (
+            [*POINTER, "STG.E.SYS [R22+0x2], R0", "EXIT"],
+            "misaligned address: 0x7f0000000002, byte 2 of argument 1",
+        ),
+        (
+            ["MOV R2, 0x100", "STS [R2], R2", "EXIT"],
+            "out of bounds: 0x100, of the block's 256 bytes of shared",
+        ),
+        (
+            [
+                "S2R R0, SR_LANEID",
+                "ISETP.GT.AND P0, PT, R0, 0x7, PT",
+                "BSSY B0, `(.L_end)",
+                "@P0 BRA `(.L_end)",
+                "BAR.SYNC 0x0",
+                ".L_end:",
+                "BSYNC B0",
+                "EXIT",
+            ],
+            "a barrier that not all threads of the warp reach",
+        ),
+        (["MOV R2, 0x1008", "MOV R3, RZ", "RET.REL.NODEC R2 0x0", "EXIT"], "a jump to no instruction"),
+        (["NOP", "NOP"], "a jump to no instruction"),
+    ],
+    ids=["bounds", "alignment", "shared-bounds", "barrier", "target", "end"],
+)
+def test_faults_say_what_and_where(
+    launch: Launch, run: Callable[..., MachineRun], lines: list[str], what: str
+) -> None:
+    with pytest.raises(SmlabError, match=what) as raised:
+        run(launch(lines, np.zeros(32, dtype=np.int32)))
+    assert "block (0, 0, 0), thread (" in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "HMMA.884.F32.F32.STEP0 R4, R8, R12, R4",
+        "IADD3.NEW R1, R2, R3, R4",
+        "SHF.L.U32 R1, R2",
+        "LDS.U R1, [R2.X3]",
+    ],
+)
+def test_what_has_no_row_is_refused_by_name(launch: Launch, line: str) -> None:
+    with pytest.raises(SmlabError, match=f"{line.split()[0]} at 0x0 is not one that is executed here"):
+        functional.run(launch([line, "EXIT"]))
+
+
+def test_without_timing_the_results_are_the_same(launch: Launch) -> None:
+    lines = [*POINTER, "IMAD R2, R0, R0, RZ", "STG.E.SYS [R22], R2", "EXIT"]
+    out = np.zeros(32, dtype=np.int32)
+    done = functional.run(launch(lines, out))
+    assert out.tolist() == [n * n for n in range(32)]
+    assert done.warp_instructions == 7
+
+
+def test_arguments_must_fit(launch: Launch) -> None:
+    with pytest.raises(SmlabError, match="block: x is out of range"):
+        launch(["EXIT"], block=2048)
+    with pytest.raises(SmlabError, match="argument 1: is not contiguous"):
+        launch(["EXIT"], np.zeros((4, 4))[:, ::2])
+
+
+LOOP = [
+    "S2R R0, SR_TID.X",
+    "MOV R3, 0x40",
+    ".L_again:",
+    "FFMA R4, R4, R4, R4",
+    "IADD3 R3, R3, -0x1, RZ",
+    "ISETP.GT.AND P0, PT, R3, RZ, PT",
+    "@P0 BRA `(.L_again)",
+    "EXIT",
+]
+UNEVEN = [
+    "S2R R0, SR_CTAID.X",
+    "IMAD R3, R0, 0x9e3779b1, RZ",
+    "SHF.R.U32.HI R3, RZ, 0x1a, R3",
+    "IADD3 R3, R3, 0x10, RZ",
+    *LOOP[2:],
+]
+STREAM = [
+    "S2R R0, SR_TID.X",
+    "S2R R1, SR_CTAID.X",
+    "IMAD R0, R1, c[0x0][0x0], R0",
+    "MOV R24, c[0x0][0x160]",
+    "MOV R25, c[0x0][0x164]",
+    "IMAD.WIDE.U32 R22, R0, 0x4, R24",
+    "LDG.E.SYS R2, [R22]",
+    "IADD3 R2, R2, 0x1, RZ",
+    "STG.E.SYS [R22], R2",
+    "EXIT",
+]
+
+
+@pytest.mark.parametrize("lines", [LOOP, UNEVEN, STREAM], ids=["loop", "uneven", "stream"])
+def test_a_sample_agrees_with_the_whole(launch: Launch, lines: list[str]) -> None:
+    """Two SMs, some waves: the whole run's cycles lie in the interval, whether blocks keep step, have
+    different lengths, or wait for DRAM."""
+    gpu = load_gpu("rtx-2060")
+
+    def made() -> MachineLaunch:
+        array = [np.zeros(30 * 200 * 256, dtype=np.int32)] if lines is STREAM else []
+        return launch(lines, *array, grid=30 * 200, block=256)
+
+    whole = run_machine_code(made(), gpu, keep=Record.TOTALS)
+    part = run_machine_code(made(), gpu, sms=2, keep=Record.TOTALS)
+    assert part.blocks_simulated < whole.blocks
+    assert part.cycles_low <= whole.cycles <= part.cycles_high
+    assert part.cycles == pytest.approx(whole.cycles, rel=0.03)
+    assert part.cycles_high < 1.2 * part.cycles_low
+
+
+def test_both_engines_place_local_memory_alike(launch: Launch) -> None:
+    """By places on SMs, of which a small grid takes fewer than there are."""
+    lines = [
+        "S2R R0, SR_TID.X",
+        "LOP3.LUT R1, R0, 0x3, RZ, 0xc0, !PT",
+        "IMAD.SHL.U32 R1, R1, 0x4, RZ",
+        "STL [R1], R0",
+        "LDL R2, [R1]",
+        "MOV R4, c[0x0][0x160]",
+        "MOV R5, c[0x0][0x164]",
+        "IMAD.WIDE.U32 R6, R0, 0x4, R4",
+        "STG.E.SYS [R6], R2",
+        "EXIT",
+    ]
+    results = []
+    for engine in ("compiled", "simpy"):
+        out = np.zeros(64, np.int32)
+        made = launch(lines, out, grid=5, block=64)
+        image = dataclasses.replace(made.image, local_bytes=64)
+        local = dataclasses.replace(made, image=image, memory=GlobalMemory())
+        lowered = lower_machine_code(local, machine_from(load_gpu("v100")), 2)
+        results.append(ENGINES[engine](lowered, Record.ALL, None, None))
+        assert out.tolist() == list(range(64))
+    assert first_difference(*results) is None

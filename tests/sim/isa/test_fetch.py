@@ -1,0 +1,87 @@
+"""Instruction caches: what fits costs nothing, what does not is fetched again, and the engines agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.sim import Record
+from smlab.sim.execution.run import MachineRun, run_machine_code
+from smlab.sim.isa.launch.launch import MachineLaunch
+
+TURNS = 6
+LINE = 8
+"""Instructions of a line."""
+MISS = 79
+"""What a line takes that L0 does not have and L1 has."""
+
+
+def loop(lines: int, repetitions: int = TURNS) -> list[str]:
+    """A loop as long as so many lines of code, turned so often; it begins after an instruction, so it lies in
+    one more."""
+    body = ["FADD R3, R3, R4"] * (lines * LINE - 3)
+    tail = ["IADD3 R2, R2, -0x1, RZ", "ISETP.NE.AND P0, PT, R2, RZ, PT", "@P0 BRA `(again)"]
+    return [f"MOV R2, {repetitions:#x}", "again:", *body, *tail, "EXIT"]
+
+
+def with_caches(**changed: int) -> Gpu:
+    values = {f"icache.{name}": value for name, value in changed.items()}
+    return load_gpu("v100").with_values(values, source="assumed: a test", where="test")
+
+
+def waiting(run: MachineRun) -> int:
+    return run.result.stalls["no_instruction"]
+
+
+Runner = Callable[[list[str], Gpu], int]
+
+
+@pytest.fixture(params=["compiled", "simpy"], name="waits")
+def waits_fixture(request: pytest.FixtureRequest, launch: Callable[..., MachineLaunch]) -> Runner:
+    """Cycles for which one warp waits for instructions, in one of the engines."""
+
+    def execute(lines: list[str], gpu: Gpu) -> int:
+        return waiting(run_machine_code(launch(lines), gpu, engine=request.param, keep=Record.ALL))
+
+    return execute
+
+
+def test_a_loop_that_fits_waits_for_its_first_line_only(waits: Runner) -> None:
+    """The others are asked for ahead and come while the first are executed."""
+    v100 = load_gpu("v100")
+    assert waits(loop(5), v100) == waits(loop(5, 60), v100) < MISS
+
+
+def test_a_loop_beyond_l0_is_fetched_at_every_turn(waits: Runner) -> None:
+    found = waits(loop(12), with_caches(l0_bytes=4 * 128, l0_ways=4, ahead_lines=0))
+    assert found == pytest.approx(TURNS * 13 * (MISS - 1), rel=0.05)
+    assert waits(loop(12), with_caches(ahead_lines=0)) < found / 4
+
+
+def test_code_beyond_l1_comes_from_l2(waits: Runner) -> None:
+    small = {"l0_bytes": 4 * 128, "l0_ways": 4, "ahead_lines": 0}
+    near = waits(loop(12), with_caches(**small))
+    far = waits(loop(12), with_caches(**small, l1_bytes=4 * 128, l1_ways=4))
+    l2 = load_gpu("v100").number("l2.latency_cycles")
+    assert far - near == pytest.approx(TURNS * 13 * l2, rel=0.1)
+
+
+def test_lines_asked_for_ahead_hide_misses(waits: Runner) -> None:
+    small = {"l0_bytes": 16 * 128, "l0_ways": 16}
+    assert (
+        waits(loop(40), with_caches(**small, ahead_lines=8))
+        < waits(loop(40), with_caches(**small, ahead_lines=0)) / 4
+    )
+
+
+def test_engines_agree_where_little_fits(launch: Callable[..., MachineLaunch]) -> None:
+    gpu = with_caches(l0_bytes=2 * 128, l0_ways=1, l1_bytes=6 * 128, l1_ways=2, request_interval_cycles=3)
+    one, other = (
+        run_machine_code(launch(loop(11), grid=9, block=160), gpu, engine=engine, keep=Record.ALL)
+        for engine in ("compiled", "simpy")
+    )
+    assert one.result.cycles == other.result.cycles
+    assert [i.stalls for i in one.instructions] == [i.stalls for i in other.instructions]
+    assert waiting(one) > 0

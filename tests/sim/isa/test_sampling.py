@@ -1,0 +1,173 @@
+"""Samples of large grids: what neighbours fetch is in L2, the arrays are as the sample left them, and both
+engines agree."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.sim import Record
+from smlab.sim.execution.functional_warming import Neighbours
+from smlab.sim.execution.run import MachineRun, run_machine_code
+from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.sim.isa.memory.global_memory import COMPARED_BYTES, ContentsBefore, GlobalMemory
+
+Launch = Callable[..., MachineLaunch]
+BLOCKS = 1200
+LINES = [
+    "S2R R0, SR_TID.X",
+    "S2R R1, SR_CTAID.X",
+    "MOV R24, c[0x0][0x160]",
+    "MOV R25, c[0x0][0x164]",
+    "IMAD R2, R1, 0x20, R0",
+    "IMAD.WIDE.U32 R22, R2, 0x4, R24",
+    "LDG.E.SYS R4, [R22]",
+    "LDG.E.SYS R5, [R22+0x80]",
+    "LDG.E.SYS R6, [R22+0x100]",
+    "IADD3 R4, R4, R5, R6",
+    "MOV R26, c[0x0][0x168]",
+    "MOV R27, c[0x0][0x16c]",
+    "IMAD.WIDE.U32 R28, R2, 0x4, R26",
+    "STG.E.SYS [R28], R4",
+    "EXIT",
+]
+"""Each block reads its own 32 words and those of the next two blocks."""
+
+
+def arrays() -> tuple[np.ndarray, np.ndarray]:
+    return np.arange(32 * (BLOCKS + 2), dtype=np.int32), np.zeros(32 * BLOCKS, dtype=np.int32)
+
+
+def test_a_sector_belongs_to_the_first_block_that_asks_for_it(launch: Launch) -> None:
+    source, out = arrays()
+    asked = launch(LINES, source, out, grid=BLOCKS)
+    neighbours = Neighbours(asked, 32)
+    assert neighbours.block_instructions(1) == len(LINES)
+    chosen = np.array([100, 180, 260])
+    found = neighbours.fetched(chosen, 40)
+    again = neighbours.fetched(chosen, 40)  # from what was kept
+    assert np.array_equal(found.bits, again.bits)
+    assert found.read_each == again.read_each
+    assert not out.any()  # executed on the side
+    first = asked.allocations[0].address // 32
+    own = {n for n in range(60 * 4, 263 * 4) if first + n not in found}
+    assert own == {4 * b + 8 + n for b in chosen for n in range(4)}  # the last third: others had the rest
+    # The first block's eight sectors are read by nobody before.
+    assert found.read_each == (4 * 201 + 8) / 201
+
+
+def test_a_sample_reads_from_dram_what_the_whole_grid_reads(launch: Launch) -> None:
+    gpu = load_gpu("v100").with_values({"gpu.sms": 16}, source="assumed: a small GPU", where="test")
+    source, out = arrays()
+    whole = run_machine_code(launch(LINES, source, out, grid=BLOCKS), gpu, keep=Record.TOTALS)
+    assert np.array_equal(out, source[:-64] + source[32:-32] + source[64:])
+    source, out = arrays()
+    part = run_machine_code(launch(LINES, source, out, grid=BLOCKS), gpu, sms=2, keep=Record.TOTALS)
+    assert 0 < part.blocks_simulated < BLOCKS
+    assert whole.dram_sectors_read == 4 * (BLOCKS + 2)
+    assert abs(part.dram_sectors_read / whole.dram_sectors_read - 1) < 0.02
+
+
+def test_both_engines_find_the_same_in_l2(launch: Launch) -> None:
+    gpu = load_gpu("v100").with_values({"gpu.sms": 40}, source="assumed: a small GPU", where="test")
+    runs = [
+        run_machine_code(launch(LINES, *arrays(), grid=BLOCKS), gpu, sms=1, engine=engine, keep=Record.TOTALS)
+        for engine in ("compiled", "simpy")
+    ]
+    assert runs[0].cycles == runs[1].cycles
+    assert runs[0].result.memory == runs[1].result.memory
+    assert 0 < runs[0].result.memory.dram_sectors < 12 * runs[0].blocks_simulated
+
+
+def test_a_grid_of_fewer_blocks_than_sms_is_sampled(launch: Launch) -> None:
+    gpu = load_gpu("v100")
+    for blocks, sms in ((1, 3), (16, 8), (16, 30)):
+        source, out = arrays()
+        found = run_machine_code(launch(LINES, source, out, grid=blocks), gpu, sms=sms, keep=Record.TOTALS)
+        assert found.blocks_simulated == min(blocks, sms)
+
+
+TAKES_WORK = [
+    "S2R R0, SR_TID.X",
+    "ISETP.NE.AND P0, PT, R0, RZ, PT",
+    "MOV R24, c[0x0][0x160]",
+    "MOV R25, c[0x0][0x164]",
+    "MOV R26, c[0x0][0x168]",
+    "MOV R27, c[0x0][0x16c]",
+    "MOV R5, 0x1",
+    ".L_next:",
+    "@!P0 ATOMG.E.ADD.STRONG.GPU PT, R4, [R24.64], R5",
+    "SHFL.IDX PT, R4, R4, RZ, 0x1f",
+    "ISETP.GE.AND P1, PT, R4, 0x100, PT",
+    "@P1 EXIT",
+    "IMAD R6, R4, 0x20, R0",
+    "IMAD.WIDE.U32 R22, R6, 0x4, R26",
+    "STG.E.SYS [R22], R4",
+    "BRA `(.L_next)",
+]
+"""Warps take the next of 256 pieces of work from a counter in memory."""
+
+
+@pytest.mark.parametrize("engine", ["compiled", "simpy"])
+def test_blocks_that_depend_on_each_other_are_told(launch: Launch, engine: str) -> None:
+    gpu = load_gpu("v100").with_values({"gpu.sms": 8}, source="assumed: a small GPU", where="test")
+
+    def run(sms: int | str) -> tuple[MachineRun, np.ndarray, np.ndarray]:
+        counter, out = np.zeros(1, dtype=np.int32), np.full(32 * 256, -1, dtype=np.int32)
+        made = launch(TAKES_WORK, counter, out, grid=64)
+        return run_machine_code(made, gpu, sms=sms, engine=engine, keep=Record.TOTALS), counter, out
+
+    done, counter, out = run("all")
+    assert done.notes == ()
+    assert out.tolist() == [n // 32 for n in range(32 * 256)]
+    part, counter, out = run(1)
+    told = part.notes[0]
+    assert "blocks depend on each other, block (" in told
+    assert "reads what block (" in told
+    assert "byte 0 of argument 1), at 0x70 @!P0 ATOMG.E.ADD.STRONG.GPU" in told
+    assert told.endswith("; --sms all runs them all")
+    # Each sample has found all of the work: 256 pieces and, for each warp, the end.
+    assert counter[0] == 256 + part.blocks_simulated
+    assert part.cycles_high - part.cycles_low < 0.3 * part.cycles
+    assert out.tolist() == [n // 32 for n in range(32 * 256)]
+
+
+def test_each_sample_begins_with_the_same_arrays(launch: Launch) -> None:
+    """A block that two samples run changes its words in place once."""
+    lines = [
+        *LINES[:4],
+        "IMAD R2, R1, 0x20, R0",
+        "IMAD.WIDE.U32 R22, R2, 0x4, R24",
+        "LDG.E.SYS R4, [R22]",
+        "IADD3 R4, R4, R4, 0x3",
+        "STG.E.SYS [R22], R4",
+        "EXIT",
+    ]
+    gpu = load_gpu("v100").with_values({"gpu.sms": 8}, source="assumed: a small GPU", where="test")
+    values = np.arange(32 * 8, dtype=np.int32)
+    done = run_machine_code(launch(lines, values, grid=8), gpu, sms=3, keep=Record.TOTALS)
+    assert done.notes == ()
+    changed = values != np.arange(32 * 8)
+    assert changed.all(), "three times three of eight blocks ran, and what each wrote is there"
+    assert np.array_equal(values, 2 * np.arange(32 * 8) + 3), "one of them twice, on the same words"
+
+
+def test_contents_go_back_and_come_together() -> None:
+    memory = GlobalMemory()
+    rng = np.random.default_rng(1)
+    arrays = [rng.integers(0, 256, size, dtype=np.uint8) for size in (5, 3 * COMPARED_BYTES + 7, 1, 0)]
+    for n, array in enumerate(arrays):
+        memory.allocate(str(n), array)
+    begun = [array.copy() for array in arrays]
+    before = ContentsBefore(memory.allocations)
+    arrays[0][2] += 1
+    arrays[1][[5, COMPARED_BYTES, -1]] += 1
+    before.go_back(keep=True)
+    assert all(np.array_equal(a, b) for a, b in zip(arrays, begun, strict=True))
+    arrays[1][[5, 6]] += 2
+    before.put_in()
+    begun[0][2] += 1
+    begun[1][[COMPARED_BYTES, -1]] += 1
+    begun[1][[5, 6]] += 2
+    assert all(np.array_equal(a, b) for a, b in zip(arrays, begun, strict=True))

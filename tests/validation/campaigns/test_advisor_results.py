@@ -1,0 +1,135 @@
+"""The shipped results of the advisor's study: whole, in the report as they are, and in the track record."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.models.advisor.track_record import record_of, track_records
+from smlab.sim.policies import POLICIES
+from smlab.validation.campaigns.advisor import section as advisor
+from smlab.validation.campaigns.advisor.__main__ import _records
+from smlab.validation.campaigns.advisor.generated_kernels import JUDGED, SHAPED
+from smlab.validation.campaigns.advisor.held_out_kernels import ROUNDS
+from smlab.validation.campaigns.advisor.producer_gains import ALL_POLICIES
+from smlab.validation.campaigns.advisor.section import first_runs, rounded, stored_results
+from smlab.validation.checks import Plan
+from smlab.validation.report import Report
+
+
+def test_the_report_tells_the_stored_tables() -> None:
+    page = Report("title", "about")
+    plan = Plan(load_gpu("v100"), quick=True, seed=0, processes=1)
+    assert advisor.tasks(plan) == []
+    advisor.report(page, plan, {})
+    found = stored_results()
+    assert [row[1] for row in page.tables()["advisor-speedups"].rows] == [
+        found["speedups"]["summary"]["changes"],
+        *(found["held-out"][part]["summary"]["changes"] for part in ROUNDS),
+    ]
+    assert "advisor-samples" in page.drawings()
+    (finding,) = page.findings
+    assert finding.comparison.error == pytest.approx(
+        found["held-out"][advisor.JUDGE]["summary"]["smlab"]["mape"], rel=1e-3
+    )
+
+
+def table_on_trust() -> list[str]:
+    """The rows of the table in docs/explanation/trust.md, from the stored results."""
+    found, last = stored_results(), ROUNDS[advisor.JUDGE]
+    blame, new = found["held-out-blame"]["summary"], first_runs()[advisor.JUDGE]
+    rows = [row for part in (found["speedups"], *found["held-out"].values()) for row in part["rows"]]
+    inside = sum(row["low"] <= row["true"] <= row["high"] for row in rows)
+    judged = (
+        f"{new['changes']} changes to {len({row['kernel'] for row in rows} & {k.name for k in last})} kernels"
+    )
+    first = new["first_advice"]
+    parts = ("producer-gains", "held-out-producer-gains")
+    shaped, unseen = (found[part]["summary"][ALL_POLICIES] for part in parts)
+    other, chance = "truth under another policy", found["generated"]["judged"]["summary"]
+
+    def runs(truth: str, mode: str, of: dict[str, Any] = blame) -> str:
+        return " and ".join(f"{100 * of[truth][mode][how]:.0f} %" for how in ("mean", "min"))
+
+    def ranked(part: dict[str, Any]) -> str:
+        told = part["summary"][ALL_POLICIES]
+        low, high = told["interval"]
+        return f"{told['spearman']:.3f} ({low:.2f} to {high:.2f})"
+
+    return [
+        "| | asked | found | beside it |",
+        "|---|---|---|---|",
+        f"| stalled cycles blamed on the producer that came last: mean and worst run of {blame['kernels']} "
+        f"kernels held out | 95 and 85 % | {runs('last', 'smlab')} "
+        f"| GPA's method: {runs('last', 'as-published')} |",
+        f"| the same, divided among all that are out | 95 and 85 % | {runs('shared', 'smlab (shared)')} "
+        f"| true shares under another scheduling policy: {runs('shared', other)} |",
+        f"| both on {chance['kernels']} random kernels | 95 and 85 % "
+        f"| {runs('last', 'smlab', chance)}; {runs('shared', 'smlab (shared)', chance)} "
+        f"| GPA's method: {runs('last', 'as-published', chance)}; {runs('shared', 'as-published', chance)} |",
+        f"| speedup of a change, mean error ({judged}, written afterwards) | 10 % "
+        f"| {new['smlab']['mape']:.0f} % | best constant: {new['constant']['mape']:.0f} % |",
+        f"| its gain, median error | 20 % | {new['smlab']['median_error_of_gain']:.0f} % "
+        f"| best constant: {new['constant']['median_error_of_gain']:.0f} % |",
+        f"| intervals of 90 %, each kernel's own changes left out | 90 % | {inside} of {len(rows)} "
+        f"| of the last round: {100 * new['held']['share']:.0f} % |",
+        f"| the best change made is among the first two pieces of advice | 80 % "
+        f"| {first['right']} of {first['kernels']} | |",
+        f"| rank correlation of producers by counterfactual gain (mean of {len(POLICIES)} policies), median; "
+        f"90 % intervals | 0.8 | {ranked(found['producer-gains'])}, of held-out kernels "
+        f"{ranked(found['held-out-producer-gains'])} | GPA's method: "
+        f"{shaped['spearman_published']:.2f}, {unseen['spearman_published']:.2f} |",
+    ]
+
+
+def test_the_page_on_trust_tells_the_stored_results() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "explanation" / "trust.md").read_text()
+    assert "\n".join(table_on_trust()) in text
+    before = [r["smlab"]["mape"] for name, r in first_runs().items() if name in ROUNDS]
+    assert f"off by {min(before[:-1]):.0f} to {max(before[:-1]):.0f} %" in text
+    assert before[-1] <= 10 < min(before[:-1])
+
+
+def test_each_round_is_told_as_it_was_when_new() -> None:
+    new = first_runs()
+    assert [*ROUNDS][-1] == advisor.JUDGE
+    for name in ROUNDS:
+        assert new[name]["changes"] == stored_results()["held-out"][name]["summary"]["changes"]
+
+
+def test_all_parts_are_there_and_conserved() -> None:
+    found = stored_results()
+    blame = found["blame"]["summary"]
+    assert blame["kernels"] >= 40
+    assert blame["conserved"]
+    assert blame["unexplained_cycles"] == 0
+    assert len(found["blame"]["worst_runs"]) == blame["kernels"]
+    short = {
+        kernel
+        for part in ("blame", "held-out-blame")
+        for kernel, least in found[part]["worst_runs"].items()
+        if min(least.values()) < 0.85
+    }
+    assert {row["kernel"] for row in found["limits"]["rows"]} == short
+    for row in found["limits"]["rows"]:
+        least = {**found["blame"]["worst_runs"], **found["held-out-blame"]["worst_runs"]}[row["kernel"]]
+        assert {truth: row[truth]["ours"] for truth in least} == pytest.approx(least, rel=1e-4)
+    for part, seeds in (("shaped", SHAPED), ("judged", JUDGED)):
+        chance = found["generated"][part]
+        assert chance["summary"]["kernels"] == len(chance["worst_runs"]) == len(seeds)
+        assert chance["summary"]["conserved"]
+        assert chance["summary"]["unexplained_cycles"] == 0
+    assert found["speedups"]["summary"]["changes"] >= 60
+    assert found["speedups"]["summary"]["kernels"] >= 20
+
+
+def test_the_track_record_is_that_of_the_stored_changes() -> None:
+    records = rounded(_records(stored_results()))
+    assert {row["optimizer"] for row in records} == set(track_records())
+    for row in records:
+        shipped = record_of(row["optimizer"])
+        assert (shipped.n, shipped.low, shipped.high) == pytest.approx(
+            (row["n"], row["low"], row["high"]), rel=1e-3
+        )
+    assert str(record_of("all").n) in record_of("all").text

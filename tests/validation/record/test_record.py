@@ -1,0 +1,178 @@
+"""The record of measured kernels: its sets, how they are judged, and what a new kernel's interval holds."""
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from smlab.hw_bench.datasets.measured_kernels import list_sets, read_measured
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.inputs import load_toml
+from smlab.sim.isa.launch.launch_file import launch_of
+from smlab.validation.record.judge import (
+    LEAST_SETS,
+    SetLogs,
+    error_model,
+    judge,
+    model_of,
+    sampling_sd,
+    stored_errors,
+)
+from smlab.validation.record.run import ClockRange, SimulatedRow, described
+
+
+@pytest.mark.parametrize("name", list_sets())
+def test_a_set_says_who_measured_what_on_which_card(name: str, repository: Path) -> None:
+    raw = load_toml(repository / "hw_bench" / "datasets" / "record" / f"{name}.toml")
+    assert raw["name"] == name
+    assert {"title", "gpu", "kind", "source", "compiler", "folder", "argument"} <= set(raw)
+    load_gpu(raw["gpu"])
+    assert ("row" in raw) != ("tuning" in raw)
+    assert "clock_hz" not in raw or raw["clock_source"]
+
+
+@pytest.mark.parametrize("name", list_sets())
+def test_rows_are_drawn_by_seed_and_can_be_launched(name: str, shared_data: Path) -> None:
+    one, again = (read_measured(name, shared_data, 3, seed=5) for _ in range(2))
+    assert [k.name for k in one.kernels] == [k.name for k in again.kernels]
+    assert len(one.kernels) == 3
+    for kernel in one.kernels:
+        assert 1e-6 < kernel.seconds < 10
+        tables = {k: v for k, v in one.launch.items() if k == "launch"}
+        if kernel.grid is not None:
+            tables["launch"] = {"grid": list(kernel.grid), "block": list(kernel.block or ())}
+        launch = launch_of(name, tables, shared_data, kernel.parameters)
+        assert 1 <= np.prod(launch.block) <= 1024
+
+
+def test_a_folder_without_the_data_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(SmlabError, match="sgemm-a6000: its files are not there"):
+        read_measured("sgemm-a6000", tmp_path, 2)
+    with pytest.raises(SmlabError, match="no such set of the record"):
+        read_measured("nothing", tmp_path, 2)
+
+
+def test_only_the_rows_that_a_set_asks_for_are_read(tmp_path: Path) -> None:
+    raw = load_toml(
+        Path(__file__).parents[3] / "hw_bench/datasets/record/kernel-tuner-convolution-a4000.toml"
+    )
+    cache = {
+        f"{x},{shared}": {
+            **{"block_size_x": x, "block_size_y": 4, "tile_size_x": 1, "tile_size_y": 2, "read_only": 0},
+            **{"use_padding": 0, "use_shmem": shared, "time": 1.5, "times": [1.5, 1.5]},
+        }
+        for x in (16, 32)
+        for shared in (0, 1)
+    }
+    keys = [k for k in next(iter(cache.values())) if not k.startswith("time")]
+    search = {
+        "device_name": "RTX A4000",
+        "kernel_name": "k",
+        "problem_size": [4096, 4096],
+        "tune_params_keys": keys,
+        "tune_params": {k: sorted({row[k] for row in cache.values()}) for k in keys},
+        "objective": "time",
+        "cache": cache,
+    }
+    file = tmp_path / raw["folder"] / raw["tuning"]["file"]
+    file.parent.mkdir(parents=True)
+    file.write_bytes(gzip.compress(json.dumps(search).encode()))
+    source = tmp_path / raw["folder"] / raw["code"]["file"]
+    source.parent.mkdir(parents=True)
+    source.write_text("__global__ void Convolution() {}")
+    kernels = read_measured("kernel-tuner-convolution-a4000", tmp_path, 10).kernels
+    assert [k.parameters["block_size_x"] for k in kernels] == [16, 32]
+    assert {k.macros["BLOCK_SIZE_Y"] for k in kernels} == {"4"}
+    assert kernels[0].seconds == pytest.approx(1.5e-3)
+
+
+def test_the_clock_of_the_measurement_is_used_where_it_is_known(shared_data: Path) -> None:
+    one = read_measured("ktt-pnpoly-2080ti", shared_data, 1)
+    assert described(one).number("clock.sm_hz") == one.clock_hz == 1.795e9
+    other = read_measured("sgemm-a6000", shared_data, 1)
+    assert described(other).number("clock.sm_hz") == load_gpu("a6000").number("clock.sm_hz")
+
+
+def _rows(name: str, ratios: list[float]) -> list[SimulatedRow]:
+    return [
+        SimulatedRow(
+            name, str(n), 1.0 + n, ratio * (1 + n), ratio * (1 + n), ratio * (1 + n), 0, ClockRange()
+        )
+        for n, ratio in enumerate(ratios)
+    ]
+
+
+def test_a_set_s_error_is_its_factor_and_its_spread() -> None:
+    described_sets = [("a", "A", "v100", "x"), ("b", "B", "v100", "x"), ("c", "C", "t4", "x")]
+    rows = [*_rows("a", [1.2] * 5), *_rows("b", [0.8, 0.8, 0.8]), *_rows("c", [1.0, 1.1, 0.9, 1.0])]
+    (a, b, c), model = judge(described_sets, rows)
+    assert (a.bias, a.mape, a.after_factor_mape) == pytest.approx((1.2, 20.0, 0.0))
+    assert (b.bias, b.spearman) == pytest.approx((0.8, 1.0))
+    assert c.mape == pytest.approx(5.0)
+    # With the set left out there are two others, too few for an interval.
+    assert LEAST_SETS == 3
+    assert np.isnan(a.coverage)
+    assert model is not None
+    low, high = model.interval(1.0)
+    assert low < 1 / 1.2 < 1 / 0.8 < high
+
+
+@pytest.mark.parametrize("between", [0.05, 0.3])
+def test_intervals_of_sets_that_nobody_measured_hold_nine_of_ten(between: float) -> None:
+    rng = np.random.default_rng(7)
+    held = []
+    for _ in range(400):
+        means = rng.normal(0.1, between, 7)
+        logs = [rng.normal(mean, 0.08, 12) for mean in means]
+        known = logs[:-1]
+        model = error_model([SetLogs(float(x.mean()), float(x.std(ddof=1)), len(x)) for x in known])
+        assert model is not None
+        low, high = model.interval(1.0)
+        held += [low <= float(np.exp(-x)) <= high for x in logs[-1]]
+    assert 0.85 < np.mean(held) < 0.95
+
+
+def test_what_else_is_uncertain_widens_the_interval() -> None:
+    model = error_model([SetLogs(mean, 0.05, 10) for mean in (0.1, -0.1, 0.05, 0.0)])
+    assert model is not None
+    narrow, wide = model.interval(2.0), model.interval(2.0, own_sd=0.5)
+    assert wide[0] < narrow[0] < 2.0 < narrow[1] < wide[1]
+    assert sampling_sd(1.0, 1.0) == 0.0
+    assert sampling_sd(np.exp(-0.196), np.exp(0.196)) == pytest.approx(0.1)
+
+
+def test_the_record_that_ships_is_of_the_sets_that_are_there() -> None:
+    errors = stored_errors()
+    assert [e.name for e in errors] == list(list_sets())
+    assert model_of(errors) is not None
+    for error in errors:
+        assert error.n >= 5
+        assert error.bias == pytest.approx(np.exp(error.log_mean))
+
+
+def test_a_spoilt_record_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "record.json").write_text('{"sets": [{"name": "a"}]}')
+    with pytest.raises(SmlabError, match="not a judged record"):
+        stored_errors(tmp_path / "record.json")
+
+
+def test_a_bias_that_the_clock_may_explain_is_no_bias_of_ours() -> None:
+    slow = SetLogs(-0.5, 0.05, 10, ClockRange(slower=0.6))
+    assert slow.unexplained == 0.0
+    assert SetLogs(-0.7, 0.05, 10, ClockRange(slower=0.6)).unexplained == pytest.approx(-0.1)
+    assert SetLogs(0.2, 0.05, 10, ClockRange(slower=0.6)).unexplained == pytest.approx(0.2)
+    model = error_model([slow, SetLogs(0.05, 0.05, 10), SetLogs(-0.02, 0.05, 10)])
+    assert model is not None
+    known, unknown = model.interval(1.0), model.interval(1.0, clock=ClockRange(slower=0.6))
+    # A clock that may only be slower lengthens the upper end alone.
+    assert known[0] == unknown[0]
+    assert known[1] < 1.2 < 1.8 < unknown[1]
+
+
+def test_a_clock_that_was_seen_has_no_range() -> None:
+    gpu = load_gpu("a100-40")
+    assert ClockRange.of(gpu).slower == pytest.approx(np.log(1410 / 765))
+    assert ClockRange.of(gpu.with_values({"clock.sm_hz": 1e9}, "test", "measured")) == ClockRange()

@@ -1,0 +1,204 @@
+"""Estimated speedups against changes that were made: before and after simulated, intervals with the kernel
+left out, and whether the best change is among the first advice."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from scipy import stats
+
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.models.advisor.advice import Advice, advise, estimate, optimizer_of
+from smlab.models.advisor.changes.matching import Context
+from smlab.models.advisor.code import AdvisedCode
+from smlab.models.advisor.stall_causes.blame import blame
+from smlab.models.advisor.stall_causes.latencies import described_latencies
+from smlab.models.advisor.track_record import ALL
+from smlab.sim import Record
+from smlab.validation.campaigns.advisor.kernels import Change, StudyKernel
+from smlab.validation.campaigns.advisor.simulate import JudgedRun, execute
+
+LEVEL: Final = 0.9
+ALIKE: Final = 10
+"""Changes with the mean error of all that stand beside an optimizer's own."""
+FAR_OFF: Final = 0.5
+"""A logarithm by which an estimate is off at most, where mean errors are asked for."""
+FIRST: Final = 2
+NOTHING: Final = 1.05
+"""More than this is not promised where there is nothing to gain."""
+
+
+@dataclass(frozen=True)
+class ChangeRow:
+    """One change: true speedup, ours, that of Equations 2 to 10; ``rank`` of its optimizer among all
+    advice, from 0, or None where it was not given; ``low`` and ``high`` from other kernels' changes."""
+
+    kernel: str
+    change: str
+    optimizer: str
+    true: float
+    estimated: float
+    published: float
+    rank: int | None
+    low: float = 0.0
+    high: float = 0.0
+
+
+@dataclass(frozen=True)
+class FirstRow:
+    """A kernel's advice: its best change that was made, and the optimizers of the first pieces of advice."""
+
+    kernel: str
+    best: str
+    best_speedup: float
+    first: tuple[str, ...]
+    promised: float
+    tuned: bool
+
+
+def context_of(run: JudgedRun, gpu: Gpu) -> Context:
+    """The advisor's view of a run, from emulated samples."""
+    samples, code = run.samples(), AdvisedCode(run.launch.image.function)
+    latencies = described_latencies(gpu)
+    return Context(code, samples, blame(code, samples, "smlab", latencies), gpu, latencies)
+
+
+def judge_one(kernel: StudyKernel, gpu: Gpu) -> tuple[list[ChangeRow], list[FirstRow]]:
+    """Every change of a kernel, still without intervals; and the first advice, if it has changes or is
+    tuned."""
+    if not kernel.changes and not kernel.tuned:
+        return [], []
+    run = execute(kernel.launch(gpu.sm_architecture), gpu)
+    context = context_of(run, gpu)
+    advice = advise(context)
+    rows = [_row(kernel, change, run, context, advice, gpu) for change in kernel.changes]
+    best = max(rows, key=lambda r: r.true, default=None)
+    first = FirstRow(
+        kernel.name,
+        "" if best is None else best.optimizer,
+        1.0 if best is None else best.true,
+        tuple(name for a in advice[:FIRST] for name in a.names),
+        advice[0].speedup if advice else 1.0,
+        kernel.tuned,
+    )
+    return rows, [first]
+
+
+def _row(
+    kernel: StudyKernel,
+    change: Change,
+    run: JudgedRun,
+    context: Context,
+    advice: tuple[Advice, ...],
+    gpu: Gpu,
+) -> ChangeRow:
+    after = execute(kernel.launch(gpu.sm_architecture, change), gpu, keep=Record.TOTALS)
+    factor = next(
+        (float(change.defines[k]) for k in ("UNROLL", "CHAINS", "COPIES") if k in change.defines), None
+    )
+    answer = estimate(context, optimizer_of(change.optimizer), factor)
+    rank = next((n for n, a in enumerate(advice) if change.optimizer in a.names), None)
+    return ChangeRow(
+        kernel.name,
+        change.name,
+        change.optimizer,
+        run.cycles / after.cycles,
+        1.0 if answer is None else float(answer.speedup),
+        1.0 if answer is None else float(answer.paper),
+        rank if answer is not None else None,
+    )
+
+
+def with_intervals(rows: Iterable[ChangeRow], known: Iterable[ChangeRow]) -> list[ChangeRow]:
+    """Intervals of `LEVEL` from what the estimates of all *other* kernels among ``known`` were off by."""
+    found, others = [], list(known)
+    told: dict[str, Mapping[str, tuple[float, float]]] = {}
+    for row in rows:
+        if row.kernel not in told:
+            told[row.kernel] = spreads(r for r in others if r.kernel != row.kernel)
+        spread = told[row.kernel]
+        low, high = spread.get(row.optimizer, spread[ALL])
+        found.append(dataclasses.replace(row, low=row.estimated * low, high=row.estimated * high))
+    return found
+
+
+def spreads(rows: Iterable[ChangeRow]) -> dict[str, tuple[float, float]]:
+    """By optimizer, and for `ALL`, the factors of an estimate between which `LEVEL` of true speedups are
+    expected.
+
+    Optimizers are off by more or less; few changes tell little of one. So each one's mean error is taken
+    over its changes and `ALIKE` more with the mean error of all, and what is off in these units is taken
+    from all changes together: order statistics, as wide as a future one needs.
+    """
+    logs: dict[str, list[float]] = {}
+    for row in rows:
+        logs.setdefault(row.optimizer, []).append(math.log(row.true / row.estimated))
+    sizes = {name: np.minimum(np.abs(values), FAR_OFF) for name, values in logs.items()}
+    mean = float(np.concatenate([*sizes.values()]).mean())
+    scales = {name: (size.sum() + ALIKE * mean) / (len(size) + ALIKE) for name, size in sizes.items()}
+    units = np.concatenate([np.array(values) / scales[name] for name, values in logs.items()])
+    n, tail = len(units), (1 - LEVEL) / 2
+    ends = [max(0.0, tail * (n + 1) - 1), min(n - 1.0, (1 - tail) * (n + 1) - 1)]
+    low, high = (float(x) for x in np.quantile(units, np.array(ends) / max(n - 1, 1)))
+    told = {**scales, ALL: mean}
+    return {name: (math.exp(low * scale), math.exp(high * scale)) for name, scale in told.items()}
+
+
+def errors(estimated: np.ndarray, true: np.ndarray) -> dict[str, float]:
+    """MAPE and median error of the speedup, median error of the gain where there was one of 5 % or more."""
+    ape = 100 * np.abs(estimated / true - 1)
+    gained = np.abs(true - 1) >= 0.05
+    gain = 100 * np.abs((estimated - true)[gained] / (true - 1)[gained])
+    return {
+        "mape": float(ape.mean()),
+        "median_ape": float(np.median(ape)),
+        "worst_ape": float(ape.max()),
+        "median_error_of_gain": float(np.median(gain)) if len(gain) else 0.0,
+    }
+
+
+def held(rows: Iterable[ChangeRow]) -> dict[str, float]:
+    """The share of true speedups within their intervals, with its own (95 %, binomial)."""
+    inside = [r.low <= r.true <= r.high for r in rows]
+    interval = stats.binomtest(sum(inside), len(inside)).proportion_ci(0.95)
+    return {"share": sum(inside) / len(inside), "low": float(interval.low), "high": float(interval.high)}
+
+
+def summary(rows: list[ChangeRow], firsts: list[FirstRow]) -> dict[str, Any]:
+    """Everything that is said of the estimates."""
+    true = np.array([r.true for r in rows])
+    constants = np.linspace(0.8, 5, 841)
+    best = float(constants[np.argmin([np.abs(c / true - 1).mean() for c in constants])])
+    known = [f for f in firsts if f.best_speedup >= NOTHING and not f.tuned]
+    right = sum(f.best in f.first for f in known)
+    return {
+        "changes": len(rows),
+        "kernels": len({r.kernel for r in rows}),
+        "smlab": errors(np.array([r.estimated for r in rows]), true),
+        "published_equations": errors(np.array([r.published for r in rows]), true),
+        "constant": {"value": best, **errors(np.full(len(rows), best), true)},
+        "held": held(rows),
+        "first_advice": {
+            "kernels": len(known),
+            "right": right,
+            "share": right / len(known) if known else 0.0,
+            "missed": [f.kernel for f in known if f.best not in f.first],
+        },
+        "nothing_to_gain": {f.kernel: f.promised for f in firsts if f.tuned},
+    }
+
+
+def track_record(rows: list[ChangeRow]) -> list[dict[str, Any]]:
+    """What `smlab.models.advisor.track_record` ships: by optimizer, and all."""
+    told, spread = [], spreads(rows)
+    for name in (*sorted({r.optimizer for r in rows}), ALL):
+        mine = [r for r in rows if name in (ALL, r.optimizer)]
+        low, high = spread[name]
+        mape = float(100 * np.mean([abs(r.estimated / r.true - 1) for r in mine]))
+        told.append({"optimizer": name, "n": len(mine), "mape": mape, "low": low, "high": high})
+    return told
