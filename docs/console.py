@@ -23,7 +23,7 @@ COLUMNS = 100
 """How wide the terminal of the documents is."""
 PROMPT = "$ "
 LIMIT_S = 600
-FIRST_RUN = re.compile(r"^(?:smlab: )?compiling the engine.*\n", re.MULTILINE)
+FIRST_RUN = re.compile(r"^(?:smlab: )?(?:still )?compiling the engine.*\n", re.MULTILINE)
 """What only the first run on a machine prints."""
 
 
