@@ -49,11 +49,14 @@ BLOCK_BARRIERS: Final = 16
 """Barriers of a block. One that is for no number of warps is for all that have not exited."""
 
 # Where a warp keeps what its scoreboards wait for: six for results of global memory, the same six for
-# others' results and for operands that must have been read, the stall counter of the last instruction, and
-# its latest groups of asynchronous copies, in turn.
+# others' results and for operands that must have been read, the stall counter of the last instruction, its
+# latest groups of asynchronous copies, in turn, and its stores and reductions, which only a fence waits for.
 SCOREBOARDS: Final = 6
 COPY_GROUPS: Final = 8
-LONG_SLOT, SHORT_SLOT, STALL_SLOT, GROUP_SLOT, SLOTS = 0, 6, 12, 13, 13 + COPY_GROUPS
+LONG_SLOT, SHORT_SLOT, STALL_SLOT, GROUP_SLOT, STORE_SLOT = 0, 6, 12, 13, 13 + COPY_GROUPS
+SLOTS: Final = STORE_SLOT + 1
+FENCED_SLOTS: Final = (STORE_SLOT, *range(LONG_SLOT, LONG_SLOT + SCOREBOARDS))
+"""What a fence waits for: its warp's accesses to global memory."""
 
 
 def awaited_slots(groups: int, left: int) -> list[int]:

@@ -90,7 +90,8 @@ class Operation:
     kernel has ``after``, work by its passes, and ``stall_cycles`` until its warp's next one.
 
     Asynchronous copies of a warp form groups: an instruction may join the open one, close it, or wait until
-    at most ``groups_left`` closed ones (-1: it does not wait) have copies on their way.
+    at most ``groups_left`` closed ones (-1: it does not wait) have copies on their way. A fence waits for its
+    warp's accesses to global memory; ``fenced`` is a store or reduction that one may wait for.
     """
 
     slot: int
@@ -112,6 +113,9 @@ class Operation:
     joins_group: bool = False
     closes_group: bool = False
     groups_left: int = -1
+    is_fence: bool = False
+    fenced: bool = False
+    empties_l1: bool = False
 
 
 Code = tuple[Operation | LoopBegin | LoopEnd, ...]

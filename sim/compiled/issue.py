@@ -38,6 +38,8 @@ from smlab.sim.compiled.layout import (
     ALL,
     BARRIER,
     CACHE_LINE_WORDS,
+    CLOSES_GROUP,
+    EMPTIES_L1,
     GLOBAL,
     NEVER,
     NOT_SELECTED,
@@ -48,6 +50,7 @@ from smlab.sim.compiled.layout import (
     State,
     Word,
 )
+from smlab.sim.compiled.memory import empty_l1
 from smlab.sim.compiled.path import enqueue, value
 from smlab.sim.compiled.warp_progress import arrive, emit, leave, proceed, step, wake_up
 from smlab.sim.instruction_source import (
@@ -265,8 +268,10 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
     if op.read_watched != 0 and (lanes == 0 or op.unit == PIPE or op.unit == BARRIER):
         result(st, w, op.read_target, now + max(1, op.interval))
     warp.stalled = now + op.stall
-    if op.closes != 0:
+    if op.effect == CLOSES_GROUP:
         warp.groups += 1
+    elif op.effect == EMPTIES_L1:
+        empty_l1(st, i, now)
     if state == EXITS:
         leave(st, i, w, now)
     elif state == ARRIVES:

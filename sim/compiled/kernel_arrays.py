@@ -14,11 +14,13 @@ from smlab.sim.compiled import layout
 from smlab.sim.compiled.issue import POLICY_CODES
 from smlab.sim.instruction_source import (
     BLOCK_BARRIERS,
+    FENCED_SLOTS,
     GROUP_SLOT,
     LONG_SLOT,
     SCOREBOARDS,
     SHORT_SLOT,
     SLOTS,
+    STORE_SLOT,
     CompiledSource,
 )
 from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
@@ -77,6 +79,8 @@ class Code:
         for place in operation.after:
             slot, read = place % program.slots, place >= program.slots
             self.needs.append((first + 2 * slot + read, int(program.class_at(place).result_reason)))
+        if operation.is_fence:
+            self.needs += ((slot, int(Reason.LONG_SCOREBOARD)) for slot in FENCED_SLOTS)
         values: dict[str, int] = {}
         resource: object = None
         if cls.unit is Unit.PIPE:
@@ -140,7 +144,7 @@ class Code:
             cls=cls.code,
             line=self._line(operation.slot),
             joins=operation.joins_group,
-            closes=operation.closes_group,
+            effect=layout.CLOSES_GROUP * operation.closes_group + layout.EMPTIES_L1 * operation.empties_l1,
             groups_left=operation.groups_left,
             after_begin=needs,
             after_end=len(self.needs),
@@ -162,6 +166,8 @@ class Code:
         values["base_work"], values["pass_work"] = operation.base_work, operation.pass_work
         if operation.joins_group:
             values["target"], values["watched"] = GROUP_SLOT, 1
+        elif operation.fenced:
+            values["target"], values["watched"] = STORE_SLOT, 1
 
     def _table(self, values: NDArray[np.int64]) -> int:
         self.tables.append(np.ascontiguousarray(values, dtype=np.int64))

@@ -36,6 +36,9 @@ OPERATION, LOOP_BEGIN, LOOP_END, END = 0, 1, 2, 3
 # What a resident warp is up to. READY covers a warp in a group and one with a timer running.
 READY, UNKNOWN, AT_BARRIER, EXITING, FINISHED = 0, 1, 2, 3, 4
 
+# What the issue of an instruction does besides: it closes a group of copies, or L1 forgets what it holds.
+NO_EFFECT, CLOSES_GROUP, EMPTIES_L1 = 0, 1, 2
+
 TOTALS, ATOMICS, ALL = 0, 1, 2
 
 # What a call of the engine ends with.
@@ -110,7 +113,7 @@ OP = _narrow(
     ("line stall interval latency", "i8"),
     ("target read_target groups_left after_begin after_end", "i4"),
     ("resource", "i2"),
-    ("unit kind reason wide waits watched read_watched closes joins store", "i1"),
+    ("unit kind reason wide waits watched read_watched effect joins store", "i1"),
     # The first cache line ends here.
     ("slot", "i4"),
     ("cas cls", "i2"),
@@ -124,8 +127,8 @@ counts cycles, bytes or passes has 64 bits, numbers of things fewer.
 ``watched`` and ``read_watched`` say that a later instruction needs the result, or that the operands have
 been read; ``extra`` is what a wide load or a copy takes longer on its way back; ``..._at`` is the address
 of a random table with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to loops; ``line`` is
-the line of code that it is in; ``joins``, ``closes`` and ``groups_left`` are what it does to its warp's
-groups of copies. ``target`` and ``read_target`` are the places of the scoreboard for the result and the
+the line of code that it is in; ``joins`` and ``groups_left`` are what it does to its warp's groups of copies;
+``effect`` is what else its issue does. ``target`` and ``read_target`` are the places of the scoreboard for the result and the
 reading; machine code also says the cycles that its warp then waits (``stall``), the scoreboards that it
 waits for itself (``waits``, a mask), and its work as a base and a part for each pass."""
 

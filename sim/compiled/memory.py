@@ -317,6 +317,17 @@ def fill_l1(st: State, i: int, now: int) -> None:
 
 
 @helper
+def empty_l1(st: State, i: int, now: int) -> None:
+    """L1 of SM ``i`` has no valid sector any more; those on their way will be."""
+    if st.uses_memory == 0:
+        return
+    fill_l1(st, i, now)
+    cache = cache_at(st, i)
+    for n in range(cache.first_line, cache.first_line + cache.sets * cache.ways):
+        line_at(st, n).valid = 0
+
+
+@helper
 def serve_l2(st: State) -> None:
     """Serve the next request that reached L2; its completion is now known."""
     index = pop(st, st.requests)

@@ -36,6 +36,7 @@ from smlab.sim.instruction_source import (
 from smlab.sim.instructions import CLASSES, QUEUED_UNITS, Unit
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
+from smlab.sim.isa.decode.control import empties_l1, is_fence
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.launch.faults import fault_error
 from smlab.sim.isa.launch.launch import MachineLaunch, MachineMemory
@@ -364,6 +365,7 @@ def lower_machine_code(
         ),
         None,
     )
+    waits_for_stores = any(is_fence(m.instruction) for m in code)
     for number, micro in enumerate(code):
         control = micro.instruction.control
         if control is None:
@@ -403,6 +405,12 @@ def lower_machine_code(
                 joins_group=micro.code == d.COPY,
                 closes_group=micro.instruction.opcode == "LDGDEPBAR",
                 groups_left=left,
+                is_fence=is_fence(micro.instruction),
+                fenced=waits_for_stores
+                and cls.operation in ("store", "reduce")
+                and cls.unit is Unit.GLOBAL
+                and control.write_barrier is None,
+                empties_l1=empties_l1(micro.instruction),
             )
         )
     program = LoweredProgram(launch.where, tuple(operations), tuple(operations))

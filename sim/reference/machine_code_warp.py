@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from smlab.sim.instruction_source import (
     COPY_GROUPS,
+    FENCED_SLOTS,
     GROUP_SLOT,
     LONG_SLOT,
     SCOREBOARDS,
     SHORT_SLOT,
     SLOTS,
     STALL_SLOT,
+    STORE_SLOT,
     ReferenceSource,
     awaited_slots,
 )
@@ -91,6 +93,8 @@ class MachineCodeWarp(CountedWarp):
         assert operation.control is not None
         if operation.joins_group:
             return GROUP_SLOT + self.groups % COPY_GROUPS
+        if operation.fenced:
+            return STORE_SLOT
         written = operation.control.write_barrier
         if written is None or written >= SCOREBOARDS:
             return -1
@@ -105,6 +109,8 @@ class MachineCodeWarp(CountedWarp):
         assert self.next is not None
         assert self.next.control is not None
         needs = _needs(self.next.control.wait_mask)
+        if self.next.is_fence:
+            needs = [*((slot, Reason.LONG_SCOREBOARD) for slot in FENCED_SLOTS), *needs]
         if (left := self.next.groups_left) < 0:
             return needs
         return [*((s, Reason.LONG_SCOREBOARD) for s in awaited_slots(self.groups, left)), *needs]

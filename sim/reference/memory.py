@@ -224,6 +224,12 @@ class LevelOne:
             self.cache.misses += 1
         return hit
 
+    def empty(self) -> None:
+        """No sector is valid any more; those on their way will be."""
+        for lines in self.cache.sets.values():
+            for line in lines:
+                line.valid = 0
+
     def fill(self, job: Job) -> None:
         """The sectors that a load asked L2 for have come back."""
         for sector in job.addresses:

@@ -22,6 +22,7 @@ from smlab.sim.instructions import CLASSES, QUEUED_UNITS, InstructionClass, Reas
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.decode import ATOMIC_CLASSES
 from smlab.sim.isa.decode.micro import ROWS, MicroOperation
+from smlab.sim.isa.decode.control import OF_FENCES, UNTIMED
 from smlab.sim.isa.launch.faults import untimed_note
 from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation
 from smlab.sim.machine import Machine, machine_from
@@ -118,7 +119,7 @@ def run_trace(
         blocks_simulated=blocks,
         instructions=instructions,
         dram_sectors_read=float(result.memory.dram_sectors),
-        notes=untimed_note([i.opcode for i in instructions if i.executed]),
+        notes=untimed_note([i.opcode for i in instructions if i.executed], (*OF_FENCES, *UNTIMED)),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from smlab.hw_bench.sass import SassInstruction
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa.decode.micro import (
     ROWS,
@@ -41,8 +42,6 @@ from smlab.sim.isa.operation_codes import (
 )
 
 UNTIMED: Final = (
-    "MEMBAR",
-    "ERRBAR",
     "CCTL",
     "CGAERRBAR",
     "FENCE",
@@ -54,6 +53,9 @@ UNTIMED: Final = (
 )
 """What a GPU takes time for and the simulated one does not, beyond the issue; a run says so."""
 
+OF_FENCES: Final = ("MEMBAR", "ERRBAR")
+"""What has its time in machine code, but not in a trace, which does not say what a fence waits for."""
+
 
 def _nothing(*known: str) -> Reader:
     def read(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
@@ -63,7 +65,19 @@ def _nothing(*known: str) -> Reader:
     return read
 
 
-for _name in ("NOP", "WARPSYNC_NONE", "NANOSLEEP_NONE", "LDGDEPBAR", "DEPBAR", *UNTIMED):
+
+
+def is_fence(instruction: SassInstruction) -> bool:
+    """Whether it waits until its warp's accesses to global memory are done: a MEMBAR beyond its block."""
+    return instruction.opcode == "MEMBAR" and "CTA" not in instruction.modifiers
+
+
+def empties_l1(instruction: SassInstruction) -> bool:
+    """Whether L1 forgets what it holds, as behind a fence."""
+    return instruction.opcode == "CCTL" and "IVALL" in instruction.modifiers
+
+
+for _name in ("NOP", "WARPSYNC_NONE", "NANOSLEEP_NONE", "LDGDEPBAR", "DEPBAR", *OF_FENCES, *UNTIMED):
     ROWS[_name] = Row(_nothing(), "control")
 
 

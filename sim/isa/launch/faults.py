@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.instruction_source import BLOCK_BARRIERS
 from smlab.sim.isa import memory_layout
-from smlab.sim.isa.decode.control import UNTIMED
+from smlab.sim.isa.decode.control import UNTIMED, empties_l1
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.isa.operation_codes import LOAD_CONSTANT, LOCAL, SHARED
@@ -82,8 +82,9 @@ def notes_of(
     ``executed`` counts by instruction, ``(instructions,)``; ``unwritten`` is what each read of shared memory
     before anything wrote it, ``(instructions, record.UNWRITTEN_WORDS)``.
     """
-    ran = [m.instruction.opcode for m, count in zip(launch.code, executed, strict=True) if count]
-    return (*_unwritten_note(launch, unwritten), *untimed_note(ran))
+    ran = [m.instruction for m, count in zip(launch.code, executed, strict=True) if count]
+    untimed = untimed_note([i.opcode for i in ran if not empties_l1(i)])
+    return (*_unwritten_note(launch, unwritten), *untimed)
 
 
 def _unwritten_note(launch: MachineLaunch, unwritten: NDArray[np.int64]) -> tuple[str, ...]:
@@ -101,9 +102,9 @@ def _unwritten_note(launch: MachineLaunch, unwritten: NDArray[np.int64]) -> tupl
     )
 
 
-def untimed_note(executed: Sequence[str]) -> tuple[str, ...]:
+def untimed_note(executed: Sequence[str], untimed: Sequence[str] = UNTIMED) -> tuple[str, ...]:
     """Which of these instructions, by their opcodes, take no time here but that of their issue."""
-    places = Counter(opcode for opcode in executed if opcode in UNTIMED)
+    places = Counter(opcode for opcode in executed if opcode in untimed)
     if not places:
         return ()
     told = (f"{name} ({n} place{'s' if n > 1 else ''})" for name, n in sorted(places.items()))
