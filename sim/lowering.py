@@ -30,7 +30,7 @@ from smlab.sim.address_patterns import (
 from smlab.sim.instruction_source import WarpSource
 from smlab.sim.instructions import QUEUED_UNITS, InstructionClass, Reason, Unit
 from smlab.sim.l2_contents import LevelTwoLines
-from smlab.sim.machine import TICKS_PER_CYCLE, Machine
+from smlab.sim.machine import Machine, RequestTicks, TICKS_PER_CYCLE
 from smlab.sim.workloads.workload import (
     CONSECUTIVE_BYTES,
     CONSECUTIVE_WORDS,
@@ -89,6 +89,8 @@ class Operation:
     the passes that its execution needs: ``base_work`` and ``pass_work`` for each of them. One of a recorded
     kernel has ``after``, work by its passes, and ``stall_cycles`` until its warp's next one.
 
+    ``request`` is what it takes of its address unit, of the SM's port and of L2.
+
     Asynchronous copies of a warp form groups: an instruction may join the open one, close it, or wait until
     at most ``groups_left`` closed ones (-1: it does not wait) have copies on their way. A fence waits for its
     warp's accesses to global memory; ``fenced`` is a store or reduction that one may wait for.
@@ -113,6 +115,7 @@ class Operation:
     joins_group: bool = False
     closes_group: bool = False
     groups_left: int = -1
+    request: RequestTicks = RequestTicks()
     is_fence: bool = False
     fenced: bool = False
     empties_l1: bool = False
@@ -323,6 +326,7 @@ def _lower_instruction(
         tail_cycles=tail,
         hidden_wavefronts=width // 32,
         read_offset_cycles=machine.read_offset_cycles(cls, width, uniform),
+        request=machine.request_ticks(cls),
     )
 
 

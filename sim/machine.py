@@ -19,6 +19,8 @@ TICK_BITS = 20
 TICKS_PER_CYCLE = 1 << TICK_BITS
 INSTRUCTION_BYTES = 16
 """Of machine code from Volta on."""
+ADDRESS_REGISTERS = 2
+"""Which hold a 64-bit address."""
 
 
 def to_ticks(cycles: float) -> int:
@@ -83,6 +85,37 @@ class FetchTiming:
 
 
 @dataclass(frozen=True)
+class GlobalAtomicTiming:
+    """What atomics on global memory take that other accesses do not.
+
+    The address unit takes ``register_ticks`` for each register that it reads. The SM's port takes
+    ``byte_ticks`` for each byte of the lanes' operands, and at least ``packet_ticks`` (``return_packet_ticks``
+    if a result comes back) for each packet; lanes on one word go in packets of their own. L2 takes
+    ``word_ticks`` from one of them to the next, ``float_word_ticks`` if they add floating-point numbers. An SM
+    has ``in_flight`` places for such requests.
+    """
+
+    register_ticks: int
+    byte_ticks: int
+    packet_ticks: int
+    return_packet_ticks: int
+    word_ticks: int
+    float_word_ticks: int
+    in_flight: int
+
+
+@dataclass(frozen=True)
+class RequestTicks:
+    """What one access takes: of its address unit; and, of an atomic on global memory, of the port for each
+    lane and packet, and of L2 for each lane on a word."""
+
+    address: int = 0
+    lane: int = 0
+    packet: int = 0
+    word: int = 0
+
+
+@dataclass(frozen=True)
 class Machine:
     """Everything about a GPU that the engines use, as integers. Cycles are SM cycles; ``_ticks`` are
     2**-20 cycles."""
@@ -136,7 +169,8 @@ class Machine:
     l2: CacheShape
     l2_sector_ticks: int
     l2_atomic_sector_ticks: int
-    l2_atomic_ticks: int
+    global_atomics: GlobalAtomicTiming
+    system_fence_cycles: int  # what a fence for the whole system takes beyond one for the GPU
     l2_latency_cycles: int
     dram_sector_ticks: int
     dram_latency_cycles: int
@@ -194,6 +228,21 @@ class Machine:
             reader = f"{_ROOMS.get(cls.unit, 'shared')}.{'store' if stores else 'load'}"
         cycles = self.read_cycles[reader, uniform] - self.front_cycles
         return cycles + (self.wide_store_read_cycles.get(width, 0) if stores else 0)
+
+    def request_ticks(self, cls: InstructionClass, registers: int = 1, floating: bool = False) -> RequestTicks:
+        """What an access of a class takes whose operands, without the address, fill ``registers`` of a
+        lane."""
+        if cls.unit is Unit.ATOMIC:
+            return RequestTicks(self.atomic_address_ticks)
+        if cls.operation not in ("reduce", "atomic"):
+            return RequestTicks(self.address_ticks)
+        own = self.global_atomics
+        return RequestTicks(
+            address=max(self.address_ticks, (ADDRESS_REGISTERS + registers) * own.register_ticks),
+            lane=4 * registers * own.byte_ticks,
+            packet=own.packet_ticks if cls.operation == "reduce" else own.return_packet_ticks,
+            word=own.float_word_ticks if floating else own.word_ticks,
+        )
 
     def dram_sectors_left(self, free_ticks: int, cycle: int) -> int:
         """Sectors that the DRAM server, which will be free at ``free_ticks``, has not moved yet at
@@ -372,7 +421,16 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         l2=_cache(gpu, "l2.", line_bytes),
         l2_sector_ticks=l2_sector_ticks,
         l2_atomic_sector_ticks=round(l2_sector_ticks * gpu.number("l2.atomic_sector_factor")),
-        l2_atomic_ticks=to_ticks(gpu.number("l2.atomic_interval_cycles")),
+        global_atomics=GlobalAtomicTiming(
+            register_ticks=to_ticks(gpu.number("mio.atomic_register_cycles")),
+            byte_ticks=to_ticks(1 / gpu.number("l1.atomic_bytes_per_cycle")),
+            packet_ticks=to_ticks(gpu.number("l1.atomic_packet_cycles")),
+            return_packet_ticks=to_ticks(gpu.number("l1.atomic_return_packet_cycles")),
+            word_ticks=to_ticks(gpu.number("l2.atomic_interval_cycles")),
+            float_word_ticks=to_ticks(gpu.number("l2.atomic_float_interval_cycles")),
+            in_flight=gpu.integer("l1.atomics_in_flight"),
+        ),
+        system_fence_cycles=_whole_cycles(gpu, "gpu.system_fence_cycles"),
         l2_latency_cycles=_whole_cycles(gpu, "l2.latency_cycles"),
         dram_sector_ticks=sector_ticks(gpu.number("dram.sustained_bandwidth_bytes_per_s") / sm_hz),
         dram_latency_cycles=_whole_cycles(gpu, "dram.latency_cycles"),

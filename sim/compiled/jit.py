@@ -278,6 +278,7 @@ def records(table: str) -> Any:
     queued_at,
     server_at,
     ring_at,
+    returning_at,
     warp_at,
     wake_at,
     age_at,

@@ -97,6 +97,10 @@ class Code:
                 tail=operation.tail_cycles,
                 hidden_wavefronts=operation.hidden_wavefronts,
                 read_offset=operation.read_offset_cycles,
+                address_ticks=operation.request.address,
+                lane_ticks=operation.request.lane,
+                packet_ticks=operation.request.packet,
+                word_ticks=operation.request.word,
                 cas=cls.operation == "cas",
                 store=cls.operation == "store",
             )
@@ -125,7 +129,6 @@ class Code:
         else:
             at = first + 2 * operation.slot
             values["target"], values["read_target"] = at, at + 1
-            values["stall"] = operation.stall_cycles
             values["base_work"], values["pass_work"] = operation.base_work, operation.pass_work
         for name, value in (("passes", operation.passes), ("work", operation.work)):
             if isinstance(value, np.ndarray):
@@ -136,6 +139,7 @@ class Code:
             kind=layout.OPERATION,
             slot=operation.slot,
             unit=cls.unit,
+            stall=operation.stall_cycles,
             resource=self.resources.setdefault(resource, len(self.resources)),
             reason=cls.full_reason,
             lanes=operation.lanes,
@@ -161,7 +165,6 @@ class Code:
         values["target"] = -1 if written is None or written >= SCOREBOARDS else kind + written
         read = control.read_barrier
         values["read_target"] = -1 if read is None or read >= SCOREBOARDS else SHORT_SLOT + read
-        values["stall"] = max(1, control.stall_cycles)
         values["watched"], values["read_watched"] = values["target"] >= 0, values["read_target"] >= 0
         values["base_work"], values["pass_work"] = operation.base_work, operation.pass_work
         if operation.joins_group:
@@ -289,6 +292,7 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
         "queued": schedulers * constants["mio_entries"],
         "server": kernel.sms * constants["servers"],
         "ring": kernel.sms * constants["servers"] * constants["atomic_entries"],
+        "returning": kernel.sms * constants["atomics_in_flight"],
         "warp": all_warps,
         "wake": schedulers * constants["positions"],
         "age": schedulers * constants["positions"],
@@ -410,8 +414,6 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "mio_resource": resources.get(Reason.MIO_THROTTLE, -1) + 1,
         "lg_resource": resources.get(Reason.LG_THROTTLE, -1) + 1,
         "front": machine.front_cycles,
-        "address_ticks": machine.address_ticks,
-        "atomic_address_ticks": machine.atomic_address_ticks,
         "request_interval": machine.request_interval_cycles,
         "pass_ticks": machine.shared_pass_ticks,
         "atomic_stage_ticks": machine.atomic_stage_ticks,
@@ -435,7 +437,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "port_ticks": machine.port_sector_ticks,
         "l2_ticks": machine.l2_sector_ticks,
         "l2_atomic_sector_ticks": machine.l2_atomic_sector_ticks,
-        "l2_atomic_ticks": machine.l2_atomic_ticks,
+        "atomics_in_flight": machine.global_atomics.in_flight,
         "l2_return": machine.l2_return_cycles,
         "dram_ticks": machine.dram_sector_ticks,
         "dram_extra": machine.dram_extra_cycles,

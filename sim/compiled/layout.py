@@ -96,10 +96,10 @@ _CONSTANTS = (
     " barrier_cycles blocks places role_rows blocks_per_sm "
     "resources width positions slots barriers"
     " held_base held_bytes left_lines lines_left elsewhere elsewhere_first unsampled_sectors"
-    " depth keep limit mio_entries mio_resource lg_resource front address_ticks atomic_address_ticks"
+    " depth keep limit mio_entries mio_resource lg_resource front"
     " request_interval pass_ticks atomic_stage_ticks atomic_entries servers round_gap barrier_interval"
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors l1_line_ticks l1_tail"
-    " port_ticks l2_ticks l2_atomic_sector_ticks l2_atomic_ticks l2_return dram_ticks dram_extra"
+    " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
     " window source context source_warps source_bytes instructions"
     " fetch_lines l0_lines first_l0 first_l1i prefetch_lines l0_miss fetch_interval fetch_l2"
 )
@@ -118,6 +118,7 @@ OP = _narrow(
     ("slot", "i4"),
     ("cas cls", "i2"),
     ("passes base_work pass_work tail hidden_wavefronts read_offset extra", "i8"),
+    ("address_ticks lane_ticks packet_ticks word_ticks", "i8"),
     ("lanes work passes_at work_at times count start base", "i8"),
     ("warp_stride iteration_stride lane_stride addresses_at", "i8"),
 )
@@ -142,21 +143,23 @@ SM = _record(
     "atomic_until"
     " lanes passes atomic_occupied stage_occupied port_free fill_head fill_tail"
     " load_passes store_passes store_sectors stage_free stage_carry turn atomic_ahead busy_since barrier_free"
-    " rooms fetch_free flying horizon"
+    " rooms fetch_free flying horizon return_place"
 )
 """``stopped`` is the cycle + 1 in which it waits for blocks to be handed out, or 0. ``next_serve`` is when
 the arbiter can take a request, ``turn`` the sub-core that it asks first. ``atomic_ahead`` counts the atomics
 that it has not taken yet, ``busy_since`` and ``atomic_until`` bound the time with n > 0 that is not counted
 yet. ``flying`` counts its accesses that L2 has still to see, ``horizon`` is the first cycle that an answer to
 one of them may reach it in (`gpu`). ``fill_head`` and ``fill_tail`` are the ends of the list of the loads
-whose answers are known, in the order in which they will be there."""
+whose answers are known, in the order in which they will be there. ``return_place`` is where its next atomic on
+global memory goes, of `returning`."""
 
 SCHEDULER = _lines(
     "next_look next_wake blocked last_position last_age shuffled ready atomic_first"
     " queue_head queued free_at address_carry coming residents"
 )
 """``queue_head``, ``queued`` and ``free_at`` are its sub-core's queue and address unit, ``ready`` is when the
-first of the queue has passed that (NEVER, where there is none), ``atomic_first`` whether that is an atomic;
+first of the queue has passed that (NEVER, where there is none), ``atomic_first`` whether that is an atomic
+(`ON_SHARED`, `ON_GLOBAL`);
 ``blocked`` has a bit for each warp with a timer, ``coming`` for those of them that then want a place in the
 queue, which nobody looks at while that is full; ``next_wake`` is the first of the other timers, ``last_age``
 is 0 before the first issue and the age plus 1 of the warp issued last afterwards; ``shuffled`` says that ages
@@ -192,17 +195,19 @@ BLOCK_BARRIER = _record("arrived expected served")
 """Warps that came, warps that it is for (0: all that have not exited), and when the SM's barrier unit has
 taken the last of them."""
 LOAD, STORE, REDUCE = 0, 1, 2
+ON_SHARED, ON_GLOBAL = 1, 2
 ASKED_BUCKETS = 1024
 """Of an SM; a power of two."""
 ACCESS = _record(
     "next warp op target row sm sequence when rank store lines sectors pending due latest followers follows"
-    " end earlier"
+    " end earlier lanes place"
 )
 """A global access in flight; ``store`` is LOAD, STORE or REDUCE. ``when`` and ``rank`` order it in the heap
 of requests, ``when`` is then its completion; ``next`` and ``earlier`` are its neighbours among its SM's
 fills. It asks L2 for ``sectors`` sectors; ``pending`` ones more are on their way for other loads, which are
 noted at the end of its places in ``crowd``, and their sequences in ``sector``. ``due`` is when those that it
-asked for return, once L2 has served it, or 0; ``latest`` is the latest return that it knows of. ``followers``
+asked for return, once L2 has served it, or 0; ``latest`` is the latest return that it knows of. ``lanes`` are
+the access's own; of an atomic, ``place`` is its own among those of its SM on their way. ``followers``
 begins the list, by ``follows``, of those that wait for it, as numbers + 1."""
 
 CACHE = _record("first_line first_set first_bucket sets ways buckets hits misses")
@@ -234,6 +239,7 @@ TABLES: dict[str, np.dtype[Any]] = {
     "queued": QUEUED,  # what waits in the sub-cores, by scheduler and place
     "server": SERVER,
     "ring": CELL,  # the latest ends of service in each pipe, one an entry, in order from its place on
+    "returning": CELL,  # by SM and place: when the atomic on global memory that had it last was back
     "warp": WARP,
     "wake": CELL,  # by scheduler and place, in whole cache lines, of a warp with a timer: when that runs out
     "age": CELL,  # likewise of a warp, counted in its SM

@@ -22,12 +22,24 @@ from smlab.sim.compiled.jit import (
     op_at,
     read_at,
     ready_at,
+    returning_at,
     same_line_queue_at,
+    scheduler_at,
     sector_at,
     sm_at,
     warp_at,
 )
-from smlab.sim.compiled.layout import ASKED_BUCKETS, LOAD, MAX_LANES, NEVER, REDUCE, STORE, State, Word
+from smlab.sim.compiled.layout import (
+    ASKED_BUCKETS,
+    LOAD,
+    MAX_LANES,
+    NEVER,
+    ON_GLOBAL,
+    REDUCE,
+    STORE,
+    State,
+    Word,
+)
 from smlab.sim.compiled.warp_progress import resolve
 from smlab.sim.instruction_source import ADDRESSES, CONSECUTIVE, COPY_GROUPS, GROUP_SLOT, LANES
 
@@ -59,6 +71,7 @@ def request(st: State, i: int, w: int) -> Word:
     st.free_access = access.next
     st.free_accesses -= 1
     access.next, access.warp, access.op, access.sm, access.store = 0, w, warp.pc, i, op.store
+    access.lanes = warp.lanes
     access.due = access.latest = access.pending = access.followers = 0
     access.target = op.target if op.watched != 0 else -1
     if op.joins != 0:
@@ -204,7 +217,7 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
             return
     else:
         sm.store_sectors += access.sectors
-    sm.port_free = max(access.end << TICK_BITS, sm.port_free) + access.sectors * st.port_ticks
+    sm.port_free = max(access.end << TICK_BITS, sm.port_free) + port_ticks(st, index)
     access.when = ceil_cycles(sm.port_free)
     access.rank = (i << 44) | access.sequence
     push(st, st.requests, index)
@@ -212,6 +225,20 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
     if sm.flying == 0:
         sm.horizon = min(sm.horizon, access.when + st.window)
     sm.flying += 1
+
+
+@helper
+def port_ticks(st: State, index: int) -> Word:
+    """What an access takes of its SM's port: its sectors; of an atomic the bytes of its operands, or its
+    packets, of which lanes on one word have one each."""
+    access = access_at(st, index)
+    if access.store != REDUCE:
+        return access.sectors * st.port_ticks
+    packets = 0
+    for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
+        packets += same_line_queue_at(st, n).value
+    op = op_at(st, access.op)
+    return max(access.lanes * op.lane_ticks, packets * op.packet_ticks)
 
 
 @helper
@@ -333,7 +360,7 @@ def serve_l2(st: State) -> None:
     index = pop(st, st.requests)
     st.requests -= 1
     access = access_at(st, index)
-    ready, last, at = 0, -1, 0
+    ready, last, at, word_ticks = 0, -1, 0, op_at(st, access.op).word_ticks
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
         sector, crowd = sector_at(st, n).value, same_line_queue_at(st, n).value
         tag = sector // st.line_sectors
@@ -342,9 +369,11 @@ def serve_l2(st: State) -> None:
         )
         if tag != last:
             last, at = tag, _l2_line(st, tag)
-        ready = max(ready, _serve_sector(st, at, sector, access.store, crowd))
+        ready = max(ready, _serve_sector(st, at, sector, access.store, crowd * word_ticks))
     completion = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
     if access.store != LOAD:
+        if access.store == REDUCE:
+            give_place(st, index, completion)
         resolve(st, access.sm, access.warp, access.target, access.row, completion)
         arrived_from_memory(st, access.sm)
         release(st, index)
@@ -359,6 +388,17 @@ def serve_l2(st: State) -> None:
     access.when = completion
     arrived_from_memory(st, access.sm)
     await_fill(st, index)
+
+
+@helper
+def give_place(st: State, index: int, completion: int) -> None:
+    """It has turned out when an atomic on global memory is back; the arbiter of its SM looks then, if another
+    one may wait for the place."""
+    access = access_at(st, index)
+    returning_at(st, access.place).value = completion
+    for k in range(access.sm * st.schedulers, (access.sm + 1) * st.schedulers):
+        if scheduler_at(st, k).atomic_first == ON_GLOBAL:
+            sm_at(st, access.sm).next_serve = min(sm_at(st, access.sm).next_serve, completion)
 
 
 @helper
@@ -418,8 +458,9 @@ def _l2_line(st: State, tag: int) -> Word:
 
 
 @helper
-def _serve_sector(st: State, at: int, sector: int, store: int, crowd: int) -> Word:
-    """When a sector of the line ``at`` - 1 is ready in L2, in ticks."""
+def _serve_sector(st: State, at: int, sector: int, store: int, queue_ticks: int) -> Word:
+    """When a sector of the line ``at`` - 1 is ready in L2, in ticks; the lanes of an atomic take
+    ``queue_ticks`` one after the other."""
     cache, line = cache_at(st, st.sms), line_at(st, at - 1)
     place = sector - line.tag * st.line_sectors
     ready = ready_at(st, (at - 1 - cache.first_line) * st.line_sectors + place)
@@ -435,7 +476,7 @@ def _serve_sector(st: State, at: int, sector: int, store: int, crowd: int) -> Wo
         line.valid |= 1 << place
         ready.value = moment
     if store == REDUCE:
-        moment += crowd * st.l2_atomic_ticks
+        moment += queue_ticks
         ready.value = moment
     if store != LOAD:
         line.dirty |= 1 << place

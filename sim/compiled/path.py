@@ -21,6 +21,7 @@ from smlab.sim.compiled.jit import (
     pending_at,
     queued_at,
     read_at,
+    returning_at,
     ring_at,
     scheduler_at,
     server_at,
@@ -36,6 +37,9 @@ from smlab.sim.compiled.layout import (
     MIO_THROTTLE,
     NEVER,
     NOT_SELECTED,
+    ON_GLOBAL,
+    ON_SHARED,
+    REDUCE,
     SHARED,
     Record,
     State,
@@ -177,7 +181,11 @@ def next_request(st: State, i: int, s: int, now: int) -> None:
     job = queued_at(st, k * st.mio_entries + scheduler.queue_head)
     op = op_at(st, job.op)
     scheduler.ready = max(job.issue + st.front, scheduler.free_at)
-    scheduler.atomic_first = op.unit == ATOMIC
+    scheduler.atomic_first = 0
+    if op.unit == ATOMIC:
+        scheduler.atomic_first = ON_SHARED
+    elif op.store == REDUCE:
+        scheduler.atomic_first = ON_GLOBAL
     if op.read_watched != 0:
         resolve_read(st, i, job.warp, op.read_target, max(now + 1, scheduler.ready + op.read_offset))
 
@@ -188,7 +196,9 @@ def possible(st: State, i: int, s: int) -> Word:
     k = i * st.schedulers + s
     scheduler = scheduler_at(st, k)
     cycle = max(scheduler.ready, sm_at(st, i).stage_free)
-    if scheduler.atomic_first != 0:
+    if scheduler.atomic_first == ON_GLOBAL:
+        cycle = max(cycle, returning_at(st, i * st.atomics_in_flight + sm_at(st, i).return_place).value)
+    elif scheduler.atomic_first != 0:
         number = i * st.servers + s % st.servers
         cycle = max(cycle, ring_at(st, number * st.atomic_entries + server_at(st, number).place).value)
     return cycle
@@ -197,13 +207,16 @@ def possible(st: State, i: int, s: int) -> Word:
 @inlined
 def arbitrate(st: State, i: int, now: int) -> None:
     """Take the request of the first sub-core, from the one after the last served on, that can be taken
-    now."""
+    now, if there is one."""
     sm, count = sm_at(st, i), st.schedulers
     chosen = sm.turn
-    while possible(st, i, chosen) > now:
-        chosen = chosen + 1 if chosen + 1 < count else 0
-    take(st, i, chosen, now)
-    sm.turn = chosen + 1 if chosen + 1 < count else 0
+    for _ in range(count):
+        following = chosen + 1 if chosen + 1 < count else 0
+        if possible(st, i, chosen) <= now:
+            take(st, i, chosen, now)
+            sm.turn = following
+            break
+        chosen = following
     nearest = NEVER
     for s in range(count):
         nearest = min(nearest, possible(st, i, s))
@@ -219,7 +232,7 @@ def take(st: State, i: int, s: int, now: int) -> None:
     job = queued_at(st, k * st.mio_entries + scheduler.queue_head)
     op = op_at(st, job.op)
     unit = op.unit
-    ticks = scheduler.address_carry + (st.atomic_address_ticks if unit == ATOMIC else st.address_ticks)
+    ticks = scheduler.address_carry + op.address_ticks
     scheduler.free_at = now + (ticks >> TICK_BITS)
     scheduler.address_carry = ticks & FRACTION
     per_pass = st.pass_ticks
@@ -266,12 +279,24 @@ def take(st: State, i: int, s: int, now: int) -> None:
     scheduler.queued -= 1
     if unit == GLOBAL:
         access_at(st, access).end = end
+        if op.store == REDUCE:
+            take_place(st, i, access)
         serve_l1(st, i, access, now, completion)
     else:
         resolve(st, i, w, op.target if op.watched != 0 else -1, row, completion)
     scheduler.ready, scheduler.atomic_first = NEVER, 0
     if scheduler.queued != 0:
         next_request(st, i, s, now)
+
+
+@helper
+def take_place(st: State, i: int, access: int) -> None:
+    """An atomic on global memory takes the next place of SM ``i`` for them, until it is back."""
+    sm = sm_at(st, i)
+    place = i * st.atomics_in_flight + sm.return_place
+    access_at(st, access).place = place
+    returning_at(st, place).value = NEVER
+    sm.return_place = sm.return_place + 1 if sm.return_place + 1 < st.atomics_in_flight else 0
 
 
 @helper

@@ -36,7 +36,7 @@ from smlab.sim.instruction_source import (
 from smlab.sim.instructions import CLASSES, QUEUED_UNITS, Unit
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
-from smlab.sim.isa.decode.control import empties_l1, is_fence
+from smlab.sim.isa.decode.control import empties_l1, is_fence, is_system_fence
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.launch.faults import fault_error
 from smlab.sim.isa.launch.launch import MachineLaunch, MachineMemory
@@ -59,7 +59,7 @@ from smlab.sim.isa.vectors.word_access import (
     put64,
 )
 from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation
-from smlab.sim.machine import Machine
+from smlab.sim.machine import Machine, RequestTicks
 from smlab.sim.workloads.workload import Instruction, Kernel, Program, check_fits
 
 PREFETCH_BYTES: Final = 16 << 20
@@ -345,6 +345,27 @@ def _waits(micro: MicroOperation, control: ControlCode, copies: int | None) -> t
     return dataclasses.replace(control, wait_mask=mask), left
 
 
+def request_of(micro: MicroOperation, machine: Machine) -> RequestTicks:
+    """What the address unit, the port and L2 take for an access; nothing for another instruction."""
+    cls = CLASSES[micro.cls]
+    if cls.unit not in QUEUED_UNITS:
+        return RequestTicks()
+    registers = micro.bits // 32
+    if micro.fields.get("operation") in (d.SWAP, d.SPIN):
+        registers *= 2  # the value compared with, and the new one
+    floating = micro.fields.get("number_type") in _FLOATING and micro.fields.get("operation") == d.ADD
+    return machine.request_ticks(cls, registers, floating)
+
+
+_FLOATING: Final = (d.FLOAT32, d.FLOAT64, d.HALF_PAIR, d.BFLOAT16_PAIR)
+
+
+def stall_of(micro: MicroOperation, control: ControlCode, machine: Machine) -> int:
+    """How long an instruction keeps its warp from the next one."""
+    beyond = machine.system_fence_cycles if is_system_fence(micro.instruction) else 0
+    return max(1, control.stall_cycles) + beyond
+
+
 def lower_machine_code(
     launch: MachineLaunch, machine: Machine, sms: int, recording: Recording | None = None
 ) -> LoweredKernel:
@@ -402,6 +423,8 @@ def lower_machine_code(
                 tail_cycles=tail,
                 hidden_wavefronts=free,
                 read_offset_cycles=read,
+                request=request_of(micro, machine),
+                stall_cycles=stall_of(micro, control, machine),
                 joins_group=micro.code == d.COPY,
                 closes_group=micro.instruction.opcode == "LDGDEPBAR",
                 groups_left=left,

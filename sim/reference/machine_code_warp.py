@@ -119,8 +119,7 @@ class MachineCodeWarp(CountedWarp):
     def issue_stall(self) -> int:
         """How long its next instruction keeps the one after it from issuing."""
         assert self.next is not None
-        assert self.next.control is not None
-        return max(1, self.next.control.stall_cycles)
+        return self.next.stall_cycles
 
 
 class RecordedWarp(MachineCodeWarp):
@@ -147,8 +146,3 @@ class RecordedWarp(MachineCodeWarp):
             *((place, self.program.class_at(p).result_reason) for place, p in places),
             (STALL_SLOT, Reason.WAIT),
         ]
-
-    @property
-    def issue_stall(self) -> int:
-        assert self.next is not None
-        return self.next.stall_cycles

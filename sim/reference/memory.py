@@ -8,9 +8,14 @@ from collections.abc import Callable, Container
 import numpy as np
 from numpy.typing import NDArray
 
+from smlab.sim.lowering import Operation
 from smlab.sim.machine import TICK_BITS, CacheShape, Machine, ceil_cycles
 from smlab.sim.reference.clock import Clock, Phase
 from smlab.sim.reference.warp import Job
+
+ATOMICS = ("reduce", "atomic")
+"""What L2 does on global memory."""
+NEVER = 1 << 62
 
 
 class CacheLine:
@@ -93,14 +98,15 @@ class MemorySystem:
         ]
         return np.array(rows, dtype=np.int64).reshape(-1, 3)
 
-    def serve(self, sectors: list[int], operation: str, now: int, crowd: dict[int, int]) -> int:
+    def serve(self, sectors: list[int], asks: Operation, now: int, crowd: dict[int, int]) -> int:
         """Serve a request that reaches L2 in cycle ``now``; the cycle when the last of its sectors is ready.
 
         ``crowd`` tells for atomics how many lanes ask for one word of each sector.
         """
         m = self.machine
         last = 0
-        atomic = operation in ("reduce", "atomic")
+        operation = asks.cls.operation
+        atomic = operation in ATOMICS
         for sector in sectors:
             ticks = m.l2_atomic_sector_ticks if atomic else m.l2_sector_ticks
             self.l2_free_ticks = max(now << TICK_BITS, self.l2_free_ticks) + ticks
@@ -119,7 +125,7 @@ class MemorySystem:
                 self.l2.misses += 1
                 ready = self._dram(1, self.l2_free_ticks) + (m.dram_extra_cycles << TICK_BITS)
             if atomic:
-                ready += crowd[sector] * m.l2_atomic_ticks
+                ready += crowd[sector] * asks.request.word
             if not hit or atomic:
                 line.valid |= 1 << place
                 line.ready_ticks[place] = ready
@@ -157,9 +163,18 @@ class LevelOne:
         self.memory = memory
         self.complete_after = complete_after
         self.cache = Cache(machine.l1, machine.sectors_per_line)
+        self.atomics: list[Job] = []  # on global memory, in the order in which they came
         self.asked: dict[int, Job] = {}  # the load that asked L2 for each sector that is on its way
         self.port_free_ticks = 0
         self.store_sectors = 0
+
+    def room_at(self) -> int:
+        """From when on L1 can take one more atomic on global memory: they have their places in turn."""
+        places = self.machine.global_atomics.in_flight
+        if len(self.atomics) < places:
+            return 0
+        before = self.atomics[-places].completion
+        return NEVER if before < 0 else before
 
     def serve(self, job: Job, hit_cycle: int) -> None:
         """Look a job's sectors up now; if all are there, it completes in ``hit_cycle``. The others go through
@@ -168,7 +183,11 @@ class LevelOne:
         operation = job.operation.cls.operation
         loads = operation in ("load", "copy")
         sectors = sorted({a // m.sector_bytes for a in job.addresses})
-        crowd = same_line_queues(job.addresses, m.sector_bytes) if operation in ("reduce", "atomic") else {}
+        crowd, ticks = {}, 0
+        if operation in ATOMICS:
+            self.atomics.append(job)
+            crowd, request = same_line_queues(job.addresses, m.sector_bytes), job.operation.request
+            ticks = max(len(job.addresses) * request.lane, sum(crowd.values()) * request.packet)
         missed = [s for s in sectors if not self._hit(s)] if loads else sectors
         self.store_sectors += 0 if loads else len(sectors)
         if not missed:
@@ -182,13 +201,15 @@ class LevelOne:
             return
         self.asked |= dict.fromkeys(job.addresses, job)
         begin = job.end << TICK_BITS
-        self.port_free_ticks = max(begin, self.port_free_ticks) + len(wanted) * m.port_sector_ticks
+        self.port_free_ticks = max(begin, self.port_free_ticks) + (
+            ticks if operation in ATOMICS else len(wanted) * m.port_sector_ticks
+        )
         arrival = ceil_cycles(self.port_free_ticks)
         extra = max(0, job.operation.tail_cycles - m.l1_hit_tail_cycles) if loads else 0
 
         def reach_l2() -> None:
             job.returns = (
-                self.memory.serve(wanted, operation, self.clock.now, crowd) + m.l2_return_cycles + extra
+                self.memory.serve(wanted, job.operation, self.clock.now, crowd) + m.l2_return_cycles + extra
             )
             if loads:
                 wait = job.returns - self.clock.now

@@ -13,7 +13,7 @@ from typing import Protocol
 from smlab.sim.instructions import Unit
 from smlab.sim.machine import TICK_BITS, Machine
 from smlab.sim.reference.clock import Clock, Phase
-from smlab.sim.reference.memory import LevelOne, MemorySystem
+from smlab.sim.reference.memory import ATOMICS, NEVER, LevelOne, MemorySystem
 from smlab.sim.reference.units import AtomicUnit, WholeCycles
 from smlab.sim.reference.warp import Job
 
@@ -85,12 +85,14 @@ class MemoryPath:
         room = 0
         if own.jobs[0].operation.cls.unit is Unit.ATOMIC:
             room = self.atomic.pipe_of(own.index).room_at()
+        elif own.jobs[0].operation.cls.operation in ATOMICS:
+            room = self.l1.room_at()
         return max(own.ready, room, self.free_at)
 
     def _call_arbiter(self, own: Subcore) -> None:
         now = self.clock.now
         cycle = max(self._possible(own), now)
-        if cycle not in self.calls:
+        if cycle < NEVER and cycle not in self.calls:
             self.calls.add(cycle)
             self.clock.call(cycle - now, Phase.SERVE, self._arbitrate, self.sm.index)
 
@@ -116,9 +118,7 @@ class MemoryPath:
         job.taken = now
         unit = job.operation.cls.unit
         self.last = own.index
-        own.free_at = now + own.whole_cycles.take(
-            m.atomic_address_ticks if unit is Unit.ATOMIC else m.address_ticks
-        )
+        own.free_at = now + own.whole_cycles.take(job.operation.request.address)
         wavefronts = self.stage.take(job.passes * m.stage_ticks(unit))
         self.stage_cycles += wavefronts
         self.free_at = now + max(m.request_interval_cycles, wavefronts)
@@ -142,5 +142,9 @@ class MemoryPath:
         def complete() -> None:
             job.completion = self.clock.now
             self.sm.completed(job)
+            if job.operation.cls.operation in ATOMICS:
+                for own in self.subcores:
+                    if own.jobs:
+                        self._call_arbiter(own)
 
         self.clock.call(cycles, Phase.RETURN, complete, self.sm.index, job.sequence)

@@ -18,6 +18,7 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.effects import access_words
 from smlab.hw_bench.sass.opcodes import kind_of_opcode
 from smlab.sim.execution.run import InstructionCount, TimedRun, counts_of
+from smlab.sim.execution.source import request_of
 from smlab.sim.instructions import CLASSES, QUEUED_UNITS, InstructionClass, Reason, Unit
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.decode import ATOMIC_CLASSES
@@ -227,5 +228,6 @@ def _operation(n: int, micro: MicroOperation, machine: Machine, after: tuple[int
         tail_cycles=tail,
         hidden_wavefronts=free,
         read_offset_cycles=read,
+        request=request_of(micro, machine),
         stall_cycles=BRANCH_STALL_CYCLES if micro.instruction.opcode in BRANCHES else 1,
     )

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
+from smlab.sim.instructions import CLASSES, QUEUED_UNITS, Reason, Unit
 from smlab.sim.machine import TICK_BITS, TICKS_PER_CYCLE, Machine
 from smlab.sim.result import JobTrace, SimResult, SmTruth, WarpTable
 from smlab.sim.workloads.workload import NO_WARP, Kernel
@@ -62,7 +62,7 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
     A request is ready ``front_cycles`` after its issue, or an address interval after the one before it left
     the sub-core; the arbiter is free when the request before has passed the data stage, and not before the
     request interval is over; an atomic needs room in its pipe. Of several that could go, the first sub-core
-    after the last one served does.
+    after the last one served does. An atomic on global memory needs one of its SM's places for them, in turn.
     """
     count = machine.schedulers
     waiting = [deque(np.flatnonzero(subcore == s).tolist()) for s in range(count)]
@@ -71,11 +71,15 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
     ticks = stage_ticks(jobs, machine).tolist()
     ends: list[list[int]] = [[] for _ in range(machine.atomic_pipes)]
     issue, free, turn = jobs.issue.tolist(), 0, 0
+    classes, back = list(CLASSES.values()), []
+    on_global = {n for n, cls in enumerate(classes) if cls.operation in ("reduce", "atomic")}
 
     def possible(s: int) -> int:
         job: int = waiting[s][0]
         ready = max(issue[job] + machine.front_cycles, left[s], free)
         pipe = ends[s % machine.atomic_pipes]
+        if jobs.op[job] in on_global and len(back) >= machine.global_atomics.in_flight:
+            ready = max(ready, back[-machine.global_atomics.in_flight])
         if atomic[job] and len(pipe) >= machine.atomic_queue_entries:
             ready = max(ready, pipe[-machine.atomic_queue_entries])
         return int(ready)
@@ -88,12 +92,14 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
         job = waiting[s].popleft()
         yield job, now
         left[s] = now + carries[s].take(
-            machine.atomic_address_ticks if atomic[job] else machine.address_ticks
+            machine.request_ticks(classes[jobs.op[job]]).address
         )
         free = now + max(machine.request_interval_cycles, stage.take(ticks[job]))
         turn = (s + 1) % count
         if atomic[job]:
             ends[s % machine.atomic_pipes].append(int(jobs.end[job]))
+        if jobs.op[job] in on_global:
+            back.append(int(jobs.completion[job]))
 
 
 def atomic_starts(jobs: JobTrace, pipe: Ints, machine: Machine) -> Ints:

@@ -81,6 +81,11 @@ _GPU_VALUES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "atomic.stage_factor": st.sampled_from([1, 1, 0.5, 2]),
         "l2.atomic_sector_factor": st.integers(1, 4),
         "l2.atomic_interval_cycles": _TENTHS,
+        "l1.atomics_in_flight": st.integers(1, 8),
+        "l1.atomic_bytes_per_cycle": st.integers(4, 64),
+        "l1.atomic_packet_cycles": _TENTHS,
+        "l1.atomic_return_packet_cycles": _TENTHS,
+        "mio.atomic_register_cycles": _TENTHS,
         "l1.interval_cycles_per_line": _TENTHS,
         **{f"atomic.{op}.base_interval_cycles": _TENTHS for op in ATOMIC_OPERATIONS},
         **{

@@ -72,6 +72,11 @@ def is_fence(instruction: SassInstruction) -> bool:
     return instruction.opcode == "MEMBAR" and "CTA" not in instruction.modifiers
 
 
+def is_system_fence(instruction: SassInstruction) -> bool:
+    """Whether it waits for the host and other GPUs as well."""
+    return is_fence(instruction) and "SYS" in instruction.modifiers
+
+
 def empties_l1(instruction: SassInstruction) -> bool:
     """Whether L1 forgets what it holds, as behind a fence."""
     return instruction.opcode == "CCTL" and "IVALL" in instruction.modifiers

@@ -23,6 +23,7 @@ NAMES = {
     "GeForce GTX 1080 Ti": "gtx-1080-ti",
     "NVIDIA GeForce RTX 2060": "rtx-2060",
     "NVIDIA GeForce RTX 2060 SUPER": "rtx-2060-super",
+    "NVIDIA GeForce RTX 2070 SUPER": "rtx-2070-super",
     "GeForce RTX 2080": "rtx-2080",
     "NVIDIA GeForce RTX 2080 Ti": "rtx-2080-ti",
     "RTX2080Ti": None,  # one word: the model's number does not stand apart

@@ -111,7 +111,7 @@ def _operands_read(result: SimResult, lowered: LoweredKernel) -> Ints:
     slot_of[warps.warp] = warps.slot
     subcore = jobs.sm * machine.schedulers + slot_of[jobs.warp] % machine.schedulers
     offsets = np.array([o.read_offset_cycles for o in lowered.programs[0].operations], dtype=np.int64)
-    ticks = np.where(jobs.unit == Unit.ATOMIC, machine.atomic_address_ticks, machine.address_ticks)
+    ticks = np.array([o.request.address for o in lowered.programs[0].operations], dtype=np.int64)[jobs.slot]
     order = np.lexsort((jobs.sequence, subcore))
     read = np.zeros(len(order), dtype=np.int64)
     _read_in_order(
@@ -120,7 +120,7 @@ def _operands_read(result: SimResult, lowered: LoweredKernel) -> Ints:
         jobs.issue,
         jobs.taken,
         offsets[jobs.slot],
-        ticks.astype(np.int64),
+        ticks,
         machine.front_cycles,
         read,
     )
