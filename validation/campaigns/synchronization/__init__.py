@@ -1,0 +1,1 @@
+"""What one more synchronising operation costs: published measurements of three GPUs against the simulator."""
