@@ -11,7 +11,7 @@ from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record, comp
 from smlab.sim.address_patterns import Affine, RandomBytes, RandomWords
 from smlab.sim.instructions import Unit
 from smlab.sim.lowering import LoweredKernel, lower
-from smlab.sim.machine import TICKS_PER_CYCLE, CacheShape, Machine, machine_from
+from smlab.sim.machine import TICKS_PER_CYCLE, CacheShape, GlobalAtomicTiming, Machine, machine_from
 from smlab.sim.traces.compare import first_difference
 from smlab.sim.workloads.workload import NO_WARP
 from smlab.validation.laws.strategies import kernels, machines
@@ -63,6 +63,15 @@ def unusual_machines(draw: st.DrawFn) -> Machine:
         l2_latency_cycles=draw(short),
         dram_latency_cycles=draw(short),
         port_sector_ticks=draw(ticks),
+        global_atomics=GlobalAtomicTiming(
+            register_ticks=draw(ticks),
+            byte_ticks=draw(st.integers(1, TICKS_PER_CYCLE)),
+            packet_ticks=draw(ticks),
+            return_packet_ticks=draw(ticks),
+            word_ticks=draw(ticks),
+            float_word_ticks=draw(ticks),
+            in_flight=draw(st.integers(1, 5)),
+        ),
         l2_sector_ticks=draw(ticks),
         dram_sector_ticks=draw(ticks),
     )

@@ -13,6 +13,7 @@ from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record, atom
 from smlab.sim.address_patterns import Affine, RandomBytes, RandomWords, Strided
 from smlab.sim.lowering import lower
 from smlab.sim.machine import CacheShape, machine_from
+from smlab.sim.result import SimResult
 from smlab.sim.simulate import ENGINES
 from smlab.sim.workloads.workload import NO_WARP
 
@@ -230,6 +231,60 @@ def test_stores_do_not_merge(gpu: Gpu) -> None:
     store = Instruction("global-store", memory=Affine(lane_stride_bytes=4, warp_stride_bytes=0))
     both = run(gpu, store, warps=2)
     assert both.memory.l2_sector_hits + both.memory.l2_sector_misses == 8
+
+
+def _reductions(gpu: Gpu, op: str, lane_stride_bytes: int, warps: int = 1, **changed: float) -> SimResult:
+    """Eight atomics on global memory by each warp, whose lines L2 holds."""
+    keys = {key.replace("_", ".", 1): value for key, value in changed.items()}
+    memory = Affine(lane_stride_bytes=lane_stride_bytes, warp_stride_bytes=128 if lane_stride_bytes else 0)
+    kernel = Kernel(
+        "k",
+        (Program("p", (Loop(8, (Instruction(op, memory=memory),)),)),),
+        ((0,) * warps,),
+        in_l2=(0, 1 << 16),
+    )
+    quick = {"l2.atomic_interval_cycles": 0.5, "l2.atomic_sector_factor": 1, **keys}
+    return simulate(kernel, gpu.with_values(quick, source="test"), keep=Record.ALL)
+
+
+@pytest.mark.parametrize(("register_cycles", "apart"), [(2, 6), (1, 4), (3, 9)])
+def test_the_address_unit_reads_an_atomic_register_by_register(
+    gpu: Gpu, register_cycles: int, apart: int
+) -> None:
+    """Two registers of the address and one value: three of them, or the interval of 4."""
+    jobs = _reductions(gpu, "global-reduce", 4, mio_atomic_register_cycles=register_cycles).jobs
+    assert jobs is not None
+    assert np.diff(jobs.taken).tolist() == [apart] * 7
+
+
+@pytest.mark.parametrize(
+    ("op", "lane_stride_bytes", "apart"),
+    [
+        ("global-reduce", 4, 5),  # 128 bytes at 25.6 a cycle, and four packets
+        ("global-atomic", 4, 8),  # four packets, 2 cycles each
+        ("global-reduce", 0, 32),  # 32 packets, a cycle each
+        ("global-atomic", 0, 64),  # 32 packets, 2 cycles each
+    ],
+)
+def test_the_port_takes_an_atomic_s_bytes_or_its_packets(
+    gpu: Gpu, op: str, lane_stride_bytes: int, apart: int
+) -> None:
+    keys = {
+        "l1_atomic_bytes_per_cycle": 25.6,
+        "l1_atomic_packet_cycles": 1.0,
+        "l1_atomic_return_packet_cycles": 2.0,
+        "l1_atomics_in_flight": 1000,
+    }
+    jobs = _reductions(gpu, op, lane_stride_bytes, warps=16, **keys).jobs
+    assert jobs is not None
+    assert np.diff(np.sort(jobs.completion))[-40:].tolist() == [apart] * 40
+
+
+def test_atomics_on_global_memory_take_their_places_in_turn(gpu: Gpu) -> None:
+    jobs = _reductions(gpu, "global-reduce", 4, l1_atomics_in_flight=3).jobs
+    assert jobs is not None
+    # The address unit alone would have the next one ready long before.
+    assert jobs.taken[3:].tolist() == jobs.completion[:-3].tolist()
 
 
 def test_the_dispatcher_hands_out_a_block_after_the_other(gpu: Gpu) -> None:

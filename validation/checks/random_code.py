@@ -179,6 +179,11 @@ _GLOBAL: Final = (
     "ATOMG.E.CAS.STRONG.GPU PT, {d}, [R22+0x4], {a}, {b}",
     "RED.E.MAX.S32.STRONG.GPU [R22], {a}",
     "RED.E.XOR.STRONG.GPU [R22], {a}",
+    "RED.E.ADD.F32.FTZ.RN.STRONG.GPU [R22], {a}",
+    "MEMBAR.SC.GPU",
+    "MEMBAR.SC.SYS",
+    "MEMBAR.SC.CTA",
+    "CCTL.IVALL",
     "LDGSTS.E [R21], [R22.64]",
     "LDGDEPBAR",
     "DEPBAR.LE SB0, {few}",
@@ -353,7 +358,8 @@ def _moved(line: str, by: int) -> str:
 
 
 def _machine(gpu: str, random: np.random.Generator) -> Machine:
-    """The GPU with a policy drawn, and for half of the pieces with instruction caches that are too small."""
+    """The GPU with a policy drawn, and for half of the pieces with instruction caches that are too small
+    and few places for atomics."""
     machine = machine_from(load_gpu(gpu), str(random.choice(sorted(POLICIES))))
     if random.random() < 0.5:
         return machine
@@ -365,7 +371,8 @@ def _machine(gpu: str, random: np.random.Generator) -> Machine:
         l0_miss_cycles=int(random.integers(1, 90)),
         request_interval_cycles=int(random.integers(1, 5)),
     )
-    return dataclasses.replace(machine, fetch=fetch)
+    few = dataclasses.replace(machine.global_atomics, in_flight=int(random.integers(1, 6)))
+    return dataclasses.replace(machine, fetch=fetch, global_atomics=few)
 
 
 def compare(seed: int, gpu: str = "v100", length: int = 8) -> Outcome:
