@@ -92,7 +92,7 @@ def test_judged_errors_are_the_noise_and_baselines_are_worse(noisy: Path) -> Non
 def test_known_constants_are_recovered_from_noise(known: Gpu, trials: int) -> None:
     """With 3 % noise, all true constants at once in their intervals in 90 % of the trials; judged errors
     are the noise."""
-    result = recover(known, "a100-40", trials, seed=100)
+    result = recover(known, "a100-40", trials=trials, seed=100)
     # Of 4 trials one may miss: at 95 % that is likely, at 60 % (single intervals taken for simultaneous ones)
     # two would.
     assert result.all_covered >= (0.9 * trials if trials >= 20 else trials - 1)

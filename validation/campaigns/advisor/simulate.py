@@ -20,6 +20,7 @@ from smlab.sim.instructions import CLASSES, Reason
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.lowering import LoweredKernel
 from smlab.sim.machine import Machine, PipeTiming, machine_from
+from smlab.sim.options import by_keywords
 from smlab.sim.simulate import DEFAULT_ENGINE, ENGINES
 from smlab.validation.campaigns.advisor.stall_truth import StallTruth, stall_truth
 from smlab.validation.sampled_run import Executed
@@ -51,29 +52,32 @@ class JudgedRun(Executed):
         return self.as_samples(stalls, waiting, 1)
 
 
-def execute(
-    launch: MachineLaunch,
-    gpu: Gpu,
-    *,
-    policy: str | None = None,
-    jitter_seed: int | None = None,
-    free: int | None = None,
-    sms: int = SMS,
-    keep: Record = Record.ALL,
-    engine: str = DEFAULT_ENGINE,
-) -> JudgedRun:
+@dataclasses.dataclass(frozen=True)
+class ExecuteOptions:
+    """Keywords of `execute`."""
+
+    policy: str | None = None
+    jitter_seed: int | None = None
+    free: int | None = None
+    sms: int = SMS
+    keep: Record = Record.ALL
+    engine: str = DEFAULT_ENGINE
+
+
+@by_keywords(ExecuteOptions)
+def execute(launch: MachineLaunch, gpu: Gpu, options: ExecuteOptions) -> JudgedRun:
     """Run a whole launch on some SMs of a description that has their share of the rest.
 
     ``free`` is an instruction that costs nothing: it issues, its result is there a cycle later, and it enters
     no unit.
     """
-    machine = machine_from(gpu, policy)
-    if jitter_seed is not None:
-        machine = jittered(machine, jitter_seed)
-    lowered = lower_machine_code(launch, machine, min(sms, launch.blocks))
-    if free is not None:
-        lowered = freed(lowered, free)
-    return JudgedRun(launch, lowered, sms, ENGINES[engine](lowered, keep, None, None))
+    machine = machine_from(gpu, options.policy)
+    if options.jitter_seed is not None:
+        machine = jittered(machine, options.jitter_seed)
+    lowered = lower_machine_code(launch, machine, min(options.sms, launch.blocks))
+    if options.free is not None:
+        lowered = freed(lowered, options.free)
+    return JudgedRun(launch, lowered, options.sms, ENGINES[options.engine](lowered, options.keep, None, None))
 
 
 def jittered(machine: Machine, seed: int) -> Machine:

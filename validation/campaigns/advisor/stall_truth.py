@@ -9,7 +9,7 @@ owed to the producer that was over last) and *shared* (each cycle is divided amo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -40,6 +40,53 @@ class StallTruth:
     stalls: int
 
 
+class _Stretches(NamedTuple):
+    """Stretches of one warp's scoreboard stalls, and the issue that ends each.
+
+    A tuple, as compiled code takes no dataclass.
+    """
+
+    warp: Ints
+    begin: Ints
+    end: Ints
+    consumer: Ints
+
+
+class _Issued(NamedTuple):
+    """All issues by warp and cycle; when the result of each is there and when its operands are read."""
+
+    warp: Ints
+    slot: Ints
+    result_at: Ints
+    read_at: Ints
+
+
+class _Boards(NamedTuple):
+    """The scoreboards of each instruction: a mask of those it waits for, and those it sets (-1: none)."""
+
+    waits: Ints
+    writes: Ints
+    reads: Ints
+
+
+class _Owed(NamedTuple):
+    """What the replay adds to. ``told`` counts unexplained cycles and stretches with one candidate."""
+
+    last: Floats
+    shared: Floats
+    told: Ints
+
+
+class _Queued(NamedTuple):
+    """Jobs of the address units: sub-core, issue, when taken, distance to the operands' reading, ticks."""
+
+    subcore: Ints
+    issue: Ints
+    taken: Ints
+    offset: Ints
+    ticks: Ints
+
+
 def stall_truth(result: SimResult, lowered: LoweredKernel) -> StallTruth:
     """The truth of a run recorded with `Record.ALL`."""
     operations = lowered.programs[0].operations
@@ -62,27 +109,12 @@ def stall_truth(result: SimResult, lowered: LoweredKernel) -> StallTruth:
     order = np.argsort(spans.warp[chosen] * width + spans.begin[chosen], kind="stable")
     span = [getattr(spans, name)[chosen][order] for name in ("warp", "begin", "end")]
     stretch_warp, begin, end = _merged(*span)
-    consumer = np.searchsorted(key, stretch_warp * width + end)
+    stretches = _Stretches(stretch_warp, begin, end, np.searchsorted(key, stretch_warp * width + end))
     count = len(operations)
-    last, shared = np.zeros((count, count)), np.zeros((count, count))
-    told = np.zeros(3, dtype=np.int64)
-    _replay(
-        stretch_warp,
-        begin,
-        end,
-        consumer,
-        warp,
-        slot,
-        result_at,
-        read_at,
-        waits,
-        writes,
-        reads,
-        last,
-        shared,
-        told,
-    )
-    return StallTruth(last, shared, int((end - begin).sum()), int(told[0]), int(told[1]), len(begin))
+    owed = _Owed(np.zeros((count, count)), np.zeros((count, count)), np.zeros(3, dtype=np.int64))
+    _replay(stretches, _Issued(warp, slot, result_at, read_at), _Boards(waits, writes, reads), owed)
+    unexplained, one = int(owed.told[0]), int(owed.told[1])
+    return StallTruth(owed.last, owed.shared, int((end - begin).sum()), unexplained, one, len(begin))
 
 
 def _barrier(barrier: int | None) -> int:
@@ -114,21 +146,14 @@ def _operands_read(result: SimResult, lowered: LoweredKernel) -> Ints:
     ticks = np.array([o.request.address for o in lowered.programs[0].operations], dtype=np.int64)[jobs.slot]
     order = np.lexsort((jobs.sequence, subcore))
     read = np.zeros(len(order), dtype=np.int64)
-    _read_in_order(
-        order,
-        subcore,
-        jobs.issue,
-        jobs.taken,
-        offsets[jobs.slot],
-        ticks,
-        machine.front_cycles,
-        read,
-    )
+    queued = _Queued(subcore, jobs.issue, jobs.taken, offsets[jobs.slot], ticks)
+    _read_in_order(order, queued, machine.front_cycles, read)
     return read
 
 
 @njit(cache=True)
-def _read_in_order(order, subcore, issue, taken, offset, ticks, front, read) -> Any:  # type: ignore[no-untyped-def]
+def _read_in_order(order, queued, front, read) -> Any:  # type: ignore[no-untyped-def]
+    subcore, issue, taken, offset, ticks = queued
     before = -1
     carry = free_at = 0
     for j in order:
@@ -155,22 +180,11 @@ def _merged(warp: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 @njit(cache=True)
-def _replay(  # type: ignore[no-untyped-def]
-    stretch_warp,
-    begin,
-    end,
-    consumer,
-    warp,
-    slot,
-    result_at,
-    read_at,
-    waits,
-    writes,
-    reads,
-    last,
-    shared,
-    told,
-) -> Any:
+def _replay(stretches, issued, boards, owed) -> Any:  # type: ignore[no-untyped-def]
+    stretch_warp, begin, end, consumer = stretches
+    warp, slot, result_at, read_at = issued
+    waits, writes, reads = boards
+    last, shared, told = owed
     owner = np.empty(4096, dtype=np.int64)
     until = np.empty(4096, dtype=np.int64)
     for n in range(len(begin)):

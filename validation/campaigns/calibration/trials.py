@@ -31,6 +31,7 @@ from smlab.hw_bench.cuda.toolkit import package_versions
 from smlab.hw_bench.errors import end_with
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.hw_bench.sources import digest_of, package_folder
+from smlab.sim.options import by_keywords
 from smlab.validation.calibrate.calibration import calibrate_set, mechanism_lack
 from smlab.validation.calibrate.dataset import read_set
 from smlab.validation.calibrate.fit import atomic_parameters, fit, split
@@ -334,31 +335,36 @@ class Recovery:
         return self.mape / self.noise_mape
 
 
-def recover(
-    truth: Gpu,
-    start: str,
-    trials: int,
-    *,
-    noise: float = 0.03,
-    share: float = 0.05,
-    profile: BenchmarkProfile = SMALL,
-    seed: int = 0,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Recovery:
+@dataclass(frozen=True)
+class RecoverOptions:
+    """Keywords of `recover`."""
+
+    trials: int
+    noise: float = 0.03
+    share: float = 0.05
+    profile: BenchmarkProfile = SMALL
+    seed: int = 0
+    progress: Callable[[int, int], None] = lambda done, total: None
+
+
+@by_keywords(RecoverOptions)
+def recover(truth: Gpu, start: str, options: RecoverOptions) -> Recovery:
     """Calibrate the description ``start`` to simulated data of ``truth``, ``trials`` times with other
     noise and another split."""
+    trials = options.trials
     all_covered, held = 0, dict[str, int]()
     mapes, noises = [], []
     for trial in range(trials):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            true = write_simulated(folder, truth, profile=profile, noise=noise, seed=seed + trial)
-            found = calibrate_set(read_set(folder), start, share=share, seed=seed + trial, truth=true)
+            seed = options.seed + trial
+            true = write_simulated(folder, truth, profile=options.profile, noise=options.noise, seed=seed)
+            found = calibrate_set(read_set(folder), start, share=options.share, seed=seed, truth=true)
         inside = {f.name: f.low <= true[f.name] <= f.high for f in found.fitted if f.name not in MEASURING}
         all_covered += all(inside.values())
         for constant, ok in inside.items():
             held[constant] = held.get(constant, 0) + ok
         mapes.append(found.mape(ALL))
         noises.append(found.mape(ALL, "truth"))
-        progress(trial + 1, trials)
+        options.progress(trial + 1, trials)
     return Recovery(trials, all_covered, held, float(np.mean(mapes)), float(np.mean(noises)))

@@ -89,20 +89,24 @@ def _tuned(kind: str, judged: TuningJudgement) -> PairRecord:
         held, said = 100 * tuning_coverage(judged).pooled, "without the tile shape"
     groups = [f for f, k in zip(judged.family, known, strict=True) if k]
     interval = held, judged.every.median_width
-    return _record(kind, judged.source, judged.target, before, mid, truth, groups, interval, said)
+    times = _Times(before, mid, truth, groups)
+    return _record(kind, judged.source, judged.target, times, interval, said)
+
+
+@dataclass(frozen=True, eq=False)
+class _Times:
+    """Seconds on one card, as projected to the other, and as measured there; the rows' families, if any."""
+
+    before: Floats
+    mid: Floats
+    truth: Floats
+    families: list[str]
 
 
 def _record(
-    kind: str,
-    source: Gpu,
-    target: Gpu,
-    before: Floats,
-    mid: Floats,
-    truth: Floats,
-    groups: list[str],
-    interval: tuple[float, float],
-    said: str,
+    kind: str, source: Gpu, target: Gpu, times: _Times, interval: tuple[float, float], said: str
 ) -> PairRecord:
+    before, mid, truth = times.before, times.mid, times.truth
     guesses = baseline_times("", before, truth, source, target)
     baselines = [
         Baseline(name, relative_errors(guesses[name], truth)) for name in ("FP32 ratio", "bandwidth ratio")
@@ -115,7 +119,7 @@ def _record(
         source=source.name,
         target=target.name,
         comparison=compare_with_baseline(
-            relative_errors(mid, truth), baselines, groups=groups or None, seed=SEED
+            relative_errors(mid, truth), baselines, groups=times.families or None, seed=SEED
         ),
         constant=round(float(relative_errors(constant, truth).mean()), 2),
         held=round(interval[0], 1),
@@ -189,7 +193,7 @@ def _operators(folder: Path) -> tuple[list[PairRecord], list[MechanismGain]]:
             before, mid = rows.seconds[of], judged.projection.mid_s[of]
             kind, said = f"operator: {operator}", "without the operator"
             interval = held, width
-            records.append(_record(kind, source, target, before, mid, truth[of], [], interval, said))
+            records.append(_record(kind, source, target, _Times(before, mid, truth[of], []), interval, said))
             guesses = baseline_times(str(operator), before, truth[of], source, target)
             names = ("FP32 ratio", "bandwidth ratio")
             kept.append(
