@@ -61,7 +61,8 @@ sass: contract
 	    tests/sim/isa/test_ordinary_kernels.py tests/sim/isa/test_compiled_histogram.py \
 	    tests/sim/isa/test_printing.py tests/smlab/test_mutated_structure.py \
 	    tests/hw_bench/cuda/test_cuda_harness.py \
-	    tests/hw_bench/cuda/test_cuda_on_simulator.py tests/hw_bench/cuda/test_cuda_driver.py
+	    tests/hw_bench/cuda/test_cuda_on_simulator.py tests/hw_bench/cuda/test_cuda_driver.py \
+	    tests/validation/campaigns/test_synchronization.py
 
 $(VENV)-cuda/.installed: .ci/locked/toolchain.txt .ci/locked/nvdisasm.txt .ci/nvdisasm.py | $(VENV)/.installed-dev
 	$(BIN)/python -m venv --clear $(VENV)-cuda

@@ -88,6 +88,10 @@ def _unlike(run: TimedRun, gpu: Gpu, architectures: set[str]) -> tuple[str, ...]
         found.append("tensor cores")
     if run.result.atomic.jobs:
         found.append("shared-memory atomics")
+    if opcodes & {"RED", "REDG", "ATOMG", "ATOM"}:
+        found.append("atomics on global memory")
+    if "MEMBAR" in opcodes:
+        found.append("fences")
     if isinstance(run, MachineRun) and run.launch.image.local_bytes:
         found.append(f"{run.launch.image.local_bytes} bytes of local memory a thread")
     return tuple(found)
