@@ -154,6 +154,7 @@ def test_a_file_that_is_cut_off_is_no_interrupt(
         (["run", str(KERNEL_LAUNCH), "--launch", str(KERNEL_LAUNCH)], "no kernel file"),
         (["run", "--example", "--gpu", "v10"], "v10"),
         (["run", "--example", "--engine", "fast"], "--engine: unknown"),
+        (["run", "--example", "-I", "no/where"], "-I: there is no such folder (got 'no/where'"),
         (["run", "--example", "--sms", "1000"], "sms: out of range"),
         (["run", "--example", "-D", "1x=2"], "-D: not a macro"),
         (["run", "--example", "--max-cycles", "10"], "not finished after the allowed cycles"),

@@ -8,11 +8,19 @@ from typing import Annotated
 
 import typer
 
-from smlab.cli.fast_start import PROFILE_OR_DATASET, check_gpus, check_inputs, check_outputs, check_profiles
+from smlab.cli.fast_start import (
+    PROFILE_OR_DATASET,
+    check_gpus,
+    check_includes,
+    check_inputs,
+    check_outputs,
+    check_profiles,
+)
 from smlab.cli.loading import loading
 from smlab.cli.options import (
     DetailsOption,
     ExampleOption,
+    IncludeOption,
     IssueOption,
     JsonOption,
     MaximaOption,
@@ -53,6 +61,7 @@ def project(
         list[str] | None,
         typer.Option("-D", metavar="NAME=VALUE", help="A macro for --source; repeatable."),
     ] = None,
+    include: IncludeOption = None,
     cubin: Annotated[
         list[Path] | None,
         typer.Option("--cubin", help="Machine code for the target, or for either GPU; repeatable."),
@@ -119,6 +128,7 @@ def project(
     if dataset is None:
         check_profiles(profiles, example, PROFILE_OR_DATASET)
     check_gpus(source, target)
+    check_includes(include)
     check_inputs(truth, cubin_from, cubin_to, kernel_source, launch, *(cubin or ()))
     check_outputs(plot)
     with loading():
@@ -150,6 +160,7 @@ def project(
             cubin_to=cubin_to,
             code_source=kernel_source,
             defines=tuple(define or ()),
+            folders=tuple(include or ()),
             cubins=tuple(cubin or ()),
             draw=draw,
             simulate=simulate,

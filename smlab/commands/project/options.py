@@ -22,6 +22,7 @@ class ProjectOptions:
     cubin_to: Path | None
     code_source: Path | None
     defines: tuple[str, ...]
+    folders: tuple[Path, ...]
     cubins: tuple[Path, ...]
     draw: int | None
     simulate: bool

@@ -64,7 +64,7 @@ def run_project(options: ProjectOptions) -> None:
     cubins = None
     if options.cubin_from is not None and options.cubin_to is not None:
         cubins = (options.cubin_from, options.cubin_to)
-    code = KernelCode(options.code_source, macros_of(options.defines), options.cubins)
+    code = KernelCode(options.code_source, macros_of(options.defines), options.cubins, options.folders)
     if cubins is not None and code:
         raise SmlabError.at("--cubin-from", "goes without --source and --cubin", str(options.cubin_from))
     answers = [

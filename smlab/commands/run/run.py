@@ -51,6 +51,7 @@ class RunOptions:
     anchor_s: float | None
     name: str | None
     defines: tuple[str, ...]
+    folders: tuple[Path, ...]
     engine: str
     sms: str
     check: Path | None
@@ -101,6 +102,7 @@ def run_run(options: RunOptions) -> int:
         gpu,
         name=options.name,
         defines=defines,
+        folders=options.folders,
         sms=sms_of(options.sms),
         engine=options.engine,
         keep=Record.ALL if options.trace or options.samples else Record.TOTALS,
@@ -117,6 +119,7 @@ def run_run(options: RunOptions) -> int:
                 other,
                 name=options.name,
                 defines=defines,
+                folders=options.folders,
                 sms=sms_of(options.sms),
                 engine=options.engine,
                 keep=Record.TOTALS,
