@@ -132,6 +132,25 @@ def test_what_looks_wrong_in_a_kernel_is_told_as_text_and_json(
     assert json.loads(capsys.readouterr().out)["notes"] == []
 
 
+def test_the_number_of_sms_that_it_took_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["run", "--example", "--sms", "auto"]
+    assert command([*asked, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["sms"] == document["blocks_simulated"] == 8
+    assert [tried["sms"] for tried in document["sms_tried"]] == [8]
+    assert document["sms_why"] == "the grid is small, and runs whole"
+    monkeypatch.setattr("smlab.commands.run.steady.SMALL_GRID", 0)
+    asked += ["--set", "gpu.gpu.sms=4"]
+    assert command([*asked, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["sms"] == document["sms_tried"][-1]["sms"]
+    assert [tried["sms"] for tried in document["sms_tried"]][:1] == [1]
+    assert command(asked) == 0
+    assert f"SMs that ran: {document['sms']} ({document['sms_why']})" in capsys.readouterr().out
+
+
 def test_a_file_that_is_cut_off_is_no_interrupt(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -156,6 +175,7 @@ def test_a_file_that_is_cut_off_is_no_interrupt(
         (["run", "--example", "--engine", "fast"], "--engine: unknown"),
         (["run", "--example", "-I", "no/where"], "-I: there is no such folder (got 'no/where'"),
         (["run", "--example", "--sms", "1000"], "sms: out of range"),
+        (["run", "--example", "--sms", "auto", "--accel-sim", "t"], "is no recording of the kernel"),
         (["run", "--example", "-D", "1x=2"], "-D: not a macro"),
         (["run", "--example", "--max-cycles", "10"], "not finished after the allowed cycles"),
     ],

@@ -10,6 +10,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from smlab.commands.arguments import a_gpu, a_path, check_keywords
+from smlab.commands.run.steady import AUTO, run_until_steady
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.image import KernelImage
@@ -66,7 +67,8 @@ def run(
         constants: contents of ``__constant__`` variables.
         defines: macros of CUDA C.
         folders: where its headers are, besides its own folder.
-        sms: how many SMs run, or ``all``; see `smlab.sim.execution.run.run_machine_code`.
+        sms: how many SMs run, ``all``, or ``auto`` (as many as it takes; what comes back is a
+        `smlab.commands.run.steady.SteadyRun`); see `smlab.sim.execution.run.run_machine_code`.
         engine: ``compiled`` (the default) or ``simpy``.
         keep: how much to record.
         max_cycles: give up, with an error, when the kernel runs longer.
@@ -99,7 +101,11 @@ def run(
         check_shared=more.get("check_shared", True),
     )
     timing: Any = {k: v for k, v in more.items() if k in TimingKeywords.__annotations__}
-    return run_machine_code(launch, description, **{"keep": Record.TOTALS, **timing})
+    timing = {"keep": Record.TOTALS, **timing}
+    if timing.get("sms") == AUTO:
+        del timing["sms"]
+        return run_until_steady(launch, description, **timing)
+    return run_machine_code(launch, description, **timing)
 
 
 def image_of(

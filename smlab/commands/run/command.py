@@ -61,7 +61,11 @@ def run(
         ),
     ] = None,
     sms: Annotated[
-        str, typer.Option(help="SMs that run, each with some waves of its blocks; all: the whole grid.")
+        str,
+        typer.Option(
+            help="SMs that run, each with some waves of its blocks; all: the whole grid; auto: 1, 2, 4 and "
+            "so on until the time stands still."
+        ),
     ] = "all",
     check: Annotated[
         Path | None, typer.Option(help="Arrays by name (.npz) that must come back; else status 1.")

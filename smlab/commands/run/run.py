@@ -16,6 +16,7 @@ from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.gpu_choice import ALL, GpuChoice, chosen_gpu, readings
 from smlab.commands.run.api import run
 from smlab.commands.run.real_time import RealTime
+from smlab.commands.run.steady import SteadyRun
 from smlab.examples import KERNEL, KERNEL_LAUNCH
 from smlab.hw_bench.arrays import load_arrays, write_arrays
 from smlab.hw_bench.errors import SmlabError
@@ -110,6 +111,9 @@ def run_run(options: RunOptions) -> int:
         recording=recording,
     )
     wall = time.perf_counter() - begun
+    used: int | str = sms_of(options.sms)
+    if isinstance(done, SteadyRun):
+        used = "all" if done.whole else done.sms
     alike = [
         (
             alternative,
@@ -120,7 +124,7 @@ def run_run(options: RunOptions) -> int:
                 name=options.name,
                 defines=defines,
                 folders=options.folders,
-                sms=sms_of(options.sms),
+                sms=used,
                 engine=options.engine,
                 keep=Record.TOTALS,
                 max_cycles=options.max_cycles,
@@ -194,8 +198,8 @@ def macros_of(given: tuple[str, ...], option: str = "-D", expected: str = "NAME=
 
 
 def sms_of(text: str) -> int | str:
-    """A number of SMs, or ``all``."""
-    if text == "all" or not text.isdecimal():
+    """A number of SMs, ``all`` or ``auto``."""
+    if not text.isdecimal():
         return text
     return int(text)
 
@@ -258,6 +262,7 @@ def _document(
         "warp_instructions": done.result.warp_instructions,
         "wall_s": wall,
         "sms": done.sms,
+        **_attempts(done),
         "blocks": done.blocks,
         "blocks_simulated": done.blocks_simulated,
         "atomic": dataclasses.asdict(done.result.atomic),
@@ -268,6 +273,13 @@ def _document(
         "checks": checks,
         "ok": not any(check["verdict"] == "fell short" for check in checks),
     }
+
+
+def _attempts(done: TimedRun) -> dict[str, object]:
+    """What ``--sms auto`` tried, the last of which is the run, and why it ended there."""
+    if not isinstance(done, SteadyRun):
+        return {}
+    return {"sms_tried": [dataclasses.asdict(a) for a in done.attempts], "sms_why": done.why}
 
 
 def _resources(done: TimedRun) -> dict[str, object]:
@@ -295,7 +307,9 @@ def _print(
     out.print(f"{name}: {1e6 * told.seconds:,.2f} us ({done.cycles:,.0f} cycles at {told.clock})")
     for line in told.lines():
         out.print(line)
-    if not done.whole and details:
+    if isinstance(done, SteadyRun):
+        out.print(f"SMs that ran: {done.sms} ({done.why})")
+    if not done.whole and (details or isinstance(done, SteadyRun)):
         out.print(
             f"sampling alone, 95 %: {done.cycles_low:,.0f} to {done.cycles_high:,.0f} cycles; "
             f"{done.blocks_simulated:,} of {done.blocks:,} blocks ran, on {done.sms} SMs"
