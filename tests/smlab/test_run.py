@@ -11,6 +11,7 @@ import smlab
 from smlab.cli.main import run as command
 from smlab.examples import KERNEL, KERNEL_LAUNCH
 from smlab.hw_bench.arrays import load_arrays, write_arrays
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterTable
 from smlab.sim.isa.launch.launch_file import read_launch
 
 KEYS = (
@@ -79,6 +80,41 @@ def test_arrays_counters_and_traces_are_written(tmp_path: Path) -> None:
     assert np.array_equal(np.load(out)["counts"], pixels_and_counts()[1])
     assert "smsp__inst_executed" in table.read_text()
     assert len(json.loads(trace.read_text())["traceEvents"]) > 1000
+
+
+NOISY = (
+    "not_selected",
+    "math_pipe_throttle",
+    "mio_throttle",
+    "lg_throttle",
+    "no_instruction",
+    "dispatch_stall",
+)
+"""Waits of a few cycles in all, which a part of the grid need not have like the whole."""
+
+
+def test_counters_of_a_sample_are_those_of_the_grid(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The histogram on 16 SMs, 40 blocks on each: of two SMs as of all."""
+    text = KERNEL_LAUNCH.read_text().replace("grid = 8", "grid = 640").replace("65536", str(640 * 256 * 8))
+    (tmp_path / "k.toml").write_text(text)
+    asked = ["run", str(KERNEL), "--launch", str(tmp_path / "k.toml"), "--set", "gpu.gpu.sms=16"]
+    tables = []
+    for sms in ("all", "2"):
+        path = tmp_path / f"{sms}.csv"
+        assert command([*asked, "--sms", sms, "--counters", str(path)]) == 0
+        tables.append({(row.sm, row.counter): row.value for row in CounterTable.read_csv(path).rows()})
+        told = "the counters are those of 80 of 640 blocks, scaled to the whole grid"
+        assert (told in capsys.readouterr().err) == (sms == "2")
+    whole, part = tables
+    assert {counter for sm, counter in part if sm == 0} == {counter for sm, counter in whole if sm == 0}
+    assert part[WHOLE_GPU, "smsp__thread_inst_executed_op_shared_atom.sum"] == 640 * 256 * 8
+    assert part[WHOLE_GPU, "launch__grid_size"] == 640
+    assert part[WHOLE_GPU, "device__attribute_multiprocessor_count"] == 16
+    for place, value in part.items():
+        if not any(f"_{name}_" in place[1] for name in NOISY):
+            assert value == pytest.approx(whole[place], rel=0.05), place
 
 
 def test_results_go_into_the_file_that_was_asked_for(

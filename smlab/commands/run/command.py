@@ -71,7 +71,10 @@ def run(
         Path | None, typer.Option(help="Arrays by name (.npz) that must come back; else status 1.")
     ] = None,
     counters: Annotated[
-        Path | None, typer.Option(help="Write the counter table (CSV), as a profiler would give it.")
+        Path | None,
+        typer.Option(
+            help="Write the counter table (CSV), as a profiler has it; of a sample, scaled to the grid."
+        ),
     ] = None,
     samples: Annotated[
         Path | None,

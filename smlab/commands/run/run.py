@@ -24,6 +24,7 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.pc_samples.sample_files import write_samples
 from smlab.hw_bench.sass.linking import readable_name
 from smlab.sim import Record, counter_table
+from smlab.sim.counters import WholeGrid
 from smlab.sim.execution.recording import Recording
 from smlab.sim.execution.run import MachineRun, TimedRun
 from smlab.sim.isa.launch.launch_file import LaunchFile, read_launch
@@ -154,7 +155,17 @@ def _write(done: TimedRun, options: RunOptions) -> None:
         names = [InstructionName(i.text, i.address, i.line) for i in done.instructions]
         write_chrome_trace(done.result, options.trace, names)
     if options.counters is not None:
-        counter_table(done.result).write_csv(options.counters)
+        counter_table(done.result, grid=_grid_of(done)).write_csv(options.counters)
+        if not done.whole:
+            of = f"{done.result.launch.blocks:,} of {done.blocks:,} blocks"
+            err.print(f"the counters are those of {of}, scaled to the whole grid", markup=False)
+
+
+def _grid_of(done: TimedRun) -> WholeGrid | None:
+    """What a sample stands for; None for a run of all blocks."""
+    if done.whole:
+        return None
+    return WholeGrid(done.blocks, min(done.blocks, done.lowered.machine.sms), done.cycles)
 
 
 def _run_trace(options: RunOptions) -> int:
