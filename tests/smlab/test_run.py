@@ -16,7 +16,8 @@ from smlab.sim.isa.launch.launch_file import read_launch
 
 KEYS = (
     "cycles", "seconds", "cycles_low", "cycles_high", "warp_instructions", "wall_s", "sms", "blocks",
-    "blocks_simulated", "atomic", "stalls", "instructions",
+    "blocks_simulated", "atomic", "stalls", "instructions", "seconds_low", "seconds_high", "clock_hz",
+    "registers", "spilled_bytes", "shared_bytes", "resident_warps", "alternative", "schema", "rates",
 )  # fmt: skip
 
 
@@ -33,6 +34,12 @@ def test_the_example_runs_with_nothing_installed_and_gives_the_keys(
     assert set(KEYS) <= set(document)
     assert document["cycles_low"] == document["cycles"] == document["cycles_high"]
     assert document["blocks_simulated"] == document["blocks"] == 8
+    assert document["seconds"] == document["cycles"] / document["clock_hz"]
+    assert document["seconds_low"] < document["seconds"] < document["seconds_high"]
+    instructions = document["rates"]["warp_instructions_per_s"] * document["seconds"]
+    assert instructions == pytest.approx(document["warp_instructions"])
+    assert document["rates"]["l2_bytes_per_s"] * document["seconds"] > 65536  # each byte is read once
+    assert document["rates"]["flops_per_s"] == 0
     assert sum(i["executed"] for i in document["instructions"]) == document["warp_instructions"]
     by_reason: dict[str, int] = {}
     for instruction in document["instructions"]:
@@ -80,6 +87,17 @@ def test_arrays_counters_and_traces_are_written(tmp_path: Path) -> None:
     assert np.array_equal(np.load(out)["counts"], pixels_and_counts()[1])
     assert "smsp__inst_executed" in table.read_text()
     assert len(json.loads(trace.read_text())["traceEvents"]) > 1000
+
+
+def test_rates_of_a_sample_are_those_of_the_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = KERNEL_LAUNCH.read_text().replace("grid = 8", "grid = 640").replace("65536", str(640 * 256 * 8))
+    (tmp_path / "k.toml").write_text(text)
+    asked = ["run", str(KERNEL), "--launch", str(tmp_path / "k.toml"), "--set", "gpu.gpu.sms=16", "--json"]
+    found = []
+    for sms in ("all", "2"):
+        assert command([*asked, "--sms", sms]) == 0
+        found.append(json.loads(capsys.readouterr().out)["rates"])
+    assert found[1] == pytest.approx(found[0], rel=0.05)
 
 
 NOISY = (

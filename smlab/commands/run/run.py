@@ -15,6 +15,7 @@ from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.gpu_choice import ALL, GpuChoice, chosen_gpu, readings
 from smlab.commands.run.api import run
+from smlab.commands.run.grid_counters import grid_counters, rates
 from smlab.commands.run.real_time import RealTime
 from smlab.commands.run.steady import SteadyRun
 from smlab.examples import KERNEL, KERNEL_LAUNCH
@@ -23,8 +24,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.pc_samples.sample_files import write_samples
 from smlab.hw_bench.sass.linking import readable_name
-from smlab.sim import Record, counter_table
-from smlab.sim.counters import WholeGrid
+from smlab.sim import Record
 from smlab.sim.execution.recording import Recording
 from smlab.sim.execution.run import MachineRun, TimedRun
 from smlab.sim.isa.launch.launch_file import LaunchFile, read_launch
@@ -155,17 +155,10 @@ def _write(done: TimedRun, options: RunOptions) -> None:
         names = [InstructionName(i.text, i.address, i.line) for i in done.instructions]
         write_chrome_trace(done.result, options.trace, names)
     if options.counters is not None:
-        counter_table(done.result, grid=_grid_of(done)).write_csv(options.counters)
+        grid_counters(done).write_csv(options.counters)
         if not done.whole:
             of = f"{done.result.launch.blocks:,} of {done.blocks:,} blocks"
             err.print(f"the counters are those of {of}, scaled to the whole grid", markup=False)
-
-
-def _grid_of(done: TimedRun) -> WholeGrid | None:
-    """What a sample stands for; None for a run of all blocks."""
-    if done.whole:
-        return None
-    return WholeGrid(done.blocks, min(done.blocks, done.lowered.machine.sms), done.cycles)
 
 
 def _run_trace(options: RunOptions) -> int:
@@ -270,6 +263,7 @@ def _document(
         **_resources(done),
         "cycles_low": done.cycles_low,
         "cycles_high": done.cycles_high,
+        "rates": rates(done, told.seconds),
         "warp_instructions": done.result.warp_instructions,
         "wall_s": wall,
         "sms": done.sms,
