@@ -36,7 +36,7 @@ def chosen_gpu(choice: GpuChoice) -> Gpu:
     pairs = [split_setting(text) for text in choice.settings]
     for key, value in pairs:
         if not key.startswith(GPU_PREFIX):
-            raise SmlabError.at("--set", "a kernel has no keys to set", f"{key}={value}", "gpu.KEY=VALUE")
+            raise SmlabError.at("--set", "only the GPU has keys to set", f"{key}={value}", "gpu.KEY=VALUE")
     gpu = changed_gpu(load_gpu(choice.gpu), dict(pairs))
     return at_clock(gpu, choice.clock_mhz)
 
@@ -45,9 +45,14 @@ def at_clock(gpu: Gpu, clock_mhz: float | None) -> Gpu:
     """The GPU at a clock of its SMs that somebody saw; as it is without one."""
     if clock_mhz is None:
         return gpu
+    return gpu.with_values({CLOCK: clock_of(clock_mhz)}, "seen by the user", "measured", "--clock")
+
+
+def clock_of(clock_mhz: float) -> float:
+    """The clock in Hz that ``--clock`` gives; `SmlabError` for one that no GPU has."""
     if not 1 <= clock_mhz <= MAX_MHZ:
         raise SmlabError.at("--clock", "no clock of a GPU", clock_mhz, f"1 to {MAX_MHZ:,} MHz")
-    return gpu.with_values({CLOCK: 1e6 * clock_mhz}, "seen by the user", "measured", "--clock")
+    return 1e6 * clock_mhz
 
 
 def readings(gpu: Gpu, wanted: str | None) -> Sequence[tuple[Alternative, Gpu]]:

@@ -27,6 +27,7 @@ from smlab.cli.options import (
     ParallelismOption,
     ProfilesArgument,
 )
+from smlab.hw_bench.errors import SmlabError
 
 
 def project(
@@ -88,6 +89,14 @@ def project(
             help="A kernel's working set, for L2's capacity; repeatable.",
         ),
     ] = None,
+    clock: Annotated[
+        float | None,
+        typer.Option("--clock", metavar="MHZ", help="The target's SM clock, where somebody saw it."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="gpu.KEY=VALUE", help="Set a constant of the target; repeatable."),
+    ] = None,
     maxima: MaximaOption = "sustained",
     parallelism: ParallelismOption = True,
     cache: Annotated[
@@ -131,7 +140,13 @@ def project(
     check_includes(include)
     check_inputs(truth, cubin_from, cubin_to, kernel_source, launch, *(cubin or ()))
     check_outputs(plot)
+    if paper and clock is not None:
+        raise SmlabError.at("--clock", "the published method knows no clock", clock, "no --paper")
+    for option, given in (("--clock", clock), ("--set", (settings or [None])[0])):
+        if dataset is not None and given is not None:
+            raise SmlabError.at(option, "goes with a profile", given, "no --dataset")
     with loading():
+        from smlab.commands.gpu_choice import clock_of
         from smlab.commands.project.options import ProjectOptions
         from smlab.commands.project.run import run_project
         from smlab.models.projection.peak_rates import checked_maxima
@@ -145,6 +160,7 @@ def project(
         issue=issue,
         latency=latency,
         overhead_s=None if overhead_us is None else overhead_us * 1e-6,
+        target_clock_hz=None if clock is None else clock_of(clock),
     )
     if paper:
         switches = replace(PAPER, maxima=switches.maxima)
@@ -153,6 +169,7 @@ def project(
             profiles=tuple(profiles or ()),
             source=source,
             target=target,
+            settings=tuple(settings or ()),
             switches=switches,
             truth=truth,
             dataset=dataset,
