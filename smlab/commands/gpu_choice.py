@@ -10,6 +10,7 @@ from typing import Final
 from smlab.commands.simulate.workload import GPU_PREFIX, changed_gpu, split_setting
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.alternatives import Alternative
+from smlab.hw_bench.gpu.constants import SEEN
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 
 ALL: Final = "all"
@@ -33,19 +34,27 @@ def chosen_gpu(choice: GpuChoice) -> Gpu:
     Raises:
         SmlabError: an unknown GPU, key or value, by name; two clocks.
     """
-    pairs = [split_setting(text) for text in choice.settings]
+    return at_clock(with_settings(load_gpu(choice.gpu), choice.settings), choice.clock_mhz)
+
+
+def with_settings(gpu: Gpu, settings: Sequence[str]) -> Gpu:
+    """The GPU with what ``--set gpu.KEY=VALUE`` says.
+
+    Raises:
+        SmlabError: an unknown key or value, by name.
+    """
+    pairs = [split_setting(text) for text in settings]
     for key, value in pairs:
         if not key.startswith(GPU_PREFIX):
             raise SmlabError.at("--set", "only the GPU has keys to set", f"{key}={value}", "gpu.KEY=VALUE")
-    gpu = changed_gpu(load_gpu(choice.gpu), dict(pairs))
-    return at_clock(gpu, choice.clock_mhz)
+    return changed_gpu(gpu, dict(pairs))
 
 
 def at_clock(gpu: Gpu, clock_mhz: float | None) -> Gpu:
     """The GPU at a clock of its SMs that somebody saw; as it is without one."""
     if clock_mhz is None:
         return gpu
-    return gpu.with_values({CLOCK: clock_of(clock_mhz)}, "seen by the user", "measured", "--clock")
+    return gpu.with_values({CLOCK: clock_of(clock_mhz)}, SEEN, "measured", "--clock")
 
 
 def clock_of(clock_mhz: float) -> float:
