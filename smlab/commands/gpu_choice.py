@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from smlab.commands.simulate.workload import GPU_PREFIX, changed_gpu, split_setting
+from smlab.commands.simulate.workload import GPU_PREFIX, changed_gpu, split_setting, value_of
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.alternatives import Alternative
 from smlab.hw_bench.gpu.constants import SEEN
@@ -43,11 +43,22 @@ def with_settings(gpu: Gpu, settings: Sequence[str]) -> Gpu:
     Raises:
         SmlabError: an unknown key or value, by name.
     """
-    pairs = [split_setting(text) for text in settings]
-    for key, value in pairs:
+    return changed_gpu(gpu, _pairs(settings))
+
+
+def constants_of(settings: Sequence[str], clock_mhz: float | None) -> dict[str, Any]:
+    """What ``--set gpu.KEY=VALUE`` and ``--clock`` say, by ``gpu.KEY``."""
+    found = {key: value_of(key, text) for key, text in _pairs(settings).items()}
+    return found if clock_mhz is None else {**found, f"{GPU_PREFIX}{CLOCK}": clock_of(clock_mhz)}
+
+
+def _pairs(settings: Sequence[str]) -> dict[str, str]:
+    """``gpu.KEY`` and the text of its value; `SmlabError` for another key."""
+    pairs = dict(split_setting(text) for text in settings)
+    for key, value in pairs.items():
         if not key.startswith(GPU_PREFIX):
             raise SmlabError.at("--set", "only the GPU has keys to set", f"{key}={value}", "gpu.KEY=VALUE")
-    return changed_gpu(gpu, dict(pairs))
+    return pairs
 
 
 def at_clock(gpu: Gpu, clock_mhz: float | None) -> Gpu:

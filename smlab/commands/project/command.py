@@ -142,7 +142,7 @@ def project(
     check_outputs(plot)
     if paper and clock is not None:
         raise SmlabError.at("--clock", "the published method knows no clock", clock, "no --paper")
-    for option, given in (("--clock", clock), ("--set", (settings or [None])[0])):
+    for option, given in (("--clock", clock), ("--set", settings[0] if settings else None)):
         if dataset is not None and given is not None:
             raise SmlabError.at(option, "goes with a profile", given, "no --dataset")
     with loading():
