@@ -70,9 +70,9 @@ def run_until_steady(launch: MachineLaunch, gpu: Gpu, **how: Any) -> SteadyRun:
         if any(note.startswith(DEPENDENT) for note in run.notes):
             return _ended(run, attempts[:-1], "blocks depend on each other, so that more SMs tell no better")
         if len(attempts) > 1 and attempts[-1].agrees_with(attempts[-2]):
-            apart = 100 * attempts[-1].differs_from(attempts[-2])
+            percent = 100 * attempts[-1].differs_from(attempts[-2])
             earlier = attempts[-2].sms
-            return _ended(run, attempts[:-1], f"within {apart:.1f} % of the time by {earlier}")
+            return _ended(run, attempts[:-1], f"within {percent:.1f} % of the time by {earlier}")
         before.go_back()
         count *= 2
         if 2 * SAMPLES * run.blocks_simulated >= run.blocks:
