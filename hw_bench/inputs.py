@@ -64,6 +64,16 @@ def check_file(path: Path, expected: str = "a file", *, max_bytes: int | None = 
         raise SmlabError.at(str(path), "is too large", f"{status.st_size} bytes", f"at most {max_bytes}")
 
 
+def check_folder(where: str, path: Path, expected: str = "a folder") -> None:
+    """`SmlabError` naming ``where`` unless ``path`` is a folder."""
+    try:
+        there = path.is_dir()
+    except (OSError, ValueError):
+        there = False
+    if not there:
+        raise SmlabError.at(where, "there is no such folder", str(path), expected)
+
+
 def resolved(path: Path) -> Path:
     """The path without links; `SmlabError` where they go round in a circle, or for what is no path."""
     try:

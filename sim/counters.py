@@ -6,16 +6,18 @@ Compute gives them: executed atomic warp-instructions, their wavefronts (passes 
 operations; and what a roofline needs: floating-point operations by kind, bytes at each level of memory,
 wavefronts of shared memory, time and launch.
 
-The *whole GPU* is the SMs that were simulated. All counts are exact. ``l1tex__t_bytes`` counts the sectors
-that global loads and stores asked L1 for, ``lts__t_bytes`` those that reached L2, ``dram__bytes`` those moved
-to and from DRAM while the kernel ran, evictions included; what DRAM has still to write when the kernel ends
-does not count, nor do dirty lines that L2 holds then. Half-precision instructions work on two numbers a lane
-and count twice.
+The *whole GPU* is the SMs that were simulated, and all counts are exact; of a sample of a grid, they are
+scaled to the grid where its `WholeGrid` is given, and the SMs are those of the sample. ``l1tex__t_bytes``
+counts the sectors that global loads and stores asked L1 for, ``lts__t_bytes`` those that reached L2,
+``dram__bytes`` those moved to and from DRAM while the kernel ran, evictions included; what DRAM has still to
+write when the kernel ends does not count, nor do dirty lines that L2 holds then. Half-precision instructions
+work on two numbers a lane and count twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
 from smlab.sim.instructions import CLASSES, Unit
@@ -35,8 +37,18 @@ _PIPE_COUNTERS = {"fp32": "fma", "fp64": "fp64", "fp16": "fp16", "int32": "alu",
 """Nsight Compute's names of the arithmetic pipes. (``control`` stands for several; it has none.)"""
 
 
-def counter_table(result: SimResult, launch: int = 0) -> CounterTable:
-    """The counters of one simulated kernel.
+@dataclass(frozen=True)
+class WholeGrid:
+    """What a part of a grid stands for: all its blocks, on so many SMs, in so many cycles."""
+
+    blocks: int
+    sms: int
+    cycles: float
+
+
+def counter_table(result: SimResult, launch: int = 0, grid: WholeGrid | None = None) -> CounterTable:
+    """The counters of one simulated kernel; of a part of a ``grid``, scaled to it: counts by blocks, what is
+    counted in cycles by the time, and ratios not at all.
 
     ``active_cycles`` are those with a warp resident on the SM; ``achieved_occupancy`` is the mean number of
     resident warps over them, divided by the most that an SM can hold.
@@ -78,7 +90,28 @@ def counter_table(result: SimResult, launch: int = 0) -> CounterTable:
         add(WHOLE_GPU, STATE.format(reason), cycles / issued, "")
     for counter, value, unit in _roofline_counters(result):
         add(WHOLE_GPU, counter, value, unit)
+    if grid is not None:
+        rows = [replace(row, value=_scaled(row, result, grid)) for row in rows]
     return CounterTable.from_rows(rows, result.launch.gpu)
+
+
+def _scaled(row: CounterRow, result: SimResult, grid: WholeGrid) -> float:
+    """A counter of a part of the grid, as the whole grid would have it."""
+    told = {
+        "sm__cycles_elapsed.max": grid.cycles,
+        "gpu__time_duration.sum": grid.cycles / result.launch.sm_hz,
+        "device__attribute_multiprocessor_count": grid.sms,
+        "launch__grid_size": grid.blocks,
+        "launch__thread_count": grid.blocks * result.launch.threads_per_block,
+    }
+    if row.counter in told:
+        return told[row.counter]
+    if row.counter in ("sm__cycles_active.avg", "active_cycles", "active_warps"):
+        return row.value * grid.cycles / result.cycles
+    blocks = grid.blocks / result.launch.blocks
+    if row.counter in ("shared_atom", "shared_atom_cas"):  # of one SM
+        return round(row.value * blocks * len(result.sms) / grid.sms)
+    return round(row.value * blocks) if row.counter.endswith(".sum") else row.value
 
 
 def _roofline_counters(result: SimResult) -> Iterator[tuple[str, float, str]]:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict, StrictFloat, StrictInt, StrictStr, ValidationError
 
 from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.gpu.schema import KINDS, ConstantKey
+
+SEEN: Final = "seen by the user"
+"""The source of a value that somebody gives who has looked."""
 
 
 @dataclass(frozen=True)

@@ -21,24 +21,31 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from smlab.hw_bench.child_python import run_python
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import cache_folder, write_atomic
+from smlab.hw_bench.inputs import source_text
+from smlab.hw_bench.sass.includes import HeaderFolders, includes_files, includes_own_files
 
+NO_FOLDERS: Final = HeaderFolders()
 _ADVICE = "pip install nvidia-cuda-nvrtc-cu12 cuda-bindings, or 'smlab[cuda12]'"
 
 
 def compile_cuda(
-    source: str, architecture: str, options: Sequence[str] = (), where: str = "kernel.cu"
+    source: str,
+    architecture: str,
+    options: Sequence[str] = (),
+    where: str = "kernel.cu",
+    folders: HeaderFolders = NO_FOLDERS,
 ) -> bytes:
     """The cubin of CUDA C source for ``sm_75`` and its like, with line numbers.
 
     It comes from the cache where the same compiler made it of the same source and options before; source that
-    includes a file of its own is compiled each time.
+    may include a file of its own, or has folders for that, is compiled each time.
 
     Raises:
         SmlabError: no compiler, or the first error that it tells.
@@ -49,13 +56,15 @@ def compile_cuda(
         from cuda.bindings import nvrtc
     except ImportError as error:
         raise SmlabError(f"the CUDA compiler cannot be loaded ({error}): {_ADVICE}") from error
-    headers = HEADERS if "#include" in source else {}
-    if first := read_first(source):
+    named = folders.text(source)
+    headers = HEADERS if includes_files(named) else {}
+    if first := read_first(named):
         headers = {**headers, READ_FIRST: first}
         options = [f"--pre-include={READ_FIRST}", *options]
-    if "__int128" in source:  # nvcc on Linux has it without being asked
+    if "__int128" in named:  # nvcc on Linux has it without being asked
         options = ["--device-int128", *options]
-    wanted = [f"--gpu-architecture={architecture}", "--std=c++17", "-lineinfo", *_includes(), *options]
+    options = [*folders.options(), *options, *_includes()]
+    wanted = [f"--gpu-architecture={architecture}", "--std=c++17", "-lineinfo", *options]
     try:
         status, *release = nvrtc.nvrtcVersion()
         kept = _kept(source, where, wanted, headers, f"{status} {release}")
@@ -64,7 +73,7 @@ def compile_cuda(
                 return kept.read_bytes()
     except RuntimeError as error:
         raise SmlabError(f"the CUDA compiler cannot be loaded ({error}): {_ADVICE}") from error
-    failed, log, cubin = _compile_in_process(source, where, wanted, headers)
+    failed, log, cubin = _compile_in_process(source, where, wanted, headers, folders.beside)
     if failed:
         lines = [line for line in log.splitlines() if "error" in line]
         message = lines[0] if lines else failed
@@ -82,6 +91,20 @@ def compile_cuda(
     return cubin
 
 
+def compile_file(
+    path: Path, architecture: str, macros: Iterable[tuple[str, object]] = (), folders: Iterable[Path] = ()
+) -> bytes:
+    """The cubin of a file of CUDA C, with macros of these names and values; its headers lie beside it and in
+    ``folders``.
+
+    Raises:
+        SmlabError: a file that cannot be read, a folder that is not there, and what `compile_cuda` says.
+    """
+    options = [f"-D{name}={value}" for name, value in macros]
+    places = HeaderFolders.of(path, folders)
+    return compile_cuda(source_text(path), architecture, options, path.name, places)
+
+
 _CHILD: Final = "from smlab.hw_bench.sass.nvrtc import answer; answer()"
 _CPU_S: Final = 300
 _MOST_BYTES: Final = 2**32
@@ -89,15 +112,16 @@ _TIMEOUT_S: Final = 900.0
 
 
 def _compile_in_process(
-    source: str, where: str, options: Sequence[str], headers: Mapping[str, str]
+    source: str, where: str, options: Sequence[str], headers: Mapping[str, str], beside: Path | None
 ) -> tuple[str, str, bytes]:
     """`compile_here` in a child process: a macro of a few lines may ask for all memory, and a template
-    for all time.
+    for all time. It works in the folder ``beside``, where the compiler looks for names in quotes.
 
     Raises:
         SmlabError: the compiler ended on the source, or took `_CPU_S` or `_MOST_BYTES`.
     """
-    ask = json.dumps([source, where, list(options), dict(headers)]).encode()
+    place = None if beside is None else os.fspath(beside)
+    ask = json.dumps([place, source, where, list(options), dict(headers)]).encode()
     try:
         done = run_python(
             _CHILD, input=ask, timeout_s=_TIMEOUT_S, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -122,14 +146,20 @@ _SIGXCPU: Final = -24
 
 def answer() -> None:
     """What the process does."""
-    ask = json.load(sys.stdin.buffer)
+    beside, *ask = json.load(sys.stdin.buffer)
     if sys.platform == "linux":
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
         resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S + 1))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # it writes no file
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)  # what the library prints is no answer
+        if beside is not None:
+            from cuda.bindings import nvrtc
+
+            nvrtc.nvrtcVersion()  # nothing is loaded from the user's folder
+            os.chdir(beside)
         failed, log, cubin = compile_here(*ask)
         out.write(json.dumps([failed, log]).encode() + b"\n" + cubin)
 
@@ -163,9 +193,9 @@ def _kept(
     names is none: tuners pass parameters that a kernel does not read.
     """
     foreign = [o for o in options if o.startswith(("-I", "--include", "-include")) and o not in _includes()]
-    if '#include "' in source or foreign:
+    if foreign or includes_own_files(source):
         return None
-    if "#include" not in source:
+    if not includes_files(source):
         named = names_in(source)
         options = [o for o in options if not o.startswith("-D") or _macro(o) in named]
     options = [_release_of_headers() if o in _includes() else o for o in options]
@@ -221,6 +251,12 @@ _STDINT: Final = "\n".join(
         ),
     ]
 )
+_TYPES: Final = """#pragma once
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+"""
+"""Of ``sys/types.h``."""
 _MATH: Final = """#pragma once
 #define INFINITY __int_as_float(0x7f800000)
 #define NAN __int_as_float(0x7fffffff)
@@ -295,23 +331,24 @@ _BY_C_NAME: Final = {
     "assert": _ASSERT,
     **dict.fromkeys(("stddef", "stdio", "stdlib", "string", "time"), _EMPTY),
 }
+_OF_HOST: Final = ("algorithm", "chrono", "fstream", "iomanip", "iostream", "random", "sstream", "vector")
 HEADERS: Final = {name: text for c, text in _BY_C_NAME.items() for name in (f"{c}.h", f"c{c}")} | {
-    "stdbool.h": _EMPTY,
+    **dict.fromkeys((*_OF_HOST, "cublas_v2.h", "stdbool.h"), _EMPTY),
     "nv/target": _TARGET,
 }
 """Texts by the name in the ``#include``."""
 
 READ_FIRST: Final = "smlab-read-by-nvcc.h"
-"""What nvcc has read before the first line: integer types and the numbers of ``math.h``."""
+"""What nvcc has read before the first line: integer types, with those of the system, and the numbers of
+``math.h``."""
 
 
 def read_first(source: str) -> str:
     """The text of `READ_FIRST` for a source that names something of it, less what it says itself; else
     empty."""
     named, declared = set(re.findall(r"[A-Za-z_]\w*", source)), _defined_names(source)
-    lines = [
-        line for text in (_STDINT, _MATH) for line in text.splitlines()[1:] if _name(line) not in declared
-    ]
+    texts = (_STDINT, _TYPES, _MATH)
+    lines = [line for text in texts for line in text.splitlines()[1:] if _name(line) not in declared]
     return "\n".join([*lines, ""]) if any(_name(line) in named for line in lines) else ""
 
 

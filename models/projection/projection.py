@@ -41,7 +41,8 @@ class ProjectionSwitches:
     simulated GPUs, whose descriptions are true.
 
     ``requests``: how many memory instructions an SM takes. ``clock``: the clock that the kernel had on the
-    source, where the profile tells it (`smlab.models.roofline.clock`). ``residency``: where an SM limits,
+    source, where the profile tells it (`smlab.models.roofline.clock`), and that of the target, which is
+    ``target_clock_hz`` where somebody saw it. ``residency``: where an SM limits,
     what its resident warps wait for (`smlab.models.projection.residency`). ``interval``: an interval that
     holds with a stated level (`smlab.models.projection.uncertainty`) instead of the span of the levels.
 
@@ -63,6 +64,7 @@ class ProjectionSwitches:
     residency: bool = True
     interval: bool = True
     overhead_s: float | None = None
+    target_clock_hz: float | None = None
 
     def __post_init__(self) -> None:
         if self.overhead_s is not None and not 0 <= self.overhead_s < 1:
@@ -141,7 +143,9 @@ def project(
             flags, _differ(dram, there.dram_bytes), f"DRAM traffic as L2 of {target.name} holds it"
         )
         there = replace(there, dram_bytes=dram)
-    clocks = clock_ratios(work, source, target) if on.clock else ClockRatios.rated(len(work))
+    clocks = ClockRatios.rated(len(work))
+    if on.clock:
+        clocks = clock_ratios(work, source, target, on.target_clock_hz)
     there = replace(there, clock_hz=clocks.target * float(target.number("clock.sm_hz")))
     tops = source_maxima or maxima_of(source, on.maxima), target_maxima or maxima_of(target, on.maxima)
     here = _ceilings_of(work, source, tops[0], on)
@@ -185,7 +189,7 @@ def project(
         flags = add_flag(flags, np.arange(len(work)) == i, look) if look else flags
     flags = add_flag(
         flags,
-        clocks.source > 1 + TOLERANCE,
+        (clocks.source > 1 + TOLERANCE) & (on.target_clock_hz is None),
         f"ran above the rated clock of {source.name}: half of it carried",
     )
     index = np.flatnonzero(projected)

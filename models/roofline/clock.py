@@ -37,10 +37,16 @@ class ClockRatios:
         return np.asarray(rated * self.source / self.target)
 
 
-def clock_ratios(work: KernelWork, source: Gpu, target: Gpu) -> ClockRatios:
-    """The clocks of ``work``, measured on ``source``, there and on ``target``."""
+def clock_ratios(
+    work: KernelWork, source: Gpu, target: Gpu, target_clock_hz: float | None = None
+) -> ClockRatios:
+    """The clocks of ``work``, measured on ``source``, there and on ``target``, whose clock somebody may have
+    seen."""
     ratio = work.clock_hz / float(source.number("clock.sm_hz"))
     here = np.where(np.isnan(ratio), 1.0, ratio)
+    if target_clock_hz is not None:
+        seen = np.full(len(work), target_clock_hz / float(target.number("clock.sm_hz")))
+        return ClockRatios(here, seen, seen, seen)
     if source.constants == target.constants:
         return ClockRatios(here, here, here, here)
     beyond = np.maximum(here, 1.0)

@@ -44,6 +44,9 @@ UNSEEN: Final = 0.03
 T_HALF_WIDTH: Final = 4.303
 """Student's t for 95 % with two degrees of freedom."""
 
+DEPENDENT: Final = "a part of the grid may not tell its time: blocks depend on each other"
+"""How the note begins of a sample of such blocks."""
+
 
 @dataclass(frozen=True)
 class InstructionCount:
@@ -241,8 +244,7 @@ def _sampled(launch: MachineLaunch, gpu: Gpu, count: int, options: MachineRunOpt
             *notes,
         )
     if (dependence := neighbours.dependence()) is not None:
-        what = f"a part of the grid may not tell its time: blocks depend on each other, {dependence}"
-        notes = (f"{what}; --sms all runs them all", *notes)
+        notes = (f"{DEPENDENT}, {dependence}; --sms all runs them all", *notes)
     return dataclasses.replace(run, printed=printed, notes=notes)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from smlab.hw_bench.errors import SmlabError, nearest
-from smlab.hw_bench.inputs import check_file, resolved
+from smlab.hw_bench.inputs import check_file, check_folder, resolved
 
 PROFILE_OR_HOW = "a profiler's output; --how tells how to collect it"
 PROFILE_OR_DATASET = "a profiler's output, or --dataset"
@@ -39,6 +39,12 @@ def check_inputs(*paths: Path | None) -> None:
     for path in paths:
         if path is not None:
             check_file(path)
+
+
+def check_includes(folders: Sequence[Path] | None) -> None:
+    """`SmlabError` for a folder of ``-I`` that is not there."""
+    for folder in folders or ():
+        check_folder("-I", folder, "a folder with headers")
 
 
 def check_outputs(*paths: Path | None) -> None:

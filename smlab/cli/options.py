@@ -55,6 +55,10 @@ GpuSetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="gpu.KEY=VALUE", help="Set a constant of the GPU; repeatable."),
 ]
+IncludeOption = Annotated[
+    list[Path] | None,
+    typer.Option("-I", metavar="DIR", help="A folder with headers, besides the source's own; repeatable."),
+]
 ClockOption = Annotated[
     float | None,
     typer.Option("--clock", metavar="MHZ", help="The SMs' clock, where somebody saw it (the GPU's)."),

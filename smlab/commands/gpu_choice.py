@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from smlab.commands.simulate.workload import GPU_PREFIX, changed_gpu, split_setting
+from smlab.commands.simulate.workload import GPU_PREFIX, changed_gpu, split_setting, value_of
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.alternatives import Alternative
+from smlab.hw_bench.gpu.constants import SEEN
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 
 ALL: Final = "all"
@@ -33,21 +34,45 @@ def chosen_gpu(choice: GpuChoice) -> Gpu:
     Raises:
         SmlabError: an unknown GPU, key or value, by name; two clocks.
     """
-    pairs = [split_setting(text) for text in choice.settings]
-    for key, value in pairs:
+    return at_clock(with_settings(load_gpu(choice.gpu), choice.settings), choice.clock_mhz)
+
+
+def with_settings(gpu: Gpu, settings: Sequence[str]) -> Gpu:
+    """The GPU with what ``--set gpu.KEY=VALUE`` says.
+
+    Raises:
+        SmlabError: an unknown key or value, by name.
+    """
+    return changed_gpu(gpu, _pairs(settings))
+
+
+def constants_of(settings: Sequence[str], clock_mhz: float | None) -> dict[str, Any]:
+    """What ``--set gpu.KEY=VALUE`` and ``--clock`` say, by ``gpu.KEY``."""
+    found = {key: value_of(key, text) for key, text in _pairs(settings).items()}
+    return found if clock_mhz is None else {**found, f"{GPU_PREFIX}{CLOCK}": clock_of(clock_mhz)}
+
+
+def _pairs(settings: Sequence[str]) -> dict[str, str]:
+    """``gpu.KEY`` and the text of its value; `SmlabError` for another key."""
+    pairs = dict(split_setting(text) for text in settings)
+    for key, value in pairs.items():
         if not key.startswith(GPU_PREFIX):
-            raise SmlabError.at("--set", "a kernel has no keys to set", f"{key}={value}", "gpu.KEY=VALUE")
-    gpu = changed_gpu(load_gpu(choice.gpu), dict(pairs))
-    return at_clock(gpu, choice.clock_mhz)
+            raise SmlabError.at("--set", "only the GPU has keys to set", f"{key}={value}", "gpu.KEY=VALUE")
+    return pairs
 
 
 def at_clock(gpu: Gpu, clock_mhz: float | None) -> Gpu:
     """The GPU at a clock of its SMs that somebody saw; as it is without one."""
     if clock_mhz is None:
         return gpu
+    return gpu.with_values({CLOCK: clock_of(clock_mhz)}, SEEN, "measured", "--clock")
+
+
+def clock_of(clock_mhz: float) -> float:
+    """The clock in Hz that ``--clock`` gives; `SmlabError` for one that no GPU has."""
     if not 1 <= clock_mhz <= MAX_MHZ:
         raise SmlabError.at("--clock", "no clock of a GPU", clock_mhz, f"1 to {MAX_MHZ:,} MHz")
-    return gpu.with_values({CLOCK: 1e6 * clock_mhz}, "seen by the user", "measured", "--clock")
+    return 1e6 * clock_mhz
 
 
 def readings(gpu: Gpu, wanted: str | None) -> Sequence[tuple[Alternative, Gpu]]:

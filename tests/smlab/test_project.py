@@ -195,6 +195,47 @@ def test_launch_overhead_can_be_told(three: Path, capsys) -> None:
     assert found["kernels"][0]["mid_s"] == pytest.approx(1e-4 + 9e-4 * STREAM)
 
 
+def busy_profile(path: Path, clock_hz: float) -> Path:
+    """A kernel of FP32 multiply-adds at half the V100's peak, at a clock that the profiler saw."""
+    counts = dict.fromkeys(OPERATIONS, 0.0)
+    counts["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"] = 3.5e12 * 1e-2
+    rows = [CounterRow("busy", 0, WHOLE_GPU, name, value, "inst") for name, value in counts.items()]
+    for name in ("dram__bytes.sum", "lts__t_bytes.sum", "l1tex__t_bytes.sum"):
+        rows.append(CounterRow("busy", 0, WHOLE_GPU, name, 1e3, "byte"))
+    rows.append(CounterRow("busy", 0, WHOLE_GPU, "gpu__time_duration.sum", 1e-2, "second"))
+    clock = "sm__cycles_elapsed.avg.per_second"
+    rows.append(CounterRow("busy", 0, WHOLE_GPU, clock, clock_hz, "cycle/second"))
+    CounterTable.from_rows(rows).write_csv(path)
+    return path
+
+
+def test_the_targets_clock_may_be_told(three: Path, tmp_path: Path, capsys) -> None:
+    path = busy_profile(tmp_path / "b.csv", V100.number("clock.sm_hz"))
+
+    def middle(path: Path, *more: object) -> float:
+        return float(document(capsys, "project", path, *FROM_TO, *QUIET, *more)["kernels"][0]["mid_s"])
+
+    rated = A100.number("clock.sm_hz") / 1e6
+    assert middle(path, "--clock", rated) == pytest.approx(middle(path))
+    assert middle(path, "--clock", rated / 2) == pytest.approx(2 * middle(path))
+    assert middle(three, "--clock", rated / 2) == pytest.approx(middle(three))  # DRAM has a clock of its own
+    # What the profiler held down on the source is not held down where the target's clock is known.
+    slow = busy_profile(tmp_path / "s.csv", V100.number("clock.sm_hz") / 2)
+    assert middle(slow, "--clock", rated) == pytest.approx(middle(slow) / 2)
+    found = document(capsys, "project", path, *FROM_TO, "--clock", 1200)
+    assert found["clock_hz"] == 1.2e9
+    assert run(["project", str(path), *FROM_TO, "--clock", "1200"]) == 0
+    assert " at 1,200 MHz, " in capsys.readouterr().out
+
+
+def test_the_targets_constants_may_be_set(three: Path, capsys) -> None:
+    before = document(capsys, "project", three, *FROM_TO, *QUIET)["kernels"][0]["mid_s"]
+    key = "dram.sustained_bandwidth_bytes_per_s"
+    told = ("--set", f"gpu.{key}={A100.number(key) / 2}")
+    after = document(capsys, "project", three, *FROM_TO, *QUIET, *told)["kernels"][0]["mid_s"]
+    assert after == pytest.approx(2 * before)
+
+
 def test_a_working_set_changes_the_traffic(tmp_path: Path, capsys) -> None:
     path = profile(tmp_path / "p.csv", ("reuse<1>(int)", 1e-3), ("stream", 1e-3))
     given = path.read_text().replace("lts__t_bytes.sum,600000000.0", "lts__t_bytes.sum,1200000000.0")
@@ -268,6 +309,11 @@ def test_mistakes_are_told_in_one_line(three: Path, tmp_path: Path, capsys) -> N
         ((*FROM_TO, "--dataset", "nothing:x"), "nothing"),
         ((three, *FROM_TO, "--overhead-us", "-1"), "--overhead-us"),
         ((three, *FROM_TO, "--overhead-us", "nan"), "--overhead-us"),
+        ((three, *FROM_TO, "--clock", "0"), "--clock: no clock of a GPU (got 0.0; expected 1 to 10,000 MHz)"),
+        ((three, *FROM_TO, "--clock", "1200", "--paper"), "--clock: the published method knows no clock"),
+        ((*FROM_TO, "--dataset", "neusight:x", "--clock", "1200"), "--clock: goes with a profile"),
+        ((three, *FROM_TO, "--set", "warps=8"), "--set: only the GPU has keys to set"),
+        ((three, *FROM_TO, "-I", tmp_path / "none"), "-I: there is no such folder"),
     )
     for arguments, said in cases:
         assert said in refusal(capsys, "project", *arguments)

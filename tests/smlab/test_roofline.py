@@ -17,6 +17,7 @@ from smlab.cli.main import run
 from smlab.commands.roofline.api import roofline
 from smlab.commands.roofline.plot import roofline_figure
 from smlab.commands.roofline.rows import NO_FLOPS, NO_OPERATIONS
+from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
 from smlab.hw_bench.sass.linking import readable_name
 from smlab.models.roofline.ceilings import LATENCY, LOW_EFFICIENCY
@@ -59,6 +60,7 @@ def counters(seconds: float = 1e-3, **given: float) -> dict[str, float]:
 
 
 UNITS = {"gpu__time": "second", "dram": "byte", "lts": "byte", "l1tex": "byte", "smsp": "inst", "launch": ""}
+UNITS |= {"sm__cycles_elapsed.max": "cycle", "sm__": "cycle/second"}
 
 
 def profile(path: Path, **kernels: dict[str, float]) -> Path:
@@ -190,7 +192,6 @@ def test_a_kernel_faster_than_a_ceiling_is_listed_with_the_reason(tmp_path: Path
 
 def test_rated_maxima_and_the_clock_are_switches(tmp_path: Path, capsys) -> None:
     rows = counters(l1=1e6, l2=1e6, dram=1e6, ffma=4e9) | {"sm__cycles_elapsed.avg.per_second": 0.69e9}
-    UNITS["sm__"] = "cycle/second"
     path = profile(tmp_path / "p.csv", k=rows)
     ceiling = [
         document(capsys, "roofline", path, "--gpu", "v100", *options)["kernels"][0]["share_of_limiter"]
@@ -199,6 +200,46 @@ def test_rated_maxima_and_the_clock_are_switches(tmp_path: Path, capsys) -> None
     assert ceiling[1] == pytest.approx(8e12 / (80 * 64 * 2 * 1.38e9))
     assert ceiling[0] > ceiling[1]
     assert ceiling[2] == pytest.approx(2 * ceiling[1])
+
+
+def test_cycles_become_times_by_the_clock_that_was_seen(tmp_path: Path, capsys) -> None:
+    rows = counters(l1=1e6, l2=1e6, dram=1e6, ffma=4e9, gpu__time_duration=None)
+    rows = {k: v for k, v in rows.items() if not k.startswith("gpu__")} | {"sm__cycles_elapsed.max": 1.38e6}
+    cycles = profile(tmp_path / "c.csv", k=rows)
+
+    def row(path: Path, *options: object) -> dict[str, Any]:
+        found = document(capsys, "roofline", path, "--gpu", "v100", "--maxima", "spec", *options)
+        return dict(found["kernels"][0])
+
+    rated, slow = row(cycles), row(cycles, "--clock", 690)
+    assert (rated["seconds"], rated["clock_hz"]) == (pytest.approx(1e-3), pytest.approx(1.38e9))
+    assert (slow["seconds"], slow["clock_hz"]) == (pytest.approx(2e-3), pytest.approx(0.69e9))
+    assert slow["share_of_limiter"] == pytest.approx(rated["share_of_limiter"])  # as many operations a cycle
+    assert "time from cycles at the clock of 690 MHz that was given" in slow["flags"]
+    # A time that was measured stays; the ceilings are those of the clock.
+    timed = profile(tmp_path / "t.csv", k=counters(l1=1e6, l2=1e6, dram=1e6, ffma=4e9))
+    rated, slow = row(timed), row(timed, "--clock", 690)
+    assert slow["seconds"] == rated["seconds"] == 1e-3
+    assert rated["clock_hz"] is None
+    assert slow["share_of_limiter"] == pytest.approx(2 * rated["share_of_limiter"])
+    # Where the profile tells the clock, that is it.
+    values = counters(l1=1e6, l2=1e6, dram=1e6, ffma=4e9) | {"sm__cycles_elapsed.max": 1.38e6}
+    both = profile(tmp_path / "b.csv", k=values)
+    assert row(both, "--clock", 690)["clock_hz"] == pytest.approx(1.38e9)
+    assert run(["roofline", str(both), "--gpu", "v100", "--clock", "690"]) == 0
+    told = " ".join(capsys.readouterr().err.split())
+    assert "it tells another clock than 690 MHz, and is believed: 1,380 MHz in the median" in told
+
+
+def test_constants_of_the_gpu_may_be_set(tmp_path: Path, capsys) -> None:
+    path = profile(tmp_path / "p.csv", k=counters())
+    key = "dram.sustained_bandwidth_bytes_per_s"
+    half = load_gpu("v100").number(key) / 2
+    before, after = (
+        document(capsys, "roofline", path, "--gpu", "v100", *options)["kernels"][0]["bandwidth_ceilings"]
+        for options in ((), ("--set", f"gpu.{key}={half}"))
+    )
+    assert after["dram"] == pytest.approx(before["dram"] / 2)
 
 
 def test_a_small_grid_has_a_lower_ceiling(tmp_path: Path, capsys) -> None:
@@ -275,6 +316,9 @@ def test_mistakes_are_told_in_one_line(tmp_path: Path, capsys) -> None:
         ((negative, "--gpu", "v100"), "row 3: counter 'dram__bytes.sum' has an impossible value"),
         ((tmp_path / "none.csv",), "no such file"),
         ((good,), "the profile does not name its GPU (expected --gpu with"),
+        ((good, "--gpu", "v100", "--clock", "0"), "--clock: no clock of a GPU"),
+        ((good, "--gpu", "v100", "--set", "warps=8"), "--set: only the GPU has keys to set"),
+        ((good, "--gpu", "v100", "--set", "gpu.warps=8"), "unknown key"),
         ((good, "--example"), "--example: takes no profile"),
         ((), "no profile given (expected a profiler's output; --how tells how to collect it, or --example"),
     )

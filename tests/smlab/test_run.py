@@ -11,11 +11,13 @@ import smlab
 from smlab.cli.main import run as command
 from smlab.examples import KERNEL, KERNEL_LAUNCH
 from smlab.hw_bench.arrays import load_arrays, write_arrays
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterTable
 from smlab.sim.isa.launch.launch_file import read_launch
 
 KEYS = (
     "cycles", "seconds", "cycles_low", "cycles_high", "warp_instructions", "wall_s", "sms", "blocks",
-    "blocks_simulated", "atomic", "stalls", "instructions",
+    "blocks_simulated", "atomic", "stalls", "instructions", "seconds_low", "seconds_high", "clock_hz",
+    "registers", "spilled_bytes", "shared_bytes", "resident_warps", "alternative", "schema", "rates",
 )  # fmt: skip
 
 
@@ -32,6 +34,12 @@ def test_the_example_runs_with_nothing_installed_and_gives_the_keys(
     assert set(KEYS) <= set(document)
     assert document["cycles_low"] == document["cycles"] == document["cycles_high"]
     assert document["blocks_simulated"] == document["blocks"] == 8
+    assert document["seconds"] == document["cycles"] / document["clock_hz"]
+    assert document["seconds_low"] < document["seconds"] < document["seconds_high"]
+    instructions = document["rates"]["warp_instructions_per_s"] * document["seconds"]
+    assert instructions == pytest.approx(document["warp_instructions"])
+    assert document["rates"]["l2_bytes_per_s"] * document["seconds"] > 65536  # each byte is read once
+    assert document["rates"]["flops_per_s"] == 0
     assert sum(i["executed"] for i in document["instructions"]) == document["warp_instructions"]
     by_reason: dict[str, int] = {}
     for instruction in document["instructions"]:
@@ -79,6 +87,52 @@ def test_arrays_counters_and_traces_are_written(tmp_path: Path) -> None:
     assert np.array_equal(np.load(out)["counts"], pixels_and_counts()[1])
     assert "smsp__inst_executed" in table.read_text()
     assert len(json.loads(trace.read_text())["traceEvents"]) > 1000
+
+
+def test_rates_of_a_sample_are_those_of_the_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = KERNEL_LAUNCH.read_text().replace("grid = 8", "grid = 640").replace("65536", str(640 * 256 * 8))
+    (tmp_path / "k.toml").write_text(text)
+    asked = ["run", str(KERNEL), "--launch", str(tmp_path / "k.toml"), "--set", "gpu.gpu.sms=16", "--json"]
+    found = []
+    for sms in ("all", "2"):
+        assert command([*asked, "--sms", sms]) == 0
+        found.append(json.loads(capsys.readouterr().out)["rates"])
+    assert found[1] == pytest.approx(found[0], rel=0.05)
+
+
+NOISY = (
+    "not_selected",
+    "math_pipe_throttle",
+    "mio_throttle",
+    "lg_throttle",
+    "no_instruction",
+    "dispatch_stall",
+)
+"""Waits of a few cycles in all, which a part of the grid need not have like the whole."""
+
+
+def test_counters_of_a_sample_are_those_of_the_grid(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The histogram on 16 SMs, 40 blocks on each: of two SMs as of all."""
+    text = KERNEL_LAUNCH.read_text().replace("grid = 8", "grid = 640").replace("65536", str(640 * 256 * 8))
+    (tmp_path / "k.toml").write_text(text)
+    asked = ["run", str(KERNEL), "--launch", str(tmp_path / "k.toml"), "--set", "gpu.gpu.sms=16"]
+    tables = []
+    for sms in ("all", "2"):
+        path = tmp_path / f"{sms}.csv"
+        assert command([*asked, "--sms", sms, "--counters", str(path)]) == 0
+        tables.append({(row.sm, row.counter): row.value for row in CounterTable.read_csv(path).rows()})
+        told = "the counters are those of 80 of 640 blocks, scaled to the whole grid"
+        assert (told in capsys.readouterr().err) == (sms == "2")
+    whole, part = tables
+    assert {counter for sm, counter in part if sm == 0} == {counter for sm, counter in whole if sm == 0}
+    assert part[WHOLE_GPU, "smsp__thread_inst_executed_op_shared_atom.sum"] == 640 * 256 * 8
+    assert part[WHOLE_GPU, "launch__grid_size"] == 640
+    assert part[WHOLE_GPU, "device__attribute_multiprocessor_count"] == 16
+    for place, value in part.items():
+        if not any(f"_{name}_" in place[1] for name in NOISY):
+            assert value == pytest.approx(whole[place], rel=0.05), place
 
 
 def test_results_go_into_the_file_that_was_asked_for(
@@ -132,6 +186,25 @@ def test_what_looks_wrong_in_a_kernel_is_told_as_text_and_json(
     assert json.loads(capsys.readouterr().out)["notes"] == []
 
 
+def test_the_number_of_sms_that_it_took_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["run", "--example", "--sms", "auto"]
+    assert command([*asked, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["sms"] == document["blocks_simulated"] == 8
+    assert [tried["sms"] for tried in document["sms_tried"]] == [8]
+    assert document["sms_why"] == "the grid is small, and runs whole"
+    monkeypatch.setattr("smlab.commands.run.steady.SMALL_GRID", 0)
+    asked += ["--set", "gpu.gpu.sms=4"]
+    assert command([*asked, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["sms"] == document["sms_tried"][-1]["sms"]
+    assert [tried["sms"] for tried in document["sms_tried"]][:1] == [1]
+    assert command(asked) == 0
+    assert f"SMs that ran: {document['sms']} ({document['sms_why']})" in capsys.readouterr().out
+
+
 def test_a_file_that_is_cut_off_is_no_interrupt(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -154,7 +227,9 @@ def test_a_file_that_is_cut_off_is_no_interrupt(
         (["run", str(KERNEL_LAUNCH), "--launch", str(KERNEL_LAUNCH)], "no kernel file"),
         (["run", "--example", "--gpu", "v10"], "v10"),
         (["run", "--example", "--engine", "fast"], "--engine: unknown"),
+        (["run", "--example", "-I", "no/where"], "-I: there is no such folder (got 'no/where'"),
         (["run", "--example", "--sms", "1000"], "sms: out of range"),
+        (["run", "--example", "--sms", "auto", "--accel-sim", "t"], "is no recording of the kernel"),
         (["run", "--example", "-D", "1x=2"], "-D: not a macro"),
         (["run", "--example", "--max-cycles", "10"], "not finished after the allowed cycles"),
     ],

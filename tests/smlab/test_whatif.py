@@ -1,5 +1,6 @@
 """``smlab whatif`` as people and scripts meet it."""
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,35 @@ def test_what_the_evidence_leaves_open_is_asked_both_ways(
     assert points[0] != points[1]  # eight warps fill a round
     again = document(capsys, str(path), "--out", str(out), "--resume")["alternatives"]
     assert [a["ran"] for a in again] == [0, 0, 0]
+
+
+@pytest.mark.usefixtures("no_analysis")
+def test_the_gpu_s_clock_and_constants_may_be_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = tmp_path / "atomics.toml", tmp_path / "out"
+    path.write_text(
+        ATOMICS.replace('"utilization"', '"seconds"').replace(
+            "set.warps", "set.gpu.sm.schedulers = 4\nset.warps"
+        )
+    )
+
+    def points(folder: Path, *options: str) -> list[tuple[float, float]]:
+        found = document(capsys, str(path), "--out", str(folder), *options)
+        rows = list(csv.DictReader(Path(found["out"], "points.csv").read_text().splitlines()))
+        return [(float(row["cycles"]), float(row["seconds"])) for row in rows]
+
+    rated = points(out)
+    slow = points(tmp_path / "slow", "--clock", "690")
+    assert [cycles for cycles, _ in slow] == [cycles for cycles, _ in rated]
+    assert [seconds for _, seconds in slow] == pytest.approx([2 * seconds for _, seconds in rated])
+    late = points(tmp_path / "late", "--set", "gpu.atomic.add.latency_cycles=1000")
+    assert all(a[0] > b[0] for a, b in zip(late, rated, strict=True))
+    options = (str(path), "--out", str(tmp_path / "both"), "--clock", "690", "--set", "gpu.sm.schedulers=2")
+    assert document(capsys, *options)["set"] == {"gpu.sm.schedulers": 2, "gpu.clock.sm_hz": 6.9e8}
+    # What was run at another clock is not taken for this one's.
+    assert points(tmp_path / "slow", "--resume") == rated
+    assert "--clock: no clock of a GPU" in refusal(capsys, str(path), "--clock", "0")
+    assert "gpu.nothing" in refusal(capsys, str(path), "--set", "gpu.nothing=1")
+    assert "only the GPU has keys to set" in refusal(capsys, str(path), "--set", "warps=8")
 
 
 @pytest.mark.usefixtures("no_analysis")

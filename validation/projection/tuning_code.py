@@ -15,28 +15,30 @@ from smlab.hw_bench.datasets.tuning import TuningTimes
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.inputs import source_text
 from smlab.hw_bench.sass import CodeComparison, CodeComparisons, compare_files
-from smlab.hw_bench.sass.nvrtc import compile_cuda, names_in
+from smlab.hw_bench.sass.includes import HeaderFolders
+from smlab.hw_bench.sass.nvrtc import compile_file, names_in
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class TuningSource:
-    """CUDA C of the kernels of a tuning space; ``defines`` are macros beside the configuration's own."""
+    """CUDA C of the kernels of a tuning space; ``defines`` are macros beside the configuration's own,
+    ``folders`` where its headers are, besides its own folder."""
 
     path: Path
     defines: tuple[tuple[str, str], ...] = ()
+    folders: tuple[Path, ...] = ()
 
     def text(self) -> str:
-        """`SmlabError` for a file that cannot be read."""
-        return source_text(self.path)
+        """With its headers; `SmlabError` for a file that cannot be read."""
+        return HeaderFolders.of(self.path, self.folders).text(source_text(self.path))
 
     def cubin(self, times: TuningTimes, row: int, gpu: Gpu) -> bytes:
         """The cubin of one configuration for a GPU."""
         macros = [*zip(times.parameters, times.config[row], strict=True), *self.defines]
-        return compile_cuda(
-            self.text(), gpu.sm_architecture, [f"-D{k}={_literal(v)}" for k, v in macros], self.path.name
-        )
+        literals = ((name, _literal(value)) for name, value in macros)
+        return compile_file(self.path, gpu.sm_architecture, literals, self.folders)
 
     def compare(
         self,

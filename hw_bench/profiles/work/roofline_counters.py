@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from smlab.hw_bench.gpu.constants import SEEN
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.ncu.pivot import Choice, Pivot
 from smlab.hw_bench.profiles.work.kernel_work import PRECISIONS, Floats, add_flag, object_array
@@ -76,7 +77,9 @@ class CounterReader:
         rated = np.full(
             len(self.pivot), np.nan if self.gpu is None else float(self.gpu.number("clock.sm_hz"))
         )
-        name = "" if self.gpu is None else self.gpu.name
+        whose = "" if self.gpu is None else f"of {self.gpu.name}'s description"
+        if self.gpu is not None and self.gpu["clock.sm_hz"].source == SEEN:
+            whose = f"of {rated[:1].sum() / 1e6:,.0f} MHz that was given"
         seconds = self.choose(
             ("", get("gpu__time_duration.sum", _SECOND)),
             ("", get("gpu__time_duration.avg", _SECOND)),
@@ -86,7 +89,7 @@ class CounterReader:
                 cycles / np.where(clock_hz > 0, clock_hz, np.nan),
             ),
             ("time from the column Time, in seconds", get("Time", ("", "second"))),
-            (f"time from cycles at the clock of {name}'s description", cycles / rated),
+            (f"time from cycles at the clock {whose}", cycles / rated),
             plain=3,
         )
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -6,17 +6,17 @@ To add one, write a function as `FrontEnd` and put it into `FRONT_ENDS` by the s
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.inputs import machine_code_bytes, source_text
+from smlab.hw_bench.inputs import machine_code_bytes
 from smlab.hw_bench.sass import Function, disassemble, parse_listing
 from smlab.hw_bench.sass.image import KernelImage, functions_pointed_at, listed_image, read_image
 from smlab.hw_bench.sass.linking import called, demangled, linked
-from smlab.hw_bench.sass.nvrtc import compile_cuda
+from smlab.hw_bench.sass.nvrtc import compile_file
 
 _HELPERS = ("__cuda_", "$")
 _OF_BINARY = ": machine code is inside; `cuobjdump -xelf all FILE` takes the .cubin out"
@@ -33,12 +33,13 @@ _HINTS = {
 @dataclass(frozen=True)
 class KernelFile:
     """A file that holds a kernel, and what was asked for: the architecture to compile for (``sm_80``), the
-    name of one kernel among several, macros of CUDA C."""
+    name of one kernel among several, macros of CUDA C, and folders with its headers beside its own."""
 
     path: Path
     architecture: str
     name: str | None = None
     defines: Mapping[str, str] = field(default_factory=dict)
+    folders: Sequence[Path] = ()
 
     def content(self) -> bytes:
         """The file's bytes, within the limits of machine code; `SmlabError` for what cannot be read."""
@@ -58,9 +59,7 @@ def _listing(file: KernelFile) -> KernelImage:
 
 
 def _cuda(file: KernelFile) -> KernelImage:
-    options = [f"-D{key}={value}" for key, value in file.defines.items()]
-    source = source_text(file.path)
-    compiled = compile_cuda(source, file.architecture, options, file.path.name)
+    compiled = compile_file(file.path, file.architecture, file.defines.items(), file.folders)
     return from_cubin(compiled, file.name, str(file.path))
 
 
@@ -74,19 +73,25 @@ def kinds() -> str:
 
 
 def load_kernel(
-    path: Path, architecture: str, *, name: str | None = None, defines: Mapping[str, str] | None = None
+    path: Path,
+    architecture: str,
+    *,
+    name: str | None = None,
+    defines: Mapping[str, str] | None = None,
+    folders: Sequence[Path] = (),
 ) -> KernelImage:
-    """Read or compile a kernel by the front end of its file's suffix; ``name`` chooses among several.
+    """Read or compile a kernel by the front end of its file's suffix; ``name`` chooses among several. CUDA C
+    finds its headers beside it and in ``folders``.
 
     Raises:
         SmlabError: a file that is none of these, has several kernels or none of that name, or does not
-        compile.
+        compile; a folder that is not there.
     """
     suffix = path.suffix
     if suffix not in FRONT_ENDS:
         hint = _HINTS.get(suffix, "")
         raise SmlabError.at(str(path), f"no kernel file{hint}", suffix or path.name, kinds())
-    return FRONT_ENDS[suffix](KernelFile(path, architecture, name, defines or {}))
+    return FRONT_ENDS[suffix](KernelFile(path, architecture, name, defines or {}, folders))
 
 
 def from_cubin(content: bytes, name: str | None, where: str) -> KernelImage:

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from smlab.cli.fast_start import check_choice, check_gpus, check_inputs, check_outputs
+from smlab.cli.fast_start import check_choice, check_gpus, check_includes, check_inputs, check_outputs
 from smlab.cli.loading import loading
-from smlab.cli.options import DetailsOption, JsonOption
+from smlab.cli.options import DetailsOption, IncludeOption, JsonOption
 from smlab.hw_bench.errors import SmlabError
 
 MODES = ("smlab", "as-published", "as-coded")
@@ -36,6 +36,7 @@ def advise(
     defines: Annotated[
         list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="A macro of CUDA C; repeatable.")
     ] = None,
+    include: IncludeOption = None,
     sms: Annotated[str, typer.Option(help="With --launch: SMs that run, or all.")] = "all",
     tried: Annotated[
         list[str] | None,
@@ -72,6 +73,7 @@ def advise(
     if tried and launch is None:
         raise SmlabError.at("--try", "needs a kernel with --launch", tried[0], "KERNEL --launch FILE")
     check_inputs(code, launch)
+    check_includes(include)
     check_choice("--mode", mode, MODES)
     check_gpus(gpu)
     check_outputs(html)
@@ -86,6 +88,7 @@ def advise(
             gpu=gpu,
             name=name,
             defines=tuple(defines or ()),
+            folders=tuple(include or ()),
             sms=sms,
             tried=tuple(tried or ()),
             top=top,

@@ -33,6 +33,7 @@ class AdviseOptions:
     gpu: str | None
     name: str | None
     defines: tuple[str, ...]
+    folders: tuple[Path, ...]
     sms: str
     tried: tuple[str, ...]
     top: int
@@ -83,7 +84,14 @@ def _run(options: AdviseOptions, kernel: str, defines: dict[str, str], gpu: Gpu,
     assert path is not None
     launch = read_launch(path, defines)
     return run_file(
-        kernel, launch, gpu, name=options.name, defines=defines, sms=sms_of(options.sms), keep=keep
+        kernel,
+        launch,
+        gpu,
+        name=options.name,
+        defines=defines,
+        folders=options.folders,
+        sms=sms_of(options.sms),
+        keep=keep,
     )
 
 

@@ -34,11 +34,13 @@ _MEASURED: Final = ("seconds", "cycles", "clock_hz", "kernel", "launch", "flags"
 @dataclass(frozen=True)
 class PortCode:
     """``source`` is CUDA C, compiled with ``defines`` and, of a tuner's file, each configuration's
-    parameters; ``cubins`` are by the names of the platforms. False where there is neither."""
+    parameters, and headers in ``folders``; ``cubins`` are by the names of the platforms. False where there
+    is neither."""
 
     source: Path | None = None
     defines: tuple[tuple[str, str], ...] = ()
     cubins: Mapping[str, Path] = field(default_factory=dict)
+    folders: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         if self.source is not None and self.cubins:
@@ -61,11 +63,11 @@ class PortCode:
             SmlabError: source that does not compile, or no cubin that runs on the target.
         """
         if self.source is not None and not set(times.parameters) <= OF_LAUNCHES:
-            return TuningSource(self.source, self.defines).compare(times, rows, *gpus, progress)
+            return TuningSource(self.source, self.defines, self.folders).compare(times, rows, *gpus, progress)
         cubins = tuple(self.cubins[name] for name in names if name in self.cubins)
         if self.cubins and not cubins:
             return [None] * len(rows)
-        code, _ = KernelCode(self.source, self.defines, cubins).compare(*gpus)
+        code, _ = KernelCode(self.source, self.defines, cubins, self.folders).compare(*gpus)
         return [code.of(str(times.kernel[row])) for row in rows]
 
 

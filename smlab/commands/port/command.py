@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from smlab.cli.fast_start import check_gpus, check_inputs
+from smlab.cli.fast_start import check_gpus, check_includes, check_inputs
 from smlab.cli.loading import loading
-from smlab.cli.options import DetailsOption, JsonOption
+from smlab.cli.options import DetailsOption, IncludeOption, JsonOption
 
 
 def port(
@@ -55,6 +55,7 @@ def port(
     define: Annotated[
         list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="A macro for --source.")
     ] = None,
+    include: IncludeOption = None,
     cubin: Annotated[
         list[str] | None,
         typer.Option("--cubin", metavar="NAME=FILE", help="The machine code that runs on a GPU."),
@@ -90,6 +91,7 @@ def port(
     drift; why they differ; how portable the kernels are."""
     check_gpus(source, target)
     check_inputs(code)
+    check_includes(include)
     with loading():
         from smlab.commands.port.run import PortOptions, run_port
 
@@ -104,6 +106,7 @@ def port(
             expect=expect,
             code=code,
             defines=tuple(define or ()),
+            folders=tuple(include or ()),
             cubins=tuple(cubin or ()),
             samples=tuple(samples or ()),
             advise=advise,

@@ -44,6 +44,7 @@ class PortOptions:
     expect: str
     code: Path | None
     defines: tuple[str, ...]
+    folders: tuple[Path, ...]
     cubins: tuple[str, ...]
     samples: tuple[str, ...]
     advise: bool
@@ -72,7 +73,7 @@ def run_port(options: PortOptions) -> None:
 
 
 def _compared(options: PortOptions) -> PortResult:
-    code = PortCode(options.code, macros_of(options.defines), _cubins(options))
+    code = PortCode(options.code, macros_of(options.defines), _cubins(options), options.folders)
     modelled = options.source is not None or options.target is not None
     if modelled:
         _check_modelled(options)

@@ -144,7 +144,9 @@ def project(
         from smlab.commands.project.simulated import simulated_seconds
 
         chosen = work.take(found.index)
-        simulated_s, told = simulated_seconds(chosen, code, a_path("launch", launch), here, there_gpu)
+        simulated_s, told = simulated_seconds(
+            chosen, code, a_path("launch", launch), here, there_gpu, switches.target_clock_hz
+        )
         notes.append(told)
     matched, errors = None, None
     if truth is not None:

@@ -8,19 +8,20 @@ from pathlib import Path
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.hw_bench.inputs import machine_code_bytes, source_text
+from smlab.hw_bench.inputs import machine_code_bytes
 from smlab.hw_bench.sass import CodeComparison, CodeComparisons, compare_files, read_cubin, read_regions
-from smlab.hw_bench.sass.nvrtc import compile_cuda
+from smlab.hw_bench.sass.nvrtc import compile_file
 
 
 @dataclass(frozen=True)
 class KernelCode:
-    """``source`` is CUDA C with macros ``defines``, ``cubins`` machine code, one for each GPU or for the
-    target alone. False where there is neither."""
+    """``source`` is CUDA C with macros ``defines`` and headers in ``folders``, ``cubins`` machine code, one
+    for each GPU or for the target alone. False where there is neither."""
 
     source: Path | None = None
     defines: tuple[tuple[str, str], ...] = ()
     cubins: tuple[Path, ...] = ()
+    folders: tuple[Path, ...] = ()
 
     def __bool__(self) -> bool:
         return self.source is not None or bool(self.cubins)
@@ -56,9 +57,7 @@ class KernelCode:
         return machine_code_bytes(path)
 
     def _compiled(self, path: Path, gpu: Gpu) -> bytes:
-        return compile_cuda(
-            source_text(path), gpu.sm_architecture, [f"-D{k}={v}" for k, v in self.defines], path.name
-        )
+        return compile_file(path, gpu.sm_architecture, self.defines, self.folders)
 
 
 def macros_of(given: Sequence[str]) -> tuple[tuple[str, str], ...]:

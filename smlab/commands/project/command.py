@@ -8,17 +8,26 @@ from typing import Annotated
 
 import typer
 
-from smlab.cli.fast_start import PROFILE_OR_DATASET, check_gpus, check_inputs, check_outputs, check_profiles
+from smlab.cli.fast_start import (
+    PROFILE_OR_DATASET,
+    check_gpus,
+    check_includes,
+    check_inputs,
+    check_outputs,
+    check_profiles,
+)
 from smlab.cli.loading import loading
 from smlab.cli.options import (
     DetailsOption,
     ExampleOption,
+    IncludeOption,
     IssueOption,
     JsonOption,
     MaximaOption,
     ParallelismOption,
     ProfilesArgument,
 )
+from smlab.hw_bench.errors import SmlabError
 
 
 def project(
@@ -53,6 +62,7 @@ def project(
         list[str] | None,
         typer.Option("-D", metavar="NAME=VALUE", help="A macro for --source; repeatable."),
     ] = None,
+    include: IncludeOption = None,
     cubin: Annotated[
         list[Path] | None,
         typer.Option("--cubin", help="Machine code for the target, or for either GPU; repeatable."),
@@ -78,6 +88,14 @@ def project(
             metavar="KERNEL=BYTES",
             help="A kernel's working set, for L2's capacity; repeatable.",
         ),
+    ] = None,
+    clock: Annotated[
+        float | None,
+        typer.Option("--clock", metavar="MHZ", help="The target's SM clock, where somebody saw it."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="gpu.KEY=VALUE", help="Set a constant of the target; repeatable."),
     ] = None,
     maxima: MaximaOption = "sustained",
     parallelism: ParallelismOption = True,
@@ -119,9 +137,16 @@ def project(
     if dataset is None:
         check_profiles(profiles, example, PROFILE_OR_DATASET)
     check_gpus(source, target)
+    check_includes(include)
     check_inputs(truth, cubin_from, cubin_to, kernel_source, launch, *(cubin or ()))
     check_outputs(plot)
+    if paper and clock is not None:
+        raise SmlabError.at("--clock", "the published method knows no clock", clock, "no --paper")
+    for option, given in (("--clock", clock), ("--set", settings[0] if settings else None)):
+        if dataset is not None and given is not None:
+            raise SmlabError.at(option, "goes with a profile", given, "no --dataset")
     with loading():
+        from smlab.commands.gpu_choice import clock_of
         from smlab.commands.project.options import ProjectOptions
         from smlab.commands.project.run import run_project
         from smlab.models.projection.peak_rates import checked_maxima
@@ -135,6 +160,7 @@ def project(
         issue=issue,
         latency=latency,
         overhead_s=None if overhead_us is None else overhead_us * 1e-6,
+        target_clock_hz=None if clock is None else clock_of(clock),
     )
     if paper:
         switches = replace(PAPER, maxima=switches.maxima)
@@ -143,6 +169,7 @@ def project(
             profiles=tuple(profiles or ()),
             source=source,
             target=target,
+            settings=tuple(settings or ()),
             switches=switches,
             truth=truth,
             dataset=dataset,
@@ -150,6 +177,7 @@ def project(
             cubin_to=cubin_to,
             code_source=kernel_source,
             defines=tuple(define or ()),
+            folders=tuple(include or ()),
             cubins=tuple(cubin or ()),
             draw=draw,
             simulate=simulate,

@@ -10,11 +10,13 @@ from smlab.models.projection.projection import ProjectionSwitches
 
 @dataclass(frozen=True)
 class ProjectOptions:
-    """What ``smlab project`` was asked for; ``source`` and ``target`` are ``--from`` and ``--to``."""
+    """What ``smlab project`` was asked for; ``source`` and ``target`` are ``--from`` and ``--to``, whose
+    constants ``settings`` change."""
 
     profiles: tuple[Path, ...]
     source: str | None
     target: str | None
+    settings: tuple[str, ...]
     switches: ProjectionSwitches
     truth: Path | None
     dataset: str | None
@@ -22,6 +24,7 @@ class ProjectOptions:
     cubin_to: Path | None
     code_source: Path | None
     defines: tuple[str, ...]
+    folders: tuple[Path, ...]
     cubins: tuple[Path, ...]
     draw: int | None
     simulate: bool

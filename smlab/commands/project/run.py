@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from smlab.cli.fast_start import PROFILE_OR_DATASET
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
+from smlab.commands.gpu_choice import GpuChoice, chosen_gpu
 from smlab.commands.profiles import chosen_profiles, kernel_column, label, longest
 from smlab.commands.project.api import ProjectResult, project, rows_of
 from smlab.commands.project.code import KernelCode, macros_of
 from smlab.commands.project.options import ProjectOptions
 from smlab.examples import TARGET
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.linking import readable_name
 from smlab.models.projection.projection import ProjectionSwitches
 from smlab.models.projection.uncertainty import LEVEL
@@ -59,12 +60,12 @@ def run_project(options: ProjectOptions) -> None:
         raise SmlabError.at("--draw", "draws rows of a tuning set", options.draw, "with --dataset")
     if truth is not None and len(profiles) > 1:
         raise SmlabError.at("--truth", "goes with one profile", len(profiles), "one profile")
-    target = load_gpu(to)
+    target = chosen_gpu(GpuChoice(to, None, options.settings))
     working_sets = dict(_working_set(text) for text in options.working_sets)
     cubins = None
     if options.cubin_from is not None and options.cubin_to is not None:
         cubins = (options.cubin_from, options.cubin_to)
-    code = KernelCode(options.code_source, macros_of(options.defines), options.cubins)
+    code = KernelCode(options.code_source, macros_of(options.defines), options.cubins, options.folders)
     if cubins is not None and code:
         raise SmlabError.at("--cubin-from", "goes without --source and --cubin", str(options.cubin_from))
     answers = [
@@ -97,7 +98,7 @@ def run_project(options: ProjectOptions) -> None:
         print_json(_document(answers, source, target, options.switches))
         return
     for a in answers:
-        _print_answer(a, options.details)
+        _print_answer(a, options.details, options.switches.target_clock_hz)
 
 
 def _run_dataset(options: ProjectOptions, dataset: str, source: str, to: str) -> None:
@@ -152,6 +153,7 @@ def _document(
     return {
         "from": source.name,
         "to": target.name,
+        "clock_hz": switches.target_clock_hz or float(target.number("clock.sm_hz")),
         "switches": {name: getattr(switches, name) for name in switches.__dataclass_fields__},
         "kernels": kernels,
         "skipped": skipped,
@@ -189,12 +191,13 @@ def _most(held: IntervalCoverage) -> str:
     return f"{100 * (1 - 1 / most):.0f} % below to {100 * (most - 1):.0f} % above"
 
 
-def _print_answer(a: ProjectResult, details: bool) -> None:
+def _print_answer(a: ProjectResult, details: bool, clock_hz: float | None) -> None:
     p = a.projection
+    at = "" if clock_hz is None else f" at {clock_hz / 1e6:,.0f} MHz"
     here_ms, there_ms = 1e3 * p.source_s.sum(), 1e3 * p.mid_s.sum()
     out.print(
         f"[bold]{shown(label(a.profile))}[/bold]: {len(p):,} kernel{'' if len(p) == 1 else 's'} would take "
-        f"{there_ms:,.3f} ms on {shown(a.target.title)}, {here_ms / there_ms:.2f} times as fast as on "
+        f"{there_ms:,.3f} ms on {shown(a.target.title)}{at}, {here_ms / there_ms:.2f} times as fast as on "
         f"{shown(a.source.title)} ({here_ms:,.3f} ms)"
     )
     order = longest(p.source_s)

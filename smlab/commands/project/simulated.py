@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from smlab.cli.terminal import progress_bar
+from smlab.commands.gpu_choice import at_clock
 from smlab.commands.project.code import KernelCode
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import cache_folder
@@ -39,15 +40,23 @@ def runs_kept() -> Path:
 
 
 def simulated_seconds(
-    work: KernelWork, code: KernelCode, launch: Path, source: Gpu, target: Gpu
+    work: KernelWork,
+    code: KernelCode,
+    launch: Path,
+    source: Gpu,
+    target: Gpu,
+    target_clock_hz: float | None = None,
 ) -> tuple[Floats, str]:
     """Times on ``target`` of the kernels of ``work`` by running their code on both, (kernels,), NaN for those
     that are another kernel than the code's, or had another launch than ``launch``; and a note.
+    ``target_clock_hz`` is the target's clock, where somebody saw it.
 
     Raises:
         SmlabError: no code for one of the GPUs, code that does not hold one kernel, or no kernel of ``work``
             that is it.
     """
+    if target_clock_hz is not None:
+        target = at_clock(target, target_clock_hz / 1e6)
     read, data = data_of(launch)
     cubins = [code.cubin(gpu) for gpu in (source, target)]
     names = [f.name for f in read_cubin(cubins[0]).functions]
@@ -84,5 +93,5 @@ def simulated_seconds(
         other = as_source[0].cycles / here.cycles
         note += f"; the middle of {ratio:.2f} (compiled for {target.name}) and {other:.2f} (as on the source)"
         ratio = float(np.sqrt(ratio * other))
-    carried = ratio * clock_ratios(work, source, target).in_hz(source, target)
+    carried = ratio * clock_ratios(work, source, target, target_clock_hz).in_hz(source, target)
     return np.where(same, work.seconds * carried, np.nan), note

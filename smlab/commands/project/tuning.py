@@ -41,7 +41,7 @@ def run_tuning_projection(dataset: str, source_name: str, target_name: str, opti
     source, target = load_gpu(source_name), load_gpu(target_name)
     switches, draw, launch, as_json = options.switches, options.draw, options.launch, options.as_json
     code = options.code_source
-    compiled = None if code is None else TuningSource(code, macros_of(options.defines))
+    compiled = None if code is None else TuningSource(code, macros_of(options.defines), options.folders)
     sets = read_tuning(dataset)
     with progress_bar("compiling") if compiled is not None else nullcontext() as advance:
         judged = judge_tuning(

@@ -3,18 +3,22 @@ ceiling."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 
-from smlab.commands.arguments import a_path
+from smlab.commands.arguments import a_path, check_keywords
 from smlab.commands.frames import TabularResult, dataframe
+from smlab.commands.gpu_choice import at_clock as gpu_at_clock
+from smlab.commands.gpu_choice import with_settings
 from smlab.commands.profiles import profile_of
 from smlab.commands.roofline.rows import kernel_rows
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles import Profile
+from smlab.hw_bench.profiles.work.roofline_counters import CLOCK_TOLERANCE
 from smlab.hw_bench.profiles.work.roofline_quantities import RooflineQuantities, roofline_quantities
 from smlab.models.projection.peak_rates import checked_maxima, maxima_of
 from smlab.models.roofline.ceilings import Ceilings, CeilingSwitches, ceilings
@@ -53,13 +57,27 @@ class RooflineResult(TabularResult):
 
 
 def quantities_of(
-    path: Path, given: str | Path | Gpu | None
+    path: Path, given: str | Path | Gpu | None, settings: Sequence[str] = (), clock_mhz: float | None = None
 ) -> tuple[RooflineQuantities, Gpu, tuple[str, ...]]:
-    """The work in a profile, the GPU it is of (told, or found out), and notes on how the file was
-    understood."""
+    """The work in a profile, the GPU it is of (told, or found out; with its ``settings``), and notes on how
+    the file was understood. ``clock_mhz`` is the clock of the kernels for which the profile tells none."""
     profile, gpu, note = profile_of(path, given)
-    quantities = roofline_quantities(profile, gpu)
-    return quantities, gpu, (*filter(None, [note]), *quantities.notes, *_doubts(profile, quantities, gpu))
+    gpu = with_settings(gpu, settings)
+    quantities = roofline_quantities(profile, gpu_at_clock(gpu, clock_mhz))
+    notes = [*filter(None, [note]), *quantities.notes, *_doubts(profile, quantities, gpu)]
+    if clock_mhz is not None:
+        work = quantities.work
+        told = ~np.isnan(work.clock_hz)
+        others = told & ~np.isclose(work.clock_hz, 1e6 * clock_mhz, rtol=CLOCK_TOLERANCE)
+        if others.any():
+            mean = np.median(work.clock_hz[others]) / 1e6
+            notes.append(
+                f"it tells another clock than {clock_mhz:,.0f} MHz, and is believed: {mean:,.0f} MHz in the "
+                f"median (kernels: {np.count_nonzero(others):,})"
+            )
+        work = work.with_values(clock_hz=np.where(told, work.clock_hz, 1e6 * clock_mhz))
+        quantities = replace(quantities, work=work)
+    return quantities, gpu, tuple(notes)
 
 
 def _doubts(profile: Profile, quantities: RooflineQuantities, gpu: Gpu) -> list[str]:
@@ -84,6 +102,13 @@ def _doubts(profile: Profile, quantities: RooflineQuantities, gpu: Gpu) -> list[
     return found
 
 
+class RooflineKeywords(TypedDict, total=False):
+    """Further keywords of `roofline`: what is known of the GPU as it ran."""
+
+    clock_mhz: float | None
+    settings: Sequence[str]
+
+
 def roofline(
     profile: str | Path,
     *,
@@ -92,6 +117,7 @@ def roofline(
     parallelism: bool = True,
     issue: bool = True,
     at_clock: bool = False,
+    **more: Unpack[RooflineKeywords],
 ) -> RooflineResult:
     """Every kernel of a profile under the roofs of its GPU and under ceilings of its own.
 
@@ -103,14 +129,21 @@ def roofline(
         parallelism: whether what the grid can use of the GPU counts.
         issue: whether the rate of instructions counts among the ceilings.
         at_clock: whether the SM's ceilings are scaled to the clock in the profile.
+        clock_mhz: the clock of the SMs, where the profile tells none and somebody saw it: cycles become times
+            by it, and the SM's ceilings are scaled to it.
+        settings: ``gpu.KEY=VALUE``, constants of the GPU that are to be others.
 
     Raises:
         SmlabError: an unusable profile, GPU or argument, in one line.
     """
     path = a_path("profile", profile)
-    quantities, found_gpu, notes = quantities_of(path, gpu)
+    check_keywords("roofline", more, RooflineKeywords)
+    clock_mhz = more.get("clock_mhz")
+    quantities, found_gpu, notes = quantities_of(path, gpu, more.get("settings", ()), clock_mhz)
     top = maxima_of(found_gpu, checked_maxima(maxima))
-    switches = CeilingSwitches(at_clock=at_clock, issue=issue, parallelism=parallelism)
+    switches = CeilingSwitches(
+        at_clock=at_clock or clock_mhz is not None, issue=issue, parallelism=parallelism
+    )
     found = ceilings(quantities.work, found_gpu, top, switches)
     return RooflineResult(
         path,

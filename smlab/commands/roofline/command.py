@@ -12,6 +12,7 @@ from smlab.cli.loading import loading
 from smlab.cli.options import (
     DetailsOption,
     ExampleOption,
+    GpuSetOption,
     HowOption,
     IssueOption,
     JsonOption,
@@ -31,6 +32,15 @@ def roofline(
     at_clock: Annotated[
         bool, typer.Option("--at-clock", help="Scale the SM's ceilings to the clock in the profile.")
     ] = False,
+    clock: Annotated[
+        float | None,
+        typer.Option(
+            "--clock",
+            metavar="MHZ",
+            help="The SMs' clock, where somebody saw it and the profile does not tell; with --at-clock.",
+        ),
+    ] = None,
+    settings: GpuSetOption = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw the roofline (.png, .svg, .pdf; data beside it).")
     ] = None,
@@ -55,6 +65,8 @@ def roofline(
             parallelism=parallelism,
             issue=issue,
             at_clock=at_clock,
+            clock_mhz=clock,
+            settings=tuple(settings or ()),
             example=example,
             plot=plot,
             show_how=show_how,

@@ -47,6 +47,7 @@ def kernel_rows(found: Ceilings, violations: Sequence[RooflineViolation] = ()) -
                 "launch": work.launch[i],
                 "flops": found.flops[i],
                 "seconds": work.seconds[i],
+                "clock_hz": work.clock_hz[i],
                 "achieved_flops_per_s": found.achieved_flops_per_s[i],
                 "intensity": _by_level(found.intensity[i] if has_flops[i] else np.full(3, np.nan)),
                 "ceiling_flops_per_s": found.peak_ceiling[i] * found.grid.of("issue")[i],

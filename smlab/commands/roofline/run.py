@@ -37,6 +37,8 @@ class RooflineOptions:
     parallelism: bool
     issue: bool
     at_clock: bool
+    clock_mhz: float | None
+    settings: tuple[str, ...]
     example: bool
     plot: Path | None
     show_how: bool
@@ -61,6 +63,8 @@ def run_roofline(options: RooflineOptions) -> None:
             parallelism=options.parallelism,
             issue=options.issue,
             at_clock=options.at_clock,
+            clock_mhz=options.clock_mhz,
+            settings=options.settings,
         )
         for path in profiles
     ]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from smlab.commands.arguments import a_gpu, check_keywords
+from smlab.commands.arguments import a_gpu, a_path, check_keywords
+from smlab.commands.run.steady import AUTO, run_until_steady
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.image import KernelImage
@@ -38,6 +39,7 @@ class RunKeywords(TimingKeywords, total=False):
     shared_bytes: int
     constants: Mapping[str, Any] | None
     defines: Mapping[str, object] | None
+    folders: Sequence[str | Path]
     check_shared: bool
 
 
@@ -64,7 +66,9 @@ def run(
         shared_bytes: dynamic shared memory; of a listing, all of it.
         constants: contents of ``__constant__`` variables.
         defines: macros of CUDA C.
-        sms: how many SMs run, or ``all``; see `smlab.sim.execution.run.run_machine_code`.
+        folders: where its headers are, besides its own folder.
+        sms: how many SMs run, ``all``, or ``auto`` (as many as it takes; what comes back is a
+        `smlab.commands.run.steady.SteadyRun`); see `smlab.sim.execution.run.run_machine_code`.
         engine: ``compiled`` (the default) or ``simpy``.
         keep: how much to record.
         max_cycles: give up, with an error, when the kernel runs longer.
@@ -79,7 +83,8 @@ def run(
     check_keywords("run", more, RunKeywords)
     description = a_gpu("gpu", gpu)
     macros = {k: str(v) for k, v in (more.get("defines") or {}).items()}
-    image = image_of(kernel, description, name, macros, arguments)
+    folders = [a_path("folders", folder) for folder in more.get("folders", ())]
+    image = image_of(kernel, description, arguments, name=name, defines=macros, folders=folders)
     shapes = []
     for what, value in (("grid", grid), ("block", block)):
         try:
@@ -96,11 +101,21 @@ def run(
         check_shared=more.get("check_shared", True),
     )
     timing: Any = {k: v for k, v in more.items() if k in TimingKeywords.__annotations__}
-    return run_machine_code(launch, description, **{"keep": Record.TOTALS, **timing})
+    timing = {"keep": Record.TOTALS, **timing}
+    if timing.get("sms") == AUTO:
+        del timing["sms"]
+        return run_until_steady(launch, description, **timing)
+    return run_machine_code(launch, description, **timing)
 
 
 def image_of(
-    kernel: Any, gpu: Gpu, name: str | None, defines: Mapping[str, str], arguments: tuple[Any, ...]
+    kernel: Any,
+    gpu: Gpu,
+    arguments: tuple[Any, ...],
+    *,
+    name: str | None,
+    defines: Mapping[str, str],
+    folders: Sequence[Path] = (),
 ) -> KernelImage:
     """A kernel's image for a GPU's architecture, read or compiled."""
     if isinstance(kernel, KernelImage):
@@ -112,7 +127,7 @@ def image_of(
             from smlab.commands.run.numba_kernel import from_file
 
             return from_file(Path(head), function, gpu.sm_architecture, arguments)
-        return load_kernel(Path(text), gpu.sm_architecture, name=name, defines=defines)
+        return load_kernel(Path(text), gpu.sm_architecture, name=name, defines=defines, folders=folders)
     if callable(kernel) or hasattr(kernel, "py_func"):
         from smlab.commands.run.numba_kernel import image_of_function
 

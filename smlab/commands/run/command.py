@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from smlab.cli.fast_start import check_choice, check_gpus, check_inputs, check_outputs
+from smlab.cli.fast_start import check_choice, check_gpus, check_includes, check_inputs, check_outputs
 from smlab.cli.loading import loading
 from smlab.cli.options import (
     AlternativeOption,
@@ -15,6 +15,7 @@ from smlab.cli.options import (
     DetailsOption,
     GpuOption,
     GpuSetOption,
+    IncludeOption,
     JsonOption,
 )
 from smlab.hw_bench.errors import SmlabError
@@ -45,6 +46,7 @@ def run(
     defines: Annotated[
         list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="A macro of CUDA C; repeatable.")
     ] = None,
+    include: IncludeOption = None,
     engine: Annotated[
         str, typer.Option(help="The simulator's engine: compiled, or simpy, the reference.")
     ] = "compiled",
@@ -59,13 +61,20 @@ def run(
         ),
     ] = None,
     sms: Annotated[
-        str, typer.Option(help="SMs that run, each with some waves of its blocks; all: the whole grid.")
+        str,
+        typer.Option(
+            help="SMs that run, each with some waves of its blocks; all: the whole grid; auto: 1, 2, 4 and "
+            "so on until the time stands still."
+        ),
     ] = "all",
     check: Annotated[
         Path | None, typer.Option(help="Arrays by name (.npz) that must come back; else status 1.")
     ] = None,
     counters: Annotated[
-        Path | None, typer.Option(help="Write the counter table (CSV), as a profiler would give it.")
+        Path | None,
+        typer.Option(
+            help="Write the counter table (CSV), as a profiler has it; of a sample, scaled to the grid."
+        ),
     ] = None,
     samples: Annotated[
         Path | None,
@@ -98,17 +107,19 @@ def run(
         )
     traced = kernel is not None and is_trace_name(kernel)
     if traced:
-        given = {"--launch": launch, "--check": check, "--result": result, "-D": defines}
-        given |= {"--accel-sim": accel_sim, "--samples": samples}
+        given: dict[str, object] = {"--launch": launch, "--check": check, "--result": result, "-D": defines}
+        given |= {"-I": include, "--accel-sim": accel_sim, "--samples": samples}
         for option, value in given.items():
             if value:
-                raise SmlabError.at(option, "a trace has its own launch, and no data", str(value), "nothing")
+                told = str(value[0] if isinstance(value, list) else value)
+                raise SmlabError.at(option, "a trace has its own launch, and no data", told, "nothing")
         if sms != "all":
             raise SmlabError.at("--sms", "a trace runs whole", sms, "all")
     if kernel is not None:
         head, colon, _ = kernel.rpartition(":")
         check_inputs(Path(head if colon and head.endswith(".py") else kernel))
     check_inputs(launch, check)
+    check_includes(include)
     check_choice("--engine", engine, ENGINES)
     check_gpus(gpu)
     if anchor is not None and not 0 < anchor < 1e6:
@@ -118,7 +129,7 @@ def run(
             with loading():
                 from smlab.commands.run.skeleton import print_skeleton
 
-            print_skeleton(kernel, gpu, name, tuple(defines or ()))
+            print_skeleton(kernel, gpu, name, tuple(defines or ()), tuple(include or ()))
         raise SmlabError.at("--launch", "is missing", None, "a file with grid, block and arguments")
     check_outputs(trace, counters, samples, result)
     if result is not None and result.suffix == ".npy":
@@ -135,6 +146,7 @@ def run(
             anchor_s=anchor,
             name=name,
             defines=tuple(defines or ()),
+            folders=tuple(include or ()),
             engine=engine,
             sms=sms,
             check=check,

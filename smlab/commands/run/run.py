@@ -15,14 +15,16 @@ from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.gpu_choice import ALL, GpuChoice, chosen_gpu, readings
 from smlab.commands.run.api import run
+from smlab.commands.run.grid_counters import grid_counters, rates
 from smlab.commands.run.real_time import RealTime
+from smlab.commands.run.steady import SteadyRun
 from smlab.examples import KERNEL, KERNEL_LAUNCH
 from smlab.hw_bench.arrays import load_arrays, write_arrays
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.pc_samples.sample_files import write_samples
 from smlab.hw_bench.sass.linking import readable_name
-from smlab.sim import Record, counter_table
+from smlab.sim import Record
 from smlab.sim.execution.recording import Recording
 from smlab.sim.execution.run import MachineRun, TimedRun
 from smlab.sim.isa.launch.launch_file import LaunchFile, read_launch
@@ -51,6 +53,7 @@ class RunOptions:
     anchor_s: float | None
     name: str | None
     defines: tuple[str, ...]
+    folders: tuple[Path, ...]
     engine: str
     sms: str
     check: Path | None
@@ -101,6 +104,7 @@ def run_run(options: RunOptions) -> int:
         gpu,
         name=options.name,
         defines=defines,
+        folders=options.folders,
         sms=sms_of(options.sms),
         engine=options.engine,
         keep=Record.ALL if options.trace or options.samples else Record.TOTALS,
@@ -108,6 +112,9 @@ def run_run(options: RunOptions) -> int:
         recording=recording,
     )
     wall = time.perf_counter() - begun
+    used: int | str = sms_of(options.sms)
+    if isinstance(done, SteadyRun):
+        used = "all" if done.whole else done.sms
     alike = [
         (
             alternative,
@@ -117,7 +124,8 @@ def run_run(options: RunOptions) -> int:
                 other,
                 name=options.name,
                 defines=defines,
-                sms=sms_of(options.sms),
+                folders=options.folders,
+                sms=used,
                 engine=options.engine,
                 keep=Record.TOTALS,
                 max_cycles=options.max_cycles,
@@ -147,7 +155,10 @@ def _write(done: TimedRun, options: RunOptions) -> None:
         names = [InstructionName(i.text, i.address, i.line) for i in done.instructions]
         write_chrome_trace(done.result, options.trace, names)
     if options.counters is not None:
-        counter_table(done.result).write_csv(options.counters)
+        grid_counters(done).write_csv(options.counters)
+        if not done.whole:
+            of = f"{done.result.launch.blocks:,} of {done.blocks:,} blocks"
+            err.print(f"the counters are those of {of}, scaled to the whole grid", markup=False)
 
 
 def _run_trace(options: RunOptions) -> int:
@@ -191,8 +202,8 @@ def macros_of(given: tuple[str, ...], option: str = "-D", expected: str = "NAME=
 
 
 def sms_of(text: str) -> int | str:
-    """A number of SMs, or ``all``."""
-    if text == "all" or not text.isdecimal():
+    """A number of SMs, ``all`` or ``auto``."""
+    if not text.isdecimal():
         return text
     return int(text)
 
@@ -252,9 +263,11 @@ def _document(
         **_resources(done),
         "cycles_low": done.cycles_low,
         "cycles_high": done.cycles_high,
+        "rates": rates(done, told.seconds),
         "warp_instructions": done.result.warp_instructions,
         "wall_s": wall,
         "sms": done.sms,
+        **_attempts(done),
         "blocks": done.blocks,
         "blocks_simulated": done.blocks_simulated,
         "atomic": dataclasses.asdict(done.result.atomic),
@@ -265,6 +278,13 @@ def _document(
         "checks": checks,
         "ok": not any(check["verdict"] == "fell short" for check in checks),
     }
+
+
+def _attempts(done: TimedRun) -> dict[str, object]:
+    """What ``--sms auto`` tried, the last of which is the run, and why it ended there."""
+    if not isinstance(done, SteadyRun):
+        return {}
+    return {"sms_tried": [dataclasses.asdict(a) for a in done.attempts], "sms_why": done.why}
 
 
 def _resources(done: TimedRun) -> dict[str, object]:
@@ -292,7 +312,9 @@ def _print(
     out.print(f"{name}: {1e6 * told.seconds:,.2f} us ({done.cycles:,.0f} cycles at {told.clock})")
     for line in told.lines():
         out.print(line)
-    if not done.whole and details:
+    if isinstance(done, SteadyRun):
+        out.print(f"SMs that ran: {done.sms} ({done.why})")
+    if not done.whole and (details or isinstance(done, SteadyRun)):
         out.print(
             f"sampling alone, 95 %: {done.cycles_low:,.0f} to {done.cycles_high:,.0f} cycles; "
             f"{done.blocks_simulated:,} of {done.blocks:,} blocks ran, on {done.sms} SMs"

@@ -19,12 +19,16 @@ ARRAY = (
 )
 
 
-def print_skeleton(kernel: str, gpu: str, name: str | None, defines: tuple[str, ...]) -> None:
+def print_skeleton(
+    kernel: str, gpu: str, name: str | None, defines: tuple[str, ...], folders: tuple[Path, ...] = ()
+) -> None:
     """Print a launch for the kernel's parameters; nothing for a Python file, which is not executed for
     this."""
     if ".py:" not in kernel:
         architecture = load_gpu(gpu).sm_architecture
-        print(skeleton(load_kernel(Path(kernel), architecture, name=name, defines=macros_of(defines))))
+        macros = macros_of(defines)
+        image = load_kernel(Path(kernel), architecture, name=name, defines=macros, folders=folders)
+        print(skeleton(image))
 
 
 def skeleton(image: KernelImage) -> str:

@@ -57,7 +57,7 @@ def changed_gpu(gpu: Gpu, settings: Mapping[str, str]) -> Gpu:
     Raises:
         SmlabError: an unknown key or value, naming it.
     """
-    values = {key.removeprefix(GPU_PREFIX): _value(key, text) for key, text in settings.items()}
+    values = {key.removeprefix(GPU_PREFIX): value_of(key, text) for key, text in settings.items()}
     if not values:
         return gpu
     return gpu.with_values(values, source="assumed: set on the command line", where="--set gpu")
@@ -99,7 +99,7 @@ def split_setting(setting: str) -> tuple[str, str]:
     return key, value
 
 
-def _value(key: str, text: str) -> Any:
+def value_of(key: str, text: str) -> Any:
     """A value as TOML would read it; bare words are strings."""
     try:
         tables = tomllib.loads(f"value = {text}")
@@ -123,7 +123,7 @@ def _arguments(name: str, build: Any, settings: dict[str, str]) -> dict[str, Any
                 f"--set {key}", f"{name} has no such key", expected="one of " + ", ".join(known)
             )
         wanted = parameters[key].annotation
-        value = _value(key, text)
+        value = value_of(key, text)
         names = {bool: "true or false", str: "a word", int: "a whole number"}
         right = [kind for kind in names if kind in (wanted, *get_args(wanted))] or [int]
         if type(value) not in right:
@@ -141,5 +141,5 @@ def _from_file(path: Path, settings: dict[str, str]) -> Kernel:
             raise SmlabError.at(
                 f"--set {key}", "cannot be set in a workload file", expected="kernel.KEY or gpu.KEY"
             )
-        raw.setdefault("kernel", {})[entry] = _value(key, text)
+        raw.setdefault("kernel", {})[entry] = value_of(key, text)
     return parse_workload(raw, str(path), default_name=path.stem)

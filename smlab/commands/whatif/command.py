@@ -9,7 +9,7 @@ import typer
 
 from smlab.cli.fast_start import check_inputs
 from smlab.cli.loading import loading
-from smlab.cli.options import JsonOption
+from smlab.cli.options import ClockOption, GpuSetOption, JsonOption
 
 
 def whatif(
@@ -28,6 +28,8 @@ def whatif(
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the points in the folder and run the others.")
     ] = False,
+    clock: ClockOption = None,
+    settings: GpuSetOption = None,
     example: Annotated[
         bool, typer.Option("--example", help="Write a study that runs: to STUDY, or print it.")
     ] = False,
@@ -44,7 +46,7 @@ def whatif(
     if example or study is None:
         write_example(study)
         return
-    if not run_whatif(WhatifOptions(study, out, jobs, dask, resume, as_json)):
+    if not run_whatif(WhatifOptions(study, out, jobs, dask, resume, as_json, clock, tuple(settings or ()))):
         raise typer.Exit(1)
 
 

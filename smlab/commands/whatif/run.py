@@ -65,15 +65,24 @@ class WhatifOptions:
     dask: str | None
     resume: bool
     as_json: bool
+    clock_mhz: float | None = None
+    settings: tuple[str, ...] = ()
+
+    def changes(self) -> list[str]:
+        """``--clock`` and ``--set`` as they were given."""
+        clock = [] if self.clock_mhz is None else ["--clock", f"{self.clock_mhz:g}"]
+        return [*clock, *(word for text in self.settings for word in ("--set", text))]
 
 
 def run_whatif(options: WhatifOptions) -> bool:
     """``smlab whatif STUDY``; whether every point has its responses."""
+    from smlab.commands.gpu_choice import constants_of
     from smlab.commands.whatif.api import RESULTS, whatif
     from smlab.validation.experiments.design.study import read_study
     from smlab.validation.experiments.run.outcome import Interrupted
 
-    study = read_study(options.study)
+    settings = constants_of(options.settings, options.clock_mhz)
+    study = read_study(options.study, settings)
     if options.dask is None and looks_cold():
         warm()
     folder = RESULTS / study.name if options.out is None else options.out
@@ -89,13 +98,14 @@ def run_whatif(options: WhatifOptions) -> bool:
             )
     except KeyboardInterrupt as stopped:
         kept = f"{stopped.done:,} of {stopped.points:,}" if isinstance(stopped, Interrupted) else "all"
-        again = shlex.join(["smlab", "whatif", str(options.study), "--out", str(folder), "--resume"])
+        words = ["smlab", "whatif", str(options.study), "--out", str(folder), *options.changes(), "--resume"]
+        again = shlex.join(words)
         err.print(f"kept {kept} points; to go on: {again}", markup=False, soft_wrap=True)
         raise
     outcome = found.outcome
     each = found.alternatives
     if options.as_json:
-        document = _document(study, outcome)
+        document = {**_document(study, outcome), "set": settings}
         document["alternatives"] = [
             {"name": a.name, "weight": a.weight}
             | ({"impossible": a.reason} if a.outcome is None else _document(study, a.outcome))
@@ -104,6 +114,9 @@ def run_whatif(options: WhatifOptions) -> bool:
         print_json(document)
     else:
         _show(study, outcome)
+        if settings:
+            each_set = ", ".join(f"{key} = {value}" for key, value in settings.items())
+            out.print(f"set for every point: {each_set}", markup=False, soft_wrap=True)
         _show_alternatives(each)
     return not any(o.failed for o in (outcome, *(a.outcome for a in each)) if o is not None)
 

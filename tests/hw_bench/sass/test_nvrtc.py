@@ -5,12 +5,15 @@ import types
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from smlab.cli.main import run as command
 from smlab.hw_bench.cuda.toolkit import has_compiler
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import nvrtc
-from smlab.hw_bench.sass.nvrtc import READ_FIRST, compile_cuda, read_first
+from smlab.hw_bench.sass.includes import MAX_HEADERS
+from smlab.hw_bench.sass.nvrtc import READ_FIRST, compile_cuda, compile_file, read_first
 
 
 class Compiler(types.ModuleType):
@@ -72,9 +75,8 @@ def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Compiler:
     root.__path__, bindings.__path__ = [], []
     monkeypatch.setattr(bindings, "nvrtc", found, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(
-        nvrtc, "_compile_in_process", nvrtc.compile_here
-    )  # a child would not have the stand-in
+    # A child would not have the stand-in.
+    monkeypatch.setattr(nvrtc, "_compile_in_process", lambda *ask: nvrtc.compile_here(*ask[:-1]))
     return found
 
 
@@ -98,6 +100,59 @@ def test_source_that_includes_files_is_compiled_each_time(compiler: Compiler) ->
         compile_cuda('#include "mine.h"\nkernel', "sm_75")
         compile_cuda("kernel", "sm_75", ["-I/home/me/include"])
     assert len(compiler.compiled) == 4
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '#include"mine.h"',
+        ' # include "mine.h"',
+        '%:include "mine.h"',
+        '#inc\\\nlude "mine.h"',
+        '#include /* of */ "mine.h"',
+        '# /* of\n*/ include "mine.h"',
+        "#include MINE",
+        "#include </home/me/mine.h>",
+        "#include <../mine.h>",
+        '#if __has_include("mine.h")\n#endif',
+    ],
+)
+def test_however_a_file_is_included_nothing_is_kept(compiler: Compiler, line: str) -> None:
+    for _ in range(2):
+        compile_cuda(f"{line}\nkernel", "sm_75")
+    assert len(compiler.compiled) == 2
+
+
+def test_what_includes_only_the_compiler_s_headers_is_kept(compiler: Compiler, tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text("#include <stdint.h>\n// what we include\nkernel")
+    for _ in range(2):
+        compile_file(tmp_path / "k.cu", "sm_75")
+    assert len(compiler.compiled) == 1
+
+
+def test_what_headers_name_is_read_first_too(compiler: Compiler, tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text('#include "a.cuh"\nkernel')
+    (tmp_path / "a.cuh").write_text('#include "b.cuh"\n')
+    (tmp_path / "b.cuh").write_text('#include "a.cuh"\n__device__ uint8_t b;\n')
+    compile_file(tmp_path / "k.cu", "sm_75")
+    assert READ_FIRST in compiler.headers[0]
+
+
+def test_headers_that_cannot_be_read_are_refused(compiler: Compiler, tmp_path: Path) -> None:
+    kernel = tmp_path / "k.cu"
+    kernel.write_text("kernel")
+    with pytest.raises(SmlabError, match=r"^-I: there is no such folder \(got '.*/none'; expected a folder"):
+        compile_file(kernel, "sm_75", folders=[tmp_path / "none"])
+    with pytest.raises(SmlabError, match="^-I: there is no such folder"):
+        compile_file(kernel, "sm_75", folders=[kernel])
+    kernel.write_text('#include "/dev/zero"')
+    with pytest.raises(SmlabError, match="^/dev/zero: is a device or a pipe"):
+        compile_file(kernel, "sm_75")
+    kernel.write_text("".join(f'#include "{n}.cuh"\n' for n in range(MAX_HEADERS + 1)))
+    for n in range(MAX_HEADERS + 1):
+        (tmp_path / f"{n}.cuh").write_text("")
+    with pytest.raises(SmlabError, match="one header too many"):
+        compile_file(kernel, "sm_75")
 
 
 def test_an_error_is_told_and_not_kept(compiler: Compiler) -> None:
@@ -166,3 +221,66 @@ def test_a_folder_of_the_users_does_not_lead_the_compiler(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert compile_cuda('extern "C" __global__ void k(int *a) { *a = 1; }', "sm_75")[:4] == b"\x7fELF"
+
+
+@pytest.mark.skipif(not has_compiler(), reason="no CUDA compiler is there")
+def test_headers_beside_the_file_and_in_folders_are_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    files = {
+        "k/k.cu": '#include "own.cuh"\nextern "C" __global__ void k(uint *a) { *a = NEAR + FAR; }\n',
+        "k/own.cuh": '#include "deep/next.cuh"\n#include <far.cuh>\n',
+        "k/deep/next.cuh": '#include "same.cuh"\n',
+        "k/deep/same.cuh": "#define NEAR 3\n",
+        "lib/far.cuh": "#define FAR 0x40\n",
+        "here/own.cuh": "#error of the folder that smlab runs in\n",
+        "here/json.py": "raise SystemExit(3)\n",
+        "k/json.py": "raise SystemExit(3)\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path / "here")
+    kernel, folder = Path("../k/k.cu"), Path("../lib")
+    first = compile_file(kernel, "sm_75", folders=[folder])
+    assert compile_file(kernel, "sm_75", folders=[folder]) == first
+    (tmp_path / "k/deep/same.cuh").write_text("#define NEAR 5\n")
+    assert compile_file(kernel, "sm_75", folders=[folder]) != first
+    (tmp_path / "k/deep/same.cuh").write_text("#define NEAR 3\n")
+    (tmp_path / "lib/far.cuh").write_text("#define FAR 0x80\n")
+    assert compile_file(kernel, "sm_75", folders=[folder]) != first
+    with pytest.raises(SmlabError, match=r'^k.cu: .*own.cuh.2.: .*source file "far.cuh"'):
+        compile_file(kernel, "sm_75")
+    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert found == set(files)  # nothing was written
+
+
+LAUNCH = """[launch]
+grid = 1
+block = 32
+[[argument]]
+name = "a"
+dtype = "float32"
+shape = [32]
+make = "arange"
+returned = true
+"""
+
+
+@pytest.mark.skipif(not has_compiler(), reason="no CUDA compiler is there")
+def test_the_command_takes_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = '#include "f.cuh"\nextern "C" __global__ void k(float *a) { a[threadIdx.x] *= FACTOR; }\n'
+    (tmp_path / "k.cu").write_text(kernel)
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "f.cuh").write_text("#include <iostream>\n#define FACTOR 3\n")
+    (tmp_path / "k.toml").write_text(LAUNCH)
+    out = tmp_path / "out.npz"
+    asked = ["run", str(tmp_path / "k.cu"), "--launch", str(tmp_path / "k.toml")]
+    assert command([*asked, "-I", str(tmp_path / "lib"), "--result", str(out)]) == 0
+    assert np.array_equal(np.load(out)["a"], 3 * np.arange(32))
+    capsys.readouterr()
+    assert command(asked) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert 'source file "f.cuh"' in told

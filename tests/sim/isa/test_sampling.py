@@ -6,6 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from smlab.commands.run import steady
+from smlab.commands.run.steady import run_until_steady
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import Record
 from smlab.sim.execution.functional_warming import Neighbours
@@ -135,22 +137,71 @@ def test_blocks_that_depend_on_each_other_are_told(launch: Launch, engine: str) 
 
 def test_each_sample_begins_with_the_same_arrays(launch: Launch) -> None:
     """A block that two samples run changes its words in place once."""
-    lines = [
-        *LINES[:4],
-        "IMAD R2, R1, 0x20, R0",
-        "IMAD.WIDE.U32 R22, R2, 0x4, R24",
-        "LDG.E.SYS R4, [R22]",
-        "IADD3 R4, R4, R4, 0x3",
-        "STG.E.SYS [R22], R4",
-        "EXIT",
-    ]
     gpu = load_gpu("v100").with_values({"gpu.sms": 8}, source="assumed: a small GPU", where="test")
     values = np.arange(32 * 8, dtype=np.int32)
-    done = run_machine_code(launch(lines, values, grid=8), gpu, sms=3, keep=Record.TOTALS)
+    done = run_machine_code(launch(IN_PLACE, values, grid=8), gpu, sms=3, keep=Record.TOTALS)
     assert done.notes == ()
     changed = values != np.arange(32 * 8)
     assert changed.all(), "three times three of eight blocks ran, and what each wrote is there"
     assert np.array_equal(values, 2 * np.arange(32 * 8) + 3), "one of them twice, on the same words"
+
+
+IN_PLACE = [
+    *LINES[:4],
+    "IMAD R2, R1, 0x20, R0",
+    "IMAD.WIDE.U32 R22, R2, 0x4, R24",
+    "LDG.E.SYS R4, [R22]",
+    "IADD3 R4, R4, R4, 0x3",
+    "STG.E.SYS [R22], R4",
+    "EXIT",
+]
+
+
+def test_sms_are_added_until_the_time_stands_still(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = load_gpu("v100").with_values({"gpu.sms": 32}, source="assumed: a small GPU", where="test")
+    whole = run_machine_code(launch(IN_PLACE, np.arange(32 * BLOCKS, dtype=np.int32), grid=BLOCKS), gpu)
+    monkeypatch.setattr(steady, "SMALL_GRID", 0)
+    values = np.arange(32 * BLOCKS, dtype=np.int32)
+    done = run_until_steady(launch(IN_PLACE, values, grid=BLOCKS), gpu, keep=Record.TOTALS)
+    *_, before, last = done.attempts
+    assert [a.sms for a in done.attempts] == [2**n for n in range(len(done.attempts))]
+    assert not done.whole
+    assert (last.sms, last.cycles, last.cycles_low) == (done.sms, done.cycles, done.cycles_low)
+    assert abs(before.cycles / last.cycles - 1) < steady.STEADY
+    assert (
+        done.why == f"within {100 * abs(before.cycles / last.cycles - 1):.1f} % of the time by {before.sms}"
+    )
+    assert done.cycles_low < whole.cycles < done.cycles_high
+    changed = values != np.arange(32 * BLOCKS)
+    assert 0 < changed.sum() < len(values)
+    assert np.array_equal(
+        values[changed], (2 * np.arange(32 * BLOCKS) + 3)[changed]
+    )  # by the last time alone
+
+
+def test_what_does_not_stand_still_runs_whole(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = load_gpu("v100").with_values({"gpu.sms": 8}, source="assumed: a small GPU", where="test")
+    monkeypatch.setattr(steady, "SMALL_GRID", 0)
+    monkeypatch.setattr(steady, "STEADY", 0.0)
+    values = np.arange(32 * BLOCKS, dtype=np.int32)
+    done = run_until_steady(launch(IN_PLACE, values, grid=BLOCKS), gpu, keep=Record.TOTALS)
+    assert done.whole
+    assert done.sms == 8
+    assert len(done.attempts) > 1
+    assert done.why.startswith("the grid runs whole: ")
+    assert np.array_equal(values, 2 * np.arange(32 * BLOCKS) + 3)
+
+
+def test_more_sms_do_not_help_blocks_that_depend_on_each_other(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = load_gpu("v100").with_values({"gpu.sms": 8}, source="assumed: a small GPU", where="test")
+    monkeypatch.setattr(steady, "SMALL_GRID", 0)
+    counter, out = np.zeros(1, dtype=np.int32), np.full(32 * 256, -1, dtype=np.int32)
+    done = run_until_steady(launch(TAKES_WORK, counter, out, grid=64), gpu, keep=Record.TOTALS)
+    assert [a.sms for a in done.attempts] == [1]
+    assert done.why.startswith("blocks depend on each other")
+    assert done.notes[0].endswith("; --sms all runs them all")
 
 
 def test_contents_go_back_and_come_together() -> None:

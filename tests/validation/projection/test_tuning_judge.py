@@ -246,6 +246,18 @@ def test_rows_whose_source_reads_the_same_macros_share_their_code(tmp_path: Path
     assert TuningSource(tmp_path / "k.cu").distinct(pairs, [0, 1, 2, 3]) == [0, 2]
 
 
+def test_macros_that_headers_read_make_other_code(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "k.cu").write_text('#include "beside.cuh"\n#include <far.cuh>\n__global__ void k(float* a);')
+    (tmp_path / "beside.cuh").write_text("#define WIDTH TILE_SIZE_X\n")
+    (tmp_path / "lib" / "far.cuh").write_text("#define DEPTH READ_THERE\n")
+    (here,) = (s for s in read_tuning(f"ktt:{planted(tmp_path)}") if s.counters is not None)
+    pairs = replace(here, parameters=("TILE_SIZE_X", "READ_THERE"), config=((1, 0), (1, 1), (2, 0), (2, 1)))
+    assert TuningSource(tmp_path / "k.cu").distinct(pairs, [0, 1, 2, 3]) == [0, 2]
+    whole = TuningSource(tmp_path / "k.cu", folders=(tmp_path / "lib",))
+    assert whole.distinct(pairs, [0, 1, 2, 3]) == [0, 1, 2, 3]
+
+
 def test_code_that_does_not_go_with_a_set_is_refused(tmp_path: Path, capsys) -> None:
     asked = ["project", "--dataset", f"ktt:{planted(tmp_path)}", "--from", "rtx-2080-ti", "--to", "rtx-3090"]
     (tmp_path / "k.cubin").write_bytes(b"x")

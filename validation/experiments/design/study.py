@@ -101,7 +101,7 @@ from smlab.hw_bench.inputs import check_lines, load_toml, read_bytes, resolved
 from smlab.validation.experiments.design.design import Design, make_design
 from smlab.validation.experiments.design.factors import Factor, make_factor
 from smlab.validation.experiments.design.values import Value
-from smlab.validation.experiments.design.written import File, Stop, checked, factor_tables
+from smlab.validation.experiments.design.written import File, Stop, checked, factor_tables, flat
 from smlab.validation.experiments.systems.base import SPEEDUP, asked_responses, make_system, value_on
 from smlab.validation.experiments.systems.systems import System
 
@@ -180,16 +180,20 @@ class Study:
         return found
 
 
-def read_study(path: Path) -> Study:
+def read_study(path: Path, settings: Mapping[str, Any] | None = None) -> Study:
     """Read and check a study: a file, or the folder of one that is called ``study.toml``, which then gives it
-    its name.
+    its name. ``settings`` by key go before what its base sets.
 
     `SmlabError` with the place on anything that is wrong or impossible.
     """
     if path.is_dir():
         path = path / STUDY_FILE
     name = resolved(path).parent.name if path.name == STUDY_FILE else path.stem
-    return parse_study(load_toml(path), str(path), path.parent, name)
+    raw = load_toml(path)
+    base = raw.get("base")
+    if settings and isinstance(base, dict) and isinstance(base.get("set", {}), dict):
+        base["set"] = {**flat(base.get("set", {})), **settings}
+    return parse_study(raw, str(path), path.parent, name)
 
 
 def parse_study(
