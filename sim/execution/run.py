@@ -157,8 +157,8 @@ class MachineRunOptions:
 def run_machine_code(launch: MachineLaunch, gpu: Gpu, options: MachineRunOptions) -> MachineRun:
     """Execute a launch, timed.
 
-    ``sms`` is how many of the GPU's SMs run, ``all`` of them or fewer: then each runs some waves of blocks
-    that it would get, with its share of the bandwidth of L2 and DRAM, three times with other blocks, and
+    ``sms`` is how many of the GPU's SMs run, ``all`` of them or fewer: then, if the grid has more blocks,
+    each runs some waves of blocks that it would get, with its share of the bandwidth of L2 and DRAM, three times with other blocks, and
     the grid's time follows. What their neighbours fetch is in L2 (`smlab.sim.execution.functional_warming`).
     Each time the arrays hold what they held at first; at the end they hold what the blocks of all three
     wrote.
@@ -175,7 +175,7 @@ def run_machine_code(launch: MachineLaunch, gpu: Gpu, options: MachineRunOptions
     count = all_sms if sms == "all" else sms
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= all_sms:
         raise SmlabError.at("sms", "out of range", sms, f"1 to {all_sms}, or all")
-    if count == all_sms:
+    if launch.blocks <= count or count == all_sms:  # a block that has an SM of its own needs no sample
         used = min(all_sms, launch.blocks)
         lowered = lower_machine_code(launch, machine_from(gpu, options.policy), used, options.recording)
         lowered = dataclasses.replace(lowered, l2=launch.memory.l2)
@@ -203,7 +203,7 @@ class _Simulated:
 def _sampled(launch: MachineLaunch, gpu: Gpu, count: int, options: MachineRunOptions) -> MachineRun:
     all_sms = gpu.integer("gpu.sms")
     machine = _share_of_machine(launch, gpu, count, options.policy)
-    whole = lower_machine_code(launch, machine, count)
+    whole = lower_machine_code(launch, machine, count, blocks=1)
     room = blocks_per_sm(whole.kernel, machine)
     each = math.ceil(launch.blocks / all_sms)  # blocks that the busiest SM gets
     neighbours = Neighbours(launch, machine.sector_bytes)
@@ -272,7 +272,7 @@ def _share_of_machine(launch: MachineLaunch, gpu: Gpu, count: int, policy: str |
     lines = machine.l2.sets * machine.l2.ways
     local = 32 * launch.warps_per_block * launch.local_bytes
     if local:
-        resident = blocks_per_sm(lower_machine_code(launch, machine, count).kernel, machine)
+        resident = blocks_per_sm(lower_machine_code(launch, machine, count, blocks=1).kernel, machine)
         local *= min(launch.blocks, all_sms * resident)
     if sum(len(a.content) for a in launch.allocations) + local <= lines * machine.line_bytes:
         return machine

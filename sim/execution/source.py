@@ -367,9 +367,14 @@ def stall_of(micro: MicroOperation, control: ControlCode, machine: Machine) -> i
 
 
 def lower_machine_code(
-    launch: MachineLaunch, machine: Machine, sms: int, recording: Recording | None = None
+    launch: MachineLaunch,
+    machine: Machine,
+    sms: int,
+    recording: Recording | None = None,
+    blocks: int | None = None,
 ) -> LoweredKernel:
-    """A launch as what the engines execute, on ``sms`` SMs of a machine.
+    """A launch as what the engines execute, on ``sms`` SMs of a machine: its grid, or a part of ``blocks``
+    blocks.
 
     Raises:
         SmlabError: an instruction that cannot be executed or has no encoding, a launch that the machine
@@ -442,7 +447,7 @@ def lower_machine_code(
         name=launch.where,
         programs=(Program(launch.where, body),),
         roles=((0,) * launch.warps_per_block,),
-        blocks=launch.blocks,
+        blocks=launch.blocks if blocks is None else blocks,
         shared_bytes_per_block=launch.shared_bytes,
         registers_per_thread=max(launch.image.registers, 1),
         sms=sms,
