@@ -30,7 +30,7 @@ from smlab.sim.address_patterns import (
 from smlab.sim.instruction_source import WarpSource
 from smlab.sim.instructions import QUEUED_UNITS, InstructionClass, Reason, Unit
 from smlab.sim.l2_contents import LevelTwoLines
-from smlab.sim.machine import Machine, RequestTicks, TICKS_PER_CYCLE
+from smlab.sim.machine import NO_REQUEST, TICKS_PER_CYCLE, Machine, RequestTicks
 from smlab.sim.workloads.workload import (
     CONSECUTIVE_BYTES,
     CONSECUTIVE_WORDS,
@@ -115,7 +115,7 @@ class Operation:
     joins_group: bool = False
     closes_group: bool = False
     groups_left: int = -1
-    request: RequestTicks = RequestTicks()
+    request: RequestTicks = NO_REQUEST
     is_fence: bool = False
     fenced: bool = False
     empties_l1: bool = False

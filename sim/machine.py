@@ -89,10 +89,10 @@ class GlobalAtomicTiming:
     """What atomics on global memory take that other accesses do not.
 
     The address unit takes ``register_ticks`` for each register that it reads. The SM's port takes
-    ``byte_ticks`` for each byte of the lanes' operands, and at least ``packet_ticks`` (``return_packet_ticks``
-    if a result comes back) for each packet; lanes on one word go in packets of their own. L2 takes
-    ``word_ticks`` from one of them to the next, ``float_word_ticks`` if they add floating-point numbers. An SM
-    has ``in_flight`` places for such requests.
+    ``byte_ticks`` for each byte of the lanes' operands, and at least ``packet_ticks`` for each packet
+    (``return_packet_ticks`` if a result comes back); lanes on one word go in packets of their own. L2 takes
+    ``word_ticks`` from one of them to the next, ``float_word_ticks`` if they add floating-point numbers. An
+    SM has ``in_flight`` places for such requests.
     """
 
     register_ticks: int
@@ -113,6 +113,10 @@ class RequestTicks:
     lane: int = 0
     packet: int = 0
     word: int = 0
+
+
+NO_REQUEST = RequestTicks()
+"""Of an instruction that asks for nothing."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +233,9 @@ class Machine:
         cycles = self.read_cycles[reader, uniform] - self.front_cycles
         return cycles + (self.wide_store_read_cycles.get(width, 0) if stores else 0)
 
-    def request_ticks(self, cls: InstructionClass, registers: int = 1, floating: bool = False) -> RequestTicks:
+    def request_ticks(
+        self, cls: InstructionClass, registers: int = 1, floating: bool = False
+    ) -> RequestTicks:
         """What an access of a class takes whose operands, without the address, fill ``registers`` of a
         lane."""
         if cls.unit is Unit.ATOMIC:

@@ -14,10 +14,16 @@ from smlab.hw_bench.sass.compare import (
     read_code,
     read_regions,
 )
-from smlab.hw_bench.sass.control import ControlCode
 from smlab.hw_bench.sass.cubin import Cubin, CubinFunction, read_cubin
 from smlab.hw_bench.sass.flow import BasicBlock, ControlFlow, NaturalLoop
-from smlab.hw_bench.sass.instruction import Function, Operand, Predicate, SassInstruction, SourceLine
+from smlab.hw_bench.sass.instruction import (
+    ControlCode,
+    Function,
+    Operand,
+    Predicate,
+    SassInstruction,
+    SourceLine,
+)
 from smlab.hw_bench.sass.listing import parse_listing
 from smlab.hw_bench.sass.operations import (
     Footprint,

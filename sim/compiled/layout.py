@@ -129,9 +129,11 @@ counts cycles, bytes or passes has 64 bits, numbers of things fewer.
 been read; ``extra`` is what a wide load or a copy takes longer on its way back; ``..._at`` is the address
 of a random table with ``times`` entries a warp, or 0; ``count`` and ``start`` belong to loops; ``line`` is
 the line of code that it is in; ``joins`` and ``groups_left`` are what it does to its warp's groups of copies;
-``effect`` is what else its issue does. ``target`` and ``read_target`` are the places of the scoreboard for the result and the
-reading; machine code also says the cycles that its warp then waits (``stall``), the scoreboards that it
-waits for itself (``waits``, a mask), and its work as a base and a part for each pass."""
+``effect`` is what else its issue does. ``target`` and ``read_target`` are the places of the scoreboard for
+the result and the reading; machine code also says the cycles that its warp then waits (``stall``), the
+scoreboards that it waits for itself (``waits``, a mask), and its work as a base and a part for each pass.
+Its address unit takes ``address_ticks``; an atomic on global memory takes ``lane_ticks`` and ``packet_ticks``
+of the port, and ``word_ticks`` of L2 for each lane on a word."""
 
 NEED = _record("slot reason")
 """A place of the scoreboard that an instruction needs, and what a warp waits with for it."""
@@ -150,8 +152,8 @@ the arbiter can take a request, ``turn`` the sub-core that it asks first. ``atom
 that it has not taken yet, ``busy_since`` and ``atomic_until`` bound the time with n > 0 that is not counted
 yet. ``flying`` counts its accesses that L2 has still to see, ``horizon`` is the first cycle that an answer to
 one of them may reach it in (`gpu`). ``fill_head`` and ``fill_tail`` are the ends of the list of the loads
-whose answers are known, in the order in which they will be there. ``return_place`` is where its next atomic on
-global memory goes, of `returning`."""
+whose answers are known, in the order in which they will be there. ``return_place`` is where its next atomic
+on global memory goes, of the table ``returning``."""
 
 SCHEDULER = _lines(
     "next_look next_wake blocked last_position last_age shuffled ready atomic_first"

@@ -158,10 +158,10 @@ def run_machine_code(launch: MachineLaunch, gpu: Gpu, options: MachineRunOptions
     """Execute a launch, timed.
 
     ``sms`` is how many of the GPU's SMs run, ``all`` of them or fewer: then, if the grid has more blocks,
-    each runs some waves of blocks that it would get, with its share of the bandwidth of L2 and DRAM, three times with other blocks, and
-    the grid's time follows. What their neighbours fetch is in L2 (`smlab.sim.execution.functional_warming`).
-    Each time the arrays hold what they held at first; at the end they hold what the blocks of all three
-    wrote.
+    each runs some waves of blocks that it would get, with its share of the bandwidth of L2 and DRAM, three
+    times with other blocks, and the grid's time follows. What their neighbours fetch is in L2
+    (`smlab.sim.execution.functional_warming`). Each time the arrays hold what they held at first; at the end
+    they hold what the blocks of all three wrote.
 
     A launch finds in L2 what the launches before it on the same `GlobalMemory` left there, as far as whole
     grids ran; memory of its own has never been in L2.

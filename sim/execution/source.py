@@ -59,7 +59,7 @@ from smlab.sim.isa.vectors.word_access import (
     put64,
 )
 from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation
-from smlab.sim.machine import Machine, RequestTicks
+from smlab.sim.machine import NO_REQUEST, Machine, RequestTicks
 from smlab.sim.workloads.workload import Instruction, Kernel, Program, check_fits
 
 PREFETCH_BYTES: Final = 16 << 20
@@ -349,7 +349,7 @@ def request_of(micro: MicroOperation, machine: Machine) -> RequestTicks:
     """What the address unit, the port and L2 take for an access; nothing for another instruction."""
     cls = CLASSES[micro.cls]
     if cls.unit not in QUEUED_UNITS:
-        return RequestTicks()
+        return NO_REQUEST
     registers = micro.bits // 32
     if micro.fields.get("operation") in (d.SWAP, d.SPIN):
         registers *= 2  # the value compared with, and the new one

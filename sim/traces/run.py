@@ -21,9 +21,9 @@ from smlab.sim.execution.run import InstructionCount, TimedRun, counts_of
 from smlab.sim.execution.source import request_of
 from smlab.sim.instructions import CLASSES, QUEUED_UNITS, InstructionClass, Reason, Unit
 from smlab.sim.isa import operation_codes as d
+from smlab.sim.isa.decode.control import OF_FENCES, UNTIMED
 from smlab.sim.isa.decode.decode import ATOMIC_CLASSES
 from smlab.sim.isa.decode.micro import ROWS, MicroOperation
-from smlab.sim.isa.decode.control import OF_FENCES, UNTIMED
 from smlab.sim.isa.launch.faults import untimed_note
 from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation
 from smlab.sim.machine import Machine, machine_from

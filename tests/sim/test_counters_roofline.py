@@ -97,8 +97,8 @@ def test_counts_are_those_of_the_events(machine: Machine, drawn: Kernel, engine:
     stores = shared.op == CLASSES["shared-store"].code
     assert sum(s.shared_store_passes for s in result.sms) == shared.passes[stores].sum()
     assert sum(s.shared_load_passes for s in result.sms) == shared.passes[~stores].sum()
-    # Each sector that L1 has not, or that is stored, is looked up in L2, but for those that another load of the
-    # same SM has asked for (SEMANTICS 7.5). The first load of an SM asks for all of its own.
+    # Each sector that L1 has not, or that is stored, is looked up in L2, but for those that another load of
+    # the same SM has asked for (SEMANTICS 7.5). The first load of an SM asks for all of its own.
     sent = sum(s.l1_sector_misses + s.l1_store_sectors for s in result.sms)
     not_sent = sent - result.memory.l2_sector_hits - result.memory.l2_sector_misses
     may_merge = 0

@@ -91,9 +91,7 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
         s = next(s for s in order if s in moments and moments[s] <= now)
         job = waiting[s].popleft()
         yield job, now
-        left[s] = now + carries[s].take(
-            machine.request_ticks(classes[jobs.op[job]]).address
-        )
+        left[s] = now + carries[s].take(machine.request_ticks(classes[jobs.op[job]]).address)
         free = now + max(machine.request_interval_cycles, stage.take(ticks[job]))
         turn = (s + 1) % count
         if atomic[job]:

@@ -65,8 +65,6 @@ def _nothing(*known: str) -> Reader:
     return read
 
 
-
-
 def is_fence(instruction: SassInstruction) -> bool:
     """Whether it waits until its warp's accesses to global memory are done: a MEMBAR beyond its block."""
     return instruction.opcode == "MEMBAR" and "CTA" not in instruction.modifiers

@@ -58,9 +58,7 @@ def test_a_fence_waits_until_its_warp_s_stores_are_back(
 def test_a_fence_of_the_system_waits_for_the_host_as_well(execute: Callable[..., SimResult]) -> None:
     beyond = machine_from(load_gpu("v100")).system_fence_cycles
     assert beyond > 1000
-    one, all_of_them = (
-        execute("STG.E.SYS [R22], R0", f"MEMBAR.SC.{s}", "NOP") for s in ("GPU", "SYS")
-    )
+    one, all_of_them = (execute("STG.E.SYS [R22], R0", f"MEMBAR.SC.{s}", "NOP") for s in ("GPU", "SYS"))
     assert issued(one, 2) == issued(one, 1) + STALL
     assert issued(all_of_them, 2) == issued(all_of_them, 1) + STALL + beyond
 

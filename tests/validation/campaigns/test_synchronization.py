@@ -10,7 +10,7 @@ from smlab.hw_bench.cuda.toolkit import has_compiler
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.campaigns.synchronization import judge as judging
 from smlab.validation.campaigns.synchronization.judge import Judged, cost, summary
-from smlab.validation.campaigns.synchronization.operations import OPERATIONS, Measured, gpu_of, published
+from smlab.validation.campaigns.synchronization.operations import OPERATIONS, PublishedCost, gpu_of, published
 
 RESULTS = Path(judging.__file__).with_name("results.json")
 
@@ -32,7 +32,9 @@ def test_an_unknown_row_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_summary_counts_what_is_beyond_a_factor() -> None:
-    rows = [Judged(Measured("a100-40", "vote", "int", 1, 10.0), cycles) for cycles in (10.0, 11.0, 20.0, 5.0)]
+    rows = [
+        Judged(PublishedCost("a100-40", "vote", "int", 1, 10.0), cycles) for cycles in (10.0, 11.0, 20.0, 5.0)
+    ]
     assert summary(rows) == pytest.approx(
         {"rows": 4, "median_percent": 30.0, "beyond_percent": 50.0, "largest_factor": 2.0}
     )

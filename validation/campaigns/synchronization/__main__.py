@@ -1,4 +1,5 @@
-"""``python -m smlab.validation.campaigns.synchronization``: judge all published figures, under both policies."""
+"""``python -m smlab.validation.campaigns.synchronization``: judge all published figures, under both
+policies."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from smlab.validation.service_tables import rules_version
 from smlab.validation.campaigns.synchronization.judge import Judged, judge, summary
 from smlab.validation.campaigns.synchronization.operations import OPERATIONS, SOURCE, published
+from smlab.validation.service_tables import rules_version
 
 POLICIES = ("gto", "lrr")
 

@@ -14,7 +14,7 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.validation.campaigns.synchronization.operations import (
     OPERATIONS,
     TYPES,
-    Measured,
+    PublishedCost,
     gpu_of,
 )
 
@@ -31,7 +31,7 @@ NO_COST_CYCLES: Final = 2.0
 class Judged:
     """A published figure and the simulated one, in cycles."""
 
-    measured: Measured
+    measured: PublishedCost
     cycles: float
 
     @property
@@ -60,7 +60,7 @@ def cost(operation: str, kind: str, threads: int, gpu: Gpu) -> float:
 
 
 def judge(
-    rows: Iterable[Measured],
+    rows: Iterable[PublishedCost],
     policy: str | None = None,
     progress: Callable[[Judged], None] | None = None,
 ) -> list[Judged]:

@@ -15,8 +15,8 @@ from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 
 PUBLISHED: Final = Path(__file__).with_name("published.csv")
 SOURCE: Final = (
-    "Burtchell and Burtscher, 2024, Characterizing CUDA and OpenMP Synchronization Primitives, IISWC 2024; raw "
-    "results of burtscher/SyncPerformance, commit 89a4e2a4, one block, slowest thread"
+    "Burtchell and Burtscher, 2024, Characterizing CUDA and OpenMP Synchronization Primitives, IISWC 2024; "
+    "raw results of burtscher/SyncPerformance, commit 89a4e2a4, one block, slowest thread"
 )
 CLOCKS_HZ: Final = {"rtx-2070-super": 1.8e9, "a100-40": 1.41e9, "rtx-4090": 2.625e9}
 """At which the published times are whole cycles."""
@@ -32,7 +32,7 @@ TYPES: Final = {
 
 
 @dataclass(frozen=True)
-class Operation:
+class TimedOperation:
     """Statements in CUDA C around the one that is timed: ``before`` and ``after`` it in both loops."""
 
     more: str
@@ -40,6 +40,7 @@ class Operation:
     after: str = ""
 
 
+_ADD_FIRST, _ADD_SECOND = "first[thread] += value", "second[thread] += value"
 _ADD_OWN = "atomicAdd(&first[thread], value)"
 _ADD_ONE = "atomicAdd(first, value)"
 _CAS_OWN = "atomicCAS(&first[thread], (Value)0, (Value)0)"
@@ -51,24 +52,26 @@ _VOTE = "kept += __any_sync(0xffffffffu, thread)"
 _MATCH = "mask = __match_any_sync(mask, (Value)(thread % 16))"
 
 OPERATIONS: Final = {
-    "barrier of a block": Operation("__syncthreads()", "__syncthreads()"),
-    "barrier of a warp": Operation("__syncwarp()", "__syncwarp()"),
-    "shuffle": Operation(_SHUFFLE, _SHUFFLE),
-    "shuffle down": Operation(_SHUFFLE_DOWN, _SHUFFLE_DOWN),
-    "vote": Operation(_VOTE, _VOTE),
-    "match": Operation(_MATCH, _MATCH),
-    "fence": Operation("__threadfence()", "first[thread] += value", "second[thread] += value"),
-    "system fence": Operation("__threadfence_system()", "first[thread] += value", "second[thread] += value"),
-    "add, own words": Operation(_ADD_OWN, _ADD_OWN),
-    "add, one word": Operation(_ADD_ONE, _ADD_ONE),
-    "compare-and-swap, own words": Operation(_CAS_OWN, _CAS_OWN),
-    "compare-and-swap, one word": Operation(_CAS_ONE, _CAS_ONE),
-    "exchange, one word": Operation(_EXCHANGE, _EXCHANGE),
+    "barrier of a block": TimedOperation("__syncthreads()", "__syncthreads()"),
+    "barrier of a warp": TimedOperation("__syncwarp()", "__syncwarp()"),
+    "shuffle": TimedOperation(_SHUFFLE, _SHUFFLE),
+    "shuffle down": TimedOperation(_SHUFFLE_DOWN, _SHUFFLE_DOWN),
+    "vote": TimedOperation(_VOTE, _VOTE),
+    "match": TimedOperation(_MATCH, _MATCH),
+    "fence": TimedOperation("__threadfence()", _ADD_FIRST, _ADD_SECOND),
+    "system fence": TimedOperation(
+        "__threadfence_system()", "first[thread] += value", "second[thread] += value"
+    ),
+    "add, own words": TimedOperation(_ADD_OWN, _ADD_OWN),
+    "add, one word": TimedOperation(_ADD_ONE, _ADD_ONE),
+    "compare-and-swap, own words": TimedOperation(_CAS_OWN, _CAS_OWN),
+    "compare-and-swap, one word": TimedOperation(_CAS_ONE, _CAS_ONE),
+    "exchange, one word": TimedOperation(_EXCHANGE, _EXCHANGE),
 }
 
 
 @dataclass(frozen=True)
-class Measured:
+class PublishedCost:
     """One published figure: what one more operation of each thread adds, in SM cycles, for the slowest of
     ``threads`` threads of one block."""
 
@@ -79,16 +82,18 @@ class Measured:
     cycles: float
 
 
-def published(path: Path = PUBLISHED) -> Iterator[Measured]:
+def published(path: Path = PUBLISHED) -> Iterator[PublishedCost]:
     """All figures; `SmlabError` for a row of no known operation or type."""
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(line for line in file if not line.startswith("#")):
             name, kind = row["operation"], row["type"]
             if name not in OPERATIONS or kind not in TYPES or row["gpu"] not in CLOCKS_HZ:
-                raise SmlabError.at(str(path), "no such operation, type or GPU", f"{name}, {kind}, {row['gpu']}")
+                raise SmlabError.at(
+                    str(path), "no such operation, type or GPU", f"{name}, {kind}, {row['gpu']}"
+                )
             for threads, cycles in row.items():
                 if threads.isdigit() and cycles:
-                    yield Measured(row["gpu"], name, kind, int(threads), float(cycles))
+                    yield PublishedCost(row["gpu"], name, kind, int(threads), float(cycles))
 
 
 def gpu_of(name: str, policy: str | None = None) -> Gpu:
