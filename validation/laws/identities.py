@@ -71,7 +71,8 @@ def replay(jobs: JobTrace, subcore: Ints, machine: Machine) -> Iterator[tuple[in
     ticks = stage_ticks(jobs, machine).tolist()
     ends: list[list[int]] = [[] for _ in range(machine.atomic_pipes)]
     issue, free, turn = jobs.issue.tolist(), 0, 0
-    classes, back = list(CLASSES.values()), []
+    classes = list(CLASSES.values())
+    back: list[int] = []
     on_global = {n for n, cls in enumerate(classes) if cls.operation in ("reduce", "atomic")}
 
     def possible(s: int) -> int:

@@ -9,8 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from smlab.commands.run.api import run
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.sim.execution.run import run_machine_code
+from smlab.sim.isa.launch.kernels import load_kernel
+from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.validation.campaigns.synchronization.operations import (
     OPERATIONS,
     TYPES,
@@ -54,7 +56,9 @@ def cost(operation: str, kind: str, threads: int, gpu: Gpu) -> float:
     for name in ("without", "with_one_more"):
         first, second = np.zeros(threads, dtype=dtype), np.zeros(threads, dtype=dtype)
         cycles = np.zeros(threads, dtype=np.int64)
-        run(KERNEL, 1, threads, rounds, first, second, cycles, gpu=gpu, name=name, defines=defines)
+        image = load_kernel(KERNEL, gpu.sm_architecture, name=name, defines=defines)
+        arguments = [np.int32(rounds), first, second, cycles]
+        run_machine_code(MachineLaunch(image, (1, 1, 1), (threads, 1, 1), arguments), gpu)
         slowest.append(int(cycles.max()))
     return (slowest[1] - slowest[0]) / (rounds * UNROLL)
 

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,7 +21,7 @@ SOURCE: Final = (
 CLOCKS_HZ: Final = {"rtx-2070-super": 1.8e9, "a100-40": 1.41e9, "rtx-4090": 2.625e9}
 """At which the published times are whole cycles."""
 
-TYPES: Final = {
+TYPES: Final[dict[str, tuple[str, np.dtype[Any]]]] = {
     "int": ("int", np.dtype(np.int32)),
     "ull": ("unsigned long long", np.dtype(np.uint64)),
     "float": ("float", np.dtype(np.float32)),
@@ -98,7 +98,7 @@ def published(path: Path = PUBLISHED) -> Iterator[PublishedCost]:
 
 def gpu_of(name: str, policy: str | None = None) -> Gpu:
     """The description at the clock of the measurement."""
-    values: dict[str, object] = {"clock.sm_hz": CLOCKS_HZ[name]}
+    values: dict[str, int | float | str] = {"clock.sm_hz": CLOCKS_HZ[name]}
     if policy is not None:
         values["sm.scheduler_policy"] = policy
     return load_gpu(name).with_values(values, source=SOURCE)
