@@ -247,18 +247,18 @@ def _reductions(gpu: Gpu, op: str, lane_stride_bytes: int, warps: int = 1, **cha
     return simulate(kernel, gpu.with_values(quick, source="test"), keep=Record.ALL)
 
 
-@pytest.mark.parametrize(("register_cycles", "apart"), [(2, 6), (1, 4), (3, 9)])
+@pytest.mark.parametrize(("register_cycles", "spacing"), [(2, 6), (1, 4), (3, 9)])
 def test_the_address_unit_reads_an_atomic_register_by_register(
-    gpu: Gpu, register_cycles: int, apart: int
+    gpu: Gpu, register_cycles: int, spacing: int
 ) -> None:
     """Two registers of the address and one value: three of them, or the interval of 4."""
     jobs = _reductions(gpu, "global-reduce", 4, mio_atomic_register_cycles=register_cycles).jobs
     assert jobs is not None
-    assert np.diff(jobs.taken).tolist() == [apart] * 7
+    assert np.diff(jobs.taken).tolist() == [spacing] * 7
 
 
 @pytest.mark.parametrize(
-    ("op", "lane_stride_bytes", "apart"),
+    ("op", "lane_stride_bytes", "spacing"),
     [
         ("global-reduce", 4, 5),  # 128 bytes at 25.6 a cycle, and four packets
         ("global-atomic", 4, 8),  # four packets, 2 cycles each
@@ -267,7 +267,7 @@ def test_the_address_unit_reads_an_atomic_register_by_register(
     ],
 )
 def test_the_port_takes_an_atomic_s_bytes_or_its_packets(
-    gpu: Gpu, op: str, lane_stride_bytes: int, apart: int
+    gpu: Gpu, op: str, lane_stride_bytes: int, spacing: int
 ) -> None:
     keys = {
         "l1_atomic_bytes_per_cycle": 25.6,
@@ -277,7 +277,7 @@ def test_the_port_takes_an_atomic_s_bytes_or_its_packets(
     }
     jobs = _reductions(gpu, op, lane_stride_bytes, warps=16, **keys).jobs
     assert jobs is not None
-    assert np.diff(np.sort(jobs.completion))[-40:].tolist() == [apart] * 40
+    assert np.diff(np.sort(jobs.completion))[-40:].tolist() == [spacing] * 40
 
 
 def test_atomics_on_global_memory_take_their_places_in_turn(gpu: Gpu) -> None:
