@@ -66,7 +66,7 @@ from smlab.sim.compiled.layout import (
     Word,
 )
 from smlab.sim.compiled.memory import TICK_BITS, alone, ceil_cycles, hold, serve_l2
-from smlab.sim.compiled.path import arbitrate
+from smlab.sim.compiled.path import arbitrate, place_is_back
 from smlab.sim.compiled.warp_progress import block_barrier, charge, proceed, step
 from smlab.sim.instruction_source import NEAR, START
 
@@ -209,7 +209,9 @@ def turn_window(st: State, low: int, high: int) -> int:
     while st.requests != 0 and access_at(st, heap_at(st, 0).value).when < st.window_end:
         if crowded(st):
             return CROWDED
-        serve_l2(st)
+        back = serve_l2(st)
+        if back != 0:
+            place_is_back(st, back - 1)
     nearest, resident = NEVER, 0
     for i in range(low, high):
         sm = sm_at(st, i)

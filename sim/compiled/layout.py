@@ -117,10 +117,10 @@ OP = _narrow(
     # The first cache line ends here.
     ("slot", "i4"),
     ("cas cls", "i2"),
-    ("passes base_work pass_work tail hidden_wavefronts read_offset extra", "i8"),
-    ("address_ticks lane_ticks packet_ticks word_ticks", "i8"),
+    ("passes base_work pass_work tail hidden_wavefronts read_offset address_ticks", "i8"),
     ("lanes work passes_at work_at times count start base", "i8"),
     ("warp_stride iteration_stride lane_stride addresses_at", "i8"),
+    ("extra lane_ticks packet_ticks word_ticks", "i8"),
 )
 """An item of code. An issue to a pipe reads its first cache line, one to a queue the second as well; what
 counts cycles, bytes or passes has 64 bits, numbers of things fewer.

@@ -24,7 +24,6 @@ from smlab.sim.compiled.jit import (
     ready_at,
     returning_at,
     same_line_queue_at,
-    scheduler_at,
     sector_at,
     sm_at,
     warp_at,
@@ -34,7 +33,6 @@ from smlab.sim.compiled.layout import (
     LOAD,
     MAX_LANES,
     NEVER,
-    ON_GLOBAL,
     REDUCE,
     STORE,
     State,
@@ -355,8 +353,9 @@ def empty_l1(st: State, i: int, now: int) -> None:
 
 
 @helper
-def serve_l2(st: State) -> None:
-    """Serve the next request that reached L2; its completion is now known."""
+def serve_l2(st: State) -> Word:
+    """Serve the next request that reached L2; its completion is now known. The number + 1 of the SM, if it
+    was an atomic, whose place is free then; else 0."""
     index = pop(st, st.requests)
     st.requests -= 1
     access = access_at(st, index)
@@ -373,11 +372,11 @@ def serve_l2(st: State) -> None:
     completion = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
     if access.store != LOAD:
         if access.store == REDUCE:
-            give_place(st, index, completion)
+            returning_at(st, access.place).value = completion
         resolve(st, access.sm, access.warp, access.target, access.row, completion)
         arrived_from_memory(st, access.sm)
         release(st, index)
-        return
+        return access.sm + 1 if access.store == REDUCE else 0
     access.due = access.latest = completion
     await_returns(st, index)
     follower = access.followers
@@ -388,17 +387,7 @@ def serve_l2(st: State) -> None:
     access.when = completion
     arrived_from_memory(st, access.sm)
     await_fill(st, index)
-
-
-@helper
-def give_place(st: State, index: int, completion: int) -> None:
-    """It has turned out when an atomic on global memory is back; the arbiter of its SM looks then, if another
-    one may wait for the place."""
-    access = access_at(st, index)
-    returning_at(st, access.place).value = completion
-    for k in range(access.sm * st.schedulers, (access.sm + 1) * st.schedulers):
-        if scheduler_at(st, k).atomic_first == ON_GLOBAL:
-            sm_at(st, access.sm).next_serve = min(sm_at(st, access.sm).next_serve, completion)
+    return 0
 
 
 @helper

@@ -207,16 +207,13 @@ def possible(st: State, i: int, s: int) -> Word:
 @inlined
 def arbitrate(st: State, i: int, now: int) -> None:
     """Take the request of the first sub-core, from the one after the last served on, that can be taken
-    now, if there is one."""
+    now."""
     sm, count = sm_at(st, i), st.schedulers
     chosen = sm.turn
-    for _ in range(count):
-        following = chosen + 1 if chosen + 1 < count else 0
-        if possible(st, i, chosen) <= now:
-            take(st, i, chosen, now)
-            sm.turn = following
-            break
-        chosen = following
+    while possible(st, i, chosen) > now:
+        chosen = chosen + 1 if chosen + 1 < count else 0
+    take(st, i, chosen, now)
+    sm.turn = chosen + 1 if chosen + 1 < count else 0
     nearest = NEVER
     for s in range(count):
         nearest = min(nearest, possible(st, i, s))
@@ -287,6 +284,15 @@ def take(st: State, i: int, s: int, now: int) -> None:
     scheduler.ready, scheduler.atomic_first = NEVER, 0
     if scheduler.queued != 0:
         next_request(st, i, s, now)
+
+
+@helper
+def place_is_back(st: State, i: int) -> None:
+    """SM ``i`` knows when one more place for atomics on global memory is free, for which its first requests
+    may wait."""
+    for s in range(st.schedulers):
+        if scheduler_at(st, i * st.schedulers + s).atomic_first == ON_GLOBAL:
+            sm_at(st, i).next_serve = min(sm_at(st, i).next_serve, possible(st, i, s))
 
 
 @helper
