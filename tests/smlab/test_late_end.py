@@ -9,9 +9,9 @@ import importlib, time
 main = importlib.import_module("smlab.cli.main")
 main.ENDS_WITHIN_S = 0.5
 def loses(arguments):
-    print("here", flush=True)
     while True:
-        try:
+        try:  # a signal may come as soon as this is read
+            print("here", flush=True)
             time.sleep(60)
         except BaseException:
             pass
