@@ -74,7 +74,7 @@ from smlab.sim.instruction_source import NEAR, START
 @helper
 def start(st: State) -> None:
     """Make a state with a zeroed arena the one before the launch."""
-    st.next_block = st.retired_blocks = st.cycles = st.dispatcher_free = 0
+    st.next_block = st.retired_blocks = st.cycles = st.dispatcher_free = st.turning = 0
     st.jobs_kept = st.issues_kept = st.spans_kept = 0
     for i in range(st.sms):
         sm = sm_at(st, i)
@@ -208,10 +208,12 @@ def turn_window(st: State, low: int, high: int) -> int:
         return FAULTED
     while st.requests != 0 and access_at(st, heap_at(st, 0).value).when < st.window_end:
         if crowded(st):
+            st.turning = 1  # what is not served yet bounds how far an SM may run
             return CROWDED
         back = serve_l2(st)
         if back != 0:
             place_is_back(st, back - 1)
+    st.turning = 0
     nearest, resident = NEVER, 0
     for i in range(low, high):
         sm = sm_at(st, i)
@@ -233,7 +235,7 @@ def run(st: State, low: int, high: int) -> int:
     Python."""
     while True:
         stop = NEVER
-        for i in range(low, high):
+        for i in range(low, high if st.turning == 0 else low):
             if sm_at(st, i).stopped == 0:
                 status = run_sm(st, i, st.window_end)
                 if status != DONE:

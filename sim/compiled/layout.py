@@ -105,7 +105,8 @@ _CONSTANTS = (
 )
 _PROGRESS = (
     "next_block retired_blocks cycles window_end steps_left jobs_kept issues_kept spans_kept"
-    " fault fault_cycle dispatcher_free l2_free dram_free dram_sectors free_access free_accesses requests"
+    " fault fault_cycle turning dispatcher_free l2_free dram_free dram_sectors"
+    " free_access free_accesses requests"
 )
 _ROOM = "job_rows issue_rows span_rows accesses arena arena_bytes"
 
@@ -277,5 +278,6 @@ TABLES: dict[str, np.dtype[Any]] = {
 STATE = _record(f"{_CONSTANTS} {_PROGRESS} {_ROOM} " + " ".join(f"{name}_table" for name in TABLES))
 """The root of a run's state: constants of machine and kernel, what there is once, and the address of each
 table. ``limit`` is the last cycle that may be simulated; ``steps_left`` counts down to the next return to
-Python; the fields named after kinds of rows say how many there is room for, ``..._kept`` how many there are;
-``arena`` is the address of the tables that begin as zeros."""
+Python; ``turning`` says that a window's requests are being served, so that no SM may run; the fields named
+after kinds of rows say how many there is room for, ``..._kept`` how many there are; ``arena`` is the address
+of the tables that begin as zeros."""
