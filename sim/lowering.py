@@ -30,7 +30,7 @@ from smlab.sim.address_patterns import (
 from smlab.sim.instruction_source import WarpSource
 from smlab.sim.instructions import QUEUED_UNITS, InstructionClass, Reason, Unit
 from smlab.sim.l2_contents import LevelTwoLines
-from smlab.sim.machine import NO_REQUEST, TICKS_PER_CYCLE, Machine, RequestTicks
+from smlab.sim.machine import NO_REQUEST, TICKS_PER_CYCLE, Machine, PipeTiming, RequestTicks
 from smlab.sim.workloads.workload import (
     CONSECUTIVE_BYTES,
     CONSECUTIVE_WORDS,
@@ -89,7 +89,8 @@ class Operation:
     the passes that its execution needs: ``base_work`` and ``pass_work`` for each of them. One of a recorded
     kernel has ``after``, work by its passes, and ``stall_cycles`` until its warp's next one.
 
-    ``request`` is what it takes of its address unit, of the SM's port and of L2.
+    ``request`` is what it takes of its address unit, of the SM's port and of L2; ``pipe`` what it takes of its
+    pipe, where that is not what its class does.
 
     Asynchronous copies of a warp form groups: an instruction may join the open one, close it, or wait until
     at most ``groups_left`` closed ones (-1: it does not wait) have copies on their way. A fence waits for its
@@ -116,6 +117,7 @@ class Operation:
     closes_group: bool = False
     groups_left: int = -1
     request: RequestTicks = NO_REQUEST
+    pipe: PipeTiming | None = None
     is_fence: bool = False
     fenced: bool = False
     empties_l1: bool = False

@@ -7,11 +7,13 @@ in *ticks*, 2**20 to the cycle, so that both engines do the same integer arithme
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.gpu.schema import TENSOR_TYPES
+from smlab.hw_bench.sass.tensor_products import TensorProduct
 from smlab.sim.instructions import ATOMIC_OPERATIONS, PIPES, TIMINGS, InstructionClass, Unit
 from smlab.sim.policies import POLICIES
 
@@ -148,6 +150,7 @@ class Machine:
     banks: int
     bank_bytes: int
     pipes: dict[str, PipeTiming]
+    tensor_rates: dict[str, float]  # multiply-adds a cycle of a scheduler's tensor core, by type
     mio_queue_entries: int
     front_cycles: int
     address_ticks: int
@@ -249,6 +252,15 @@ class Machine:
             packet=own.packet_ticks if cls.operation == "reduce" else own.return_packet_ticks,
             word=own.float_word_ticks if floating else own.word_ticks,
         )
+
+    def tensor_timing(self, product: TensorProduct | None) -> PipeTiming | None:
+        """What a product of matrices takes of its scheduler's tensor core: its multiply-adds at the rate of
+        its type. None for another instruction, or where the description has no rate for the type."""
+        rate = self.tensor_rates.get(product.type) if product is not None else None
+        if product is None or rate is None:
+            return None
+        interval = max(1, round(product.multiply_adds / rate))
+        return replace(self.pipes["tensor"], interval_cycles=interval)
 
     def dram_sectors_left(self, free_ticks: int, cycle: int) -> int:
         """Sectors that the DRAM server, which will be free at ``free_ticks``, has not moved yet at
@@ -378,6 +390,11 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
                 per_sm=gpu.text(f"pipe.{name if name in PIPES else 'fp32'}.shared_by") == "sm",
             )
             for name in TIMINGS
+        },
+        tensor_rates={
+            name: gpu.number(key)
+            for name in TENSOR_TYPES
+            if gpu.has(key := f"tensor.{name}_fma_per_cycle")
         },
         mio_queue_entries=gpu.integer("mio.queue_entries"),
         front_cycles=gpu.integer("mio.front_cycles"),

@@ -21,6 +21,12 @@ PIPES: Final = (
 )
 """The execution pipes of the SM that a description has."""
 
+TENSOR_TYPES: Final = (
+    *("fp16", "fp16_fp32", "bf16", "tf32", "fp8", "fp8_fp32"),
+    *("int8", "int4", "int1", "fp64"),
+)
+"""Types of products of matrices; ``fp16`` and ``fp8`` sum in halves, those with ``_fp32`` in singles."""
+
 ATOMIC_OPS: Final = ("add", "cas", "popc_inc")
 """The operations of the shared-memory atomic unit that a description has."""
 
@@ -417,6 +423,17 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
         "FLOP/s",
         "FP16 peak of the tensor cores, dense; missing where there are none",
         optional=True,
+    ),
+    *(
+        _number(
+            f"tensor.{name}_fma_per_cycle",
+            "multiply-adds/cycle",
+            f"rate of a scheduler's tensor core on dense {name} products",
+            0.01,
+            1e6,
+            optional=True,
+        )
+        for name in TENSOR_TYPES
     ),
     _rate(
         "peak.sustained_flops_per_s",

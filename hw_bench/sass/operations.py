@@ -14,13 +14,13 @@ from typing import Final, Literal
 from smlab.hw_bench.inputs import machine_code_bytes
 from smlab.hw_bench.sass.image import KernelImage, listed_image, read_image
 from smlab.hw_bench.sass.instruction import Function, SassInstruction
+from smlab.hw_bench.sass.tensor_products import TENSOR_OPCODES
 
 Precision = Literal["fp16", "fp32", "fp64"]
 PRECISIONS: Final[tuple[Precision, ...]] = ("fp16", "fp32", "fp64")
 
 _LETTER: Final[dict[Precision, str]] = {"fp16": "h", "fp32": "f", "fp64": "d"}
 _PACKED_HALF: Final = {"HADD2": "hadd", "HMUL2": "hmul", "HFMA2": "hfma"}
-_TENSOR: Final = ("HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "OMMA", "HGMMA", "IGMMA", "QGMMA", "BGMMA")
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def kind_of(instruction: SassInstruction) -> tuple[str, int] | None:
         return opcode.lower(), 1
     if opcode == "MUFU":
         return "special", 1
-    if opcode.startswith(_TENSOR):
+    if opcode in TENSOR_OPCODES:
         return "tensor", 1
     return None
 

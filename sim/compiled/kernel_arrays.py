@@ -84,7 +84,7 @@ class Code:
         values: dict[str, int] = {}
         resource: object = None
         if cls.unit is Unit.PIPE:
-            timing = machine.pipes[cls.timing]
+            timing = operation.pipe or machine.pipes[cls.timing]
             resource = cls.pipe
             values.update(
                 wide=machine.pipes[cls.pipe].per_sm,

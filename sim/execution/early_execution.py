@@ -30,7 +30,8 @@ def early_execution_flags(code: Sequence[MicroOperation]) -> NDArray[np.int64]:
     marks = np.zeros(len(code), dtype=np.int64)
     for n, micro in enumerate(code):
         unit = CLASSES[micro.cls].unit
-        if micro.code < VECTOR_CODES and unit is Unit.PIPE:
+        of_lanes = micro.code < VECTOR_CODES or micro.code in (d.MMA, d.MMA_QUADS, d.TRANSPOSE)
+        if of_lanes and unit is Unit.PIPE:
             marks[n] = ON_REGISTERS
         elif micro.code == d.LOAD and micro.fields["space"] == d.SHARED and unit is Unit.SHARED:
             marks[n] = SHARED_LOAD
@@ -53,7 +54,7 @@ def _write_follows(code: Sequence[MicroOperation]) -> list[bool]:
 
 
 def _writes_shared(micro: MicroOperation) -> bool:
-    if micro.code == d.COPY:
+    if micro.code in (d.COPY, d.STORE_MATRIX):
         return True
     return micro.code in (d.STORE, d.ATOMIC) and micro.fields["space"] in (d.SHARED, d.GENERIC)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import ControlCode
+from smlab.hw_bench.sass.tensor_products import tensor_product
 from smlab.sim.compiled.jit import bits_set, callback, helper, inlined, lowest_bit, prefetch
 from smlab.sim.execution.early_execution import ON_REGISTERS, SHARED_LOAD, WRITE_FOLLOWS
 from smlab.sim.execution.functional import start_block_words, start_warp
@@ -129,7 +130,8 @@ def _after_issue_body(op, warp, context, pc, state, lanes):  # type: ignore[no-u
     if at(context, memory_layout.RECORDING) != 0:
         note(op, warp, context, pc, lanes)
     code, may = at(op, I_CODE), ON_REGISTERS | SHARED_LOAD
-    if code == d.LOAD or code == d.STORE or code == d.ATOMIC or code == d.LOAD_MATRIX or code == d.COPY:
+    matrices = code == d.LOAD_MATRIX or code == d.STORE_MATRIX
+    if code == d.LOAD or code == d.STORE or code == d.ATOMIC or code == d.COPY or matrices:
         space = at(op, I_SPACE)
         if space == d.SHARED:
             put(warp, memory_layout.PASSES, bank_wavefronts(op, warp))
@@ -429,6 +431,7 @@ def lower_machine_code(
                 hidden_wavefronts=free,
                 read_offset_cycles=read,
                 request=request_of(micro, machine),
+                pipe=machine.tensor_timing(tensor_product(micro.instruction)),
                 stall_cycles=stall_of(micro, control, machine),
                 joins_group=micro.code == d.COPY,
                 closes_group=micro.instruction.opcode == "LDGDEPBAR",

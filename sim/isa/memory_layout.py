@@ -86,11 +86,18 @@ _PLAIN: Final = {
     "mode": 26,
     "is_64_bit": 27,
     "special_register": 26,
-    # products of matrices
+    # products of matrices (module `matrix_products`): steps of four registers' columns, groups of eight rows
     "element_type": 26,
+    "b_element_type": 20,
     "k_steps": 27,
     "sum_type": 28,
     "row_groups": 29,
+    "group": 21,  # of products that are added at once
+    "fraction_bits": 22,
+    "zero_exponent": 23,
+    "step": 30,  # of a product in several instructions
+    "a_by_columns": 25,
+    "b_by_rows": 24,
 }
 PLACE: Final = (
     _COMMON
@@ -151,8 +158,9 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
     # memory
     "load": _kind("dst", *_ADDRESS, "is_signed"),
     "store": _kind("c", *_ADDRESS),
-    "copy": _kind("c", *_ADDRESS, "shared_offset_bytes"),
+    "copy": _kind("c", *_ADDRESS, "shared_offset_bytes", "predicate_a"),
     "matrix load": _kind("dst", *_ADDRESS, "matrices", "transposed"),
+    "matrix store": _kind("c", *_ADDRESS, "matrices", "transposed"),
     "constant load": _kind("dst", "a", "bank", "width_bytes", "offset_bytes", "is_signed"),
     "atomic": _kind(
         "dst",
@@ -177,9 +185,14 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
     "special register": _kind("dst", "special_register", "width_bytes"),
     "packed predicates": _kind("dst", "a", "b"),
     "matrix product": _kind(
-        *("dst", "a", "b", "c", "element_type", "k_steps", "sum_type", "row_groups"),
-        *("is_signed", "b_is_signed"),
+        *("dst", "a", "b", "c", "element_type", "b_element_type", "k_steps", "sum_type", "row_groups"),
+        *("is_signed", "b_is_signed", "group", "fraction_bits", "zero_exponent"),
     ),
+    "product by quads": _kind(
+        *("dst", "a", "b", "c", "sum_type", "step", "a_by_columns", "b_by_rows"),
+        *("fraction_bits", "zero_exponent"),
+    ),
+    "transposition": _kind("dst", "a"),
 }
 """The fields of each kind of micro-operation, and the word of each."""
 
@@ -283,7 +296,7 @@ NOTHING: Final = 30  # 0
 UNWRITTEN: Final = 31  # address of a row an instruction: reads of shared memory that nobody has written
 LAUNCH_WORDS: Final = 32
 UNWRITTEN_WORDS: Final = 4  # words read in sum; block, thread and address of the first
-SCRATCH_WORDS: Final = 32 * 4 * (4 + 2)
+SCRATCH_WORDS: Final = 32 * 4 * (4 + 2)  # both matrices: 16 and 8 times 32 significands and exponents
 
 # Faults.
 FINE, OUT_OF_BOUNDS, MISALIGNED, DIVERGED_BARRIER, BAD_TARGET, DEADLOCK, LOST, NEVER_OPENS = range(8)

@@ -41,7 +41,10 @@ from typing import Final
     COPY,
     MMA,
     LOAD_MATRIX,
-) = range(128, 160)
+    STORE_MATRIX,
+    MMA_QUADS,
+    TRANSPOSE,
+) = range(128, 163)
 GLOBAL, SHARED, LOCAL, GENERIC, MIXED = 0, 1, 2, 3, 4
 ADD, MIN, MAX, AND, OR, XOR, INC, DEC, EXCHANGE, SWAP, SPIN, COUNT = range(12)
 U32, S32, U64, S64, FLOAT32, FLOAT64, HALF_PAIR, BFLOAT16_PAIR = range(8)
@@ -83,10 +86,6 @@ SPECIALS: Final = {
         )
     )
 }
-# Products of matrices: what the matrices hold (`element_type`), and what their product is summed in
-# (`sum_type`). `k_steps` are of four registers' columns each, `row_groups` of eight matrix rows each.
-HALVES, BFLOAT16, BYTES = 0, 1, 2
-SINGLE_SUM, HALF_SUM, INTEGER_SUM = 0, 1, 2
 KINDS: Final = {
     **dict.fromkeys((NOP, YIELD, KILL, DEPBAR), "no operation"),
     EXIT: "exit",
@@ -102,6 +101,7 @@ KINDS: Final = {
     LOAD_CONSTANT: "constant load",
     COPY: "copy",
     LOAD_MATRIX: "matrix load",
+    STORE_MATRIX: "matrix store",
     SHUFFLE: "shuffle",
     VOTE: "vote",
     MATCH: "match",
@@ -110,6 +110,8 @@ KINDS: Final = {
     PLOP3: "predicate logic",
     **dict.fromkeys((R2P, P2R), "packed predicates"),
     MMA: "matrix product",
+    MMA_QUADS: "product by quads",
+    TRANSPOSE: "transposition",
 }
 """The kind of each code, by the names of `smlab.sim.isa.memory_layout.KINDS`."""
 

@@ -163,7 +163,7 @@ class StreamingMultiprocessor:
             self._arrive(warp, now, 0, 0)
             return
         if unit is Unit.PIPE:
-            timing = self.machine.pipes[operation.cls.timing]
+            timing = operation.pipe or self.machine.pipes[operation.cls.timing]
             scheduler.pipes_of(operation.cls.pipe)[operation.cls.pipe] = now + timing.interval_cycles
             if self.machine.pipes[operation.cls.pipe].per_sm:
                 self.first_scheduler = (scheduler.index + 1) % len(self.schedulers)
@@ -193,7 +193,7 @@ class StreamingMultiprocessor:
         if operation.cls.unit in (Unit.PIPE, Unit.BARRIER):
             interval, latency = 0, 0
             if operation.cls.unit is Unit.PIPE:
-                timing = self.machine.pipes[operation.cls.timing]
+                timing = operation.pipe or self.machine.pipes[operation.cls.timing]
                 interval, latency = timing.interval_cycles, timing.latency_cycles
                 scheduler.pipes_of(operation.cls.pipe)[operation.cls.pipe] = now + interval
                 if self.machine.pipes[operation.cls.pipe].per_sm:

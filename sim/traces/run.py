@@ -17,6 +17,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.effects import access_words
 from smlab.hw_bench.sass.opcodes import kind_of_opcode
+from smlab.hw_bench.sass.tensor_products import tensor_product
 from smlab.sim.execution.run import InstructionCount, TimedRun, counts_of
 from smlab.sim.execution.source import request_of
 from smlab.sim.instructions import CLASSES, QUEUED_UNITS, InstructionClass, Reason, Unit
@@ -229,5 +230,6 @@ def _operation(n: int, micro: MicroOperation, machine: Machine, after: tuple[int
         hidden_wavefronts=free,
         read_offset_cycles=read,
         request=request_of(micro, machine),
+        pipe=machine.tensor_timing(tensor_product(micro.instruction)),
         stall_cycles=BRANCH_STALL_CYCLES if micro.instruction.opcode in BRANCHES else 1,
     )

@@ -7,6 +7,7 @@ has no row is refused by name; nothing is skipped.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from smlab.hw_bench.sass import Function, SassInstruction
@@ -56,19 +57,23 @@ def decode(function: Function, rows: OperandRows) -> tuple[MicroOperation, ...]:
         SmlabError: naming the first instruction that has no row in the table, or not in this form.
     """
     LABELS.append({**function.labels, function.name: 0})
+    digits = re.sub(r"\D", "", function.architecture) or "80"
+    capability = int(digits[:-1] or 0), int(digits[-1])
     try:
-        return tuple(_decoded(i, rows, function.name) for i in function.instructions)
+        return tuple(_decoded(i, rows, function.name, capability) for i in function.instructions)
     finally:
         LABELS.pop()
 
 
-def _decoded(instruction: SassInstruction, rows: OperandRows, where: str) -> MicroOperation:
+def _decoded(
+    instruction: SassInstruction, rows: OperandRows, where: str, compute_capability: tuple[int, int] = (8, 0)
+) -> MicroOperation:
     if instruction.never_executed:
         return MicroOperation(instruction, NOP, "control")
     row = ROWS.get(instruction.opcode)
     if row is None:
         raise refuse(instruction, where)
-    operands = Operands(instruction, rows)
+    operands = Operands(instruction, rows, compute_capability)
     try:
         code, fields = row.read(operands, instruction.modifiers)
         operands.done()

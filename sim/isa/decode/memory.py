@@ -124,16 +124,22 @@ def _store(space: int) -> Reader:
 
 @opcode("LDGSTS", cls="async-copy")
 def _ldgsts(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    """From global to shared memory, past the registers; the shared address comes first."""
-    width, _ = _width(tuple(x for x in m if x not in ("BYPASS", "ACCESS")))
+    """From global to shared memory, past the registers; the shared address comes first. Where the predicate
+    at the end does not hold, zeros are written (ZFILL says so too, where PTX gave a size)."""
+    width, _ = _width(tuple(x for x in m if x not in ("BYPASS", "ACCESS", "ZFILL")))
     to = o.address()
     if to["b"] != zero().at or to["index_shift"]:
         raise Unknown("the address in shared memory")
     fields = wide(o.address(), m, GLOBAL)
-    if o.more():
-        raise Unknown("a copy with a condition")
+    condition = o.predicate_in() if o.more() else {}
     shared = {f"c{part}": to[f"a{part}"] for part in memory_layout.OPERAND_PARTS}
-    return COPY, {**fields, **shared, "shared_offset_bytes": to["offset_bytes"], "width_bytes": width}
+    return COPY, {
+        **fields,
+        **shared,
+        **condition,
+        "shared_offset_bytes": to["offset_bytes"],
+        "width_bytes": width,
+    }
 
 
 for _name, _space in (("LDG", GLOBAL), ("LDS", SHARED), ("LDL", LOCAL), ("LD", GENERIC)):

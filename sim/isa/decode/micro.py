@@ -10,7 +10,7 @@ from smlab.hw_bench.sass import SassInstruction
 from smlab.sim.isa import memory_layout, operation_codes
 from smlab.sim.isa.decode.operands import Operands, Unknown
 from smlab.sim.isa.meanings.vector_meanings import OPERATIONS
-from smlab.sim.isa.operation_codes import ATOMIC, COPY, LOAD, LOAD_CONSTANT, LOAD_MATRIX, STORE
+from smlab.sim.isa.operation_codes import ATOMIC, COPY, LOAD, LOAD_CONSTANT, LOAD_MATRIX, STORE, STORE_MATRIX
 
 
 def kind_of(code: int) -> str:
@@ -45,7 +45,7 @@ class MicroOperation:
     @property
     def bits(self) -> int:
         """What a lane of a memory access moves, 32 at least."""
-        if self.code == LOAD_MATRIX:
+        if self.code in (LOAD_MATRIX, STORE_MATRIX):
             return 32 * self.fields["matrices"]
         return (
             max(32, 8 * self.fields.get("width_bytes", 4))

@@ -100,9 +100,12 @@ def zero() -> Source:
 class Operands:
     """The operands of one instruction, read one after the other in the forms that its opcode asks for."""
 
-    def __init__(self, instruction: SassInstruction, rows: OperandRows) -> None:
+    def __init__(
+        self, instruction: SassInstruction, rows: OperandRows, compute_capability: tuple[int, int] = (0, 0)
+    ) -> None:
         self.instruction = instruction
         self.rows = rows
+        self.compute_capability = compute_capability
         self.texts = [o.text.strip() for o in instruction.operands]
         self.next = 0
 

@@ -1,30 +1,33 @@
-"""The table's rows for products of matrices on tensor cores, and for loading matrices from shared memory.
+"""The table's rows for products of matrices on tensor cores, and for moving matrices between shared memory
+and registers.
 
-HMMA 16816 and 1688 on halves (summed in singles or halves) and bfloat16, IMMA 16832, 16816 and 8816 on bytes:
-what PTX's ``mma.sync`` compiles to from sm_75 on. Volta's HMMA.884 works by steps and is refused by name.
+Products: HMMA (halves, bfloat16, TF32; Volta's in steps), IMMA (bytes, nibbles), BMMA (bits), DMMA (doubles)
+and QMMA (8, 6 and 4 bits): what PTX's ``mma.sync`` compiles to. Sparse products and those with scales of
+blocks are refused by name.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
+from smlab.sim.isa import matrix_products as mp
 from smlab.sim.isa.decode.memory import wide
 from smlab.sim.isa.decode.micro import only, opcode
 from smlab.sim.isa.decode.operands import Operands, Unknown
 from smlab.sim.isa.operation_codes import (
-    BFLOAT16,
-    BYTES,
-    HALF_SUM,
-    HALVES,
-    INTEGER_SUM,
     LOAD_MATRIX,
     MMA,
+    MMA_QUADS,
     SHARED,
-    SINGLE_SUM,
+    STORE_MATRIX,
+    TRANSPOSE,
 )
 
-_SHAPES: Final = {"16816": 2, "1688": 1}
-_BYTE_SHAPES: Final = {"16832": (2, 2), "16816": (2, 1), "8816": (1, 1)}
+_SHAPE: Final = re.compile(r"(8|16)x?8x?(4|8|16|32|64|128|256)")
+_BYTES_TYPES: Final = {"S8": (mp.BYTES, 1), "U8": (mp.BYTES, 0), "S4": (mp.NIBBLES, 1), "U4": (mp.NIBBLES, 0)}
+_SMALL_TYPES: Final = {"E5M2": mp.E5M2, "E4M3": mp.E4M3, "E3M2": mp.E3M2, "E2M3": mp.E2M3, "E2M1": mp.E2M1}
+Fields = tuple[int, dict[str, int]]
 
 
 def _registers(o: Operands) -> dict[str, int]:
@@ -36,44 +39,131 @@ def _registers(o: Operands) -> dict[str, int]:
     return fields
 
 
-@opcode("HMMA", cls="tensor")
-def _hmma(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m[1:], "F32", "F16", "BF16")
-    if m[0] not in _SHAPES:
+def _check_form(m: tuple[str, ...], *known: str) -> None:
+    """Refuse the variants that no row has, by name, and other modifiers behind the shape."""
+    if m[0] == "SP":
+        raise Unknown("a sparse product")
+    if "SF" in m:
+        raise Unknown("a product with scales of blocks")
+    only(m[1:], *known)
+
+
+def _shape(m: tuple[str, ...], element: int) -> dict[str, int]:
+    """The rows of the first matrix by eight, and the depth by four registers."""
+    match = _SHAPE.fullmatch(m[0])
+    columns = 4 * mp.PER_REGISTER[element]
+    if match is None or int(match[2]) % columns:
         raise Unknown(f"the shape {m[0]}")
-    kind = BFLOAT16 if "BF16" in m else HALVES
-    total = SINGLE_SUM if "F32" in m else HALF_SUM
+    return {"row_groups": int(match[1]) // 8, "k_steps": int(match[2]) // columns}
+
+
+def _floating(o: Operands, m: tuple[str, ...], elements: tuple[int, int], total: int) -> Fields:
+    a, b = elements
+    arithmetic = mp.sum_arithmetic(o.compute_capability, a, total, quads=False)
+    if arithmetic.fraction_bits < mp.SHORT_SUM_BITS + 1 and total == mp.SINGLE_SUM:
+        total = mp.SHORT_SUM
     return MMA, {
         **_registers(o),
-        "element_type": kind,
-        "k_steps": _SHAPES[m[0]],
+        **_shape(m, a),
+        "element_type": a,
+        "b_element_type": b,
         "sum_type": total,
-        "row_groups": 2,
+        "group": arithmetic.group,
+        "fraction_bits": arithmetic.fraction_bits,
+        "zero_exponent": arithmetic.zero_exponent,
     }
+
+
+@opcode("HMMA", cls="tensor")
+def _hmma(o: Operands, m: tuple[str, ...]) -> Fields:
+    if m[0] == "884":
+        return _quads(o, m[1:])
+    _check_form(m, "F32", "F16", "BF16", "TF32")
+    element = mp.BFLOAT16 if "BF16" in m else mp.TF32 if "TF32" in m else mp.HALVES
+    return _floating(o, m, (element, element), mp.SINGLE_SUM if "F32" in m else mp.HALF_SUM)
+
+
+def _quads(o: Operands, m: tuple[str, ...]) -> Fields:
+    """A step of Volta's product: four products of 8 x 8 x 4, each by two quads of lanes."""
+    only(m, "F32", "F16", "STEP0", "STEP1", "STEP2", "STEP3")
+    if len(m) != 3 or m[0] != m[1]:
+        raise Unknown(f"the form {'.'.join(m)}")
+    total = mp.SINGLE_SUM if m[0] == "F32" else mp.HALF_SUM
+    arithmetic = mp.sum_arithmetic(o.compute_capability, mp.HALVES, total, quads=True)
+    order = [int(".COL" in text) for text in o.texts[1:3]]
+    return MMA_QUADS, {
+        **_registers(o),
+        "sum_type": total,
+        "step": int(m[2].removeprefix("STEP")),
+        "a_by_columns": order[0],
+        "b_by_rows": 1 - order[1],
+        "fraction_bits": arithmetic.fraction_bits,
+        "zero_exponent": arithmetic.zero_exponent,
+    }
+
+
+@opcode("QMMA", cls="tensor")
+def _qmma(o: Operands, m: tuple[str, ...]) -> Fields:
+    _check_form(m, "F32", "F16", *_SMALL_TYPES)
+    types = [_SMALL_TYPES[x] for x in m if x in _SMALL_TYPES]
+    if len(types) != 2:
+        raise Unknown(f"the form {'.'.join(m)}")
+    total = mp.SINGLE_SUM if "F32" in m else mp.HALF_SUM
+    return _floating(o, m, (types[0], types[1]), total)
+
+
+@opcode("DMMA", cls="tensor")
+def _dmma(o: Operands, m: tuple[str, ...]) -> Fields:
+    _check_form(m)
+    return _whole(o, m, mp.DOUBLES, mp.DOUBLE_SUM)
 
 
 @opcode("IMMA", cls="tensor")
-def _imma(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m[1:], "S8", "U8")
-    if m[0] not in _BYTE_SHAPES or len(m) != 3:
+def _imma(o: Operands, m: tuple[str, ...]) -> Fields:
+    _check_form(m, *_BYTES_TYPES, "SAT")
+    types = [_BYTES_TYPES[x] for x in m if x in _BYTES_TYPES]
+    if len(types) != 2 or types[0][0] != types[1][0]:
         raise Unknown(f"the form {'.'.join(m)}")
-    rows, steps = _BYTE_SHAPES[m[0]]
-    return MMA, {
-        **_registers(o),
-        "element_type": BYTES,
-        "k_steps": steps,
-        "sum_type": INTEGER_SUM,
-        "row_groups": rows,
-        "is_signed": int(m[1] == "S8"),
-        "b_is_signed": int(m[2] == "S8"),
-    }
+    total = mp.SATURATED_SUM if "SAT" in m else mp.INTEGER_SUM
+    code, fields = _whole(o, m, types[0][0], total)
+    return code, {**fields, "is_signed": types[0][1], "b_is_signed": types[1][1]}
 
 
-@opcode("LDSM", cls="shared-load")
-def _ldsm(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+@opcode("BMMA", cls="tensor")
+def _bmma(o: Operands, m: tuple[str, ...]) -> Fields:
+    _check_form(m, "XOR", "AND", "POPC")
+    if "POPC" not in m or ("XOR" in m) == ("AND" in m):
+        raise Unknown(f"the form {'.'.join(m)}")
+    return _whole(o, m, mp.BITS_XOR if "XOR" in m else mp.BITS_AND, mp.INTEGER_SUM)
+
+
+def _whole(o: Operands, m: tuple[str, ...], element: int, total: int) -> Fields:
+    """A product whose sums are whole numbers, or rounded one by one."""
+    types = {"element_type": element, "b_element_type": element, "sum_type": total}
+    return MMA, {**_registers(o), **_shape(m, element), **types}
+
+
+def _matrices(m: tuple[str, ...]) -> dict[str, int]:
     only(m, "16", "M88", "MT88", "2", "4")
     if m[0] != "16" or ("M88" in m) == ("MT88" in m):
         raise Unknown("the shape")
-    count = 4 if "4" in m else 2 if "2" in m else 1
+    return {"matrices": 4 if "4" in m else 2 if "2" in m else 1, "transposed": int("MT88" in m)}
+
+
+@opcode("LDSM", cls="shared-load")
+def _ldsm(o: Operands, m: tuple[str, ...]) -> Fields:
     fields = {"dst": o.destination(), **wide(o.address(), m, SHARED), "width_bytes": 16}
-    return LOAD_MATRIX, {**fields, "matrices": count, "transposed": int("MT88" in m)}
+    return LOAD_MATRIX, {**fields, **_matrices(m)}
+
+
+@opcode("STSM", cls="shared-store")
+def _stsm(o: Operands, m: tuple[str, ...]) -> Fields:
+    fields = {**wide(o.address(), m, SHARED), **o.integer("c"), "width_bytes": 16}
+    return STORE_MATRIX, {**fields, **_matrices(m)}
+
+
+@opcode("MOVM", cls="conversion")
+def _movm(o: Operands, m: tuple[str, ...]) -> Fields:
+    if m != ("16", "MT88"):
+        raise Unknown(f"the form {'.'.join(m)}")
+    return TRANSPOSE, {"dst": o.destination(), **o.integer("a")}

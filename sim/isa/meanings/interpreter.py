@@ -74,10 +74,12 @@ class Interpreter(DivergentPaths, WarpMemory, WarpExchange, WarpTensor):
         self.lanes[w.last_pc] += w.lanes.bit_count()
         passes, addresses = 1, []
         asked: list[int] | None = None
-        if micro.code in (d.LOAD, d.STORE, d.ATOMIC, d.COPY, d.LOAD_MATRIX):
+        if micro.code in (d.LOAD, d.STORE, d.ATOMIC, d.COPY, d.LOAD_MATRIX, d.STORE_MATRIX):
             space = micro.fields.get("space", 0)
             addresses = [w.addresses[lane] for lane in members(w.lanes)]
-            asked = list(w.addresses) if w.lanes and micro.code != d.LOAD_MATRIX else None
+            asked = (
+                list(w.addresses) if w.lanes and micro.code not in (d.LOAD_MATRIX, d.STORE_MATRIX) else None
+            )
             if space == d.SHARED:
                 passes = bank_wavefronts(micro, w)
             elif space == d.LOCAL:
@@ -212,8 +214,14 @@ class Interpreter(DivergentPaths, WarpMemory, WarpExchange, WarpTensor):
             self._access(w, micro, lanes)
         elif code == d.MMA:
             self._multiply(w, micro, lanes)
+        elif code == d.MMA_QUADS:
+            self._multiply_quads(w, micro, lanes)
+        elif code == d.TRANSPOSE:
+            self._transpose(w, micro, lanes)
         elif code == d.LOAD_MATRIX and lanes:
             self._load_matrices(w, micro, lanes)
+        elif code == d.STORE_MATRIX and lanes:
+            self._store_matrices(w, micro, lanes)
         elif code == d.KILL:
             raise Fault(memory_layout.LOST, 0)
         else:

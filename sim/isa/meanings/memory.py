@@ -126,15 +126,21 @@ class WarpMemory(WarpOperands):
                 self._update(w, micro, lane, memory, at)
 
     def _copy(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
-        """An asynchronous copy from global to shared memory, done at once."""
+        """An asynchronous copy from global to shared memory, done at once. Lanes without its predicate write
+        zeros, and read nothing."""
         f, width = micro.fields, micro.fields["width_bytes"]
         self._addresses(w, micro)
+        copied = lanes & self.predicate(w, micro, "predicate_a")
         for lane in members(lanes):
-            memory, at = self._place(w, d.GLOBAL, lane, w.addresses[lane], width)
+            content = bytes(width)
+            if copied >> lane & 1:
+                memory, at = self._place(w, d.GLOBAL, lane, w.addresses[lane], width)
+                content = bytes(memory[at : at + width])
             address = (self.row(w, micro, "c")[lane] + f["shared_offset_bytes"]) & M32
             shared, inside = self._place(w, d.SHARED, lane, address, width)
             self._write_known(w, address, width)
-            shared[inside : inside + width] = memory[at : at + width]
+            shared[inside : inside + width] = content
+        w.lanes = copied
 
     def _load_matrices(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
         """Matrices of 8 x 8 halves from shared memory; see `tensor_steps.load_matrices`."""
@@ -153,6 +159,21 @@ class WarpMemory(WarpOperands):
                 else:
                     low, high = rows[8 * n + g][2 * t : 2 * t + 2]
                 self.put(w, f["dst"] + n * memory_layout.ROW_BYTES, lane, low | high << 16)
+
+    def _store_matrices(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
+        """The same way back: lane 8 n + r has the address of row r of matrix n."""
+        count, turned = micro.fields["matrices"], micro.fields["transposed"]
+        self._addresses(w, micro)
+        for lane in range(8 * count):
+            n, row = lane >> 3, lane & 7
+            words = self.row(w, micro, "c", n)
+            if turned:
+                halves = [words[4 * k + (row >> 1)] >> 16 * (row & 1) & 0xFFFF for k in range(8)]
+            else:
+                halves = [words[4 * row + (k >> 1)] >> 16 * (k & 1) & 0xFFFF for k in range(8)]
+            memory, at = self._place(w, d.SHARED, lane, w.addresses[lane], 16)
+            self._write_known(w, w.addresses[lane], 16)
+            memory[at : at + 16] = struct.pack("<8H", *halves)
 
     def _update(self, w: WarpState, micro: MicroOperation, lane: int, memory: memoryview, at: int) -> None:
         """An atomic of one lane."""
@@ -215,7 +236,7 @@ def bank_wavefronts(micro: MicroOperation, w: WarpState) -> int:
         return 1
     merges = micro.code != d.ATOMIC or micro.fields["operation"] == d.COUNT
     lanes = w.lanes
-    if micro.code == d.LOAD_MATRIX:
+    if micro.code in (d.LOAD_MATRIX, d.STORE_MATRIX):
         lanes &= M32 >> 32 - 8 * micro.fields["matrices"]
     words = max(1, micro.fields["width_bytes"] // 4)
     share, total = 32 // words, 0

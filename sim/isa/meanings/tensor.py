@@ -1,46 +1,116 @@
-"""What products of matrices on tensor cores compute, in plain Python; `tensor_steps` is the same in machine
-code.
+"""What products of matrices on tensor cores compute, in plain Python; `smlab.sim.isa.vectors.tensor` is the
+same in machine code.
 
 A lane 4 g + t holds, of the first matrix, in each register the elements of row g, or g + 8 in every second
 register, from column t times the elements a register on; of the second one likewise of column g; of the sum
-those of row g (and g + 8) and columns 2 t and 2 t + 1 (PTX ISA, "Matrix fragments for mma").
+those of row g (and g + 8) and columns 2 t and 2 t + 1 (PTX ISA, "Matrix fragments for mma"). Volta's products
+of 8 x 8 x 4 lie in pairs of quads of lanes: lanes 0 to 3 and 16 to 19, and so on.
 
-Floating-point sums are taken in double precision, in ascending order of k, and rounded once. Tensor cores
-align the products to the largest and cut (Fasi et al., 2021, "Numerical behavior of NVIDIA tensor cores"), so
-they differ in the last places; sums that singles hold exactly are equal. Integer sums are exact.
+`smlab.sim.isa.matrix_products` says how floating-point sums are rounded. Whole numbers wrap, or end at the
+limits of 32 bits where the instruction saturates. Doubles are fused multiply-adds in ascending order of k.
 """
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
+from smlab.sim.isa import matrix_products as mp
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.meanings.operands import WarpOperands
-from smlab.sim.isa.meanings.rounding import NEAREST, bits16, bits32, f16, f32, to_bits
+from smlab.sim.isa.meanings.rounding import CHOP, NAN16, NAN32, NEAREST, f64, fma, to_bits
 from smlab.sim.isa.meanings.warp_state import LANES, WarpState, members
 from smlab.sim.isa.memory_layout import ROW_BYTES
-from smlab.sim.isa.operation_codes import BFLOAT16, BYTES, HALF_SUM, HALVES, INTEGER_SUM, SINGLE_SUM
 from smlab.sim.isa.vector_operation import M32, signed
 
-PACK: Final = {HALVES: 2, BFLOAT16: 2, BYTES: 4}
+Number = tuple[int, int]
+"""A significand with its sign and an exponent, which subnormals share with the smallest normal number; or,
+for what is no number, infinity's sign or `NONE` and `SPECIAL`."""
+SPECIAL: Final = 1 << 20
+NONE: Final = 2
+_SINGLE: Final = mp.FloatFormat(8, 23)
+_HALF: Final = mp.FORMATS[mp.HALVES]
 
 
-def element(word: int, kind: int, place: int, has_sign: int) -> float:
-    """An element of a register."""
-    if kind == BYTES:
-        byte = word >> 8 * place & 0xFF
-        return signed(byte, 8) if has_sign else byte
-    bits = word >> 16 * place & 0xFFFF
-    return f32(bits << 16) if kind == BFLOAT16 else f16(bits)
+def number_of(bits: int, kind: mp.FloatFormat) -> Number:
+    """The number that a word's bits are; the significand is in units of its last digit."""
+    digits, exponents = kind.fraction_bits, (1 << kind.exponent_bits) - 1
+    bits >>= kind.shift
+    fraction, exponent = bits & ((1 << digits) - 1), bits >> digits & exponents
+    sign = -1 if bits >> (digits + kind.exponent_bits) & 1 else 1
+    if exponent == exponents and kind.largest == "ieee":
+        return (sign if fraction == 0 else NONE), SPECIAL
+    if exponent == exponents and kind.largest == "nan" and fraction == (1 << digits) - 1:
+        return NONE, SPECIAL
+    if exponent == 0:
+        return sign * fraction, 1 - kind.bias
+    return sign * (fraction | 1 << digits), exponent - kind.bias
 
 
-def half_of(value: float) -> int:
-    """The nearest half of a double."""
-    if not math.isfinite(value):
-        return bits16(value)
-    return to_bits(Fraction(value), 16, NEAREST, math.copysign(1.0, value) < 0)
+def special_sum(products: list[tuple[Number, Number]], c: Number) -> int | None:
+    """What a sum is that has infinities or NaN among its terms: a sign, or `NONE`; None without any."""
+    signs = {c[0]} if c[1] == SPECIAL else set()
+    for a, b in products:
+        if SPECIAL in (a[1], b[1]):
+            none = (
+                0 in (a[0], b[0]) or (a[0] == NONE and a[1] == SPECIAL) or (b[0] == NONE and b[1] == SPECIAL)
+            )
+            signs.add(NONE if none else (1 if (a[0] > 0) == (b[0] > 0) else -1))
+    if not signs:
+        return None
+    return signs.pop() if len(signs) == 1 else NONE
+
+
+def fused_sum(products: list[tuple[Number, Number]], digits: int, c: Number, f: dict[str, int]) -> Fraction:
+    """The products, of significands with ``digits`` digits behind the point, and a sum of singles or halves:
+    shifted to the largest exponent, cut, added."""
+    bits = f["fraction_bits"]
+    sum_digits = (_HALF if f["sum_type"] == mp.HALF_SUM else _SINGLE).fraction_bits
+    terms = [(a[0] * b[0], a[1] + b[1], digits) for a, b in products] + [(c[0], c[1], sum_digits)]
+    terms = [(size, exponent if size else f["zero_exponent"], point) for size, exponent, point in terms]
+    top = max(exponent for _, exponent, _ in terms)
+    cut = sum(math.trunc(Fraction(s) * Fraction(2) ** (e - top + bits - p)) for s, e, p in terms)
+    return Fraction(cut) * Fraction(2) ** (top - bits)
+
+
+def rounded(total: Fraction, kind: int) -> int:
+    """A sum as a half, to nearest, or a single, toward zero. What is too large is infinite; no zero has a
+    minus."""
+    if kind == mp.HALF_SUM:
+        bits = to_bits(total, 16, NEAREST)
+        return bits & 0x7FFF and bits
+    if abs(total) >= Fraction(2) ** 128:
+        return 0x7F800000 | (total < 0) << 31
+    bits = to_bits(total, 32, CHOP)
+    if kind == mp.SHORT_SUM:
+        # A subnormal's digits begin at the same place as those of the smallest normal number.
+        bits &= ~((1 << 23 - mp.SHORT_SUM_BITS) - 1)
+    return bits & 0x7FFFFFFF and bits
+
+
+def sum_of_products(a: list[Number], b: list[Number], c: int, digits: int, f: dict[str, int]) -> int:
+    """The bits of a row times a column plus a sum, group by group."""
+    half = f["sum_type"] == mp.HALF_SUM
+    for begin in range(0, len(a), f["group"]):
+        products = list(zip(a[begin : begin + f["group"]], b[begin : begin + f["group"]], strict=True))
+        before = number_of(c, _HALF if half else _SINGLE)
+        special = special_sum(products, before)
+        if special is None:
+            c = rounded(fused_sum(products, digits, before, f), f["sum_type"])
+        elif special == NONE:
+            c = NAN16 if half else NAN32
+        else:
+            c = (0x7C00 if half else 0x7F800000) | (special < 0) << (15 if half else 31)
+    return c
+
+
+def whole_elements(word: int, element: int, has_sign: int) -> list[int]:
+    """A register's elements, as whole numbers."""
+    count = mp.PER_REGISTER[element]
+    bits = 32 // count
+    elements = [word >> bits * place & ((1 << bits) - 1) for place in range(count)]
+    return [signed(e, bits) for e in elements] if has_sign else elements
 
 
 class WarpTensor(WarpOperands):
@@ -48,40 +118,121 @@ class WarpTensor(WarpOperands):
 
     def _multiply(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
         f = micro.fields
-        kind, steps, total, rows = f["element_type"], f["k_steps"], f["sum_type"], f["row_groups"]
-        pack, a_sign, b_sign = PACK[kind], f.get("is_signed", 0), f.get("b_is_signed", 0)
-
-        def unpacked(name: str, registers: int, has_sign: int) -> list[list[list[float]]]:
-            found = []
-            for n in range(registers):
-                row = self.row(w, micro, name, n)
-                found.append([[element(row[lane], kind, e, has_sign) for e in range(pack)] for lane in LANES])
-            return found
-
-        a, b = unpacked("a", rows * steps, a_sign), unpacked("b", steps, b_sign)
-        sums = [list(self.row(w, micro, "c", n)) for n in range(rows if total == HALF_SUM else 2 * rows)]
+        element, total = f["element_type"], f["sum_type"]
         results: list[tuple[int, int, int]] = []
+        of_row = self._elements(w, micro, "a", f["row_groups"])
+        of_column = self._elements(w, micro, "b", 1)
         for lane in members(lanes):
             g, t = lane >> 2, lane & 3
-            for row in range(rows):
+            for row in range(f["row_groups"]):
+                first = of_row[g + 8 * row]
                 found = []
                 for column in range(2):
-                    if total == HALF_SUM:
-                        value: float = f16(sums[row][lane] >> 16 * column & 0xFFFF)
-                    elif total == SINGLE_SUM:
-                        value = f32(sums[2 * row + column][lane])
+                    second = of_column[2 * t + column]
+                    if total == mp.HALF_SUM:
+                        c = self.row(w, micro, "c", row)[lane] >> 16 * column & 0xFFFF
+                    elif total == mp.DOUBLE_SUM:
+                        place = 2 * (2 * row + column)
+                        c = self.row(w, micro, "c", place)[lane]
+                        c |= self.row(w, micro, "c", place + 1)[lane] << 32
                     else:
-                        value = signed(sums[2 * row + column][lane])
-                    for step in range(steps):
-                        for k in range(4 * pack):
-                            first = a[step * rows + row][4 * g + k // pack][k % pack]
-                            second = b[step][4 * (2 * t + column) + k // pack][k % pack]
-                            value = value + first * second
-                    found.append(value)
-                if total == HALF_SUM:
-                    results.append((row, lane, half_of(found[0]) | half_of(found[1]) << 16))
-                else:
-                    words = [int(v) & M32 if total == INTEGER_SUM else bits32(v) for v in found]
-                    results += [(2 * row + column, lane, word) for column, word in enumerate(words)]
+                        c = self.row(w, micro, "c", 2 * row + column)[lane]
+                    found.append(_sum(first, second, c, element, f))
+                if total == mp.HALF_SUM:
+                    results.append((row, lane, found[0] | found[1] << 16))
+                    continue
+                for column, word in enumerate(found):
+                    place = 2 * row + column
+                    if total == mp.DOUBLE_SUM:
+                        results += [(2 * place, lane, word & M32), (2 * place + 1, lane, word >> 32)]
+                    else:
+                        results.append((place, lane, word))
         for number, lane, word in results:
             self.put(w, f["dst"] + number * ROW_BYTES, lane, word)
+
+    def _elements(self, w: WarpState, micro: MicroOperation, name: str, groups: int) -> list[list[Any]]:
+        """The rows of the first matrix, or the columns of the second: their elements in the order of k."""
+        f = micro.fields
+        element = f["element_type" if name == "a" else "b_element_type"]
+        has_sign = f.get("is_signed" if name == "a" else "b_is_signed", 0)
+        words = 2 if element == mp.DOUBLES else 1
+        found: list[list[Any]] = [[] for _ in range(8 * groups)]
+        for step in range(f["k_steps"]):
+            for group in range(groups):
+                number = step * groups + group
+                low = self.row(w, micro, name, words * number)
+                high = self.row(w, micro, name, words * number + 1) if words == 2 else low
+                for lane in LANES:
+                    row = found[(lane >> 2) + 8 * group]
+                    if element == mp.DOUBLES:
+                        row.append(f64(low[lane] | high[lane] << 32))
+                    elif element in mp.FORMATS:
+                        bits = 32 // mp.PER_REGISTER[element]
+                        kind = mp.FORMATS[element]
+                        parts = (low[lane] >> bits * e & ((1 << bits) - 1) for e in range(32 // bits))
+                        row += [number_of(part, kind) for part in parts]
+                    else:
+                        row += whole_elements(low[lane], element, has_sign)
+        return found
+
+    def _multiply_quads(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
+        """A step of four products of 8 x 8 x 4."""
+        f, step = {**micro.fields, "group": 4}, micro.fields["step"]
+        halves = {}
+        for name, by_k in (("a", f["a_by_columns"]), ("b", f["b_by_rows"])):
+            rows = [self.row(w, micro, name, n) for n in range(2)]
+            for lane in LANES:
+                quads, high = lane >> 2 & 3, 4 * (lane >= 16)
+                for i in range(4):
+                    number = number_of(rows[i >> 1][lane] >> 16 * (i & 1) & 0xFFFF, _HALF)
+                    line, k = (i + high, lane & 3) if by_k else ((lane & 3) + high, i)
+                    halves[name, quads, line, k] = number
+
+        def result(lane: int, row: int, column: int, c: int) -> int:
+            quads = lane >> 2 & 3
+            first = [halves["a", quads, row, k] for k in range(4)]
+            second = [halves["b", quads, column, k] for k in range(4)]
+            return sum_of_products(first, second, c, 2 * _HALF.fraction_bits, f)
+
+        results = []
+        for lane in members(lanes):
+            high = 4 * (lane >= 16)
+            for n in range(2):
+                word = self.row(w, micro, "c", n)[lane]
+                if f["sum_type"] == mp.HALF_SUM:
+                    columns = 4 * step + 2 * n, 4 * step + 2 * n + 1
+                    parts = [
+                        result(lane, (lane & 3) + high, columns[e], word >> 16 * e & 0xFFFF) for e in (0, 1)
+                    ]
+                    results.append((n, lane, parts[0] | parts[1] << 16))
+                else:
+                    i = 2 * step + n
+                    row, column = (lane & 1) + (i & 2) + high, (i & 4) + (lane & 2) + (i & 1)
+                    results.append((n, lane, result(lane, row, column, word)))
+        for number, lane, bits in results:
+            self.put(w, f["dst"] + number * ROW_BYTES, lane, bits)
+
+    def _transpose(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
+        """A matrix of 8 x 8 halves, two of a row in each lane."""
+        words = list(self.row(w, micro, "a"))
+        for lane in members(lanes):
+            g, t = lane >> 2, lane & 3
+            low, high = (words[4 * k + (g >> 1)] >> 16 * (g & 1) & 0xFFFF for k in (2 * t, 2 * t + 1))
+            self.put(w, micro.fields["dst"], lane, low | high << 16)
+
+
+def _sum(first: list[Any], second: list[Any], c: int, element: int, f: dict[str, int]) -> int:
+    total = f["sum_type"]
+    if element == mp.DOUBLES:
+        for a, b in zip(first, second, strict=True):
+            c = fma(a, b, f64(c), 64, NEAREST)
+        return c
+    if element in mp.FORMATS:
+        digits = mp.FORMATS[element].fraction_bits + mp.FORMATS[f["b_element_type"]].fraction_bits
+        return sum_of_products(first, second, c, digits, f)
+    if element == mp.BITS_XOR:
+        return (c + sum(a ^ b for a, b in zip(first, second, strict=True))) & M32
+    value = signed(c) + sum(a * b for a, b in zip(first, second, strict=True))
+    if total == mp.SATURATED_SUM:
+        value = max(-(1 << 31), min((1 << 31) - 1, value))
+    return value & M32

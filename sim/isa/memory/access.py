@@ -40,12 +40,14 @@ from smlab.sim.isa.memory_layout import (
     CHECK_SHARED,
     CONSECUTIVE,
     INDEX,
+    LANES,
     LAST_ALLOCATION,
     LOCAL,
     LOCAL_BYTES,
     MISALIGNED,
     OPS,
     OUT_OF_BOUNDS,
+    SCRATCH,
     SHARED,
     SHARED_BYTES,
     SHARED_FIRST,
@@ -68,6 +70,7 @@ from smlab.sim.isa.vectors.word_access import (
     I_DST,
     I_IS_SIGNED,
     I_OFFSET_BYTES,
+    I_PREDICATE_A,
     I_SHARED_OFFSET_BYTES,
     I_SPACE,
     I_WIDTH_BYTES,
@@ -79,6 +82,7 @@ from smlab.sim.isa.vectors.word_access import (
     get16s,
     get32,
     get64,
+    predicate,
     put,
     put8,
     put16,
@@ -393,18 +397,26 @@ def store_one_by_one(warp: int, launch: int, space: int, lanes: int, width: int,
 @helper
 def copy(op: int, warp: int, launch: int, lanes: int) -> Any:
     """An asynchronous copy from global to shared memory, done at once; the addresses left behind are the
-    global ones. The shared one is the register ``c`` and an offset."""
+    global ones. The shared one is the register ``c`` and an offset. Lanes without the predicate write zeros,
+    read nothing, and are not among those left behind."""
     width, to = at(op, I_WIDTH_BYTES), row_of(op, warp, I_C)
     lane_addresses(op, warp, lanes, width)
+    copied = lanes & predicate(op, warp, I_PREDICATE_A)
+    put(warp, LANES, copied)
     rest = lanes
     while rest != 0:
         lane = lowest_bit(rest)
         rest &= rest - 1
         source = get64(warp + 8 * ADDRESSES + 8 * lane)
         address = (get32(to + 4 * lane) + at(op, I_SHARED_OFFSET_BYTES)) & 0xFFFFFFFF
-        place = place_of(warp, launch, d.GLOBAL, lane, source, width)
-        if place == 0:
-            return FAULTS
+        place = at(launch, SCRATCH)
+        if (copied >> lane) & 1 != 0:
+            place = place_of(warp, launch, d.GLOBAL, lane, source, width)
+            if place == 0:
+                return FAULTS
+        else:
+            put64(place, 0)
+            put64(place + 8, 0)
         inside = place_of(warp, launch, d.SHARED, lane, address, width)
         if inside == 0:
             return FAULTS

@@ -191,7 +191,9 @@ def bank_wavefronts(op: int, warp: int) -> Any:
     lanes, width = at(warp, LANES), at(op, I_WIDTH_BYTES)
     if lanes == 0:
         return 1
-    if at(op, I_CODE) == d.LOAD_MATRIX:  # each eight lanes' addresses are a matrix
+    if (
+        at(op, I_CODE) == d.LOAD_MATRIX or at(op, I_CODE) == d.STORE_MATRIX
+    ):  # each eight lanes' addresses are a matrix
         lanes &= FULL >> (32 - 8 * at(op, I_MATRICES))
     shift = 2 if width <= 4 else 3 if width == 8 else 4
     if at(warp, CONSECUTIVE) != 0:

@@ -1,181 +1,406 @@
-"""Products of matrices on tensor cores and the loads of their operands, in machine code; see
-`tensor_meanings`."""
+"""Products of matrices on tensor cores, and moving matrices between registers and shared memory, in machine
+code; see `smlab.sim.isa.meanings.tensor`."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 
-from smlab.sim.compiled.jit import helper, intrinsic
+from smlab.sim.compiled.jit import bits_set, helper, intrinsic
 from smlab.sim.instruction_source import FAULTS, GOES_ON
+from smlab.sim.isa import matrix_products as mp
 from smlab.sim.isa import operation_codes as d
-from smlab.sim.isa.meanings.rounding import NAN16, NAN32
-from smlab.sim.isa.memory.access import lane_addresses, lanes_known, note_unwritten, place_of
+from smlab.sim.isa.meanings.rounding import NAN16, NAN32, NAN64
+from smlab.sim.isa.memory.access import lane_addresses, lanes_known, make_known, note_unwritten, place_of
 from smlab.sim.isa.memory_layout import ADDRESSES, CHECK_SHARED, ROW_BYTES, SCRATCH
-from smlab.sim.isa.operation_codes import BFLOAT16, BYTES, HALF_SUM, SINGLE_SUM
 from smlab.sim.isa.vectors.word_access import (
     FULL,
-    HALF,
     I_A,
+    I_A_BY_COLUMNS,
     I_B,
+    I_B_BY_ROWS,
+    I_B_ELEMENT_TYPE,
     I_B_IS_SIGNED,
     I_C,
     I_DST,
     I_ELEMENT_TYPE,
+    I_FRACTION_BITS,
+    I_GROUP,
     I_IS_SIGNED,
     I_K_STEPS,
     I_MATRICES,
     I_ROW_GROUPS,
+    I_STEP,
     I_SUM_TYPE,
     I_TRANSPOSED,
+    I_ZERO_EXPONENT,
     WORD,
     at,
     get16,
     get32,
+    get32s,
     get64,
     put,
+    put16,
     put32,
-    put64,
     row_of,
 )
 
-_DOUBLE, _SINGLE = ir.DoubleType(), ir.FloatType()
+_DOUBLE = ir.DoubleType()
+_IEEE, _NAN, _FINITE = 0, 1, 2
+_LARGEST: Final = {"ieee": _IEEE, "nan": _NAN, "finite": _FINITE}
+# By element type: bits of the exponent and of the fraction, where they begin, what the largest exponent is.
+_EXPONENT_BITS = tuple(f.exponent_bits for f in mp.FORMATS.values())
+_FRACTION_BITS = tuple(f.fraction_bits for f in mp.FORMATS.values())
+_SHIFTS = tuple(f.shift for f in mp.FORMATS.values())
+_LARGESTS = tuple(_LARGEST[f.largest] for f in mp.FORMATS.values())
+_PER_REGISTER = tuple(mp.PER_REGISTER[element] for element in range(len(mp.PER_REGISTER)))
+SPECIAL = 1 << 20  # the exponent of infinities (significand 1 or -1) and of NaN (significand 2)
+NOT_A_NUMBER = 2
+# The places of numbers of 32 bits: the first matrix's 16 x 32 significands, the second's 8 x 32, exponents.
+_SECOND_AT = 4 * 512
+_EXPONENTS_AT = 4 * (512 + 256)
 
 
 @intrinsic
-def double_of(typing_context: Any, bits: Any) -> Any:
-    """The double with these bits."""
+def fused_doubles(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
+    """The fused multiply-add of three doubles, as bits."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], _DOUBLE)
+        x, y, z = (builder.bitcast(value, _DOUBLE) for value in arguments)
+        total = builder.fma(x, y, z)
+        nan = ir.Constant(WORD, NAN64)
+        return builder.select(builder.fcmp_unordered("uno", total, total), nan, builder.bitcast(total, WORD))
 
-    return types.float64(types.int64), generate
+    return types.int64(types.int64, types.int64, types.int64), generate
 
 
 @intrinsic
-def double_bits(typing_context: Any, value: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], WORD)
-
-    return types.int64(types.float64), generate
-
-
-@intrinsic
-def single_of(typing_context: Any, bits: Any) -> Any:
-    """The single with these bits, as a double."""
+def highest_bit(typing_context: Any, value: Any) -> Any:
+    """The index of the highest bit that is set, of a number above 0."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.fpext(builder.bitcast(builder.trunc(arguments[0], HALF), _SINGLE), _DOUBLE)
+        zeros = builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 1))
+        return builder.sub(ir.Constant(WORD, 63), zeros)
 
-    return types.float64(types.int64), generate
-
-
-@intrinsic
-def single_bits(typing_context: Any, value: Any) -> Any:
-    """The bits of the nearest single."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        bits = builder.bitcast(builder.fptrunc(arguments[0], _SINGLE), HALF)
-        nan = builder.fcmp_unordered("uno", arguments[0], arguments[0])
-        return builder.zext(builder.select(nan, ir.Constant(HALF, NAN32), bits), WORD)
-
-    return types.int64(types.float64), generate
+    return types.int64(types.int64), generate
 
 
 @helper
-def half_of(bits: int) -> Any:
-    """The half with these bits, as a double."""
-    sign, exponent, fraction = (bits >> 15) & 1, (bits >> 10) & 31, bits & 1023
+def unpack_float(bits: int, exponent_bits: int, digits: int, largest: int) -> Any:
+    """A number's significand, with its sign, and its exponent."""
+    top = (1 << exponent_bits) - 1
+    fraction, exponent = bits & ((1 << digits) - 1), (bits >> digits) & top
+    minus = (bits >> (digits + exponent_bits)) & 1
+    bias = top >> 1
+    size = fraction
     if exponent == 0:
-        value = fraction * 2.0**-24
-        return -value if sign != 0 else value
-    if exponent == 31:
-        return double_of((sign << 63) | (0x7FF << 52) | (fraction << 42))
-    return double_of((sign << 63) | ((exponent + 1008) << 52) | (fraction << 42))
-
-
-@helper
-def half_bits(value: float) -> Any:
-    """The bits of the nearest half."""
-    if value != value:
-        return NAN16
-    bits = double_bits(value)
-    sign, size, found = (bits >> 63) & 1, abs(value), 0
-    if size >= 65520.0:
-        found = 0x7C00
-    elif size < 2.0**-14:
-        found = int(np.rint(size * 2.0**24))
+        exponent = 1 - bias
+    elif exponent == top and largest != _FINITE and (largest == _IEEE or fraction == (1 << digits) - 1):
+        size = 1 if fraction == 0 and largest == _IEEE else NOT_A_NUMBER
+        exponent = SPECIAL
+        if size == NOT_A_NUMBER:
+            minus = 0
     else:
-        exponent = ((bits >> 52) & 0x7FF) - 1023
-        found = ((exponent + 14) << 10) + int(np.rint(size * double_of((1033 - exponent) << 52)))
-    return (sign << 15) | found
+        size |= 1 << digits
+        exponent -= bias
+    return (-size if minus != 0 else size), exponent
 
 
 @helper
-def unpack(row: int, registers: int, kind: int, has_sign: int, to: int) -> None:
-    """The elements of rows of registers, as doubles or whole numbers, one a word."""
-    pack = 4 if kind == BYTES else 2
-    for n in range(registers):
+def unpack(row: int, element: int, groups: int, steps: int, to: int) -> Any:
+    """The elements of a matrix as significands and exponents of 32 bits, each row (or column) side by side;
+    whether some are no numbers."""
+    pack, special = _PER_REGISTER[element], False
+    bits = 32 // pack
+    mask = (1 << bits) - 1
+    exponent_bits, digits = _EXPONENT_BITS[element], _FRACTION_BITS[element]
+    shift, largest = _SHIFTS[element], _LARGESTS[element]
+    depth = 4 * pack * steps
+    for step in range(steps):
+        for group in range(groups):
+            number = row + ROW_BYTES * (step * groups + group)
+            for lane in range(32):
+                word = get32(number + 4 * lane)
+                place = 4 * (((lane >> 2) + 8 * group) * depth + 4 * pack * step + pack * (lane & 3))
+                for e in range(pack):
+                    part = ((word >> (bits * e)) & mask) >> shift
+                    size, exponent = unpack_float(part, exponent_bits, digits, largest)
+                    put32(to + place + 4 * e, size)
+                    put32(to + _EXPONENTS_AT + place + 4 * e, exponent)
+                    special |= exponent == SPECIAL
+    return special
+
+
+@helper
+def special_sum(a: int, b: int, count: int, c: int, c_exponent: int) -> Any:
+    """What a sum is with infinities or NaN among its terms: 1, -1 or `NOT_A_NUMBER`; 0 without any."""
+    found = c if c_exponent == SPECIAL else 0
+    for k in range(count):
+        x, y = get32s(a + 4 * k), get32s(b + 4 * k)
+        x_special = get32s(a + _EXPONENTS_AT + 4 * k) == SPECIAL
+        y_special = get32s(b + _EXPONENTS_AT + 4 * k) == SPECIAL
+        if x_special or y_special:
+            sign = 1 if (x > 0) == (y > 0) else -1
+            if x == 0 or y == 0 or (x_special and x == NOT_A_NUMBER) or (y_special and y == NOT_A_NUMBER):
+                sign = NOT_A_NUMBER
+            found = sign if found == 0 or found == sign else NOT_A_NUMBER
+    return found
+
+
+@helper
+def cut(value: int, left: int) -> Any:
+    """A number shifted to the left, or to the right without the digits that leave."""
+    if left >= 0:
+        return value << left
+    size = abs(value) >> min(-left, 63)
+    return -size if value < 0 else size
+
+
+@helper
+def chopped_single(total: int, unit: int, digits: int) -> Any:
+    """``total * 2**unit`` as a single of so many digits behind the point, toward zero. No zero has a
+    minus."""
+    if total == 0:
+        return 0
+    size = abs(total)
+    exponent = highest_bit(size) + unit
+    if exponent > 127:
+        bits = 0x7F800000
+    else:
+        lowest = max(exponent, -126) - digits
+        size = cut(size, unit - lowest) << (23 - digits)
+        bits = size if exponent < -126 else (size & 0x7FFFFF) | ((exponent + 127) << 23)
+    return bits | 0x80000000 if total < 0 and bits != 0 else bits
+
+
+@helper
+def nearest_half(total: int, unit: int) -> Any:
+    """``total * 2**unit`` as the nearest half."""
+    if total == 0:
+        return 0
+    size = abs(total)
+    exponent = max(highest_bit(size) + unit, -14)
+    shift = exponent - 10 - unit
+    if exponent > 15:
+        bits = 0x7C00
+    else:
+        if shift <= 0:
+            size <<= -shift
+        elif shift > 62:
+            size = 0
+        else:
+            rest, middle = size & ((1 << shift) - 1), 1 << (shift - 1)
+            size >>= shift
+            if rest > middle or (rest == middle and size & 1 != 0):
+                size += 1
+        bits = min(((exponent + 14) << 10) + size, 0x7C00)
+    return bits | 0x8000 if total < 0 and bits != 0 else bits
+
+
+@helper
+def grouped_sum(op: int, a: int, b: int, count: int, digits: int, c: int, special: bool) -> Any:
+    """A sum of singles or halves, and one group of products with so many digits behind the point."""
+    total, aligned = at(op, I_SUM_TYPE), at(op, I_FRACTION_BITS)
+    half = total == mp.HALF_SUM
+    sum_digits = 10 if half else 23
+    size, exponent = unpack_float(c, 5 if half else 8, sum_digits, _IEEE)
+    if special or exponent == SPECIAL:
+        found = special_sum(a, b, count, size, exponent)
+        if found == NOT_A_NUMBER:
+            return NAN16 if half else NAN32
+        if found != 0:
+            minus = 1 if found < 0 else 0
+            return 0x7C00 | (minus << 15) if half else 0x7F800000 | (minus << 31)
+    zero = at(op, I_ZERO_EXPONENT)
+    if size == 0:
+        exponent = zero
+    top = exponent
+    for k in range(count):
+        product = get32s(a + 4 * k) * get32s(b + 4 * k)
+        found = get32s(a + _EXPONENTS_AT + 4 * k) + get32s(b + _EXPONENTS_AT + 4 * k)
+        top = max(top, found if product != 0 else zero)
+    whole = cut(size, exponent - top + aligned - sum_digits)
+    for k in range(count):
+        product = get32s(a + 4 * k) * get32s(b + 4 * k)
+        found = get32s(a + _EXPONENTS_AT + 4 * k) + get32s(b + _EXPONENTS_AT + 4 * k)
+        whole += cut(product, found - top + aligned - digits) if product != 0 else 0
+    if half:
+        return nearest_half(whole, top - aligned)
+    return chopped_single(whole, top - aligned, 23 if total == mp.SINGLE_SUM else mp.SHORT_SUM_BITS)
+
+
+@helper
+def whole_product(element: int, a: int, b: int, a_signed: int, b_signed: int) -> Any:
+    """The sum of products of two registers' bytes, nibbles or bits."""
+    if element == mp.BITS_XOR:
+        return bits_set(a ^ b)
+    if element == mp.BITS_AND:
+        return bits_set(a & b)
+    bits = 8 if element == mp.BYTES else 4
+    found, mask, half, full = 0, (1 << bits) - 1, 1 << (bits - 1), 1 << bits
+    for place in range(0, 32, bits):
+        x, y = (a >> place) & mask, (b >> place) & mask
+        if a_signed != 0 and x >= half:
+            x -= full
+        if b_signed != 0 and y >= half:
+            y -= full
+        found += x * y
+    return found
+
+
+@helper
+def multiply_whole(op: int, warp: int, launch: int, lanes: int) -> None:
+    """A product whose sums are whole numbers; results go to a place of their own first, since the rows of
+    operands may be those of results."""
+    element, steps, rows = at(op, I_ELEMENT_TYPE), at(op, I_K_STEPS), at(op, I_ROW_GROUPS)
+    a, b, c = row_of(op, warp, I_A), row_of(op, warp, I_B), row_of(op, warp, I_C)
+    a_signed, b_signed = at(op, I_IS_SIGNED), at(op, I_B_IS_SIGNED)
+    out, dst = at(launch, SCRATCH), warp + at(op, I_DST)
+    for number in range(2 * rows):
+        row, column = number >> 1, number & 1
         for lane in range(32):
-            word = get32(row + ROW_BYTES * n + 4 * lane)
-            place = to + 8 * pack * (32 * n + lane)
-            for e in range(pack):
-                if kind == BYTES:
-                    byte = (word >> (8 * e)) & 0xFF
-                    put64(place + 8 * e, byte - 256 if has_sign != 0 and byte >= 128 else byte)
-                else:
-                    bits = (word >> (16 * e)) & 0xFFFF
-                    value = single_of(bits << 16) if kind == BFLOAT16 else half_of(bits)
-                    put64(place + 8 * e, double_bits(value))
+            g, other = lane >> 2, 2 * (lane & 3) + column
+            word = get32s(c + ROW_BYTES * number + 4 * lane)
+            for step in range(steps):
+                first = a + ROW_BYTES * (step * rows + row) + 16 * g
+                second = b + ROW_BYTES * step + 16 * other
+                for t in range(4):
+                    x, y = get32(first + 4 * t), get32(second + 4 * t)
+                    word += whole_product(element, x, y, a_signed, b_signed)
+            if at(op, I_SUM_TYPE) == mp.SATURATED_SUM:
+                word = max(-(1 << 31), min((1 << 31) - 1, word))
+            put32(out + ROW_BYTES * number + 4 * lane, word)
+    copy_rows(out, dst, 2 * rows, lanes)
+
+
+@helper
+def copy_rows(source: int, to: int, count: int, lanes: int) -> None:
+    for number in range(count):
+        for lane in range(32):
+            if (lanes >> lane) & 1 != 0:
+                put32(to + ROW_BYTES * number + 4 * lane, get32(source + ROW_BYTES * number + 4 * lane))
+
+
+@helper
+def multiply_doubles(op: int, warp: int, launch: int, lanes: int) -> None:
+    steps, rows = at(op, I_K_STEPS), at(op, I_ROW_GROUPS)
+    a, b, c = row_of(op, warp, I_A), row_of(op, warp, I_B), row_of(op, warp, I_C)
+    out = at(launch, SCRATCH)
+    for number in range(2 * rows):
+        row, column = number >> 1, number & 1
+        for lane in range(32):
+            g, other = lane >> 2, 2 * (lane & 3) + column
+            low = c + 2 * ROW_BYTES * number + 4 * lane
+            total = get32(low) | (get32(low + ROW_BYTES) << 32)
+            for step in range(steps):
+                first = a + 2 * ROW_BYTES * (step * rows + row) + 16 * g
+                second = b + 2 * ROW_BYTES * step + 16 * other
+                for t in range(4):
+                    x = get32(first + 4 * t) | (get32(first + ROW_BYTES + 4 * t) << 32)
+                    y = get32(second + 4 * t) | (get32(second + ROW_BYTES + 4 * t) << 32)
+                    total = fused_doubles(x, y, total)
+            put32(out + 2 * ROW_BYTES * number + 4 * lane, total & FULL)
+            put32(out + 2 * ROW_BYTES * number + ROW_BYTES + 4 * lane, (total >> 32) & FULL)
+    copy_rows(out, warp + at(op, I_DST), 4 * rows, lanes)
 
 
 @helper
 def multiply(op: int, warp: int, launch: int, lanes: int) -> None:
-    kind, steps = at(op, I_ELEMENT_TYPE), at(op, I_K_STEPS)
-    total, rows = at(op, I_SUM_TYPE), at(op, I_ROW_GROUPS)
-    pack = 4 if kind == BYTES else 2
+    kind, other = at(op, I_ELEMENT_TYPE), at(op, I_B_ELEMENT_TYPE)
+    if kind == mp.DOUBLES:
+        multiply_doubles(op, warp, launch, lanes)
+        return
+    if kind > mp.DOUBLES:
+        multiply_whole(op, warp, launch, lanes)
+        return
+    steps, rows, half = at(op, I_K_STEPS), at(op, I_ROW_GROUPS), at(op, I_SUM_TYPE) == mp.HALF_SUM
     a = at(launch, SCRATCH)
-    b = a + 8 * 32 * 4 * 4
-    unpack(row_of(op, warp, I_A), rows * steps, kind, at(op, I_IS_SIGNED), a)
-    unpack(row_of(op, warp, I_B), steps, kind, at(op, I_B_IS_SIGNED), b)
+    b = a + _SECOND_AT
+    special = unpack(row_of(op, warp, I_A), kind, rows, steps, a)
+    special |= unpack(row_of(op, warp, I_B), other, 1, steps, b)
+    depth, group = 4 * _PER_REGISTER[kind] * steps, at(op, I_GROUP)
+    digits = _FRACTION_BITS[kind] + _FRACTION_BITS[other]
     c, dst = row_of(op, warp, I_C), warp + at(op, I_DST)
     for lane in range(32):
         if (lanes >> lane) & 1 == 0:
             continue
-        g, t = lane >> 2, lane & 3
         for row in range(rows):
             packed = 0
             for column in range(2):
-                other = b + 8 * pack * 4 * (2 * t + column)
-                mine = a + 8 * pack * (32 * row + 4 * g)
-                number = row if total == HALF_SUM else 2 * row + column
+                number = row if half else 2 * row + column
                 word = get32(c + ROW_BYTES * number + 4 * lane)
-                place = dst + ROW_BYTES * number + 4 * lane
-                if kind == BYTES:
-                    whole = word
-                    for step in range(steps):
-                        for k in range(4 * pack):
-                            first = get64(mine + 8 * (pack * 32 * rows * step + k))
-                            whole += first * get64(other + 8 * (pack * 32 * step + k))
-                    put32(place, whole)
-                    continue
-                if total == SINGLE_SUM:
-                    value = single_of(word)
+                if half:
+                    word = (word >> (16 * column)) & 0xFFFF
+                first = a + 4 * depth * ((lane >> 2) + 8 * row)
+                second = b + 4 * depth * (2 * (lane & 3) + column)
+                for k in range(0, depth, group):
+                    count = min(group, depth - k)
+                    word = grouped_sum(op, first + 4 * k, second + 4 * k, count, digits, word, special)
+                if half:
+                    packed |= word << (16 * column)
                 else:
-                    value = half_of((word >> (16 * column)) & 0xFFFF)
-                for step in range(steps):
-                    for k in range(4 * pack):
-                        first = double_of(get64(mine + 8 * (pack * 32 * rows * step + k)))
-                        value += first * double_of(get64(other + 8 * (pack * 32 * step + k)))
-                if total == SINGLE_SUM:
-                    put32(place, single_bits(value))
-                else:
-                    packed |= half_bits(value) << (16 * column)
-            if total == HALF_SUM:
+                    put32(dst + ROW_BYTES * number + 4 * lane, word)
+            if half:
                 put32(dst + ROW_BYTES * row + 4 * lane, packed)
+
+
+@helper
+def unpack_quads(row: int, by_k: int, to: int) -> Any:
+    """The halves of four matrices of 8 x 4, of which pairs of quads hold one each."""
+    special = False
+    for lane in range(32):
+        quads, high = (lane >> 2) & 3, 4 * (lane >> 4)
+        for i in range(4):
+            bits = get16(row + ROW_BYTES * (i >> 1) + 4 * lane + 2 * (i & 1))
+            size, exponent = unpack_float(bits, 5, 10, _IEEE)
+            line, k = ((i + high), lane & 3) if by_k != 0 else ((lane & 3) + high, i)
+            place = 4 * (4 * (8 * quads + line) + k)
+            put32(to + place, size)
+            put32(to + _EXPONENTS_AT + place, exponent)
+            special |= exponent == SPECIAL
+    return special
+
+
+@helper
+def multiply_quads(op: int, warp: int, launch: int, lanes: int) -> None:
+    """A step of Volta's product."""
+    a, step = at(launch, SCRATCH), at(op, I_STEP)
+    b = a + _SECOND_AT
+    special = unpack_quads(row_of(op, warp, I_A), at(op, I_A_BY_COLUMNS), a)
+    special |= unpack_quads(row_of(op, warp, I_B), at(op, I_B_BY_ROWS), b)
+    c, dst, half = row_of(op, warp, I_C), warp + at(op, I_DST), at(op, I_SUM_TYPE) == mp.HALF_SUM
+    for lane in range(32):
+        if (lanes >> lane) & 1 == 0:
+            continue
+        quads, high = (lane >> 2) & 3, 4 * (lane >> 4)
+        for n in range(2):
+            word = get32(c + ROW_BYTES * n + 4 * lane)
+            result = 0
+            for e in range(2 if half else 1):
+                if half:
+                    row, column = (lane & 3) + high, 4 * step + 2 * n + e
+                    before = (word >> (16 * e)) & 0xFFFF
+                else:
+                    i = 2 * step + n
+                    row, column = (lane & 1) + (i & 2) + high, (i & 4) + (lane & 2) + (i & 1)
+                    before = word
+                x, y = a + 16 * (8 * quads + row), b + 16 * (8 * quads + column)
+                result |= grouped_sum(op, x, y, 4, 20, before, special) << (16 * e)
+            put32(dst + ROW_BYTES * n + 4 * lane, result)
+
+
+@helper
+def transpose(op: int, warp: int, launch: int, lanes: int) -> None:
+    """A matrix of 8 x 8 halves, two of a row in each lane."""
+    row, out = row_of(op, warp, I_A), at(launch, SCRATCH)
+    for lane in range(32):
+        g, k = lane >> 2, 2 * (lane & 3)
+        low = get16(row + 4 * (4 * k + (g >> 1)) + 2 * (g & 1))
+        put32(out + 4 * lane, low | (get16(row + 4 * (4 * k + 4 + (g >> 1)) + 2 * (g & 1)) << 16))
+    copy_rows(out, warp + at(op, I_DST), 1, lanes)
 
 
 @helper
@@ -205,4 +430,22 @@ def load_matrices(op: int, warp: int, launch: int, lanes: int) -> Any:
                 low = get16(at(places, 8 * n + 2 * t) + 2 * g)
                 word = low | (get16(at(places, 8 * n + 2 * t + 1) + 2 * g) << 16)
             put32(dst + ROW_BYTES * n + 4 * lane, word)
+    return GOES_ON
+
+
+@helper
+def store_matrices(op: int, warp: int, launch: int, lanes: int) -> Any:
+    """The same way back."""
+    lane_addresses(op, warp, lanes, 16)
+    count, turned, row = at(op, I_MATRICES), at(op, I_TRANSPOSED), row_of(op, warp, I_C)
+    for lane in range(8 * count):
+        words, line = row + ROW_BYTES * (lane >> 3), lane & 7
+        address = get64(warp + 8 * (ADDRESSES + lane))
+        place = place_of(warp, launch, d.SHARED, lane, address, 16)
+        if place == 0:
+            return FAULTS
+        make_known(warp, launch, address, 16)
+        for k in range(8):
+            source = 2 * (8 * k + line) if turned != 0 else 2 * (8 * line + k)
+            put16(place + 2 * k, get16(words + source))
     return GOES_ON

@@ -76,6 +76,13 @@ I_ELEMENT_TYPE = _P["element_type"]
 I_K_STEPS = _P["k_steps"]
 I_SUM_TYPE = _P["sum_type"]
 I_ROW_GROUPS = _P["row_groups"]
+I_B_ELEMENT_TYPE = _P["b_element_type"]
+I_GROUP = _P["group"]
+I_FRACTION_BITS = _P["fraction_bits"]
+I_ZERO_EXPONENT = _P["zero_exponent"]
+I_STEP = _P["step"]
+I_A_BY_COLUMNS = _P["a_by_columns"]
+I_B_BY_ROWS = _P["b_by_rows"]
 
 
 def _reader(width: Any, extend: str) -> Any:

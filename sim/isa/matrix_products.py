@@ -1,0 +1,108 @@
+"""What tensor cores multiply and how they sum: element types, and each architecture's arithmetic.
+
+A tensor core multiplies exactly and adds a group of products and the sum so far at once. It shifts each
+addend to the largest exponent among them, cuts what lies below ``fraction_bits`` binary digits, adds the rest
+exactly, and rounds the result once: singles toward zero, halves to nearest. A product that is zero counts
+with the exponent ``zero_exponent``. The parameters are facts of MMA-Sim (arXiv 2511.10909; package mmasim
+2.1.1), which were found by experiments on the hardware; they are judged against that package by
+`validation/campaigns/tensor_cores`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+(
+    HALVES,
+    BFLOAT16,
+    TF32,
+    E5M2,
+    E4M3,
+    E3M2,
+    E2M3,
+    E2M1,
+    DOUBLES,
+    BYTES,
+    NIBBLES,
+    BITS_XOR,
+    BITS_AND,
+) = range(13)
+"""What the matrices hold. Bits are multiplied by XOR or AND, and counted."""
+SINGLE_SUM, SHORT_SUM, HALF_SUM, DOUBLE_SUM, INTEGER_SUM, SATURATED_SUM = range(6)
+"""What products are summed in. A short sum is a single that keeps few binary digits after the point."""
+SHORT_SUM_BITS: Final = 13
+
+PER_REGISTER: Final = {
+    HALVES: 2,
+    BFLOAT16: 2,
+    TF32: 1,
+    **dict.fromkeys((E5M2, E4M3, E3M2, E2M3, E2M1, BYTES), 4),
+    DOUBLES: 1,
+    NIBBLES: 8,
+    BITS_XOR: 32,
+    BITS_AND: 32,
+}
+"""Elements in a register (doubles: in a pair of registers)."""
+
+
+@dataclass(frozen=True)
+class FloatFormat:
+    """A floating-point type of matrices: where its bits lie in its container, and what its largest exponent
+    stands for: ``ieee`` (infinities and NaN), ``nan`` (NaN where all bits are set) or ``finite``."""
+
+    exponent_bits: int
+    fraction_bits: int
+    shift: int = 0
+    largest: str = "ieee"
+
+    @property
+    def bias(self) -> int:
+        return int((1 << (self.exponent_bits - 1)) - 1)
+
+
+FORMATS: Final = {
+    HALVES: FloatFormat(5, 10),
+    BFLOAT16: FloatFormat(8, 7),
+    TF32: FloatFormat(8, 10, shift=13),
+    E5M2: FloatFormat(5, 2),
+    E4M3: FloatFormat(4, 3, largest="nan"),
+    E3M2: FloatFormat(3, 2, largest="finite"),
+    E2M3: FloatFormat(2, 3, largest="finite"),
+    E2M1: FloatFormat(2, 1, shift=2, largest="finite"),
+}
+"""A single holds a TF32 in its upper 19 bits; a byte a type of 6 bits in its lower, one of 4 bits in its
+middle ones."""
+
+
+@dataclass(frozen=True)
+class SumArithmetic:
+    """How one group of products is added: see the module."""
+
+    group: int
+    fraction_bits: int
+    zero_exponent: int
+
+
+@dataclass(frozen=True)
+class _TensorCore:
+    group_bytes: int
+    fraction_bits: int
+
+
+_VOLTA: Final = _TensorCore(8, 23)
+_TURING: Final = _TensorCore(16, 24)
+_HOPPER: Final = _TensorCore(32, 25)
+_CORES: Final = {7: _TURING, 8: _TURING, 9: _HOPPER, 10: _HOPPER, 11: _HOPPER, 12: _HOPPER}
+
+
+def sum_arithmetic(
+    compute_capability: tuple[int, int], element: int, total: int, quads: bool
+) -> SumArithmetic:
+    """The arithmetic of an architecture for elements of one type. ``quads``: the products of 8 x 8 x 4 that
+    Volta has, which Turing still adds as Volta does."""
+    core = _VOLTA if quads or compute_capability < (7, 5) else _CORES[compute_capability[0]]
+    of_zero = (4 if total == HALF_SUM else -108) - core.fraction_bits
+    is_fp8 = element in (E5M2, E4M3)
+    bits = SHORT_SUM_BITS if is_fp8 and compute_capability == (8, 9) else core.fraction_bits
+    return SumArithmetic(core.group_bytes * PER_REGISTER[element] // 4, bits, of_zero)
