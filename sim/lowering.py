@@ -89,8 +89,8 @@ class Operation:
     the passes that its execution needs: ``base_work`` and ``pass_work`` for each of them. One of a recorded
     kernel has ``after``, work by its passes, and ``stall_cycles`` until its warp's next one.
 
-    ``request`` is what it takes of its address unit, of the SM's port and of L2; ``pipe`` what it takes of its
-    pipe, where that is not what its class does.
+    ``request`` is what it takes of its address unit, of the SM's port and of L2; ``pipe`` what it takes of
+    its pipe, where that is not what its class does.
 
     Asynchronous copies of a warp form groups: an instruction may join the open one, close it, or wait until
     at most ``groups_left`` closed ones (-1: it does not wait) have copies on their way. A fence waits for its

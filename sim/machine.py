@@ -151,6 +151,7 @@ class Machine:
     bank_bytes: int
     pipes: dict[str, PipeTiming]
     tensor_rates: dict[str, float]  # multiply-adds a cycle of a scheduler's tensor core, by type
+    least_tensor_shape: tuple[int, int]  # rows, and bytes of a row, that it takes at least
     mio_queue_entries: int
     front_cycles: int
     address_ticks: int
@@ -255,11 +256,12 @@ class Machine:
 
     def tensor_timing(self, product: TensorProduct | None) -> PipeTiming | None:
         """What a product of matrices takes of its scheduler's tensor core: its multiply-adds at the rate of
-        its type. None for another instruction, or where the description has no rate for the type."""
+        its type, those of the smallest shape at least. None for another instruction, or where the description
+        has no rate for the type."""
         rate = self.tensor_rates.get(product.type) if product is not None else None
         if product is None or rate is None:
             return None
-        interval = max(1, round(product.multiply_adds / rate))
+        interval = max(1, round(product.padded_multiply_adds(*self.least_tensor_shape) / rate))
         return replace(self.pipes["tensor"], interval_cycles=interval)
 
     def dram_sectors_left(self, free_ticks: int, cycle: int) -> int:
@@ -392,10 +394,9 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             for name in TIMINGS
         },
         tensor_rates={
-            name: gpu.number(key)
-            for name in TENSOR_TYPES
-            if gpu.has(key := f"tensor.{name}_fma_per_cycle")
+            name: gpu.number(key) for name in TENSOR_TYPES if gpu.has(key := f"tensor.{name}_fma_per_cycle")
         },
+        least_tensor_shape=(gpu.integer("tensor.least_rows"), gpu.integer("tensor.least_depth_bytes")),
         mio_queue_entries=gpu.integer("mio.queue_entries"),
         front_cycles=gpu.integer("mio.front_cycles"),
         address_ticks=to_ticks(gpu.integer("mio.address_interval_cycles")),

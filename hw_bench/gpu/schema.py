@@ -424,6 +424,8 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
         "FP16 peak of the tensor cores, dense; missing where there are none",
         optional=True,
     ),
+    _whole("tensor.least_rows", "rows", "a tensor core takes as long for fewer rows of the first matrix"),
+    _whole("tensor.least_depth_bytes", "bytes", "and as long for shorter rows"),
     *(
         _number(
             f"tensor.{name}_fma_per_cycle",

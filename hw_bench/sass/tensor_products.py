@@ -14,14 +14,30 @@ TENSOR_OPCODES: Final = frozenset(
 _SHORT: Final = re.compile(r"(8|16)(8)(4|8|16|32|64|128|256)")
 _LONG: Final = re.compile(r"(\d+)x(\d+)x(\d+)")
 _STEPS: Final = {"F32": 4, "F16": 2}
+_BITS: Final = {"fp16": 16, "bf16": 16, "tf32": 32, "fp8": 8, "int8": 8, "int4": 4, "int1": 1, "fp64": 64}
 
 
 @dataclass(frozen=True)
 class TensorProduct:
-    """A warp-instruction's product of matrices: one of `smlab.hw_bench.gpu.schema.TENSOR_TYPES`, and the multiply-adds of all lanes."""
+    """A warp-instruction's product of matrices, ``rows`` x ``depth`` by ``depth`` x ``columns``: one of
+    `smlab.hw_bench.gpu.schema.TENSOR_TYPES`. ``several``: how many such products it is, for Volta's in steps
+    a part of one."""
 
     type: str
-    multiply_adds: int
+    rows: int
+    columns: int
+    depth: int
+    several: float = 1
+
+    @property
+    def multiply_adds(self) -> int:
+        return int(self.several * self.rows * self.columns * self.depth)
+
+    def padded_multiply_adds(self, least_rows: int, least_depth_bytes: int) -> float:
+        """The multiply-adds of a unit that takes no fewer rows, and no fewer bytes of a row."""
+        bits = _BITS[self.type.removesuffix("_fp32")]
+        depth = max(self.depth, 8 * least_depth_bytes // bits)
+        return self.several * max(self.rows, least_rows) * self.columns * depth
 
 
 def tensor_product(instruction: SassInstruction) -> TensorProduct | None:
@@ -30,15 +46,14 @@ def tensor_product(instruction: SassInstruction) -> TensorProduct | None:
     if opcode not in TENSOR_OPCODES:
         return None
     if opcode == "HMMA" and modifiers[:1] == ("884",):
-        # A step of four products of 8 x 8 x 4: four steps sum in singles, two in halves.
-        steps = _STEPS[modifiers[1]]
-        return TensorProduct("fp16_fp32" if steps == 4 else "fp16", 4 * 8 * 8 * 4 // steps)
+        # A step of four products: four steps where it sums in singles, two in halves.
+        steps = _STEPS.get("".join(modifiers[1:2]), 4)
+        return TensorProduct("fp16_fp32" if steps == 4 else "fp16", 16, 16, 4, 1 / steps)
     shapes = (_SHORT.fullmatch(m) or _LONG.fullmatch(m) for m in modifiers)
     shape = next((s for s in shapes if s is not None), None)
     if shape is None:
         return None
-    work = int(shape[1]) * int(shape[2]) * int(shape[3])
-    return TensorProduct(_type_of(opcode, modifiers), work)
+    return TensorProduct(_type_of(opcode, modifiers), *(int(n) for n in shape.groups()))
 
 
 def _type_of(opcode: str, modifiers: tuple[str, ...]) -> str:

@@ -157,8 +157,28 @@ def _hmnmx2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 
 @opcode("F2FP", "UF2FP", cls="conversion")
 def _f2fp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    small = next((x for x in m if x in ("E4M3", "E5M2")), None)
+    if small is not None:
+        return _small_floats(o, m, small.lower())
+    if m == ("TF32", "F32", "PACK_B"):
+        return BY_NAME["f.tf32"], {"dst": o.destination(), **o.single("a")}
     only(m, "F16", "BF16", "F32", "PACK_AB", "RN", "RZ")
     if "PACK_AB" not in m:
         raise Unknown("the conversion")
     fields = {"rounding": rounding_of(m), "dst": o.destination(), **o.single("a"), **o.single("b")}
     return BY_NAME["f2b2" if "BF16" in m else "f2h2"], fields
+
+
+def _small_floats(o: Operands, m: tuple[str, ...], name: str) -> tuple[int, dict[str, int]]:
+    """Between two floats of 8 bits, in half a register, and two halves or singles. What is made of 16 bits
+    comes beside the lower half of the last source."""
+    if m == ("F16", name.upper(), "UNPACK_B"):
+        upper = o.texts[1].removesuffix(".reuse").endswith(".H1")
+        o.texts[1] = o.texts[1].replace(".H1", "")
+        return BY_NAME[f"{name}.h2"], {"dst": o.destination(), **o.integer("a"), "upper_bytes": int(upper)}
+    if m == ("SATFINITE", name.upper(), "F32", "PACK_AB_MERGE_C"):
+        fields = {"dst": o.destination(), **o.single("a"), **o.single("b"), **o.integer("c")}
+        return BY_NAME[f"f2.{name}"], fields
+    if m == ("SATFINITE", name.upper(), "F16", "UNPACK_B_MERGE_C"):
+        return BY_NAME[f"h2.{name}"], {"dst": o.destination(), **o.integer("a"), **o.integer("b")}
+    raise Unknown("the conversion")

@@ -20,6 +20,7 @@ from smlab.sim.isa.vectors import (  # noqa: F401  (each registers its builders)
     floats,
     halves,
     integers,
+    small_floats,
     special,
 )
 from smlab.sim.isa.vectors.llvm_lanes import (

@@ -91,7 +91,9 @@ class ProductForm:
             of = kind if matrix == "c" else of_factors
             for n in range(counts[matrix]):
                 lines.append(f"ld.global.{of} %{matrix}{n}, [%at{place}+{32 * size * n}];")
-        lists = ["{" + ", ".join(f"%{x}{n}" for n in range(counts[x.replace("d", "c")])) + "}" for x in "dabc"]
+        lists = [
+            "{" + ", ".join(f"%{x}{n}" for n in range(counts[x.replace("d", "c")])) + "}" for x in "dabc"
+        ]
         lines.append(f"{self.ptx} {', '.join(lists)};")
         lines += [f"st.global.{kind} [%at3+{32 * size * n}], %d{n};" for n in range(counts["c"])]
         return "\n".join([*lines, "ret; }"])

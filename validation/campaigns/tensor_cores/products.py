@@ -78,7 +78,11 @@ def _places(form: ProductForm, matrix: str) -> NDArray[np.int64]:
             line, k, which = np.broadcast_arrays(line[None, :, None], i, quads[None, :, None])
             return np.stack((which, line, k) if matrix == "a" else (which, k, line), axis=-1)
         i = np.arange(8).reshape(-1, 1, 2 if form.total == "f16" else 1)
-        row = line[None, :, None] if form.total == "f16" else (LANES & 1)[None, :, None] + (i & 2) + high[:, None]
+        row = (
+            line[None, :, None]
+            if form.total == "f16"
+            else (LANES & 1)[None, :, None] + (i & 2) + high[:, None]
+        )
         column = i if form.total == "f16" else (i & 4) + (LANES & 2)[None, :, None] + (i & 1)
         return np.stack(np.broadcast_arrays(quads[None, :, None], row, column), axis=-1)
     count = form.registers(matrix)
