@@ -88,7 +88,8 @@ def _no_object(kernel: object) -> bool:
 
 @dataclass(frozen=True)
 class KernelFrontEnd:
-    """One kind of kernel: files by their ``suffixes``, or Python objects that ``takes`` knows.
+    """One kind of kernel: files by their ``suffixes``, files of any other suffix by the bytes that they begin
+    with, or Python objects that ``takes`` knows.
 
     ``sets_block`` says that the kernel itself tells its threads, so that a launch has none.
     """
@@ -96,5 +97,6 @@ class KernelFrontEnd:
     kind: str
     load: Callable[[KernelSource], LoadedKernel]
     suffixes: tuple[str, ...] = ()
+    begins: tuple[bytes, ...] = ()
     takes: Callable[[object], bool] = _no_object
     sets_block: bool = False

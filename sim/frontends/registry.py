@@ -15,29 +15,30 @@ from typing import Any, Final
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.image import KernelImage
 from smlab.sim.frontends.cuda_c import load_cuda
+from smlab.sim.frontends.cupy_kernel import is_cupy, load_cupy
+from smlab.sim.frontends.host_binary import HOST_FILES, load_binary
 from smlab.sim.frontends.machine_code import load_cubin, load_listing
 from smlab.sim.frontends.numba_kernel import is_function, load_numba
 from smlab.sim.frontends.protocol import KernelFrontEnd, KernelSource, LoadedKernel
+from smlab.sim.frontends.ptx import load_ptx
 from smlab.sim.frontends.python_file import kernel_of_file, split_name
 from smlab.sim.frontends.triton_kernel import active_for_decorators, is_triton, load_triton
 
 FRONT_ENDS: Final[tuple[KernelFrontEnd, ...]] = (
     KernelFrontEnd(".cubin", load_cubin, suffixes=(".cubin",)),
     KernelFrontEnd(".sass (nvdisasm -c -hex)", load_listing, suffixes=(".sass",)),
+    KernelFrontEnd(".ptx", load_ptx, suffixes=(".ptx",)),
     KernelFrontEnd(".cu", load_cuda, suffixes=(".cu",)),
+    KernelFrontEnd(
+        "a program or .fatbin, .o, .so",
+        load_binary,
+        (".fatbin", ".o", ".so", ".a", ".exe", ".dll"),
+        HOST_FILES,
+    ),
+    KernelFrontEnd("CuPy", load_cupy, takes=is_cupy),
     KernelFrontEnd("Triton", load_triton, takes=is_triton, sets_block=True),
     KernelFrontEnd("Numba", load_numba, takes=is_function),
 )
-
-_OF_BINARY = ": machine code is inside; `cuobjdump -xelf all FILE` takes the .cubin out"
-_HINTS: Final = {
-    ".ptx": ": PTX is no machine code; `ptxas -arch=sm_80 k.ptx -o k.cubin` compiles it",
-    ".fatbin": _OF_BINARY,
-    ".so": _OF_BINARY,
-    ".o": _OF_BINARY,
-    ".exe": _OF_BINARY,
-    ".dll": _OF_BINARY,
-}
 
 
 def kinds() -> str:
@@ -68,12 +69,26 @@ def front_end_of(kernel: Any) -> KernelFrontEnd:
         for row in FRONT_ENDS:
             if kernel.suffix in row.suffixes:
                 return row
-        hint = _HINTS.get(kernel.suffix, "")
-        raise SmlabError.at(str(kernel), f"no kernel file{hint}", kernel.suffix or kernel.name, kinds())
+        begin = _first_bytes(kernel)
+        for row in FRONT_ENDS:
+            if begin.startswith(row.begins):
+                return row
+        raise SmlabError.at(str(kernel), "no kernel file", kernel.suffix or kernel.name, kinds())
     for row in FRONT_ENDS:
         if row.takes(kernel):
             return row
     raise SmlabError.at("kernel", f"a {type(kernel).__name__} is no kernel", None, kinds())
+
+
+def _first_bytes(path: Path) -> bytes:
+    """The beginning of a file; nothing of what cannot be read or is none."""
+    try:
+        if not path.is_file():
+            return b""
+        with path.open("rb") as file:
+            return file.read(16)
+    except (OSError, ValueError):
+        return b""
 
 
 def load(source: KernelSource) -> LoadedKernel:
