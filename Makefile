@@ -49,7 +49,7 @@ pytest: $(VENV)/.installed-dev
 	$(BIN)/pytest -q -n 2 --dist worksteal
 
 # The CUDA benchmarks' machine code, for all architectures, with no GPU: a part of `make test`. The compiler has an environment of
-# its own (500 MB), over the packages of the first one. Where it cannot be installed, this fails; nothing is skipped.
+# its own (1.3 GB), over the packages of the first one. Where it cannot be installed, this fails; nothing is skipped.
 # `contract` goes first: it compiles on all cores what the tests then find in the cache.
 contract: $(VENV)-cuda/.installed
 	$(VENV)-cuda/bin/python -m smlab.cli bench sass
@@ -59,17 +59,16 @@ sass: contract
 	    tests/hw_bench/cuda/test_cuda_dependence.py tests/sim/isa/test_compiled_kernels.py \
 	    tests/sim/isa/test_common_kernels.py tests/sim/isa/test_tensor_cores.py \
 	    tests/sim/isa/test_ordinary_kernels.py tests/sim/isa/test_compiled_histogram.py \
-	    tests/sim/isa/test_printing.py tests/smlab/test_mutated_structure.py \
+	    tests/sim/isa/test_printing.py tests/sim/frontends tests/smlab/test_mutated_structure.py \
 	    tests/hw_bench/cuda/test_cuda_harness.py \
 	    tests/hw_bench/cuda/test_cuda_on_simulator.py tests/hw_bench/cuda/test_cuda_driver.py \
 	    tests/validation/campaigns/test_synchronization.py
 
-$(VENV)-cuda/.installed: .ci/locked/toolchain.txt .ci/locked/nvdisasm.txt .ci/nvdisasm.py | $(VENV)/.installed-dev
+$(VENV)-cuda/.installed: .ci/locked/toolchain.txt | $(VENV)/.installed-dev
 	$(BIN)/python -m venv --clear $(VENV)-cuda
 	echo "import site; site.addsitedir('$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')')" \
 	    > $$($(VENV)-cuda/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/base.pth
 	$(VENV)-cuda/bin/python -m pip install --quiet --no-deps --require-hashes --requirement $<
-	$(VENV)-cuda/bin/python .ci/nvdisasm.py
 	touch $@
 
 # How the report looks: screenshots at 1280 and 420 pixels by headless Chromium, where it is installed. Fails where the page

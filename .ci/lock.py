@@ -21,8 +21,6 @@ LOCKED = ROOT / ".ci" / "locked"
 PYTHON = "3.11.5"
 """The oldest one; mkdocs-material needs its fifth patch."""
 PINS = ("--constraint", "constraints.txt", "--constraint", ".ci/toolchain.txt")
-NVDISASM = "triton==3.3.1\n"
-"""The wheel that `.ci/nvdisasm.py` takes one file of."""
 BUILD = "setuptools\n"
 """What builds the package itself, which pip must not fetch beside the list."""
 ABOUT = {
@@ -30,9 +28,9 @@ ABOUT = {
     "dev": "What its tests and checks need beyond that.",
     "docs": "What its site needs beyond that.",
     "toolchain": "What `.ci/toolchain.txt` names; installed without what these ask for.",
-    "nvdisasm": "The wheel with NVIDIA's disassembler; see `.ci/nvdisasm.py`.",
-    "extras": "What the extras ncu and cuda12 need beyond `run.txt`.",
+    "extras": "What the extras ncu, cuda12, triton and cupy need beyond `run.txt`.",
 }
+EXTRAS = ("ncu", "cuda12", "triton", "cupy")
 BELOW = {"dev": "run", "docs": "dev", "extras": "run"}
 
 
@@ -54,13 +52,12 @@ def compiled(*arguments: str, given: str | None = None) -> dict[str, str]:
 def main() -> None:
     if shutil.which("uv") is None:
         sys.exit("uv: no such program (expected one on PATH, by `pip install uv`)")
-    names = {"dev": ("dev", "cluster"), "docs": ("dev", "cluster", "docs"), "extras": ("ncu", "cuda12")}
+    names = {"dev": ("dev", "cluster"), "docs": ("dev", "cluster", "docs"), "extras": EXTRAS}
     found = {"run": compiled("pyproject.toml", "-", *PINS, given=BUILD)}
     for file, extras in names.items():
         options = [option for extra in extras for option in ("--extra", extra)]
         found[file] = compiled("pyproject.toml", "-", *PINS, *options, given=BUILD)
     found["toolchain"] = compiled(".ci/toolchain.txt", "--no-deps")
-    found["nvdisasm"] = compiled("-", "--no-deps", given=NVDISASM)
     LOCKED.mkdir(exist_ok=True)
     for file, blocks in found.items():
         below = found.get(BELOW.get(file, ""), {})

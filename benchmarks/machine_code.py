@@ -26,7 +26,7 @@ from smlab.hw_bench.sass.image import KernelImage, listed_image
 from smlab.sim import Record
 from smlab.sim.execution import functional
 from smlab.sim.execution.run import run_machine_code
-from smlab.sim.isa.launch.kernels import load_kernel
+from smlab.sim.frontends.registry import load_kernel
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.isa.launch.launch_file import read_launch
 

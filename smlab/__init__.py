@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from smlab.commands.project.api import ProjectResult, project
     from smlab.commands.roofline.api import RooflineResult, roofline
     from smlab.commands.run.api import run
+    from smlab.commands.run.simulated import ScriptGpu, simulated
     from smlab.commands.simulate.api import simulate
     from smlab.commands.utilization.api import UtilizationResult, utilization
     from smlab.commands.validate.api import ValidationResult, validate
@@ -63,6 +64,7 @@ _HOME = {
     "smlab.commands.project.api": ("ProjectResult", "project"),
     "smlab.commands.roofline.api": ("RooflineResult", "roofline"),
     "smlab.commands.run.api": ("run",),
+    "smlab.commands.run.simulated": ("ScriptGpu", "simulated"),
     "smlab.sim.execution.run": ("MachineRun",),
     "smlab.commands.simulate.api": ("simulate",),
     "smlab.commands.utilization.api": ("UtilizationResult", "utilization"),
@@ -103,6 +105,7 @@ __all__ = [
     "ProjectResult",
     "Record",
     "RooflineResult",
+    "ScriptGpu",
     "ServiceTable",
     "SimResult",
     "SmlabError",
@@ -125,6 +128,7 @@ __all__ = [
     "run",
     "service_table",
     "simulate",
+    "simulated",
     "utilization",
     "validate",
     "whatif",

@@ -14,7 +14,7 @@ import numpy as np
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.sim.isa.launch.kernels import load_kernel
+from smlab.sim.frontends.registry import load_kernel
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.machine import machine_from
 from smlab.sim.options import by_keywords

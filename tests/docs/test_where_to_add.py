@@ -37,10 +37,13 @@ POLICY = '''def second_oldest(eligible: Sequence[Candidate], last: Candidate | N
 
 
 '''
-FRONT_END = '''def _toy(file: KernelFile) -> KernelImage:
+FRONT_END = '''def _toy(source: KernelSource) -> LoadedKernel:
     """A listing with its lines in reverse."""
-    text = "\\n".join(reversed(file.content().decode().splitlines()))
-    return listed_image(parse_listing(text, str(file.path))[0])
+    from smlab.hw_bench.sass import parse_listing
+    from smlab.hw_bench.sass.image import listed_image
+
+    text = "\\n".join(reversed(source.content().decode().splitlines()))
+    return LoadedKernel(listed_image(parse_listing(text, source.where)[0]))
 
 
 '''
@@ -111,12 +114,15 @@ TOYS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         )
     },
     "a front end": {
-        "sim/isa/launch/kernels.py": ("FRONT_ENDS: dict", FRONT_END + "FRONT_ENDS: dict"),
+        "sim/frontends/registry.py": ("FRONT_ENDS: Final", FRONT_END + "FRONT_ENDS: Final"),
     },
 }
 REGISTERED = {
     "sim/policies.py": ('"oldest": oldest}', '"oldest": oldest, "second_oldest": second_oldest}'),
-    "sim/isa/launch/kernels.py": ('".cu": _cuda}', '".cu": _cuda, ".toy": _toy}'),
+    "sim/frontends/registry.py": (
+        '    KernelFrontEnd(".cu",',
+        '    KernelFrontEnd("toy", _toy, suffixes=(".toy",)),\n    KernelFrontEnd(".cu",',
+    ),
 }
 """Where a function's name is entered, in the same file."""
 

@@ -48,7 +48,7 @@ from smlab.hw_bench.sass import read_regions
 from smlab.models.utilization.counter_maps import CounterMaps
 from smlab.models.utilization.service_table import ServiceTable
 from smlab.models.utilization.trust_map import TrustMap
-from smlab.sim.isa.launch.kernels import load_kernel
+from smlab.sim.frontends.registry import load_kernel
 from smlab.sim.isa.launch.launch_file import read_launch
 from smlab.sim.traces.reading import read_list, read_trace
 from smlab.sim.workloads.workload_file import read_workload

@@ -10,7 +10,7 @@ from smlab.commands.run.skeleton import skeleton
 from smlab.examples import KERNEL
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.image import KernelParameter
-from smlab.sim.isa.launch.kernels import load_kernel
+from smlab.sim.frontends.registry import load_kernel
 from smlab.sim.isa.launch.launch_file import read_launch
 
 

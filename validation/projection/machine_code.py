@@ -22,7 +22,7 @@ from smlab.hw_bench.sass.image import resources_of
 from smlab.hw_bench.sources import digest_of, package_folder
 from smlab.models.projection.projection import REGISTERS_WITHIN
 from smlab.sim.execution.run import run_machine_code
-from smlab.sim.isa.launch.kernels import from_cubin
+from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.reference import Record
 from smlab.validation.work.runner import Progress

@@ -1,14 +1,15 @@
 """A launch as a file: grid, block, shared bytes, arguments and constant memory.
 
-``[launch]`` has ``grid`` and ``block`` (a number or up to three) and ``shared_bytes`` (dynamic; of a
-listing, all). A number may be written as a text with names of macros in it, ``"ceil(4096 / TILE)"``: whole
-numbers, ``+ - *``, ``//``, ``%``, and ``ceil(a / b)``. ``check_shared = false`` lets the kernel read shared
-memory that nobody has written.
+``[launch]`` has ``grid`` and ``block`` (a number or up to three; no ``block`` for a kernel that tells its
+threads itself, as Triton's do) and ``shared_bytes`` (dynamic; of a listing, all). A number may be written as
+a text with names of macros in it, ``"ceil(4096 / TILE)"``: whole numbers, ``+ - *``, ``//``, ``%``, and
+``ceil(a / b)``. ``check_shared = false`` lets the kernel read shared memory that nobody has written.
 
 Each ``[[argument]]`` has a ``name`` and a ``dtype``, and is a scalar (``value``) or an array: ``file``
 (.npy), or ``shape`` and ``make``: ``zeros``, ``arange`` or ``uniform`` (``low``, ``high``, ``seed``).
 ``returned = true`` says that it comes back. ``[constant.NAME]`` fills a ``__constant__`` variable in the same
-way.
+way. ``[options]`` are what the kernel's front end takes: numbers, texts and truth values by name, such as
+Triton's meta-parameters. Numbers of the launch may name them as they name macros, which count more.
 """
 
 from __future__ import annotations
@@ -50,13 +51,21 @@ class LaunchFile:
     """A launch as written down; arrays are made anew for each run."""
 
     grid: tuple[int, int, int]
-    block: tuple[int, int, int]
+    threads: tuple[int, int, int] | None
     shared_bytes: int
     check_shared: bool
     names: tuple[str, ...]
     arguments: tuple[Any, ...]
     returned: tuple[str, ...]
     constants: dict[str, NDArray[Any]] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """`threads`, which most kernels need; `SmlabError` where the file has none."""
+        if self.threads is None:
+            raise SmlabError.at("[launch]: block", "is missing", None, "one to three numbers from 1 on")
+        return self.threads
 
 
 def read_launch(path: Path, macros: Mapping[str, object] | None = None) -> LaunchFile:
@@ -72,12 +81,13 @@ def launch_of(
     where: str, raw: dict[str, Any], folder: Path, macros: Mapping[str, object] | None = None
 ) -> LaunchFile:
     """The launch in the tables of a file, whose arrays lie in ``folder``; see `read_launch`."""
-    _known(where, raw, ("launch", "argument", "constant"))
+    _known(where, raw, ("launch", "argument", "constant", "options"))
     launch = raw.get("launch")
     if not isinstance(launch, dict):
         raise SmlabError.at(where, "has no table [launch]", None, "grid and block")
     _known(f"{where}: [launch]", launch, ("grid", "block", "shared_bytes", "check_shared"))
-    given = macros or {}
+    options = _options(where, raw.get("options", {}), macros or {})
+    given = {**options, **(macros or {})}
     names, arguments, returned = [], [], []
     rows = raw.get("argument", [])
     if not isinstance(rows, list):
@@ -121,14 +131,29 @@ def launch_of(
         raise SmlabError.at(f"{where}: shared_bytes", "not a size", shared, "a whole number of bytes")
     return LaunchFile(
         _dim(where, launch, "grid", given),
-        _dim(where, launch, "block", given),
+        _dim(where, launch, "block", given) if "block" in launch or not options else None,
         shared,
         check,
         tuple(names),
         tuple(arguments),
         tuple(returned),
         constants,
+        options,
     )
+
+
+def _options(where: str, table: Any, macros: Mapping[str, object]) -> dict[str, Any]:
+    """What a front end is told; a macro of the same name takes the place of a number."""
+    if not isinstance(table, dict):
+        raise SmlabError.at(f"{where}: options", "is not a table", table, "[options]")
+    for name, value in table.items():
+        if not isinstance(value, bool | int | float | str):
+            raise SmlabError.at(
+                f"{where}: options: {name}", "no option", value, "a number, a text or a truth value"
+            )
+        if name in macros and type(value) is int:
+            table = {**table, name: whole_number(f"{where}: options: {name}", name, macros)}
+    return dict(table)
 
 
 def _known(where: str, table: Any, keys: tuple[str, ...]) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -18,8 +17,10 @@ from smlab.sim import Record
 from smlab.sim.execution.device import as_dim
 from smlab.sim.execution.recording import Recording
 from smlab.sim.execution.run import MachineRun, run_machine_code
-from smlab.sim.isa.launch.kernels import kinds, load_kernel
-from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.sim.frontends.protocol import KernelSource, LoadedKernel
+from smlab.sim.frontends.registry import front_end_of, load, resolved_kernel
+from smlab.sim.isa.launch.launch import Dim, MachineLaunch
+from smlab.sim.isa.memory.global_memory import GlobalMemory
 
 
 class TimingKeywords(TypedDict, total=False):
@@ -36,31 +37,34 @@ class TimingKeywords(TypedDict, total=False):
 class RunKeywords(TimingKeywords, total=False):
     """Further keywords of `run`."""
 
+    block: int | tuple[int, ...] | None
     shared_bytes: int
     constants: Mapping[str, Any] | None
     defines: Mapping[str, object] | None
     folders: Sequence[str | Path]
     check_shared: bool
+    options: Mapping[str, Any] | None
 
 
 def run(
     kernel: Any,
-    grid: int | tuple[int, ...],
-    block: int | tuple[int, ...],
+    grid: Any,
     *arguments: Any,
     gpu: str | Path | Gpu = "v100",
     name: str | None = None,
-    **more: Unpack[RunKeywords],
+    **more: Any,
 ) -> MachineRun:
     """Execute a kernel's machine code on a simulated GPU; arrays are changed in place, as a launch would.
 
     What the kernel prints is `MachineRun.printed`.
 
     Args:
-        kernel: a path (``.cubin``, ``.sass`` with encodings, ``.cu``), a Numba kernel or Python function,
-        or an image.
-        grid: blocks, one to three numbers; ``block`` threads likewise.
-        arguments: numpy arrays (C-contiguous) and scalars; Python numbers take the parameter's size.
+        kernel: a path (a binary, ``.sass`` with encodings, ``.ptx``, ``.cu``, ``file.py:kernel``), a kernel
+        of Triton, CuPy or Numba, a Python function, or an image.
+        grid: blocks, one to three numbers; of Triton also a function of the meta-parameters.
+        arguments: first the threads of a block, one to three numbers, unless the kernel tells them itself
+        (Triton) or ``block`` is given; then numpy arrays (C-contiguous) and scalars. Python numbers take the
+        parameter's size.
         gpu: a name, a description's path or a description.
         name: which kernel of a file with several.
         shared_bytes: dynamic shared memory; of a listing, all of it.
@@ -75,74 +79,89 @@ def run(
         check_shared: say in `MachineRun.notes` where shared memory is read that nobody has written.
         progress: told ``(done, total)`` blocks.
         recording: writes down what every warp executes (`smlab.sim.execution.recording`).
+        block: the threads of a block, in place of the first argument.
+        options: what the kernel's front end takes: of Triton, meta-parameters, ``num_warps``, ``num_stages``
+        and ``config``, the number of an autotuner's configuration. Keywords of no other meaning are options.
 
     Raises:
         SmlabError: what cannot be read, compiled, launched or executed, or a fault of the kernel, in one
         line.
     """
-    check_keywords("run", more, RunKeywords)
     description = a_gpu("gpu", gpu)
-    macros = {k: str(v) for k, v in (more.get("defines") or {}).items()}
-    folders = [a_path("folders", folder) for folder in more.get("folders", ())]
-    image = image_of(kernel, description, arguments, name=name, defines=macros, folders=folders)
-    shapes = []
-    for what, value in (("grid", grid), ("block", block)):
-        try:
-            shapes.append(as_dim(value))
-        except (TypeError, ValueError) as error:
-            raise SmlabError.at(what, "not a shape", value, "one to three numbers") from error
-    launch = MachineLaunch(
-        image,
-        shapes[0],
-        shapes[1],
-        _arguments(image, kernel, arguments),
-        dynamic_shared_bytes=more.get("shared_bytes", 0),
+    kernel = resolved_kernel(kernel, description.sm_architecture)
+    sets_block = not isinstance(kernel, KernelImage) and front_end_of(kernel).sets_block
+    options = dict(more.pop("options", None) or {})
+    if sets_block:
+        options |= {key: more.pop(key) for key in [*more] if key not in RunKeywords.__annotations__}
+    check_keywords("run", more, RunKeywords)
+    block, arguments = _block_of(more, arguments, sets_block)
+    source = KernelSource(
+        kernel,
+        description.sm_architecture,
+        name,
+        {k: str(v) for k, v in (more.get("defines") or {}).items()},
+        [a_path("folders", folder) for folder in more.get("folders", ())],
+        grid,
+        arguments,
+        options,
+    )
+    launch = machine_launch(load(source), grid, block, arguments, more)
+    timing: Any = {k: v for k, v in more.items() if k in TimingKeywords.__annotations__}
+    return timed(launch, description, timing)
+
+
+def timed(launch: MachineLaunch, gpu: Gpu, timing: Mapping[str, Any]) -> MachineRun:
+    """Run a launch on as many SMs as ``timing`` says, ``auto`` included."""
+    how: Any = {"keep": Record.TOTALS, **timing}
+    if how.get("sms") == AUTO:
+        del how["sms"]
+        return run_until_steady(launch, gpu, **how)
+    return run_machine_code(launch, gpu, **how)
+
+
+def _block_of(
+    more: Mapping[str, Any], arguments: tuple[Any, ...], sets_block: bool
+) -> tuple[Any, tuple[Any, ...]]:
+    """The threads that a call gives, and the kernel's arguments."""
+    block = more.get("block")
+    if sets_block and block is not None:
+        raise SmlabError.at("block", "this kernel tells its threads itself", block, "num_warps")
+    if sets_block or "block" in more:
+        return block, arguments
+    if not arguments:
+        raise SmlabError.at("block", "is missing", None, "the threads of a block behind the grid")
+    return arguments[0], arguments[1:]
+
+
+def machine_launch(
+    loaded: LoadedKernel, grid: Any, block: Any, arguments: tuple[Any, ...], more: Mapping[str, Any]
+) -> MachineLaunch:
+    """What a front end gave with what else a call says: ``more`` as `run` has it."""
+    given = loaded.arguments
+    return MachineLaunch(
+        loaded.image,
+        loaded.grid or _shape("grid", grid),
+        loaded.block or _shape("block", block),
+        _arguments(loaded.image, arguments) if given is None else given,
+        loaded.names,
+        dynamic_shared_bytes=more.get("shared_bytes", 0) + loaded.shared_bytes,
         constants={k: np.asarray(v) for k, v in (more.get("constants") or {}).items()},
         check_shared=more.get("check_shared", True),
+        memory=GlobalMemory() if loaded.memory is None else loaded.memory,
     )
-    timing: Any = {k: v for k, v in more.items() if k in TimingKeywords.__annotations__}
-    timing = {"keep": Record.TOTALS, **timing}
-    if timing.get("sms") == AUTO:
-        del timing["sms"]
-        return run_until_steady(launch, description, **timing)
-    return run_machine_code(launch, description, **timing)
 
 
-def image_of(
-    kernel: Any,
-    gpu: Gpu,
-    arguments: tuple[Any, ...],
-    *,
-    name: str | None,
-    defines: Mapping[str, str],
-    folders: Sequence[Path] = (),
-) -> KernelImage:
-    """A kernel's image for a GPU's architecture, read or compiled."""
-    if isinstance(kernel, KernelImage):
-        return kernel
-    if isinstance(kernel, str | os.PathLike):
-        text = os.fsdecode(kernel)
-        head, colon, function = text.rpartition(":")
-        if colon and head.endswith(".py"):
-            from smlab.commands.run.numba_kernel import from_file
-
-            return from_file(Path(head), function, gpu.sm_architecture, arguments)
-        return load_kernel(Path(text), gpu.sm_architecture, name=name, defines=defines, folders=folders)
-    if callable(kernel) or hasattr(kernel, "py_func"):
-        from smlab.commands.run.numba_kernel import image_of_function
-
-        return image_of_function(kernel, gpu.sm_architecture, arguments)
-    raise SmlabError.at("kernel", f"a {type(kernel).__name__} is no kernel", None, kinds())
+def _shape(what: str, value: Any) -> Dim:
+    if value is None:
+        raise SmlabError.at(what, "is missing", None, "one to three numbers")
+    try:
+        return as_dim(value)
+    except (TypeError, ValueError) as error:
+        raise SmlabError.at(what, "not a shape", value, "one to three numbers") from error
 
 
-def _arguments(image: KernelImage, kernel: Any, arguments: tuple[Any, ...]) -> list[Any]:
-    """Arguments as parameters: Python numbers by the size that the parameter has, Numba's arrays as it
-    passes them."""
-    numba = not isinstance(kernel, str | os.PathLike | KernelImage) or ".py:" in str(kernel)
-    if numba:
-        from smlab.commands.run.numba_kernel import flattened
-
-        return flattened(image, arguments)
+def _arguments(image: KernelImage, arguments: tuple[Any, ...]) -> list[Any]:
+    """Arguments as parameters: Python numbers by the size that the parameter has."""
     given: list[Any] = []
     for n, argument in enumerate(arguments):
         if isinstance(argument, np.ndarray | np.generic | bytes):

@@ -74,9 +74,10 @@ def run_file(kernel: str, launch: LaunchFile, gpu: Gpu, **how: Any) -> MachineRu
         return run(
             kernel,
             launch.grid,
-            launch.block,
             *launch.arguments,
             gpu=gpu,
+            block=launch.threads,
+            options=launch.options,
             shared_bytes=launch.shared_bytes,
             constants=launch.constants,
             check_shared=launch.check_shared,

@@ -8,7 +8,7 @@ from smlab.commands.run.run import macros_of
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass.image import KernelImage
 from smlab.hw_bench.sass.linking import demangled
-from smlab.sim.isa.launch.kernels import load_kernel
+from smlab.sim.frontends.registry import load_kernel
 
 NUMBERS = {1: "uint8", 2: "uint16", 4: "int32", 8: "int64"}
 ARRAY = (

@@ -16,7 +16,7 @@ from smlab.hw_bench.sass.image import listed_image
 from smlab.sim import Record
 from smlab.sim.execution.recording import Executions, Recording
 from smlab.sim.execution.run import MachineRun, run_machine_code
-from smlab.sim.isa.launch.kernels import load_kernel
+from smlab.sim.frontends.registry import load_kernel
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.isa.launch.launch_file import read_launch
 from smlab.sim.traces.compare import first_difference

@@ -9,8 +9,8 @@ from smlab.hw_bench.profiles.pc_samples.samples import REASONS, reason_of
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.stall_causes.blame import blame
 from smlab.models.advisor.stall_causes.latencies import described_latencies
+from smlab.sim.frontends.registry import load_kernel
 from smlab.sim.instructions import Reason
-from smlab.sim.isa.launch.kernels import load_kernel
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.workloads.histogram import share_of
 from smlab.validation.campaigns.advisor.simulate import Executed, execute

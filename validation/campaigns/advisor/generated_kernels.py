@@ -17,7 +17,7 @@ import numpy as np
 
 from smlab.hw_bench.sass.image import KernelImage
 from smlab.hw_bench.sass.nvrtc import compile_cuda
-from smlab.sim.isa.launch.kernels import from_cubin
+from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.validation.campaigns.advisor.kernels import SIZE, Change, StudyKernel, source_head
 

@@ -17,7 +17,7 @@ import numpy as np
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.hw_bench.sass.image import KernelImage
 from smlab.hw_bench.sass.nvrtc import compile_cuda
-from smlab.sim.isa.launch.kernels import from_cubin
+from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.workloads.histogram import share_of
 from smlab.validation.campaigns.advisor.simulate import SMS

@@ -11,7 +11,7 @@ import numpy as np
 
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.execution.run import run_machine_code
-from smlab.sim.isa.launch.kernels import load_kernel
+from smlab.sim.frontends.registry import load_kernel
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.validation.campaigns.synchronization.operations import (
     OPERATIONS,

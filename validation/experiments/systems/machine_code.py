@@ -24,8 +24,8 @@ from smlab.hw_bench.sass.image import KernelImage
 from smlab.hw_bench.sass.opcodes import KINDS, kind_of
 from smlab.hw_bench.sources import digest_of, package_folder
 from smlab.sim.execution.run import MachineRun, run_machine_code
+from smlab.sim.frontends.registry import load_kernel
 from smlab.sim.instructions import Reason
-from smlab.sim.isa.launch.kernels import load_kernel
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.isa.launch.launch_file import LaunchFile, read_launch
 from smlab.sim.reference import Record
@@ -147,7 +147,7 @@ class MachineKernel:
             elif what:
                 shapes[what][place] = int(value)
         grid, block = ((x[0], x[1], x[2]) for x in shapes.values())
-        return replace(file, grid=grid, block=block, shared_bytes=shared)
+        return replace(file, grid=grid, threads=block, shared_bytes=shared)
 
     def _image(self, settings: Settings) -> KernelImage:
         macros = {k: str(v) for k, v in self._settings(settings, DEFINE).items()}

@@ -3,38 +3,30 @@ simulated."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.inputs import check_file
 from smlab.hw_bench.sass.image import KernelImage
-from smlab.sim.isa.launch.kernels import from_cubin
+from smlab.sim.frontends.machine_code import from_cubin
+from smlab.sim.frontends.protocol import KernelSource, LoadedKernel
 from smlab.sim.isa.launch.launch import ArrayView
 
 _SCALARS = (bool, int, float, complex, np.generic)
 
 
-def from_file(path: Path, name: str, architecture: str, arguments: tuple[Any, ...]) -> KernelImage:
-    """The kernel ``name`` of a Python file, which is executed."""
-    check_file(path, "a Python file")
-    spec = importlib.util.spec_from_file_location(f"_smlab_kernel_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise SmlabError.at(str(path), "no Python file", path.suffix, "file.py:kernel")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise SmlabError(f"{path}: cannot be executed: {type(error).__name__}: {error}") from error
-    if not hasattr(module, name):
-        raise SmlabError.at(str(path), "has no such kernel", name)
-    return image_of_function(getattr(module, name), architecture, arguments)
+def load_numba(source: KernelSource) -> LoadedKernel:
+    """A Numba kernel, or a plain function that is taken for one."""
+    source.check_options()
+    image = image_of_function(source.kernel, source.architecture, source.arguments)
+    return LoadedKernel(image, flattened(image, source.arguments))
+
+
+def is_function(kernel: object) -> bool:
+    """Whether Numba may compile it."""
+    return callable(kernel) or hasattr(kernel, "py_func")
 
 
 def image_of_function(kernel: Any, architecture: str, arguments: tuple[Any, ...]) -> KernelImage:

@@ -1,0 +1,102 @@
+"""Arrays and tensors of the host as memory of the simulated GPU: what a kernel's pointers point to.
+
+A view keeps its place in what it is a view of: pointers that were so many bytes apart on the host are so on
+the GPU, and two views of one array share its memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smlab.hw_bench.errors import SmlabError
+from smlab.sim.isa.memory.global_memory import GlobalMemory
+
+_ANYWHERE: Final = 1 << 20
+"""An address as good as any: compilers ask only what powers of two divide it."""
+
+
+def is_array(value: object) -> bool:
+    """Whether it is an array of NumPy, or something that tells its dtype and the place of its data."""
+    return isinstance(value, np.ndarray) or (hasattr(value, "data_ptr") and hasattr(value, "dtype"))
+
+
+class NamedArray:
+    """An array of NumPy with the names that a tensor has: what compilers ask for, and what scripts call on
+    tensors between launches. Anything else is the array's own."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+        self.dtype = array.dtype
+
+    def data_ptr(self) -> int:
+        """An address that the same powers of two divide as the simulated one."""
+        place, (first, _) = self.array.ctypes.data, _extent(_owner(self.array))
+        return _ANYWHERE + place - first
+
+    def zero_(self) -> NamedArray:
+        self.array[...] = 0
+        return self
+
+    def clone(self) -> NamedArray:
+        return NamedArray(self.array.copy())
+
+    def copy_(self, other: NamedArray) -> NamedArray:
+        self.array[...] = other.array
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.array, name)
+
+
+class ArgumentMemory:
+    """The global memory of one launch, which holds arrays of the host."""
+
+    def __init__(self) -> None:
+        self.memory = GlobalMemory()
+        self._pieces: dict[tuple[int, int], int] = {}
+
+    def address_of(self, name: str, value: Any) -> int:
+        """The simulated address of an array's first element.
+
+        Raises:
+            SmlabError: a tensor that is not on the CPU, an array that cannot be written.
+        """
+        while isinstance(value, NamedArray) or (hasattr(value, "base") and hasattr(value, "data_ptr")):
+            value = value.array if isinstance(value, NamedArray) else value.base  # triton.reinterpret
+        if isinstance(value, np.ndarray):
+            if not value.flags.writeable:
+                raise SmlabError.at(name, "cannot be written to", None, "a writable array")
+            whole = _owner(value)
+            first, end = _extent(whole)
+            place = value.ctypes.data
+        else:
+            device = getattr(getattr(value, "device", None), "type", "cpu")
+            if device != "cpu":
+                raise SmlabError.at(name, "a tensor on another device", device, "a tensor on the CPU")
+            storage = value.untyped_storage()
+            first, place = storage.data_ptr(), value.data_ptr()
+            end = first + storage.nbytes()
+        if (first, end) not in self._pieces:
+            content = np.ctypeslib.as_array((ctypes.c_uint8 * max(end - first, 1)).from_address(first))
+            self._pieces[first, end] = self.memory.allocate(name, content)
+        return self._pieces[first, end] + place - first
+
+    def zeros(self, name: str, size: int) -> int:
+        """The address of so many bytes of zeros."""
+        return self.memory.allocate(name, np.zeros(size, dtype=np.uint8))
+
+
+def _owner(array: NDArray[Any]) -> NDArray[Any]:
+    """The array that this one is a view of, in the end."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _extent(array: NDArray[Any]) -> tuple[int, int]:
+    first, end = np.lib.array_utils.byte_bounds(array)
+    return int(first), int(end)

@@ -1,0 +1,359 @@
+"""Triton's driver for a GPU that is simulated.
+
+Triton itself chooses types, compiles, and launches; of its driver it asks what the GPU is, and to launch.
+This driver hands each launch to a function. Nothing of CUDA is loaded, and no PyTorch is needed.
+
+It goes by what Triton 3.3 to 3.9 ask of a driver. The places that differ are `_handles` (how many numbers a
+loaded kernel has) and the state of `triton.runtime.driver`, which is kept and put back whole.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.files import cache_folder
+from smlab.hw_bench.sass.image import compiled_resources
+from smlab.sim.frontends.host_arrays import ArgumentMemory, NamedArray, is_array
+from smlab.sim.frontends.machine_code import from_cubin
+from smlab.sim.frontends.protocol import LoadedKernel
+from smlab.sim.isa.launch.launch import Dim
+
+CACHE: Final = "TRITON_CACHE_DIR"
+MAX_THREADS: Final = 1024
+_FLOATS: Final = {2: "float16", 4: "float32", 8: "float64"}
+_DEVICES: Final[dict[str, int]] = {}
+"""A number for each simulated GPU: Triton keeps what it compiled by the number of the device."""
+
+
+@dataclass(frozen=True)
+class TritonTarget:
+    """What Triton asks of a GPU: its architecture (``sm_80``) and properties by Triton's names."""
+
+    name: str
+    architecture: str
+    properties: Mapping[str, int]
+
+    @property
+    def capability(self) -> int:
+        return int("".join(c for c in self.architecture if c.isdigit()))
+
+    @property
+    def device(self) -> int:
+        return _DEVICES.setdefault(f"{self.name} {self.architecture} {self.properties}", len(_DEVICES))
+
+
+@dataclass(frozen=True)
+class LoadedBinary:
+    """A cubin that Triton has loaded, which it takes for a function of CUDA's."""
+
+    name: str
+    content: bytes
+
+
+Launched = Callable[[LoadedKernel], float]
+"""What is done with a launch; gives its seconds."""
+
+
+class SimulatedDriver:
+    """What `triton.runtime.driver.active` is while a simulated GPU stands in for one."""
+
+    def __init__(self, target: TritonTarget, launched: Launched, *, tune: bool = False) -> None:
+        self.target = target
+        self.launched = launched
+        self.chosen: dict[int, dict[Any, Any]] = {}
+        self.tune = tune
+        self.seconds = 0.0
+        self.launcher_cls = SimulatedLauncher
+        self.utils = SimpleNamespace(
+            load_binary=_loaded, unload_module=_nothing, get_device_properties=self._properties
+        )
+
+    def _properties(self, device: Any = None) -> dict[str, int]:
+        return dict(self.target.properties)
+
+    def launch(self, kernel: LoadedKernel) -> None:
+        self.seconds += self.launched(kernel)
+
+    def get_current_target(self) -> Any:
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("cuda", self.target.capability, 32)
+
+    def get_current_device(self) -> int:
+        return self.target.device
+
+    def set_current_device(self, device: int) -> None:
+        """There is one."""
+
+    def get_current_stream(self, device: Any = None) -> int:
+        return 0
+
+    def get_device_capability(self, device: Any = None) -> tuple[int, int]:
+        major, minor = divmod(self.target.capability, 10)
+        return major, minor
+
+    def get_active_torch_device(self) -> Any:
+        """The CPU, on which the tensors of a simulated GPU lie."""
+        import torch
+
+        return torch.device("cpu")
+
+    def get_device_interface(self) -> Any:
+        return SimpleNamespace(
+            synchronize=_nothing,
+            current_device=self.get_current_device,
+            Event=lambda **_: SimulatedEvent(self),
+        )
+
+    def get_benchmarker(self) -> Callable[..., Any]:
+        return benchmarked
+
+    def get_empty_cache_for_benchmark(self) -> Any:
+        return None
+
+    def clear_cache(self, cache: Any) -> None:
+        """Each launch finds the caches empty."""
+
+    def map_python_to_cpp_type(self, kind: str) -> str:
+        return "CUdeviceptr" if kind.startswith("*") else kind
+
+    @classmethod
+    def is_active(cls) -> bool:
+        return True
+
+
+class SimulatedEvent:
+    """A moment on the simulated GPU's clock, as Triton's own measurements ask for."""
+
+    def __init__(self, driver: SimulatedDriver) -> None:
+        self.driver, self.seconds = driver, driver.seconds
+
+    def record(self) -> None:
+        self.seconds = self.driver.seconds
+
+    def synchronize(self) -> None:
+        """Launches have ended when they return."""
+
+    def elapsed_time(self, end: SimulatedEvent) -> float:
+        """Milliseconds."""
+        return (end.seconds - self.seconds) * 1e3
+
+
+def benchmarked(call: Callable[[], object], *_: Any, quantiles: Any = None, **more: Any) -> Any:
+    """How long a call's launches take, in ms, from one call: every run of a simulation takes the same time.
+
+    Without tuning nothing is run, and all configurations are as good, so that Triton takes the first.
+    """
+    driver = _active()
+    seconds = driver.seconds
+    if driver.tune or not more.pop("of_tuner", True):
+        call()
+        milliseconds = (driver.seconds - seconds) * 1e3
+    else:
+        milliseconds = 1.0
+    return milliseconds if quantiles is None else [milliseconds] * len(quantiles)
+
+
+def _measured(call: Callable[[], object], *_: Any, quantiles: Any = None, **more: Any) -> Any:
+    """In place of `triton.testing.do_bench`."""
+    return benchmarked(call, quantiles=quantiles, of_tuner=False)
+
+
+def _active() -> SimulatedDriver:
+    from triton.runtime import driver
+
+    active = driver.active
+    if not isinstance(active, SimulatedDriver):
+        raise SmlabError("a kernel of a simulated GPU was launched outside of `with smlab.simulated(...)`")
+    return active
+
+
+def _nothing(*_: Any) -> None:
+    return None
+
+
+@cache
+def _handles() -> int:
+    """How many numbers this Triton takes of a loaded kernel: from 3.4 on, the threads of a block as well."""
+    from triton.compiler import CompiledKernel
+
+    return 5 if "n_max_threads" in inspect.getsource(CompiledKernel) else 4
+
+
+def _loaded(name: str, content: bytes, shared_bytes: int, device: Any) -> tuple[Any, ...]:
+    """Module, function, registers, spilled bytes, and threads that a block may have."""
+    of_kernel = compiled_resources(content, name).get(name)
+    registers, local = (of_kernel.registers, of_kernel.local_bytes) if of_kernel else (0, 0)
+    binary = LoadedBinary(name, content)
+    return (binary, binary, registers, local, MAX_THREADS)[: _handles()]
+
+
+class SimulatedLauncher:
+    """Launches one kernel; Triton makes it from what it compiled."""
+
+    def __init__(self, source: Any, metadata: Any) -> None:
+        self.metadata = metadata
+        self.kinds = tuple(source.signature.values())
+        self.names = tuple(source.signature)
+
+    def __call__(self, x: int, y: int, z: int, stream: Any, function: LoadedBinary, *more: Any) -> None:
+        _, launch_metadata, enter, leave, *arguments = more
+        if min(x, y, z) < 1:
+            return
+        if enter is not None:
+            enter(launch_metadata)
+        kernel = self.kernel(function, (x, y, z), arguments)
+        _active().launch(kernel)
+        if leave is not None:
+            leave(launch_metadata)
+
+    def kernel(self, function: LoadedBinary, grid: Dim, arguments: list[Any]) -> LoadedKernel:
+        """The launch as machine code takes it.
+
+        Raises:
+            SmlabError: clusters, or an argument that has no counterpart here.
+        """
+        where, told = function.name, self.metadata
+        if getattr(told, "num_ctas", 1) != 1:
+            raise SmlabError.at(where, "blocks in clusters are not simulated", told.num_ctas, "num_ctas=1")
+        image = from_cubin(function.content, function.name, where)
+        memory = ArgumentMemory()
+        parameters = image.parameters or ()
+        given = [
+            one
+            for name, kind, value in zip(self.names, self.kinds, arguments, strict=True)
+            for one in _flat(name, kind, value)
+        ]
+        # Triton's own launcher passes pointers to scratch memory behind them, one or two by its release.
+        scratch = ("global_scratch", "profile_scratch")
+        for name in scratch[: max(len(parameters) - len(given), 0)]:
+            size = getattr(told, f"{name}_size", 0) * grid[0] * grid[1] * grid[2]
+            given.append((name, "*i8", memory.zeros(name, size) if size else 0))
+        if len(given) != len(parameters):
+            raise SmlabError.at(where, "wrong number of arguments", len(given), f"{len(parameters)}")
+        packed = [
+            _packed(f"{where}: {name}", kind, value, parameter.size, memory)
+            for (name, kind, value), parameter in zip(given, parameters, strict=True)
+        ]
+        return LoadedKernel(
+            image,
+            packed,
+            names=tuple(name for name, _, _ in given),
+            block=(32 * told.num_warps, 1, 1),
+            grid=grid,
+            shared_bytes=max(told.shared - image.shared_bytes, 0),
+            memory=memory.memory,
+        )
+
+
+def _flat(name: str, kind: Any, value: Any) -> Iterator[tuple[str, str, Any]]:
+    """An argument as parameters: a tuple as its parts, and none for what is compiled in."""
+    if isinstance(kind, tuple | list):
+        for n, (inner, part) in enumerate(zip(kind, value, strict=True)):
+            yield from _flat(f"{name}[{n}]", inner, part)
+    elif str(kind).startswith("tensordesc") or kind == "nvTmaDesc":
+        raise SmlabError.at(name, "a tensor descriptor made by the host is not simulated", None, "a pointer")
+    elif kind != "constexpr":
+        yield name, str(kind), value
+
+
+def _packed(where: str, kind: str, value: Any, size: int, memory: ArgumentMemory) -> bytes:
+    """The bytes of a parameter."""
+    if kind.startswith("*"):
+        if value is None:
+            address = 0
+        elif is_array(value) or isinstance(value, NamedArray) or hasattr(value, "base"):
+            address = memory.address_of(where, value)
+        elif isinstance(value, int):
+            address = value
+        else:
+            raise SmlabError.at(where, "no pointer", value, "an array, a tensor on the CPU or an address")
+        return address.to_bytes(8, "little")
+    try:
+        if kind == "bf16":
+            return bytes(np.float32(value).tobytes()[2:].ljust(size, b"\0"))
+        if kind.startswith("f"):
+            return bytes(np.array(value, dtype=_FLOATS[size]).tobytes())
+        return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+    except (TypeError, ValueError, KeyError) as error:
+        raise SmlabError.at(where, f"no {kind}", value) from error
+
+
+@contextmanager
+def driving(driver: SimulatedDriver) -> Iterator[None]:
+    """Have Triton launch by this driver: `kernel[grid](...)` takes arrays of NumPy as well. Everything is put
+    back at the end.
+
+    Raises:
+        SmlabError: Triton cannot be imported.
+    """
+    stop = start(driver)
+    try:
+        yield
+    finally:
+        stop()
+
+
+def start(driver: SimulatedDriver) -> Callable[[], None]:
+    """The same without an end; gives what ends it."""
+    try:
+        import triton.testing
+        from triton.runtime import driver as config
+        from triton.runtime.jit import KernelInterface
+    except ImportError as error:
+        raise SmlabError(f"Triton cannot be imported ({error}): pip install 'smlab[triton]'") from error
+    state, item, measure = dict(vars(config)), KernelInterface.__getitem__, triton.testing.do_bench
+    folder = os.environ.get(CACHE)
+    if folder is None:
+        os.environ[CACHE] = str(cache_folder("triton"))
+
+    def with_arrays(kernel: Any, grid: Any) -> Callable[..., Any]:
+        launch = item(kernel, grid)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            given = [_named(one) for one in arguments]
+            told = {name: _named(one) for name, one in options.items()}
+            if not hasattr(kernel, "configs"):
+                return launch(*given, **told)
+            kept, kernel.cache = kernel.cache, driver.chosen.setdefault(id(kernel), {})
+            try:
+                return launch(*given, **told)
+            finally:
+                kernel.cache = kept
+
+        return call
+
+    config.set_active(driver)
+    KernelInterface.__getitem__ = with_arrays
+    triton.testing.do_bench = _measured
+
+    def stop() -> None:
+        vars(config).clear()
+        vars(config).update(state)
+        KernelInterface.__getitem__ = item
+        triton.testing.do_bench = measure
+        if folder is None:
+            with suppress(KeyError):
+                del os.environ[CACHE]
+
+    return stop
+
+
+def _named(value: Any) -> Any:
+    """An argument as Triton takes it: arrays with a tensor's names, numbers of NumPy as Python's, which it
+    would take for tensors."""
+    if isinstance(value, np.ndarray):
+        return NamedArray(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    return value

@@ -1,0 +1,169 @@
+"""``with smlab.simulated("a100-40") as gpu:`` kernels of Triton and Numba that a script launches run on the
+simulated GPU."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from smlab.commands.arguments import a_gpu
+from smlab.commands.run.api import RunKeywords, TimingKeywords, machine_launch, run, timed
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.sim.execution.run import MachineRun
+from smlab.sim.frontends.protocol import LoadedKernel
+from smlab.sim.frontends.triton_driver import SimulatedDriver, TritonTarget, start
+
+
+def simulated(gpu: str | Path | Gpu = "v100", *, tune: bool = False, **how: Any) -> ScriptGpu:
+    """A simulated GPU on which an unchanged script launches its kernels.
+
+        with smlab.simulated("a100-40") as gpu:
+            add[(4,)](x, y, out, 4096, BLOCK=1024)
+        print(gpu.runs[-1])
+
+    Kernels of Triton take arrays of NumPy or PyTorch's tensors on the CPU, and change them in place; Numba's
+    take arrays. A script that asks for the device when it is imported, or for ``device="cuda"``, needs one
+    line at its beginning: ``smlab.simulated("a100-40").start()``. PyTorch then has its CPU wherever CUDA is
+    asked for.
+
+    Args:
+        gpu: a name, a description's path or a description.
+        tune: let Triton's autotuner try its configurations, each in one simulated run; else it takes the
+        first.
+        how: what `smlab.run` takes besides the launch, such as ``sms`` and ``engine``.
+    """
+    known = {key: value for key, value in how.items() if key in RunKeywords.__annotations__}
+    if len(known) != len(how):
+        (name, *_) = (key for key in how if key not in known)
+        raise TypeError(f"simulated() got an unexpected keyword argument {name!r}")
+    return ScriptGpu(a_gpu("gpu", gpu), tune, known)
+
+
+class ScriptGpu:
+    """A GPU that scripts launch on. ``runs`` are the launches so far, each a `MachineRun`."""
+
+    def __init__(self, gpu: Gpu, tune: bool, how: dict[str, Any]) -> None:
+        self.gpu = gpu
+        self.runs: list[MachineRun] = []
+        self._tune = tune
+        self._how = how
+        self._ends = ExitStack()
+
+    def __repr__(self) -> str:
+        return f"<{self.gpu.name}, simulated: {len(self.runs)} launches, {self.seconds:.3g} s>"
+
+    @property
+    def seconds(self) -> float:
+        """What all launches took."""
+        return sum(run.seconds for run in self.runs)
+
+    def start(self) -> ScriptGpu:
+        """Stand in for the GPU from now on, until `stop` or the program's end."""
+        self.__enter__()
+        return self
+
+    def stop(self) -> None:
+        """Put everything back as it was."""
+        self._ends.close()
+
+    def __enter__(self) -> ScriptGpu:
+        if importlib.util.find_spec("triton") is not None:
+            driver = SimulatedDriver(_target(self.gpu), self._launched, tune=self._tune)
+            self._ends.callback(start(driver))
+        if "torch" in sys.modules or importlib.util.find_spec("torch") is not None:
+            self._ends.enter_context(_torch_on_cpu())
+        if importlib.util.find_spec("numba_cuda") is not None:
+            self._ends.callback(_numba_launches(self))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _launched(self, kernel: LoadedKernel) -> float:
+        """A launch of Triton's."""
+        launch = machine_launch(kernel, None, None, (), self._how)
+        timing = {key: value for key, value in self._how.items() if key in TimingKeywords.__annotations__}
+        self.runs.append(timed(launch, self.gpu, timing))
+        return self.runs[-1].seconds
+
+    def launch(self, kernel: Any, grid: Any, block: Any, arguments: Iterable[Any]) -> None:
+        """A launch of Numba's."""
+        given = [_as_array(one) for one in arguments]
+        self.runs.append(run(kernel, grid, block, *given, gpu=self.gpu, **self._how))
+
+
+def _target(gpu: Gpu) -> TritonTarget:
+    properties = {
+        "max_shared_mem": gpu.integer("sm.shared_bytes_per_block"),
+        "max_num_regs": gpu.integer("sm.registers"),
+        "multiprocessor_count": gpu.integer("gpu.sms"),
+        "warpSize": 32,
+        "sm_clock_rate": int(gpu.number("clock.boost_hz") / 1000),
+    }
+    return TritonTarget(gpu.name, gpu.sm_architecture, properties)
+
+
+def _as_array(value: Any) -> Any:
+    """A tensor on the CPU as an array that shares its memory."""
+    return value.numpy() if hasattr(value, "data_ptr") and hasattr(value, "numpy") else value
+
+
+def _numba_launches(gpu: ScriptGpu) -> Callable[[], None]:
+    """Have ``kernel[grid, block](...)`` of Numba run on the GPU; gives what ends it."""
+    from numba.cuda import dispatcher
+
+    kind: Any = dispatcher.CUDADispatcher
+    item = kind.__getitem__
+
+    def launcher(kernel: Any, shape: Any) -> Callable[..., None]:
+        if not isinstance(shape, tuple) or len(shape) < 2:
+            raise SmlabError.at("kernel[...]", "no launch", shape, "grid and block")
+        grid, block, *rest = shape
+        shared = rest[1] if len(rest) > 1 else 0
+        if shared:
+            raise SmlabError.at(
+                "kernel[...]", "has dynamic shared memory", shared, "smlab.run, which takes it"
+            )
+        return lambda *arguments: gpu.launch(kernel, grid, block, arguments)
+
+    kind.__getitem__ = launcher
+
+    def end() -> None:
+        kind.__getitem__ = item
+
+    return end
+
+
+def _torch_on_cpu() -> Any:
+    """A mode of PyTorch in which every tensor is on the CPU, wherever CUDA is asked for."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    def on_cpu(value: Any) -> Any:
+        if isinstance(value, str) and value.partition(":")[0] == "cuda":
+            return "cpu"
+        return torch.device("cpu") if isinstance(value, torch.device) and value.type == "cuda" else value
+
+    class EverythingOnCpu(TorchFunctionMode):  # type: ignore[misc,unused-ignore]
+        def __torch_function__(
+            self, function: Any, types: Any, arguments: Any = (), options: Any = None
+        ) -> Any:
+            if function == torch.Tensor.cuda:
+                return arguments[0]
+            if function == torch.Tensor.is_cuda.__get__:
+                return True
+            told = {name: on_cpu(value) for name, value in (options or {}).items()}
+            return function(*(on_cpu(value) for value in arguments), **told)
+
+    return EverythingOnCpu()
