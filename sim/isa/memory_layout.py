@@ -296,7 +296,9 @@ NOTHING: Final = 30  # 0
 UNWRITTEN: Final = 31  # address of a row an instruction: reads of shared memory that nobody has written
 LAUNCH_WORDS: Final = 32
 UNWRITTEN_WORDS: Final = 4  # words read in sum; block, thread and address of the first
-SCRATCH_WORDS: Final = 32 * 4 * (4 + 2)  # both matrices: 16 and 8 times 32 significands and exponents
+SCRATCH_WORDS: Final = (
+    32 * 4 * (4 + 2) + 4 * 16 + 4
+)  # two matrices of 16 and 8 by 32 numbers, sums, a row of them
 
 # Faults.
 FINE, OUT_OF_BOUNDS, MISALIGNED, DIVERGED_BARRIER, BAD_TARGET, DEADLOCK, LOST, NEVER_OPENS = range(8)

@@ -15,6 +15,15 @@ from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.meanings.rounding import NAN16, NAN32, NAN64
 from smlab.sim.isa.memory.access import lane_addresses, lanes_known, make_known, note_unwritten, place_of
 from smlab.sim.isa.memory_layout import ADDRESSES, CHECK_SHARED, ROW_BYTES, SCRATCH
+from smlab.sim.isa.vectors.tensor_vectors import (
+    add_group,
+    unpack_columns_1,
+    unpack_columns_2,
+    unpack_columns_4,
+    unpack_rows_1,
+    unpack_rows_2,
+    unpack_rows_4,
+)
 from smlab.sim.isa.vectors.word_access import (
     FULL,
     I_A,
@@ -51,17 +60,23 @@ from smlab.sim.isa.vectors.word_access import (
 _DOUBLE = ir.DoubleType()
 _IEEE, _NAN, _FINITE = 0, 1, 2
 _LARGEST: Final = {"ieee": _IEEE, "nan": _NAN, "finite": _FINITE}
-# By element type: bits of the exponent and of the fraction, where they begin, what the largest exponent is.
-_EXPONENT_BITS = tuple(f.exponent_bits for f in mp.FORMATS.values())
 _FRACTION_BITS = tuple(f.fraction_bits for f in mp.FORMATS.values())
-_SHIFTS = tuple(f.shift for f in mp.FORMATS.values())
-_LARGESTS = tuple(_LARGEST[f.largest] for f in mp.FORMATS.values())
+# By element type, a byte each: where its bits begin, bits of the exponent and of the fraction, what the
+# largest exponent is.
+_SHAPES = tuple(
+    f.shift | f.exponent_bits << 8 | f.fraction_bits << 16 | _LARGEST[f.largest] << 24
+    for f in mp.FORMATS.values()
+)
 _PER_REGISTER = tuple(mp.PER_REGISTER[element] for element in range(len(mp.PER_REGISTER)))
 SPECIAL = 1 << 20  # the exponent of infinities (significand 1 or -1) and of NaN (significand 2)
 NOT_A_NUMBER = 2
 # The places of numbers of 32 bits: the first matrix's 16 x 32 significands, the second's 8 x 32, exponents.
 _SECOND_AT = 4 * 512
 _EXPONENTS_AT = 4 * (512 + 256)
+_SUMS_AT = 2 * _EXPONENTS_AT  # the sums before, as the lanes have them, and those of a row
+_ROW_SUMS_AT = _SUMS_AT + 4 * ROW_BYTES
+_LACKING = {mp.SINGLE_SUM: 52 - 23, mp.SHORT_SUM: 52 - mp.SHORT_SUM_BITS}
+_LACKING_DIGITS = tuple(_LACKING.get(total, 0) for total in range(6))
 
 
 @intrinsic
@@ -110,28 +125,37 @@ def unpack_float(bits: int, exponent_bits: int, digits: int, largest: int) -> An
 
 
 @helper
-def unpack(row: int, element: int, groups: int, steps: int, to: int) -> Any:
-    """The elements of a matrix as significands and exponents of 32 bits, each row (or column) side by side;
-    whether some are no numbers."""
-    pack, special = _PER_REGISTER[element], False
-    bits = 32 // pack
-    mask = (1 << bits) - 1
-    exponent_bits, digits = _EXPONENT_BITS[element], _FRACTION_BITS[element]
-    shift, largest = _SHIFTS[element], _LARGESTS[element]
-    depth = 4 * pack * steps
-    for step in range(steps):
-        for group in range(groups):
-            number = row + ROW_BYTES * (step * groups + group)
-            for lane in range(32):
-                word = get32(number + 4 * lane)
-                place = 4 * (((lane >> 2) + 8 * group) * depth + 4 * pack * step + pack * (lane & 3))
-                for e in range(pack):
-                    part = ((word >> (bits * e)) & mask) >> shift
-                    size, exponent = unpack_float(part, exponent_bits, digits, largest)
-                    put32(to + place + 4 * e, size)
-                    put32(to + _EXPONENTS_AT + place + 4 * e, exponent)
-                    special |= exponent == SPECIAL
-    return special
+def unpack_first(op: int, warp: int, to: int) -> Any:
+    """The first matrix, row by row, as significands and exponents; whether some are no numbers."""
+    kind, groups, steps = at(op, I_ELEMENT_TYPE), at(op, I_ROW_GROUPS), at(op, I_K_STEPS)
+    row, pack, found = row_of(op, warp, I_A), _PER_REGISTER[kind], 0
+    stride = 16 * pack * steps
+    for number in range(groups * steps):
+        place = to + 8 * stride * (number % groups) + 16 * pack * (number // groups)
+        source = row + ROW_BYTES * number
+        if pack == 1:
+            found |= unpack_rows_1(source, place, stride, _SHAPES[kind], _EXPONENTS_AT)
+        elif pack == 2:
+            found |= unpack_rows_2(source, place, stride, _SHAPES[kind], _EXPONENTS_AT)
+        else:
+            found |= unpack_rows_4(source, place, stride, _SHAPES[kind], _EXPONENTS_AT)
+    return found
+
+
+@helper
+def unpack_second(op: int, warp: int, to: int) -> Any:
+    """The second matrix, eight elements of one k side by side."""
+    kind, row, found = at(op, I_B_ELEMENT_TYPE), row_of(op, warp, I_B), 0
+    pack = _PER_REGISTER[kind]
+    for step in range(at(op, I_K_STEPS)):
+        place, source = to + 128 * pack * step, row + ROW_BYTES * step
+        if pack == 1:
+            found |= unpack_columns_1(source, place, _SHAPES[kind], _EXPONENTS_AT)
+        elif pack == 2:
+            found |= unpack_columns_2(source, place, _SHAPES[kind], _EXPONENTS_AT)
+        else:
+            found |= unpack_columns_4(source, place, _SHAPES[kind], _EXPONENTS_AT)
+    return found
 
 
 @helper
@@ -139,9 +163,9 @@ def special_sum(a: int, b: int, count: int, c: int, c_exponent: int) -> Any:
     """What a sum is with infinities or NaN among its terms: 1, -1 or `NOT_A_NUMBER`; 0 without any."""
     found = c if c_exponent == SPECIAL else 0
     for k in range(count):
-        x, y = get32s(a + 4 * k), get32s(b + 4 * k)
+        x, y = get32s(a + 4 * k), get32s(b + 32 * k)
         x_special = get32s(a + _EXPONENTS_AT + 4 * k) == SPECIAL
-        y_special = get32s(b + _EXPONENTS_AT + 4 * k) == SPECIAL
+        y_special = get32s(b + _EXPONENTS_AT + 32 * k) == SPECIAL
         if x_special or y_special:
             sign = 1 if (x > 0) == (y > 0) else -1
             if x == 0 or y == 0 or (x_special and x == NOT_A_NUMBER) or (y_special and y == NOT_A_NUMBER):
@@ -219,13 +243,13 @@ def grouped_sum(op: int, a: int, b: int, count: int, digits: int, c: int, specia
         exponent = zero
     top = exponent
     for k in range(count):
-        product = get32s(a + 4 * k) * get32s(b + 4 * k)
-        found = get32s(a + _EXPONENTS_AT + 4 * k) + get32s(b + _EXPONENTS_AT + 4 * k)
+        product = get32s(a + 4 * k) * get32s(b + 32 * k)
+        found = get32s(a + _EXPONENTS_AT + 4 * k) + get32s(b + _EXPONENTS_AT + 32 * k)
         top = max(top, found if product != 0 else zero)
     whole = cut(size, exponent - top + aligned - sum_digits)
     for k in range(count):
-        product = get32s(a + 4 * k) * get32s(b + 4 * k)
-        found = get32s(a + _EXPONENTS_AT + 4 * k) + get32s(b + _EXPONENTS_AT + 4 * k)
+        product = get32s(a + 4 * k) * get32s(b + 32 * k)
+        found = get32s(a + _EXPONENTS_AT + 4 * k) + get32s(b + _EXPONENTS_AT + 32 * k)
         whole += cut(product, found - top + aligned - digits) if product != 0 else 0
     if half:
         return nearest_half(whole, top - aligned)
@@ -308,48 +332,79 @@ def multiply_doubles(op: int, warp: int, launch: int, lanes: int) -> None:
 
 
 @helper
+def sum_of_products(op: int, a: int, b: int, depth: int, c: int, special: bool) -> Any:
+    """A row times a column, group by group, on a sum of singles or halves."""
+    group = at(op, I_GROUP)
+    digits = _FRACTION_BITS[at(op, I_ELEMENT_TYPE)] + _FRACTION_BITS[at(op, I_B_ELEMENT_TYPE)]
+    for k in range(0, depth, group):
+        c = grouped_sum(op, a + 4 * k, b + 32 * k, min(group, depth - k), digits, c, special)
+    return c
+
+
+@helper
+def row_of_singles(op: int, a: int, b: int, depth: int, sums: int, before: int) -> Any:
+    """A row's sums, eight singles at ``before``, to ``sums``; whether that was possible."""
+    group = at(op, I_GROUP)
+    rule = (
+        (_FRACTION_BITS[at(op, I_ELEMENT_TYPE)] + _FRACTION_BITS[at(op, I_B_ELEMENT_TYPE)])
+        | (at(op, I_FRACTION_BITS) << 8)
+        | (_LACKING_DIGITS[at(op, I_SUM_TYPE)] << 16)
+        | (-at(op, I_ZERO_EXPONENT) << 24)
+    )
+    for t in range(4):
+        put32(sums + 8 * t, get32(before + 4 * t))
+        put32(sums + 8 * t + 4, get32(before + ROW_BYTES + 4 * t))
+    for k in range(0, depth, group):
+        if add_group(a + 4 * k, b + 32 * k, min(group, depth - k), sums, rule, _EXPONENTS_AT) != 0:
+            return False
+    return True
+
+
+@helper
 def multiply(op: int, warp: int, launch: int, lanes: int) -> None:
-    kind, other = at(op, I_ELEMENT_TYPE), at(op, I_B_ELEMENT_TYPE)
+    kind = at(op, I_ELEMENT_TYPE)
     if kind == mp.DOUBLES:
         multiply_doubles(op, warp, launch, lanes)
         return
     if kind > mp.DOUBLES:
         multiply_whole(op, warp, launch, lanes)
         return
-    steps, rows, half = at(op, I_K_STEPS), at(op, I_ROW_GROUPS), at(op, I_SUM_TYPE) == mp.HALF_SUM
+    rows, half = at(op, I_ROW_GROUPS), at(op, I_SUM_TYPE) == mp.HALF_SUM
     a = at(launch, SCRATCH)
-    b = a + _SECOND_AT
-    special = unpack(row_of(op, warp, I_A), kind, rows, steps, a)
-    special |= unpack(row_of(op, warp, I_B), other, 1, steps, b)
-    depth, group = 4 * _PER_REGISTER[kind] * steps, at(op, I_GROUP)
-    digits = _FRACTION_BITS[kind] + _FRACTION_BITS[other]
-    c, dst = row_of(op, warp, I_C), warp + at(op, I_DST)
-    for lane in range(32):
-        if (lanes >> lane) & 1 == 0:
+    b, before, sums = a + _SECOND_AT, a + _SUMS_AT, a + _ROW_SUMS_AT
+    special = (unpack_first(op, warp, a) | unpack_second(op, warp, b)) != 0
+    copy_rows(row_of(op, warp, I_C), before, rows if half else 2 * rows, FULL)
+    depth, dst = 4 * _PER_REGISTER[kind] * at(op, I_K_STEPS), warp + at(op, I_DST)
+    for row in range(8 * rows):
+        first, place = a + 4 * depth * row, 16 * (row & 7)
+        number = (row >> 3) if half else 2 * (row >> 3)
+        old = before + ROW_BYTES * number + place
+        mine = (lanes >> (4 * (row & 7))) & 15
+        if mine == 0:
             continue
-        for row in range(rows):
-            packed = 0
-            for column in range(2):
-                number = row if half else 2 * row + column
-                word = get32(c + ROW_BYTES * number + 4 * lane)
+        if half or special or not row_of_singles(op, first, b, depth, sums, old):
+            for column in range(8):
                 if half:
-                    word = (word >> (16 * column)) & 0xFFFF
-                first = a + 4 * depth * ((lane >> 2) + 8 * row)
-                second = b + 4 * depth * (2 * (lane & 3) + column)
-                for k in range(0, depth, group):
-                    count = min(group, depth - k)
-                    word = grouped_sum(op, first + 4 * k, second + 4 * k, count, digits, word, special)
-                if half:
-                    packed |= word << (16 * column)
+                    word = get16(old + 2 * column)
+                    put16(sums + 2 * column, sum_of_products(op, first, b + 4 * column, depth, word, special))
                 else:
-                    put32(dst + ROW_BYTES * number + 4 * lane, word)
+                    word = get32(old + ROW_BYTES * (column & 1) + 4 * (column >> 1))
+                    put32(sums + 4 * column, sum_of_products(op, first, b + 4 * column, depth, word, special))
+        new = dst + ROW_BYTES * number + place
+        for t in range(4):
+            if (mine >> t) & 1 == 0:
+                continue
             if half:
-                put32(dst + ROW_BYTES * row + 4 * lane, packed)
+                put32(new + 4 * t, get32(sums + 4 * t))
+            else:
+                put32(new + 4 * t, get32(sums + 8 * t))
+                put32(new + ROW_BYTES + 4 * t, get32(sums + 8 * t + 4))
 
 
 @helper
-def unpack_quads(row: int, by_k: int, to: int) -> Any:
-    """The halves of four matrices of 8 x 4, of which pairs of quads hold one each."""
+def unpack_quads(row: int, by_k: int, to: int, second: bool) -> Any:
+    """The halves of four matrices, of which pairs of quads hold one each: the first ones row by row, the
+    second ones k by k."""
     special = False
     for lane in range(32):
         quads, high = (lane >> 2) & 3, 4 * (lane >> 4)
@@ -357,7 +412,7 @@ def unpack_quads(row: int, by_k: int, to: int) -> Any:
             bits = get16(row + ROW_BYTES * (i >> 1) + 4 * lane + 2 * (i & 1))
             size, exponent = unpack_float(bits, 5, 10, _IEEE)
             line, k = ((i + high), lane & 3) if by_k != 0 else ((lane & 3) + high, i)
-            place = 4 * (4 * (8 * quads + line) + k)
+            place = 4 * (8 * (4 * quads + k) + line) if second else 4 * (4 * (8 * quads + line) + k)
             put32(to + place, size)
             put32(to + _EXPONENTS_AT + place, exponent)
             special |= exponent == SPECIAL
@@ -369,8 +424,8 @@ def multiply_quads(op: int, warp: int, launch: int, lanes: int) -> None:
     """A step of Volta's product."""
     a, step = at(launch, SCRATCH), at(op, I_STEP)
     b = a + _SECOND_AT
-    special = unpack_quads(row_of(op, warp, I_A), at(op, I_A_BY_COLUMNS), a)
-    special |= unpack_quads(row_of(op, warp, I_B), at(op, I_B_BY_ROWS), b)
+    special = unpack_quads(row_of(op, warp, I_A), at(op, I_A_BY_COLUMNS), a, False)
+    special |= unpack_quads(row_of(op, warp, I_B), at(op, I_B_BY_ROWS), b, True)
     c, dst, half = row_of(op, warp, I_C), warp + at(op, I_DST), at(op, I_SUM_TYPE) == mp.HALF_SUM
     for lane in range(32):
         if (lanes >> lane) & 1 == 0:
@@ -387,9 +442,10 @@ def multiply_quads(op: int, warp: int, launch: int, lanes: int) -> None:
                     i = 2 * step + n
                     row, column = (lane & 1) + (i & 2) + high, (i & 4) + (lane & 2) + (i & 1)
                     before = word
-                x, y = a + 16 * (8 * quads + row), b + 16 * (8 * quads + column)
+                x, y = a + 16 * (8 * quads + row), b + 128 * quads + 4 * column
                 result |= grouped_sum(op, x, y, 4, 20, before, special) << (16 * e)
-            put32(dst + ROW_BYTES * n + 4 * lane, result)
+            put32(a + _SUMS_AT + ROW_BYTES * n + 4 * lane, result)
+    copy_rows(a + _SUMS_AT, dst, 2, lanes)
 
 
 @helper

@@ -11,7 +11,7 @@ from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass.tools import assemble
 from smlab.sim.execution import functional
 from smlab.sim.execution.run import run_machine_code
-from smlab.sim.isa.launch.kernels import from_cubin
+from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.validation.campaigns.tensor_cores.forms import ProductForm
 
