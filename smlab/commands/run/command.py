@@ -37,8 +37,8 @@ def run(
         str | None,
         typer.Argument(
             help="A .cubin, a listing of nvdisasm -c -hex (.sass), PTX (.ptx), CUDA C (.cu), a program or a "
-            "fat binary, file.py:kernel of Triton, Numba, CuPy or Warp (executes the Python file), or a trace "
-            "of Accel-Sim (.traceg, .traceg.xz, kernelslist.g)."
+            "fat binary, file.py:kernel of Triton, Numba, CuPy or Warp (executes the Python file), or a "
+            "trace of Accel-Sim (.traceg, .traceg.xz, kernelslist.g)."
         ),
     ] = None,
     launch: Annotated[Path | None, typer.Option(help="The launch (TOML): grid, block, arguments.")] = None,
