@@ -28,9 +28,9 @@ ABOUT = {
     "dev": "What its tests and checks need beyond that.",
     "docs": "What its site needs beyond that.",
     "toolchain": "What `.ci/toolchain.txt` names; installed without what these ask for.",
-    "extras": "What the extras ncu, cuda12, triton and cupy need beyond `run.txt`.",
+    "extras": "What the extras ncu, cuda12, triton, cupy and warp need beyond `run.txt`.",
 }
-EXTRAS = ("ncu", "cuda12", "triton", "cupy")
+EXTRAS = ("ncu", "cuda12", "triton", "cupy", "warp")
 BELOW = {"dev": "run", "docs": "dev", "extras": "run"}
 
 

@@ -23,6 +23,7 @@ from smlab.sim.frontends.protocol import KernelFrontEnd, KernelSource, LoadedKer
 from smlab.sim.frontends.ptx import load_ptx
 from smlab.sim.frontends.python_file import kernel_of_file, split_name
 from smlab.sim.frontends.triton_kernel import active_for_decorators, is_triton, load_triton
+from smlab.sim.frontends.warp_kernel import is_warp, load_warp
 
 FRONT_ENDS: Final[tuple[KernelFrontEnd, ...]] = (
     KernelFrontEnd(".cubin", load_cubin, suffixes=(".cubin",)),
@@ -37,6 +38,7 @@ FRONT_ENDS: Final[tuple[KernelFrontEnd, ...]] = (
     ),
     KernelFrontEnd("CuPy", load_cupy, takes=is_cupy),
     KernelFrontEnd("Triton", load_triton, takes=is_triton, sets_block=True),
+    KernelFrontEnd("Warp", load_warp, takes=is_warp, sets_block=True),
     KernelFrontEnd("Numba", load_numba, takes=is_function),
 )
 

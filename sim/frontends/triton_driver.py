@@ -73,6 +73,9 @@ class SimulatedDriver:
         self.chosen: dict[int, dict[Any, Any]] = {}
         self.tune = tune
         self.seconds = 0.0
+        self.launches = 0
+        self.fits = False
+        self.dry = False
         self.launcher_cls = SimulatedLauncher
         self.utils = SimpleNamespace(
             load_binary=_loaded, unload_module=_nothing, get_device_properties=self._properties
@@ -82,7 +85,9 @@ class SimulatedDriver:
         return dict(self.target.properties)
 
     def launch(self, kernel: LoadedKernel) -> None:
-        self.seconds += self.launched(kernel)
+        if not self.dry:
+            self.launches += 1
+            self.seconds += self.launched(kernel)
 
     def get_current_target(self) -> Any:
         from triton.backends.compiler import GPUTarget
@@ -150,23 +155,30 @@ class SimulatedEvent:
 
 
 def benchmarked(call: Callable[[], object], *_: Any, quantiles: Any = None, **more: Any) -> Any:
-    """How long a call's launches take, in ms, from one call: every run of a simulation takes the same time.
-
-    Without tuning nothing is run, and all configurations are as good, so that Triton takes the first.
-    """
+    """What Triton's autotuner asks of a configuration: how long it takes, in ms. Without tuning nothing is
+    run: the first one that the GPU has room for is as good as any, and no other is."""
     driver = _active()
-    seconds = driver.seconds
-    if driver.tune or not more.pop("of_tuner", True):
-        call()
-        milliseconds = (driver.seconds - seconds) * 1e3
-    else:
-        milliseconds = 1.0
+    if driver.tune:
+        return measured(call, quantiles=quantiles)
+    milliseconds = float("inf")
+    if not driver.fits:
+        driver.dry = True
+        try:
+            call()  # it is compiled; too much shared memory is an error, which the autotuner knows
+        finally:
+            driver.dry = False
+        driver.fits, milliseconds = True, 1.0
     return milliseconds if quantiles is None else [milliseconds] * len(quantiles)
 
 
-def _measured(call: Callable[[], object], *_: Any, quantiles: Any = None, **more: Any) -> Any:
-    """In place of `triton.testing.do_bench`."""
-    return benchmarked(call, quantiles=quantiles, of_tuner=False)
+def measured(call: Callable[[], object], *_: Any, quantiles: Any = None, **more: Any) -> Any:
+    """In place of `triton.testing.do_bench`: how long a call's launches take, in ms, from one call, as every
+    run of a simulation takes the same time. What launches nothing has no time here."""
+    driver = _active()
+    seconds, launches = driver.seconds, driver.launches
+    call()
+    milliseconds = (driver.seconds - seconds) * 1e3 if driver.launches > launches else float("nan")
+    return milliseconds if quantiles is None else [milliseconds] * len(quantiles)
 
 
 def _active() -> SimulatedDriver:
@@ -184,9 +196,21 @@ def _nothing(*_: Any) -> None:
 
 @cache
 def _handles() -> int:
-    """How many numbers this Triton takes of a loaded kernel: from 3.4 on, the threads of a block as well."""
+    """How many numbers this Triton takes of a loaded kernel: later releases the threads of a block as well.
+
+    Those releases also unload a kernel when it goes, by the driver of that time, which may be none: what was
+    loaded here is left out from then on.
+    """
     from triton.compiler import CompiledKernel
 
+    unload = getattr(CompiledKernel, "__del__", None)
+    if unload is not None:
+
+        def unload_others(kernel: Any) -> None:
+            if not isinstance(getattr(kernel, "module", None), LoadedBinary):
+                unload(kernel)
+
+        CompiledKernel.__del__ = unload_others
     return 5 if "n_max_threads" in inspect.getsource(CompiledKernel) else 4
 
 
@@ -309,10 +333,11 @@ def start(driver: SimulatedDriver) -> Callable[[], None]:
     try:
         import triton.testing
         from triton.runtime import driver as config
-        from triton.runtime.jit import KernelInterface
+        from triton.runtime.jit import JITFunction, KernelInterface
     except ImportError as error:
         raise SmlabError(f"Triton cannot be imported ({error}): pip install 'smlab[triton]'") from error
     state, item, measure = dict(vars(config)), KernelInterface.__getitem__, triton.testing.do_bench
+    warmup = JITFunction.warmup
     folder = os.environ.get(CACHE)
     if folder is None:
         os.environ[CACHE] = str(cache_folder("triton"))
@@ -325,6 +350,7 @@ def start(driver: SimulatedDriver) -> Callable[[], None]:
             told = {name: _named(one) for name, one in options.items()}
             if not hasattr(kernel, "configs"):
                 return launch(*given, **told)
+            driver.fits = False
             kept, kernel.cache = kernel.cache, driver.chosen.setdefault(id(kernel), {})
             try:
                 return launch(*given, **told)
@@ -333,15 +359,20 @@ def start(driver: SimulatedDriver) -> Callable[[], None]:
 
         return call
 
+    def with_named(kernel: Any, *arguments: Any, **options: Any) -> Any:
+        return warmup(kernel, *(_named(one) for one in arguments), **options)
+
     config.set_active(driver)
     KernelInterface.__getitem__ = with_arrays
-    triton.testing.do_bench = _measured
+    triton.testing.do_bench = measured
+    JITFunction.warmup = with_named
 
     def stop() -> None:
         vars(config).clear()
         vars(config).update(state)
         KernelInterface.__getitem__ = item
         triton.testing.do_bench = measure
+        JITFunction.warmup = warmup
         if folder is None:
             with suppress(KeyError):
                 del os.environ[CACHE]

@@ -38,7 +38,7 @@ def test_a_missing_launch_prints_it_and_is_refused(
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize(("suffix", "hint"), [(".ptx", "ptxas"), (".so", "cuobjdump")])
+@pytest.mark.parametrize(("suffix", "hint"), [(".ptx", r"a line such as \.target"), (".so", "nvcc")])
 def test_files_without_machine_code_of_their_own_get_a_hint(suffix: str, hint: str, tmp_path: Path) -> None:
     (tmp_path / f"k{suffix}").write_bytes(b"")
     with pytest.raises(SmlabError, match=hint):

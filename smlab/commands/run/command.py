@@ -36,8 +36,9 @@ def run(
     kernel: Annotated[
         str | None,
         typer.Argument(
-            help="A .cubin, a listing of nvdisasm -c -hex (.sass), CUDA C (.cu), file.py:kernel (executes "
-            "the Python file), or a trace of Accel-Sim (.traceg, .traceg.xz, kernelslist.g)."
+            help="A .cubin, a listing of nvdisasm -c -hex (.sass), PTX (.ptx), CUDA C (.cu), a program or a "
+            "fat binary, file.py:kernel of Triton, Numba, CuPy or Warp (executes the Python file), or a "
+            "trace of Accel-Sim (.traceg, .traceg.xz, kernelslist.g)."
         ),
     ] = None,
     launch: Annotated[Path | None, typer.Option(help="The launch (TOML): grid, block, arguments.")] = None,
@@ -103,7 +104,8 @@ def run(
         raise SmlabError.at("--example", "takes no kernel", kernel, "one or the other")
     if not example and kernel is None:
         raise SmlabError(
-            "KERNEL: no kernel given (expected a .cubin, .sass, .cu or file.py:kernel, or --example)"
+            "KERNEL: no kernel given (expected a .cubin, .sass, .ptx, .cu, a program or file.py:kernel, "
+            "or --example)"
         )
     traced = kernel is not None and is_trace_name(kernel)
     if traced:

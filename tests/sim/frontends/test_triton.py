@@ -226,6 +226,72 @@ def test_what_cannot_be_done_is_told_in_one_line(arrays: list[np.ndarray], tmp_p
         smlab.simulated("a100-40", sm=3)
 
 
+SCRIPT = """
+import smlab; gpu = smlab.simulated("rtx-3090").start()
+import torch, triton, triton.language as tl
+from triton.runtime import driver
+
+DEVICE = driver.active.get_active_torch_device()
+properties = driver.active.utils.get_device_properties(DEVICE.index)
+assert driver.active.get_current_target().backend == "cuda"
+
+few, many = triton.Config({"BLOCK": 64}, num_warps=2), triton.Config({"BLOCK": 512})
+
+@triton.autotune(configs=[few, many], key=["n"], reset_to_zero=["out"])
+@triton.jit
+def sums(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(out, tl.sum(tl.load(x + at, mask=at < n, other=0)))
+
+@triton.jit
+def rows(x, out, columns, count, WIDE: tl.constexpr):
+    for row in tl.range(tl.program_id(0), count, tl.num_programs(0)):
+        at = tl.arange(0, WIDE)
+        value = tl.load(x + row * columns + at, mask=at < columns, other=-float("inf"))
+        tl.store(out + row, tl.max(value, axis=0))
+
+torch.manual_seed(0)
+x = torch.rand((40, 50), device=DEVICE)
+out = torch.empty(40, device="cuda")
+kernel = rows.warmup(x, out, 50, 40, WIDE=64, num_warps=2, grid=(1,))
+kernel._init_handles()
+programs = properties["multiprocessor_count"] * properties["max_num_regs"] // (kernel.n_regs * 64)
+assert programs > 40 and kernel.metadata.shared <= properties["max_shared_mem"]
+kernel[(8, 1, 1)](x, out, 50, 40, 64)
+assert torch.equal(out, x.max(dim=1).values)
+total = torch.zeros(1, device=DEVICE)
+sums[lambda meta: (triton.cdiv(2000, meta["BLOCK"]),)](x, total, 2000)
+assert torch.allclose(total, x.sum()) and sums.best_config is few
+times = triton.testing.do_bench(lambda: rows[(8,)](x, out, 50, 40, WIDE=64), quantiles=[0.5, 0.2, 0.8])
+assert len(times) == 3 and abs(times[0] * 1e-3 / gpu.runs[-1].seconds - 1) < 1e-9
+print(gpu)
+"""
+
+
+def test_a_script_that_asks_for_its_device(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "<rtx-3090, simulated: 3 launches" in done.stdout
+
+
+def test_a_configuration_without_room_is_passed_over() -> None:
+    """A tile of 128 KB does not fit into the shared memory of a block."""
+    x = np.arange(64 * 64, dtype=np.float32).reshape(64, 64)
+    out = np.zeros_like(x)
+    with smlab.simulated("rtx-3090") as gpu:
+        large = triton.Config({"BM": 256, "BN": 128}, num_warps=16)
+        tuned = triton.autotune(configs=[large, triton.Config({"BM": 32, "BN": 32})], key=["M"])
+        kernel = tuned(kernels.transpose)
+        kernel[lambda meta: (64 // meta["BM"], 64 // meta["BN"])](x, out, 64, 64)
+    assert len(gpu.runs) == 1
+    assert kernel.best_config.kwargs == {"BM": 32, "BN": 32}
+    assert np.array_equal(out, x.T)
+
+
 def test_pytorch_s_tensors_lie_on_the_cpu(arrays: list[np.ndarray]) -> None:
     torch = pytest.importorskip("torch")
     with smlab.simulated("rtx-4090") as gpu:
