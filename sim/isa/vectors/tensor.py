@@ -16,6 +16,8 @@ from smlab.sim.isa.meanings.rounding import NAN16, NAN32, NAN64
 from smlab.sim.isa.memory.access import lane_addresses, lanes_known, make_known, note_unwritten, place_of
 from smlab.sim.isa.memory_layout import ADDRESSES, CHECK_SHARED, ROW_BYTES, SCRATCH
 from smlab.sim.isa.vectors.tensor_vectors import (
+    NOT_A_NUMBER,
+    SPECIAL,
     add_group,
     unpack_columns_1,
     unpack_columns_2,
@@ -68,8 +70,6 @@ _SHAPES = tuple(
     for f in mp.FORMATS.values()
 )
 _PER_REGISTER = tuple(mp.PER_REGISTER[element] for element in range(len(mp.PER_REGISTER)))
-SPECIAL = 1 << 20  # the exponent of infinities (significand 1 or -1) and of NaN (significand 2)
-NOT_A_NUMBER = 2
 # The places of numbers of 32 bits: the first matrix's 16 x 32 significands, the second's 8 x 32, exponents.
 _SECOND_AT = 4 * 512
 _EXPONENTS_AT = 4 * (512 + 256)

@@ -19,6 +19,8 @@ from smlab.sim.isa.vectors.llvm_lanes import HALF, WORD
 
 _V8, _L8, _D8 = (ir.VectorType(kind, 8) for kind in (HALF, WORD, ir.DoubleType()))
 _BIT = ir.IntType(1)
+SPECIAL = 1 << 20  # the exponent of infinities (significand 1 or -1) and of NaN (significand 2)
+NOT_A_NUMBER = 2
 
 
 class _Eight:
@@ -84,8 +86,11 @@ def _unpacked(v: _Eight, part: Any, shape: list[Any]) -> tuple[Any, Any, Any]:
     size = B.select(normal, B.or_(fraction, v.splat(hidden, count)), fraction)
     exponent = B.select(normal, exponent, v.all(1, kind))
     exponent = B.sub(exponent, v.splat(B.lshr(top, one), count))
+    none = B.or_(B.icmp_unsigned("!=", fraction, v.all(0, kind)), B.not_(ieee))
+    size = B.select(special, v.all(1, kind), size)
     size = B.select(B.icmp_unsigned("!=", minus, v.all(0, kind)), B.sub(v.all(0, kind), size), size)
-    return size, exponent, special
+    size = B.select(B.and_(special, none), v.all(NOT_A_NUMBER, kind), size)
+    return size, B.select(special, v.all(SPECIAL, kind), exponent), special
 
 
 def _row_unpacker(pack: int) -> Callable[..., Any]:
