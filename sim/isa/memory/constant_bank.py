@@ -32,9 +32,10 @@ BANK_ZERO: Final[tuple[tuple[int, BankZero], ...]] = (
 """By the first architecture, as NVRTC 12.9 compiles for it."""
 _GRID: Final = "a grid that waits for itself: launches here are not cooperative"
 _RESERVED: Final = "shared memory that CUDA reserves for tiles of more than a warp"
+_CLUSTER: Final = "the blocks of a cluster"
 ABSENT_WORDS: Final[tuple[tuple[int, Mapping[int, str]], ...]] = (
     (100, {}),
-    (90, {0x44: _GRID, 0x48: _GRID, 0x6C: _RESERVED}),
+    (90, {0x44: _GRID, 0x48: _GRID, 0x6C: _RESERVED, 0x144: _CLUSTER}),
     (80, {0x8C: _GRID, 0x90: _GRID, 0x124: _RESERVED}),
     (0, {0x8C: _GRID, 0x90: _GRID}),
 )
