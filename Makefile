@@ -63,7 +63,7 @@ sass: contract
 	    "tests/docs/test_documents.py::test_python_blocks_run" \
 	    tests/hw_bench/cuda/test_cuda_harness.py \
 	    tests/hw_bench/cuda/test_cuda_on_simulator.py tests/hw_bench/cuda/test_cuda_driver.py \
-	    tests/validation/campaigns/test_synchronization.py
+	    tests/validation/campaigns/test_synchronization.py tests/validation/campaigns/test_tensor_cores.py
 
 $(VENV)-cuda/.installed: .ci/locked/toolchain.txt | $(VENV)/.installed-dev
 	$(BIN)/python -m venv --clear $(VENV)-cuda

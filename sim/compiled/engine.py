@@ -127,7 +127,8 @@ class SmRange:
 
 def grow(memory: Memory) -> None:
     """Double the tables that are more than half full."""
-    for kind, spare in (("job", 0), ("issue", 0), ("span", layout.SPARE_SPANS)):
+    step = memory["schedulers"]  # rows that one step of an SM may add, for which there was no room
+    for kind, spare in (("job", step), ("issue", step), ("span", layout.SPARE_SPANS)):
         table, used = memory.tables[f"{kind}_row"], memory[f"{kind}s_kept"]
         if 2 * (used + spare) > len(table):
             larger = np.empty(2 * len(table), dtype=table.dtype)
