@@ -230,7 +230,8 @@ class CounterReader:
         instructions = np.where(np.isnan(matrix), np.where(np.isnan(half), both, left), matrix)
         by_operations = self._tensor_operations()
         if not np.isnan(by_operations).all():
-            return np.where(np.isnan(by_operations), self._flops_of(instructions), by_operations)
+            untold = np.isnan(by_operations)
+            return np.where(untold, self._flops_of(np.where(untold, instructions, 0.0)), by_operations)
         return self._flops_of(instructions)
 
     def _tensor_operations(self) -> Floats:

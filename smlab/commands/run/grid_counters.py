@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
-from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterTable
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
+from smlab.hw_bench.sass.tensor_products import tensor_product
 from smlab.sim import counter_table
 from smlab.sim.counters import WholeGrid
 from smlab.sim.execution.run import TimedRun
+from smlab.sim.execution.source import MachineSource
 
 OPERATIONS: Final = {"add": 1, "mul": 1, "fma": 2}
 """Floating-point operations that a lane does in one instruction."""
+_TENSOR_SOURCES: Final = {
+    "fp16": "src_fp16_dst_fp16",
+    "fp16_fp32": "src_fp16_dst_fp32",
+    "bf16": "src_bf16_dst_fp32",
+    "tf32": "src_tf32_dst_fp32",
+    "fp8": "src_fp8_dst_fp16",
+    "fp8_fp32": "src_fp8_dst_fp32",
+    "fp64": "src_fp64",
+    "int8": "src_int8",
+    "int4": "src_int4",
+    "int1": "src_int1",
+}
+"""How Nsight Compute's counters name the types of products; those of 8-bit floats are named alike by us."""
 _RATES: Final = {
     "warp_instructions_per_s": "smsp__inst_executed.sum",
     "l1_bytes_per_s": "l1tex__t_bytes.sum",
@@ -25,19 +41,41 @@ def grid_counters(done: TimedRun) -> CounterTable:
     grid = None
     if not done.whole:
         grid = WholeGrid(done.blocks, min(done.blocks, done.lowered.machine.sms), done.cycles)
-    return counter_table(done.result, grid=grid)
+    table = counter_table(done.result, grid=grid)
+    return CounterTable.from_rows([*table.rows(), *_tensor_rows(done, table)], done.result.launch.gpu)
+
+
+def _tensor_rows(done: TimedRun, whole: CounterTable) -> Iterator[CounterRow]:
+    """What the tensor cores did, by the types of products; of a sample, as of the grid that it stands for."""
+    source = done.lowered.source
+    if not isinstance(source, MachineSource):
+        return
+    operations: dict[str, float] = {}
+    instructions = 0
+    for micro, count in zip(source.launch.code, done.instructions, strict=True):
+        product = tensor_product(micro.instruction)
+        if product is not None and count.executed:
+            instructions += count.executed
+            name = _TENSOR_SOURCES[product.type]
+            operations[name] = operations.get(name, 0) + 2 * product.multiply_adds * count.executed
+    if not instructions:
+        return
+    first = next(row for row in whole.rows() if row.counter == "smsp__inst_executed.sum")
+    scale = first.value / sum(count.executed for count in done.instructions)
+    counted = {"sm__inst_executed_pipe_tensor.sum": (instructions, "inst")}
+    counted |= {f"sm__ops_path_tensor_{n}.sum": (value, "") for n, value in operations.items()}
+    for name, (value, unit) in counted.items():
+        yield replace(first, counter=name, value=round(value * scale), unit=unit)
 
 
 def rates(done: TimedRun, seconds: float) -> dict[str, float]:
-    """What the whole grid does a second. ``flops_per_s`` counts no tensor cores: it is not a number where
-    they work."""
+    """What the whole grid does a second. ``flops_per_s`` has those of tensor cores on floats."""
     counted = {row.counter: row.value for row in grid_counters(done).rows() if row.sm == WHOLE_GPU}
     flops = sum(
         times * counted[f"smsp__sass_thread_inst_executed_op_{letter}{operation}_pred_on.sum"]
         for letter in "hfd"
         for operation, times in OPERATIONS.items()
     )
-    if any("MMA" in i.opcode for i in done.instructions if i.executed):
-        flops = math.nan
+    flops += sum(v for n, v in counted.items() if n.startswith("sm__ops_path_tensor") and "_int" not in n)
     found = {name: counted[counter] / seconds for name, counter in _RATES.items()}
     return {**found, "flops_per_s": flops / seconds}

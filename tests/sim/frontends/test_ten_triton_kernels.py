@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import smlab
 from smlab import Gpu, SmlabError
+from smlab.commands.run.grid_counters import grid_counters, rates
 
 pytest.importorskip("triton")
 
@@ -172,3 +173,16 @@ def test_results_are_those_of_numpy(
     assert [run.whole for run in runs] == [True]
     assert runs[0].cycles > 0
     assert runs[0].instructions[0].line is not None
+
+
+@pytest.mark.parametrize("sms", ["all", 1])
+def test_the_operations_of_tensor_cores_are_counted(gpu_of: Callable[[str], Gpu], sms: str | int) -> None:
+    """Of a sample, those of the whole grid."""
+    n = 256
+    a, b, c = drawn(n, n, kind="float16"), drawn(n, n, kind="float16", seed=1), np.zeros((n, n), np.float32)
+    options = {"BM": 64, "BN": 64, "BK": 32, "GROUP": 4}
+    run = smlab.run(kernels.matmul, 16, a, b, c, n, n, n, gpu=gpu_of("sm_86"), sms=sms, **options)
+    counted = {row.counter: row.value for row in grid_counters(run).rows()}
+    assert counted["sm__ops_path_tensor_src_fp16_dst_fp32.sum"] == pytest.approx(2 * n**3, rel=1e-6)
+    assert counted["sm__inst_executed_pipe_tensor.sum"] == pytest.approx(n**3 / 2048, rel=1e-6)
+    assert rates(run, 1.0)["flops_per_s"] >= 2 * n**3

@@ -1,0 +1,266 @@
+"""How long products of matrices take on the simulated GPU, beside published measurements.
+
+``python -m smlab.validation.campaigns.tensor_cores.timing`` makes ``timing.json`` anew and prints the table:
+some minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.hw_bench.sass.tools import assemble
+from smlab.sim.execution.run import run_machine_code
+from smlab.sim.frontends.machine_code import from_cubin
+from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.validation.campaigns.tensor_cores.forms import ProductForm
+from smlab.validation.service_tables import rules_version
+
+PUBLISHED: Final = Path(__file__).with_name("published.csv")
+RESULTS: Final = Path(__file__).with_name("timing.json")
+PRODUCTS: Final = 256
+"""Of each chain, at least."""
+LATENCY_BOUNDS: Final = 2.0, 0.10
+"""In cycles, and as a part; the larger one holds."""
+RATE_BOUND: Final = 0.08
+BASELINE_LATENCY: Final = 24.7
+"""What a product takes on an A100 (16 x 8 x 16, halves, sums in singles), as if it did everywhere."""
+SCHEDULERS: Final = 4
+_NAME: Final = re.compile(r"mma\.(?:(kind::\w+)\.)?m(\d+)n(\d+)k(\d+)\.(\w+)\.(\w+)((?:\.\w+)*)")
+_RATES: Final = {
+    "f64": "fp64",
+    "tf32": "tf32",
+    "bf16": "bf16",
+    "s8": "int8",
+    "s4": "int4",
+    "b1": "int1",
+}
+_PEAK_SCALE: Final = {("9.0", "f16"): 512, ("9.0", "b1"): 8192}
+"""Vendors' peak rates of a scheduler, where the description has a lower rate from measurements."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """One published figure: of a form (PTX's name), by so many warps of one SM and chains of each warp.
+
+    ``quantity`` is ``latency`` (cycles of a loop's turn: one product of each chain), ``interval`` (cycles of
+    a product of a warp) or ``throughput`` (multiply-adds a cycle and SM). ``rests`` is ``fitted`` if a
+    constant of the description rests on it, or on a vendor's peak that it repeats.
+    """
+
+    card: str
+    gpu: str
+    form: str
+    warps: int
+    ilp: int
+    loop: str
+    quantity: str
+    value: float
+    rests: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A published figure, the simulated one and that of the trivial baseline."""
+
+    published: Published
+    simulated: float
+    baseline: float | None
+
+    @property
+    def ratio(self) -> float:
+        """Simulated over published."""
+        return self.simulated / self.published.value
+
+    @property
+    def is_within(self) -> bool:
+        """Whether it is within the bounds."""
+        return within(self.published, self.simulated)
+
+
+def within(row: Published, value: float) -> bool:
+    """Whether a figure for this row is within the bounds of what is published."""
+    off = abs(value - row.value)
+    if row.quantity == "latency":
+        return off <= max(LATENCY_BOUNDS[0], LATENCY_BOUNDS[1] * row.value)
+    return off <= RATE_BOUND * row.value
+
+
+def published(path: Path = PUBLISHED) -> list[Published]:
+    """All figures."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    return [
+        Published(
+            **{
+                **row,
+                "warps": int(row["warps"]),
+                "ilp": int(row["ilp"]),
+                "value": float(row["value"]),
+            }
+        )
+        for row in rows
+    ]
+
+
+def form_of(name: str) -> ProductForm | None:
+    """The form of PTX's short name; None for a load of matrices."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    kind, m, n, k, total, a, extra = match.groups()
+    return ProductForm(int(m), int(n), int(k), total, a, a, (), extra, kind or "")
+
+
+def products_source(form: ProductForm, architecture: str, ilp: int, loop: str) -> str:
+    """The kernel ``timed``: a loop of ``ilp`` chains, D = A * B + D, between two readings of the clock."""
+    wide = form.total == "f64"
+    kind = {"f64": "f64", "f32": "f32"}.get(form.total, "b32")
+    kinds = {"a": "f64" if wide else "b32", "b": "f64" if wide else "b32", "c": kind}
+    counts = {name: form.registers(name) for name in "abc"}
+    size = 8 if wide else 4
+    lines = [
+        *(f".reg .{kinds[x]} %{x}<{ilp * counts[x]}>;" for x in "abc"),
+        "ld.param.u64 %at0, [zeros];",
+    ]
+    place = 0
+    for name in "abc":
+        for n in range(ilp * counts[name]):
+            lines.append(f"ld.volatile.global.{kinds[name]} %{name}{n}, [%at0+{place}];")
+            place += size
+    one = []
+    for chain in range(ilp):
+        lists = []
+        for name in "cabc":
+            count = counts[name]
+            lists.append("{" + ", ".join(f"%{name}{chain * count + n}" for n in range(count)) + "}")
+        one.append(f"{form.ptx} {', '.join(lists)};")
+    store = [f"st.volatile.global.{kind} [%at0+{size * n}], %c{n};" for n in range(ilp * counts["c"])]
+    return _loop(architecture, lines, one, store, loop)
+
+
+def loads_source(name: str, architecture: str, stride: int) -> str:
+    """The kernel ``timed``, of loads of matrices: rows ``stride`` bytes apart, or (0) each load's address
+    from the load before it."""
+    count = int(name[-1])
+    results = ", ".join(f"%m{n}" for n in range(count))
+    lines = [
+        ".shared .align 128 .b8 rows[8192];",
+        ".reg .b32 %m<4>; .reg .b32 %row;",
+        "mov.u32 %row, rows;",
+    ]
+    if stride:
+        lines.append(f"and.b32 %m0, %r0, 31; mad.lo.u32 %row, %m0, {stride}, %row;")
+    else:  # all words hold the address of the first row
+        lines += ["shl.b32 %m0, %r0, 2; add.u32 %m0, %m0, %row; st.shared.u32 [%m0], %row;"]
+    one = [f"ldmatrix.sync.aligned.m8n8.x{count}.shared.b16 {{{results}}}, [%row];"]
+    if not stride:
+        one.append("mov.b32 %row, %m0;")
+    lines.append("ld.param.u64 %at0, [zeros];")
+    store = [f"st.volatile.global.u32 [%at0+{4 * n}], %m{n};" for n in range(count)]
+    return _loop(architecture, lines, one, store, "unrolled")
+
+
+def _loop(
+    architecture: str, before: Sequence[str], one: Sequence[str], after: Sequence[str], loop: str
+) -> str:
+    body = [*one, "bar.warp.sync 0xffffffff;"] if loop == "syncwarp" else list(one) * 16
+    turns = PRODUCTS if loop == "syncwarp" else PRODUCTS // 16
+    lines = [
+        f".version 8.7\n.target {architecture}\n.address_size 64",
+        ".visible .entry timed(.param .u64 zeros, .param .u64 begins, .param .u64 ends) {",
+        ".reg .b32 %r<3>; .reg .b64 %at<4>; .reg .b64 %clock<2>; .reg .pred %again;",
+        "mov.u32 %r0, %tid.x;",
+        *before,
+        "mov.u32 %r1, 0;",
+        "bar.sync 0;",
+        "mov.u64 %clock0, %clock64;",
+        "TURN:",
+        '.pragma "nounroll";',
+        *body,
+        f"add.u32 %r1, %r1, 1; setp.lt.u32 %again, %r1, {turns}; @%again bra TURN;",
+        "mov.u64 %clock1, %clock64;",
+        *after,
+        "ld.param.u64 %at1, [begins]; ld.param.u64 %at2, [ends]; mul.wide.u32 %at3, %r0, 8;",
+        "add.u64 %at1, %at1, %at3; add.u64 %at2, %at2, %at3;",
+        "st.global.u64 [%at1], %clock0; st.global.u64 [%at2], %clock1;",
+        "ret; }",
+    ]
+    return "\n".join(lines)
+
+
+def cycles_a_turn(row: Published, gpu: Gpu) -> float:
+    """Cycles of a turn: from the first warp's start to the last one's end, over the turns."""
+    form = form_of(row.form)
+    architecture = gpu.sm_architecture + "a" * bool(form and form.kind)
+    if form is None:
+        source = loads_source(row.form, architecture, int(row.loop.removeprefix("stride")))
+    else:
+        source = products_source(form, architecture, row.ilp, row.loop)
+    image = from_cubin(assemble(source, architecture)[0], "timed", row.form)
+    threads = 32 * row.warps
+    begins, ends = np.zeros(threads, np.uint64), np.zeros(threads, np.uint64)
+    launch = MachineLaunch(
+        image, (1, 1, 1), (threads, 1, 1), (np.zeros(4096, np.uint64), begins, ends)
+    )
+    run_machine_code(launch, gpu, sms=1)
+    return float(ends.max() - begins.min()) / PRODUCTS
+
+
+def judge(rows: Iterable[Published]) -> list[Judged]:
+    """All rows, each beside the simulated figure."""
+    found, known = [], {}
+    for row in rows:
+        gpu = load_gpu(row.gpu)
+        key = (row.gpu, row.form, row.warps, row.ilp, row.loop)
+        if key not in known:
+            known[key] = cycles_a_turn(row, gpu)
+        found.append(Judged(row, _as_published(row, known[key]), _baseline(row, gpu)))
+        print(f"{row.card} {row.form} {row.warps} {row.ilp}: {found[-1].simulated:.2f} for {row.value:g}",
+              file=sys.stderr)
+    return found
+
+
+def _as_published(row: Published, cycles: float) -> float:
+    form = form_of(row.form)
+    if row.quantity == "latency":
+        return cycles
+    if row.quantity == "interval":
+        return cycles / row.ilp
+    assert form is not None, row.form
+    return form.products * form.m * form.n * form.k * row.ilp * row.warps / cycles
+
+
+def _baseline(row: Published, gpu: Gpu) -> float | None:
+    """The vendor's peak for a rate, one constant for a latency."""
+    form = form_of(row.form)
+    if form is None:
+        return None
+    if row.quantity == "latency" and row.ilp == 1 and row.warps == 1:
+        return BASELINE_LATENCY
+    rate = _peak(form, gpu)
+    if rate is None:
+        return None
+    interval = form.products * form.m * form.n * form.k / rate
+    if row.quantity == "throughput":
+        return rate * SCHEDULERS
+    return interval * (row.ilp if row.quantity == "latency" else 1)
+
+
+def _peak(form: ProductForm, gpu: Gpu) -> float | None:
+    raise NotImplementedError
+
+
+if __name__ == "__main__":
+    pass
