@@ -13,7 +13,7 @@ from functools import cached_property
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.gpu.schema import TENSOR_TYPES
-from smlab.hw_bench.sass.tensor_products import TensorProduct
+from smlab.hw_bench.sass.operations import TensorProduct
 from smlab.sim.instructions import ATOMIC_OPERATIONS, PIPES, TIMINGS, InstructionClass, Unit
 from smlab.sim.policies import POLICIES
 

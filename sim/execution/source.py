@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import ControlCode
-from smlab.hw_bench.sass.tensor_products import tensor_product
+from smlab.hw_bench.sass.operations import tensor_product
 from smlab.sim.compiled.jit import bits_set, callback, helper, inlined, lowest_bit, prefetch
 from smlab.sim.execution.early_execution import ON_REGISTERS, SHARED_LOAD, WRITE_FOLLOWS
 from smlab.sim.execution.functional import start_block_words, start_warp

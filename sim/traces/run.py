@@ -17,7 +17,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.effects import access_words
 from smlab.hw_bench.sass.opcodes import kind_of_opcode
-from smlab.hw_bench.sass.tensor_products import tensor_product
+from smlab.hw_bench.sass.operations import tensor_product
 from smlab.sim.execution.run import InstructionCount, TimedRun, counts_of
 from smlab.sim.execution.source import request_of
 from smlab.sim.instructions import CLASSES, QUEUED_UNITS, InstructionClass, Reason, Unit

@@ -74,6 +74,8 @@ def _step(kind, warp, context, now, p, q):  # type: ignore[no-untyped-def]
         if place != NOWHERE:
             op = at(context, memory_layout.OPS) + pc * (8 * memory_layout.WORDS)
             _addresses(at(context, _WORDS) + 8 * place, op, warp, context, lanes)
+        else:
+            put(warp, PASSES, 1)  # of a matrix's load or store no addresses were recorded
         kinds = get64(at(context, _KINDS) + 8 * pc)
         put(warp, _AT, n + 1)
         if n + 1 == at(warp, _END):

@@ -178,7 +178,7 @@ class WarpTensor(WarpOperands):
     def _multiply_quads(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
         """A step of four products of 8 x 8 x 4."""
         f, step = {**micro.fields, "group": 4}, micro.fields["step"]
-        halves = {}
+        halves: dict[tuple[str, int, int, int], Number] = {}
         for name, by_k in (("a", f["a_by_columns"]), ("b", f["b_by_rows"])):
             rows = [self.row(w, micro, name, n) for n in range(2)]
             for lane in LANES:
@@ -207,10 +207,10 @@ class WarpTensor(WarpOperands):
                     results.append((n, lane, parts[0] | parts[1] << 16))
                 else:
                     i = 2 * step + n
-                    row, column = (lane & 1) + (i & 2) + high, (i & 4) + (lane & 2) + (i & 1)
-                    results.append((n, lane, result(lane, row, column, word)))
-        for number, lane, bits in results:
-            self.put(w, f["dst"] + number * ROW_BYTES, lane, bits)
+                    place = (lane & 1) + (i & 2) + high, (i & 4) + (lane & 2) + (i & 1)
+                    results.append((n, lane, result(lane, *place, word)))
+        for register, lane, bits in results:
+            self.put(w, f["dst"] + register * ROW_BYTES, lane, bits)
 
     def _transpose(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
         """A matrix of 8 x 8 halves, two of a row in each lane."""
@@ -224,15 +224,15 @@ class WarpTensor(WarpOperands):
 def _sum(first: list[Any], second: list[Any], c: int, element: int, f: dict[str, int]) -> int:
     total = f["sum_type"]
     if element == mp.DOUBLES:
-        for a, b in zip(first, second, strict=True):
-            c = fma(a, b, f64(c), 64, NEAREST)
+        for x, y in zip(first, second, strict=True):
+            c = fma(x, y, f64(c), 64, NEAREST)
         return c
     if element in mp.FORMATS:
         digits = mp.FORMATS[element].fraction_bits + mp.FORMATS[f["b_element_type"]].fraction_bits
         return sum_of_products(first, second, c, digits, f)
     if element == mp.BITS_XOR:
-        return (c + sum(a ^ b for a, b in zip(first, second, strict=True))) & M32
-    value = signed(c) + sum(a * b for a, b in zip(first, second, strict=True))
+        return (c + sum(int(a ^ b) for a, b in zip(first, second, strict=True))) & M32
+    value = signed(c) + sum(int(a * b) for a, b in zip(first, second, strict=True))
     if total == mp.SATURATED_SUM:
         value = max(-(1 << 31), min((1 << 31) - 1, value))
     return value & M32

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from smlab.hw_bench.profiles.counter_table import WHOLE_GPU, CounterRow, CounterTable
-from smlab.hw_bench.sass.tensor_products import tensor_product
+from smlab.hw_bench.sass.operations import tensor_product
 from smlab.sim import counter_table
 from smlab.sim.counters import WholeGrid
 from smlab.sim.execution.run import TimedRun
@@ -62,7 +62,7 @@ def _tensor_rows(done: TimedRun, whole: CounterTable) -> Iterator[CounterRow]:
         return
     first = next(row for row in whole.rows() if row.counter == "smsp__inst_executed.sum")
     scale = first.value / sum(count.executed for count in done.instructions)
-    counted = {"sm__inst_executed_pipe_tensor.sum": (instructions, "inst")}
+    counted: dict[str, tuple[float, str]] = {"sm__inst_executed_pipe_tensor.sum": (instructions, "inst")}
     counted |= {f"sm__ops_path_tensor_{n}.sum": (value, "") for n, value in operations.items()}
     for name, (value, unit) in counted.items():
         yield replace(first, counter=name, value=round(value * scale), unit=unit)

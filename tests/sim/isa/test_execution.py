@@ -210,7 +210,8 @@ def test_faults_say_what_and_where(
 @pytest.mark.parametrize(
     "line",
     [
-        "HMMA.884.F32.F32.STEP0 R4, R8, R12, R4",
+        "HMMA.884.F32.F16.STEP0 R4, R8, R12, R4",
+        "OMMA.SF.16864.F32.E2M1.E2M1.E8 R4, R8, R12, R4",
         "IADD3.NEW R1, R2, R3, R4",
         "SHF.L.U32 R1, R2",
         "LDS.U R1, [R2.X3]",

@@ -99,7 +99,11 @@ class ProductForm:
         return "\n".join([*lines, "ret; }"])
 
 
-_VOLTA, _TURING, _AMPERE, _ADA = (70, 75), (75, 80, 86, 89, 90, 120), (80, 86, 89, 90, 120), (89, 120)
+_VOLTA: Final[tuple[int, ...]] = (70, 75)
+_TURING: Final[tuple[int, ...]] = (75, 80, 86, 89, 90, 120)
+_AMPERE: Final[tuple[int, ...]] = (80, 86, 89, 90, 120)
+_ADA: Final[tuple[int, ...]] = (89, 120)
+_INT4: Final[tuple[int, ...]] = (80, 86, 89)
 
 
 def _forms() -> tuple[ProductForm, ...]:
@@ -127,7 +131,7 @@ def _forms() -> tuple[ProductForm, ...]:
     for k, m, since in ((16, 8, _TURING), (16, 16, _AMPERE), (32, 16, _AMPERE)):
         for a, b in (("s8", "s8"), ("u8", "s8")):
             found += [ProductForm(m, 8, k, "s32", a, b, since, extra) for extra in ("", ".sat")]
-    for k, m, since in ((32, 8, (75, 80, 86, 89)), (32, 16, (80, 86, 89)), (64, 16, (80, 86, 89))):
+    for k, m, since in ((32, 8, (75, *_INT4)), (32, 16, _INT4), (64, 16, _INT4)):
         found += [ProductForm(m, 8, k, "s32", a, b, since) for a, b in (("s4", "u4"), ("u4", "s4"))]
     for k, m in ((128, 8), (128, 16), (256, 16)):
         found.append(ProductForm(m, 8, k, "s32", "b1", "b1", (80, 86, 89, 90), ".and.popc"))

@@ -53,7 +53,7 @@ def whole_products(form: ProductForm, a: Words, b: Words, c: Words) -> Words:
     total = total + _signed(c, "s32")
     if form.saturates:
         total = np.clip(total, -(1 << 31), (1 << 31) - 1)
-    return (total & 0xFFFFFFFF).astype(np.uint64)
+    return np.asarray(total & 0xFFFFFFFF, dtype=np.uint64)
 
 
 def _tensor(values: Words, kind: str) -> Any:
@@ -84,7 +84,8 @@ def float_products(form: ProductForm, capability: int, a: Words, b: Words, c: Wo
     operation = nv_ptx.MMA(ARCHITECTURES[capability], form.name)
     factors = (x.expand(shape).contiguous() for x in (first, second))
     found = operation.dpa(*factors, _tensor(c, form.total)).contiguous().numpy()
-    return found.view({2: np.uint16, 4: np.uint32, 8: np.uint64}[found.itemsize]).astype(np.uint64)
+    words = found.view({2: np.uint16, 4: np.uint32, 8: np.uint64}[found.itemsize])
+    return np.asarray(words, dtype=np.uint64)
 
 
 def judged(number: int, capability: int, warps: int) -> dict[str, Any]:

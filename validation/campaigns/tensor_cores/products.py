@@ -62,8 +62,8 @@ def random_matrix(kind: str, shape: tuple[int, ...], random: np.random.Generator
     exponent = np.where((kinds >= 0.1) & (kinds < 0.14), top, exponent)  # infinities, NaN, the largest
     fraction = np.where((kinds >= 0.1) & (kinds < 0.12), 0, fraction)
     sign = random.integers(0, 2, shape)
-    bits = sign << (exponent_bits + digits) | exponent << digits | fraction
-    return (bits << (2 if kind == "e2m1" else 0)).astype(np.uint64)
+    whole = sign << (exponent_bits + digits) | exponent << digits | fraction
+    return np.asarray(whole << (2 if kind == "e2m1" else 0), dtype=np.uint64)
 
 
 def _places(form: ProductForm, matrix: str) -> NDArray[np.int64]:
@@ -110,7 +110,7 @@ def to_registers(form: ProductForm, matrix: str, values: Words) -> NDArray[Any]:
     bits = (64 if form.total == "f64" else 32) // pack
     shifts = (np.arange(pack) * bits).astype(np.uint64)
     words = (taken << shifts).sum(axis=-1, dtype=np.uint64)
-    return words.astype(np.uint64 if form.total == "f64" else np.uint32)
+    return np.asarray(words, dtype=np.uint64 if form.total == "f64" else np.uint32)
 
 
 def from_registers(form: ProductForm, words: NDArray[Any], values: Words) -> Words:

@@ -28,8 +28,12 @@ from smlab.validation.service_tables import rules_version
 
 PUBLISHED: Final = Path(__file__).with_name("published.csv")
 RESULTS: Final = Path(__file__).with_name("timing.json")
-PRODUCTS: Final = 256
-"""Of each chain, at least."""
+POLICIES: Final = ("gto", "lrr")
+ITERATIONS: Final = {"syncwarp": 1024, "unrolled": 2048, "rolled": 2048}
+"""As many as the authors had: what comes once, such as the first fetch of the instructions, is in their
+figures."""
+UNROLL: Final = 32
+"""Turns that NVRTC 12.9 makes one of, in such a loop of three chains."""
 LATENCY_BOUNDS: Final = 2.0, 0.10
 """In cycles, and as a part; the larger one holds."""
 RATE_BOUND: Final = 0.08
@@ -45,15 +49,20 @@ _RATES: Final = {
     "s4": "int4",
     "b1": "int1",
 }
-_PEAK_SCALE: Final = {("9.0", "f16"): 512, ("9.0", "b1"): 8192}
-"""Vendors' peak rates of a scheduler, where the description has a lower rate from measurements."""
+_PEAKS: Final[dict[str, dict[str, float]]] = {
+    "sm_90": {"fp16": 512, "fp16_fp32": 512, "bf16": 512, "tf32": 256, "int8": 1024},
+    "sm_100": {"fp16": 1024, "fp16_fp32": 1024, "bf16": 1024},
+    "sm_103": {"fp16": 1024, "fp16_fp32": 1024, "bf16": 1024},
+}
+"""Vendors' peak rates of a scheduler where the description has measured ones: dense, by asynchronous
+products."""
 
 
 @dataclass(frozen=True)
 class Published:
     """One published figure: of a form (PTX's name), by so many warps of one SM and chains of each warp.
 
-    ``quantity`` is ``latency`` (cycles of a loop's turn: one product of each chain), ``interval`` (cycles of
+    ``quantity`` is ``latency`` (cycles of an iteration: one product of each chain), ``interval`` (cycles of
     a product of a warp) or ``throughput`` (multiply-adds a cycle and SM). ``rests`` is ``fitted`` if a
     constant of the description rests on it, or on a vendor's peak that it repeats.
     """
@@ -71,7 +80,7 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedTime:
     """A published figure, the simulated one and that of the trivial baseline."""
 
     published: Published
@@ -101,14 +110,13 @@ def published(path: Path = PUBLISHED) -> list[Published]:
     """All figures."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    texts = ("card", "gpu", "form", "loop", "quantity", "rests", "source")
     return [
         Published(
-            **{
-                **row,
-                "warps": int(row["warps"]),
-                "ilp": int(row["ilp"]),
-                "value": float(row["value"]),
-            }
+            warps=int(row["warps"]),
+            ilp=int(row["ilp"]),
+            value=float(row["value"]),
+            **{name: row[name] for name in texts},
         )
         for row in rows
     ]
@@ -156,27 +164,32 @@ def loads_source(name: str, architecture: str, stride: int) -> str:
     count = int(name[-1])
     results = ", ".join(f"%m{n}" for n in range(count))
     lines = [
-        ".shared .align 128 .b8 rows[8192];",
-        ".reg .b32 %m<4>; .reg .b32 %row;",
+        ".shared .align 128 .b8 rows[16384];",
+        ".reg .b32 %m<4>; .reg .b32 %sum<4>; .reg .b32 %row;",
         "mov.u32 %row, rows;",
+        *(f"mov.u32 %sum{n}, 0;" for n in range(4)),
     ]
+    load = f"ldmatrix.sync.aligned.m8n8.x{count}.shared.b16 {{{results}}}, [%row];"
     if stride:
         lines.append(f"and.b32 %m0, %r0, 31; mad.lo.u32 %row, %m0, {stride}, %row;")
+        after = [f"xor.b32 %sum{n}, %sum{n}, %m{n};" for n in range(count)]
+        one = [load, *after, "bar.warp.sync 0xffffffff;"]  # keeps equal loads apart
     else:  # all words hold the address of the first row
-        lines += ["shl.b32 %m0, %r0, 2; add.u32 %m0, %m0, %row; st.shared.u32 [%m0], %row;"]
-    one = [f"ldmatrix.sync.aligned.m8n8.x{count}.shared.b16 {{{results}}}, [%row];"]
-    if not stride:
-        one.append("mov.b32 %row, %m0;")
+        lines.append("shl.b32 %m0, %r0, 2; add.u32 %m0, %m0, %row; st.shared.u32 [%m0], %row;")
+        one = [load, "mov.b32 %row, %m0;"]
     lines.append("ld.param.u64 %at0, [zeros];")
-    store = [f"st.volatile.global.u32 [%at0+{4 * n}], %m{n};" for n in range(count)]
+    store = [f"xor.b32 %m{n}, %m{n}, %sum{n};" for n in range(count)]
+    store += [f"st.volatile.global.u32 [%at0+{4 * n}], %m{n};" for n in range(count)]
     return _loop(architecture, lines, one, store, "unrolled")
 
 
 def _loop(
     architecture: str, before: Sequence[str], one: Sequence[str], after: Sequence[str], loop: str
 ) -> str:
-    body = [*one, "bar.warp.sync 0xffffffff;"] if loop == "syncwarp" else list(one) * 16
-    turns = PRODUCTS if loop == "syncwarp" else PRODUCTS // 16
+    chains = sum(line.startswith("mma.") for line in one) or 1
+    iterations = ITERATIONS[loop]
+    unroll = {"syncwarp": UNROLL, "rolled": 1}.get(loop, max(1, UNROLL // chains))
+    body = [*one, "bar.warp.sync 0xffffffff;" * (loop == "syncwarp")] * unroll
     lines = [
         f".version 8.7\n.target {architecture}\n.address_size 64",
         ".visible .entry timed(.param .u64 zeros, .param .u64 begins, .param .u64 ends) {",
@@ -186,10 +199,10 @@ def _loop(
         "mov.u32 %r1, 0;",
         "bar.sync 0;",
         "mov.u64 %clock0, %clock64;",
-        "TURN:",
+        "NEXT:",
         '.pragma "nounroll";',
         *body,
-        f"add.u32 %r1, %r1, 1; setp.lt.u32 %again, %r1, {turns}; @%again bra TURN;",
+        f"add.u32 %r1, %r1, 1; setp.lt.u32 %again, %r1, {iterations // unroll}; @%again bra NEXT;",
         "mov.u64 %clock1, %clock64;",
         *after,
         "ld.param.u64 %at1, [begins]; ld.param.u64 %at2, [ends]; mul.wide.u32 %at3, %r0, 8;",
@@ -200,8 +213,8 @@ def _loop(
     return "\n".join(lines)
 
 
-def cycles_a_turn(row: Published, gpu: Gpu) -> float:
-    """Cycles of a turn: from the first warp's start to the last one's end, over the turns."""
+def cycles_an_iteration(row: Published, gpu: Gpu) -> float:
+    """Cycles of a iteration: from the first warp's start to the last one's end, over the iterations."""
     form = form_of(row.form)
     architecture = gpu.sm_architecture + "a" * bool(form and form.kind)
     if form is None:
@@ -211,24 +224,25 @@ def cycles_a_turn(row: Published, gpu: Gpu) -> float:
     image = from_cubin(assemble(source, architecture)[0], "timed", row.form)
     threads = 32 * row.warps
     begins, ends = np.zeros(threads, np.uint64), np.zeros(threads, np.uint64)
-    launch = MachineLaunch(
-        image, (1, 1, 1), (threads, 1, 1), (np.zeros(4096, np.uint64), begins, ends)
-    )
+    launch = MachineLaunch(image, (1, 1, 1), (threads, 1, 1), (np.zeros(4096, np.uint64), begins, ends))
     run_machine_code(launch, gpu, sms=1)
-    return float(ends.max() - begins.min()) / PRODUCTS
+    return float(ends.max() - begins.min()) / ITERATIONS.get(row.loop, ITERATIONS["unrolled"])
 
 
-def judge(rows: Iterable[Published]) -> list[Judged]:
-    """All rows, each beside the simulated figure."""
+def judge(rows: Iterable[Published], policy: str) -> list[JudgedTime]:
+    """All rows, each beside the simulated figure, under a policy of the schedulers."""
     found, known = [], {}
     for row in rows:
-        gpu = load_gpu(row.gpu)
+        values: dict[str, int | float | str] = {"sm.scheduler_policy": policy}
+        gpu = load_gpu(row.gpu).with_values(values, source="one of both policies")
         key = (row.gpu, row.form, row.warps, row.ilp, row.loop)
         if key not in known:
-            known[key] = cycles_a_turn(row, gpu)
-        found.append(Judged(row, _as_published(row, known[key]), _baseline(row, gpu)))
-        print(f"{row.card} {row.form} {row.warps} {row.ilp}: {found[-1].simulated:.2f} for {row.value:g}",
-              file=sys.stderr)
+            known[key] = cycles_an_iteration(row, gpu)
+        found.append(JudgedTime(row, _as_published(row, known[key]), _baseline(row, gpu)))
+        print(
+            f"{row.card} {row.form} {row.warps} {row.ilp}: {found[-1].simulated:.2f} for {row.value:g}",
+            file=sys.stderr,
+        )
     return found
 
 
@@ -259,8 +273,98 @@ def _baseline(row: Published, gpu: Gpu) -> float | None:
 
 
 def _peak(form: ProductForm, gpu: Gpu) -> float | None:
-    raise NotImplementedError
+    """Multiply-adds a cycle of a scheduler: the vendor's peak, which is the description's where it has no
+    measured rate."""
+    kind = _RATES.get(form.a)
+    if kind is None:
+        kind = "fp16" if form.a == "f16" else "fp8"
+        kind += "_fp32" * (form.total == "f32")
+    if gpu.sm_architecture in _PEAKS:
+        return _PEAKS[gpu.sm_architecture].get(kind)
+    key = f"tensor.{kind}_fma_per_cycle"
+    return float(gpu.number(key)) if gpu.has(key) else None
+
+
+def summary(judged: Sequence[JudgedTime]) -> dict[str, Any]:
+    """How many rows, their median error, what is within the bounds, and the same of the baseline."""
+    found: dict[str, Any] = {}
+    groups = {
+        "judged latency": [j for j in judged if _group(j) == ("judged", True)],
+        "judged rate": [j for j in judged if _group(j) == ("judged", False)],
+        "fitted": [j for j in judged if j.published.rests == "fitted"],
+        "loads of matrices": [j for j in judged if form_of(j.published.form) is None],
+    }
+    for name, rows in groups.items():
+        based = [(j.published, j.baseline) for j in rows if j.baseline is not None]
+        found[name] = {
+            "rows": len(rows),
+            "median_percent": _percent([j.ratio for j in rows]),
+            "within": sum(j.is_within for j in rows),
+            "baseline_rows": len(based),
+            "baseline_median_percent": _percent([value / row.value for row, value in based]),
+            "baseline_within": sum(within(row, value) for row, value in based),
+            "simulated_within_of_them": sum(j.is_within for j in rows if j.baseline is not None),
+        }
+    found["worst"] = [
+        " ".join(map(str, (j.published.card, j.published.form, j.published.warps, j.published.ilp)))
+        + f": {j.ratio:.3f}"
+        for j in sorted(judged, key=lambda j: -abs(np.log(j.ratio)))
+        if not j.is_within
+    ]
+    return found
+
+
+def _group(one: JudgedTime) -> tuple[str, bool]:
+    row = one.published
+    if form_of(row.form) is None:
+        return "load", False
+    return row.rests, row.quantity == "latency"
+
+
+def _percent(ratios: Sequence[float]) -> float | None:
+    return round(100 * float(np.median([abs(x - 1) for x in ratios])), 2) if ratios else None
+
+
+def _row(one: JudgedTime, other: JudgedTime) -> dict[str, Any]:
+    row = one.published
+    return {
+        "card": row.card,
+        "gpu": row.gpu,
+        "form": row.form,
+        "warps": row.warps,
+        "ilp": row.ilp,
+        "loop": row.loop,
+        "quantity": row.quantity,
+        "published": row.value,
+        "simulated": round(one.simulated, 3),
+        "ratio": round(one.ratio, 4),
+        "within": one.is_within,
+        "ratio_lrr": round(other.ratio, 4),
+        "within_lrr": other.is_within,
+        "baseline": None if one.baseline is None else round(one.baseline, 3),
+        "rests": row.rests,
+        "source": row.source,
+    }
+
+
+def main() -> None:
+    """Judge all rows, store them, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    chosen = parser.parse_args()
+    judged, other = (judge(published(), policy) for policy in POLICIES)
+    told = {policy: summary(rows) for policy, rows in zip(POLICIES, (judged, other), strict=True)}
+    rows = [_row(*pair) for pair in zip(judged, other, strict=True)]
+    stored = {"rules": rules_version(), "summary": told, "rows": rows}
+    chosen.out.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+    print("| card | form | warps x chains | quantity | published | simulated | ratio | lrr | rests | |")
+    for one in rows:
+        cells = [one["card"], one["form"], f"{one['warps']} x {one['ilp']}", one["quantity"]]
+        cells += [f"{one['published']:g}", f"{one['simulated']:.2f}"]
+        cells += [f"{one['ratio']:.3f}", f"{one['ratio_lrr']:.3f}", one["rests"]]
+        print("|", " | ".join([*cells, "" if one["within"] else "beyond"]), "|")
+    print(json.dumps(told, indent=1))
 
 
 if __name__ == "__main__":
-    pass
+    main()
