@@ -18,7 +18,10 @@ def gpus(
     details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List the GPUs, or one with value, unit, kind and source of each constant."""
+    """List the GPUs, or one with value, unit, kind and source of each constant.
+
+    CC is the compute capability; judged by tells how many published measurements were not fitted.
+    """
     with loading():
         from smlab.commands.gpus.run import show_gpus
 

@@ -50,7 +50,6 @@ def _print_list(gpus: Sequence[Gpu], details: bool) -> None:
             *(more if details else ()),
         )
     out.print(table)
-    out.print("[dim]CC: compute capability; judged by: published measurements that were not fitted[/dim]")
 
 
 def _print_gpu(gpu: Gpu, details: bool) -> None:
