@@ -12,7 +12,6 @@ limits of 32 bits where the instruction saturates. Doubles are fused multiply-ad
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import Any, Final
 
@@ -70,8 +69,15 @@ def fused_sum(products: list[tuple[Number, Number]], digits: int, c: Number, f: 
     terms = [(a[0] * b[0], a[1] + b[1], digits) for a, b in products] + [(c[0], c[1], sum_digits)]
     terms = [(size, exponent if size else f["zero_exponent"], point) for size, exponent, point in terms]
     top = max(exponent for _, exponent, _ in terms)
-    cut = sum(math.trunc(Fraction(s) * Fraction(2) ** (e - top + bits - p)) for s, e, p in terms)
+    cut = sum(_cut(size, exponent - top + bits - point) for size, exponent, point in terms)
     return Fraction(cut) * Fraction(2) ** (top - bits)
+
+
+def _cut(size: int, left: int) -> int:
+    """A whole number shifted, without the digits that leave to the right."""
+    if left >= 0:
+        return size << left
+    return -(-size >> -left) if size < 0 else size >> -left
 
 
 def rounded(total: Fraction, kind: int) -> int:
