@@ -29,7 +29,17 @@ _SHORT: Final = re.compile(r"(8|16)(8)(4|8|16|32|64|128|256)")
 _LONG: Final = re.compile(r"(\d+)x(\d+)x(\d+)")
 _STEPS: Final = {"F32": 4, "F16": 2}
 _BELOW_A_BYTE: Final = frozenset(("E3M2", "E2M3", "E2M1"))
-_BITS: Final = {"fp16": 16, "bf16": 16, "tf32": 32, "fp8": 8, "int8": 8, "int4": 4, "int1": 1, "fp64": 64}
+_BITS: Final = {
+    "fp16": 16,
+    "bf16": 16,
+    "tf32": 32,
+    "fp8": 8,
+    "fp6": 8,
+    "int8": 8,
+    "int4": 4,
+    "int1": 1,
+    "fp64": 64,
+}
 
 
 @dataclass(frozen=True)
@@ -250,6 +260,6 @@ def _type_of(opcode: str, modifiers: tuple[str, ...]) -> str:
     if "BF16" in modifiers:
         return "bf16"
     if _BELOW_A_BYTE & set(modifiers):
-        return "fp8_fp32"  # whatever they sum in, as logs of an RTX 5070 Ti show
+        return "fp6"
     kind = "fp16" if opcode[0] == "H" else "fp8"
     return f"{kind}_fp32" if "F32" in modifiers else kind

@@ -125,7 +125,8 @@ def _block_of(
     """The threads that a call gives, and the kernel's arguments."""
     block = more.get("block")
     if sets_block and block is not None:
-        raise SmlabError.at("block", "this kernel tells its threads itself", block, "num_warps")
+        expected = "no block; the option num_warps says how many threads"
+        raise SmlabError.at("block", "this kernel tells its threads itself", block, expected)
     if sets_block or "block" in more:
         return block, arguments
     if not arguments:

@@ -45,7 +45,10 @@ def run(
     gpu: GpuOption = "v100",
     name: Annotated[str | None, typer.Option(help="Which kernel of a file with several.")] = None,
     defines: Annotated[
-        list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="A macro of CUDA C; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "-D", metavar="NAME=VALUE", help="A macro of CUDA C, or an option of Triton's; repeatable."
+        ),
     ] = None,
     include: IncludeOption = None,
     engine: Annotated[

@@ -22,12 +22,14 @@ _TENSOR_SOURCES: Final = {
     "tf32": "src_tf32_dst_fp32",
     "fp8": "src_fp8_dst_fp16",
     "fp8_fp32": "src_fp8_dst_fp32",
+    "fp6": "src_fp6",
     "fp64": "src_fp64",
     "int8": "src_int8",
     "int4": "src_int4",
     "int1": "src_int1",
 }
-"""How Nsight Compute's counters name the types of products; those of 8-bit floats are named alike by us."""
+"""How Nsight Compute's counters name the types of products. Those of floats of 8 bits and fewer are named
+alike by us."""
 _RATES: Final = {
     "warp_instructions_per_s": "smsp__inst_executed.sum",
     "l1_bytes_per_s": "l1tex__t_bytes.sum",

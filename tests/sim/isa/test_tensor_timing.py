@@ -1,0 +1,66 @@
+"""How long a product of matrices keeps its scheduler's tensor core: multiply-adds at the rate of its type."""
+
+import pytest
+
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.sass import parse_listing
+from smlab.hw_bench.sass.operations import TensorProduct, tensor_product
+from smlab.sim.machine import machine_from
+
+LINE = ".text.k:\n        /*0000*/  {} R4, R8, R12, R16 ;\n"
+
+
+def product(opcode: str) -> TensorProduct | None:
+    function = parse_listing(f"\t.section .text.k\n{LINE.format(opcode)}", "k")[0]
+    return tensor_product(function.instructions[0])
+
+
+@pytest.mark.parametrize(
+    ("opcode", "kind", "multiply_adds"),
+    [
+        ("HMMA.16816.F32", "fp16_fp32", 2048),
+        ("HMMA.1688.F16", "fp16", 1024),
+        ("HMMA.1684.F32.TF32", "tf32", 512),
+        ("HMMA.884.F32.F32.STEP2", "fp16_fp32", 256),
+        ("HMMA.884.F16.F16.STEP1", "fp16", 512),
+        ("IMMA.8816.S8.S8", "int8", 1024),
+        ("IMMA.16864.S4.U4", "int4", 8192),
+        ("BMMA.168256.AND.POPC", "int1", 32768),
+        ("DMMA.8x8x4", "fp64", 256),
+        ("QMMA.16832.F16.E4M3.E5M2", "fp8", 4096),
+        ("QMMA.16832.F16.E4M3.E2M1", "fp6", 4096),
+    ],
+)
+def test_what_is_multiplied(opcode: str, kind: str, multiply_adds: int) -> None:
+    found = product(opcode)
+    assert found is not None
+    assert (found.type, found.multiply_adds) == (kind, multiply_adds)
+
+
+def test_other_instructions_multiply_no_matrices() -> None:
+    assert product("FFMA") is None
+
+
+@pytest.mark.parametrize(
+    ("gpu", "opcode", "cycles"),
+    [
+        ("a100-40", "HMMA.16816.F32", 8),
+        ("a100-40", "IMMA.8816.S8.S8", 4),  # as long as for 16 rows
+        ("a100-40", "DMMA.884", 16),  # doubles have eight rows
+        ("rtx-3090", "HMMA.16816.F32", 32),
+        ("rtx-3090", "HMMA.16816.F16", 16),
+        ("a6000", "HMMA.16816.F32", 16),
+        ("v100", "HMMA.884.F32.F32.STEP0", 2),
+        ("rtx-5090", "HMMA.1688.F32", 32),  # as long as for rows of 32 bytes
+        ("rtx-5090", "QMMA.16832.F16.E2M1.E2M1", 32),
+        ("rtx-5090", "QMMA.16832.F16.E4M3.E4M3", 16),
+    ],
+)
+def test_the_interval_of_a_product(gpu: str, opcode: str, cycles: int) -> None:
+    timing = machine_from(load_gpu(gpu)).tensor_timing(product(opcode))
+    assert timing is not None
+    assert timing.interval_cycles == cycles
+
+
+def test_a_type_without_a_rate_takes_the_pipe_s_own_time() -> None:
+    assert machine_from(load_gpu("v100")).tensor_timing(product("IMMA.8816.S8.S8")) is None
