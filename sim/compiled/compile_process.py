@@ -45,7 +45,7 @@ def tell() -> None:
         if _TOLD not in os.environ:
             os.environ[_TOLD] = "1"
             _LOG.info(
-                "compiling the engine: two to four minutes of processor time, once for each version; later "
+                "compiling the engine: one to two minutes of processor time, once for each version; later "
                 "runs start at once"
             )
 

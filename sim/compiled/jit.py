@@ -7,6 +7,11 @@ alone, and would miss a change in a helper's file or in a constant. Here it comp
 function's module and of every module of `sim` that this one imports, directly or through others: whatever is
 compiled in comes from one of them.
 
+Numba optimises each function's code, makes machine code of it, and does so again in each of its callers,
+with all that they call. A function that is called through ten others is compiled ten times. Python never
+calls the engine's helpers, so they need no machine code of their own. Only their LLVM code is kept. An entry
+links all of them and is compiled as a whole.
+
 Eight words at a time: what a scheduler asks of all of its warps or groups in each of its cycles.
 
 Tables that are searched so have whole cache lines for each scheduler. One vector operation takes the place of
@@ -23,8 +28,9 @@ from typing import Any, Final, TypeVar, cast
 
 from llvmlite import ir
 from numba import extending, njit, types
-from numba.core import cgutils, event
+from numba.core import cgutils, compiler, event
 from numba.core.ccallback import CFunc
+from numba.core.codegen import JITCodeLibrary
 from numba.np.numpy_support import from_dtype
 
 from smlab.hw_bench.sources import digest_of
@@ -92,15 +98,82 @@ class _CompileListener(event.Listener):
 event.register("numba:compile", _CompileListener())
 
 
+class _NoEnvironment:
+    """What a library without machine code is asked for once it is lowered."""
+
+    @staticmethod
+    def set_env(name: str, environment: Any) -> None:
+        """There is no code that would read it: helpers hold no Python objects."""
+
+
+class HelperLibrary(JITCodeLibrary):
+    """The LLVM code of one helper, not optimised and without that of what it calls."""
+
+    @property
+    def codegen(self) -> Any:
+        return _NoEnvironment
+
+    def finalize(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        self._ensure_finalized()
+        return 0
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+
+class EntryLibrary(JITCodeLibrary):
+    """The code of an entry, with that of all helpers that it calls, directly or through others."""
+
+    def finalize(self) -> None:
+        called: dict[Any, None] = {}
+        left = self._linking_libraries[::-1]
+        while left:  # callers before what they call, so that each is asked for when it is linked
+            library = left.pop()
+            if library not in called:
+                called[library] = None
+                if isinstance(library, HelperLibrary):
+                    left += library._linking_libraries[::-1]
+        self._linking_libraries = list(called)
+        super().finalize()
+
+
+def _compiler(library: type[JITCodeLibrary]) -> Any:
+    class LibraryCompiler(compiler.CompilerBase):
+        def define_pipelines(self) -> list[Any]:
+            self.state.library = library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+            self.state.library.enable_object_caching()
+            passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
+            passes.finalize()
+            return [passes]
+
+    return LibraryCompiler
+
+
+HelperCompiler = _compiler(HelperLibrary)
+EntryCompiler = _compiler(EntryLibrary)
+
+_HELPER: Final[dict[str, Any]] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "pipeline_class": HelperCompiler,
+}
+
+
 def helper(function: F) -> F:
     """Compile a function that only other compiled functions call."""
-    return cast(F, njit(nogil=True, error_model="numpy")(function))
+    return cast(F, njit(**_HELPER)(function))
 
 
 def inlined(function: F) -> F:
     """The same, but put into the code of each caller: what an issue goes through, where a call (which
     clears a place for its result and its error) costs as much as the function."""
-    return cast(F, njit(nogil=True, error_model="numpy", forceinline=True)(function))
+    return cast(F, njit(**_HELPER, forceinline=True)(function))
 
 
 def entry(function: F) -> F:
@@ -108,7 +181,7 @@ def entry(function: F) -> F:
 
     It is compiled (or loaded) at its first call, not at import. Other threads run while it does.
     """
-    compiled = njit(nogil=True, error_model="numpy", cache=True)(function)
+    compiled = njit(nogil=True, error_model="numpy", cache=True, pipeline_class=EntryCompiler)(function)
     check_cache(compiled, _stamp_of(function.__module__))
     return cast(F, compiled)
 
@@ -126,7 +199,7 @@ def callback(signature: Any, function: Callable[..., Any]) -> Any:
     and compiled in a process of its own."""
     arguments, result = signature.args, signature.return_type
     options = {"nopython": True, "error_model": "numpy"}
-    compiled = CFunc(function, (arguments, result), locals={}, options=options)
+    compiled = CFunc(function, (arguments, result), locals={}, options=options, pipeline_class=EntryCompiler)
     compiled.enable_caching()
     check_cache(compiled, _stamp_of(function.__module__))
     if hasattr(cached := getattr(compiled, "_cache", None), "_cache_file"):
