@@ -243,7 +243,7 @@ class _Model:
             names: list[str] = []
             if "code" in causes:
                 names += ["add", "mul", "fma", "tensor_flops", "instructions", "thread_instructions"]
-                names += ["integer_operations", "memory_requests", "l1_bytes"]
+                names += ["alu_instructions", "xu_instructions", "memory_requests", "l1_bytes"]
                 names += ["shared_bytes", "shared_wavefronts", "shared_ideal_wavefronts"]
             if "occupancy" in causes:
                 names += ["registers_per_thread", "shared_bytes_per_block"]

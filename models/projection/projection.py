@@ -24,7 +24,7 @@ from smlab.models.projection.peak_rates import Maxima, Which, maxima_of
 from smlab.models.projection.residency import Residency, carried_by_residency, target_dram_bytes
 from smlab.models.projection.uncertainty import LAUNCH_S, Parts, ResidencyReadings, parts_of
 from smlab.models.roofline.ceilings import LOW_EFFICIENCY, TOLERANCE, Ceilings, CeilingSwitches, ceilings
-from smlab.models.roofline.clock import ClockRatios, clock_ratios
+from smlab.models.roofline.clock import ClockRatios, clock_ratios, ran_at
 from smlab.models.roofline.violations import constants_behind
 
 
@@ -41,8 +41,8 @@ class ProjectionSwitches:
     simulated GPUs, whose descriptions are true.
 
     ``requests``: how many memory instructions an SM takes. ``clock``: the clock that the kernel had on the
-    source, where the profile tells it (`smlab.models.roofline.clock`), and that of the target, which is
-    ``target_clock_hz`` where somebody saw it. ``residency``: where an SM limits,
+    source, where the profile tells it (`smlab.models.roofline.clock`), and that of the target;
+    ``source_clock_hz`` and ``target_clock_hz`` where somebody saw them. ``residency``: where an SM limits,
     what its resident warps wait for (`smlab.models.projection.residency`). ``interval``: an interval that
     holds with a stated level (`smlab.models.projection.uncertainty`) instead of the span of the levels.
 
@@ -64,6 +64,7 @@ class ProjectionSwitches:
     residency: bool = True
     interval: bool = True
     overhead_s: float | None = None
+    source_clock_hz: float | None = None
     target_clock_hz: float | None = None
 
     def __post_init__(self) -> None:
@@ -131,6 +132,7 @@ def project(
     the descriptions'.
     """
     on = switches or ProjectionSwitches()
+    work = ran_at(work, on.source_clock_hz)
     there = work if target_work is None else target_work
     if len(there) != len(work):
         raise SmlabError.at(
@@ -190,7 +192,7 @@ def project(
     flags = add_flag(
         flags,
         (clocks.source > 1 + TOLERANCE) & (on.target_clock_hz is None),
-        f"ran above the rated clock of {source.name}: half of it carried",
+        f"ran above the rated clock of {source.name}: at most half of it carried",
     )
     index = np.flatnonzero(projected)
     added_s = (overhead[1] * share)[index]

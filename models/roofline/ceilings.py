@@ -29,7 +29,10 @@ from smlab.models.roofline.work import (
     warp_operations,
 )
 
-RESOURCES: Final = ("fp16", "fp32", "fp64", "tensor", "issue", "request", "shared", "l1", "l2", "dram")
+RESOURCES: Final = (
+    *("fp16", "fp32", "fp64", "tensor", "alu", "xu"),
+    *("issue", "request", "shared", "l1", "l2", "dram"),
+)
 """What can limit a kernel, in the order of the columns of `Ceilings.bounds_s`."""
 
 PASS_BYTES: Final = 128.0
@@ -44,7 +47,7 @@ A roof at that height leaves two fifths of the time to something else.
 LATENCY: Final = "latency or occupancy"
 """What limits a kernel that is far from every roof; or a unit that has no roof here (`WITHOUT_ROOF`)."""
 
-WITHOUT_ROOF: Final = "integer and special-function pipes, the shared-memory atomic unit"
+WITHOUT_ROOF: Final = "pipes whose instructions were not counted, the shared-memory atomic unit"
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +108,8 @@ class CeilingSwitches:
     """What is taken into account beyond the paper, which has none of it.
 
     ``at_clock`` scales the SM's rates to the clock at which each kernel ran, where that is known. ``issue``
-    counts the rate at which instructions are issued among the ceilings (Ding and Williams 2022). ``requests``
+    counts the rate at which instructions are issued among the ceilings (Ding and Williams 2022), and at which
+    the ALU and the special-function pipe take theirs, where a profile counts them. ``requests``
     counts among the bounds how many memory instructions an SM takes, whatever their bytes. ``parallelism``
     counts what the grid can use of the GPU, where the launch is known; of that the bounds take only SMs that
     never get a block.
@@ -144,13 +148,19 @@ def ceilings(
         of_tensor = np.zeros(len(work), dtype=bool)
     tensor_s = np.where(of_tensor, _over(work.tensor_flops, top.tensor_flops_per_s * clock), 0.0)
     issue_s = np.nan_to_num(work.instructions) / (top.issue_per_s * clock)
+    pipe_s = [
+        np.nan_to_num(count) * float(gpu.number(f"pipe.{pipe}.interval_cycles")) / (top.issue_per_s * clock)
+        for pipe, count in (("int32", work.alu_instructions), ("sfu", work.xu_instructions))
+    ]
     fastest_s = np.maximum(scalar_s.max(axis=1), tensor_s)
     lanes = float(gpu.number("sm.warp_lanes"))
     warp = active_lanes(work, int(lanes)) / lanes
     ceiling_s = np.maximum(scalar_s.max(axis=1) / warp, tensor_s)
     mixed_peak, peak_ceiling = _over(done, fastest_s), _over(done, ceiling_s)
     compute_s = np.where(
-        np.nan_to_num(done) > 0, np.maximum(ceiling_s, issue_s if switches.issue else 0.0), issue_s
+        np.nan_to_num(done) > 0,
+        np.max([ceiling_s, *(switches.issue * x for x in (issue_s, *pipe_s))], axis=0),
+        issue_s,
     )
 
     served = served_bytes(work)
@@ -190,6 +200,7 @@ def ceilings(
     of_sms = [
         *scalar_s.T,
         tensor_s,
+        *(switches.issue * x for x in pipe_s),
         np.where(switches.issue | ~(np.nan_to_num(done) > 0), issue_s, 0.0),
         request_s if switches.requests else 0 * request_s,
         shared_s,

@@ -2,12 +2,13 @@
 
 A profiler that locks the clock keeps it below the rating, on any GPU alike: that carries over. A clock above
 the rating is what power and temperature of one board left for one kernel. On another board it may be anything
-between the rating and as much above it; the middle is taken, and both ends go into the interval.
+between the rating and as much above it, and both ends go into the interval. Each instruction takes power: of
+a kernel that issues none the middle of the two is expected, of one that issues in each cycle the rating.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -51,4 +52,17 @@ def clock_ratios(
         return ClockRatios(here, here, here, here)
     beyond = np.maximum(here, 1.0)
     below = np.minimum(here, 1.0)
-    return ClockRatios(here, below * np.sqrt(beyond), below, below * beyond)
+    return ClockRatios(here, below * beyond ** ((1.0 - activity(work, source)) / 2), below, below * beyond)
+
+
+def activity(work: KernelWork, gpu: Gpu) -> Floats:
+    """Share of the schedulers' cycles that issued an instruction on ``gpu``, 0 to 1, (kernels,); a half where
+    instructions, or the clock, were not counted."""
+    schedulers = float(gpu.number("gpu.sms")) * float(gpu.number("sm.schedulers"))
+    issuing = work.instructions / (schedulers * work.clock_hz * work.seconds)
+    return np.where(np.isnan(issuing), 0.5, np.minimum(issuing, 1.0))
+
+
+def ran_at(work: KernelWork, clock_hz: float | None) -> KernelWork:
+    """The same kernels with the SM clock that somebody saw while they ran; as they are without one."""
+    return work if clock_hz is None else replace(work, clock_hz=np.full(len(work), clock_hz))

@@ -311,7 +311,11 @@ def test_mistakes_are_told_in_one_line(three: Path, tmp_path: Path, capsys) -> N
         ((three, *FROM_TO, "--overhead-us", "nan"), "--overhead-us"),
         ((three, *FROM_TO, "--clock", "0"), "--clock: no clock of a GPU (got 0.0; expected 1 to 10,000 MHz)"),
         ((three, *FROM_TO, "--clock", "1200", "--paper"), "--clock: the published method knows no clock"),
-        ((*FROM_TO, "--dataset", "neusight:x", "--clock", "1200"), "--clock: goes with a profile"),
+        (
+            (three, *FROM_TO, "--from-clock", "1", "--paper"),
+            "--from-clock: the published method knows no clock",
+        ),
+        ((*FROM_TO, "--dataset", "neusight:x", "--set", "gpu.l2.bytes=1"), "--set: goes with a profile"),
         ((three, *FROM_TO, "--set", "warps=8"), "--set: only the GPU has keys to set"),
         ((three, *FROM_TO, "-I", tmp_path / "none"), "-I: there is no such folder"),
     )

@@ -21,7 +21,7 @@ from smlab.hw_bench.profiles.work.roofline_quantities import roofline_quantities
 from smlab.models.projection.machine_code import work_by_code
 from smlab.models.projection.peak_rates import maxima_of
 from smlab.models.projection.projection import PAPER, Projection, ProjectionSwitches, project
-from smlab.models.roofline.clock import clock_ratios
+from smlab.models.roofline.clock import clock_ratios, ran_at
 from smlab.models.roofline.compiler_alternatives import mixed
 from smlab.validation.method.metrics import ErrorTable, error_table
 from smlab.validation.projection.operators import best_constant
@@ -107,11 +107,17 @@ class PeakProjection:
 def project_by_peaks(
     seconds: Floats, source: Gpu, target: Gpu, switches: ProjectionSwitches
 ) -> PeakProjection:
-    """The source's times by the middle of the ratios of FP32 and of issue, within `WIDTH`."""
+    """The source's times by the middle of the ratios of FP32 and of issue, at the clocks that somebody saw,
+    within `WIDTH`."""
     here, there = (maxima_of(gpu, switches.maxima) for gpu in (source, target))
     fp32 = PRECISIONS.index("fp32")
     arithmetic = here.fma_flops_per_s[fp32] / there.fma_flops_per_s[fp32]
     ratio = float(np.sqrt(arithmetic * here.issue_per_s / there.issue_per_s))
+    for gpu, clock_hz, power in (
+        (source, switches.source_clock_hz, 1),
+        (target, switches.target_clock_hz, -1),
+    ):
+        ratio *= 1.0 if clock_hz is None else (clock_hz / float(gpu.number("clock.sm_hz"))) ** power
     factor = 1.0 if source.constants == target.constants else float(np.exp(WIDTH))
     nobody = np.full(len(seconds), "unknown", dtype=object)
     middle = seconds * ratio
@@ -147,6 +153,7 @@ class TuningJudgement:
     times: TuningTimes
     rows: NDArray[np.int64]
     work: KernelWork | None
+    target_clock_hz: float | None = None
 
     @property
     def clock_ratio(self) -> NDArray[np.float64]:
@@ -154,7 +161,8 @@ class TuningJudgement:
         if self.work is None:
             rated = float(self.source.number("clock.sm_hz")) / float(self.target.number("clock.sm_hz"))
             return np.full(len(self.rows), rated)
-        return clock_ratios(self.work, self.source, self.target).in_hz(self.source, self.target)
+        ratios = clock_ratios(self.work, self.source, self.target, self.target_clock_hz)
+        return ratios.in_hz(self.source, self.target)
 
 
 @dataclass(frozen=True)
@@ -205,7 +213,7 @@ def judge_tuning(
         work = changed = None
     else:
         read = roofline_quantities(here.profile(), source)
-        work, skipped = read.work, read.skipped
+        work, skipped = ran_at(read.work, on.source_clock_hz), read.skipped
         notes += [f"{len(skipped)} rows skipped: {skipped[0].reason}"] if skipped else []
         if draw is not None:
             work = work.take(_drawn(here, there, work, code, draw))
@@ -224,7 +232,20 @@ def judge_tuning(
     if there is None:
         notes.append(f"no measurement of {target.name} in the set: nothing to compare with")
         return TuningJudgement(
-            source, target, labels, families, found, None, None, (), (), tuple(notes), here, rows, own
+            source,
+            target,
+            labels,
+            families,
+            found,
+            None,
+            None,
+            (),
+            (),
+            tuple(notes),
+            here,
+            rows,
+            own,
+            on.target_clock_hz,
         )
     match = _Match.of(labels, there)
     if not match.known.any():
@@ -248,6 +269,7 @@ def judge_tuning(
         here,
         rows,
         own,
+        on.target_clock_hz,
     )
 
 

@@ -27,6 +27,7 @@ _OTHERS: Final = (
     *("shared_ideal_wavefronts", "instructions", "thread_instructions", "blocks", "threads_per_block"),
     *("registers_per_thread", "shared_bytes_per_block", "cycles", "clock_hz", "working_set_bytes"),
     *("stored_bytes", "dram_peak_bytes_per_s", "integer_operations", "memory_requests", "resident_warps"),
+    *("alu_instructions", "xu_instructions"),
 )
 
 
@@ -47,10 +48,12 @@ class KernelWork(Rows):
     launch: ``blocks``, ``threads_per_block``, ``registers_per_thread``, ``shared_bytes_per_block``.
     ``seconds`` is the measured time, ``cycles`` the same in SM cycles, ``clock_hz`` the SM clock while it
     ran. ``integer_operations`` are thread operations on integers; ``memory_requests`` are warp-instructions
-    that access memory of any kind; ``resident_warps`` are the warps of an SM, mean over the time that it
-    works. ``working_set_bytes`` is the memory in use at a time that a kernel comes back to, where somebody
-    knows; ``stored_bytes`` what its global stores write. ``dram_peak_bytes_per_s`` is the rating of the
-    memory that the profile's own percentage implies, or more.
+    that access memory of any kind, ``alu_instructions`` and ``xu_instructions`` those of two pipes:
+    comparisons and integers (but for multiply-adds), and special functions with conversions;
+    ``resident_warps`` are the warps of an SM, mean over the time that it works. ``working_set_bytes`` is the
+    memory in use at a time that a kernel comes back to, where somebody knows; ``stored_bytes`` what its
+    global stores write. ``dram_peak_bytes_per_s`` is the rating of the memory that the profile's own
+    percentage implies, or more.
 
     ``flags`` holds for each kernel the notes on the provenance of its numbers; ``row`` is the file's row, 0
     where there is none.
@@ -83,6 +86,8 @@ class KernelWork(Rows):
     integer_operations: Floats
     memory_requests: Floats
     resident_warps: Floats
+    alu_instructions: Floats
+    xu_instructions: Floats
     flags: NDArray[np.object_]
     row: NDArray[np.int64]
 

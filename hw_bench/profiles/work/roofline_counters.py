@@ -35,6 +35,8 @@ CLOCK_TOLERANCE: Final = 0.02
 SAME_COUNT: Final = 0.02
 """Counters of different passes of a profiler that differ by less counted the same instructions."""
 
+OF_ANY_KIND: Final = "{} operations of any kind, taken as multiply-adds: FLOPs are at most these"
+
 _INSTRUCTIONS: Final = ("smsp__inst_executed.sum", "sm__inst_executed.sum", "inst_executed")
 
 
@@ -195,9 +197,18 @@ class CounterReader:
             alone = np.isnan(fma[:, i]) & ~np.isnan(all_kinds)
             alone &= np.isnan(self.pivot.get(each[0], _INST)) & np.isnan(self.pivot.get(each[1], _INST))
             fma[:, i] = np.where(alone, all_kinds, fma[:, i])
-            note = f"{precision} operations of any kind, taken as multiply-adds: FLOPs are at most these"
-            self.flag(alone & (all_kinds > 0), note)
+            self.flag(alone & (all_kinds > 0), OF_ANY_KIND.format(precision))
         return fma
+
+    def within_pipe(self, fma: Floats, in_pipe: Floats) -> Floats:
+        """``fma`` (launches, 3), of FP32 no more than the multiply-add pipe had, ``in_pipe`` (launches,),
+        where a profile counts FP32 operations of any kind: comparisons and minima are among them."""
+        column = PRECISIONS.index("fp32")
+        more = (fma[:, column] > in_pipe) & [OF_ANY_KIND.format("fp32") in noted for noted in self.flags]
+        self.flag(more, "fp32 operations beyond those of the multiply-add pipe are comparisons")
+        found = fma.copy()
+        found[:, column] = np.where(more, in_pipe, fma[:, column])
+        return found
 
     def tensor(
         self, operations: dict[str, Floats], all_instructions: Floats, thread_instructions: Floats

@@ -21,11 +21,13 @@ from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
 from smlab.hw_bench.profiles.ncu.pivot import Pivot, launch_groups
 from smlab.hw_bench.profiles.profile import Profile
 from smlab.hw_bench.profiles.work.kernel_work import KernelWork
+from smlab.hw_bench.profiles.work.pipe_counters import pipe_instructions
 from smlab.hw_bench.profiles.work.roofline_counters import CounterReader
 
 NEEDED: Final = (
     "gpu__time_duration.sum,sm__cycles_elapsed.avg,sm__cycles_elapsed.avg.per_second,dram__bytes.sum,lts__t_bytes.sum,"
     "l1tex__t_bytes.sum,smsp__inst_executed.sum,smsp__inst_executed_pipe_lsu.sum,"
+    "smsp__inst_executed_pipe_fma.sum,smsp__inst_executed_pipe_alu.sum,smsp__inst_executed_pipe_xu.sum,"
     "sm__warps_active.avg.pct_of_peak_sustained_active,smsp__sass_thread_inst_executed_op_integer_pred_on.sum,"
     "smsp__thread_inst_executed.sum,"
     "sm__inst_executed_pipe_tensor.sum,sm__inst_executed_pipe_tensor_op_hmma.sum,"
@@ -68,6 +70,8 @@ def roofline_quantities(profile: Profile, gpu: Gpu | None = None) -> RooflineQua
     l1, l2, dram = read.traffic(seconds)
     wavefronts, ideal = read.shared()
     instructions, thread_instructions = read.instructions()
+    pipes = pipe_instructions(read, instructions, thread_instructions)
+    operations["fma"] = read.within_pipe(operations["fma"], pipes.fma * thread_instructions / instructions)
     tensor = read.tensor(operations, instructions, thread_instructions)
     resident = read.resident_warps()
     counted = np.nan_to_num(np.concatenate(list(operations.values()), axis=1)).sum(axis=1)
@@ -111,6 +115,8 @@ def roofline_quantities(profile: Profile, gpu: Gpu | None = None) -> RooflineQua
         integer_operations=read.integer_operations(),
         memory_requests=read.memory_requests(instructions, thread_instructions),
         resident_warps=resident,
+        alu_instructions=pipes.alu,
+        xu_instructions=pipes.xu,
         flags=read.flags,
         row=profile.rows[pivot.first],
     ).take(keep)

@@ -24,6 +24,7 @@ from smlab.hw_bench.sass.linking import called, readable_name
 from smlab.models.projection.projection import Projection, ProjectionSwitches, overhead_known
 from smlab.models.projection.projection import project as project_work
 from smlab.models.projection.uncertainty import LAUNCH_S
+from smlab.models.roofline.clock import ran_at
 from smlab.models.roofline.compiler_alternatives import mixed
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def project(
     read, here, note = profile_of(path, source, "--from")
     quantities = roofline_quantities(read, here)
     work = _with_working_sets(quantities.work, more.get("working_sets") or {})
+    work = ran_at(work, switches.source_clock_hz)
     notes = [*filter(None, [note]), *quantities.notes]
     silent = [g.name for g in (here, there_gpu) if not overhead_known(g, switches)]
     if silent:

@@ -93,6 +93,10 @@ def project(
         float | None,
         typer.Option("--clock", metavar="MHZ", help="The target's SM clock, where somebody saw it."),
     ] = None,
+    source_clock: Annotated[
+        float | None,
+        typer.Option("--from-clock", metavar="MHZ", help="The source's, where the profile does not tell."),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="gpu.KEY=VALUE", help="Set a constant of the target; repeatable."),
@@ -140,11 +144,11 @@ def project(
     check_includes(include)
     check_inputs(truth, cubin_from, cubin_to, kernel_source, launch, *(cubin or ()))
     check_outputs(plot)
-    if paper and clock is not None:
-        raise SmlabError.at("--clock", "the published method knows no clock", clock, "no --paper")
-    for option, given in (("--clock", clock), ("--set", settings[0] if settings else None)):
-        if dataset is not None and given is not None:
-            raise SmlabError.at(option, "goes with a profile", given, "no --dataset")
+    for option, told in (("--clock", clock), ("--from-clock", source_clock)):
+        if paper and told is not None:
+            raise SmlabError.at(option, "the published method knows no clock", told, "no --paper")
+    if dataset is not None and settings:
+        raise SmlabError.at("--set", "goes with a profile", settings[0], "no --dataset")
     with loading():
         from smlab.commands.gpu_choice import clock_of
         from smlab.commands.project.options import ProjectOptions
@@ -160,6 +164,7 @@ def project(
         issue=issue,
         latency=latency,
         overhead_s=None if overhead_us is None else overhead_us * 1e-6,
+        source_clock_hz=None if source_clock is None else clock_of(source_clock),
         target_clock_hz=None if clock is None else clock_of(clock),
     )
     if paper:

@@ -85,10 +85,35 @@ def test_issue_bounds_integers_and_fp32_where_they_share_lanes() -> None:
         assert bound.bound_s[0] >= 0.98 * 64e12 / lanes
 
 
+def test_a_busy_kernel_carries_less_of_a_clock_above_the_rating() -> None:
+    """Half of what is above it with no instruction, a quarter with one in every other cycle, none with one in
+    each."""
+    rated = float(TURING.number("clock.sm_hz"))
+    slots = float(TURING.number("gpu.sms") * TURING.number("sm.schedulers")) * 1.21 * rated
+    for issuing, carried in ((0.0, 1.1), (0.5, 1.21**0.25), (1.0, 1.0)):
+        work = KernelWork.of(["k"], [2.0], instructions=2 * issuing * slots, clock_hz=1.21 * rated)
+        assert clock_ratios(work, TURING, AMPERE).target == pytest.approx([carried])
+
+
+def test_a_told_clock_of_the_source_is_the_one_that_it_ran_at() -> None:
+    """Cycles stay: at 0.8 of the clock here, and one that is told there, a fifth of them are fewer."""
+    work = kernel(TURING, 16, 2.0, 0.0)
+    here, there = (float(gpu.number("clock.sm_hz")) for gpu in (TURING, AMPERE))
+    times = [
+        project(work, TURING, AMPERE, ProjectionSwitches(source_clock_hz=clock, target_clock_hz=there)).mid_s
+        for clock in (here, 0.8 * here)
+    ]
+    assert times[1] / times[0] == pytest.approx(0.8, rel=0.01)
+
+
 def test_a_clock_above_the_rating_is_carried_by_half_and_one_below_it_whole() -> None:
     rated = float(TURING.number("clock.sm_hz"))
     work = KernelWork.of(
-        ["a", "b", "c"], [1.0] * 3, fp32_fma=1.0, clock_hz=[1.21 * rated, 0.8 * rated, np.nan]
+        ["a", "b", "c"],
+        [1.0] * 3,
+        fp32_fma=1.0,
+        clock_hz=[1.21 * rated, 0.8 * rated, np.nan],
+        instructions=0.0,
     )
     found = clock_ratios(work, TURING, AMPERE)
     assert found.source == pytest.approx([1.21, 0.8, 1.0])

@@ -182,6 +182,21 @@ def test_the_real_space_within_what_was_asked_for(shared_data: Path) -> None:
     assert 0.85 < found.pooled < 0.95
 
 
+def test_pnpoly_whose_comparisons_are_no_multiply_adds(shared_data: Path) -> None:
+    """KTT's point-in-polygon, RTX 2080 Ti to RTX 3090: 10 %, 80 to 97 % inside, ranks of the ratio above
+    0.6. A clock that is told is used."""
+    sets = read_tuning(f"ktt:{shared_data / 'tuning' / 'ktt-pnpoly'}")
+    judged = judge_tuning(sets, HERE, THERE, TuningOptions(parts=False))
+    assert judged.every is not None
+    assert judged.every.projected.mape < 10
+    assert 80 <= judged.every.coverage <= 97
+    assert judged.every.spearman_ratio is not None
+    assert judged.every.spearman_ratio > 0.6
+    slow = ProjectionSwitches(target_clock_hz=1.4e9)
+    told = judge_tuning(sets, HERE, THERE, TuningOptions(slow, parts=False))
+    assert np.median(told.projection.mid_s / judged.projection.mid_s) > 1.1
+
+
 def test_operators_intervals_hold_for_operators_and_cards_left_out(shared_data: Path) -> None:
     cases = operator_cases(read_neusight(shared_data / "neusight"))
     assert fitted_factor(cases) == pytest.approx(OPERATORS_FACTOR, rel=0.02)
