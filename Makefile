@@ -5,7 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= results/validate
 
-.PHONY: types validate quick test static engine lint typecheck imports pytest contract sass picture look docs reading tutorial bench wheel-check \
+.PHONY: types validate quick test static engine baseline lint typecheck imports pytest contract sass picture look docs reading tutorial bench wheel-check \
     thorough lock clean
 
 validate: $(VENV)/.installed
@@ -17,6 +17,7 @@ quick: $(VENV)/.installed
 # First, beside each other, what keeps one core busy; the tests then have both.
 test: $(VENV)/.installed-dev
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target static engine contract
+	$(MAKE) --no-print-directory baseline
 	$(MAKE) --no-print-directory pytest
 	$(MAKE) --no-print-directory sass
 
@@ -28,6 +29,15 @@ engine: $(VENV)/.installed-dev
 	$(BIN)/pytest -q -p no:cacheprovider tests/sim/test_atomic_pipes.py::test_tables_in_bulk_know_the_pipes \
 	    tests/sim/isa/test_execution.py::test_without_timing_the_results_are_the_same \
 	    'tests/sim/isa/test_execution.py::test_a_loop_that_lanes_leave_at_different_times[compiled]'
+
+# What docs/how-to/continuous-integration.md shows, on the kernel that ships: a run is kept, and the reference engine must take
+# as many cycles and compute the same.
+baseline: $(VENV)/.installed-dev
+	mkdir -p results/baseline
+	$(BIN)/smlab run --example --json > results/baseline/kept.json
+	$(BIN)/smlab run --example --engine simpy --baseline results/baseline/kept.json --tolerance 0% \
+	    --junit results/baseline/junit.xml --markdown results/baseline/summary.md > results/baseline/printed.txt \
+	    || { cat results/baseline/printed.txt; exit 1; }
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -1,12 +1,12 @@
-"""`make look`: how a report looks in headless Chromium, at 1280 and at 420 pixels.
+"""`make look`: how a page looks in headless Chromium, at 1280 and at 420 pixels, light and dark.
 
     python .ci/look.py results/validate/report.html [--chromium PATH] [--out FOLDER] [--max-screens 12]
 
-Takes a screenshot of the whole page at each width and fails
+Takes a screenshot of the whole page at each width in each colour scheme and fails
 
 - where the page scrolls sideways (figures have boxes of their own),
 - where the browser reports an error, or a picture is missing,
-- where text is smaller than 12 pixels,
+- where text is smaller than 12 pixels, or has less contrast than WCAG's AA asks,
 - where the page as it opens is longer than so many screens of 900 pixels at 1280.
 
 It talks to the browser through a pipe (the DevTools protocol), so it needs nothing but Chromium. Without
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import itertools
 import json
 import os
 import shutil
@@ -28,10 +29,11 @@ from typing import Any
 
 WIDTHS = (1280, 420)
 SCREEN_HEIGHT = 900
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+SCHEMES = ("light", "dark")
+BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome", "chrome")
 NO_BROWSER = 3
 
-MEASURE = """
+MEASURE = r"""
 (() => {
   const root = document.documentElement, wide = [];
   const inBox = e => { for (let p = e.parentElement; p; p = p.parentElement)
@@ -48,7 +50,24 @@ MEASURE = """
         && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()))
       small.add(`${e.tagName.toLowerCase()} ${e.className}: ${getComputedStyle(e).fontSize}`);
   const broken = [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.alt.slice(0, 60));
-  return JSON.stringify({ height: root.scrollHeight, width: root.scrollWidth, client: root.clientWidth,
+  const parts = c => (c.match(/[\d.]+/g) || [0, 0, 0, 0]).map(Number);
+  const linear = x => (x /= 255) <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4;
+  const light = c => 0.2126 * linear(c[0]) + 0.7152 * linear(c[1]) + 0.0722 * linear(c[2]);
+  const ground = e => { for (let p = e; p; p = p.parentElement) {
+    const c = parts(getComputedStyle(p).backgroundColor);
+    if (c.length < 4 || c[3] > 0.99) return c.slice(0, 3); } return [255, 255, 255]; };
+  const faint = new Set();
+  for (const e of document.querySelectorAll('body *'))
+    if (e.checkVisibility() && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())) {
+      const style = getComputedStyle(e), drawn = e instanceof SVGElement;
+      const a = light(parts(drawn ? style.fill : style.color));
+      const b = light(ground(drawn ? e.ownerSVGElement : e));
+      const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), px = parseFloat(style.fontSize);
+      if (ratio < (px >= 24 || (px >= 18.5 && style.fontWeight >= 700) ? 3 : 4.5))
+        faint.add(`${e.tagName.toLowerCase()} ${drawn ? '' : e.className}: ${ratio.toFixed(2)}`);
+    }
+  return JSON.stringify({ faint: [...faint].slice(0, 5),
+    height: root.scrollHeight, width: root.scrollWidth, client: root.clientWidth,
     wide: wide.slice(0, 5), broken,
     small: [...small].slice(0, 5) });
 })()
@@ -154,7 +173,8 @@ def look(page: Path, program: str, out: Path, max_screens: float) -> list[str]:
     wrong = []
     out.mkdir(parents=True, exist_ok=True)
     with Browser(program) as browser:
-        for width in WIDTHS:
+        for width, scheme in itertools.product(WIDTHS, SCHEMES):
+            at = f"at {width}, {scheme},"
             browser.ask(
                 "Emulation.setDeviceMetricsOverride",
                 width=width,
@@ -162,22 +182,26 @@ def look(page: Path, program: str, out: Path, max_screens: float) -> list[str]:
                 deviceScaleFactor=1,
                 mobile=width < 600,
             )
+            features = [{"name": "prefers-color-scheme", "value": scheme}]
+            browser.ask("Emulation.setEmulatedMedia", features=features)
             browser.ask("Page.navigate", url=page.resolve().as_uri())
             browser.wait_for("Page.loadEventFired")
             seen = json.loads(browser.ask("Runtime.evaluate", expression=MEASURE)["result"]["value"])
             screens = seen["height"] / SCREEN_HEIGHT
-            print(f"{page.name} at {width}: {seen['height']} px, {screens:.1f} screens")
+            print(f"{page.name} {at} {seen['height']} px, {screens:.1f} screens")
             if seen["width"] > seen["client"] or seen["wide"]:
                 what = "; ".join(seen["wide"]) or f"{seen['width']} px wide"
-                wrong.append(f"at {width} the page scrolls sideways: {what}")
-            wrong += [f"at {width} a picture is missing: {alt}" for alt in seen["broken"]]
-            wrong += [f"at {width} text is under 12 px: {what}" for what in seen["small"]]
+                wrong.append(f"{at} the page scrolls sideways: {what}")
+            wrong += [f"{at} a picture is missing: {alt}" for alt in seen["broken"]]
+            wrong += [f"{at} text is under 12 px: {what}" for what in seen["small"]]
+            wrong += [f"{at} text has too little contrast: {what}" for what in seen["faint"]]
             if width == WIDTHS[0] and screens > max_screens:
-                wrong.append(f"at {width} the page has {screens:.1f} screens, at most {max_screens:g} asked")
+                wrong.append(f"{at} the page has {screens:.1f} screens, at most {max_screens:g} asked")
             for name, height in (("", seen["height"]), ("-first", SCREEN_HEIGHT)):
                 clip = {"x": 0, "y": 0, "width": width, "height": min(height, 16_000), "scale": 1}
                 shot = browser.ask("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
-                (out / f"{page.stem}-{width}{name}.png").write_bytes(base64.b64decode(shot["data"]))
+                picture = out / f"{page.stem}-{width}-{scheme}{name}.png"
+                picture.write_bytes(base64.b64decode(shot["data"]))
         wrong += [f"the browser says: {error}" for error in browser.errors]
     return wrong
 

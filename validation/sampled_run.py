@@ -54,7 +54,7 @@ class Executed:
         """The samples that ``stalled`` and ``waiting`` (instructions, reasons) amount to."""
         executions = self.result.instruction_executions
         assert executions is not None
-        rows, passes = [], self._passes()
+        rows, passes = [], self.passes()
         for n, micro in enumerate(self.launch.code):
             times, lanes = (int(x) for x in executions[n])
             source = micro.instruction.source
@@ -119,7 +119,7 @@ class Executed:
         machine, executions = self.lowered.machine, self.result.instruction_executions
         assert executions is not None
         beyond = machine.l2_atomic_sector_ticks / machine.l2_sector_ticks - 1
-        passes, found = self._passes(), 0.0
+        passes, found = self.passes(), 0.0
         for n, micro in enumerate(self.launch.code):
             if CLASSES[micro.cls].operation in ("reduce", "atomic"):
                 times, lanes = (float(x) for x in executions[n])
@@ -128,7 +128,7 @@ class Executed:
                     found += beyond * times * places * (1 - (1 - 1 / places) ** (lanes / times))
         return found
 
-    def _passes(self) -> dict[int, float]:
+    def passes(self) -> dict[int, float]:
         """Mean passes of each access through the data stage; of global ones, lines."""
         jobs = self.result.jobs
         assert jobs is not None

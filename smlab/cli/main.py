@@ -26,6 +26,7 @@ from smlab.commands.advise import command as advise
 from smlab.commands.bench import command as bench
 from smlab.commands.case import command as case
 from smlab.commands.claims import command as claims
+from smlab.commands.compare import command as compare
 from smlab.commands.gpus import command as gpus
 from smlab.commands.port import command as port
 from smlab.commands.project import command as project
@@ -58,7 +59,7 @@ _SHOW_TRACEBACK: list[bool] = []
 
 GROUPS = {
     MEASURE: (utilization, roofline, advise),
-    RUN: (run_command, simulate),
+    RUN: (run_command, compare, simulate),
     COMPARE: (project, port, gpus),
     STUDY: (whatif, case, table),
     TESTBED: (validate, claims, bench),

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from smlab.cli.text import SCHEMA
+from smlab.hw_bench.errors import SmlabError
 
 MEASURE, RUN, COMPARE, STUDY, TESTBED = (
     "Measure a profile",
@@ -71,6 +72,30 @@ AlternativeOption = Annotated[
         help="A reading of the shared-memory atomic unit that the evidence leaves open, or all.",
     ),
 ]
+ToleranceOption = Annotated[
+    str,
+    typer.Option(
+        "--tolerance", metavar="P", help="By how much the second may be slower: 2%, or 0.02 as a part of 1."
+    ),
+]
+
+
+def tolerance_of(text: str) -> float:
+    """What ``--tolerance`` says, as a part of 1.
+
+    Raises:
+        SmlabError: no number, or one that no tolerance is.
+    """
+    digits = text.strip()
+    try:
+        part = float(digits.removesuffix("%")) / (100 if digits.endswith("%") else 1)
+    except ValueError:
+        part = -1.0
+    if not 0 <= part <= 10:
+        raise SmlabError.at("--tolerance", "no tolerance", text, "2% or 0.02")
+    return part
+
+
 ProfilesArgument = Annotated[
     list[Path] | None, typer.Argument(metavar="PROFILE...", help="Output of ncu, nvprof or smlab.")
 ]

@@ -318,6 +318,7 @@ OURS = {
     "sim/frontends/warp_kernel.py": "what Warp made",
     "sim/traces/reading.py": "line by line, within the limits",
     "smlab/__init__.py": "our code",
+    "smlab/commands/kernel_page/html.py": "files that ship",
     "smlab/commands/simulate/workload.py": "a setting of the command line",
     "validation/experiments/run/export.py": "the results of a study",
     "validation/papers/claims/executed_grids.py": "a file that ships",

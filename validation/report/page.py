@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
@@ -190,16 +190,28 @@ def _ticks(scale: ErrorAxis) -> list[Tick]:
     return [Tick(scale.place(2.0**d), f"{2.0**d:g}×" if d >= 0 else f"1/{2**-d}×") for d in marks]
 
 
-def render(contents: Contents) -> str:
-    """The whole page as one string that needs nothing from outside."""
+def page_environment(templates: Mapping[str, str]) -> Environment:
+    """What fills in the templates of every page that smlab writes: all is escaped, and nothing may be
+    missing."""
     environment = Environment(
-        loader=DictLoader({TEMPLATE: _resource(TEMPLATE)}),
+        loader=DictLoader(templates),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters.update(inline=inline, paragraphs=paragraphs, show=show, error=error_text)
+    return environment
+
+
+def style_sheet() -> Markup:
+    """The style sheet that all pages begin with."""
+    return Markup(_resource(STYLE_SHEET))
+
+
+def render(contents: Contents) -> str:
+    """The whole page as one string that needs nothing from outside."""
+    environment = page_environment({TEMPLATE: _resource(TEMPLATE)})
     by_section: dict[str, list[Check]] = {}
     for check in contents.checks:
         by_section.setdefault(check.section or "", []).append(check)
@@ -209,7 +221,7 @@ def render(contents: Contents) -> str:
     return environment.get_template(TEMPLATE).render(
         report=contents,
         policy=CONTENT_POLICY,
-        style=Markup(_resource(STYLE_SHEET)),
+        style=style_sheet(),
         verdict=summary_of_checks(contents.checks),
         bars=bars,
         ticks=_ticks(scale),

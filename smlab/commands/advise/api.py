@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smlab.commands.advise.kernel_advice import KernelAdvice
-from smlab.commands.advise.printing import document, interval, place
+from smlab.commands.advise.printing import document, place
+from smlab.commands.advise.ranking import LEAST_GAIN, ranked
 from smlab.commands.arguments import a_gpu, a_path, a_whole
 from smlab.commands.frames import TabularResult
 from smlab.hw_bench.errors import SmlabError
@@ -55,8 +56,10 @@ class AdviceResult(TabularResult):
 
         rows = []
         for kernel in self.kernels:
-            for rank, advice in enumerate(kernel.advice, start=1):
-                low, high = interval(advice)
+            for rank, one in enumerate(ranked(kernel), start=1):
+                advice = one.advice
+                if advice is None:
+                    continue
                 spot = place(kernel, advice.match.hotspots[0]) if advice.match.hotspots else {}
                 record = record_of(advice.optimizer.name)
                 rows.append(
@@ -65,8 +68,9 @@ class AdviceResult(TabularResult):
                         "rank": rank,
                         "optimizer": advice.optimizer.name,
                         "speedup": advice.speedup,
-                        "low": low,
-                        "high": high,
+                        "low": one.low,
+                        "high": one.high,
+                        "how": one.how,
                         "speedup_published": advice.paper,
                         "matched_share": advice.match.matched / max(kernel.samples.samples, 1),
                         "address": spot.get("address"),
@@ -176,7 +180,8 @@ def advise_kernel(
     if not code.has_control_codes:
         note = f"{note}; " if note else ""
         note += "the code has no encodings: stalls are blamed by registers alone"
-    return KernelAdvice(samples, description, blamed, context, advisor.advise(context)[:top], note)
+    found = tuple(a for a in advisor.advise(context) if a.speedup >= LEAST_GAIN)[:top]
+    return KernelAdvice(samples, description, blamed, context, found, note, top=top)
 
 
 def _gpu_of(samples: KernelSamples, function: Function | None) -> tuple[Gpu, str]:

@@ -43,9 +43,18 @@ def advise(
         typer.Option(
             "--try",
             metavar="FILE or NAME=VALUE,...",
-            help="With --launch: simulate this version of the kernel too, or macros of it; repeatable.",
+            help="With --launch: simulate this version too, or macros (NAME=VALUE), or another launch "
+            "(grid=80, block=128), and compare its results; repeatable.",
         ),
     ] = None,
+    try_seconds: Annotated[
+        float,
+        typer.Option(
+            "--try-seconds",
+            metavar="S",
+            help="CPU time for other launch shapes, which are simulated and compared; 0 tries none.",
+        ),
+    ] = 30.0,
     top: Annotated[
         int, typer.Option(metavar="N", min=1, help="How much advice to give for each kernel.")
     ] = 5,
@@ -53,7 +62,7 @@ def advise(
         str, typer.Option(help="How stalls are blamed: smlab, as-published (GPA's paper), as-coded.")
     ] = "smlab",
     html: Annotated[
-        Path | None, typer.Option(help="Write the annotated source and machine code (HTML).")
+        Path | None, typer.Option(help="Write the kernel's page (HTML): advice, units, memory, stalls, code.")
     ] = None,
     example: Annotated[bool, typer.Option("--example", help="Advise on the kernel that ships.")] = False,
     details: DetailsOption = False,
@@ -70,8 +79,10 @@ def advise(
     if profile is not None:
         head, colon, _ = profile.rpartition(":")
         check_inputs(Path(head if colon and head.endswith(".py") else profile))
-    if tried and launch is None:
+    if tried and launch is None and not example:
         raise SmlabError.at("--try", "needs a kernel with --launch", tried[0], "KERNEL --launch FILE")
+    if not 0 <= try_seconds < 1e6:
+        raise SmlabError.at("--try-seconds", "no time", try_seconds, "seconds from 0 on")
     check_inputs(code, launch)
     check_includes(include)
     check_choice("--mode", mode, MODES)
@@ -97,6 +108,7 @@ def advise(
             example=example,
             as_json=as_json,
             details=details,
+            trial_budget_s=try_seconds,
         )
     )
 

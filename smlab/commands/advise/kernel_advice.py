@@ -4,28 +4,52 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.pc_samples.samples import KernelSamples
 from smlab.models.advisor.advice import Advice
 from smlab.models.advisor.changes.matching import Context
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.stall_causes.blame import Blamed
+from smlab.sim.execution.run import MachineRun
 
 
 @dataclass(frozen=True)
 class SimulatedVersion:
-    """A change that was compiled and simulated beside the kernel: the file or the macros that make it, its
-    cycles, and the kernel's over them."""
+    """A change that was simulated beside the kernel: the file, macros or launch that make it, its ``kind``
+    (``version``, ``macros``, ``grid``, ``block`` or ``grid+block``), its cycles, and the kernel's over them.
+    ``results_equal`` says whether it computes the same, None where ``note`` says why that is not known."""
 
     what: str
     cycles: float
     speedup: float
+    kind: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    results_equal: bool | None
+    note: str
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class Trials:
+    """The launch shapes that were tried, and the CPU time that it took. ``refused`` could not be run, for
+    ``late`` ones there was no time."""
+
+    versions: tuple[SimulatedVersion, ...] = ()
+    cpu_s: float = 0.0
+    refused: int = 0
+    late: int = 0
 
 
 @dataclass(frozen=True)
 class KernelAdvice:
     """Advice on one kernel, the most promising first; ``context`` is what the optimizers saw, or None for
-    samples by source line without code."""
+    samples by source line without code. ``tried`` is
+    what was asked for, ``trials`` what the advisor tried itself, ``run`` the simulation that was sampled,
+    with the ``sectors`` of each instruction where they were counted, ``top`` how much advice is given."""
 
     samples: KernelSamples
     gpu: Gpu
@@ -34,6 +58,10 @@ class KernelAdvice:
     advice: tuple[Advice, ...]
     note: str = ""
     tried: tuple[SimulatedVersion, ...] = ()
+    trials: Trials = Trials()
+    top: int = 5
+    run: MachineRun | None = None
+    sectors: NDArray[np.int64] | None = None
 
     @property
     def code(self) -> AdvisedCode | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from smlab.commands.advise.kernel_advice import KernelAdvice
+from smlab.commands.advise.kernel_advice import KernelAdvice, SimulatedVersion
+from smlab.commands.advise.ranking import RankedAdvice, interval, ranked
 from smlab.hw_bench.profiles.pc_samples.samples import SELECTED
 from smlab.models.advisor.advice import Advice
 from smlab.models.advisor.changes.matching import Hotspot
@@ -15,6 +17,8 @@ from smlab.models.advisor.track_record import record_of
 
 PLACES = 5
 """Places told for each piece of advice."""
+OTHERS = 2
+"""Further launches that a piece of advice names."""
 LINKS = 3
 """Links of a chain from stall to cause."""
 
@@ -52,7 +56,7 @@ def kernel_document(kernel: KernelAdvice) -> dict[str, Any]:
     return {
         **_head(kernel),
         "unattributed": blamed.unattributed_samples,
-        "advice": [_advice_document(kernel, a) for a in kernel.advice],
+        "advice": [ranked_document(kernel, one) for one in ranked(kernel)],
         "blame": blame,
     }
 
@@ -66,7 +70,40 @@ def _head(kernel: KernelAdvice) -> dict[str, Any]:
         "active": kernel.samples.active,
         "note": kernel.note,
         **({"tried": [asdict(change) for change in kernel.tried]} if kernel.tried else {}),
+        **({"trials": asdict(kernel.trials)} if kernel.trials.versions else {}),
     }
+
+
+def ranked_document(kernel: KernelAdvice, one: RankedAdvice) -> dict[str, Any]:
+    """A piece of advice as JSON, with ``how`` its number came."""
+    number = {"speedup": one.speedup, "low": one.low, "high": one.high, "how": one.how}
+    if one.advice is None:
+        versions = [asdict(version) for version in one.tried]
+        told = {"category": "launch", "at": [], "text": tried_text(kernel, one), "tried": versions}
+        return {"optimizer": one.name, **number, "results_equal": True, "matched_samples": 0, **told}
+    return {**_advice_document(kernel, one.advice), **number, "results_equal": None}
+
+
+def launch_text(version: SimulatedVersion) -> str:
+    """The launch of a version: ``80 blocks of 256``."""
+    return f"{shape_text(version.grid)} blocks of {shape_text(version.block)}"
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """A grid or a block as people write it: ``8`` or ``8 x 4``."""
+    last = max((n for n, size in enumerate(shape) if size > 1), default=0)
+    return " x ".join(f"{size:,}" for size in shape[: last + 1])
+
+
+def tried_text(kernel: KernelAdvice, one: RankedAdvice) -> str:
+    """Which launch was tried, and what others gained."""
+    best, *others = one.tried
+    launch = kernel.samples.launch
+    now = f"{launch.blocks:,} of {launch.threads_per_block:,}" if launch.blocks else "those of the launch"
+    told = f"launch {launch_text(best)} in place of {now}"
+    for version in sorted(others, key=lambda v: (v.kind, v.grid))[:OTHERS]:
+        told += f"; {launch_text(version)}: {version.speedup:.2f}x"
+    return told
 
 
 def _advice_document(kernel: KernelAdvice, advice: Advice) -> dict[str, Any]:
@@ -88,12 +125,6 @@ def _advice_document(kernel: KernelAdvice, advice: Advice) -> dict[str, Any]:
         "assumes": advice.optimizer.assumes,
         "record": {"n": record.n, "mape": record.mape},
     }
-
-
-def interval(advice: Advice) -> tuple[float, float]:
-    """Where nine in ten simulated changes with such an estimate lay."""
-    low, high = record_of(advice.optimizer.name).interval(advice.speedup)
-    return min(low, advice.speedup), max(high, advice.speedup)
 
 
 def place(kernel: KernelAdvice, spot: Hotspot) -> dict[str, Any]:
@@ -169,3 +200,20 @@ def text(kernel: KernelAdvice, advice: Advice) -> str:
     if record.n:
         parts.append(f"{record.text}.")
     return " ".join(parts)
+
+
+def trials_text(kernel: KernelAdvice) -> str:
+    """How many launch shapes the advisor tried, what came of them, and how long it took."""
+    trials = kernel.trials
+    wrong = sum(v.results_equal is False for v in trials.versions)
+    unknown = sum(v.results_equal is None for v in trials.versions)
+    parts = [f"{len(trials.versions)} launch shapes tried in {trials.cpu_s:.1f} s of CPU time"]
+    for count, what in (
+        (wrong, "altered the results"),
+        (unknown, "could not be compared"),
+        (trials.refused, "could not be run"),
+        (trials.late, "left out, --try-seconds gives them time"),
+    ):
+        if count:
+            parts.append(f"{count} {what}")
+    return "; ".join(parts)

@@ -10,14 +10,14 @@ from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.advise.api import advice_on, advise_kernel
 from smlab.commands.advise.kernel_advice import KernelAdvice, SimulatedVersion
-from smlab.commands.advise.printing import document, interval, short_text, text
-from smlab.commands.run.run import macros_of, run_file, sms_of
+from smlab.commands.advise.printing import document, short_text, text, trials_text, tried_text
+from smlab.commands.advise.ranking import RankedAdvice, ranked
+from smlab.commands.advise.trying import run_and_keep, tried_as_asked, try_shapes
+from smlab.commands.kernel_page.sectors import SectorCount
+from smlab.commands.run.run import macros_of, sms_of
 from smlab.examples import KERNEL, KERNEL_LAUNCH
-from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass.linking import readable_name
-from smlab.sim import Record
-from smlab.sim.execution.run import MachineRun
-from smlab.sim.isa.launch.launch_file import read_launch
 from smlab.validation.sampled_run import executed
 
 DEFAULT_GPU = "v100"
@@ -42,6 +42,7 @@ class AdviseOptions:
     example: bool
     as_json: bool
     details: bool = False
+    trial_budget_s: float = 30.0
 
 
 def run_advise(options: AdviseOptions) -> None:
@@ -58,9 +59,12 @@ def run_advise(options: AdviseOptions) -> None:
             mode=options.mode,
         )
     if options.html is not None:
-        from smlab.commands.advise.page import write_page
+        from smlab.commands.kernel_page.html import write_pages
+        from smlab.commands.kernel_page.of_advice import pages_of_advice
 
-        write_page(kernels, options.html)
+        write_pages(
+            pages_of_advice(kernels, str(KERNEL) if options.example else options.profile), options.html
+        )
         err.print(f"wrote {options.html}", markup=False)
     if options.as_json:
         print_json(document(kernels))
@@ -72,38 +76,21 @@ def run_advise(options: AdviseOptions) -> None:
 def _simulated(options: AdviseOptions) -> KernelAdvice:
     gpu = load_gpu(options.gpu or DEFAULT_GPU)
     kernel = str(KERNEL) if options.example else options.profile
-    done = _run(options, kernel, macros_of(options.defines), gpu, Record.ALL)
-    function = done.launch.image.function
-    samples = executed(done, gpu).samples()
-    advice = advise_kernel(samples, (function,), gpu, options.top, options.mode)
-    return replace(advice, tried=tuple(_tried(options, what, gpu, done.cycles) for what in options.tried))
-
-
-def _run(options: AdviseOptions, kernel: str, defines: dict[str, str], gpu: Gpu, keep: Record) -> MachineRun:
     path = KERNEL_LAUNCH if options.example else options.launch
     assert path is not None
-    launch = read_launch(path, defines)
-    return run_file(
-        kernel,
-        launch,
-        gpu,
-        name=options.name,
-        defines=defines,
-        folders=options.folders,
-        sms=sms_of(options.sms),
-        keep=keep,
+    how = {"name": options.name, "folders": options.folders, "sms": sms_of(options.sms)}
+    counted = SectorCount() if options.html is not None and options.sms == "all" else None
+    base = run_and_keep(kernel, path, macros_of(options.defines), gpu, how, counted)
+    function = base.run.launch.image.function
+    samples = executed(base.run, gpu).samples()
+    advice = advise_kernel(samples, (function,), gpu, options.top, options.mode)
+    return replace(
+        advice,
+        tried=tuple(tried_as_asked(base, what) for what in options.tried),
+        trials=try_shapes(base, options.trial_budget_s),
+        run=base.run,
+        sectors=None if counted is None else counted.of_instructions(len(base.run.instructions)),
     )
-
-
-def _tried(options: AdviseOptions, what: str, gpu: Gpu, before: float) -> SimulatedVersion:
-    """Another version of the kernel, or the kernel with other macros, in its launch."""
-    defines, kernel = macros_of(options.defines), options.profile
-    if Path(what).is_file():
-        kernel = what
-    else:
-        defines |= macros_of(tuple(what.split(",")), "--try", "a file, or NAME=VALUE,...")
-    cycles = _run(options, kernel, defines, gpu, Record.TOTALS).cycles
-    return SimulatedVersion(what, cycles, before / cycles)
 
 
 def _print(kernel: KernelAdvice, details: bool) -> None:
@@ -119,35 +106,46 @@ def _print(kernel: KernelAdvice, details: bool) -> None:
         out.print(head)
         _print_lines(kernel, MANY if details else FEW)
         return
-    sure = [a for a in kernel.advice if interval(a)[0] > 1]
-    best = max(sure or kernel.advice, key=lambda a: a.speedup, default=None)
-    if best is None:
-        out.print(f"{head}; nothing to advise: no optimizer matches")
-    elif sure:
-        out.print(f"{head}; most promising: {shown(best.optimizer.name)}, {best.speedup:.2f}x")
+    told = ranked(kernel)
+    best = next((one for one in told if one.low > 1), None)
+    if not told:
+        out.print(f"{head}; nothing to advise: no change that smlab knows gains anything")
+    elif best is not None:
+        out.print(f"{head}; most promising: {shown(best.name)}, {best.speedup:.2f}x")
     else:
         out.print(f"{head}; no change is sure to help: every interval holds 1")
-    for n, advice in enumerate(kernel.advice, start=1):
-        low, high = interval(advice)
-        if details:
-            out.print(
-                f"{n}. [bold]{advice.optimizer.name}[/bold]: {advice.speedup:.2f}x ({low:.2f} to {high:.2f}; "
-                f"by the published equations {advice.paper:.2f})"
-            )
-            out.print(f"   {shown(text(kernel, advice))}")
-        elif n <= TOLD:
-            out.print(
-                f"{n}. [bold]{advice.optimizer.name}[/bold] {advice.speedup:.2f}x ({low:.2f} to {high:.2f}): "
-                f"{shown(short_text(kernel, advice))}"
-            )
-    if not details and len(kernel.advice) > TOLD:
-        out.print(f"[dim]{len(kernel.advice) - TOLD} more, and why: --details[/dim]")
+    for n, one in enumerate(told if details else told[:TOLD], start=1):
+        _print_advice(kernel, n, one, details)
+    if not details and len(told) > TOLD:
+        out.print(f"[dim]{len(told) - TOLD} more, and why: --details[/dim]")
     for change in kernel.tried:
-        out.print(
-            f"tried {shown(change.what)}: [bold]{change.speedup:.2f}x[/bold], simulated "
-            f"({change.cycles:,.0f} cycles)"
-        )
+        out.print(tried_line(change))
+    if kernel.trials.versions:
+        out.print(f"[dim]{shown(trials_text(kernel))}[/dim]")
     _print_lines(kernel, MANY if details else FEW)
+
+
+def _print_advice(kernel: KernelAdvice, n: int, one: RankedAdvice, details: bool) -> None:
+    head = f"{n}. [bold]{one.name}[/bold] {one.speedup:.2f}x"
+    if one.advice is None:
+        out.print(f"{head} (tried, same results): {shown(tried_text(kernel, one))}")
+        return
+    interval = f"{one.low:.2f} to {one.high:.2f}"
+    if not details:
+        out.print(f"{head} ({one.how}; {interval}): {shown(short_text(kernel, one.advice))}")
+        return
+    out.print(f"{head} ({one.how}; {interval}; by the published equations {one.advice.paper:.2f})")
+    out.print(f"   {shown(text(kernel, one.advice))}")
+
+
+def tried_line(change: SimulatedVersion) -> str:
+    """What a change that was asked for brought; one that alters the results brought nothing."""
+    what = shown(change.what)
+    if change.results_equal is False:
+        return f"tried {what}: [red]wrong results[/red], {shown(change.note)} ({change.cycles:,.0f} cycles)"
+    checked = "same results" if change.results_equal else f"results not compared: {shown(change.note)}"
+    told = f"{change.cycles:,.0f} cycles; {checked}"
+    return f"tried {what}: [bold]{change.speedup:.2f}x[/bold], simulated ({told})"
 
 
 TOLD: Final = 3

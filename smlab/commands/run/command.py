@@ -17,6 +17,8 @@ from smlab.cli.options import (
     GpuSetOption,
     IncludeOption,
     JsonOption,
+    ToleranceOption,
+    tolerance_of,
 )
 from smlab.hw_bench.errors import SmlabError
 
@@ -87,6 +89,23 @@ def run(
         ),
     ] = None,
     trace: Annotated[Path | None, typer.Option(help="Write a Chrome trace (opens in Perfetto).")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write the kernel's page (HTML): units, memory, stalls, code, timeline."),
+    ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            help="A kept run (JSON of --json): status 1 if this one is slower, or its results differ."
+        ),
+    ] = None,
+    tolerance: ToleranceOption = "2%",
+    junit: Annotated[
+        Path | None, typer.Option(help="With --baseline: write the outcome as JUnit's XML.")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(help="With --baseline: write the comparison as Markdown.")
+    ] = None,
     result: Annotated[Path | None, typer.Option(help="Write the arrays that come back (.npz).")] = None,
     accel_sim: Annotated[
         Path | None,
@@ -113,7 +132,8 @@ def run(
     traced = kernel is not None and is_trace_name(kernel)
     if traced:
         given: dict[str, object] = {"--launch": launch, "--check": check, "--result": result, "-D": defines}
-        given |= {"-I": include, "--accel-sim": accel_sim, "--samples": samples}
+        given |= {"-I": include, "--accel-sim": accel_sim, "--samples": samples, "--html": html}
+        given |= {"--baseline": baseline}
         for option, value in given.items():
             if value:
                 told = str(value[0] if isinstance(value, list) else value)
@@ -123,7 +143,11 @@ def run(
     if kernel is not None:
         head, colon, _ = kernel.rpartition(":")
         check_inputs(Path(head if colon and head.endswith(".py") else kernel))
-    check_inputs(launch, check)
+    if baseline is None and (junit or markdown):
+        option, path = ("--junit", junit) if junit else ("--markdown", markdown)
+        raise SmlabError.at(option, "needs a run to compare with", str(path), "--baseline KEPT.json")
+    part = tolerance_of(tolerance)
+    check_inputs(launch, check, baseline)
     check_includes(include)
     check_choice("--engine", engine, ENGINES)
     check_gpus(gpu)
@@ -136,7 +160,7 @@ def run(
 
             print_skeleton(kernel, gpu, name, tuple(defines or ()), tuple(include or ()))
         raise SmlabError.at("--launch", "is missing", None, "a file with grid, block and arguments")
-    check_outputs(trace, counters, samples, result)
+    check_outputs(trace, counters, samples, result, html, junit, markdown)
     if result is not None and result.suffix == ".npy":
         raise SmlabError.at("--result", "several arrays do not fit a .npy", str(result), "a name with .npz")
     with loading():
@@ -158,6 +182,11 @@ def run(
             counters=counters,
             samples=samples,
             trace=trace,
+            html=html,
+            baseline=baseline,
+            tolerance=part,
+            junit=junit,
+            markdown=markdown,
             result=result,
             accel_sim=accel_sim,
             max_cycles=max_cycles,

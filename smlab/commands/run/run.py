@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import time
 from dataclasses import dataclass
@@ -13,10 +12,16 @@ import numpy as np
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
+from smlab.commands.compare.comparison import RunComparison
+from smlab.commands.compare.kept_run import kept_run, read_kept_run
+from smlab.commands.compare.output import print_comparison, write_outputs
 from smlab.commands.gpu_choice import ALL, GpuChoice, chosen_gpu, readings
+from smlab.commands.kernel_page.sectors import SectorCount
 from smlab.commands.run.api import run
-from smlab.commands.run.grid_counters import grid_counters, rates
+from smlab.commands.run.document import results_document, run_document
+from smlab.commands.run.grid_counters import grid_counters
 from smlab.commands.run.real_time import RealTime
+from smlab.commands.run.results import difference
 from smlab.commands.run.steady import SteadyRun
 from smlab.examples import KERNEL, KERNEL_LAUNCH
 from smlab.hw_bench.arrays import load_arrays, write_arrays
@@ -32,11 +37,8 @@ from smlab.sim.traces.chrome_trace import InstructionName, write_chrome_trace
 from smlab.sim.traces.reading import find_trace, is_trace, read_trace
 from smlab.sim.traces.run import run_trace
 from smlab.sim.traces.writing import write_traces
-from smlab.sim.workloads.workload import blocks_per_sm
 from smlab.validation.sampled_run import executed
 
-RELATIVE, ABSOLUTE = 1e-5, 1e-6
-"""How far floating-point results may be from the expected ones; integers must be equal."""
 SPEED_PRINTED_FROM = 1_000_000
 """Warp-instructions from which on a run tells its speed; of a shorter one, loading the engine takes most."""
 FEW, MANY = 5, 20
@@ -66,6 +68,16 @@ class RunOptions:
     example: bool
     as_json: bool
     details: bool = False
+    html: Path | None = None
+    baseline: Path | None = None
+    tolerance: float = 0.02
+    junit: Path | None = None
+    markdown: Path | None = None
+
+    @property
+    def keep(self) -> Record:
+        """How much the simulation must record for what is to be written."""
+        return Record.ALL if self.trace or self.samples or self.html else Record.TOTALS
 
 
 def run_file(kernel: str, launch: LaunchFile, gpu: Gpu, **how: Any) -> MachineRun:
@@ -98,7 +110,7 @@ def run_run(options: RunOptions) -> int:
     (reading, gpu), *others = readings(gpu, options.gpu.alternative)
     expected = None if options.check is None else _expected(options.check, launch)
     begun = time.perf_counter()
-    recording = Recording() if options.accel_sim is not None else None
+    recording = _recording(options)
     done = run_file(
         kernel,
         launch,
@@ -108,7 +120,7 @@ def run_run(options: RunOptions) -> int:
         folders=options.folders,
         sms=sms_of(options.sms),
         engine=options.engine,
-        keep=Record.ALL if options.trace or options.samples else Record.TOTALS,
+        keep=options.keep,
         max_cycles=options.max_cycles,
         recording=recording,
     )
@@ -144,11 +156,40 @@ def run_run(options: RunOptions) -> int:
     if options.result is not None:
         write_arrays(options.result, {name: np.asarray(arrays[name]) for name in launch.returned})
     checks = [] if expected is None else _checks(done, arrays, expected)
+    if options.html is not None:
+        from smlab.commands.kernel_page.html import write_pages
+        from smlab.commands.kernel_page.of_run import PagedRun, page_of_run
+
+        sectors = None
+        if isinstance(recording, SectorCount):
+            sectors = recording.of_instructions(len(done.instructions))
+        write_pages([page_of_run(PagedRun(done, gpu, told, kernel, sectors, checks))], options.html)
+        err.print(f"wrote {options.html}", markup=False)
+    document = run_document(done, told, wall, checks)
+    returned = {name: np.asarray(arrays[name]) for name in launch.returned}
+    compared = None
+    if options.baseline is not None or options.as_json:
+        document |= results_document(done, kernel, returned)
+    if options.baseline is not None:
+        after = kept_run(document, "this run", "this run", returned)
+        compared = RunComparison(read_kept_run(options.baseline), after, options.tolerance)
+        write_outputs(compared, checks, options.junit, options.markdown)
     if options.as_json:
-        print_json(_document(done, told, wall, checks))
+        print_json(document if compared is None else {**document, "baseline": compared.to_dict()})
     else:
         _print(done, told, wall, checks, options.details)
-    return 1 if any(check["verdict"] == "fell short" for check in checks) else 0
+        if compared is not None:
+            out.print(f"baseline {shown(options.baseline)}:")
+            print_comparison(compared, options.details)
+    short = any(check["verdict"] == "fell short" for check in checks)
+    return 1 if short or (compared is not None and compared.fell_short()) else 0
+
+
+def _recording(options: RunOptions) -> Recording | None:
+    """What writes down the executions, or counts their sectors; a part of a grid is not recorded."""
+    if options.accel_sim is not None:
+        return Recording()
+    return SectorCount() if options.html is not None and options.sms == "all" else None
 
 
 def _write(done: TimedRun, options: RunOptions) -> None:
@@ -185,7 +226,7 @@ def _run_trace(options: RunOptions) -> int:
     told = RealTime.of([(reading, done)], gpu, options.anchor_s)
     _write(done, options)
     if options.as_json:
-        print_json(_document(done, told, wall, []))
+        print_json(run_document(done, told, wall))
     else:
         _print(done, told, wall, [], options.details)
     return 0
@@ -227,78 +268,13 @@ def _checks(
         if not done.whole:
             rows.append({"name": name, "verdict": "not done", "summary": "only a part of the grid ran"})
             continue
-        got = np.asarray(arrays[name]).reshape(-1)
-        flat = wanted.reshape(-1)
-        if got.shape != flat.shape:
-            raise SmlabError.at(f"--check {name}", "has another size", flat.size, f"{got.size} elements")
-        if got.dtype.kind == "f":
-            wrong = ~np.isclose(got, flat, rtol=RELATIVE, atol=ABSOLUTE, equal_nan=True)
-        else:
-            wrong = got != flat
-        count = int(wrong.sum())
-        summary = f"{got.size} elements as expected"
-        if count:
-            n = int(np.argmax(wrong))
-            summary = (
-                f"{count} of {got.size} elements differ; the first is element {n}: {got[n]}, not {flat[n]}"
-            )
-        rows.append({"name": name, "verdict": "fell short" if count else "held", "summary": summary})
+        got = np.asarray(arrays[name])
+        if got.size != wanted.size:
+            raise SmlabError.at(f"--check {name}", "has another size", wanted.size, f"{got.size} elements")
+        summary = difference(got, wanted)
+        told = summary or f"{got.size} elements as expected"
+        rows.append({"name": name, "verdict": "fell short" if summary else "held", "summary": told})
     return rows
-
-
-def _document(
-    done: TimedRun, told: RealTime, wall: float, checks: list[dict[str, object]]
-) -> dict[str, object]:
-    return {
-        "kernel": done.result.kernel,
-        "gpu": done.result.gpu,
-        "engine": done.result.engine,
-        "cycles": done.cycles,
-        "seconds": told.seconds,
-        "seconds_low": told.low,
-        "seconds_high": told.high,
-        "clock_hz": done.lowered.machine.sm_hz,
-        "alternative": told.reading,
-        "alternatives": [{"name": name, "seconds": seconds} for name, seconds in told.readings],
-        "anchor_factor": told.anchor_factor,
-        **_resources(done),
-        "cycles_low": done.cycles_low,
-        "cycles_high": done.cycles_high,
-        "rates": rates(done, told.seconds),
-        "warp_instructions": done.result.warp_instructions,
-        "wall_s": wall,
-        "sms": done.sms,
-        **_attempts(done),
-        "blocks": done.blocks,
-        "blocks_simulated": done.blocks_simulated,
-        "atomic": dataclasses.asdict(done.result.atomic),
-        "stalls": done.result.stalls,
-        "instructions": [dataclasses.asdict(i) for i in done.instructions],
-        "notes": list(done.notes),
-        "printed": done.printed if isinstance(done, MachineRun) else "",
-        "checks": checks,
-        "ok": not any(check["verdict"] == "fell short" for check in checks),
-    }
-
-
-def _attempts(done: TimedRun) -> dict[str, object]:
-    """What ``--sms auto`` tried, the last of which is the run, and why it ended there."""
-    if not isinstance(done, SteadyRun):
-        return {}
-    return {"sms_tried": [dataclasses.asdict(a) for a in done.attempts], "sms_why": done.why}
-
-
-def _resources(done: TimedRun) -> dict[str, object]:
-    """What the compiler and the launch ask of an SM; nothing for a trace, which does not tell."""
-    if not isinstance(done, MachineRun):
-        return {}
-    blocks = blocks_per_sm(done.lowered.kernel, done.lowered.machine)
-    return {
-        "registers": done.launch.image.registers,
-        "spilled_bytes": done.launch.image.local_bytes,
-        "shared_bytes": done.launch.shared_bytes,
-        "resident_warps": blocks * done.launch.warps_per_block,
-    }
 
 
 def _print(

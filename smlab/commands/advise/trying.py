@@ -1,0 +1,182 @@
+"""Numbers by trying: other launch shapes, macros and sources, simulated beside the kernel, and their results
+compared with its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from smlab.commands.advise.kernel_advice import SimulatedVersion, Trials
+from smlab.commands.run.results import result_arrays, same_results
+from smlab.commands.run.run import macros_of, run_file
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.sim import Record
+from smlab.sim.execution.recording import Recording
+from smlab.sim.execution.run import MachineRun
+from smlab.sim.isa.launch.launch_file import LaunchFile, read_launch
+from smlab.sim.workloads.workload import blocks_per_sm
+
+SHAPES: Final = ("grid", "block")
+"""What ``--try`` takes for the launch; other names are macros."""
+BLOCK_FACTORS: Final = (0.5, 2.0, 0.25, 4.0)
+MAX_THREADS: Final = 1024
+LANES: Final = 32
+PART: Final = "only a part of the grid ran"
+Shape = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class TriedKernel:
+    """The kernel that changes are tried on: how it was run, and what it computed. ``before`` are its arrays
+    as they were, ``after`` as it left them."""
+
+    kernel: str
+    launch_path: Path
+    defines: dict[str, str]
+    gpu: Gpu
+    how: dict[str, Any]
+    run: MachineRun
+    before: dict[str, np.ndarray]
+    after: dict[str, np.ndarray]
+
+
+def run_and_keep(
+    kernel: str,
+    path: Path,
+    defines: dict[str, str],
+    gpu: Gpu,
+    how: dict[str, Any],
+    recording: Recording | None = None,
+) -> TriedKernel:
+    """Run the kernel, recorded in full, and keep what it computed; ``recording`` is for this run alone."""
+    launch = read_launch(path, defines)
+    before = result_arrays(launch)
+    done = run_file(kernel, launch, gpu, defines=defines, keep=Record.ALL, recording=recording, **how)
+    return TriedKernel(kernel, path, defines, gpu, how, done, before, result_arrays(launch))
+
+
+def tried_as_asked(base: TriedKernel, what: str) -> SimulatedVersion:
+    """What ``--try`` names: a file, or macros and the launch's shape.
+
+    Raises:
+        SmlabError: what is neither; a version that cannot be compiled or run.
+    """
+    if Path(what).is_file():
+        return _simulated(base, what, "version", kernel=what)
+    given = macros_of(
+        tuple(what.split(",")), "--try", "a file, or NAME=VALUE,... with grid and block for both"
+    )
+    shape = {name: _shape_of(name, given.pop(name)) for name in SHAPES if name in given}
+    defines = {**base.defines, **given}
+
+    def changed(launch: LaunchFile) -> LaunchFile:
+        if "block" in shape and launch.threads is None:
+            raise SmlabError.at("--try", "this kernel tells its threads itself", what, "grid alone")
+        return dataclasses.replace(
+            launch, grid=shape.get("grid", launch.grid), threads=shape.get("block", launch.threads)
+        )
+
+    kind = "macros" if given else "+".join(shape)
+    return _simulated(base, what, kind, defines=defines, change=changed)
+
+
+def _shape_of(name: str, text: str) -> Shape:
+    parts = text.split("x")
+    if len(parts) > 3 or not all(re.fullmatch(r"[1-9]\d{0,9}", part) for part in parts):
+        raise SmlabError.at(f"--try {name}", "not a shape", text, f"{name}=80 or {name}=8x4x1")
+    x, y, z = (int(part) for part in [*parts, "1", "1"][:3])
+    return x, y, z
+
+
+def _simulated(
+    base: TriedKernel,
+    what: str,
+    kind: str,
+    *,
+    kernel: str | None = None,
+    defines: dict[str, str] | None = None,
+    change: Callable[[LaunchFile], LaunchFile] | None = None,
+) -> SimulatedVersion:
+    begun = time.process_time()
+    used = base.defines if defines is None else defines
+    launch = read_launch(base.launch_path, used)
+    if change is not None:
+        launch = change(launch)
+    done = run_file(kernel or base.kernel, launch, base.gpu, defines=used, keep=Record.TOTALS, **base.how)
+    equal: bool | None = None
+    note = PART
+    if done.whole and base.run.whole:
+        equal, note = same_results(base.before, base.after, result_arrays(launch))
+    return SimulatedVersion(
+        what=what,
+        cycles=done.cycles,
+        speedup=base.run.cycles / done.cycles,
+        kind=kind,
+        grid=done.launch.grid,
+        block=done.launch.block,
+        results_equal=equal,
+        note=note,
+        cpu_s=time.process_time() - begun,
+    )
+
+
+def try_shapes(base: TriedKernel, budget_s: float) -> Trials:
+    """Other launch shapes, simulated for at most ``budget_s`` of CPU time: more blocks, as many as make the
+    GPU full; then, with the best of them, as many threads in other blocks. Nothing where the kernel tells its
+    own threads, or where a part of the grid ran."""
+    launch = read_launch(base.launch_path, base.defines)
+    flat = launch.grid[1:] == (1, 1) and launch.threads is not None and launch.threads[1:] == (1, 1)
+    begun = time.process_time()
+    if not flat or not base.run.whole or budget_s <= 0:
+        return Trials()
+    versions: list[SimulatedVersion] = []
+    refused = late = 0
+    best = base.run.launch.grid[0], base.run.launch.block[0]
+    fastest, longest_s = 1.0, 0.0
+    for shapes in (_grids, _blocks):
+        for grid, block in list(shapes(base, best)):
+            spent = time.process_time() - begun
+            if spent + longest_s > budget_s:
+                late += 1
+                continue
+            what = f"grid={grid}" if shapes is _grids else f"block={block},grid={grid}"
+            started = time.process_time()
+            try:
+                version = tried_as_asked(base, what)
+            except SmlabError:
+                refused += 1
+                continue
+            finally:
+                longest_s = max(longest_s, time.process_time() - started)
+            versions.append(version)
+            if version.results_equal and version.speedup > fastest:
+                fastest, best = version.speedup, (grid, block)
+    return Trials(tuple(versions), time.process_time() - begun, refused, late)
+
+
+def _grids(base: TriedKernel, shape: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    """One block for each SM, then two, four and so on until the GPU is full."""
+    sms = base.gpu.integer("gpu.sms")
+    room = blocks_per_sm(base.run.lowered.kernel, base.run.lowered.machine)
+    each = 1
+    while each <= room:
+        if each * sms != shape[0]:
+            yield each * sms, shape[1]
+        each *= 2
+
+
+def _blocks(base: TriedKernel, shape: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    """As many threads in smaller and larger blocks."""
+    for factor in BLOCK_FACTORS:
+        block = int(shape[1] * factor)
+        if LANES <= block <= MAX_THREADS and block % LANES == 0:
+            yield math.ceil(shape[0] * shape[1] / block), block

@@ -1,0 +1,1 @@
+"""``smlab compare``: what changed between two runs of a kernel."""

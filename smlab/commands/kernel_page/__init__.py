@@ -1,0 +1,1 @@
+"""The page of a kernel: one HTML file of a run, of advice, or of a comparison."""
