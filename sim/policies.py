@@ -16,10 +16,12 @@ from typing import Protocol
 
 class Candidate(Protocol):
     """What a policy may look at: ``age`` counts launches (smaller is older), ``slot`` is the warp's place
-    on the SM."""
+    on the SM, ``issued`` the cycle after its last
+    issue (before the first, the cycle of its launch)."""
 
     age: int
     slot: int
+    issued: int
 
 
 def gto(eligible: Sequence[Candidate], last: Candidate | None) -> Candidate:
@@ -37,6 +39,14 @@ def gty(eligible: Sequence[Candidate], last: Candidate | None) -> Candidate:
     return max(eligible, key=lambda w: w.age)
 
 
+def glr(eligible: Sequence[Candidate], last: Candidate | None) -> Candidate:
+    """Greedy then least recent: stay with the warp that issued last while it can issue, else take the one
+    whose last issue is longest ago, among equals the oldest. So warps that wait for one unit take turns."""
+    if last is not None and any(w is last for w in eligible):
+        return last
+    return min(eligible, key=lambda w: (w.issued, w.age))
+
+
 def lrr(eligible: Sequence[Candidate], last: Candidate | None) -> Candidate:
     """Loose round robin: the first eligible warp after the slot that issued last, wrapping around."""
     after = -1 if last is None else last.slot
@@ -50,4 +60,4 @@ def oldest(eligible: Sequence[Candidate], last: Candidate | None) -> Candidate:
 
 Policy = Callable[[Sequence[Candidate], Candidate | None], Candidate]
 
-POLICIES: dict[str, Policy] = {"gto": gto, "gty": gty, "lrr": lrr, "oldest": oldest}
+POLICIES: dict[str, Policy] = {"gto": gto, "gty": gty, "glr": glr, "lrr": lrr, "oldest": oldest}

@@ -4,7 +4,8 @@ A set is a TOML file in ``record/``: the card, who measured, with which compiler
 known, where the source is, the arguments, and the rows. Few published figures stand in the file
 (``[[row]]``). The rows of an exhaustive search are read from the search's own file (``[tuning]``), which is
 not in the repository: it is looked for in a folder of measurements by others, and of its rows some are
-drawn by a seed."""
+drawn by a seed. Where the authors described their kernels and published no source, the kernels are ours and
+lie in ``record/`` too (``ships``)."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ Shape = tuple[int, int, int] | None
 class MeasuredKernel:
     """A kernel as it was measured: ``source`` is its CUDA C, ``macros`` what it is compiled with. ``grid``
     and ``block`` are None where the set's ``launch`` says them by a formula of ``macros`` and
-    ``parameters``."""
+    ``parameters``. ``shared_bytes`` is dynamic."""
 
     name: str
     kernel: str
@@ -41,6 +42,7 @@ class MeasuredKernel:
     grid: Shape
     block: Shape
     seconds: float
+    shared_bytes: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +77,12 @@ def read_measured(name: str, data: Path, rows: int, seed: int = 0) -> MeasuredKe
         raise SmlabError.at("--set", "no such set of the record", name, "one of " + ", ".join(list_sets()))
     path = RECORD / f"{name}.toml"
     raw = load_toml(path)
-    folder = data / field_of(str(path), raw, "folder", str, "a folder of the data")
+    code = raw.get("code", {})
+    ships = code.get("ships", False)
+    folder = (RECORD if ships else data) / field_of(str(path), raw, "folder", str, "a folder of the data")
     if not folder.is_dir():
         expected = "measurements by others, as the set's source names them (--data)"
         raise SmlabError.at(name, "its files are not there", str(folder), expected)
-    code = raw.get("code", {})
     kernels = _published(raw, folder, code) if "row" in raw else _tuned(raw, folder, code)
     order = np.random.default_rng(seed).permutation(len(kernels))[:rows]
     return MeasuredKernelSet(
@@ -107,6 +110,7 @@ def _published(raw: Mapping[str, Any], folder: Path, code: Mapping[str, Any]) ->
             grid=_shape(row["grid"]),
             block=_shape(row["block"]),
             seconds=float(row["seconds"]),
+            shared_bytes=row.get("shared_bytes", 0),
         )
         for row in raw["row"]
     ]

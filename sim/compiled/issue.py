@@ -68,8 +68,8 @@ from smlab.sim.instruction_source import (
     PC,
 )
 
-GTO, LRR, OLDEST, GTY = 0, 1, 2, 3
-POLICY_CODES = {"gto": GTO, "gty": GTY, "lrr": LRR, "oldest": OLDEST}
+GTO, LRR, OLDEST, GTY, GLR = 0, 1, 2, 3, 4
+POLICY_CODES = {"gto": GTO, "gty": GTY, "glr": GLR, "lrr": LRR, "oldest": OLDEST}
 """The policies of `smlab.sim.policies` that `choose` has a branch for, by name."""
 
 
@@ -126,14 +126,14 @@ def choose(st: State, i: int, s: int, eligible: int) -> Word:
         above = eligible & (-2 << last) if scheduler.last_age != 0 else eligible
         return lowest_bit(above if above != 0 else eligible)
     if (
-        (st.policy == GTO or st.policy == GTY)
+        st.policy != OLDEST
         and (eligible >> last) & 1 != 0
         and age_at(st, ages + last).value + 1 == scheduler.last_age
     ):
         return last
     if st.policy == GTY:
         return _youngest(st, ages, eligible, scheduler.shuffled)
-    if scheduler.shuffled == 0 or eligible & (eligible - 1) == 0:
+    if (scheduler.shuffled == 0 and st.policy != GLR) or eligible & (eligible - 1) == 0:
         return lowest_bit(eligible)
     return _oldest(st, ages, eligible)
 
@@ -185,6 +185,9 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
     stall_at(st, stalls + NOT_SELECTED).value += now - warp.entered - throttled
     stall_at(st, stalls + SELECTED).value += 1
     scheduler.last_position = position
+    if st.policy == GLR:  # the order of issues takes the place of ages
+        age_at(st, k * st.positions + position).value = sm.launched_warps
+        sm.launched_warps += 1
     scheduler.last_age = age_at(st, k * st.positions + position).value + 1
     sm.instructions += 1
     if st.keep == ALL:

@@ -72,6 +72,7 @@ class Scheduler:
         if eligible:
             chosen = cast(Warp, self.policy(eligible, self.last))
             self.last = chosen
+            chosen.issued = now + 1
             for warp in eligible:
                 reason = Reason.SELECTED if warp is chosen else Reason.NOT_SELECTED
                 if reason is not warp.reason:

@@ -89,6 +89,7 @@ class Warp:
         "finish",
         "in_flight",
         "index",
+        "issued",
         "launch",
         "left",
         "next",
@@ -109,7 +110,7 @@ class Warp:
         self.program = program = place.program
         self.slot = place.slot
         self.age = place.age
-        self.launch = launch = place.launch
+        self.launch = self.issued = launch = place.launch
         self.ready = launch  # when it may issue for the first time
         self.fetched = 0  # when its next instruction has come from the instruction caches
         self.finish = -1

@@ -12,6 +12,7 @@ from smlab.sim.address_patterns import Affine, RandomBytes, RandomWords
 from smlab.sim.instructions import Unit
 from smlab.sim.lowering import LoweredKernel, lower
 from smlab.sim.machine import TICKS_PER_CYCLE, CacheShape, GlobalAtomicTiming, Machine, machine_from
+from smlab.sim.policies import POLICIES
 from smlab.sim.traces.compare import first_difference
 from smlab.sim.workloads.workload import NO_WARP
 from smlab.validation.laws.strategies import kernels, machines
@@ -131,7 +132,7 @@ def busy_kernel() -> Kernel:
     return Kernel("busy", (work, wait, short), roles, 17, 4096, sms=3)
 
 
-@pytest.mark.parametrize("policy", ["gto", "lrr", "oldest"])
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("gpu", ["v100", "h100-sxm"])
 def test_a_kernel_that_uses_everything(gpu: str, policy: str) -> None:
     machine = dataclasses.replace(machine_from(load_gpu(gpu), policy), max_blocks=2, l1=CacheShape(4, 2))

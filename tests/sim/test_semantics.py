@@ -13,6 +13,7 @@ from smlab.sim import Duration, Instruction, Kernel, Loop, Program, Record, atom
 from smlab.sim.address_patterns import Affine, RandomBytes, RandomWords, Strided
 from smlab.sim.lowering import lower
 from smlab.sim.machine import CacheShape, machine_from
+from smlab.sim.policies import POLICIES
 from smlab.sim.result import SimResult
 from smlab.sim.simulate import ENGINES
 from smlab.sim.workloads.workload import NO_WARP
@@ -327,6 +328,7 @@ def test_the_policies_choose_as_they_say(gpu: Gpu) -> None:
         return [int(w) for w, s in zip(result.issues.warp, result.issues.scheduler, strict=True) if s == 0]
 
     assert order("gto") == [0, 0, 0, 4, 4, 4, 8, 8, 8]
+    assert order("glr") == [0, 0, 0, 4, 4, 4, 8, 8, 8]
     assert order("lrr") == [0, 4, 8, 0, 4, 8, 0, 4, 8]
     assert order("oldest") == [0, 0, 0, 4, 4, 4, 8, 8, 8]
     # Greedy stays with a young warp that the oldest policy would leave: warp 0 rests while warp 4 issues.
@@ -334,12 +336,12 @@ def test_the_policies_choose_as_they_say(gpu: Gpu) -> None:
     work = Program("work", (Loop(5, (Instruction("think", duration=Duration(1)),)),))
     idle = Program("idle", (fp32(),))
     found = {}
-    for policy in ("gto", "oldest"):
+    for policy in ("gto", "glr", "oldest"):
         kernel = Kernel("k", (rest, work, idle), ((0, 2, 2, 2, 1),))
         trace = simulate(kernel, gpu, keep=Record.ALL, policy=policy).issues
         assert trace is not None
         found[policy] = trace.warp[trace.scheduler == 0].tolist()
-    assert found["gto"] == [0, 4, 4, 4, 4, 4, 0, 0]
+    assert found["gto"] == found["glr"] == [0, 4, 4, 4, 4, 4, 0, 0]
     assert found["oldest"] == [0, 4, 0, 4, 0, 4, 4, 4]
     # An empty place takes no slot: the second warp goes to the second scheduler.
     trace = simulate(
@@ -414,7 +416,7 @@ def test_random_global_addresses_miss_a_large_buffer_and_hit_a_small_one(gpu: Gp
     assert misses(1 << 12) < 0.1
 
 
-@pytest.mark.parametrize("policy", ["gto", "lrr", "oldest"])
+@pytest.mark.parametrize("policy", POLICIES)
 def test_the_looped_microbenchmark_runs_at_the_initiation_interval(gpu: Gpu, policy: str) -> None:
     result = simulate(atomics(warps=8, same_word=16, iterations=400), gpu, policy=policy)
     assert result.cycles / result.warp_instructions == pytest.approx(19.5, rel=0.005)

@@ -119,7 +119,8 @@ def _launch(one: MeasuredKernelSet, kernel: MeasuredKernel) -> tuple[Any, Any, L
     """Grid, block, and the arguments: made anew for each kernel, since kernels write them."""
     tables = dict(one.launch)
     if kernel.grid is not None and kernel.block is not None:
-        tables["launch"] = {"grid": list(kernel.grid), "block": list(kernel.block)}
+        shapes = {"grid": list(kernel.grid), "block": list(kernel.block)}
+        tables["launch"] = {**shapes, "shared_bytes": kernel.shared_bytes}
     launch = launch_of(f"record: {one.name}", tables, kernel.where.parent, kernel.parameters)
     return launch.grid, launch.block, launch
 

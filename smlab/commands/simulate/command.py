@@ -32,7 +32,8 @@ def simulate(
         str, typer.Option(help="The simulator's engine: compiled, or simpy, the reference.")
     ] = "compiled",
     policy: Annotated[
-        str | None, typer.Option(help="Warp scheduler policy: gto, gty, lrr or oldest (default: the GPU's).")
+        str | None,
+        typer.Option(help="Warp scheduler policy: glr, gto, gty, lrr or oldest (default: the GPU's)."),
     ] = None,
     settings: SetOption = None,
     clock: ClockOption = None,

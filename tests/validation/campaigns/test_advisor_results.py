@@ -7,13 +7,13 @@ import pytest
 
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.advisor.track_record import record_of, track_records
-from smlab.sim.policies import POLICIES
 from smlab.validation.campaigns.advisor import section as advisor
 from smlab.validation.campaigns.advisor.__main__ import _records
 from smlab.validation.campaigns.advisor.generated_kernels import JUDGED, SHAPED
 from smlab.validation.campaigns.advisor.held_out_kernels import ROUNDS
 from smlab.validation.campaigns.advisor.producer_gains import ALL_POLICIES
 from smlab.validation.campaigns.advisor.section import first_runs, rounded, stored_results
+from smlab.validation.campaigns.advisor.simulate import POLICIES
 from smlab.validation.checks import Plan
 from smlab.validation.report import Report
 

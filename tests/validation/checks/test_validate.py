@@ -18,6 +18,7 @@ from filelock import FileLock
 from smlab.cli.main import run
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.sim.policies import POLICIES
 from smlab.sim.simulate import DEFAULT_ENGINE
 from smlab.validation.checks import Plan, Results, Task, queue_model, shares
 from smlab.validation.checks import run as validating
@@ -239,7 +240,7 @@ def test_the_law_campaign_draws_what_it_is_asked_for_over_all_policies() -> None
     campaign = check_runs(40, 3, DEFAULT_ENGINE)
     assert campaign.runs == 40
     assert not campaign.broken
-    assert set(campaign.by_policy) == {"gto", "gty", "lrr", "oldest"}
+    assert set(campaign.by_policy) == set(POLICIES)
     assert campaign.atomic_jobs > 0
 
 

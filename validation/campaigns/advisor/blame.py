@@ -16,9 +16,8 @@ from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.stall_causes.blame import Blamed, Mode, blame
 from smlab.models.advisor.stall_causes.latencies import described_latencies
 from smlab.models.advisor.stall_causes.scoreboards import Reading
-from smlab.sim.policies import POLICIES
 from smlab.validation.campaigns.advisor.kernels import StudyKernel
-from smlab.validation.campaigns.advisor.simulate import JudgedRun, execute
+from smlab.validation.campaigns.advisor.simulate import POLICIES, JudgedRun, execute
 
 SEEDS: Final = (1, 2, 3)
 SIZES: Final = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)

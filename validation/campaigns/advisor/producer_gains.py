@@ -24,9 +24,8 @@ from smlab.models.advisor.estimates.gpa_equations import latency_hiding
 from smlab.models.advisor.stall_causes.blame import blame
 from smlab.models.advisor.stall_causes.latencies import described_latencies
 from smlab.sim import Record
-from smlab.sim.policies import POLICIES
 from smlab.validation.campaigns.advisor.kernels import StudyKernel
-from smlab.validation.campaigns.advisor.simulate import execute
+from smlab.validation.campaigns.advisor.simulate import POLICIES, execute
 
 OTHER_POLICY: Final = "truth under another policy"
 """What the true gains of one other run would get: the same kernel, under another policy."""

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.sim.policies import POLICIES
 from smlab.validation.campaigns.advisor.blame import OTHER_LATENCIES, OTHER_POLICY, SEEDS
 from smlab.validation.campaigns.advisor.producer_gains import ALL_POLICIES, ONE_POLICY, ONE_RUN
 from smlab.validation.campaigns.advisor.producer_gains import TRUTHS as GAIN_TRUTHS
+from smlab.validation.campaigns.advisor.simulate import POLICIES
 from smlab.validation.checks import Plan, Results, Task
 from smlab.validation.figure_style import columns_of, look, new_figure, styled
 from smlab.validation.method.baseline import Baseline, compare_with_baseline

@@ -25,6 +25,8 @@ from smlab.sim.simulate import DEFAULT_ENGINE, ENGINES
 from smlab.validation.campaigns.advisor.stall_truth import StallTruth, stall_truth
 from smlab.validation.sampled_run import Executed
 
+POLICIES: Final = ("gto", "gty", "lrr", "oldest")
+"""Those that the judged runs are made under; the truth of a producer's gain is their mean."""
 LEAST, MOST = 0.7, 1.4
 """Between these a jittered latency lies, as a share of the described one."""
 SMS: Final = 4

@@ -13,7 +13,7 @@ from smlab.validation.campaigns.synchronization.judge import Judged, judge, summ
 from smlab.validation.campaigns.synchronization.operations import OPERATIONS, SOURCE, published
 from smlab.validation.service_tables import rules_version
 
-POLICIES = ("gto", "lrr")
+POLICIES = ("glr", "gto", "lrr")
 
 
 def main() -> None:
