@@ -18,6 +18,7 @@ from smlab.sim.address_patterns import Affine, Grouped, RandomWords, SharedPatte
 from smlab.sim.reference import Record
 from smlab.sim.result import SimResult
 from smlab.sim.simulate import simulate
+from smlab.sim.workloads.atomics_benchmark import atomics
 from smlab.sim.workloads.histogram import share_of
 from smlab.sim.workloads.workload import Duration, Instruction, Kernel, Loop, Program
 
@@ -103,6 +104,13 @@ def atomic_rate(gpu: Gpu, op: str, warps: int, words: str, unrolled: int = 4) ->
     end = int(result.warps.finish.min())
     begin = end // 4
     return float(((result.jobs.end > begin) & (result.jobs.end <= end)).sum() / (end - begin))
+
+
+def looped_adds(gpu: Gpu, lanes: int, warps: int = 8) -> float:
+    """Cycles a shared add, with ``lanes`` on each word, by warps of one block in a loop, each of which waits
+    for its add before the next one."""
+    result = simulate(atomics(warps=warps, same_word=lanes, iterations=ITERATIONS, returns=True), gpu)
+    return result.cycles / result.warp_instructions
 
 
 def atomic_chain(gpu: Gpu, op: str, lanes: int = 1) -> float:
@@ -243,6 +251,7 @@ EXPERIMENTS: Final[dict[str, Callable[..., float]]] = {
         barrier,
         load_conflicts,
         atomic_rate,
+        looped_adds,
         atomic_chain,
         atomic_interval,
         atomic_loop,

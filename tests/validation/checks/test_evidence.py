@@ -16,8 +16,9 @@ from smlab.validation.channel_histograms import ENTRIES, simulate_entry
 from smlab.validation.checks.evidence import EvidenceResult, simulate_rows
 from smlab.validation.evidence import EXPERIMENTS
 
-MISSED: set[str] = set()
-"""Judged rows that are told as missed."""
+MISSED = {"t4-looped-add-1", "p4-looped-add-1"}
+"""Judged rows that are told as missed: a T4's under the alternative *rounds* alone (18 % too slow), a P4's
+under two (16 % too fast; its description takes Volta's constants over)."""
 
 
 @pytest.fixture(scope="module")
