@@ -7,6 +7,9 @@
 //   4  cp.async fills the second of two stages while the first is used
 //   5  places of 16 bytes are exchanged within a row (swizzled), so that no banks conflict
 //
+// Two more macros make it slow, for whoever gives advice: STAGES=1 waits for each copy as soon as it is asked
+// for, and BLOCKS=4 leaves too few registers for the sums.
+//
 // a is [n][k], b is [n][k], c is [n][n]; n is a multiple of 128, k of 32. A block has four warps and makes
 // 128 x 128 sums, a warp 64 x 64.
 
@@ -18,7 +21,12 @@ typedef unsigned int word;
 #define TILE 128
 #define DEPTH 32
 #define ROW_WORDS (DEPTH / 2)
+#ifndef STAGES
 #define STAGES (STEP >= 4 ? 2 : 1)
+#endif
+#ifndef BLOCKS
+#define BLOCKS 1
+#endif
 
 __device__ __forceinline__ void multiply(float (&sum)[4], const word (&a)[4], word b0, word b1) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -64,7 +72,7 @@ __device__ __forceinline__ void fetch(word *to, const word *a, const word *b, in
 #endif
 }
 
-extern "C" __global__ void __launch_bounds__(128) product(const word *a, const word *b, float *c, int n, int k) {
+extern "C" __global__ void __launch_bounds__(128, BLOCKS) product(const word *a, const word *b, float *c, int n, int k) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, quad = lane % 4;
     int row_words = k / 2, warp_row = warp / 2 * 64, warp_column = warp % 2 * 64;
     a += (size_t)blockIdx.y * TILE * row_words;
@@ -79,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(128) product(const word *a, const w
 #if STEP >= 2
     __shared__ __align__(128) word tiles[STAGES][2 * TILE * ROW_WORDS];
 #endif
-#if STEP >= 4
+#if STAGES == 2
     fetch(tiles[0], a, b, row_words);
 #endif
     for (int step = 0; step < k / DEPTH; step++) {
@@ -89,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(128) product(const word *a, const w
 #else
         const int stride = ROW_WORDS;
         const word *tile_a = tiles[STAGES == 2 ? step % 2 : 0], *tile_b = tile_a + TILE * ROW_WORDS;
-#if STEP >= 4
+#if STAGES == 2
         asm volatile("cp.async.wait_group 0;" ::: "memory");
         __syncthreads();
         if (step + 1 < k / DEPTH) {
@@ -99,6 +107,9 @@ extern "C" __global__ void __launch_bounds__(128) product(const word *a, const w
 #else
         __syncthreads();
         fetch(tiles[0], a + step * ROW_WORDS, b + step * ROW_WORDS, row_words);
+#if STEP >= 4
+        asm volatile("cp.async.wait_group 0;" ::: "memory");
+#endif
         __syncthreads();
 #endif
 #endif
