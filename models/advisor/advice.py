@@ -11,11 +11,12 @@ from smlab.models.advisor.changes.additional_optimizers import ADDITIONAL_OPTIMI
 from smlab.models.advisor.changes.apply_rewrites import rewritten
 from smlab.models.advisor.changes.gpa_optimizers import GPA_OPTIMIZERS
 from smlab.models.advisor.changes.matching import LEAST_SHARE, Context, Match, Optimizer
+from smlab.models.advisor.changes.matrix_kernels import MATRIX_OPTIMIZERS
 from smlab.models.advisor.changes.rewrites import Rewrite
 from smlab.models.advisor.estimates import gpa_equations
 from smlab.models.advisor.estimates.sm_model import model_of
 
-OPTIMIZERS: Final = (*GPA_OPTIMIZERS, *ADDITIONAL_OPTIMIZERS)
+OPTIMIZERS: Final = (*GPA_OPTIMIZERS, *ADDITIONAL_OPTIMIZERS, *MATRIX_OPTIMIZERS)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,9 @@ et al. 2003, SMARTS), in the order in which they are launched: a sector belongs 
 for it, and only the sample's own ones go to DRAM. What a block touches is kept for the samples
 after the first one, whose neighbours are often the same.
 
+Only what tells addresses is executed (`smlab.sim.execution.address_slice`): of a product of matrices neither
+the products nor what lies in shared memory.
+
 While blocks run here, one after the other, they are watched: where one reads a word that another one wrote,
 blocks depend on each other, and a sample of them is not what they are together.
 """
@@ -19,12 +22,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.sim.compiled.jit import bits_set, entry, helper, lowest_bit
+from smlab.sim.compiled.jit import entry, helper, lowest_bit
+from smlab.sim.execution.address_slice import ADDRESSED, LEFT_OUT, slice_for_addresses
 from smlab.sim.execution.functional import GONE, RUNS, WAITS, come, meet, start_block
-from smlab.sim.instruction_source import ADDRESSES, ARRIVES, EXITS, FAULTS, NOTIFIES
+from smlab.sim.instruction_source import ADDRESSES, ARRIVES, EXITS, FAULTS, GOES_ON, NOTIFIES
 from smlab.sim.isa import memory_layout, operation_codes
 from smlab.sim.isa.launch.faults import block_name, where_in_code
 from smlab.sim.isa.launch.launch import MachineLaunch, MachineMemory
+from smlab.sim.isa.memory.access import NOWHERE, lane_addresses, place_of, reach
 from smlab.sim.isa.memory.atomics import NO_RESULT
 from smlab.sim.isa.memory.global_memory import FIRST_ADDRESS, ContentsBefore
 from smlab.sim.isa.vectors.execute import execute
@@ -32,24 +37,29 @@ from smlab.sim.isa.vectors.word_access import (
     I_CODE,
     I_DONE_PREDICATE,
     I_DST,
+    I_GUARD,
+    I_GUARD_XOR,
+    I_PREDICATE_A,
     I_SPACE,
     I_WIDTH_BYTES,
     at,
     get8,
     get32,
     get64,
+    predicate,
     put,
     put8,
     put32,
 )
 
 MAX_INSTRUCTIONS: Final = 60_000_000
-"""Warp-instructions executed for a sample, or for one wave of the grid if that has more."""
+"""Warp-instructions executed for a sample, or for one wave of the grid if that has more. Those that are left
+out do not count."""
 MAX_OF_A_WAVE: Final = 300_000_000
 """Warp-instructions of a wave that are executed at most; what is left counts as fetched by the sample."""
 MAX_BYTES: Final = 1 << 34
-MAX_KEPT: Final = 1 << 25
-"""Sectors touched that are kept for further samples, in sum over blocks."""
+MAX_KEPT: Final = 1 << 24
+"""Runs of sectors touched that are kept for further samples, in sum over blocks."""
 _OWN, _OTHER, _WRITTEN = 1, 2, 4
 """Who touches a sector first, and whether to write it."""
 _ACCESSES: Final = (operation_codes.LOAD, operation_codes.STORE, operation_codes.ATOMIC, operation_codes.COPY)
@@ -88,15 +98,19 @@ def touch(sectors, seen, count, first, last, written):  # type: ignore[no-untype
 
 
 MAX_TAG: Final = (1 << 32) - 1
-_WRITERS_AT, _WORDS, _TAG, _FOUND_PC, _FOUND_WORD, _FOUND_WRITER = range(6)
+_WRITERS_AT, _WORDS, _TAG, _FOUND_PC, _FOUND_WORD, _FOUND_WRITER, _LOW, _HIGH = range(8)
 """What is watched: the address of a word for each word of memory, which says by what block it was written (a
-tag; 0: by none), how many there are, and the tag of the block that runs; and what was found first:
-instruction (-1: nothing), word and writer."""
+tag; 0: by none), how many there are, and the tag of the block that runs; what was found first:
+instruction (-1: nothing), word and writer; and the first and last word that any block has written."""
 
 
 @helper
 def watch(watched, pc, first, last, reads, writes):  # type: ignore[no-untyped-def]
     """A lane reads or writes the words from ``first`` to ``last``."""
+    if writes:
+        watched[_LOW], watched[_HIGH] = min(watched[_LOW], first), max(watched[_HIGH], last)
+    elif last < watched[_LOW] or first > watched[_HIGH]:
+        return
     for n in range(max(first, 0), min(last, watched[_WORDS] - 1) + 1):
         place = watched[_WRITERS_AT] + 4 * n
         if reads and watched[_FOUND_PC] < 0:
@@ -107,17 +121,71 @@ def watch(watched, pc, first, last, reads, writes):  # type: ignore[no-untyped-d
             put32(place, watched[_TAG])
 
 
+@helper
+def place_lanes(op, warp, launch):  # type: ignore[no-untyped-def]
+    """The addresses of an access to global memory, tested, with nothing read or written; as `execute` leaves
+    the warp."""
+    lanes = at(warp, memory_layout.ACTIVE)
+    lanes &= at(warp, memory_layout.PREDICATES + at(op, I_GUARD)) ^ at(op, I_GUARD_XOR)
+    put(warp, memory_layout.PC, at(warp, memory_layout.PC) + 1)
+    width = at(op, I_WIDTH_BYTES)
+    if lanes != 0:
+        lane_addresses(op, warp, lanes, width)
+        if at(op, I_CODE) == operation_codes.COPY:
+            lanes &= predicate(op, warp, I_PREDICATE_A)
+    put(warp, memory_layout.LANES, lanes)
+    if lanes == 0 or reach(warp, launch, operation_codes.GLOBAL, lanes, width) != NOWHERE:
+        return GOES_ON
+    rest = lanes  # in several allocations, or outside of them
+    while rest != 0:
+        lane = lowest_bit(rest)
+        rest &= rest - 1
+        address = get64(warp + 8 * (ADDRESSES + lane))
+        if place_of(warp, launch, operation_codes.GLOBAL, lane, address, width) == 0:
+            return FAULTS
+    return GOES_ON
+
+
+@helper
+def touch_lanes(op, warp, marks, sectors, watched):  # type: ignore[no-untyped-def]
+    """Write down what the access just made touches."""
+    seen, count, sector = marks
+    code, rest = at(op, I_CODE), at(warp, memory_layout.LANES)
+    width, written = at(op, I_WIDTH_BYTES), int(code == operation_codes.STORE)
+    reads, writes = (
+        code != operation_codes.STORE,
+        code == operation_codes.STORE or code == operation_codes.ATOMIC,
+    )
+    if code == operation_codes.ATOMIC:  # its result may not be used
+        reads = at(op, I_DST) != NO_RESULT or at(op, I_DONE_PREDICATE) != memory_layout.NO_PREDICATE
+    pc = at(warp, memory_layout.PC) - 1
+    # Lanes that follow each other are one piece.
+    while rest != 0:
+        lane = lowest_bit(rest)
+        rest &= rest - 1
+        inside = get64(warp + 8 * (ADDRESSES + lane)) - FIRST_ADDRESS
+        end = inside + width
+        while rest & (1 << (lane + 1)) != 0 and get64(warp + 8 * (ADDRESSES + lane + 1)) == (
+            end + FIRST_ADDRESS
+        ):
+            lane, end = lane + 1, end + width
+            rest &= rest - 1
+        end -= 1
+        watch(watched, pc, inside >> 2, end >> 2, reads, writes)
+        touch(sectors, seen, count, sector_of(inside, sector), sector_of(end, sector), written)
+
+
 @entry
 def touch_block(code, block, marks, sectors, watched, steps):  # type: ignore[no-untyped-def]
     """Run a block to its end, writing down the sectors that it touches, in order.
 
-    ``code`` is (micro-operations, their number, launch), ``block`` (first warp, warps, their states),
-    ``marks`` (a byte for each sector, their number, bytes a sector); ``sectors`` are the address of the list
-    and its length, ``watched`` what `watch` takes. Gives the steps left, or -1 if the block does not end.
+    ``code`` is (micro-operations, their number, launch, what `_path` says), ``block`` (first warp, warps,
+    their states), ``marks`` (a byte for each sector, their number, bytes a sector); ``sectors`` are the
+    address of the list, its length, and the instructions covered, those left out among them;
+    ``watched`` is what `watch` takes. Gives the steps left, or -1 if the block does not end.
     """
-    ops, length, launch = code
+    ops, length, launch, path = code
     warps_at, warps, state = block
-    seen, count, sector = marks
     size = at(launch, memory_layout.REGISTER_FILE_BYTES)
     while True:
         for w in range(warps):
@@ -126,43 +194,26 @@ def touch_block(code, block, marks, sectors, watched, steps):  # type: ignore[no
                 pc = at(warp, memory_layout.PC)
                 if steps <= 0 or pc < 0 or pc >= length:
                     return -1
+                following = get32(path + 4 * pc)
+                sectors[2] += (following >> 1) - pc + 1
+                pc = following >> 1
+                if pc >= length:
+                    return -1
                 steps -= 1
-                after = execute(ops, warp, launch, length)
+                put(warp, memory_layout.PC, pc)
+                op = ops + pc * (8 * memory_layout.WORDS)
+                if following & 1 != 0:
+                    after = place_lanes(op, warp, launch)
+                else:
+                    after = execute(ops, warp, launch, length)
                 if after == FAULTS:
                     return -1
-                op = ops + pc * (8 * memory_layout.WORDS)
-                code = at(op, I_CODE)
-                rest = at(warp, memory_layout.LANES)
-                if code in _ACCESSES and rest != 0 and at(op, I_SPACE) in _GLOBAL_SPACES:
-                    width, written = at(op, I_WIDTH_BYTES), int(code == operation_codes.STORE)
-                    reads, writes = (
-                        code != operation_codes.STORE,
-                        code == operation_codes.STORE or code == operation_codes.ATOMIC,
-                    )
-                    if code == operation_codes.ATOMIC:  # its result may not be used
-                        reads = (
-                            at(op, I_DST) != NO_RESULT
-                            or at(op, I_DONE_PREDICATE) != memory_layout.NO_PREDICATE
-                        )
-                    lane = lowest_bit(rest)
-                    whole = rest >> lane
-                    inside = get64(warp + 8 * (ADDRESSES + lane)) - FIRST_ADDRESS
-                    if at(warp, memory_layout.CONSECUTIVE) != 0 and whole & (whole + 1) == 0:
-                        end = inside + width * bits_set(whole) - 1
-                        watch(watched, pc, inside >> 2, end >> 2, reads, writes)
-                        touch(
-                            sectors, seen, count, sector_of(inside, sector), sector_of(end, sector), written
-                        )
-                        rest = 0
-                    while rest != 0:
-                        lane = lowest_bit(rest)
-                        rest &= rest - 1
-                        inside = get64(warp + 8 * (ADDRESSES + lane)) - FIRST_ADDRESS
-                        end = inside + width - 1
-                        watch(watched, pc, inside >> 2, end >> 2, reads, writes)
-                        touch(
-                            sectors, seen, count, sector_of(inside, sector), sector_of(end, sector), written
-                        )
+                if (
+                    at(op, I_CODE) in _ACCESSES
+                    and at(warp, memory_layout.LANES) != 0
+                    and at(op, I_SPACE) in _GLOBAL_SPACES
+                ):
+                    touch_lanes(op, warp, marks, sectors, watched)
                 if after in (ARRIVES, EXITS):
                     put(state, w, WAITS if after == ARRIVES else GONE)
                 if after in (ARRIVES, NOTIFIES):
@@ -170,6 +221,35 @@ def touch_block(code, block, marks, sectors, watched, steps):  # type: ignore[no
         going = meet(warps_at, size, warps, state)
         if going <= 0:
             return steps if going < 0 else -1
+
+
+def _path(actions: NDArray[np.int8]) -> NDArray[np.int32]:
+    """For each instruction the next one, itself among them, that is not left out, times two; and one more
+    where its addresses alone are wanted."""
+    path = np.empty(len(actions), dtype=np.int32)
+    following = 2 * len(actions)
+    for n in range(len(actions) - 1, -1, -1):
+        if actions[n] != LEFT_OUT:
+            following = 2 * n + int(actions[n] == ADDRESSED)
+        path[n] = following
+    return path
+
+
+def _runs(touched: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Sectors as `touch` writes them, as runs: (runs, first and number)."""
+    ordered = np.sort(touched)
+    begins = np.flatnonzero(np.diff(ordered, prepend=-4) != 2)
+    lengths = np.diff(begins, append=len(ordered))
+    return np.stack([ordered[begins], lengths], axis=1).astype(np.int32)
+
+
+def _of_runs(runs: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The sectors of runs, in ascending order."""
+    first, lengths = runs[:, 0], runs[:, 1]
+    before = np.cumsum(lengths) - lengths
+    total = int(lengths.sum())
+    found = np.repeat(first - 2 * before, lengths) + 2 * np.arange(total)
+    return found.astype(np.int32)
 
 
 class Neighbours:
@@ -184,12 +264,15 @@ class Neighbours:
         self.sectors = np.empty(self.count, dtype=np.int32)
         self.asks = any(m.code in _ACCESSES and m.fields.get("space") in _GLOBAL_SPACES for m in launch.code)
         self.left = self.budget = MAX_INSTRUCTIONS
+        self.covered = 0
         self.ends = self.cut_short = False
         self.memory = MachineMemory(launch, 1)
         self.before = ContentsBefore(launch.allocations)
         words = self.count * sector_bytes // 4
         self.writers = np.zeros(words, dtype=np.uint32)  # only what is written to takes memory
-        self.watched = np.array([self.writers.ctypes.data, words, 0, -1, 0, 0], dtype=np.int64)
+        nowhere = (words, -1)
+        self.watched = np.array([self.writers.ctypes.data, words, 0, -1, 0, 0, *nowhere], dtype=np.int64)
+        self.path = _path(slice_for_addresses(launch.code))
         self.reader = 0
         self.ran = False
         self.all_watched = True
@@ -197,19 +280,20 @@ class Neighbours:
         self.room = MAX_KEPT
 
     def _touched(self, index: int) -> tuple[NDArray[np.int32], bool]:
-        """The sectors that block ``index`` touches, as `touch` writes them; whether it came to its end."""
+        """The sectors that block ``index`` touches, as `touch` writes them, in some order; whether it came
+        to its end."""
         if (found := self.kept.get(index)) is not None:
-            return found, True
+            return _of_runs(found), True
         self.ran = True
         memory, warps = self.memory, self.launch.warps_per_block
         words, first = memory.words.ctypes.data, memory.warp_address(0, 0)
         start_block(words, memory.block_address(0), first, index, self.launch.threads, warps)
         state = np.zeros(warps, dtype=np.int64)
-        sectors = np.array([self.sectors.ctypes.data, 0], dtype=np.int64)
+        sectors = np.array([self.sectors.ctypes.data, 0, 0], dtype=np.int64)
         self.watched[_TAG] = index % MAX_TAG + 1
         nothing_yet = self.watched[_FOUND_PC] < 0
         left = touch_block(
-            (memory.ops.ctypes.data, memory.length, words),
+            (memory.ops.ctypes.data, memory.length, words, self.path.ctypes.data),
             (first, warps, state.ctypes.data),
             (self.seen.ctypes.data, self.count, self.sector_bytes),
             sectors,
@@ -220,11 +304,12 @@ class Neighbours:
             self.reader = index
         self.all_watched &= bool(left >= 0)
         self.left = max(0, left)
+        self.covered = int(sectors[2])
         touched = self.sectors[: sectors[1]].copy()
         self.seen[touched >> 1] = 0
-        if left >= 0 and len(touched) <= self.room:
-            self.kept[index] = touched
-            self.room -= len(touched)
+        if left >= 0 and len(runs := _runs(touched)) <= self.room:
+            self.kept[index] = runs
+            self.room -= len(runs)
         return touched, bool(left >= 0)
 
     def block_instructions(self, wave: int) -> int:
@@ -234,9 +319,9 @@ class Neighbours:
         _, ended = self._touched(self.launch.blocks // 2)
         self.ends = ended
         self._go_back()
-        each = MAX_INSTRUCTIONS - self.left if ended else MAX_INSTRUCTIONS
-        self.budget = max(MAX_INSTRUCTIONS, min(2 * each * wave, MAX_OF_A_WAVE))
-        return each
+        executed = MAX_INSTRUCTIONS - self.left
+        self.budget = max(MAX_INSTRUCTIONS, min(2 * executed * wave, MAX_OF_A_WAVE))
+        return self.covered if ended else MAX_INSTRUCTIONS
 
     def dependence(self) -> str | None:
         """How blocks depend on each other, as far as it was seen."""
@@ -268,28 +353,21 @@ class Neighbours:
         """What blocks of the grid fetch that are not ``chosen`` (grid indices), from ``before`` blocks ahead
         of the first one to the last one, or to the first that does not end without others."""
         own, seen = set(chosen.tolist()), np.zeros(self.count, dtype=np.uint8)
-        lists: list[NDArray[np.int32]] = []
-        marks: list[int] = []
-        ended = True
+        blocks, ended = 0, True
         if self.asks:
             self.left = self.budget
             for index in range(max(0, min(own) - before), max(own) + 1):
                 touched, ended = self._touched(index)
-                lists.append(touched)
-                marks.append(_OWN if index in own else _OTHER)
+                blocks += 1
+                first = touched[seen[touched >> 1] == 0]
+                seen[first >> 1] = np.uint8(_OWN if index in own else _OTHER) | (first & 1) * _WRITTEN
                 if not ended:
                     self.cut_short |= self.ends
                     break
             self._go_back()
-            every = np.concatenate(lists)
-            mark = np.repeat(np.array(marks, dtype=np.uint8), [len(found) for found in lists])
-            mark |= np.where(every & 1, _WRITTEN, 0).astype(np.uint8)
-            seen[every[::-1] >> 1] = mark[::-1]  # of several values for one place the last one stays
         read = int(np.count_nonzero((seen == _OWN) | (seen == _OTHER)))
         bits = np.zeros(-(-len(seen) // 64) * 8, dtype=np.uint8)
         packed = np.packbits(seen & _OTHER != 0, bitorder="little")
         bits[: len(packed)] = packed
         sectors = FIRST_ADDRESS // self.sector_bytes
-        return ForeignSectors(
-            sectors, len(seen), bits.view(np.int64), read / max(len(lists) - (not ended), 1)
-        )
+        return ForeignSectors(sectors, len(seen), bits.view(np.int64), read / max(blocks - (not ended), 1))

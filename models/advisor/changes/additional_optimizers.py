@@ -14,6 +14,7 @@ from smlab.models.advisor.changes.matching import (
     matched,
     widened_by_constants,
 )  # fmt: skip
+from smlab.models.advisor.changes.matrix_kernels import needed_passes
 from smlab.models.advisor.changes.rewrites import Edit, Rewrite
 from smlab.models.advisor.changes.shared_atomics import (
     CONFLICTED,
@@ -152,16 +153,22 @@ def _excess_lines(context: Context, accesses: set[int]) -> float:
 
 def bank_conflicts(context: Context, factor: float) -> Match | None:
     accesses = {n for n, kind in enumerate(context.code.kinds) if kind == "shared" and n in context.rows}
-    bad = {n for n in accesses if (context.rows[n].passes or 1.0) >= CONFLICTED}
+    needed = {n: needed_passes(context, n) for n in accesses}
+    bad = {n for n in accesses if (context.rows[n].passes or 1.0) >= CONFLICTED * needed[n]}
     passes = wavefronts_of(context, bad)
     edges = blamed_on(context, bad)
     if passes is None or not edges:
         return None
+    times = {n: context.executed.get(n, 0.0) for n in bad}
+    least = sum(needed[n] * t for n, t in times.items()) / sum(times.values())
     spent = sum(b.samples for b in edges)
-    saved = (spent - max(spent / passes, context.unqueued(edges))) / context.total
-    effect = Effect(saved, {"memory": 1 - context.share_of_path(bad) * (1 - 1 / passes)})
-    padded = Rewrite(edits=dict.fromkeys(bad, Edit(passes=1.0)))
-    why = f"{passes:.1f} passes over the banks: pad the rows of shared memory"
+    saved = (spent - max(spent * least / passes, context.unqueued(edges))) / context.total
+    effect = Effect(saved, {"memory": 1 - context.share_of_path(bad) * (1 - least / passes)})
+    padded = Rewrite(edits={n: Edit(passes=float(needed[n])) for n in bad})
+    over = f" for {least:.1f}" if least > 1 else ""
+    why = f"{passes:.1f} passes over the banks{over}: pad the rows of shared memory"
+    if any(context.code.instructions[n].opcode in ("LDSM", "STSM") for n in bad):
+        why += ", or exchange places within them (swizzle)"
     return matched(edges, effect, why, rewrites=(padded,))
 
 
@@ -270,7 +277,7 @@ ADDITIONAL_OPTIMIZERS: Final[tuple[Optimizer, ...]] = (
     Optimizer(
         "bank-conflicts",
         _E,
-        "shared accesses of 1.5 passes or more",
+        "shared accesses of 1.5 times the passes that their width needs",
         "padding removes all conflicts",
         "pad rows of shared memory by a word",
         bank_conflicts,

@@ -15,6 +15,7 @@ from smlab.models.advisor.changes.matching import (
     at_instructions,
     matched,
 )  # fmt: skip
+from smlab.models.advisor.changes.matrix_kernels import spilled_sums
 from smlab.models.advisor.changes.reordering import code_reordering, loop_unrolling
 from smlab.models.advisor.changes.rewrites import Edit, Rewrite
 from smlab.models.advisor.estimates.gpa_equations import Effect, parallel
@@ -38,6 +39,8 @@ def register_reuse(context: Context, factor: float) -> Match | None:
     loads = _without(context, local)
     rewrite = _in_registers(context, local)
     why = "values are spilled to local memory, or indexed there"
+    if spilled_sums(context, local):
+        why = "sums of products of matrices are spilled: a smaller tile a warp, or fewer warps a block"
     return matched(edges, Effect(saved, loads), why, rewrites=(rewrite,))
 
 

@@ -19,6 +19,7 @@ from typing import Final, Literal
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.pc_samples.samples import SELECTED, KernelSamples
 from smlab.models.advisor.code import AdvisedCode
+from smlab.models.advisor.stall_causes.copy_groups import awaited_copies
 from smlab.models.advisor.stall_causes.issue_rates import ExecutionTiming
 from smlab.models.advisor.stall_causes.latencies import Latencies, coded_latencies, published_latencies
 from smlab.models.advisor.stall_causes.scoreboards import Reading, blame_scoreboards, blame_wait
@@ -152,8 +153,10 @@ def _finder(
 
         def smlab_blame(number: int, reason: str) -> Shares:
             if reason in ("long_scoreboard", "short_scoreboard"):
-                return blame_scoreboards(code, number, reason, known, timing, reading) or _sliced(
-                    code, number, reason, known, issued, coded=False
+                return (
+                    blame_scoreboards(code, number, reason, known, timing, reading)
+                    or _sliced(code, number, reason, known, issued, coded=False)
+                    or awaited_copies(code, number)
                 )
             if reason == "wait":
                 return blame_wait(code, number, known)

@@ -357,7 +357,8 @@ def indexed_constant(text: str) -> dict[str, int] | None:
 def refuse(instruction: SassInstruction, where: str, what: str = "") -> SmlabError:
     """The error for an instruction that cannot be executed."""
     note = f" ({what})" if what else ""
-    line = f", {instruction.source.file} line {instruction.source.line}" if instruction.source else ""
+    place = instruction.source and instruction.source.outermost  # not that of a header's function
+    line = f", {place.file} line {place.line}" if place else ""
     return SmlabError(
         f"{where}: the instruction {instruction.mnemonic} at {instruction.address:#x}{line} is not one that "
         f"is executed here{note}: {instruction}"

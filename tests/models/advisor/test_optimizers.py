@@ -29,6 +29,17 @@ ATOMIC = LOOP.replace("STG.E [R6], R4 | read=1", "ATOMS.ADD RZ, [R6], R4 | read=
     "FADD R4, R0, R4 | waits=0 stall=4 line=2", "ATOMS.ADD R4, [R0], R7 | waits=0 write=1 line=2"
 ).replace("IADD3 R2, R2, 0x4, RZ |", "IADD3 R2, R2, R4, RZ | waits=1")  # fmt: skip
 BY_THREAD = ATOMIC.replace("LDG.E R0, [R2] | write=0", "S2R R0, SR_TID.X | write=0", 1)
+COPIES = """
+MOV R1, R2 | line=1
+NOP
+LDGSTS.E.BYPASS.128 [R0], [R2.64] | line=2
+LDGDEPBAR | write=0 line=2
+DEPBAR.LE SB0, 0x0 | line=3
+IADD3 R2, R2, 0x4, RZ | line=4
+ISETP.NE.AND P0, PT, R2, R9, PT | line=4
+@P0 BRA 0x20 | stall=5 line=4
+EXIT
+"""
 
 MATCHES: dict[str, tuple[str, dict[int, dict[str, int]], dict[str, Any]]] = {
     "register-reuse": ("LDL R0, [R1] | write=0\nFADD R2, R0, R0 | waits=0\nEXIT", {1: LONG}, {}),
@@ -82,6 +93,12 @@ MATCHES: dict[str, tuple[str, dict[int, dict[str, int]], dict[str, Any]]] = {
         "LDS R0, [R2] | write=0\nFADD R0, R0, R0 | waits=0\nEXIT",
         {1: SHORT},
         {"passes": {0: 32.0}},
+    ),
+    "copy-overlap": (COPIES, {4: LONG}, {}),
+    "more-stages": (
+        COPIES.replace("DEPBAR.LE SB0, 0x0", "DEPBAR.LE SB0, 0x1").replace("NOP", "LDGDEPBAR | write=0"),
+        {4: LONG},
+        {},
     ),
 }  # fmt: skip
 QUIET: dict[int, dict[str, int]] = {n: {"selected": 100} for n in range(3)}

@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 
 import smlab
 from smlab import Gpu, SmlabError
+from smlab.commands.run import api
 from smlab.commands.run.grid_counters import grid_counters, rates
+from smlab.sim.execution import functional_warming
+from smlab.sim.execution.address_slice import EXECUTED, LEFT_OUT, slice_for_addresses
+from smlab.sim.execution.run import run_machine_code
+from smlab.sim.isa.launch.launch import MachineLaunch
 
 pytest.importorskip("triton")
 
@@ -186,3 +191,35 @@ def test_the_operations_of_tensor_cores_are_counted(gpu_of: Callable[[str], Gpu]
     assert counted["sm__ops_path_tensor_src_fp16_dst_fp32.sum"] == pytest.approx(2 * n**3, rel=1e-6)
     assert counted["sm__inst_executed_pipe_tensor.sum"] == pytest.approx(n**3 / 2048, rel=1e-6)
     assert rates(run, 1.0)["flops_per_s"] >= 2 * n**3
+
+
+@pytest.mark.parametrize("case", [product, attention, layer_norm, histogram, dropout, quantised])
+def test_warming_by_addresses_alone_asks_for_the_same(
+    case: Callable[[Launch], None], gpu_of: Callable[[str], Gpu], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What blocks touch, as by whole execution; of products no tensor core is needed for it."""
+    told = []
+
+    def launch(kernel: Any, grid: Any, *arguments: Any, **options: Any) -> None:
+        made: list[MachineLaunch] = []
+
+        def keep(launch: MachineLaunch, *_: Any) -> Any:
+            made.append(launch)
+            return run_machine_code(launch, gpu_of("sm_80"))
+
+        monkeypatch.setattr(api, "timed", keep)
+        smlab.run(kernel, grid, *arguments, gpu=gpu_of("sm_80"), **options)
+        actions = slice_for_addresses(made[0].code)
+        for plan in (actions, np.full(len(actions), EXECUTED, np.int8)):
+            monkeypatch.setattr(functional_warming, "slice_for_addresses", lambda code, plan=plan: plan)
+            neighbours = functional_warming.Neighbours(made[0], 32)
+            touched = [neighbours._touched(block) for block in range(made[0].blocks)]
+            told.append([(sorted(sectors.tolist()), ended) for sectors, ended in touched])
+            neighbours._go_back()
+        products = [a for a, m in zip(actions, made[0].code, strict=True) if "MMA" in m.instruction.opcode]
+        assert all(action == LEFT_OUT for action in products)
+        assert bool(products) == (case in (product, attention, quantised))
+
+    case(launch)
+    assert told[0] == told[1]
+    assert all(sectors and ended for sectors, ended in told[0])

@@ -258,8 +258,30 @@ SPARSE = """extern "C" __global__ void sparse(float *o) {
 }"""
 
 
-def test_what_cannot_be_executed_is_refused_by_name(tmp_path: Path) -> None:
-    source = tmp_path / "sparse.cu"
-    source.write_text(SPARSE)
-    with pytest.raises(smlab.SmlabError, match=r"a sparse product.*HMMA\.SP\.16832\.F32"):
-        launched("a100-40", "sparse", 1, 32, np.zeros(32, np.float32), source=source)
+REFUSED = {
+    "sparse": (SPARSE, r"line [456] .*\(a sparse product\): HMMA\.SP\.16832\.F32"),
+    "texture": (
+        """extern "C" __global__ void texture(float *o) {
+    unsigned long long t = threadIdx.x;
+    o[t] = tex1Dfetch<float>(t, 3);
+}""",
+        r"TLD\S* at 0x\w+, \S*texture\.cu line 3 is not one that is executed here: TLD",
+    ),
+    "surface": (
+        """extern "C" __global__ void surface(float *o) {
+    unsigned long long t = threadIdx.x;
+    surf1Dwrite(o[t], t, 4);
+}""",
+        r"SUST\S* at 0x\w+, \S*surface\.cu line 3 is not one that is executed here: SUST",
+    ),
+}
+"""Kernels with what no row knows, and what is said: the instruction by name, and the line of the kernel."""
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_executed_is_refused_by_name(name: str, tmp_path: Path) -> None:
+    text, told = REFUSED[name]
+    source = tmp_path / f"{name}.cu"
+    source.write_text(text)
+    with pytest.raises(smlab.SmlabError, match=told):
+        launched("a100-40", name, 1, 32, np.zeros(32, np.float32), source=source)

@@ -83,3 +83,23 @@ def test_many_inlined_calls_have_an_outermost_line() -> None:
     notes = "".join(f'//## File "a.cu", line {n} inlined at "b.cu", line {n + 1}\n' for n in range(1, 3000))
     (function,) = parse_listing(f"{HEAD}{notes}/*0000*/ EXIT ;\n")
     assert function.instructions[0].source.outermost.line == 3000
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("HMMA.SP.16832.F32 R4, R4, R8, RZ, R0, 0x0", "(a sparse product)"),
+        ("QMMA.SP.16864.F32.E4M3.E4M3 R4, R4, R8, RZ, R0, 0x0", "(a sparse product)"),
+        ("QMMA.SF.16832.F32.E4M3.E4M3.E8 R4, R4, R8, RZ, R0, R1, URZ", "(a product with scales of blocks)"),
+        ("OMMA.SF.16864.F32.E2M1.E2M1.UE4M3.4X R4, R4, R8, RZ, R0, R1, URZ", "OMMA.SF.16864"),
+        ("TEX.SCR.LZ RZ, R5, R0, R2, 0x0, 0x58, 2D, 0x1", "TEX.SCR.LZ"),
+        ("SUST.D.BA.1D.STRONG.SM.TRAP [R5], R2, 0x0, 0x58", "SUST.D.BA.1D"),
+        ("UTMALDG.2D [UR4], [UR6]", "UTMALDG.2D"),
+        ("UTCHMMA gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR10], idesc[UR11], UP0", "UTCHMMA"),
+    ],
+)
+def test_forms_that_are_not_executed_are_refused_by_name(text: str, told: str) -> None:
+    with pytest.raises(SmlabError, match="is not one that is executed here") as found:
+        decoded(text)
+    assert told in str(found.value)
+    assert text in str(found.value)

@@ -1,0 +1,238 @@
+"""Which instructions of a kernel tell what it asks of global memory: the rest may be left out where only its
+addresses matter.
+
+A backward slice (Weiser 1981) on registers and predicates. It begins with the addresses of all accesses to
+global memory, their guards, and all that control takes. What memory holds belongs to it only where an
+instruction of the slice reads it: a product of matrices whose operands pass through shared memory needs
+neither its values nor what lies there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smlab.sim.isa import matrix_products, memory_layout
+from smlab.sim.isa import operation_codes as d
+from smlab.sim.isa.decode.micro import MicroOperation
+from smlab.sim.isa.meanings.vector_meanings import OPERATIONS, VECTOR_CODES
+
+EXECUTED, ADDRESSED, LEFT_OUT = range(3)
+"""What is done with an instruction: all of it, the addresses of its lanes alone, or nothing."""
+
+_ON_REGISTERS: Final = (
+    *(d.MMA, d.MMA_QUADS, d.TRANSPOSE, d.PLOP3, d.SHUFFLE, d.VOTE, d.MATCH, d.REDUCE, d.SPECIAL),
+    *(d.LOAD_CONSTANT, d.R2P, d.P2R, d.NOP),
+)
+"""What changes registers and predicates alone, besides the vector operations."""
+_ACCESSES: Final = (d.LOAD, d.STORE, d.ATOMIC, d.COPY, d.LOAD_MATRIX, d.STORE_MATRIX)
+_CONTROL: Final = (
+    *(d.EXIT, d.BRANCH, d.BRANCH_SPLIT, d.BSSY, d.BSYNC, d.BREAK, d.WARPSYNC, d.BARRIER, d.JUMP, d.YIELD),
+    *(d.BARRIER_REDUCE, d.BARRIER_RESULT, d.KILL, d.BMOV_OUT, d.BMOV_IN, d.DEPBAR),
+)
+_FIRST_ROW: Final = memory_layout.barrier_at(0)
+_PREDICATES_AT: Final = 1 << 12
+"""Where predicates begin in a set of places, behind all rows."""
+_ALL_SPACES: Final = frozenset((d.GLOBAL, d.SHARED, d.LOCAL))
+
+
+def _rows(first: int, count: int) -> int:
+    """Rows of a warp as a set of places, a bit each."""
+    return ((1 << count) - 1) << ((first - _FIRST_ROW) // memory_layout.ROW_BYTES)
+
+
+def _predicates(numbers: Iterator[int] | Sequence[int]) -> int:
+    found = 0
+    for number in numbers:
+        if number not in (memory_layout.PT, memory_layout.UPT, memory_layout.NO_PREDICATE):
+            found |= 1 << (_PREDICATES_AT + number)
+    return found
+
+
+@dataclass(frozen=True)
+class _Effects:
+    """What an instruction reads and writes: places of registers and predicates, and spaces of memory.
+
+    ``address`` is what its addresses take, guard included, ``data`` what it takes besides. ``always`` are
+    the places that it writes in all lanes that come to it.
+    """
+
+    micro: MicroOperation
+
+    def _field(self, name: str) -> int:
+        return self.micro.fields.get(name, memory_layout.UNSET.get(name, 0))
+
+    def _source(self, name: str, rows: int) -> int:
+        return _rows(self._field(name), rows) if self._field(f"{name}_reg") else 0
+
+    @cached_property
+    def words(self) -> int:
+        """Registers that an access moves."""
+        if self.micro.code in (d.LOAD_MATRIX, d.STORE_MATRIX):
+            return self._field("matrices")
+        return max(1, self._field("width_bytes") // 4)
+
+    @cached_property
+    def spaces(self) -> frozenset[int]:
+        if self.micro.code not in _ACCESSES:
+            return frozenset()
+        space = self._field("space")
+        return _ALL_SPACES if space == d.GENERIC else frozenset((space,))
+
+    @cached_property
+    def reads_memory(self) -> frozenset[int]:
+        if self.micro.code == d.COPY:
+            return frozenset((d.GLOBAL,))
+        return self.spaces if self.micro.code in (d.LOAD, d.LOAD_MATRIX, d.ATOMIC) else frozenset()
+
+    @cached_property
+    def writes_memory(self) -> frozenset[int]:
+        if self.micro.code == d.COPY:
+            return frozenset((d.SHARED,))
+        return self.spaces if self.micro.code in (d.STORE, d.STORE_MATRIX, d.ATOMIC) else frozenset()
+
+    @cached_property
+    def address(self) -> int:
+        found = _predicates([self._field("guard")])
+        if self.micro.code in _ACCESSES:
+            found |= self._source("a", 2) | self._source("b", 2)
+        if self.micro.code == d.COPY:
+            found |= _predicates([self._field("predicate_a")])
+        return found
+
+    @cached_property
+    def data(self) -> int:
+        code, layout = self.micro.code, self.micro.layout
+        if code in _ACCESSES:
+            words = 1 if code == d.COPY else self.words
+            found = self._source("c", words) if "c" in layout else 0
+            return found | (self._source("swap_value", words) if "swap_value" in layout else 0)
+        counts = dict.fromkeys("abc", 2)
+        if code < VECTOR_CODES:
+            counts = {n: 1 + (k == "d") for n, k in zip("abc", OPERATIONS[code].sources, strict=False)}
+        elif code == d.MMA:
+            groups, steps = self._field("row_groups"), self._field("k_steps")
+            counts = {"a": 2 * groups * steps, "b": 2 * steps, "c": 4 * groups}
+        elif code == d.MMA_QUADS:
+            counts = dict.fromkeys("abc", 8)
+        found = 0
+        for name, count in counts.items():
+            if name in layout:
+                found |= self._source(name, count)
+        for name in ("predicate_a", "predicate_b", "predicate_c"):
+            if name in layout:
+                found |= _predicates([self._field(name)])
+        return found | (_predicates(range(7)) if code == d.P2R else 0)
+
+    @cached_property
+    def writes(self) -> int:
+        code, layout, found = self.micro.code, self.micro.layout, 0
+        for name in ("predicate_dst", "predicate_dst_b", "done_predicate"):
+            if name in layout:
+                found |= _predicates([self._field(name)])
+        if code == d.R2P:
+            return found | _predicates(range(7))
+        if "dst" not in self.micro.fields:
+            return found
+        return found | _rows(self._field("dst"), self._result_rows())
+
+    def _result_rows(self) -> int:
+        code = self.micro.code
+        if code < VECTOR_CODES:
+            return 1 + (OPERATIONS[code].result == "d")
+        if code == d.MMA:
+            total = self._field("sum_type")
+            each = {matrix_products.HALF_SUM: 1, matrix_products.DOUBLE_SUM: 4}.get(total, 2)
+            return each * self._field("row_groups")
+        if code == d.MMA_QUADS:
+            return 8
+        if code in (d.LOAD, d.ATOMIC, d.LOAD_CONSTANT, d.SPECIAL, d.LOAD_MATRIX):
+            return self.words
+        return 1
+
+    @cached_property
+    def always(self) -> int:
+        """A part of a product, what writes some predicates of a register, and an atomic that tells nothing
+        may leave a place as it was."""
+        guarded = self._field("guard") != memory_layout.PT or self._field("guard_xor")
+        partly = self.micro.code in (d.MMA_QUADS, d.R2P, d.ATOMIC, d.MATCH)
+        return 0 if guarded or partly else self.writes
+
+
+def slice_for_addresses(code: Sequence[MicroOperation]) -> NDArray[np.int8]:
+    """What to do with each instruction where addresses in global memory alone matter. All are executed where
+    one is of a kind that is not known here."""
+    actions = np.full(len(code), EXECUTED, dtype=np.int8)
+    effects = [_Effects(micro) for micro in code]
+    if any(not _known(micro) for micro in code):
+        return actions
+    following = [_following(code, n) for n in range(len(code))]
+    spaces: frozenset[int] = frozenset()
+    while True:
+        needed = _needed_behind(effects, following, spaces)
+        read: frozenset[int] = spaces
+        for effect, behind in zip(effects, needed, strict=True):
+            if effect.writes & behind or (effect.writes_memory & spaces):
+                read |= effect.reads_memory
+        if read == spaces:
+            break
+        spaces = read
+    for n, effect in enumerate(effects):
+        actions[n] = _action(effect, needed[n], spaces)
+    return actions
+
+
+def _known(micro: MicroOperation) -> bool:
+    return micro.code < VECTOR_CODES or micro.code in (*_ON_REGISTERS, *_ACCESSES, *_CONTROL)
+
+
+def _following(code: Sequence[MicroOperation], n: int) -> tuple[int, ...] | None:
+    """Where an instruction goes on; None: anywhere, as its target is in a register."""
+    kind = code[n].code
+    if kind == d.JUMP:
+        return None
+    found = [n + 1] if n + 1 < len(code) else []
+    if kind in (d.BRANCH, d.BRANCH_SPLIT) and 0 <= (target := code[n].fields["target"]) < len(code):
+        found.append(target)
+    return tuple(found)
+
+
+def _action(effect: _Effects, behind: int, spaces: frozenset[int]) -> int:
+    code = effect.micro.code
+    if code in _CONTROL or effect.writes & behind or effect.writes_memory & spaces:
+        return EXECUTED
+    if code not in _ACCESSES:
+        return LEFT_OUT
+    if effect.spaces == _ALL_SPACES:
+        return EXECUTED  # only its addresses say which memory it is
+    return ADDRESSED if d.GLOBAL in effect.spaces else LEFT_OUT
+
+
+def _needed_behind(
+    effects: Sequence[_Effects], following: Sequence[tuple[int, ...] | None], spaces: frozenset[int]
+) -> list[int]:
+    """The places whose values matter behind each instruction, where the contents of ``spaces`` do."""
+    before, behind = [0] * len(effects), [0] * len(effects)
+    changed = True
+    while changed:
+        changed, anywhere = False, 0
+        for n in range(len(effects)):
+            anywhere |= before[n]
+        for n in range(len(effects) - 1, -1, -1):
+            after = following[n]
+            found = anywhere if after is None else 0
+            for m in after or ():
+                found |= before[m]
+            effect, behind[n] = effects[n], found
+            action = _action(effect, found, spaces)
+            if action != LEFT_OUT:
+                found = (found & ~effect.always) | effect.address
+                found |= effect.data if action == EXECUTED else 0
+            if found != before[n]:
+                before[n], changed = found, True
+    return behind
