@@ -24,7 +24,7 @@ class OperatorTimes(Rows):
     shape that are read or written. ``gpu``
     names a description, or is the device's own name where none ships; ``blocks`` and ``threads_per_block`` (0
     where unknown) the launch of the kernel ``kernel``. ``skipped`` lists rows that could not be used, with
-    the reason.
+    the reason. ``launch_s`` is what a launch takes of each time, by the way the set was measured.
     """
 
     path: Path
@@ -42,6 +42,7 @@ class OperatorTimes(Rows):
     threads_per_block: NDArray[np.int64]
     seconds: NDArray[np.float64]
     skipped: tuple[tuple[str, str], ...]
+    launch_s: float = 0.0
 
     def __len__(self) -> int:
         return len(self.seconds)

@@ -1,42 +1,67 @@
-"""How far an operator's projected time may be off: named parts, and an interval that holds with a stated
-level.
+"""How far an operator's projected time may be off: the tool's own bounds, wider by what they were seen to
+miss.
 
-Each part is a half width in logarithms:
+The bounds (`smlab.models.operators.projection.OperatorProjection.least_s` and ``most_s``) are what caches,
+energy, published bandwidths and a shortfall that may go along allow. They are not symmetric around the
+prediction, and the interval is never narrower. `MARGINS` is by how much, in logarithms, times lay outside
+of them: the quantiles of the errors beyond each bound for a level of `LEVEL`, by kind of operator, over the
+ordered pairs of NeuSight's V100, A100 40 GB and T4, each pair with the same say. How often the interval
+holds for a target that was left out of the fit, `smlab.validation.campaigns.projection.coverage` tells.
 
-- ``efficiency``: how far the row is from its roof on the source. What keeps it from there (tiles that do not
-  fill the SMs, a kernel that the library chose for that GPU) need not be the same on the target;
-- ``level``: half of the half span that the bounds of caches, of energy and of published bandwidths allow;
-- ``unexplained``: what is left in rows that reach their roof.
-
-They add up as independent things do. `FACTOR` is fitted, the 90 % quantile of error over width with the same
-say for each operator and pair of GPUs, on NeuSight's V100, A100 40 GB and T4. How often the interval holds
-for an operator and for a target card that were left out of that fit,
-`smlab.validation.campaigns.projection.coverage` tells.
+Those three cards' library was in view. Of another architecture its kernels are not known: the margins
+there, and the bound of the tiles, are `ANOTHER_LIBRARY` times as wide.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.models.operators.tiles import SEEN
 from smlab.models.operators.work import Floats
 
-NAMES: Final = ("efficiency", "level", "unexplained")
 LEVEL: Final = 0.9
-UNEXPLAINED: Final = 0.04
-FACTOR: Final = 0.97
+ANOTHER_LIBRARY: Final = 2.0
+"""Assumed: no data at hand has two libraries."""
 
 
-def operator_parts(spent_s: Floats, roof_s: Floats, least_s: Floats, most_s: Floats) -> Floats:
-    """Half widths by part, in logarithms, (rows, parts), of rows that took ``spent_s`` on the source where
-    the roof allows ``roof_s``, with bounds ``least_s`` and ``most_s`` on the target."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        efficiency = np.where(roof_s > 0, np.abs(np.log(spent_s / roof_s)), 0.0)
-        level = np.abs(np.log(most_s / least_s)) / 4
-    return np.stack([efficiency, level, np.full(len(spent_s), UNEXPLAINED)], axis=1)
+KINDS: Final = ("product", "stream", "reread")
+"""Kinds of operators with margins of their own: products; operators that touch each byte once; those that
+read rows again."""
 
 
-def width_of(parts: Floats) -> Floats:
-    """All parts together, before `FACTOR`, (rows,)."""
-    return np.asarray(np.sqrt((parts**2).sum(axis=1)))
+@dataclass(frozen=True)
+class Margin:
+    """How far the interval goes below and above the bounds, in logarithms."""
+
+    below: float
+    above: float
+
+
+MARGINS: Final = {"product": Margin(0.0, 0.047), "stream": Margin(0.0, 0.0), "reread": Margin(0.0, 0.028)}
+
+
+def library_factor(target: Gpu) -> float:
+    """How much wider all is that a library's kernels decide on ``target``."""
+    return 1.0 if target.compute_capability in SEEN else ANOTHER_LIBRARY
+
+
+def kinds_of(flops: Floats, again_bytes: Floats) -> NDArray[np.object_]:
+    """The kind of each operator, (rows,)."""
+    names = np.where(flops > 0, "product", np.where(again_bytes > 0, "reread", "stream"))
+    return np.asarray(names, dtype=object)
+
+
+def widened(
+    kinds: NDArray[np.object_], least_s: Floats, most_s: Floats, target: Gpu
+) -> tuple[Floats, Floats]:
+    """The ends of the interval around bounds, (rows,) each."""
+    factor = library_factor(target)
+    below, above = np.zeros(len(kinds)), np.zeros(len(kinds))
+    for kind, margin in MARGINS.items():
+        below[kinds == kind], above[kinds == kind] = factor * margin.below, factor * margin.above
+    return np.asarray(least_s * np.exp(-below)), np.asarray(most_s * np.exp(above))

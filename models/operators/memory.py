@@ -34,7 +34,8 @@ class Misses:
 
 
 def miss_share(footprint_bytes: ArrayLike, capacity_bytes: float, passes: ArrayLike) -> Misses:
-    """Misses among repeated reads: 0 where ``passes`` x footprint fits, 1 where the footprint alone does not.
+    """Misses among repeated reads: 0 where ``passes`` x footprint fits, 1 where the footprint alone does
+    not.
 
     All arguments broadcast; ``passes`` must be above 1 (a footprint that is touched once has no repeated
     reads).

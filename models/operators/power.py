@@ -2,63 +2,56 @@
 
 Rated peaks are at the boost clock. A board of 70 W cannot keep thousands of multiply-adds a cycle going at
 it: the driver lowers the clock until the power limit is met. The rate is then power over energy per
-operation. The energy is taken from the source: its board, whose limit is dimensioned for its rated peak,
-sustained so many operations a second, so one takes about limit / rate (at most: the limit need not have been
-reached). On another chip it lies between the same and what its process or its maker's statement of efficiency
-makes of it (`power.operation_energy`); both ends are kept, and make an interval. The prediction stays at or
-above the base clock, which the maker states. The slow end of the interval does not: cards have been seen
-below it under their power limits.
+operation. The reference is the V100, whose limit is dimensioned for its rated peak: 250 W over 14 TFLOP/s.
+A description's `power.operation_energy` tells an operation's energy as a share of that. Both the
+reference's own energy and what the process or the maker states of it are kept, as two ends. The clock stays
+at or above the base clock, which the maker states, at both ends. The slow bound does not: cards have been
+seen below it under their power limits.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from typing import Final
 
-from smlab.hw_bench.gpu.descriptions import Constant, Gpu
+import numpy as np
+
+from smlab.hw_bench.gpu.descriptions import Constant, Gpu, load_gpu
+
+REFERENCE: Final = "v100"
+
+
+@cache
+def reference_energy_j() -> float:
+    """Of one FP32 operation on the reference's board."""
+    gpu = load_gpu(REFERENCE)
+    return float(gpu.number("power.limit_w")) / float(gpu.number("peak.fp32_flops_per_s"))
 
 
 @dataclass(frozen=True)
 class PowerCeiling:
-    """FP32 operations a second that a board can sustain: between ``low`` and ``high`` as the descriptions'
-    values have it, both at the base clock at least; between ``min`` and ``max`` with their intervals, the
-    slow end without that floor. ``limited``: below the peak.
-    """
+    """FP32 operations a second that a board's power allows, infinite where its description does not tell:
+    at the two ends (``costly`` as the reference's, ``thrifty`` as stated), and at the interval's
+    (``least``, ``most``). ``base`` is the base clock over the boost clock."""
 
-    min_flops_per_s: float
-    low_flops_per_s: float
-    high_flops_per_s: float
-    max_flops_per_s: float
-    limited: bool
-
-
-def no_ceiling(flops_per_s: float) -> PowerCeiling:
-    """The peak and nothing below it."""
-    return PowerCeiling(flops_per_s, flops_per_s, flops_per_s, flops_per_s, False)
+    least: float
+    costly: float
+    thrifty: float
+    most: float
+    base: float
 
 
-def power_ceiling(
-    source: Gpu, target: Gpu, source_flops_per_s: float, peak_flops_per_s: float
-) -> PowerCeiling:
-    """The ceiling of ``target`` with its peak ``peak_flops_per_s``, given the rate that ``source`` was seen
-    to sustain.
-
-    Where a description has no power limit or no figure for the energy, the peak.
-    """
-    keys = ("power.limit_w", "power.operation_energy")
-    if not all(gpu.has(key) for gpu in (source, target) for key in keys):
-        return no_ceiling(peak_flops_per_s)
-    energy = source.number("power.limit_w") / source_flops_per_s
-    base = peak_flops_per_s * target.number("clock.base_hz") / target.number("clock.boost_hz")
-    there, here = interval_of(target["power.operation_energy"]), interval_of(source["power.operation_energy"])
-
-    def rate(relative_energy: float, at_least: float = 0.0) -> float:
-        sustained = target.number("power.limit_w") / (energy * relative_energy)
-        return min(peak_flops_per_s, max(at_least, sustained))
-
-    relative = there[1] / here[1]
-    low, high = rate(max(1.0, relative), base), rate(min(1.0, relative), base)
-    least, most = rate(max(1.0, there[2] / here[0])), rate(min(1.0, there[0] / here[2]), base)
-    return PowerCeiling(min(least, low), low, high, max(most, high), low < peak_flops_per_s)
+def power_ceiling(gpu: Gpu) -> PowerCeiling:
+    """What the power of ``gpu`` allows."""
+    base = float(gpu.number("clock.base_hz")) / float(gpu.number("clock.boost_hz"))
+    if not (gpu.has("power.limit_w") and gpu.has("power.operation_energy")):
+        return PowerCeiling(np.inf, np.inf, np.inf, np.inf, base)
+    low, value, high = interval_of(gpu["power.operation_energy"])
+    as_reference = min(max(1.0, low), high)
+    rate = float(gpu.number("power.limit_w")) / reference_energy_j()
+    costly, thrifty = max(value, as_reference), min(value, as_reference)
+    return PowerCeiling(rate / high, rate / costly, rate / thrifty, rate / low, base)
 
 
 def interval_of(constant: Constant) -> tuple[float, float, float]:

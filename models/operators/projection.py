@@ -1,23 +1,24 @@
 """An operator's time on a GPU that you don't have, from its time on one that you have, as an interval.
 
-Van Lanker et al. 2024, equation 9: what a kernel reaches of the roof on the source it is taken to reach on
-the target. The roof is here the largest of the times for DRAM, L2 and arithmetic; each mechanism that the
-equation leaves out is a switch:
+Both GPUs have a time that the model gives: the largest of the times for DRAM, L2, the tiles of a library
+and the board's power. Each mechanism is a switch:
 
-- ``launch``: the launch's cost is in both times and does not scale (`smlab.models.operators.calibration`);
+- ``launch``: the launch's cost is in both times and does not scale (`OperatorWork.launch_s`);
 - ``sustained``: bandwidths as published from benchmarks, not as rated;
 - ``cache``: rows read again come from DRAM only where the GPU's caches do not hold them
   (`smlab.models.operators.memory`);
 - ``repeats``: operators are timed again and again, and what L2 holds of one run the next finds there;
+- ``tiles``: a product runs in a library's tiles (`smlab.models.operators.tiles`), else at the rated peak;
 - ``power``: arithmetic is held to what the board's power allows (`smlab.models.operators.power`);
-- ``parallelism``: waves and tail, for the grid of the source on both GPUs
-(`smlab.models.projection.parallelism`), where
-  that has `CARRIED_WAVES` blocks for each SM of both; a smaller one was chosen for the GPU that it ran on.
+- ``half``: half of what a row falls short of the model goes along.
 
-The prediction is the middle of two things that are not known: whether what a row falls short of its roof on
-the source is misses of its caches beyond those expected there or an inefficiency that goes along, and how
-much energy an operation takes on the target. The bounds of the caches (`Misses.least`, ``most``), of energy,
-and of the published bandwidths are one part of the interval around it (`smlab.models.operators.interval`).
+Van Lanker et al. 2024, equation 9, let all of it go along: what a kernel reaches of the roof on the source
+it reaches on the target. That is right of what the kernel does, and wrong of what the card or its library
+does. A time does not tell which. So the prediction is the middle of both in logarithms. All goes along
+between GPUs of one compute capability, which run the same kernels. Of a row that power holds on the source
+nothing goes along: it does not tell what its pipes would have done.
+
+A row's prediction follows from this row and the two descriptions. No other row has a say in it.
 """
 
 from __future__ import annotations
@@ -30,20 +31,17 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.models.operators.calibration import OperatorCalibration
-from smlab.models.operators.interval import FACTOR, operator_parts, width_of
+from smlab.models.operators.interval import kinds_of, library_factor, widened
 from smlab.models.operators.memory import Misses, repeat_misses, reread_misses
-from smlab.models.operators.power import interval_of, no_ceiling, power_ceiling
+from smlab.models.operators.power import interval_of, power_ceiling
+from smlab.models.operators.tiles import pipe_seconds
 from smlab.models.operators.work import Floats, OperatorWork
-from smlab.models.projection.parallelism import parallelism, resident_blocks
-
-CARRIED_WAVES: Final = 2
-"""Blocks for each SM from which on an operator's grid is taken to be the same on another GPU. A library picks
-smaller tiles, or splits the sum, where the larger ones would leave SMs idle. 1 and 2 were tried on NeuSight's
-six pairs of GPUs; on matrix products of fewer blocks, 173 of 6,240, the source's grid is off by 18 %, none by
-11 %."""
 
 LIMITERS: Final = ("dram", "l2", "arithmetic", "power", "launch")
+LAUNCH_SHARE: Final = 0.5
+"""The most of a row's own time that its launch is taken to be."""
+ALONG: Final = 0.5
+"""Of what a row falls short of the model, in logarithms, goes along: the middle of all and nothing."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +52,10 @@ class OperatorSwitches:
     sustained: bool = True
     cache: bool = True
     power: bool = True
-    parallelism: bool = True
+    tiles: bool = True
     repeats: bool = True
+    half: bool = True
+    named: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +63,9 @@ class OperatorProjection:
     """Predicted times on the target, ``(rows,)`` each: ``mid_s`` is the prediction, ``low_s`` to ``high_s``
     holds the time with the level of `smlab.models.operators.interval`.
 
-    ``least_s`` and ``most_s`` are what the bounds of caches, energy and published bandwidths allow, ``parts``
-    (rows, parts) what the interval is made of. ``limiter`` names what sets the prediction, one of `LIMITERS`.
+    ``least_s`` and ``most_s`` are what the bounds of caches, energy and published bandwidths allow, whether
+    all or nothing of a row's shortfall goes along. ``limiter`` names what sets the prediction, one of
+    `LIMITERS`.
     """
 
     low_s: Floats
@@ -72,7 +73,6 @@ class OperatorProjection:
     high_s: Floats
     least_s: Floats
     most_s: Floats
-    parts: Floats
     limiter: NDArray[np.object_]
 
 
@@ -81,165 +81,119 @@ def project_operators(
     seconds: Floats,
     source: Gpu,
     target: Gpu,
-    calibration: OperatorCalibration,
     switches: OperatorSwitches | None = None,
 ) -> OperatorProjection:
     """Predict the time of each operator on ``target`` from ``seconds``, measured on ``source``; arrays
     ``(rows,)``.
 
     Raises:
-        SmlabError: a time that is not above 0, or not longer than the launch alone.
+        SmlabError: a time that is not above 0.
     """
     on = switches or OperatorSwitches()
-    launch = calibration.launch_s if on.launch else 0.0
-    usable = np.isfinite(seconds) & (seconds > launch)
+    usable = np.isfinite(seconds) & (seconds > 0)
     if not usable.all():
         first = int(np.flatnonzero(~usable)[0])
-        expected = f"more than the {launch:.3g} s of a launch"
-        raise SmlabError.at(f"row {first}", "unusable time in s", float(seconds[first]), expected)
+        raise SmlabError.at(f"row {first}", "unusable time in s", float(seconds[first]), "a time above 0")
+    launch = np.minimum(work.launch_s, LAUNCH_SHARE * seconds) if on.launch else np.zeros(len(work))
     spent = seconds - launch
-    maxima = _maxima_of(source, target, calibration, on)
-    grid = _usable(work, source) / _usable(work, target) if on.parallelism else np.ones(len(work))
-    sms = max(gpu.integer("gpu.sms") for gpu in (source, target))
-    grid = np.where(work.blocks >= CARRIED_WAVES * sms, grid, 1.0)
-
-    first_here, first_there = (_first(work, gpu, on) for gpu in (source, target))
-
-    def end(here: tuple[Floats, Floats], there: tuple[Floats, Floats], m: _Maxima) -> Floats:
-        """Time on the target without the launch, with one choice of each thing that is not known: shares of
-        what is touched first and of what is read again that miss, on both GPUs."""
-        on_source = _roof(work, source, m.source_bandwidth, m.source_flops, *here).max(axis=0)
-        on_target = _roof(work, target, m.bandwidth, m.flops, *there).max(axis=0)
-        return np.asarray(np.maximum(spent / on_source * on_target * grid, work.flops / m.sustained_flops))
-
-    if on.cache:
-        here, there = reread_misses(work, source), reread_misses(work, target)
-        seen = _misses_seen(work, spent, maxima.low.source_bandwidth, first_here.share)
-    else:
-        here = there = Misses(*[np.ones(len(work))] * 3)
-        seen = here.share
-    usual = first_there.share, there.share
-    ends = [
-        end((first_here.share, missed), usual, m)
-        for missed in (here.share, seen)
-        for m in (maxima.low, maxima.high)
-    ]
-    middle = (np.min(ends, axis=0) + np.max(ends, axis=0)) / 2
-    # What an L2 keeps from repeat to repeat, little or much, both do.
-    firsts = [
-        (first_here.least, first_there.least),
-        (first_here.share, first_there.share),
-        (first_here.most, first_there.most),
-    ]
-    few = np.minimum(here.least, seen)
-    low = np.min([end((a, seen), (b, there.least), maxima.most) for a, b in firsts], axis=0)
-    high = np.max([end((a, few), (b, there.most), maxima.least) for a, b in firsts], axis=0)
-    roof = _roof(work, target, maxima.low.bandwidth, maxima.low.flops, *usual)
-    names = np.array(["dram", "l2", "arithmetic"], dtype=object)[roof.argmax(axis=0)]
-    held = maxima.power_limited & (work.flops / maxima.low.sustained_flops >= np.max(ends, axis=0))
-    limiter = np.where(launch > (launch + middle) / 2, "launch", np.where(held, "power", names))
-    least, most = np.min([low, *ends], axis=0), np.max([high, *ends], axis=0)
-    m = maxima.low
-    reached = _roof(work, source, m.source_bandwidth, m.source_flops, first_here.share, here.share).max(
-        axis=0
-    )
-    parts = operator_parts(spent, reached, least, most)
+    free = np.full(len(work), "", dtype=object)
+    there = _CardTimes(work, target, on, free)
+    limiter = np.array(LIMITERS, dtype=object)[there.terms(COSTLY).argmax(axis=0)]
     if source.constants == target.constants:
-        parts = np.zeros_like(parts)
-    factor = np.exp(FACTOR * width_of(parts))
+        return _unchanged(seconds, np.where(launch > spent, "launch", limiter))
+    here = _CardTimes(work, source, on, work.tile if on.named else free)
+    same_kernels = source.compute_capability == target.compute_capability or not on.half
+    both = [here.terms(choice) for choice in (COSTLY, THRIFTY)]
+    expected = np.sqrt(both[0].max(axis=0) * both[1].max(axis=0))
+    held = np.all([terms.argmax(axis=0) == LIMITERS.index("power") for terms in both], axis=0)
+    along = 1.0 if same_kernels else np.where(held, 0.0, ALONG)
+    if same_kernels:
+        short = [spent / terms.max(axis=0) for terms in both]
+    else:
+        short = [spent / expected] * 2
+    expect = [there.terms(choice).max(axis=0) for choice in (COSTLY, THRIFTY)]
+    ends = [time * r**along for time, r in zip(expect, short, strict=True)]
+    middle = np.sqrt(ends[0] * ends[1])
+    if not same_kernels:
+        short.append(np.ones(len(work)))
+    least = np.minimum(there.terms(BEST).max(axis=0) * np.min(short, axis=0), np.min(ends, axis=0))
+    most = np.maximum(there.terms(WORST).max(axis=0) * np.max(short, axis=0), np.max(ends, axis=0))
+    low, high = widened(kinds_of(work.flops, work.again_bytes), least, most, target)
     return OperatorProjection(
-        low_s=launch + middle / factor,
+        low_s=launch + low,
         mid_s=launch + middle,
-        high_s=launch + middle * factor,
+        high_s=launch + high,
         least_s=launch + least,
         most_s=launch + most,
-        parts=parts,
-        limiter=limiter.astype(object),
+        limiter=np.where(launch > middle, "launch", limiter).astype(object),
     )
 
 
+def _unchanged(seconds: Floats, limiter: NDArray[np.object_]) -> OperatorProjection:
+    """Onto the GPU that was measured: the time that was measured."""
+    a, b, c, d, e = (seconds.copy() for _ in range(5))
+    return OperatorProjection(a, b, c, d, e, limiter.astype(object))
+
+
+TILES_OFF: Final = 0.1
+"""How far the time of executed machine code may be off: it is 6 and 9 % off on measured kernels of two cards
+(docs/findings/machine-code.md)."""
+BENCHMARKS_OFF: Final = 0.04
+"""How far published bandwidths of one card lie apart: 4 % of a V100 and an H100 PCIe, 5 % of an A100."""
+
+
 @dataclass(frozen=True)
-class _Maxima:
-    """What bounds the two GPUs, with one choice of what is not known: bytes/s of DRAM, FLOP/s of the
-    pipes, FLOP/s by power."""
+class _Choice:
+    """One choice of what is not known: the ceiling of `smlab.models.operators.power.PowerCeiling`, the
+    bound of the misses, and the side: -1 for all that makes an operator fast, 1 for all that makes it slow.
+    """
 
-    source_bandwidth: float
-    source_flops: float
-    bandwidth: float
-    flops: float
-    sustained_flops: float
-
-
-@dataclass(frozen=True)
-class _Choices:
-    """``low`` and ``high`` are the two ends that the prediction is the middle of, ``least`` and ``most``
-    the bounds."""
-
-    least: _Maxima
-    low: _Maxima
-    high: _Maxima
-    most: _Maxima
-    power_limited: bool
+    power: str
+    misses: str
+    side: int = 0
 
 
-def _maxima_of(source: Gpu, target: Gpu, calibration: OperatorCalibration, on: OperatorSwitches) -> _Choices:
-    key = "dram.sustained_bandwidth_bytes_per_s" if on.sustained else "dram.bandwidth_bytes_per_s"
-    here, there = interval_of(source[key]), interval_of(target[key])
-    if on.sustained and calibration.best_bytes_per_s is not None:
-        # Measured here; published maxima of one card still differ by as much as they do from benchmark to
-        # benchmark.
-        known = source[key].kind != "assumed"
-        best = calibration.best_bytes_per_s
-        low, value, high = here if known else (1.0, 1.0, 1.0)
-        here = (best * low / value, best, best * high / value)
-    flops_here, flops_there = (float(g.number("peak.fp32_flops_per_s")) for g in (source, target))
-    ceiling = no_ceiling(np.inf)
-    if on.power and calibration.best_flops_per_s is not None:
-        flops_here = min(flops_here, calibration.best_flops_per_s)
-        ceiling = power_ceiling(source, target, flops_here, flops_there)
-    if source.constants == target.constants:  # the same maxima, whatever was measured: the identity
-        here = there = (here[1],) * 3
-        flops_there, ceiling = flops_here, no_ceiling(np.inf)
-    return _Choices(
-        least=_Maxima(here[2], flops_here, there[0], flops_there, ceiling.min_flops_per_s),
-        low=_Maxima(here[1], flops_here, there[1], flops_there, ceiling.low_flops_per_s),
-        high=_Maxima(here[1], flops_here, there[1], flops_there, ceiling.high_flops_per_s),
-        most=_Maxima(here[0], flops_here, there[2], flops_there, ceiling.max_flops_per_s),
-        power_limited=ceiling.limited,
-    )
+COSTLY: Final = _Choice("costly", "share")
+THRIFTY: Final = _Choice("thrifty", "share")
+BEST: Final = _Choice("most", "least", -1)
+WORST: Final = _Choice("least", "most", 1)
 
 
-def _first(work: OperatorWork, gpu: Gpu, on: OperatorSwitches) -> Misses:
-    """Which of what is touched for the first time comes from DRAM: all of it, or what no repeat left."""
-    return repeat_misses(work, gpu) if on.repeats else Misses(*[np.ones(len(work))] * 3)
+class _CardTimes:
+    """The times that one GPU's description gives for operators, ``(4, rows)``: of DRAM, L2, arithmetic,
+    power."""
 
+    def __init__(
+        self, work: OperatorWork, gpu: Gpu, on: OperatorSwitches, named: NDArray[np.object_]
+    ) -> None:
+        self._work, self._gpu, self._on = work, gpu, on
+        every = Misses(*[np.ones(len(work))] * 3)
+        self._first = repeat_misses(work, gpu) if on.repeats else every
+        self._again = reread_misses(work, gpu) if on.cache else every
+        key = "dram.sustained_bandwidth_bytes_per_s" if on.sustained else "dram.bandwidth_bytes_per_s"
+        low, value, high = interval_of(gpu[key])
+        off = 1 + BENCHMARKS_OFF if on.sustained else 1.0
+        self._bandwidth = {-1: max(high, value * off), 0: value, 1: min(low, value / off)}
+        self._pipe_s = np.asarray(work.flops / gpu.number("peak.fp32_flops_per_s"))
+        product = work.flops > 0
+        if on.tiles and product.any():
+            self._pipe_s[product] = pipe_seconds(work.shapes.take(product), gpu, named[product])
+        self._off = 1 + library_factor(gpu) * TILES_OFF if on.tiles else 1.0
+        self._ceiling = power_ceiling(gpu)
 
-def _roof(
-    work: OperatorWork, gpu: Gpu, bandwidth: float, flops_per_s: float, first: Floats, missed: Floats
-) -> Floats:
-    """Least times for DRAM, L2 and arithmetic, (3, rows), where the share ``first`` of what is touched first
-    and the share ``missed`` of what is read again miss."""
-    l2 = gpu.number("l2.bandwidth_bytes_per_s")
-    from_dram = first * work.once_bytes + missed * work.again_bytes
-    through_l2 = work.once_bytes + work.again_bytes
-    return np.stack([from_dram / bandwidth, through_l2 / l2, work.flops / flops_per_s])
-
-
-def _misses_seen(work: OperatorWork, spent: Floats, bandwidth: float, first: Floats) -> Floats:
-    """The most that can have missed: the share of what is read again that DRAM could have served in the
-    time spent."""
-    beyond = spent * bandwidth - first * work.once_bytes
-    share = np.divide(beyond, work.again_bytes, out=np.zeros(len(work)), where=work.again_bytes > 0)
-    return np.clip(share, 0.0, 1.0)
-
-
-def _usable(work: OperatorWork, gpu: Gpu) -> Floats:
-    """Share of the GPU that the grid uses where the SMs' arithmetic decides; 1 for what DRAM decides or
-    unknown launches."""
-    share = np.ones(len(work))
-    use = (work.flops > 0) & (work.blocks > 0) & (work.threads_per_block > 0)
-    if use.any():
-        threads = work.threads_per_block[use]
-        held = np.maximum(resident_blocks(gpu, threads), 1)
-        share[use] = parallelism(gpu, work.blocks[use], threads, held).fraction
-    return share
+    def terms(self, choice: _Choice) -> Floats:
+        work = self._work
+        first, again = getattr(self._first, choice.misses), getattr(self._again, choice.misses)
+        dram = (first * work.once_bytes + again * work.again_bytes) / self._bandwidth[choice.side]
+        l2 = (work.once_bytes + work.again_bytes) / self._gpu.number("l2.bandwidth_bytes_per_s")
+        pipe = self._pipe_s * self._off**choice.side
+        if (
+            choice.side == 1 and self._on.cache
+        ):  # the loads of a step that its threads do not share out evenly
+            dram, l2 = dram / work.step_share, l2 / work.step_share
+        power = np.zeros(len(work))
+        if self._on.power:
+            power = work.flops / getattr(self._ceiling, choice.power)
+            if choice.side < 1:
+                power = np.minimum(power, pipe / self._ceiling.base)
+        return np.stack([dram, l2, pipe, power])

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.rows import Rows
+from smlab.models.operators.tiles import Shapes, tile_named
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -28,9 +29,11 @@ OPERATORS: Final = ("linear", "bmm", "elementwise", "layernorm", "softmax")
 
 
 class OperatorShapes(Protocol):
-    """Shapes and launches of operators, as a set of measured times has them; all arrays of shape ``(rows,)``.
+    """Shapes and launches of operators, as a set of measured times has them; all arrays of shape
+    ``(rows,)``.
 
-    The columns mean what `smlab.hw_bench.datasets.OperatorTimes` says of them; ``path`` is named in messages.
+    The columns mean what `smlab.hw_bench.datasets.OperatorTimes` says of them; ``path`` is named in
+    messages.
     """
 
     @property
@@ -55,6 +58,8 @@ class OperatorShapes(Protocol):
     def blocks(self) -> Integers: ...
     @property
     def threads_per_block(self) -> Integers: ...
+    @property
+    def launch_s(self) -> float: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +67,14 @@ class OperatorWork(Rows):
     """The work of operators; all arrays of shape ``(rows,)``.
 
     ``flops`` are operations that the roof of FP32 bounds (0 for operators that only move data);
-    ``once_bytes`` are read or written at least once, ``again_bytes`` are read again later by the same block,
-    after the rest of its row. ``row_bytes`` is what a block reads between two touches, ``passes`` how often
-    it goes over it, reads and writes together. ``stream_kind`` is the number of operands, by which streams of
-    unlike shares of reads are told apart. ``blocks`` and ``threads_per_block`` are of the launch on the GPU
-    that was measured, 0 where unknown.
+    ``once_bytes`` are read or written at least once, ``again_bytes`` are read again later by the same
+    block, after the rest of its row. ``row_bytes`` is what a block reads between two touches, ``passes``
+    how often it goes over it, reads and writes together. ``stream_kind`` is the number of operands, by
+    which streams of unlike shares of reads are told apart. ``blocks`` and ``threads_per_block`` are of the
+    launch on the GPU that was measured, 0 where unknown. ``step_share`` is the share of its threads' vector
+    loads that a block issues in a step of its loop over a row, on the average. ``shapes`` are the sizes of
+    products, ``tile`` the tile that the kernel's name tells, empty where it tells none. ``launch_s`` is in
+    each time and does not scale with the GPU.
     """
 
     operator: NDArray[np.object_]
@@ -78,6 +86,10 @@ class OperatorWork(Rows):
     stream_kind: NDArray[np.int64]
     blocks: NDArray[np.int64]
     threads_per_block: NDArray[np.int64]
+    step_share: Floats
+    shapes: Shapes
+    tile: NDArray[np.object_]
+    launch_s: float = 0.0
 
     def __len__(self) -> int:
         return len(self.flops)
@@ -113,4 +125,22 @@ def operator_work(times: OperatorShapes) -> OperatorWork:
         stream_kind=times.tensors,
         blocks=times.blocks,
         threads_per_block=times.threads_per_block,
+        step_share=np.where(softmax, _step_share(n, size, times.threads_per_block), 1.0),
+        shapes=Shapes(batch, m, n, k),
+        tile=np.array([tile_named(name) for name in times.kernel], dtype=object),
+        launch_s=times.launch_s,
     )
+
+
+VECTOR_BYTES: Final = 16
+"""What a thread of ``cunn_SoftMaxForward`` loads at once; what is left of a row it loads value by value."""
+
+
+def _step_share(n: Floats, element_bytes: Floats, threads: Integers) -> Floats:
+    """Of the loads that a block's steps over a row of ``n`` values could issue, those that they do; 1 where
+    the launch is not known."""
+    known = np.maximum(threads, 1).astype(np.float64)
+    a_step = known * VECTOR_BYTES / element_bytes
+    whole = np.floor(n / a_step)
+    steps = whole + np.ceil((n - whole * a_step) / known)
+    return np.asarray(np.where(threads > 0, n / a_step / np.maximum(steps, 1), 1.0))

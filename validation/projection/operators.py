@@ -16,15 +16,20 @@ from smlab.hw_bench.datasets.operator_times import match, named_as
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.models.operators import (
-    OperatorCalibration,
     OperatorProjection,
     OperatorSwitches,
     OperatorWork,
-    calibrate,
     operator_work,
     project_operators,
 )
 from smlab.models.operators.work import OPERATORS
+from smlab.validation.method.interval_errors import (
+    BEST_CONSTANT,
+    IntervalErrors,
+    TimedIntervals,
+    best_constant,
+    interval_errors,
+)
 from smlab.validation.method.metrics import ErrorTable, error_table
 
 
@@ -49,7 +54,7 @@ MIN_S: Final = 50e-6
 kernel's."""
 
 PAPER: Final = OperatorSwitches(
-    launch=False, sustained=True, cache=False, power=False, parallelism=False, repeats=False
+    launch=False, sustained=True, cache=False, power=False, tiles=False, repeats=False, half=False
 )
 """Van Lanker et al. 2024 as published: equation 9 with measured maxima."""
 
@@ -59,16 +64,13 @@ class OperatorErrors:
     """Errors of the middle of the interval for one operator; all tables over the same rows but for
     ``halves``.
 
-    ``inside`` is the share of rows whose actual time lies in the interval, in percent. ``baselines`` know the
-    two GPUs' rated figures only, but for the best constant, which is fitted to the truth that it is judged
-    on. ``parts`` is the method with one mechanism off. ``halves`` are the shapes looked at during the design
-    and the others.
+    The baselines of ``errors`` know the two GPUs' rated figures only, but for the best constant, which is
+    fitted to the truth that it is judged on. ``parts`` is the method with one mechanism off. ``halves`` are
+    the shapes looked at during the design and the others.
     """
 
     operator: str
-    projected: ErrorTable
-    inside: float
-    baselines: tuple[tuple[str, ErrorTable], ...]
+    errors: IntervalErrors
     parts: tuple[tuple[str, ErrorTable], ...]
     halves: tuple[tuple[str, ErrorTable], ...]
 
@@ -86,7 +88,6 @@ class Judgement:
     target: Gpu
     source_rows: OperatorTimes
     projection: OperatorProjection
-    calibration: OperatorCalibration
     actual_s: Floats | None
     operators: tuple[OperatorErrors, ...]
     skipped: tuple[tuple[str, str], ...]
@@ -105,8 +106,7 @@ def judge_projection(
 
     ``parts``: also with each mechanism off, which takes most of the time.
 
-    Raises:
-        SmlabError: no row of the source.
+    Raises: SmlabError: no row of the source.
     """
     on = switches or OperatorSwitches()
     times = named_as(times, (source, target))
@@ -114,16 +114,15 @@ def judge_projection(
     if source.name not in present:
         raise SmlabError.at(str(times.path), "no measurement of the source", source.name, ", ".join(present))
     own = times.take(np.flatnonzero(times.gpu == source.name))
-    calibration = calibrate(operator_work(own), own.seconds, source)
     skipped = list(times.skipped)
     if target.name not in present:
         alone = (f"no measurement of {target.name} in the set: nothing to compare with",)
-        projection = project_operators(operator_work(own), own.seconds, source, target, calibration, on)
-        return Judgement(source, target, own, projection, calibration, None, (), tuple(skipped), alone)
+        projection = project_operators(operator_work(own), own.seconds, source, target, on)
+        return Judgement(source, target, own, projection, None, (), tuple(skipped), alone)
     here, there, notes = match(times, source.name, target.name)
     if not len(here):
         raise SmlabError(f"{times.path}: {source.name} and {target.name} have no shape in common")
-    case = _Case(here, there.seconds, operator_work(here), source, target, calibration, on)
+    case = _Case(here, there.seconds, operator_work(here), source, target, on)
     projection = case.project(on)
     long = (here.seconds > MIN_S) & (there.seconds > MIN_S)
     if not long.all():
@@ -133,9 +132,7 @@ def judge_projection(
         rows = np.flatnonzero((here.operator == operator) & long)
         if len(rows):
             judged.append(_errors_of(operator, case.take(rows), projection, rows, parts))
-    return Judgement(
-        source, target, here, projection, calibration, there.seconds, tuple(judged), tuple(skipped), notes
-    )
+    return Judgement(source, target, here, projection, there.seconds, tuple(judged), tuple(skipped), notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +144,6 @@ class _Case:
     work: OperatorWork
     source: Gpu
     target: Gpu
-    calibration: OperatorCalibration
     on: OperatorSwitches
 
     def take(self, rows: NDArray[np.int64]) -> _Case:
@@ -156,9 +152,7 @@ class _Case:
         )
 
     def project(self, switches: OperatorSwitches) -> OperatorProjection:
-        return project_operators(
-            self.work, self.here.seconds, self.source, self.target, self.calibration, switches
-        )
+        return project_operators(self.work, self.here.seconds, self.source, self.target, switches)
 
 
 def _errors_of(
@@ -178,14 +172,9 @@ def _errors_of(
         for name, half in (("looked at", seen), ("not looked at", ~seen))
         if half.any()
     ]
-    inside = (projection.low_s[rows] <= truth) & (truth <= projection.high_s[rows])
+    times = TimedIntervals(case.here.seconds, projection.low_s[rows], mid, projection.high_s[rows])
     return OperatorErrors(
-        operator,
-        error_table(mid, truth, baseline=peak),
-        float(100 * np.mean(inside)),
-        tuple((name, error_table(p, truth)) for name, p in baselines.items()),
-        tuple(parts),
-        tuple(halves),
+        operator, interval_errors(times, truth, baselines, "peak ratio"), tuple(parts), tuple(halves)
     )
 
 
@@ -205,16 +194,12 @@ def baseline_times(
         "peak ratio": before * (flops if operator in ("linear", "bmm") else bandwidth),
         "FP32 ratio": before * flops,
         "bandwidth ratio": before * bandwidth,
-        "best constant (fitted to the truth)": before * best_constant(before, truth),
+        BEST_CONSTANT: before * best_constant(before, truth),
     }
 
 
-def best_constant(before: Floats, truth: Floats) -> float:
-    """The c of least mean |c x - t| / t: the median of t / x, each weighted with x / t."""
-    ratio = truth / before
-    order = np.argsort(ratio)
-    weight = np.cumsum(1 / ratio[order])
-    return float(ratio[order][np.searchsorted(weight, weight[-1] / 2)])
+NAMES: Final = {"sustained": "sustained maxima", "half": "half going along", "named": "named tiles"}
+"""What tables call mechanisms whose switches say too little."""
 
 
 def variants(on: OperatorSwitches) -> list[tuple[str, OperatorSwitches]]:
@@ -222,6 +207,6 @@ def variants(on: OperatorSwitches) -> list[tuple[str, OperatorSwitches]]:
     found = [("as published", PAPER)] if on != PAPER else []
     for field in fields(OperatorSwitches):
         is_on = getattr(on, field.name)
-        name = {"sustained": "sustained maxima"}.get(field.name, field.name)
+        name = NAMES.get(field.name, field.name)
         found.append((f"{'without' if is_on else 'with'} {name}", replace(on, **{field.name: not is_on})))
     return found

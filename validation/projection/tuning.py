@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
 
 from smlab.hw_bench.datasets.tuning import TuningTimes
 from smlab.hw_bench.errors import SmlabError
@@ -23,43 +22,15 @@ from smlab.models.projection.peak_rates import maxima_of
 from smlab.models.projection.projection import PAPER, Projection, ProjectionSwitches, project
 from smlab.models.roofline.clock import clock_ratios, ran_at
 from smlab.models.roofline.compiler_alternatives import mixed
-from smlab.validation.method.metrics import ErrorTable, error_table
-from smlab.validation.projection.operators import best_constant
+from smlab.validation.method.interval_errors import IntervalErrors, TimedIntervals, interval_errors
 from smlab.validation.projection.tuning_code import Progress, TuningSource, drawn
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class TuningErrors:
-    """The error table of one set of rows; ``baselines`` by name, the best constant fitted to these very rows.
-
-    ``coverage`` is the percentage of rows whose time lies in the interval, ``median_width`` how far its upper
-    end lies above the prediction, in percent, at the median. ``spearman_ratio`` is the rank correlation of
-    predicted and actual *ratios* of the two GPUs' times, None where either is a constant and has none.
-    """
-
-    projected: ErrorTable
-    coverage: float
-    median_width: float
-    spearman_ratio: float | None
-    baselines: tuple[tuple[str, ErrorTable], ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """With the keys that scripts rely on."""
-        return {
-            **self.projected.as_row(),
-            "coverage": self.coverage,
-            "median_width": self.median_width,
-            "spearman_ratio": self.spearman_ratio,
-            "baseline_constant_mape": dict(self.baselines)["best constant (fitted to the truth)"].mape,
-            "baselines": {name: table.as_row() for name, table in self.baselines},
-        }
-
-
 def tuning_errors(
     before_s: Floats, low_s: Floats, mid_s: Floats, high_s: Floats, actual_s: Floats, source: Gpu, target: Gpu
-) -> TuningErrors:
+) -> IntervalErrors:
     """Errors of ``mid_s`` and of the interval against ``actual_s``; ``before_s`` are the source's times,
     (rows,)."""
     flops, bandwidth = (
@@ -69,20 +40,8 @@ def tuning_errors(
     baselines = {
         "FP32 ratio": before_s * flops,
         "bandwidth ratio": before_s * bandwidth,
-        "best constant (fitted to the truth)": before_s * best_constant(before_s, actual_s),
     }
-    inside = (low_s <= actual_s) & (actual_s <= high_s)
-    correlation = None
-    ratios = mid_s / before_s, actual_s / before_s
-    if all(np.ptp(r) > 1e-9 * r.max() for r in ratios):
-        correlation = float(spearmanr(*ratios).statistic)
-    return TuningErrors(
-        error_table(mid_s, actual_s, baseline=baselines["FP32 ratio"]),
-        float(100 * np.mean(inside)),
-        float(100 * np.median(high_s / mid_s - 1)),
-        correlation,
-        tuple((name, error_table(p, actual_s)) for name, p in baselines.items()),
-    )
+    return interval_errors(TimedIntervals(before_s, low_s, mid_s, high_s), actual_s, baselines, "FP32 ratio")
 
 
 WIDTH: Final = 0.46
@@ -146,9 +105,9 @@ class TuningJudgement:
     family: tuple[str, ...]
     projection: Projection | PeakProjection
     actual_s: NDArray[np.float64] | None
-    every: TuningErrors | None
-    groups: tuple[tuple[str, TuningErrors], ...]
-    without: tuple[tuple[str, TuningErrors], ...]
+    every: IntervalErrors | None
+    groups: tuple[tuple[str, IntervalErrors], ...]
+    without: tuple[tuple[str, IntervalErrors], ...]
     notes: tuple[str, ...]
     times: TuningTimes
     rows: NDArray[np.int64]
@@ -313,7 +272,7 @@ def _of(sets: Sequence[TuningTimes], gpu: Gpu, *, required: bool) -> TuningTimes
 
 def _errors(
     found: Projection | PeakProjection, match: _Match, of: NDArray[np.bool_], source: Gpu, target: Gpu
-) -> TuningErrors:
+) -> IntervalErrors:
     times = (found.source_s, found.low_s, found.mid_s, found.high_s, match.actual_s)
     before_s, low_s, mid_s, high_s, actual_s = (x[of] for x in times)
     return tuning_errors(before_s, low_s, mid_s, high_s, actual_s, source, target)
@@ -327,7 +286,7 @@ def _groups(
     found: Projection | PeakProjection,
     source: Gpu,
     target: Gpu,
-) -> tuple[tuple[str, TuningErrors], ...]:
+) -> tuple[tuple[str, IntervalErrors], ...]:
     """Rows whose registers on the target are like the source's, and those that its compiler blew up."""
     growth = there.registers_per_thread[match.row] / here.registers_per_thread[rows]
     blown = match.known & (growth > BLOWN_UP)
@@ -381,7 +340,7 @@ def _without(
     match: _Match,
     source: Gpu,
     target: Gpu,
-) -> tuple[tuple[str, TuningErrors], ...]:
+) -> tuple[tuple[str, IntervalErrors], ...]:
     """The method as published, with each mechanism off that is on, and without the target's code where it is
     known (``changed``)."""
     variants = [] if on == PAPER else [("as published", replace(PAPER, maxima=on.maxima))]

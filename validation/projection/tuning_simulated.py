@@ -17,6 +17,7 @@ from smlab.hw_bench.datasets.tuning import TuningTimes
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.models.projection.uncertainty import UNEXPLAINED
+from smlab.validation.method.interval_errors import IntervalErrors
 from smlab.validation.method.widths import left_out
 from smlab.validation.projection.machine_code import (
     CodeRun,
@@ -26,7 +27,7 @@ from smlab.validation.projection.machine_code import (
     run_codes,
     whole_shape,
 )
-from smlab.validation.projection.tuning import TuningErrors, tuning_errors
+from smlab.validation.projection.tuning import tuning_errors
 from smlab.validation.projection.tuning_code import Progress, TuningSource
 
 Floats = NDArray[np.float64]
@@ -65,8 +66,8 @@ class SimulatedErrors:
     target's code alone, in the same widths. ``source`` is the median of simulated over measured on the
     source."""
 
-    errors: TuningErrors
-    compiled: TuningErrors
+    errors: IntervalErrors
+    compiled: IntervalErrors
     families: int
     source: float
 

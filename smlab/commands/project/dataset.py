@@ -57,7 +57,7 @@ def operator_switches(switches: ProjectionSwitches | None) -> OperatorSwitches:
         sustained=switches.maxima == "sustained",
         cache=switches.cache,
         power=getattr(switches, "power", True),
-        parallelism=switches.parallelism,
+        tiles=switches.parallelism,
         repeats=switches.cache,
     )
     published = not any(
@@ -67,19 +67,12 @@ def operator_switches(switches: ProjectionSwitches | None) -> OperatorSwitches:
 
 
 def _document(judged: Judgement, dataset: str, chosen: OperatorSwitches) -> dict[str, Any]:
-    c = judged.calibration
     return {
         "dataset": dataset,
         "from": judged.source.name,
         "to": judged.target.name,
         "switches": dict(chosen.__dict__),
-        "calibration": {
-            "launch_s": c.launch_s,
-            "best_bytes_per_s": c.best_bytes_per_s,
-            "best_flops_per_s": c.best_flops_per_s,
-            "streams": c.streams,
-            "products": c.products,
-        },
+        "launch_s": judged.source_rows.launch_s,
         "kernels": _rows(judged),
         "skipped": [{"kernel": what, "reason": reason} for what, reason in judged.skipped],
         "errors": {e.operator: _as_json(e) for e in judged.operators} or None,
@@ -102,9 +95,7 @@ def _rows(judged: Judgement) -> list[dict[str, Any]]:
 
 def _as_json(errors: OperatorErrors) -> dict[str, Any]:
     return {
-        **errors.projected.as_row(),
-        "inside": errors.inside,
-        "baselines": {name: table.as_row() for name, table in errors.baselines},
+        **errors.errors.as_json(),
         "parts": {name: table.as_row() for name, table in errors.parts},
         "halves": {name: table.as_row() for name, table in errors.halves},
     }
@@ -112,18 +103,18 @@ def _as_json(errors: OperatorErrors) -> dict[str, Any]:
 
 def _print(judged: Judgement, dataset: str) -> None:
     rows, p = judged.source_rows, judged.projection
-    c = judged.calibration
     out.print(
         f"[bold]{shown(dataset)}[/bold]: {len(rows):,} operators from {shown(judged.source.title)} to "
         f"{shown(judged.target.title)}"
     )
-    best = [f"{1e-9 * c.best_bytes_per_s:,.0f} GB/s"] if c.best_bytes_per_s else []
-    best += [f"{1e-12 * c.best_flops_per_s:.2f} TFLOP/s"] if c.best_flops_per_s else []
-    out.print(f"on the source: {1e6 * c.launch_s:.1f} us a launch; sustained {' and '.join(best) or '-'}")
+    out.print(f"a launch takes {1e6 * rows.launch_s:.0f} us of each time, as the set says it was measured")
     for e in judged.operators:
-        judged_rows = [("projection", e.projected), *((f"  shapes {name}", t) for name, t in e.halves)]
-        out.print(error_listing(e.operator, [*judged_rows, *e.baselines, *e.parts]))
-        out.print(f"actual time within the interval: {e.inside:.0f} % of the rows\n")
+        judged_rows = [("projection", e.errors.projected), *((f"  shapes {name}", t) for name, t in e.halves)]
+        out.print(error_listing(e.operator, [*judged_rows, *e.errors.baselines, *e.parts]))
+        out.print(
+            f"actual time within the interval: {e.errors.coverage:.0f} % of the rows, upper end "
+            f"+{e.errors.median_width:.0f} % at the median\n"
+        )
     if judged.actual_s is None:
         for operator in sorted(set(rows.operator)):
             of = rows.operator == operator

@@ -51,8 +51,8 @@ def judgement_figure(judged: Judgement, *, width_in: float = 7.0) -> Figure:
         ax.set_yscale("log")
         ax.set_yticks([0.5, 0.7, 1.0, 1.4, 2.0], ["0.5", "0.7", "1", "1.4", "2"])
         ax.minorticks_off()
-        mape = errors.projected.mape
-        ax.set_title(f"{errors.operator}: {errors.projected.n:,} shapes, MAPE {mape:.1f} %", loc="left")
+        table = errors.errors.projected
+        ax.set_title(f"{errors.operator}: {table.n:,} shapes, MAPE {table.mape:.1f} %", loc="left")
     ratios = np.concatenate([x / actual for x in (p.low_s, p.high_s)])
     axes.flat[0].set_ylim(min(0.48, 0.95 * ratios.min()), max(2.1, 1.05 * ratios.max()))
     fig.supxlabel(f"Actual time on {judged.target.name} (ms)", fontsize=10)

@@ -14,6 +14,7 @@ from smlab.cli.tables import Listing
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.work.kernel_work import Floats, KernelWork
 from smlab.models.projection.projection import PAPER, Projection, ProjectionSwitches, project
+from smlab.validation.method.interval_errors import IntervalErrors, TimedIntervals, interval_errors
 from smlab.validation.method.metrics import ErrorTable, error_table
 
 PATHS = ("parallelism", "cache", "launch_overhead", "issue", "latency")
@@ -23,26 +24,23 @@ PATHS = ("parallelism", "cache", "launch_overhead", "issue", "latency")
 class ProjectionErrors:
     """Errors of the middle of the interval; of baselines, and of the method with one part changed, by name.
 
-    ``inside`` is the share of kernels whose actual time lies in the interval, in percent. The best constant
-    is fitted to the truth that it is judged on: no method that does not know it can have it.
+    The best constant is fitted to the truth that it is judged on: no method that does not know it can have
+    it.
     """
 
-    projected: ErrorTable
-    inside: float
-    baselines: tuple[tuple[str, ErrorTable], ...]
+    errors: IntervalErrors
     parts: tuple[tuple[str, ErrorTable], ...]
 
     def as_json(self) -> dict[str, Any]:
         return {
-            **self.projected.as_row(),
-            "inside": self.inside,
-            "baselines": {name: table.as_row() for name, table in self.baselines},
+            **self.errors.as_json(),
             "parts": {name: table.as_row() for name, table in self.parts},
         }
 
     def print(self, console: Console) -> None:
-        console.print(error_listing("", (("projection", self.projected), *self.baselines, *self.parts)))
-        console.print(f"actual time within the interval: {self.inside:.0f} % of the kernels")
+        e = self.errors
+        console.print(error_listing("", (("projection", e.projected), *e.baselines, *self.parts)))
+        console.print(f"actual time within the interval: {e.coverage:.0f} % of the kernels")
 
 
 def error_listing(heading: str, rows: Iterable[tuple[str, ErrorTable]]) -> Listing:
@@ -94,11 +92,9 @@ def errors_of(
     """The errors of the kernels of ``found`` whose ``actual_s`` is known."""
     known = ~np.isnan(actual_s)
     truth, before = actual_s[known], found.source_s[known]
-    constant = float(np.exp(np.mean(np.log(truth / before))))
     baselines = {
         "peak ratio": before * peak_ratio(source, target),
         "bandwidth ratio": before * bandwidth_ratio(source, target),
-        "best constant (fitted to the truth)": before * constant,
     }
     index = found.index[known]
     parts = {}
@@ -108,10 +104,9 @@ def errors_of(
         if all(int(i) in place for i in index):
             parts[name] = other.mid_s[[place[int(i)] for i in index]]
     peak = baselines["peak ratio"]
+    times = TimedIntervals(before, found.low_s[known], found.mid_s[known], found.high_s[known])
     return ProjectionErrors(
-        error_table(found.mid_s[known], truth, baseline=peak),
-        float(100 * np.mean((truth >= found.low_s[known]) & (truth <= found.high_s[known]))),
-        tuple((name, error_table(p, truth)) for name, p in baselines.items()),
+        interval_errors(times, truth, baselines, "peak ratio"),
         tuple((name, error_table(p, truth, baseline=peak)) for name, p in parts.items()),
     )
 

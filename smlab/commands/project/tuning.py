@@ -22,7 +22,8 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models.projection.projection import Projection, ProjectionSwitches
 from smlab.models.projection.uncertainty import LEVEL
-from smlab.validation.projection.tuning import TuningErrors, TuningJudgement, TuningOptions, judge_tuning
+from smlab.validation.method.interval_errors import IntervalErrors
+from smlab.validation.projection.tuning import TuningJudgement, TuningOptions, judge_tuning
 from smlab.validation.projection.tuning_code import TuningSource
 from smlab.validation.projection.tuning_simulated import (
     ClockedPair,
@@ -162,6 +163,6 @@ def _print(judged: TuningJudgement, dataset: str, simulated: _SimulatedSpace | N
         )
 
 
-def _interval_cells(e: TuningErrors) -> tuple[str, str, str]:
+def _interval_cells(e: IntervalErrors) -> tuple[str, str, str]:
     rank = "-" if e.spearman_ratio is None else f"{e.spearman_ratio:.2f}"
     return f"{e.coverage:.0f} %", f"+{e.median_width:.0f} %", rank

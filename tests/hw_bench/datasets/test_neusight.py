@@ -49,6 +49,17 @@ def test_rows_are_read_with_shape_launch_and_seconds(tmp_path: Path) -> None:
     assert times.skipped == ()
 
 
+def test_the_grid_tells_which_column_is_summed(tmp_path: Path) -> None:
+    """768 / 128 x 1,024 / 64 blocks sum over N; 2,560 / 128 across would sum over K; without a tile it is
+    N."""
+    other = LINEAR.replace(",20,16,2,", ",6,16,1,")
+    unnamed = LINEAR.replace("volta_sgemm_128x64_tn", "gemm").replace(",20,16,2,", ",6,16,1,")
+    write(tmp_path, "linear.csv", PRODUCTS + LINEAR + other + unnamed)
+    times = read_neusight(tmp_path)
+    assert times.n.tolist() == [2560, 768, 768]
+    assert times.k.tolist() == [768, 2560, 2560]
+
+
 def test_rows_that_cannot_be_used_are_listed_with_the_reason(tmp_path: Path) -> None:
     other = RELU.replace("Tesla T4", "Some GPU"), RELU.replace("relu", "fft")
     write(tmp_path, "elem.csv", HEADER + ADD + other[0] + other[1] + other[1])

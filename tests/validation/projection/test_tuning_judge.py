@@ -13,22 +13,16 @@ import pytest
 
 from smlab.cli.main import run
 from smlab.commands.port.registers import CompiledConfigurations
-from smlab.hw_bench.datasets import read_neusight, read_tuning
+from smlab.hw_bench.datasets import read_tuning
 from smlab.hw_bench.datasets.timed_work import work_of_times
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass import CodeComparison, Footprint
 from smlab.hw_bench.sass.compare import FunctionRegions
 from smlab.hw_bench.sass.image import CompiledResources
-from smlab.models.operators.interval import FACTOR as OPERATORS_FACTOR
 from smlab.models.projection.projection import ProjectionSwitches, project
 from smlab.models.projection.uncertainty import FACTOR
-from smlab.validation.campaigns.projection.coverage import (
-    fitted_factor,
-    operator_cases,
-    operator_coverage,
-    tuning_coverage,
-)
+from smlab.validation.campaigns.projection.coverage import tuning_coverage
 from smlab.validation.method.widths import left_out, width_factor
 from smlab.validation.projection.tuning import TuningOptions, judge_tuning
 from smlab.validation.projection.tuning_code import TuningSource
@@ -195,14 +189,6 @@ def test_pnpoly_whose_comparisons_are_no_multiply_adds(shared_data: Path) -> Non
     slow = ProjectionSwitches(target_clock_hz=1.4e9)
     told = judge_tuning(sets, HERE, THERE, TuningOptions(slow, parts=False))
     assert np.median(told.projection.mid_s / judged.projection.mid_s) > 1.1
-
-
-def test_operators_intervals_hold_for_operators_and_cards_left_out(shared_data: Path) -> None:
-    cases = operator_cases(read_neusight(shared_data / "neusight"))
-    assert fitted_factor(cases) == pytest.approx(OPERATORS_FACTOR, rel=0.02)
-    for found in operator_coverage(cases):
-        for share in (found.without_operator, found.without_target, found.without_both):
-            assert 0.80 < share < 0.97, found
 
 
 class PlantedSource(TuningSource):

@@ -4,7 +4,8 @@ smlab.validation.campaigns.projection``
 - ``held``: how often projected intervals hold on simulated kernels (`held.json` of the product);
 - ``measured FOLDER``: the data of others, `records.json` here;
 - ``width DATASET --from G --to G``: the width of projected intervals, fitted anew, and how often they hold
-  for families of configurations left out.
+  for families of configurations left out;
+- ``tiles``: the tiles of a library's products, executed (`tiles.json` of the product).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from smlab.validation.campaigns.projection.coverage import tuning_coverage
 from smlab.validation.campaigns.projection.held_intervals import count_covered
 from smlab.validation.campaigns.projection.measured import judge_measured
 from smlab.validation.campaigns.projection.records import RECORDS, write_records
+from smlab.validation.campaigns.projection.tiles import write_tiles
 from smlab.validation.projection.held import HELD, write_coverage
 from smlab.validation.projection.tuning import TuningOptions, judge_tuning
 
@@ -53,6 +55,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parts = parser.add_subparsers(dest="part", required=True)
     parts.add_parser("held")
+    parts.add_parser("tiles")
     parts.add_parser("measured").add_argument(
         "folder", type=Path, help="holds neusight, tuning/ktt-convolution, tuning/kernel-tuner"
     )
@@ -64,6 +67,8 @@ def main() -> None:
     if asked.part == "held":
         write_coverage(count_covered())
         print(f"wrote {HELD}")
+    elif asked.part == "tiles":
+        write_tiles()
     elif asked.part == "measured":
         measured(asked.folder)
     else:

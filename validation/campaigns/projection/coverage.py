@@ -5,14 +5,16 @@ the family of configurations that they are asked of.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.datasets import OperatorTimes
 from smlab.hw_bench.gpu.descriptions import list_gpus, load_gpu
-from smlab.models.operators.interval import width_of
+from smlab.models.operators import operator_work
+from smlab.models.operators.interval import KINDS, LEVEL, Margin, kinds_of
 from smlab.models.projection.projection import Projection
 from smlab.validation.method.widths import LeftOut, left_out, width_factor
 from smlab.validation.projection.operators import MIN_S, judge_projection
@@ -23,69 +25,97 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class OperatorCases:
-    """Judged rows of all ordered pairs of GPUs, (cases,): the error in logarithms and the width before its
-    factor."""
+    """Judged rows of all ordered pairs of GPUs, (cases,). How far, in logarithms, the time lies below the
+    lower bound of the projection (``below``) and above the upper one (``above``), negative inside; and how
+    far the upper bound is above the prediction (``up``)."""
 
     operator: NDArray[np.object_]
-    pair: NDArray[np.object_]
+    kind: NDArray[np.object_]
+    source: NDArray[np.object_]
     target: NDArray[np.object_]
-    error: Floats
-    width: Floats
+    below: Floats
+    above: Floats
+    up: Floats
+
+    @property
+    def pair(self) -> NDArray[np.object_]:
+        """The ordered pair of each case, by name."""
+        return np.array([f"{a} to {b}" for a, b in zip(self.source, self.target, strict=True)], dtype=object)
 
 
 @dataclass(frozen=True)
 class OperatorCoverage:
-    """The share of one operator's rows, pooled over all pairs, that lie in their interval, its factor fitted
-    without the operator, without the target card, and without both."""
+    """The share of one operator's rows from ``source`` to ``target`` that lie in their interval, its
+    margins fitted without any pair that has this target."""
 
     operator: str
+    source: str
+    target: str
     n: int
-    without_operator: float
-    without_target: float
-    without_both: float
+    coverage: float
 
 
 def operator_cases(times: OperatorTimes) -> OperatorCases:
     """Every row that is judged, of every ordered pair of GPUs in ``times``."""
-    columns: dict[str, list[np.ndarray]] = {n: [] for n in ("operator", "pair", "target", "error", "width")}
+    columns: dict[str, list[np.ndarray]] = {field.name: [] for field in fields(OperatorCases)}
     for source, target in itertools.permutations(sorted(set(times.gpu) & set(list_gpus())), 2):
         judged = judge_projection(times, load_gpu(source), load_gpu(target), parts=False)
         assert judged.actual_s is not None
-        rows = judged.source_rows
-        long = (rows.seconds > MIN_S) & (judged.actual_s > MIN_S)
+        p, work = judged.projection, operator_work(judged.source_rows)
+        long = (judged.source_rows.seconds > MIN_S) & (judged.actual_s > MIN_S)
         count = int(long.sum())
-        columns["operator"].append(rows.operator[long])
-        columns["pair"].append(np.full(count, f"{source} to {target}", dtype=object))
+        columns["operator"].append(judged.source_rows.operator[long])
+        columns["kind"].append(kinds_of(work.flops, work.again_bytes)[long])
+        columns["source"].append(np.full(count, source, dtype=object))
         columns["target"].append(np.full(count, target, dtype=object))
-        columns["error"].append(np.log(judged.actual_s / judged.projection.mid_s)[long])
-        columns["width"].append(width_of(judged.projection.parts)[long])
+        columns["below"].append(np.log(p.least_s / judged.actual_s)[long])
+        columns["above"].append(np.log(judged.actual_s / p.most_s)[long])
+        columns["up"].append(np.log(p.most_s / p.mid_s)[long])
     return OperatorCases(**{name: np.concatenate(parts) for name, parts in columns.items()})
 
 
-def fitted_factor(cases: OperatorCases, of: NDArray[np.bool_] | None = None) -> float:
-    """The factor of the widths of some cases, each operator of each pair with the same say."""
-    of = np.ones(len(cases.error), dtype=bool) if of is None else of
-    group = np.array([f"{o} {p}" for o, p in zip(cases.operator[of], cases.pair[of], strict=True)])
-    return width_factor(cases.error[of], cases.width[of], group)
+def fitted_margins(cases: OperatorCases, of: NDArray[np.bool_] | None = None) -> dict[str, Margin]:
+    """The margins of some cases by kind: of each side the quantile that leaves half of what `LEVEL` leaves,
+    each pair with the same say, and never below 0."""
+    of = np.ones(len(cases.above), dtype=bool) if of is None else of
+    found = {}
+    for kind in KINDS:
+        own = of & (cases.kind == kind)
+        pair = cases.pair[own]
+        sides = (_quantile(x[own], pair, (1 + LEVEL) / 2) for x in (cases.below, cases.above))
+        found[kind] = Margin(*(max(side, 0.0) for side in sides))
+    return found
+
+
+def held(cases: OperatorCases, margins: Mapping[str, Margin]) -> NDArray[np.bool_]:
+    """Which cases lie in their interval with ``margins``, on a target whose library was in view; (cases,)."""
+    below, above = (
+        np.array([getattr(margins[kind], side) for kind in cases.kind]) for side in ("below", "above")
+    )
+    return np.asarray((cases.below <= below) & (cases.above <= above))
 
 
 def operator_coverage(cases: OperatorCases) -> list[OperatorCoverage]:
-    """For each operator how often its intervals hold, fitted on what was left."""
-    error, width = np.abs(cases.error), cases.width
+    """For each operator, source and target how often intervals hold whose margins no pair of this target
+    made."""
+    inside = np.zeros(len(cases.above), dtype=bool)
+    for target in sorted(set(cases.target)):
+        there = cases.target == target
+        inside |= there & held(cases, fitted_margins(cases, ~there))
     found = []
-    for operator in sorted(set(cases.operator)):
-        of = cases.operator == operator
-        held = {name: np.zeros(len(error), dtype=bool) for name in ("operator", "target", "both")}
-        held["operator"] = error <= fitted_factor(cases, ~of) * width
-        for target in sorted(set(cases.target)):
-            there = cases.target == target
-            without = fitted_factor(cases, ~there)
-            without_both = fitted_factor(cases, ~there & ~of)
-            held["target"] |= there & (error <= without * width)
-            held["both"] |= there & (error <= without_both * width)
-        shares = [float(held[name][of].mean()) for name in ("operator", "target", "both")]
-        found.append(OperatorCoverage(str(operator), int(of.sum()), *shares))
+    for operator, source, target in sorted(set(zip(cases.operator, cases.source, cases.target, strict=True))):
+        of = (cases.operator == operator) & (cases.source == source) & (cases.target == target)
+        found.append(OperatorCoverage(operator, source, target, int(of.sum()), float(inside[of].mean())))
     return found
+
+
+def _quantile(values: Floats, group: NDArray[np.object_], level: float) -> float:
+    """The quantile in which each group has the same say."""
+    _, inverse, counts = np.unique(group.astype(str), return_inverse=True, return_counts=True)
+    weight = 1.0 / counts[inverse]
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weight[order]) / weight.sum()
+    return float(values[order][min(int(np.searchsorted(reached, level)), len(values) - 1)])
 
 
 @dataclass(frozen=True)

@@ -17,18 +17,18 @@ from smlab.hw_bench.datasets import read_dataset, read_tuning
 from smlab.hw_bench.gpu.descriptions import Gpu, list_gpus, load_gpu
 from smlab.models.operators import OperatorSwitches
 from smlab.models.projection.projection import Projection, ProjectionSwitches, project
-from smlab.validation.campaigns.projection.coverage import fitted_factor, operator_cases, tuning_coverage
+from smlab.validation.campaigns.projection.coverage import operator_cases, operator_coverage, tuning_coverage
 from smlab.validation.campaigns.projection.judge import OURS_SWITCHES
 from smlab.validation.campaigns.projection.kernels import REGIMES
 from smlab.validation.campaigns.projection.records import EACH, MeasuredRecords, MechanismGain, PairRecord
 from smlab.validation.campaigns.projection.repeats import projected_streams, repeated_streams
 from smlab.validation.campaigns.projection.simulate import Simulated, simulate_kernels, simulate_reuse
 from smlab.validation.method.baseline import Baseline, compare_with_baseline, relative_errors
+from smlab.validation.method.interval_errors import best_constant
 from smlab.validation.projection.gpu_parts import part_of
 from smlab.validation.projection.operators import (
     MIN_S,
     baseline_times,
-    best_constant,
     judge_projection,
     variants,
 )
@@ -164,13 +164,15 @@ def _pooled(parts: list[_OnePair]) -> PairRecord:
         held=mean([p.held for p in parts]),
         width=mean([p.width for p in parts]),
         rank=None,
-        left_out="without the operator",
+        left_out="without the target",
     )
 
 
 def _operators(folder: Path) -> tuple[list[PairRecord], list[MechanismGain]]:
     times = read_dataset(f"neusight:{folder}")
-    cases = operator_cases(times)
+    inside = {
+        (c.operator, c.source, c.target): 100 * c.coverage for c in operator_coverage(operator_cases(times))
+    }
     records: list[PairRecord] = []
     kept: list[_OnePair] = []
     errors: dict[str, list[Floats]] = {}
@@ -186,12 +188,11 @@ def _operators(folder: Path) -> tuple[list[PairRecord], list[MechanismGain]]:
             errors.setdefault(name, []).append(relative_errors(other.projection.mid_s, truth)[long])
         for operator in sorted(set(rows.operator[long])):
             of = long & (rows.operator == operator)
-            own = (cases.pair == f"{a} to {b}") & (cases.operator == operator)
-            factor = fitted_factor(cases, cases.operator != operator)
-            held = 100 * float(np.mean(np.abs(cases.error[own]) <= factor * cases.width[own]))
-            width = 100 * float(np.exp(np.median(factor * cases.width[own])) - 1)
+            held = inside[str(operator), a, b]
+            high, middle = judged.projection.high_s[of], judged.projection.mid_s[of]
+            width = 100 * float(np.median(high / middle) - 1)
             before, mid = rows.seconds[of], judged.projection.mid_s[of]
-            kind, said = f"operator: {operator}", "without the operator"
+            kind, said = f"operator: {operator}", "without the target"
             interval = held, width
             records.append(_record(kind, source, target, _Times(before, mid, truth[of], []), interval, said))
             guesses = baseline_times(str(operator), before, truth[of], source, target)

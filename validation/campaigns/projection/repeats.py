@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.models.operators import OperatorCalibration, OperatorSwitches, OperatorWork, project_operators
+from smlab.models.operators import OperatorSwitches, OperatorWork, project_operators
+from smlab.models.operators.tiles import Shapes
 from smlab.models.operators.work import Floats
 from smlab.sim.address_patterns import Affine
 from smlab.sim.reference import Record
@@ -85,6 +86,8 @@ def projected_streams(
         stream_kind=none + 3,
         blocks=none,
         threads_per_block=none,
+        step_share=np.ones(n),
+        shapes=Shapes(zero, zero, zero, zero),
+        tile=np.full(n, "", dtype=object),
     )
-    here = OperatorCalibration(0.0, None, None, 0, 0)
-    return project_operators(work, streams.seconds[source], gpus[source], gpus[1 - source], here, on).mid_s
+    return project_operators(work, streams.seconds[source], gpus[source], gpus[1 - source], on).mid_s
