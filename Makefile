@@ -71,7 +71,7 @@ sass: contract
 	    tests/sim/isa/test_ordinary_kernels.py tests/sim/isa/test_compiled_histogram.py \
 	    tests/sim/isa/test_printing.py tests/sim/frontends tests/smlab/test_mutated_structure.py \
 	    "tests/docs/test_documents.py::test_python_blocks_run" \
-	    tests/hw_bench/cuda/test_cuda_harness.py \
+	    tests/smlab/test_source_versions.py tests/hw_bench/cuda/test_cuda_harness.py \
 	    tests/hw_bench/cuda/test_cuda_on_simulator.py tests/hw_bench/cuda/test_cuda_driver.py \
 	    tests/validation/campaigns/test_synchronization.py tests/validation/campaigns/test_tensor_cores.py
 

@@ -15,6 +15,7 @@ GPU: Final = "a100-40"
 """The GPU that the profile's kernels were simulated on."""
 
 KERNEL: Final = Path(__file__).with_name("histogram.sm_70.sass")
+KERNEL_SOURCE: Final = Path(__file__).with_name("histogram.cu")
 KERNEL_LAUNCH: Final = Path(__file__).with_name("histogram.toml")
 """What ``smlab run --example`` runs: the listing of `histogram.cu` as NVRTC 12.9 compiles it, and a launch
 of it."""

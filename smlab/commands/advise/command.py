@@ -37,7 +37,9 @@ def advise(
         list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="A macro of CUDA C; repeatable.")
     ] = None,
     include: IncludeOption = None,
-    sms: Annotated[str, typer.Option(help="With --launch: SMs that run, or all.")] = "all",
+    sms: Annotated[
+        str, typer.Option(help="With --launch: SMs that run, all, or auto (as many as it takes).")
+    ] = "auto",
     tried: Annotated[
         list[str] | None,
         typer.Option(
@@ -52,7 +54,8 @@ def advise(
         typer.Option(
             "--try-seconds",
             metavar="S",
-            help="CPU time for other launch shapes, which are simulated and compared; 0 tries none.",
+            help="CPU time for other launch shapes and versions of the source, which are simulated and "
+            "compared; 0 tries none.",
         ),
     ] = 30.0,
     top: Annotated[

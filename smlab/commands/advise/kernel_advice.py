@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +16,16 @@ from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.stall_causes.blame import Blamed
 from smlab.sim.execution.run import MachineRun
 
+SHAPE_KINDS: Final = ("grid", "block", "grid+block")
+RESTRICT: Final = "-restrict"
+"""The compiler's option that says that no two pointers overlap."""
+
 
 @dataclass(frozen=True)
 class SimulatedVersion:
-    """A change that was simulated beside the kernel: the file, macros or launch that make it, its ``kind``
-    (``version``, ``macros``, ``grid``, ``block`` or ``grid+block``), its cycles, and the kernel's over them.
+    """A change that was simulated beside the kernel: the file, macros, launch or options that make it, its
+    ``kind`` (``version``, ``macros``; ``grid``, ``block`` or ``grid+block``; ``unroll``, ``batched-loads``,
+    ``restrict``, ``fast-math`` or ``registers``; ``combined``), its cycles, and the kernel's over them.
     ``results_equal`` says whether it computes the same, None where ``note`` says why that is not known."""
 
     what: str
@@ -35,13 +41,14 @@ class SimulatedVersion:
 
 @dataclass(frozen=True)
 class Trials:
-    """The launch shapes that were tried, and the CPU time that it took. ``refused`` could not be run, for
-    ``late`` ones there was no time."""
+    """The changes that the advisor tried by itself, and the CPU time that it took. Those ``refused`` could
+    not be compiled or run, for ``late`` ones there was no time; ``note`` says what was not tried at all."""
 
     versions: tuple[SimulatedVersion, ...] = ()
     cpu_s: float = 0.0
-    refused: int = 0
-    late: int = 0
+    refused: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from smlab.commands.advise.kernel_advice import KernelAdvice, SimulatedVersion
+from smlab.commands.advise.kernel_advice import RESTRICT, SHAPE_KINDS, KernelAdvice, SimulatedVersion
 from smlab.commands.advise.ranking import RankedAdvice, interval, ranked
 from smlab.hw_bench.profiles.pc_samples.samples import SELECTED
 from smlab.models.advisor.advice import Advice
@@ -19,6 +19,9 @@ PLACES = 5
 """Places told for each piece of advice."""
 OTHERS = 2
 """Further launches that a piece of advice names."""
+NAMED = 3
+"""Changes that are named where many were not tried, or gave other results."""
+NO_OVERLAP = "where no two arrays overlap"
 LINKS = 3
 """Links of a chain from stall to cause."""
 
@@ -79,7 +82,8 @@ def ranked_document(kernel: KernelAdvice, one: RankedAdvice) -> dict[str, Any]:
     number = {"speedup": one.speedup, "low": one.low, "high": one.high, "how": one.how}
     if one.advice is None:
         versions = [asdict(version) for version in one.tried]
-        told = {"category": "launch", "at": [], "text": tried_text(kernel, one), "tried": versions}
+        category = "launch" if one.tried[0].kind in SHAPE_KINDS else "source"
+        told = {"category": category, "at": [], "text": tried_text(kernel, one), "tried": versions}
         return {"optimizer": one.name, **number, "results_equal": True, "matched_samples": 0, **told}
     return {**_advice_document(kernel, one.advice), **number, "results_equal": None}
 
@@ -96,8 +100,13 @@ def shape_text(shape: Sequence[int]) -> str:
 
 
 def tried_text(kernel: KernelAdvice, one: RankedAdvice) -> str:
-    """Which launch was tried, and what others gained."""
+    """Which change was tried, and what others of its kind gained."""
     best, *others = one.tried
+    if best.kind not in SHAPE_KINDS:
+        told = best.what
+        for version in [v for v in others if best.what not in v.what][:OTHERS]:
+            told += f"; {version.what}: {version.speedup:.2f}x"
+        return told + (f" ({NO_OVERLAP})" if RESTRICT in best.what else "")
     launch = kernel.samples.launch
     now = f"{launch.blocks:,} of {launch.threads_per_block:,}" if launch.blocks else "those of the launch"
     told = f"launch {launch_text(best)} in place of {now}"
@@ -203,17 +212,21 @@ def text(kernel: KernelAdvice, advice: Advice) -> str:
 
 
 def trials_text(kernel: KernelAdvice) -> str:
-    """How many launch shapes the advisor tried, what came of them, and how long it took."""
+    """How many changes the advisor tried, what came of them, and how long it took."""
     trials = kernel.trials
-    wrong = sum(v.results_equal is False for v in trials.versions)
-    unknown = sum(v.results_equal is None for v in trials.versions)
-    parts = [f"{len(trials.versions)} launch shapes tried in {trials.cpu_s:.1f} s of CPU time"]
-    for count, what in (
+    wrong = [v.what for v in trials.versions if v.results_equal is False]
+    unknown = [v.what for v in trials.versions if v.results_equal is None]
+    shapes = sum(v.kind in SHAPE_KINDS for v in trials.versions)
+    counts = [(shapes, "launch shapes"), (len(trials.versions) - shapes, "versions of the source")]
+    told = " and ".join(f"{count} {what}" for count, what in counts if count) or "nothing"
+    parts = [f"{told} tried in {trials.cpu_s:.1f} s of CPU time"]
+    for names, what in (
         (wrong, "altered the results"),
         (unknown, "could not be compared"),
         (trials.refused, "could not be run"),
-        (trials.late, "left out, --try-seconds gives them time"),
+        (trials.late, "not tried for lack of time, --try-seconds gives more"),
     ):
-        if count:
-            parts.append(f"{count} {what}")
-    return "; ".join(parts)
+        if names:
+            more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+            parts.append(f"{what}: {'; '.join(names[:NAMED])}{more}")
+    return ". ".join([*parts, *([trials.note] if trials.note else [])])

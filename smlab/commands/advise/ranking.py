@@ -12,11 +12,24 @@ from smlab.models.advisor.track_record import record_of
 How = Literal["tried", "replayed", "bound"]
 LEAST_GAIN: Final = 1.005
 """What is promised less than this would be printed as 1.00, and is no advice."""
-SHAPE_OPTIMIZERS: Final = {
+MOOT: Final = {
     "grid": ("block-increase",),
     "block": ("block-size", "thread-increase"),
+    "unroll": ("loop-unrolling",),
+    "batched-loads": ("code-reordering",),
+    "fast-math": ("fast-math",),
 }
-"""Optimizers whose estimate is moot where the shape was tried."""
+"""Optimizers whose estimate is moot where a change of the kind was tried."""
+GROUPS: Final[tuple[tuple[dict[str, str], tuple[str, ...]], ...]] = (
+    ({"grid": "grid", "": "block-shape"}, ("grid", "block", "grid+block")),
+    ({"": "loop-unrolling"}, ("unroll",)),
+    ({"": "batched-loads"}, ("batched-loads",)),
+    ({"": "fast-math"}, ("fast-math",)),
+    ({"": "restricted-pointers"}, ("restrict",)),
+    ({"": "fewer-registers"}, ("registers",)),
+    ({"": "combined"}, ("combined",)),
+)
+"""What is tried, as pieces of advice: their names, by a kind that is among the versions, and the kinds."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +60,9 @@ def how_of(advice: Advice) -> How:
 
 def ranked(kernel: KernelAdvice) -> tuple[RankedAdvice, ...]:
     """The advice on a kernel, the most promising first, without what gains nothing."""
-    told = _of_shapes(kernel)
-    shapes = {kind for version in kernel.trials.versions for kind in version.kind.split("+")}
-    moot = {name for kind in shapes for name in SHAPE_OPTIMIZERS.get(kind, ())}
+    told = _of_trials(kernel)
+    kinds = {kind for version in kernel.trials.versions for kind in version.kind.split("+")}
+    moot = {name for kind in kinds for name in MOOT.get(kind, ())}
     for advice in kernel.advice:
         if advice.speedup >= LEAST_GAIN and advice.optimizer.name not in moot:
             low, high = interval(advice)
@@ -59,13 +72,19 @@ def ranked(kernel: KernelAdvice) -> tuple[RankedAdvice, ...]:
     return tuple(sorted(told, key=lambda one: -one.speedup)[: kernel.top])
 
 
-def _of_shapes(kernel: KernelAdvice) -> list[RankedAdvice]:
-    """The launch shapes that were tried, as one piece of advice: the best first, then those that change the
-    grid alone."""
-    gaining = [v for v in kernel.trials.versions if v.results_equal and v.speedup >= LEAST_GAIN]
-    if not gaining:
-        return []
-    versions = sorted(gaining, key=lambda v: -v.speedup)
-    best = versions[0].speedup
-    name = "grid" if any(v.kind == "grid" for v in versions) else "block-shape"
-    return [RankedAdvice(name, best, best, best, "tried", None, tuple(versions))]
+def _of_trials(kernel: KernelAdvice) -> list[RankedAdvice]:
+    """What was tried, one piece of advice for each group of kinds: the fastest version first."""
+    told: list[RankedAdvice] = []
+    for names, kinds in GROUPS:
+        alone = max((one.speedup for one in told), default=1.0) if "combined" in kinds else 1.0
+        gaining = [
+            v
+            for v in kernel.trials.versions
+            if v.kind in kinds and v.results_equal and v.speedup >= LEAST_GAIN * alone
+        ]
+        if gaining:
+            versions = sorted(gaining, key=lambda v: -v.speedup)
+            best = versions[0].speedup
+            name = names.get(next((v.kind for v in versions if v.kind in names), ""), names[""])
+            told.append(RankedAdvice(name, best, best, best, "tried", None, tuple(versions)))
+    return told

@@ -9,13 +9,14 @@ from typing import Final
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.advise.api import advice_on, advise_kernel
-from smlab.commands.advise.kernel_advice import KernelAdvice, SimulatedVersion
+from smlab.commands.advise.kernel_advice import KernelAdvice, SimulatedVersion, Trials
 from smlab.commands.advise.printing import document, short_text, text, trials_text, tried_text
 from smlab.commands.advise.ranking import RankedAdvice, ranked
-from smlab.commands.advise.trying import run_and_keep, tried_as_asked, try_shapes
+from smlab.commands.advise.trials import try_changes
+from smlab.commands.advise.trying import run_and_keep, tried_as_asked
 from smlab.commands.kernel_page.sectors import SectorCount
 from smlab.commands.run.run import macros_of, sms_of
-from smlab.examples import KERNEL, KERNEL_LAUNCH
+from smlab.examples import KERNEL, KERNEL_LAUNCH, KERNEL_SOURCE
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass.linking import readable_name
 from smlab.validation.sampled_run import executed
@@ -79,15 +80,20 @@ def _simulated(options: AdviseOptions) -> KernelAdvice:
     path = KERNEL_LAUNCH if options.example else options.launch
     assert path is not None
     how = {"name": options.name, "folders": options.folders, "sms": sms_of(options.sms)}
-    counted = SectorCount() if options.html is not None and options.sms == "all" else None
-    base = run_and_keep(kernel, path, macros_of(options.defines), gpu, how, counted)
+    defines = macros_of(options.defines)
+    base = run_and_keep(kernel, path, defines, gpu, how)
+    counted = None
+    if options.html is not None and base.run.whole:  # a part of a grid is not recorded
+        counted = SectorCount()
+        run_and_keep(kernel, path, defines, gpu, {**how, "sms": "all"}, counted)
     function = base.run.launch.image.function
+    source = KERNEL_SOURCE if options.example else Path(kernel) if Path(kernel).suffix == ".cu" else None
     samples = executed(base.run, gpu).samples()
     advice = advise_kernel(samples, (function,), gpu, options.top, options.mode)
     return replace(
         advice,
         tried=tuple(tried_as_asked(base, what) for what in options.tried),
-        trials=try_shapes(base, options.trial_budget_s),
+        trials=try_changes(base, advice, options.trial_budget_s, source),
         run=base.run,
         sectors=None if counted is None else counted.of_instructions(len(base.run.instructions)),
     )
@@ -120,7 +126,7 @@ def _print(kernel: KernelAdvice, details: bool) -> None:
         out.print(f"[dim]{len(told) - TOLD} more, and why: --details[/dim]")
     for change in kernel.tried:
         out.print(tried_line(change))
-    if kernel.trials.versions:
+    if kernel.trials != Trials():
         out.print(f"[dim]{shown(trials_text(kernel))}[/dim]")
     _print_lines(kernel, MANY if details else FEW)
 

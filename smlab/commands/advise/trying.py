@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Container, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +20,7 @@ from smlab.commands.run.results import result_arrays, same_results
 from smlab.commands.run.run import macros_of, run_file
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.hw_bench.sass.image import KernelImage
 from smlab.sim import Record
 from smlab.sim.execution.recording import Recording
 from smlab.sim.execution.run import MachineRun
@@ -27,6 +29,8 @@ from smlab.sim.workloads.workload import blocks_per_sm
 
 SHAPES: Final = ("grid", "block")
 """What ``--try`` takes for the launch; other names are macros."""
+SOURCE_KINDS: Final = ("unroll", "batched-loads", "fast-math", "restrict", "registers")
+"""Versions that a compiler made of the same source, for the same launch."""
 BLOCK_FACTORS: Final = (0.5, 2.0, 0.25, 4.0)
 MAX_THREADS: Final = 1024
 LANES: Final = 32
@@ -71,7 +75,7 @@ def tried_as_asked(base: TriedKernel, what: str) -> SimulatedVersion:
         SmlabError: what is neither; a version that cannot be compiled or run.
     """
     if Path(what).is_file():
-        return _simulated(base, what, "version", kernel=what)
+        return simulated(base, what, "version", kernel=what)
     given = macros_of(
         tuple(what.split(",")), "--try", "a file, or NAME=VALUE,... with grid and block for both"
     )
@@ -86,7 +90,7 @@ def tried_as_asked(base: TriedKernel, what: str) -> SimulatedVersion:
         )
 
     kind = "macros" if given else "+".join(shape)
-    return _simulated(base, what, kind, defines=defines, change=changed)
+    return simulated(base, what, kind, defines=defines, change=changed)
 
 
 def _shape_of(name: str, text: str) -> Shape:
@@ -97,24 +101,30 @@ def _shape_of(name: str, text: str) -> Shape:
     return x, y, z
 
 
-def _simulated(
+def simulated(
     base: TriedKernel,
     what: str,
     kind: str,
     *,
-    kernel: str | None = None,
+    kernel: str | KernelImage | None = None,
     defines: dict[str, str] | None = None,
     change: Callable[[LaunchFile], LaunchFile] | None = None,
 ) -> SimulatedVersion:
-    begun = time.process_time()
+    """A version of the kernel, simulated as the kernel was, and its results compared. Of a grid of which a
+    part ran the same blocks run."""
+    begun = cpu_s()
     used = base.defines if defines is None else defines
     launch = read_launch(base.launch_path, used)
     if change is not None:
         launch = change(launch)
-    done = run_file(kernel or base.kernel, launch, base.gpu, defines=used, keep=Record.TOTALS, **base.how)
+    if isinstance(kernel, KernelImage):  # compiled with its options
+        launch = dataclasses.replace(launch, options={})
+    how = {**base.how, "sms": "all" if base.run.whole else base.run.sms}
+    done = run_file(kernel or base.kernel, launch, base.gpu, defines=used, keep=Record.TOTALS, **how)
     equal: bool | None = None
     note = PART
-    if done.whole and base.run.whole:
+    alike = kind in SOURCE_KINDS and done.blocks_simulated == base.run.blocks_simulated
+    if alike or (done.whole and base.run.whole):
         equal, note = same_results(base.before, base.after, result_arrays(launch))
     return SimulatedVersion(
         what=what,
@@ -125,42 +135,94 @@ def _simulated(
         block=done.launch.block,
         results_equal=equal,
         note=note,
-        cpu_s=time.process_time() - begun,
+        cpu_s=cpu_s() - begun,
     )
 
 
-def try_shapes(base: TriedKernel, budget_s: float) -> Trials:
-    """Other launch shapes, simulated for at most ``budget_s`` of CPU time: more blocks, as many as make the
-    GPU full; then, with the best of them, as many threads in other blocks. Nothing where the kernel tells its
-    own threads, or where a part of the grid ran."""
+@dataclass(frozen=True)
+class Trial:
+    """A change that could be tried; ``simulate`` gives None where its machine code is one that was tried."""
+
+    what: str
+    kind: str
+    simulate: Callable[[], SimulatedVersion | None]
+
+
+TrialSource = Generator[Trial, SimulatedVersion | None, None]
+"""Changes one after the other, each chosen by what came of those before: None where that was not run."""
+
+
+class TrialBudget:
+    """Changes that are simulated while there is CPU time for them, child processes included."""
+
+    def __init__(self, budget_s: float) -> None:
+        self._budget_s, self._begun, self._longest_s = budget_s, cpu_s(), 0.0
+        self.versions: list[SimulatedVersion] = []
+        self.refused: list[str] = []
+        self.late: list[str] = []
+        self.note = ""
+
+    def try_in_turn(self, sources: Iterable[TrialSource]) -> None:
+        """One change of each source in turn, so that none takes all of the time. A change is begun if the
+        longest one so far would still end in time."""
+        waiting: deque[tuple[TrialSource, SimulatedVersion | None]] = deque((s, None) for s in sources)
+        while waiting:
+            source, last = waiting.popleft()
+            try:
+                candidate = source.send(last)
+            except StopIteration:
+                continue
+            waiting.append((source, self._try(candidate)))
+
+    def _try(self, candidate: Trial) -> SimulatedVersion | None:
+        started = cpu_s()
+        if started - self._begun + self._longest_s > self._budget_s:
+            self.late.append(candidate.what)
+            return None
+        try:
+            version = candidate.simulate()
+        except SmlabError:
+            self.refused.append(candidate.what)
+            return None
+        finally:
+            self._longest_s = max(self._longest_s, cpu_s() - started)
+        if version is not None:
+            self.versions.append(version)
+        return version
+
+    def trials(self) -> Trials:
+        spent = cpu_s() - self._begun
+        return Trials(tuple(self.versions), spent, tuple(self.refused), tuple(self.late), self.note)
+
+
+def cpu_s() -> float:
+    """CPU time of this process and of those that it started: the compiler is one."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
+
+
+def fastest_of(versions: Iterable[SimulatedVersion], kinds: Container[str]) -> SimulatedVersion | None:
+    """The fastest version of some kinds that gains and computes the same."""
+    gaining = [v for v in versions if v.kind in kinds and v.results_equal and v.speedup > 1]
+    return max(gaining, key=lambda v: v.speedup, default=None)
+
+
+def shape_candidates(base: TriedKernel) -> TrialSource:
+    """Other launch shapes: more blocks, as many as make the GPU full; then, with the best of them, as many
+    threads in other blocks. None where the kernel tells its own threads, or where a part of the grid ran."""
     launch = read_launch(base.launch_path, base.defines)
     flat = launch.grid[1:] == (1, 1) and launch.threads is not None and launch.threads[1:] == (1, 1)
-    begun = time.process_time()
-    if not flat or not base.run.whole or budget_s <= 0:
-        return Trials()
-    versions: list[SimulatedVersion] = []
-    refused = late = 0
+    if not flat or not base.run.whole:
+        return
     best = base.run.launch.grid[0], base.run.launch.block[0]
-    fastest, longest_s = 1.0, 0.0
+    fastest = 1.0
     for shapes in (_grids, _blocks):
         for grid, block in list(shapes(base, best)):
-            spent = time.process_time() - begun
-            if spent + longest_s > budget_s:
-                late += 1
-                continue
             what = f"grid={grid}" if shapes is _grids else f"block={block},grid={grid}"
-            started = time.process_time()
-            try:
-                version = tried_as_asked(base, what)
-            except SmlabError:
-                refused += 1
-                continue
-            finally:
-                longest_s = max(longest_s, time.process_time() - started)
-            versions.append(version)
-            if version.results_equal and version.speedup > fastest:
+            kind = "grid" if shapes is _grids else "grid+block"
+            version = yield Trial(what, kind, lambda what=what: tried_as_asked(base, what))  # type: ignore[misc]
+            if version is not None and version.results_equal and version.speedup > fastest:
                 fastest, best = version.speedup, (grid, block)
-    return Trials(tuple(versions), time.process_time() - begun, refused, late)
 
 
 def _grids(base: TriedKernel, shape: tuple[int, int]) -> Iterator[tuple[int, int]]:

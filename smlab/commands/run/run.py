@@ -28,6 +28,7 @@ from smlab.hw_bench.arrays import load_arrays, write_arrays
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.pc_samples.sample_files import write_samples
+from smlab.hw_bench.sass.image import KernelImage
 from smlab.hw_bench.sass.linking import readable_name
 from smlab.sim import Record
 from smlab.sim.execution.recording import Recording
@@ -80,9 +81,11 @@ class RunOptions:
         return Record.ALL if self.trace or self.samples or self.html else Record.TOTALS
 
 
-def run_file(kernel: str, launch: LaunchFile, gpu: Gpu, **how: Any) -> MachineRun:
-    """The kernel of a file with a launch that was read, its progress shown; ``how`` as `smlab.run` has it."""
-    with progress_bar(f"executing {Path(kernel).name} on {gpu.name}") as advance:
+def run_file(kernel: str | KernelImage, launch: LaunchFile, gpu: Gpu, **how: Any) -> MachineRun:
+    """The kernel of a file, or its image, with a launch that was read, its progress shown; ``how`` as
+    `smlab.run` has it."""
+    name = kernel.function.name if isinstance(kernel, KernelImage) else Path(kernel).name
+    with progress_bar(f"executing {name} on {gpu.name}") as advance:
         return run(
             kernel,
             launch.grid,

@@ -1,0 +1,246 @@
+"""Versions of CUDA C that need nobody's thought: loops unrolled or with their loads batched, pointers that do
+not overlap, fast math, fewer registers."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from smlab.commands.advise.batched_loads import batched_loads
+from smlab.commands.advise.kernel_advice import RESTRICT, KernelAdvice, SimulatedVersion
+from smlab.commands.advise.source_loops import SourceLoop, innermost_of, loops_of, unrolled
+from smlab.commands.advise.trying import Trial, TrialSource, TriedKernel, simulated
+from smlab.hw_bench.inputs import source_text
+from smlab.hw_bench.sass.image import KernelImage
+from smlab.models.advisor.changes.matching import LEAST_SHARE
+from smlab.sim.frontends.protocol import KernelSource
+from smlab.sim.frontends.registry import load
+from smlab.sim.isa.launch.launch_file import read_launch
+from smlab.sim.workloads.workload import blocks_per_sm
+
+FAST_MATH: Final = "-use_fast_math"
+FIRST_FACTOR: Final = 4
+"""How far a loop is unrolled first; twice as far, again and again, while that gains, or else half as far."""
+LARGEST_FACTOR: Final = 32
+LOOPS: Final = 3
+"""Loops that are unrolled, those first where warps wait longest."""
+REGISTER_STEP: Final = 8
+"""Registers of a thread are given in such steps."""
+SAME: Final = 1.005
+"""Versions that differ by less are equally fast; the one with fewer changes is advised."""
+
+
+@dataclass(frozen=True)
+class LoopChange:
+    """A loop unrolled by a factor, or, where ``loads`` are named, with these of so many rounds in a batch."""
+
+    loop: SourceLoop
+    factor: int
+    loads: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        if not self.loads:
+            return f"#pragma unroll {self.factor} at line {self.loop.line}"
+        what = f"{', '.join(self.loads)} of {self.factor} rounds loaded before their uses"
+        return f"{what} at line {self.loop.line}"
+
+    def applied_to(self, text: str) -> str:
+        if not self.loads:
+            return unrolled(text, self.loop.at, self.factor)
+        found = batched_loads(text, self.loop.at, self.factor)
+        return text if found is None else found[0]
+
+
+@dataclass(frozen=True)
+class SourceChange:
+    """Changes of loops, and options of the compiler."""
+
+    loops: tuple[LoopChange, ...] = ()
+    flags: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """What is told of it: the loops before the options that they need."""
+        if self.loops:
+            return "batched-loads" if any(change.loads for change in self.loops) else "unroll"
+        names = {RESTRICT: "restrict", FAST_MATH: "fast-math"}
+        return names.get(self.flags[0], "registers") if self.flags else "source"
+
+    @property
+    def text(self) -> str:
+        return ", ".join([*(change.text for change in self.loops), *self.flags])
+
+    def with_loop(self, change: LoopChange) -> SourceChange:
+        others = tuple(other for other in self.loops if other.loop != change.loop)
+        return replace(self, loops=(*others, change))
+
+    def with_flag(self, flag: str) -> SourceChange:
+        return self if flag in self.flags else replace(self, flags=(*self.flags, flag))
+
+    def without_flag(self, flag: str) -> SourceChange:
+        return replace(self, flags=tuple(f for f in self.flags if f != flag))
+
+    def applied_to(self, text: str) -> str:
+        """The last loop first, so that the places of those before stay."""
+        for change in sorted(self.loops, key=lambda change: -change.loop.at):
+            text = change.applied_to(text)
+        return text
+
+
+class SourceVersions:
+    """Versions of a kernel whose CUDA C is there. A version whose machine code was tried is not run again;
+    those ``gaining`` compute the same faster, ``best`` is the fastest of them.
+
+    Raises:
+        SmlabError: no CUDA compiler.
+    """
+
+    def __init__(self, base: TriedKernel, path: Path, advice: KernelAdvice) -> None:
+        self.base = base
+        self.path = path
+        self.text = source_text(self.path)
+        self.loops = self._waiting_loops(advice)
+        self._tried = {_code_of(base.run.launch.image)}
+        self.best: SourceChange | None = None
+        self.fastest = 1.0
+        self.gaining: list[SourceChange] = []
+        self._tried.add(_code_of(self.compiled(SourceChange())))
+
+    def candidates(self) -> TrialSource:
+        """The most promising first: the loop with the longest waits, then fast math, other loops, registers.
+        What gains is kept in those that follow."""
+        for number, loop in enumerate(self.loops):
+            yield from self._rewritten(loop)
+            if number == 0:
+                yield from self._with_flag(FAST_MATH)
+        if not self.loops:
+            yield from self._with_flag(FAST_MATH)
+            yield from self._with_flag(RESTRICT)
+        for registers in self._fewer_registers():
+            yield from self._with_flag(f"-maxrregcount={registers}")
+        if self.best is not None and len(self.best.flags) + len(self.best.loops) > 1:
+            yield from self._each_left_out(self.best)
+
+    def _rewritten(self, loop: SourceLoop) -> TrialSource:
+        """A loop with its loads batched, if it is one that can be rewritten, and unrolled."""
+        before = self.best or SourceChange()
+        found = batched_loads(self.text, loop.at, FIRST_FACTOR)
+        if found is not None:
+            yield from self._by_factors(before, loop, found[1])
+        yield from self._by_factors(before.with_flag(RESTRICT), loop, ())
+
+    def _by_factors(self, before: SourceChange, loop: SourceLoop, loads: tuple[str, ...]) -> TrialSource:
+        least, factor, gains = 1.0, FIRST_FACTOR, True
+        while gains and factor <= LARGEST_FACTOR:
+            done = yield self._candidate(before.with_loop(LoopChange(loop, factor, loads)))
+            gains = done is not None and done.results_equal is True and done.speedup > SAME * least
+            least = max(least, done.speedup) if gains and done is not None else least
+            factor *= 2
+        if factor == 2 * FIRST_FACTOR:
+            yield self._candidate(before.with_loop(LoopChange(loop, FIRST_FACTOR // 2, loads)))
+
+    def _with_flag(self, flag: str) -> TrialSource:
+        """An option alone, which says what it gains by itself, then beside what has gained before."""
+        before = self.best or SourceChange()
+        done = yield self._candidate(SourceChange(flags=(flag,)))
+        if before != SourceChange() and done is not None and done.results_equal and done.speedup > SAME:
+            yield self._candidate(before.with_flag(flag))
+
+    def _each_left_out(self, best: SourceChange) -> TrialSource:
+        """The best version without one of its changes; where that is as fast, it is the better advice."""
+        for flag in best.flags:
+            less = (self.best or best).without_flag(flag)
+            done = yield self._candidate(less)
+            if done is not None and done.results_equal and done.speedup * SAME >= self.fastest:
+                self.best = less
+        for change in best.loops:
+            if len(best.loops) > 1:
+                yield self._candidate(replace(best, loops=tuple(c for c in best.loops if c != change)))
+
+    def _fewer_registers(self) -> Iterator[int]:
+        """Registers of a thread with which one block more, or twice as many, are resident, where registers
+        are what keeps them out."""
+        run, gpu = self.base.run, self.base.gpu
+        resident = blocks_per_sm(run.lowered.kernel, run.lowered.machine)
+        threads = run.launch.threads
+        file = gpu.integer("sm.registers")
+        if run.launch.blocks <= resident * gpu.integer("gpu.sms"):
+            return
+        told = set()
+        for blocks in (resident + 1, 2 * resident):
+            if blocks * threads > 32 * gpu.integer("sm.max_warps"):
+                continue
+            registers = file // (blocks * threads) // REGISTER_STEP * REGISTER_STEP
+            if REGISTER_STEP <= registers < run.launch.image.registers and registers not in told:
+                told.add(registers)
+                yield registers
+
+    def _waiting_loops(self, advice: KernelAdvice) -> tuple[SourceLoop, ...]:
+        """The loops of the text in which warps wait, the longest waits first."""
+        blamed, code = advice.blamed, advice.code
+        loops = loops_of(self.text)
+        if blamed is None or code is None:
+            return ()
+        waits: dict[SourceLoop, float] = {}
+        for b in blamed.blame:
+            source = code.instructions[b.stalled].source
+            while source is not None:
+                here = Path(source.file).name == self.path.name
+                loop = innermost_of(loops, source.line) if here else None
+                if loop is not None:
+                    waits[loop] = waits.get(loop, 0.0) + b.latency
+                    break
+                source = source.inlined_at
+        least = LEAST_SHARE * advice.samples.samples
+        order = sorted((loop for loop in waits if waits[loop] > least), key=lambda loop: -waits[loop])
+        return tuple(order[:LOOPS])
+
+    def _candidate(self, change: SourceChange) -> Trial:
+        return Trial(change.text, change.kind, lambda: self._run(change))
+
+    def _run(self, change: SourceChange) -> SimulatedVersion | None:
+        image = self.compiled(change)
+        code = _code_of(image)
+        if code in self._tried:
+            return None
+        self._tried.add(code)
+        done = simulated(self.base, change.text, change.kind, kernel=image)
+        if done.results_equal and done.speedup > SAME:
+            self.gaining.append(change)
+        if done.results_equal and done.speedup > SAME * self.fastest:
+            self.best, self.fastest = change, done.speedup
+        return done
+
+    def compiled(self, change: SourceChange) -> KernelImage:
+        """The machine code of a version. Its file lies in a folder of its own, and finds its headers where
+        the kernel's own are."""
+        launch = read_launch(self.base.launch_path, self.base.defines)
+        options = dict(launch.options)
+        options["flags"] = shlex.join([*shlex.split(str(options.get("flags", ""))), *change.flags])
+        folders = [self.path.parent, *self.base.how.get("folders", ())]
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / self.path.name
+            file.write_text(change.applied_to(self.text))
+            source = KernelSource(
+                file,
+                self.base.gpu.sm_architecture,
+                self.base.how.get("name"),
+                self.base.defines,
+                folders,
+                options=options,
+            )
+            return load(source).image
+
+
+_LABEL: Final = re.compile(r"`\([^)]*\)")
+
+
+def _code_of(image: KernelImage) -> tuple[str, ...]:
+    """The instructions, without the names of labels."""
+    return tuple(_LABEL.sub("", str(i)) for i in image.function.instructions)
