@@ -50,11 +50,14 @@ BLOCK_BARRIERS: Final = 16
 
 # Where a warp keeps what its scoreboards wait for: six for results of global memory, the same six for
 # others' results and for operands that must have been read, the stall counter of the last instruction, its
-# latest groups of asynchronous copies, in turn, and its stores and reductions, which only a fence waits for.
+# latest groups of asynchronous copies, in turn, its stores and reductions, which only a fence waits for, and
+# its latest groups of products, in turn.
 SCOREBOARDS: Final = 6
 COPY_GROUPS: Final = 8
 LONG_SLOT, SHORT_SLOT, STALL_SLOT, GROUP_SLOT, STORE_SLOT = 0, 6, 12, 13, 13 + COPY_GROUPS
-SLOTS: Final = STORE_SLOT + 1
+PRODUCT_SLOT: Final = STORE_SLOT + 1
+PRODUCT_GROUPS: Final = 8
+SLOTS: Final = PRODUCT_SLOT + PRODUCT_GROUPS
 FENCED_SLOTS: Final = (STORE_SLOT, *range(LONG_SLOT, LONG_SLOT + SCOREBOARDS))
 """What a fence waits for: its warp's accesses to global memory."""
 
@@ -63,6 +66,11 @@ def awaited_slots(groups: int, left: int) -> list[int]:
     """The places of the groups of copies that must be complete for ``left`` of the ``groups`` that the warp
     has closed to remain, and none of those before."""
     return [GROUP_SLOT + (groups - back) % COPY_GROUPS for back in range(left + 1, COPY_GROUPS)]
+
+
+def awaited_product_slots(groups: int, left: int) -> list[int]:
+    """The same for groups of products of matrices by a group of warps."""
+    return [PRODUCT_SLOT + (groups - back) % PRODUCT_GROUPS for back in range(left + 1, PRODUCT_GROUPS)]
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,9 @@ class Operation:
 
     Asynchronous copies of a warp form groups: an instruction may join the open one, close it, or wait until
     at most ``groups_left`` closed ones (-1: it does not wait) have copies on their way. A fence waits for its
-    warp's accesses to global memory; ``fenced`` is a store or reduction that one may wait for.
+    warp's accesses to global memory; ``fenced`` is a store or reduction that one may wait for. Products of
+    matrices by a group of warps form groups in the same way: ``joins_products``, ``closes_products`` and
+    ``products_left``.
     """
 
     slot: int
@@ -116,6 +118,9 @@ class Operation:
     joins_group: bool = False
     closes_group: bool = False
     groups_left: int = -1
+    joins_products: bool = False
+    closes_products: bool = False
+    products_left: int = -1
     request: RequestTicks = NO_REQUEST
     pipe: PipeTiming | None = None
     is_fence: bool = False

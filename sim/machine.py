@@ -152,6 +152,7 @@ class Machine:
     pipes: dict[str, PipeTiming]
     tensor_rates: dict[str, float]  # multiply-adds a cycle of a scheduler's tensor core, by type
     least_tensor_shape: tuple[int, int]  # rows, and bytes of a row, that it takes at least
+    group_product_tail_cycles: int
     mio_queue_entries: int
     front_cycles: int
     address_ticks: int
@@ -256,13 +257,20 @@ class Machine:
 
     def tensor_timing(self, product: TensorProduct | None) -> PipeTiming | None:
         """What a product of matrices takes of its scheduler's tensor core: its multiply-adds at the rate of
-        its type, those of the smallest shape at least. None for another instruction, or where the description
-        has no rate for the type."""
-        rate = self.tensor_rates.get(product.type) if product is not None else None
-        if product is None or rate is None:
+        its type, those of the smallest shape at least. A product by a group of warps also takes the time in
+        which shared memory gives its matrices. None for another instruction, or where the description has no
+        rate for the type."""
+        if product is None:
+            return None
+        rate = self.tensor_rates.get(f"group_{product.type}" if product.of_group else product.type)
+        if rate is None:
             return None
         interval = max(1, round(product.padded_multiply_adds(*self.least_tensor_shape) / rate))
-        return replace(self.pipes["tensor"], interval_cycles=interval)
+        if not product.of_group:
+            return replace(self.pipes["tensor"], interval_cycles=interval)
+        interval = max(interval, -(-product.shared_bytes // (self.banks * self.bank_bytes)))
+        latency = interval + self.group_product_tail_cycles
+        return replace(self.pipes["tensor"], interval_cycles=interval, latency_cycles=latency)
 
     def dram_sectors_left(self, free_ticks: int, cycle: int) -> int:
         """Sectors that the DRAM server, which will be free at ``free_ticks``, has not moved yet at
@@ -394,9 +402,15 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             for name in TIMINGS
         },
         tensor_rates={
-            name: gpu.number(key) for name in TENSOR_TYPES if gpu.has(key := f"tensor.{name}_fma_per_cycle")
+            name: gpu.number(key)
+            for kind in TENSOR_TYPES
+            for name in (kind, f"group_{kind}")
+            if gpu.has(key := f"tensor.{name}_fma_per_cycle")
         },
         least_tensor_shape=(gpu.integer("tensor.least_rows"), gpu.integer("tensor.least_depth_bytes")),
+        group_product_tail_cycles=(
+            _whole_cycles(gpu, "tensor.group_tail_cycles") if gpu.has("tensor.group_tail_cycles") else 0
+        ),
         mio_queue_entries=gpu.integer("mio.queue_entries"),
         front_cycles=gpu.integer("mio.front_cycles"),
         address_ticks=to_ticks(gpu.integer("mio.address_interval_cycles")),

@@ -438,6 +438,25 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
         )
         for name in TENSOR_TYPES
     ),
+    *(
+        _number(
+            f"tensor.group_{name}_fma_per_cycle",
+            "multiply-adds/cycle",
+            f"rate of a scheduler's tensor core on its part of dense {name} products by four warps",
+            0.01,
+            1e6,
+            optional=True,
+        )
+        for name in TENSOR_TYPES
+    ),
+    _number(
+        "tensor.group_tail_cycles",
+        "cycles",
+        "from the end of a product by a group of warps until a warp that waits for it goes on",
+        0,
+        1e4,
+        optional=True,
+    ),
     _rate(
         "peak.sustained_flops_per_s",
         "FLOP/s",

@@ -22,7 +22,7 @@ _DEPBAR: Final = re.compile(r"SB(\d)$")
 _NO_RESULT_NAMES: Final = (
     "ST STG STS STL RED REDG REDAS BRA BRX BRXU JMP JMX JMXU CALL RET EXIT KILL BAR MEMBAR ERRBAR CCTL CCTLL "
     "NOP DEPBAR LDGDEPBAR LDGSTS BSSY BSYNC BREAK WARPSYNC YIELD NANOSLEEP BPT RPCMOV UTMASTG UTMALDG STSM "
-    "ARRIVES FENCE PREEXIT ENDCOLLECTIVE UBLKCP SUST SURED"
+    "ARRIVES FENCE PREEXIT ENDCOLLECTIVE UBLKCP SUST SURED WARPGROUP"
 )
 _NO_RESULT: Final = frozenset(_NO_RESULT_NAMES.split())
 _SETP_NAMES: Final = "ISETP FSETP DSETP HSETP2 PSETP PLOP3 UISETP UFSETP UPLOP3 UPSETP FCHK"
@@ -148,6 +148,8 @@ def _result_words(instruction: SassInstruction) -> int:
         return 1 if "32" in modifiers else 2
     if opcode in _CONVERSIONS:
         return _conversion(instruction)[0]
+    if opcode.endswith("GMMA"):
+        return _group_words(instruction)
     if "MMA" in opcode:
         return 4 if "F32" in modifiers[:2] or opcode in ("DMMA", "IMMA") else 2
     return 2 if _is_long(instruction) else 1
@@ -155,6 +157,8 @@ def _result_words(instruction: SassInstruction) -> int:
 
 def _source_words(instruction: SassInstruction, place: int, count: int, operand: Operand) -> int:
     opcode, modifiers = instruction.opcode, instruction.modifiers
+    if opcode.endswith("GMMA"):  # a register of the first matrix, two descriptors, the sum before
+        return 4 if place == 0 or "gdesc" in operand.text else _group_words(instruction)
     if operand.kind == "memory":
         return _address_words(instruction)
     if opcode in _MEMORY:
@@ -170,6 +174,13 @@ def _source_words(instruction: SassInstruction, place: int, count: int, operand:
     if opcode in ("RET", "BRX", "JMX", "CALL"):
         return 2
     return 1
+
+
+def _group_words(instruction: SassInstruction) -> int:
+    """The registers of a lane's part of the result of a product of matrices by a group of warps."""
+    shape = instruction.modifiers[0].split("x") if instruction.modifiers else []
+    columns = int(shape[1]) if len(shape) == 3 and shape[1].isdigit() else 8
+    return columns // (4 if "F16" in instruction.modifiers else 2)
 
 
 def _is_long(instruction: SassInstruction) -> bool:

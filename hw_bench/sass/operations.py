@@ -25,6 +25,7 @@ _PACKED_HALF: Final = {"HADD2": "hadd", "HMUL2": "hmul", "HFMA2": "hfma"}
 TENSOR_OPCODES: Final = frozenset(
     ("HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "OMMA", "HGMMA", "IGMMA", "QGMMA", "BGMMA")
 )
+WARPS_OF_GROUP: Final = 4
 _SHORT: Final = re.compile(r"(8|16)(8)(4|8|16|32|64|128|256)")
 _LONG: Final = re.compile(r"(\d+)x(\d+)x(\d+)")
 _STEPS: Final = {"F32": 4, "F16": 2}
@@ -210,13 +211,16 @@ def _bytes_of(instruction: SassInstruction) -> int:
 class TensorProduct:
     """A warp-instruction's product of matrices, ``rows`` x ``depth`` by ``depth`` x ``columns``: one of
     `smlab.hw_bench.gpu.schema.TENSOR_TYPES`. ``several``: how many such products it is, for Volta's in steps
-    a part of one."""
+    a part of one, and a quarter for one of the four warps of a group (``of_group``), which together read
+    ``shared_bytes`` of shared memory."""
 
     type: str
     rows: int
     columns: int
     depth: int
     several: float = 1
+    of_group: bool = False
+    shared_bytes: int = 0
 
     @property
     def multiply_adds(self) -> int:
@@ -245,7 +249,13 @@ def tensor_product(instruction: SassInstruction) -> TensorProduct | None:
     shape = next((s for s in shapes if s is not None), None)
     if shape is None:
         return None
-    return TensorProduct(_type_of(opcode, modifiers), *(int(n) for n in shape.groups()))
+    rows, columns, depth = (int(n) for n in shape.groups())
+    kind = _type_of(opcode, modifiers)
+    if not opcode.endswith("GMMA"):
+        return TensorProduct(kind, rows, columns, depth)
+    in_shared = columns + rows * any(o.text.startswith("gdesc") for o in instruction.operands[1:2])
+    bits = _BITS[kind.removesuffix("_fp32")]
+    return TensorProduct(kind, rows, columns, depth, 1 / WARPS_OF_GROUP, True, in_shared * depth * bits // 8)
 
 
 def _type_of(opcode: str, modifiers: tuple[str, ...]) -> str:

@@ -39,8 +39,10 @@ from smlab.sim.compiled.layout import (
     BARRIER,
     CACHE_LINE_WORDS,
     CLOSES_GROUP,
+    CLOSES_PRODUCTS,
     EMPTIES_L1,
     GLOBAL,
+    JOINS_PRODUCTS,
     NEVER,
     NOT_SELECTED,
     PIPE,
@@ -66,6 +68,8 @@ from smlab.sim.instruction_source import (
     NOTIFIES,
     PASSES,
     PC,
+    PRODUCT_GROUPS,
+    PRODUCT_SLOT,
 )
 
 GTO, LRR, OLDEST, GTY, GLR = 0, 1, 2, 3, 4
@@ -264,7 +268,9 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
             occupy(st, i, s, first, (warp.resource, op.reason, now + op.interval), now)
         elif op.interval > 1:
             throttle(st, i, s, warp.resource, op.reason, now + 1, now + op.interval)
-        if op.target >= 0:
+        if op.effect == JOINS_PRODUCTS or op.effect == CLOSES_PRODUCTS:
+            result(st, w, PRODUCT_SLOT + (warp.products & (PRODUCT_GROUPS - 1)), now + op.latency)
+        elif op.target >= 0:
             result(st, w, op.target, now + op.latency)
     elif lanes != 0:
         enqueue(st, i, s, w, now)
@@ -273,6 +279,8 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
     warp.stalled = now + op.stall
     if op.effect == CLOSES_GROUP:
         warp.groups += 1
+    elif op.effect == CLOSES_PRODUCTS:
+        warp.products += 1
     elif op.effect == EMPTIES_L1:
         empty_l1(st, i, now)
     if state == EXITS:

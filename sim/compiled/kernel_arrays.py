@@ -17,6 +17,7 @@ from smlab.sim.instruction_source import (
     FENCED_SLOTS,
     GROUP_SLOT,
     LONG_SLOT,
+    PRODUCT_SLOT,
     SCOREBOARDS,
     SHORT_SLOT,
     SLOTS,
@@ -148,7 +149,7 @@ class Code:
             cls=cls.code,
             line=self._line(operation.slot),
             joins=operation.joins_group,
-            effect=layout.CLOSES_GROUP * operation.closes_group + layout.EMPTIES_L1 * operation.empties_l1,
+            effect=_effect_of(operation),
             groups_left=operation.groups_left,
             after_begin=needs,
             after_end=len(self.needs),
@@ -169,6 +170,8 @@ class Code:
         values["base_work"], values["pass_work"] = operation.base_work, operation.pass_work
         if operation.joins_group:
             values["target"], values["watched"] = GROUP_SLOT, 1
+        elif operation.joins_products:
+            values["target"], values["watched"] = PRODUCT_SLOT, 1
         elif operation.fenced:
             values["target"], values["watched"] = STORE_SLOT, 1
 
@@ -197,6 +200,19 @@ def _item(**values: int) -> tuple[int, ...]:
     for name, value in values.items():
         row[_OP_PLACE[name]] = int(value)
     return tuple(row)
+
+
+def _effect_of(operation: Operation) -> int:
+    """What an issue does besides; no instruction does two of these."""
+    if operation.products_left >= 0:
+        return layout.AWAITS_PRODUCTS + operation.products_left
+    effects = {
+        layout.CLOSES_GROUP: operation.closes_group,
+        layout.EMPTIES_L1: operation.empties_l1,
+        layout.CLOSES_PRODUCTS: operation.closes_products,
+        layout.JOINS_PRODUCTS: operation.joins_products,
+    }
+    return next((effect for effect, has in effects.items() if has), layout.NO_EFFECT)
 
 
 def _whole_lines(words: int) -> int:

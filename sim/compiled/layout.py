@@ -36,8 +36,10 @@ OPERATION, LOOP_BEGIN, LOOP_END, END = 0, 1, 2, 3
 # What a resident warp is up to. READY covers a warp in a group and one with a timer running.
 READY, UNKNOWN, AT_BARRIER, EXITING, FINISHED = 0, 1, 2, 3, 4
 
-# What the issue of an instruction does besides: it closes a group of copies, or L1 forgets what it holds.
-NO_EFFECT, CLOSES_GROUP, EMPTIES_L1 = 0, 1, 2
+# What the issue of an instruction does besides: it closes a group of copies, L1 forgets what it holds, it is
+# a product in its warp's group of products, or the last one there; or, from the last number on, its warp
+# waits until so many groups of products are left.
+NO_EFFECT, CLOSES_GROUP, EMPTIES_L1, JOINS_PRODUCTS, CLOSES_PRODUCTS, AWAITS_PRODUCTS = range(6)
 
 TOTALS, ATOMICS, ALL = 0, 1, 2
 
@@ -180,7 +182,7 @@ WARP = _narrow(
     ("line groups", "i8"),
     ("scheduler lanes unresolved ahead", "i4"),
     ("last_completion waiting_since block", "i8"),
-    ("barrier depth launch span since", "i8"),
+    ("barrier depth launch span since products", "i8"),
 )
 """``block`` is its block's number + 1, or 0 in a free slot; ``entered`` and ``mark`` are when it joined its
 group and how long that had been throttled then; ``since`` and ``span`` where its recorded spans end and the
@@ -189,7 +191,8 @@ number + 1 of the last one; ``unresolved`` its jobs in flight whose completion i
 instruction issued last; ``scheduler`` is its scheduler's number, ``bit`` its place among that one's warps, as
 a mask; ``line`` is the line of code that was fetched for it last, ``fetched`` the cycle in which its next
 instruction
-is there, ``stalled`` the one in which its control code lets it issue that; ``ahead`` is how many of its next
+is there, ``stalled`` the one in which its control code lets it issue that; ``groups`` and ``products`` count
+the groups of copies and of products that it has closed; ``ahead`` is how many of its next
 instructions have been executed already."""
 
 BLOCK = _record("sm launch retire executing unfinished waiting last_exit room")

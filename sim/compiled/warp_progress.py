@@ -42,6 +42,7 @@ from smlab.sim.compiled.layout import (
     ALL,
     AT_BARRIER,
     AT_THE_BARRIER,
+    AWAITS_PRODUCTS,
     CACHE_LINE_WORDS,
     DRAIN,
     END,
@@ -68,6 +69,8 @@ from smlab.sim.instruction_source import (
     LONG_SLOT,
     OPENED,
     PC,
+    PRODUCT_GROUPS,
+    PRODUCT_SLOT,
     SHORT_SLOT,
 )
 
@@ -215,6 +218,10 @@ def proceed(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
                 return
             long = max(long, until_at(st, at + LONG_SLOT).value)
             short = max(short, until_at(st, at + SHORT_SLOT).value)
+        if op.effect >= AWAITS_PRODUCTS:
+            for back in range(op.effect - AWAITS_PRODUCTS + 1, PRODUCT_GROUPS):
+                at = base + PRODUCT_SLOT + ((warp.products - back) & (PRODUCT_GROUPS - 1))
+                short = max(short, until_at(st, at).value)
         if op.groups_left >= 0:
             for back in range(op.groups_left + 1, COPY_GROUPS):
                 at = base + GROUP_SLOT + ((warp.groups - back) & (COPY_GROUPS - 1))

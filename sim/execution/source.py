@@ -28,6 +28,7 @@ from smlab.sim.instruction_source import (
     NEAR,
     NEXT,
     OPENED,
+    PRODUCT_GROUPS,
     SCOREBOARDS,
     START,
     CompiledSource,
@@ -347,6 +348,14 @@ def _waits(micro: MicroOperation, control: ControlCode, copies: int | None) -> t
     return dataclasses.replace(control, wait_mask=mask), left
 
 
+def _products_left(micro: MicroOperation) -> int:
+    """How many groups of products may be on their way when an instruction goes on (-1: any)."""
+    instruction = micro.instruction
+    if instruction.opcode != "WARPGROUP" or "DEPBAR" not in instruction.modifiers:
+        return -1
+    return min(int(instruction.operands[1].text, 0), PRODUCT_GROUPS - 2)
+
+
 def request_of(micro: MicroOperation, machine: Machine) -> RequestTicks:
     """What the address unit, the port and L2 take for an access; nothing for another instruction."""
     cls = CLASSES[micro.cls]
@@ -404,6 +413,7 @@ def lower_machine_code(
                 "a listing made with -hex",
             )
         control, left = _waits(micro, control, copies)
+        product = tensor_product(micro.instruction)
         cls = CLASSES[micro.cls]
         base, each, tail, free, read = 0, 0, 0, 1, 0
         if cls.unit is Unit.ATOMIC:
@@ -431,11 +441,14 @@ def lower_machine_code(
                 hidden_wavefronts=free,
                 read_offset_cycles=read,
                 request=request_of(micro, machine),
-                pipe=machine.tensor_timing(tensor_product(micro.instruction)),
+                pipe=machine.tensor_timing(product),
                 stall_cycles=stall_of(micro, control, machine),
                 joins_group=micro.code == d.COPY,
                 closes_group=micro.instruction.opcode == "LDGDEPBAR",
                 groups_left=left,
+                joins_products=bool(micro.fields.get("joins_products")),
+                closes_products=bool(micro.fields.get("closes_products")),
+                products_left=_products_left(micro),
                 is_fence=is_fence(micro.instruction),
                 fenced=waits_for_stores
                 and cls.operation in ("store", "reduce")

@@ -75,6 +75,19 @@ FORMATS: Final = {
 middle ones."""
 
 
+SIGNS: Final = {
+    **dict.fromkeys((HALVES, BFLOAT16), 0x80008000),
+    TF32: 0x80000000,
+    **dict.fromkeys((E5M2, E4M3), 0x80808080),
+}
+"""The signs of a register's elements."""
+DEPTH_BYTES: Final = 32
+"""What a row of the first matrix has, and a column of the second, in a product of a group of warps."""
+SWIZZLE_BYTES: Final = (16, 128, 64, 32)
+"""By the number in a matrix descriptor: in rows of so many bytes a matrix lies in shared memory, whose
+pieces of 16 bytes are exchanged (not where there is one)."""
+
+
 @dataclass(frozen=True)
 class SumArithmetic:
     """How one group of products is added: see the module."""
@@ -97,12 +110,14 @@ _CORES: Final = {7: _TURING, 8: _TURING, 9: _HOPPER, 10: _HOPPER, 11: _HOPPER, 1
 
 
 def sum_arithmetic(
-    compute_capability: tuple[int, int], element: int, total: int, quads: bool
+    compute_capability: tuple[int, int], element: int, total: int, quads: bool = False, of_group: bool = False
 ) -> SumArithmetic:
     """The arithmetic of an architecture for elements of one type. ``quads``: the products of 8 x 8 x 4 that
-    Volta has, which Turing still adds as Volta does."""
+    Volta has, which Turing still adds as Volta does. ``of_group``: the products of a group of warps, where
+    Hopper keeps few digits of floats of 8 bits, as Ada Lovelace does."""
     core = _VOLTA if quads or compute_capability < (7, 5) else _CORES[compute_capability[0]]
     of_zero = (4 if total == HALF_SUM else -108) - core.fraction_bits
     is_fp8 = element in (E5M2, E4M3)
-    bits = SHORT_SUM_BITS if is_fp8 and compute_capability == (8, 9) else core.fraction_bits
+    is_short = is_fp8 and (of_group or compute_capability == (8, 9))
+    bits = SHORT_SUM_BITS if is_short else core.fraction_bits
     return SumArithmetic(core.group_bytes * PER_REGISTER[element] // 4, bits, of_zero)

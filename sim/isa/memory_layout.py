@@ -24,7 +24,7 @@ _COMMON: Final = {"code": 0, "guard": 1, "guard_xor": 2, "uniform": 3, "early_ex
 """What every micro-operation has. ``guard``: the predicate under which it is executed; ``uniform``: by all
 lanes, whatever the active mask; ``ahead``: what may be done before it is issued (module `ahead`)."""
 _SOURCES: Final = {"a": 5, "b": 10, "c": 15}
-_PREDICATES: Final = {"predicate_a": 20, "predicate_b": 22, "predicate_c": 29}
+_PREDICATES: Final = {"predicate_a": 20, "predicate_b": 22, "predicate_c": 29, "predicate_sum": 32}
 _PLAIN: Final = {
     # results: the byte offset in the warp of the first row; the places of predicates
     "dst": 4,
@@ -98,6 +98,13 @@ _PLAIN: Final = {
     "step": 30,  # of a product in several instructions
     "a_by_columns": 25,
     "b_by_rows": 24,
+    # products of a group of four warps (module `group_products`)
+    "column_groups": 34,  # of eight columns
+    "a_in_shared": 35,
+    "a_turned": 36,  # a matrix lies in shared memory column by column of what is multiplied
+    "b_turned": 37,
+    "joins_products": 38,
+    "closes_products": 39,
 }
 PLACE: Final = (
     _COMMON
@@ -106,7 +113,7 @@ PLACE: Final = (
     | _PLAIN
 )
 """The word of each field."""
-WORDS: Final = 32
+WORDS: Final = 40
 """What a micro-operation takes: whole cache lines."""
 
 
@@ -193,6 +200,13 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
         *("fraction_bits", "zero_exponent"),
     ),
     "transposition": _kind("dst", "a"),
+    "group product": _kind(
+        *("dst", "a", "b", "c", "element_type", "b_element_type", "k_steps", "sum_type", "row_groups"),
+        *("is_signed", "b_is_signed", "group", "fraction_bits", "zero_exponent"),
+        *("predicate_sum", "column_groups", "a_in_shared", "a_turned", "b_turned"),
+        *("joins_products", "closes_products"),
+    ),
+    "empty group": _kind("joins_products", "closes_products"),
 }
 """The fields of each kind of micro-operation, and the word of each."""
 
@@ -226,6 +240,7 @@ UNSET: Final = {
     "predicate_a": PT,
     "predicate_b": PT,
     "predicate_c": PT,
+    "predicate_sum": PT,
     "predicate_dst": NO_PREDICATE,
     "predicate_dst_b": NO_PREDICATE,
     "done_predicate": NO_PREDICATE,
@@ -297,11 +312,21 @@ UNWRITTEN: Final = 31  # address of a row an instruction: reads of shared memory
 LAUNCH_WORDS: Final = 32
 UNWRITTEN_WORDS: Final = 4  # words read in sum; block, thread and address of the first
 SCRATCH_WORDS: Final = (
-    32 * 4 * (4 + 2) + 4 * 16 + 4
-)  # two matrices of 16 and 8 by 32 numbers, sums, a row of them
+    32 * 4 * (4 + 2) + 4 * 16 + 4 + 6 * 16
+)  # two matrices of 16 and 8 by 32 numbers, sums, a row of them, rows of two matrices from shared memory
 
 # Faults.
-FINE, OUT_OF_BOUNDS, MISALIGNED, DIVERGED_BARRIER, BAD_TARGET, DEADLOCK, LOST, NEVER_OPENS = range(8)
+(
+    FINE,
+    OUT_OF_BOUNDS,
+    MISALIGNED,
+    DIVERGED_BARRIER,
+    BAD_TARGET,
+    DEADLOCK,
+    LOST,
+    NEVER_OPENS,
+    BASE_OFFSET,
+) = range(9)
 
 
 def barrier_at(number: int) -> int:

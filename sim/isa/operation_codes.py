@@ -44,7 +44,9 @@ from typing import Final
     STORE_MATRIX,
     MMA_QUADS,
     TRANSPOSE,
-) = range(128, 163)
+    MMA_GROUP,
+    EMPTY_GROUP,
+) = range(128, 165)
 GLOBAL, SHARED, LOCAL, GENERIC, MIXED = 0, 1, 2, 3, 4
 ADD, MIN, MAX, AND, OR, XOR, INC, DEC, EXCHANGE, SWAP, SPIN, COUNT = range(12)
 U32, S32, U64, S64, FLOAT32, FLOAT64, HALF_PAIR, BFLOAT16_PAIR = range(8)
@@ -112,6 +114,8 @@ KINDS: Final = {
     MMA: "matrix product",
     MMA_QUADS: "product by quads",
     TRANSPOSE: "transposition",
+    MMA_GROUP: "group product",
+    EMPTY_GROUP: "empty group",
 }
 """The kind of each code, by the names of `smlab.sim.isa.memory_layout.KINDS`."""
 

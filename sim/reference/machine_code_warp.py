@@ -14,12 +14,15 @@ from smlab.sim.instruction_source import (
     FENCED_SLOTS,
     GROUP_SLOT,
     LONG_SLOT,
+    PRODUCT_GROUPS,
+    PRODUCT_SLOT,
     SCOREBOARDS,
     SHORT_SLOT,
     SLOTS,
     STALL_SLOT,
     STORE_SLOT,
     ReferenceSource,
+    awaited_product_slots,
     awaited_slots,
 )
 from smlab.sim.instructions import Reason, Unit
@@ -46,7 +49,7 @@ class MachineCodeWarp(CountedWarp):
     fetched for it last.
     """
 
-    __slots__ = ("addresses", "groups", "lanes", "line", "passes", "sm", "source")
+    __slots__ = ("addresses", "groups", "lanes", "line", "passes", "products", "sm", "source")
 
     def __init__(
         self,
@@ -63,6 +66,7 @@ class MachineCodeWarp(CountedWarp):
         self.result_at = [0] * SLOTS
         self.line = -1
         self.groups = 0  # groups of copies that it has closed
+        self.products = 0  # and of products of matrices
         self.lanes, self.passes = 0, 1
         self.addresses: list[int] = []
 
@@ -93,6 +97,8 @@ class MachineCodeWarp(CountedWarp):
         assert operation.control is not None
         if operation.joins_group:
             return GROUP_SLOT + self.groups % COPY_GROUPS
+        if operation.joins_products:
+            return PRODUCT_SLOT + self.products % PRODUCT_GROUPS
         if operation.fenced:
             return STORE_SLOT
         written = operation.control.write_barrier
@@ -111,6 +117,9 @@ class MachineCodeWarp(CountedWarp):
         needs = _needs(self.next.control.wait_mask)
         if self.next.is_fence:
             needs = [*((slot, Reason.LONG_SCOREBOARD) for slot in FENCED_SLOTS), *needs]
+        if (left := self.next.products_left) >= 0:
+            products = awaited_product_slots(self.products, left)
+            needs = [*((s, Reason.SHORT_SCOREBOARD) for s in products), *needs]
         if (left := self.next.groups_left) < 0:
             return needs
         return [*((s, Reason.LONG_SCOREBOARD) for s in awaited_slots(self.groups, left)), *needs]

@@ -208,6 +208,7 @@ class StreamingMultiprocessor:
             warp.result_at[read_target] = max(warp.result_at[read_target], read_at)
         warp.result_at[STALL_SLOT] = now + warp.issue_stall
         warp.groups += operation.closes_group
+        warp.products += operation.closes_products
         if operation.empties_l1:
             self.path.l1.empty()
         warp.book_issue(now)

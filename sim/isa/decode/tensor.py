@@ -2,8 +2,8 @@
 and registers.
 
 Products: HMMA (halves, bfloat16, TF32; Volta's in steps), IMMA (bytes, nibbles), BMMA (bits), DMMA (doubles)
-and QMMA (8, 6 and 4 bits): what PTX's ``mma.sync`` compiles to. Sparse products and those with scales of
-blocks are refused by name.
+and QMMA (8, 6 and 4 bits): what PTX's ``mma.sync`` compiles to; HGMMA, QGMMA, IGMMA and BGMMA: those of a
+group of four warps, PTX's ``wgmma``. Sparse products and those with scales of blocks are refused by name.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from typing import Final
 from smlab.sim.isa import matrix_products as mp
 from smlab.sim.isa.decode.memory import wide
 from smlab.sim.isa.decode.micro import only, opcode
-from smlab.sim.isa.decode.operands import Operands, Unknown
+from smlab.sim.isa.decode.operands import Operands, Source, Unknown, register_offset
 from smlab.sim.isa.operation_codes import (
+    EMPTY_GROUP,
     LOAD_MATRIX,
     MMA,
+    MMA_GROUP,
     MMA_QUADS,
+    NOP,
     SHARED,
     STORE_MATRIX,
     TRANSPOSE,
@@ -59,7 +62,7 @@ def _shape(m: tuple[str, ...], element: int) -> dict[str, int]:
 
 def _floating(o: Operands, m: tuple[str, ...], elements: tuple[int, int], total: int) -> Fields:
     a, b = elements
-    arithmetic = mp.sum_arithmetic(o.compute_capability, a, total, quads=False)
+    arithmetic = mp.sum_arithmetic(o.compute_capability, a, total)
     if arithmetic.fraction_bits < mp.SHORT_SUM_BITS + 1 and total == mp.SINGLE_SUM:
         total = mp.SHORT_SUM
     return MMA, {
@@ -141,6 +144,141 @@ def _whole(o: Operands, m: tuple[str, ...], element: int, total: int) -> Fields:
     """A product whose sums are whole numbers, or rounded one by one."""
     types = {"element_type": element, "b_element_type": element, "sum_type": total}
     return MMA, {**_registers(o), **_shape(m, element), **types}
+
+
+_GROUP_SHAPE: Final = re.compile(r"64x(\d+)x(\d+)")
+_DESCRIPTOR: Final = re.compile(r"gdesc\[UR(\d+|Z)\]((?:\.\w+)*)$")
+PRODUCT_GROUP: Final = "gsb0"
+"""How a product says that it is the last one of its warp's group of products, and what is waited for."""
+
+
+@opcode("HGMMA", cls="tensor")
+def _hgmma(o: Operands, m: tuple[str, ...]) -> Fields:
+    _check_form(m, "F32", "F16", "BF16", "TF32")
+    element = mp.BFLOAT16 if "BF16" in m else mp.TF32 if "TF32" in m else mp.HALVES
+    return _floats_of_group(o, m, (element, element))
+
+
+@opcode("QGMMA", cls="tensor")
+def _qgmma(o: Operands, m: tuple[str, ...]) -> Fields:
+    _check_form(m, "F32", "F16", "E5M2", "E4M3")
+    types = [_SMALL_TYPES[x] for x in m if x in _SMALL_TYPES]
+    if len(types) != 2:
+        raise Unknown(f"the form {'.'.join(m)}")
+    return _floats_of_group(o, m, (types[0], types[1]))
+
+
+def _floats_of_group(o: Operands, m: tuple[str, ...], elements: tuple[int, int]) -> Fields:
+    total = mp.SINGLE_SUM if "F32" in m else mp.HALF_SUM
+    arithmetic = mp.sum_arithmetic(o.compute_capability, elements[0], total, of_group=True)
+    if arithmetic.fraction_bits == mp.SHORT_SUM_BITS and total == mp.SINGLE_SUM:
+        total = mp.SHORT_SUM
+    rules = {
+        "group": arithmetic.group,
+        "fraction_bits": arithmetic.fraction_bits,
+        "zero_exponent": arithmetic.zero_exponent,
+    }
+    return _of_group(o, m, elements, total, rules)
+
+
+@opcode("IGMMA", cls="tensor")
+def _igmma(o: Operands, m: tuple[str, ...]) -> Fields:
+    _check_form(m, "S8", "U8", "SAT")
+    types = [_BYTES_TYPES[x] for x in m if x in _BYTES_TYPES]
+    if len(types) != 2:
+        raise Unknown(f"the form {'.'.join(m)}")
+    signs = {"is_signed": types[0][1], "b_is_signed": types[1][1]}
+    total = mp.SATURATED_SUM if "SAT" in m else mp.INTEGER_SUM
+    return _of_group(o, m, (mp.BYTES, mp.BYTES), total, signs)
+
+
+@opcode("BGMMA", cls="tensor")
+def _bgmma(o: Operands, m: tuple[str, ...]) -> Fields:
+    _check_form(m, "AND", "POPC")
+    if set(m[1:]) != {"AND", "POPC"}:
+        raise Unknown(f"the form {'.'.join(m)}")
+    return _of_group(o, m, (mp.BITS_AND, mp.BITS_AND), mp.INTEGER_SUM, {})
+
+
+def _of_group(
+    o: Operands, m: tuple[str, ...], elements: tuple[int, int], total: int, rules: dict[str, int]
+) -> Fields:
+    """A product of 64 rows by a group of four warps: each has 16 rows of the first matrix, in registers or
+    in shared memory, and of the result. A descriptor stands for two: the second matrix's is in the pair of
+    uniform registers behind the first one's, used or not."""
+    match = _GROUP_SHAPE.fullmatch(m[0])
+    columns = int(match[1]) if match else 0
+    depth = mp.DEPTH_BYTES // 4 * mp.PER_REGISTER[elements[0]]
+    if match is None or columns % 8 or not 8 <= columns <= 256 or int(match[2]) != depth:
+        raise Unknown(f"the shape {m[0]}")
+    o.texts[:] = [text.removesuffix(".reuse") for text in o.texts]
+    closes = o.texts[-1] == PRODUCT_GROUP
+    if closes:
+        o.texts.pop()
+    groups = {"joins_products": 1, "closes_products": int(closes)}
+    result, dst = o.texts[0], o.destination()
+    fields: dict[str, int] = {"a_in_shared": int(o.texts[1].startswith("gdesc")), **groups}
+    if not fields["a_in_shared"]:
+        fields |= o.integer("a")
+    first, modifiers = _descriptor(o.text())
+    fields |= {"a_turned": int("tnspA" in modifiers), "b_turned": int("tnspB" in modifiers)}
+    if fields["a_in_shared"]:
+        fields |= Source(register_offset(True, first), True).fields("a")
+    if not fields["a_reg"] or (fields["a_xor"] and not fields["a_in_shared"]):
+        raise Unknown("its operands")
+    second = first if first == "Z" else str(int(first) + 2)
+    fields |= Source(register_offset(True, second), True).fields("b")
+    for name, element, sign in (("a", elements[0], "negA"), ("b", elements[1], "negB")):
+        if sign in modifiers:
+            fields[f"{name}_xor"] = mp.SIGNS[element]
+        if fields[f"{name}_turned"] and element not in (mp.HALVES, mp.BFLOAT16):
+            raise Unknown("a transposed matrix of elements that are not of 16 bits")
+    before = o.text()
+    never = before == "RZ"
+    if o.more():
+        fields |= o.predicate_in("predicate_sum")
+        never &= o.texts[o.next - 1] == "!UPT"
+    if before not in (result, "RZ") or (before == "RZ") != never:
+        raise Unknown(f"the sum {before} for the result {result}")
+    if result == "RZ":
+        return EMPTY_GROUP, groups  # what is no product: an empty group of products is written so
+    fields |= Source(dst, True).fields("c")
+    return MMA_GROUP, {
+        **fields,
+        "dst": dst,
+        "column_groups": columns // 8,
+        "row_groups": 2,
+        "k_steps": 2,
+        "element_type": elements[0],
+        "b_element_type": elements[1],
+        "sum_type": total,
+        **rules,
+    }
+
+
+def _descriptor(text: str) -> tuple[str, set[str]]:
+    """The number of the uniform register that a pair of matrix descriptors begins with, and what is done to
+    the matrices."""
+    match = _DESCRIPTOR.match(text)
+    if match is None:
+        raise Unknown(f"the descriptor {text}")
+    modifiers = set(match[2].split(".")) - {""}
+    for modifier in modifiers - {"negA", "negB", "tnspA", "tnspB"}:
+        raise Unknown(f"the modifier .{modifier} of the descriptor")
+    return match[1], modifiers
+
+
+@opcode("WARPGROUP", cls="control")
+def _warpgroup(o: Operands, m: tuple[str, ...]) -> Fields:
+    """Where a group of warps begins with products, or waits for groups of products."""
+    if m[0] == "ARRIVE":
+        only(m, "ARRIVE")
+    else:
+        only(m, "DEPBAR", "LE")
+        if m != ("DEPBAR", "LE") or o.text() != PRODUCT_GROUP:
+            raise Unknown("what it waits for")
+        o.byte()
+    return NOP, {}
 
 
 def _matrices(m: tuple[str, ...]) -> dict[str, int]:

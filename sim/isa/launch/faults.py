@@ -26,6 +26,7 @@ _WORDS = {
     memory_layout.DEADLOCK: "threads that wait for each other for ever",
     memory_layout.LOST: "a trap",
     memory_layout.NEVER_OPENS: "a barrier that never opens",
+    memory_layout.BASE_OFFSET: "a matrix descriptor with a base offset, which is not executed here",
 }
 
 

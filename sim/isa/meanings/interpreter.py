@@ -17,9 +17,9 @@ from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.launch.faults import fault_error
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.isa.meanings.divergent_paths import DivergentPaths
+from smlab.sim.isa.meanings.group_products import WarpGroupProducts
 from smlab.sim.isa.meanings.lane_exchange import WarpExchange
-from smlab.sim.isa.meanings.memory import WarpMemory, bank_wavefronts
-from smlab.sim.isa.meanings.tensor import WarpTensor
+from smlab.sim.isa.meanings.memory import bank_wavefronts
 from smlab.sim.isa.meanings.vector_meanings import OPERATIONS
 from smlab.sim.isa.meanings.warp_state import (
     BlockState,
@@ -31,7 +31,7 @@ from smlab.sim.isa.operation_codes import LOCAL_AT, LOCAL_PAD
 from smlab.sim.isa.vector_operation import M32
 
 
-class Interpreter(DivergentPaths, WarpMemory, WarpExchange, WarpTensor):
+class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts):
     """The reference's source of machine code; see `smlab.sim.instruction_source.ReferenceSource`."""
 
     def __init__(
@@ -216,6 +216,8 @@ class Interpreter(DivergentPaths, WarpMemory, WarpExchange, WarpTensor):
             self._multiply(w, micro, lanes)
         elif code == d.MMA_QUADS:
             self._multiply_quads(w, micro, lanes)
+        elif code == d.MMA_GROUP and lanes:
+            self._multiply_in_group(w, micro)
         elif code == d.TRANSPOSE:
             self._transpose(w, micro, lanes)
         elif code == d.LOAD_MATRIX and lanes:

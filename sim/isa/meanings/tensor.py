@@ -12,7 +12,9 @@ limits of 32 bits where the instruction saturates. Doubles are fused multiply-ad
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 from smlab.sim.isa import matrix_products as mp
@@ -26,6 +28,8 @@ from smlab.sim.isa.vector_operation import M32, signed
 Number = tuple[int, int]
 """A significand with its sign and an exponent, which subnormals share with the smallest normal number; or,
 for what is no number, infinity's sign or `NONE` and `SPECIAL`."""
+Rows = Callable[[int], list[int]]
+"""A register of a matrix, by its number: a word for each lane."""
 SPECIAL: Final = 1 << 20
 NONE: Final = 2
 _SINGLE: Final = mp.FloatFormat(8, 23)
@@ -124,10 +128,18 @@ class WarpTensor(WarpOperands):
 
     def _multiply(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
         f = micro.fields
+        of_row = self._elements(f, "a", f["row_groups"], partial(self.row, w, micro, "a"))
+        of_column = self._elements(f, "b", 1, partial(self.row, w, micro, "b"))
+        results = self._products(f, of_row, of_column, partial(self.row, w, micro, "c"), lanes)
+        for number, lane, word in results:
+            self.put(w, f["dst"] + number * ROW_BYTES, lane, word)
+
+    def _products(
+        self, f: dict[str, int], of_row: list[list[Any]], of_column: list[list[Any]], c_row: Rows, lanes: int
+    ) -> list[tuple[int, int, int]]:
+        """The results: number of the register, lane, word. ``c_row`` gives a register of the sum before."""
         element, total = f["element_type"], f["sum_type"]
         results: list[tuple[int, int, int]] = []
-        of_row = self._elements(w, micro, "a", f["row_groups"])
-        of_column = self._elements(w, micro, "b", 1)
         for lane in members(lanes):
             g, t = lane >> 2, lane & 3
             for row in range(f["row_groups"]):
@@ -136,13 +148,12 @@ class WarpTensor(WarpOperands):
                 for column in range(2):
                     second = of_column[2 * t + column]
                     if total == mp.HALF_SUM:
-                        c = self.row(w, micro, "c", row)[lane] >> 16 * column & 0xFFFF
+                        c = c_row(row)[lane] >> 16 * column & 0xFFFF
                     elif total == mp.DOUBLE_SUM:
                         place = 2 * (2 * row + column)
-                        c = self.row(w, micro, "c", place)[lane]
-                        c |= self.row(w, micro, "c", place + 1)[lane] << 32
+                        c = c_row(place)[lane] | c_row(place + 1)[lane] << 32
                     else:
-                        c = self.row(w, micro, "c", 2 * row + column)[lane]
+                        c = c_row(2 * row + column)[lane]
                     found.append(_sum(first, second, c, element, f))
                 if total == mp.HALF_SUM:
                     results.append((row, lane, found[0] | found[1] << 16))
@@ -153,12 +164,11 @@ class WarpTensor(WarpOperands):
                         results += [(2 * place, lane, word & M32), (2 * place + 1, lane, word >> 32)]
                     else:
                         results.append((place, lane, word))
-        for number, lane, word in results:
-            self.put(w, f["dst"] + number * ROW_BYTES, lane, word)
+        return results
 
-    def _elements(self, w: WarpState, micro: MicroOperation, name: str, groups: int) -> list[list[Any]]:
-        """The rows of the first matrix, or the columns of the second: their elements in the order of k."""
-        f = micro.fields
+    def _elements(self, f: dict[str, int], name: str, groups: int, words_of: Rows) -> list[list[Any]]:
+        """The rows of the first matrix, or the columns of the second: their elements in the order of k.
+        ``words_of`` gives a register of the matrix."""
         element = f["element_type" if name == "a" else "b_element_type"]
         has_sign = f.get("is_signed" if name == "a" else "b_is_signed", 0)
         words = 2 if element == mp.DOUBLES else 1
@@ -166,8 +176,8 @@ class WarpTensor(WarpOperands):
         for step in range(f["k_steps"]):
             for group in range(groups):
                 number = step * groups + group
-                low = self.row(w, micro, name, words * number)
-                high = self.row(w, micro, name, words * number + 1) if words == 2 else low
+                low = words_of(words * number)
+                high = words_of(words * number + 1) if words == 2 else low
                 for lane in LANES:
                     row = found[(lane >> 2) + 8 * group]
                     if element == mp.DOUBLES:

@@ -51,6 +51,7 @@ from smlab.sim.isa.vectors.divergent_paths import (
     set_barrier,
     settle,
 )
+from smlab.sim.isa.vectors.group_products import multiply_in_group
 from smlab.sim.isa.vectors.lane_exchange import (
     combine_predicates,
     jump,
@@ -210,6 +211,10 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
         multiply_quads(op, warp, launch, lanes)
     elif code == d.TRANSPOSE:
         transpose(op, warp, launch, lanes)
+    elif code == d.MMA_GROUP:
+        return multiply_in_group(op, warp, launch, lanes) if lanes != 0 else GOES_ON
+    elif code == d.EMPTY_GROUP:
+        return GOES_ON
     elif code == d.STORE_MATRIX:
         return store_matrices(op, warp, launch, lanes) if lanes != 0 else GOES_ON
     elif code == d.LOAD_MATRIX:

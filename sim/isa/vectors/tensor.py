@@ -71,10 +71,11 @@ _SHAPES = tuple(
 )
 _PER_REGISTER = tuple(mp.PER_REGISTER[element] for element in range(len(mp.PER_REGISTER)))
 # The places of numbers of 32 bits: the first matrix's 16 x 32 significands, the second's 8 x 32, exponents.
-_SECOND_AT = 4 * 512
+SECOND_AT = 4 * 512
 _EXPONENTS_AT = 4 * (512 + 256)
 _SUMS_AT = 2 * _EXPONENTS_AT  # the sums before, as the lanes have them, and those of a row
 _ROW_SUMS_AT = _SUMS_AT + 4 * ROW_BYTES
+TILES_AT = _ROW_SUMS_AT + 32  # registers of the two matrices of a product by a group of warps
 _LACKING = {mp.SINGLE_SUM: 52 - 23, mp.SHORT_SUM: 52 - mp.SHORT_SUM_BITS}
 _LACKING_DIGITS = tuple(_LACKING.get(total, 0) for total in range(6))
 
@@ -125,10 +126,11 @@ def unpack_float(bits: int, exponent_bits: int, digits: int, largest: int) -> An
 
 
 @helper
-def unpack_first(op: int, warp: int, to: int) -> Any:
-    """The first matrix, row by row, as significands and exponents; whether some are no numbers."""
+def unpack_first(op: int, row: int, to: int) -> Any:
+    """The first matrix, whose registers begin at ``row``, row by row, as significands and exponents; whether
+    some are no numbers."""
     kind, groups, steps = at(op, I_ELEMENT_TYPE), at(op, I_ROW_GROUPS), at(op, I_K_STEPS)
-    row, pack, found = row_of(op, warp, I_A), _PER_REGISTER[kind], 0
+    pack, found = _PER_REGISTER[kind], 0
     stride = 16 * pack * steps
     for number in range(groups * steps):
         place = to + 8 * stride * (number % groups) + 16 * pack * (number // groups)
@@ -143,9 +145,9 @@ def unpack_first(op: int, warp: int, to: int) -> Any:
 
 
 @helper
-def unpack_second(op: int, warp: int, to: int) -> Any:
+def unpack_second(op: int, row: int, to: int) -> Any:
     """The second matrix, eight elements of one k side by side."""
-    kind, row, found = at(op, I_B_ELEMENT_TYPE), row_of(op, warp, I_B), 0
+    kind, found = at(op, I_B_ELEMENT_TYPE), 0
     pack = _PER_REGISTER[kind]
     for step in range(at(op, I_K_STEPS)):
         place, source = to + 128 * pack * step, row + ROW_BYTES * step
@@ -276,13 +278,11 @@ def whole_product(element: int, a: int, b: int, a_signed: int, b_signed: int) ->
 
 
 @helper
-def multiply_whole(op: int, warp: int, launch: int, lanes: int) -> None:
-    """A product whose sums are whole numbers; results go to a place of their own first, since the rows of
-    operands may be those of results."""
+def multiply_whole(op: int, a: int, b: int, c: int, dst: int, out: int, lanes: int) -> None:
+    """A product whose sums are whole numbers, of registers from ``a``, ``b`` and ``c`` on; results go to
+    ``out`` first, since the rows of operands may be those of results."""
     element, steps, rows = at(op, I_ELEMENT_TYPE), at(op, I_K_STEPS), at(op, I_ROW_GROUPS)
-    a, b, c = row_of(op, warp, I_A), row_of(op, warp, I_B), row_of(op, warp, I_C)
     a_signed, b_signed = at(op, I_IS_SIGNED), at(op, I_B_IS_SIGNED)
-    out, dst = at(launch, SCRATCH), warp + at(op, I_DST)
     for number in range(2 * rows):
         row, column = number >> 1, number & 1
         for lane in range(32):
@@ -366,15 +366,22 @@ def multiply(op: int, warp: int, launch: int, lanes: int) -> None:
     if kind == mp.DOUBLES:
         multiply_doubles(op, warp, launch, lanes)
         return
+    a, b, c = row_of(op, warp, I_A), row_of(op, warp, I_B), row_of(op, warp, I_C)
+    to, dst = at(launch, SCRATCH), warp + at(op, I_DST)
     if kind > mp.DOUBLES:
-        multiply_whole(op, warp, launch, lanes)
+        multiply_whole(op, a, b, c, dst, to, lanes)
         return
-    rows, half = at(op, I_ROW_GROUPS), at(op, I_SUM_TYPE) == mp.HALF_SUM
-    a = at(launch, SCRATCH)
-    b, before, sums = a + _SECOND_AT, a + _SUMS_AT, a + _ROW_SUMS_AT
-    special = (unpack_first(op, warp, a) | unpack_second(op, warp, b)) != 0
-    copy_rows(row_of(op, warp, I_C), before, rows if half else 2 * rows, FULL)
-    depth, dst = 4 * _PER_REGISTER[kind] * at(op, I_K_STEPS), warp + at(op, I_DST)
+    special = (unpack_first(op, a, to) | unpack_second(op, b, to + SECOND_AT)) != 0
+    add_products(op, to, c, dst, lanes, special)
+
+
+@helper
+def add_products(op: int, a: int, c: int, dst: int, lanes: int, special: bool) -> None:
+    """The rows times the columns that are unpacked from ``a`` on, on the sums in registers from ``c`` on."""
+    kind, rows, half = at(op, I_ELEMENT_TYPE), at(op, I_ROW_GROUPS), at(op, I_SUM_TYPE) == mp.HALF_SUM
+    b, before, sums = a + SECOND_AT, a + _SUMS_AT, a + _ROW_SUMS_AT
+    copy_rows(c, before, rows if half else 2 * rows, FULL)
+    depth = 4 * _PER_REGISTER[kind] * at(op, I_K_STEPS)
     for row in range(8 * rows):
         first, place = a + 4 * depth * row, 16 * (row & 7)
         number = (row >> 3) if half else 2 * (row >> 3)
@@ -423,7 +430,7 @@ def unpack_quads(row: int, by_k: int, to: int, second: bool) -> Any:
 def multiply_quads(op: int, warp: int, launch: int, lanes: int) -> None:
     """A step of Volta's product."""
     a, step = at(launch, SCRATCH), at(op, I_STEP)
-    b = a + _SECOND_AT
+    b = a + SECOND_AT
     special = unpack_quads(row_of(op, warp, I_A), at(op, I_A_BY_COLUMNS), a, False)
     special |= unpack_quads(row_of(op, warp, I_B), at(op, I_B_BY_ROWS), b, True)
     c, dst, half = row_of(op, warp, I_C), warp + at(op, I_DST), at(op, I_SUM_TYPE) == mp.HALF_SUM

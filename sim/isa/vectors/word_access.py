@@ -83,6 +83,11 @@ I_ZERO_EXPONENT = _P["zero_exponent"]
 I_STEP = _P["step"]
 I_A_BY_COLUMNS = _P["a_by_columns"]
 I_B_BY_ROWS = _P["b_by_rows"]
+I_PREDICATE_SUM = _P["predicate_sum"]
+I_COLUMN_GROUPS = _P["column_groups"]
+I_A_IN_SHARED = _P["a_in_shared"]
+I_A_TURNED = _P["a_turned"]
+I_B_TURNED = _P["b_turned"]
 
 
 def _reader(width: Any, extend: str) -> Any:

@@ -1,8 +1,4 @@
-"""Ten kernels in Triton, compiled for each architecture and executed: results are NumPy's.
-
-Where an instruction is refused today, the case is expected to fail (`REFUSED`), and says so when it no longer
-does.
-"""
+"""Ten kernels in Triton, compiled for each architecture and executed: results are NumPy's."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import smlab
-from smlab import Gpu, SmlabError
+from smlab import Gpu
 from smlab.commands.run import api
 from smlab.commands.run.grid_counters import grid_counters, rates
 from smlab.sim.execution import functional_warming
@@ -147,13 +143,11 @@ CASES = (
     histogram,
     quantised,
 )
-REFUSED = {(case, "sm_90") for case in (product, product_of_singles, attention, quantised)}
-"""By the name of an instruction: products of a whole group of warps (HGMMA, IGMMA)."""
 
 
 def parameters() -> list[Any]:
     """All on one architecture of each shape of instructions; the rest with ``--thorough``."""
-    short = ("sm_80", "sm_120")
+    short = ("sm_80", "sm_90", "sm_120")
     return [
         pytest.param(case, a, marks=() if a in short else pytest.mark.thorough, id=f"{case.__name__}-{a}")
         for case in CASES
@@ -170,10 +164,6 @@ def test_results_are_those_of_numpy(
     def launch(kernel: Any, grid: Any, *arguments: Any, **options: Any) -> None:
         runs.append(smlab.run(kernel, grid, *arguments, gpu=gpu_of(architecture), **options))
 
-    if (case, architecture) in REFUSED:
-        with pytest.raises(SmlabError, match="is not one that is executed here"):
-            case(launch)
-        return
     case(launch)
     assert [run.whole for run in runs] == [True]
     assert runs[0].cycles > 0

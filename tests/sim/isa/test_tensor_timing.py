@@ -37,6 +37,44 @@ def test_what_is_multiplied(opcode: str, kind: str, multiply_adds: int) -> None:
     assert (found.type, found.multiply_adds) == (kind, multiply_adds)
 
 
+GROUP = ".text.k:\n        /*0000*/  {} ;\n"
+
+
+def group_product(text: str) -> TensorProduct | None:
+    return tensor_product(parse_listing(f"\t.section .text.k\n{GROUP.format(text)}", "k")[0].instructions[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "multiply_adds", "interval", "latency"),
+    [
+        ("HGMMA.64x256x16.F32 R24, gdesc[UR4], R24, gsb0", "fp16_fp32", 65536, 128, 171),
+        ("HGMMA.64x64x16.F32.BF16 R24, gdesc[UR4].tnspB, R24", "bf16", 16384, 32, 75),  # as published
+        ("HGMMA.64x128x16.F32 R24, gdesc[UR4], R24", "fp16_fp32", 32768, 64, 107),  # as published
+        (
+            "HGMMA.64x8x16.F32 R24, gdesc[UR4], R24",
+            "fp16_fp32",
+            2048,
+            18,
+            61,
+        ),  # 16 + 2 wavefronts of 128 bytes
+        ("HGMMA.64x8x16.F16 R24, R28, gdesc[UR4], R24", "fp16", 2048, 4, 47),
+        ("HGMMA.64x64x8.F32.TF32 R24, R28, gdesc[UR4], R24", "tf32", 8192, 32, 75),
+        ("QGMMA.64x256x32.F32.E4M3.E5M2 R24, R4, gdesc[UR4], R24", "fp8_fp32", 131072, 128, 171),
+        ("IGMMA.64x64x32.S8.S8 R24, gdesc[UR8], R24", "int8", 32768, 32, 75),
+    ],
+)
+def test_a_warps_part_of_a_product_of_a_group(
+    text: str, kind: str, multiply_adds: int, interval: int, latency: int
+) -> None:
+    """Multiply-adds at the rated rate, or the bytes of the matrices in shared memory if they take longer."""
+    found = group_product(text)
+    assert found is not None
+    assert (found.type, found.multiply_adds) == (kind, multiply_adds)
+    timing = machine_from(load_gpu("h100-sxm")).tensor_timing(found)
+    assert timing is not None
+    assert (timing.interval_cycles, timing.latency_cycles) == (interval, latency)
+
+
 def test_other_instructions_multiply_no_matrices() -> None:
     assert product("FFMA") is None
 

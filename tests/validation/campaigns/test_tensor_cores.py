@@ -8,7 +8,16 @@ import pytest
 
 from smlab.hw_bench.cuda.toolkit import has_compiler
 from smlab.validation.campaigns.tensor_cores.forms import FORMS
-from smlab.validation.campaigns.tensor_cores.judge import RESULTS, SHORT, digest, factors_of
+from smlab.validation.campaigns.tensor_cores.group_forms import GROUP_FORMS
+from smlab.validation.campaigns.tensor_cores.group_products import run_group_products
+from smlab.validation.campaigns.tensor_cores.judge import (
+    GROUP_SHORT,
+    RESULTS,
+    SHORT,
+    digest,
+    factors_of,
+    group_factors_of,
+)
 from smlab.validation.campaigns.tensor_cores.products import (
     from_registers,
     run_products,
@@ -18,7 +27,8 @@ from smlab.validation.campaigns.tensor_cores.products import (
 if not has_compiler():
     pytest.skip("the CUDA compiler of the extra cuda12 is not installed", allow_module_level=True)
 
-STORED: list[dict[str, Any]] = json.loads(RESULTS.read_text())["rows"]
+JUDGED: dict[str, list[dict[str, Any]]] = json.loads(RESULTS.read_text())
+STORED, OF_GROUPS = JUDGED["rows"], JUDGED["group_rows"]
 BY_FORM = {(row["form"], row["compute_capability"]): row for row in STORED}
 CASES = [(n, capability) for n, form in enumerate(FORMS) for capability in form.since]
 OFTEN = {(n, form.since[0]) for n, form in enumerate(FORMS) if not form.kind or n % 5 == 0}
@@ -52,3 +62,24 @@ def test_products_are_those_that_were_judged(number: int, capability: int) -> No
     assert digest(made) == BY_FORM[form.name, capability]["digest"]
     few = tuple(matrix[:2] for matrix in factors)
     assert np.array_equal(run_products(form, capability, few, readable=True), made[:2])  # type: ignore[arg-type]
+
+
+def test_every_form_of_a_group_was_judged_and_none_differed() -> None:
+    assert [form.name for form in GROUP_FORMS] == [row["form"] for row in OF_GROUPS]
+    assert [row for row in OF_GROUPS if row["different"]] == []
+    assert min(row["products"] for row in OF_GROUPS) >= 100
+
+
+@pytest.mark.parametrize(
+    "number",
+    [n if n % 15 == 0 else pytest.param(n, marks=pytest.mark.thorough) for n in range(len(GROUP_FORMS))],
+)
+def test_products_of_groups_are_those_that_were_judged(number: int) -> None:
+    """The bits that mmasim gave, in all layouts of shared memory; the readable engine gives the same."""
+    form, factors = GROUP_FORMS[number], group_factors_of(number, GROUP_SHORT)
+    made, _ = run_group_products(form, factors)
+    assert digest(made) == OF_GROUPS[number]["digest"]
+    few = tuple(matrix[:1] for matrix in factors)
+    read, cycles = run_group_products(form, few, readable=True)  # type: ignore[arg-type]
+    assert np.array_equal(read, made[:1])
+    assert cycles > 0

@@ -11,11 +11,15 @@ from typing import Any, Final
 import numpy as np
 
 from smlab.validation.campaigns.tensor_cores.forms import FORMS, ProductForm
+from smlab.validation.campaigns.tensor_cores.group_forms import GROUP_FORMS, GroupForm
+from smlab.validation.campaigns.tensor_cores.group_products import group_matrices, run_group_products
 from smlab.validation.campaigns.tensor_cores.products import Words, matrices, run_products
 
 RESULTS: Final = Path(__file__).with_name("results.json")
 PRODUCTS: Final = 2000
+GROUP_PRODUCTS: Final = 100
 SHORT: Final = 40
+GROUP_SHORT: Final = 2
 """Products whose digest is kept, for tests that have no mmasim."""
 ARCHITECTURES: Final = {
     70: "Volta",
@@ -43,11 +47,10 @@ def _signed(values: Words, kind: str) -> np.ndarray[Any, Any]:
     return whole if bits is None else np.where(whole >> (bits - 1) & 1, whole - (1 << bits), whole)
 
 
-def whole_products(form: ProductForm, a: Words, b: Words, c: Words) -> Words:
+def whole_products(form: ProductForm | GroupForm, a: Words, b: Words, c: Words) -> Words:
     """What NumPy says of whole numbers."""
-    if form.a == "b1":
-        combine = np.bitwise_xor if "xor" in form.extra else np.bitwise_and
-        total = combine(a[:, :, :, None], b[:, None, :, :]).sum(axis=2).astype(np.int64)
+    if form.a == "b1" and isinstance(form, ProductForm) and "xor" in form.extra:
+        total = np.bitwise_xor(a[:, :, :, None], b[:, None, :, :]).sum(axis=2).astype(np.int64)
     else:
         total = _signed(a, form.a) @ _signed(b, form.b)
     total = total + _signed(c, "s32")
@@ -75,17 +78,51 @@ def _tensor(values: Words, kind: str) -> Any:
 
 def float_products(form: ProductForm, capability: int, a: Words, b: Words, c: Words) -> Words:
     """What mmasim says of floats."""
-    import torch
     from mmasim import nv_ptx
+
+    return _summed(nv_ptx.MMA(ARCHITECTURES[capability], form.name), form, a, b, c)
+
+
+def _summed(operation: Any, form: ProductForm | GroupForm, a: Words, b: Words, c: Words) -> Words:
+    import torch
 
     first, second = _tensor(a, form.a), _tensor(b, form.b).transpose(-1, -2)
     first, second = first[..., :, None, :], second[..., None, :, :]
     shape = torch.broadcast_shapes(first.shape, second.shape)
-    operation = nv_ptx.MMA(ARCHITECTURES[capability], form.name)
     factors = (x.expand(shape).contiguous() for x in (first, second))
     found = operation.dpa(*factors, _tensor(c, form.total)).contiguous().numpy()
     words = found.view({2: np.uint16, 4: np.uint32, 8: np.uint64}[found.itemsize])
     return np.asarray(words, dtype=np.uint64)
+
+
+def group_factors_of(number: int, blocks: int) -> tuple[Words, Words, Words]:
+    """The matrices of a form of a group of warps, the same at each call."""
+    return group_matrices(GROUP_FORMS[number], blocks, np.random.default_rng([number, 90]))
+
+
+def group_judged(number: int, blocks: int) -> dict[str, Any]:
+    """One form of a group of warps: how many elements differ."""
+    form, factors = GROUP_FORMS[number], group_factors_of(number, blocks)
+    made, _ = run_group_products(form, factors)
+    a, b, c = factors
+    c = c if form.adds else np.zeros_like(c)
+    if form.total == "s32":
+        wanted, judge = whole_products(form, a, b, c), "NumPy"
+    else:
+        from mmasim import nv_ptx
+
+        sign = np.uint64({"tf32": 1 << 31, "f16": 1 << 15, "bf16": 1 << 15}.get(form.a, 1 << 7))
+        a, b = a ^ sign * np.uint64(form.a_negated), b ^ sign * np.uint64(form.b_negated)
+        wanted, judge = _summed(nv_ptx.WGMMA("Hopper", form.shape), form, a, b, c), "mmasim"
+    short, _ = run_group_products(form, group_factors_of(number, GROUP_SHORT))
+    return {
+        "form": form.name,
+        "judge": judge,
+        "products": blocks,
+        "elements": made.size,
+        "different": int((made != wanted).sum()),
+        "digest": digest(short),
+    }
 
 
 def judged(number: int, capability: int, warps: int) -> dict[str, Any]:
@@ -118,9 +155,14 @@ def main() -> None:
         for capability in form.since:
             rows.append(judged(number, capability, PRODUCTS))
             print(rows[-1], file=sys.stderr, flush=True)
-    RESULTS.write_text(json.dumps({"mmasim": "2.1.1", "rows": rows}, indent=1) + "\n")
-    wrong = [row for row in rows if row["different"]]
-    print(f"{len(rows)} forms on their architectures, {len(wrong)} with differences")
+    groups = []
+    for number in range(len(GROUP_FORMS)):
+        groups.append(group_judged(number, GROUP_PRODUCTS))
+        print(groups[-1], file=sys.stderr, flush=True)
+    found = {"mmasim": "2.1.1", "rows": rows, "group_rows": groups}
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    wrong = [row for row in (*rows, *groups) if row["different"]]
+    print(f"{len(rows)} forms on their architectures, {len(groups)} of groups, {len(wrong)} with differences")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,100 @@
+"""Products of matrices by a group of four warps, in plain Python; `smlab.sim.isa.vectors.group_products` is
+the same in machine code.
+
+Each warp of the group computes its own 16 of the 64 rows when it issues the instruction: as many products of
+16 x 8 as there are groups of eight columns. A matrix in shared memory is found by a descriptor of 64 bits
+(PTX ISA, "Matrix descriptor"): an address, two distances, and how pieces of 16 bytes are exchanged. A *tile*
+is eight rows (of the second matrix columns) of 32 bytes each, as two registers would hold them.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import partial
+
+from smlab.sim.isa import matrix_products as mp
+from smlab.sim.isa import memory_layout
+from smlab.sim.isa import operation_codes as d
+from smlab.sim.isa.decode.micro import MicroOperation
+from smlab.sim.isa.meanings.memory import WarpMemory
+from smlab.sim.isa.meanings.tensor import WarpTensor
+from smlab.sim.isa.meanings.warp_state import LANES, Fault, WarpState
+from smlab.sim.isa.memory_layout import ROW_BYTES
+
+PIECE_BYTES = 16
+"""What lies together in shared memory: of a row, or, of a matrix that is turned, of eight rows."""
+PIECES = 16
+"""Of a tile."""
+
+
+def piece_addresses(descriptor: int, turned: bool, tile: int) -> list[int]:
+    """Where the pieces of a tile lie in shared memory. As it is, piece 2 g + s is half s of row g; turned,
+    piece k is element k of all eight rows."""
+    start, leading, stride = ((descriptor >> at & 0x3FFF) << 4 for at in (0, 16, 32))
+    span = mp.SWIZZLE_BYTES[descriptor >> 62 & 3]
+    addresses = []
+    for n in range(PIECES):
+        if not turned:
+            row, half = n >> 1, n & 1
+            inside = row * span + half * (leading if span == PIECE_BYTES else PIECE_BYTES)
+            address = start + tile * stride + inside
+        elif span == PIECE_BYTES:
+            address = start + tile * stride + (n & 7) * PIECE_BYTES + (n >> 3) * leading
+        else:
+            outer, inner = divmod(tile, span // PIECE_BYTES)
+            address = start + outer * leading + inner * PIECE_BYTES + (n & 7) * span + (n >> 3) * stride
+        addresses.append(address ^ (address >> 3 & span - PIECE_BYTES))
+    return addresses
+
+
+class WarpGroupProducts(WarpMemory, WarpTensor):
+    """A warp's part of products by groups of warps."""
+
+    def _multiply_in_group(self, w: WarpState, micro: MicroOperation) -> None:
+        f = micro.fields
+        if f["a_in_shared"]:
+            low, high = (self._tile(w, micro, "a", 2 * (w.number & 3) + n) for n in range(2))
+            words = [low[0], high[0], low[1], high[1]]
+        else:
+            words = [self.row(w, micro, "a", n) for n in range(4)]
+        of_row = self._elements(f, "a", 2, words.__getitem__)
+        adds = self.predicate(w, micro, "predicate_sum") != 0
+        registers = 2 if f["sum_type"] == mp.HALF_SUM else 4
+        for number in range(f["column_groups"]):
+            of_column = self._elements(f, "b", 1, self._tile(w, micro, "b", number).__getitem__)
+            before = partial(self._sum_before, w, micro, registers * number, adds)
+            for register, lane, word in self._products(f, of_row, of_column, before, w.lanes):
+                self.put(w, f["dst"] + (registers * number + register) * ROW_BYTES, lane, word)
+
+    def _sum_before(
+        self, w: WarpState, micro: MicroOperation, first: int, adds: bool, number: int
+    ) -> list[int]:
+        return self.row(w, micro, "c", first + number) if adds else [0] * 32
+
+    def _tile(self, w: WarpState, micro: MicroOperation, name: str, number: int) -> list[list[int]]:
+        """A tile of a matrix in shared memory as two registers, signs changed where the instruction asks."""
+        f, turned = micro.fields, bool(micro.fields[f"{name}_turned"])
+        descriptor = self.row(w, micro, name)[0] | self.row(w, micro, name, 1)[0] << 32
+        if descriptor >> 49 & 7:
+            raise Fault(memory_layout.BASE_OFFSET, 0)
+        addresses = piece_addresses(descriptor, turned, number)
+        w.addresses[:PIECES] = addresses
+        pieces = []
+        for n, address in enumerate(addresses):
+            memory, at = self._place(w, d.SHARED, n, address, PIECE_BYTES)
+            pieces.append(bytes(memory[at : at + PIECE_BYTES]))
+        self._read_known(w, range(PIECES), PIECE_BYTES)
+        if turned:
+            halves = [struct.unpack("<8H", piece) for piece in pieces]
+            words = [
+                [
+                    halves[8 * s + 2 * (lane & 3)][lane >> 2]
+                    | halves[8 * s + 2 * (lane & 3) + 1][lane >> 2] << 16
+                    for lane in LANES
+                ]
+                for s in range(2)
+            ]
+        else:
+            parts = [struct.unpack("<4I", piece) for piece in pieces]
+            words = [[parts[2 * (lane >> 2) + s][lane & 3] for lane in LANES] for s in range(2)]
+        return [[word ^ f[f"{name}_xor"] for word in row] for row in words]

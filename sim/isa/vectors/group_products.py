@@ -1,0 +1,131 @@
+"""Products of matrices by a group of four warps, in machine code; see
+`smlab.sim.isa.meanings.group_products`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smlab.sim.compiled.jit import helper
+from smlab.sim.instruction_source import FAULTS, GOES_ON
+from smlab.sim.isa import matrix_products as mp
+from smlab.sim.isa import operation_codes as d
+from smlab.sim.isa.memory.access import lanes_known, note_unwritten, place_of
+from smlab.sim.isa.memory_layout import (
+    ADDRESSES,
+    BASE_OFFSET,
+    CHECK_SHARED,
+    ROW_BYTES,
+    SCRATCH,
+    WARP_OF_BLOCK,
+    zero_at,
+)
+from smlab.sim.isa.vectors.tensor import (
+    SECOND_AT,
+    TILES_AT,
+    add_products,
+    multiply_whole,
+    unpack_first,
+    unpack_second,
+)
+from smlab.sim.isa.vectors.word_access import (
+    I_A,
+    I_A_IN_SHARED,
+    I_A_TURNED,
+    I_B,
+    I_B_TURNED,
+    I_C,
+    I_COLUMN_GROUPS,
+    I_DST,
+    I_ELEMENT_TYPE,
+    I_PREDICATE_SUM,
+    I_SUM_TYPE,
+    at,
+    fault,
+    get16,
+    get32,
+    get64,
+    predicate,
+    put,
+    put32,
+    row_of,
+)
+
+_PIECES = 16
+_SPANS = mp.SWIZZLE_BYTES
+_ZEROS = zero_at()
+
+
+@helper
+def tile_addresses(warp: int, descriptor: int, turned: int, tile: int) -> None:
+    """Where the pieces of a tile lie in shared memory, as addresses of lanes."""
+    start, leading = (descriptor & 0x3FFF) << 4, ((descriptor >> 16) & 0x3FFF) << 4
+    stride, span = ((descriptor >> 32) & 0x3FFF) << 4, _SPANS[(descriptor >> 62) & 3]
+    for n in range(_PIECES):
+        if turned == 0:
+            half = leading if span == 16 else 16
+            address = start + tile * stride + (n >> 1) * span + (n & 1) * half
+        elif span == 16:
+            address = start + tile * stride + (n & 7) * 16 + (n >> 3) * leading
+        else:
+            outer, inner = tile // (span // 16), tile % (span // 16)
+            address = start + outer * leading + inner * 16 + (n & 7) * span + (n >> 3) * stride
+        put(warp, ADDRESSES + n, address ^ ((address >> 3) & (span - 16)))
+
+
+@helper
+def load_tile(op: int, warp: int, launch: int, name: int, tile: int, to: int, apart: int) -> Any:
+    """A tile of the matrix whose descriptor is source ``name``, as two registers, ``apart`` from each other;
+    False after a fault."""
+    turned = at(op, I_A_TURNED) if name == I_A else at(op, I_B_TURNED)
+    row, flip = row_of(op, warp, name), at(op, name + 3)
+    descriptor = get32(row) | (get32(row + ROW_BYTES) << 32)
+    if (descriptor >> 49) & 7 != 0:
+        fault(warp, BASE_OFFSET, 0, 0)
+        return False
+    tile_addresses(warp, descriptor, turned, tile)
+    for n in range(_PIECES):
+        place = place_of(warp, launch, d.SHARED, n, get64(warp + 8 * (ADDRESSES + n)), 16)
+        if place == 0:
+            return False
+        if turned == 0:
+            out = to + apart * (n & 1) + 16 * (n >> 1)
+            for t in range(4):
+                put32(out + 4 * t, get32(place + 4 * t) ^ flip)
+        elif n & 1 != 0:
+            other = place_of(warp, launch, d.SHARED, n - 1, get64(warp + 8 * (ADDRESSES + n - 1)), 16)
+            out = to + apart * (n >> 3) + 4 * ((n & 7) >> 1)
+            for g in range(8):
+                put32(out + 16 * g, (get16(other + 2 * g) | (get16(place + 2 * g) << 16)) ^ flip)
+    asking = (1 << _PIECES) - 1
+    if at(launch, CHECK_SHARED) != 0 and not lanes_known(warp, launch, asking, 16, 0):
+        note_unwritten(op, warp, launch, asking, 16)
+    return True
+
+
+@helper
+def multiply_in_group(op: int, warp: int, launch: int, lanes: int) -> Any:
+    """A warp's part of a product: its 16 rows, eight columns at a time."""
+    unpacked = at(launch, SCRATCH)
+    a, b = unpacked + TILES_AT, unpacked + TILES_AT + 4 * ROW_BYTES
+    if at(op, I_A_IN_SHARED) != 0:
+        for n in range(2):
+            tile = 2 * (at(warp, WARP_OF_BLOCK) & 3) + n
+            if not load_tile(op, warp, launch, I_A, tile, a + n * ROW_BYTES, 2 * ROW_BYTES):
+                return FAULTS
+    else:
+        a = row_of(op, warp, I_A)
+    whole = at(op, I_ELEMENT_TYPE) > mp.DOUBLES
+    special_row = 0 if whole else unpack_first(op, a, unpacked)
+    adds = predicate(op, warp, I_PREDICATE_SUM) != 0
+    block = (2 if at(op, I_SUM_TYPE) == mp.HALF_SUM else 4) * ROW_BYTES
+    for number in range(at(op, I_COLUMN_GROUPS)):
+        if not load_tile(op, warp, launch, I_B, number, b, ROW_BYTES):
+            return FAULTS
+        c = row_of(op, warp, I_C) + block * number if adds else warp + _ZEROS
+        dst = warp + at(op, I_DST) + block * number
+        if whole:
+            multiply_whole(op, a, b, c, dst, unpacked, lanes)
+        else:
+            special = (special_row | unpack_second(op, b, unpacked + SECOND_AT)) != 0
+            add_products(op, unpacked, c, dst, lanes, special)
+    return GOES_ON
