@@ -12,6 +12,7 @@ of the warp.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -74,6 +75,18 @@ def awaited_product_slots(groups: int, left: int) -> list[int]:
 
 
 @dataclass(frozen=True)
+class SharedExecution:
+    """A source that several threads execute. ``another_context`` makes what a further one calls it with,
+    ``add_contexts`` adds up what they all counted. ``conflict`` says where they met so that their order
+    matters, in words: then the run is void, and ``undo`` makes the arrays what they were."""
+
+    another_context: Callable[[], int]
+    add_contexts: Callable[[], None] = lambda: None
+    conflict: Callable[[], str | None] = lambda: None
+    undo: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True)
 class CompiledSource:
     """A source for the compiled engine.
 
@@ -81,7 +94,7 @@ class CompiledSource:
     q)``, ``context`` what it is called with; ``warps`` is the address of the words of warp 0,
     ``warp_bytes`` what each warp has. ``p`` and ``q`` of a `START` are the block's index in the grid and
     the warp's place in its block, with the number of the block's room (of ``sms * blocks_per_sm``) times 64
-    added.
+    added. ``watch_threads`` lets several threads call ``step``.
     """
 
     step: int
@@ -89,6 +102,7 @@ class CompiledSource:
     warps: int
     warp_bytes: int
     keepalive: Any
+    watch_threads: Callable[[], SharedExecution]
 
 
 class ReferenceSource(Protocol):
@@ -133,9 +147,8 @@ class WarpSource(Protocol):
 
     ``executed`` and ``lanes`` count each instruction's executions by warps and their active lanes.
     ``ordered`` says that what SMs read of each other's writes matters, so that their cycles must not be run
-    out of order. ``elsewhere`` is what blocks of the grid that are not simulated bring to L2, if that is
-    known.
-    """
+    out of order; ``serial_reason`` why they must run on one thread, if they must. ``elsewhere`` is what
+    blocks of the grid that are not simulated bring to L2, if that is known."""
 
     @property
     def executed(self) -> NDArray[np.int64]: ...
@@ -145,6 +158,8 @@ class WarpSource(Protocol):
 
     @property
     def ordered(self) -> bool: ...
+
+    def serial_reason(self, sms: int, threads: int) -> str | None: ...
 
     @property
     def elsewhere(self) -> UnsampledFetches | None: ...

@@ -1,14 +1,11 @@
-"""The heap of accesses by time, and caches: hash tables of lines with a list by use for each set, which may
-have hundreds of ways."""
+"""Caches: hash tables of lines with a list by use for each set, which may have hundreds of ways."""
 
 from __future__ import annotations
 
 from smlab.sim.compiled.jit import (
-    access_at,
     bucket_at,
     cache_at,
     cache_set_at,
-    heap_at,
     helper,
     inlined,
     line_at,
@@ -16,44 +13,6 @@ from smlab.sim.compiled.jit import (
 from smlab.sim.compiled.layout import Record, State, Word
 
 SPREAD = 0x61C8864680B583EB  # an odd number with its bits well mixed, to hash line addresses
-
-
-# The heap of the requests on their way to L2, ordered by (when, rank).
-
-
-@helper
-def before(st: State, a: int, b: int) -> Word:
-    x, y = access_at(st, a), access_at(st, b)
-    return x.when < y.when or (x.when == y.when and x.rank < y.rank)
-
-
-@helper
-def push(st: State, size: int, index: int) -> None:
-    """Add an access to the heap, which holds ``size``."""
-    at = size
-    while at > 0 and before(st, index, heap_at(st, (at - 1) >> 1).value):
-        heap_at(st, at).value = heap_at(st, (at - 1) >> 1).value
-        at = (at - 1) >> 1
-    heap_at(st, at).value = index
-
-
-@helper
-def pop(st: State, size: int) -> Word:
-    """Take the first access off the heap, which holds ``size``."""
-    top, moved = heap_at(st, 0).value, heap_at(st, size - 1).value
-    at, child, left = 0, 1, size - 1
-    while child < left:
-        if child + 1 < left and before(st, heap_at(st, child + 1).value, heap_at(st, child).value):
-            child += 1
-        if not before(st, heap_at(st, child).value, moved):
-            break
-        heap_at(st, at).value = heap_at(st, child).value
-        at, child = child, 2 * child + 1
-    heap_at(st, at).value = moved
-    return top
-
-
-# Caches
 
 
 @inlined

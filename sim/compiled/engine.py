@@ -6,6 +6,7 @@ From the arrays of a finished run to its result.
 from __future__ import annotations
 
 import itertools
+import logging
 import time
 from collections.abc import Sequence
 
@@ -13,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
+from smlab.sim.aligned_arrays import aligned
 from smlab.sim.compiled import layout
 from smlab.sim.compiled.gpu import advance, begin
-from smlab.sim.compiled.kernel_arrays import Memory, make_rows, prepare
+from smlab.sim.compiled.kernel_arrays import Memory, make_rows, prepare, share
 from smlab.sim.compiled.threads import Stopped, in_threads, processors
+from smlab.sim.instruction_source import SharedExecution
 from smlab.sim.l2_contents import no_lines
 from smlab.sim.launch import executions_of, launch_of
 from smlab.sim.lowering import LoweredKernel
@@ -38,6 +41,9 @@ SLICE = 1 << 19
 
 FEW_INSTRUCTIONS = 1 << 20
 """A kernel with fewer warp-instructions is not worth a second thread."""
+FEW_OF_CODE = 1 << 17
+"""Nor is machine code with fewer, each of its instructions counted once a warp."""
+_LOG = logging.getLogger("smlab.engine")
 
 
 def run(
@@ -50,27 +56,38 @@ def run(
 ) -> SimResult:
     """Simulate a lowered kernel to its end; the result is that of `smlab.sim.reference.run`.
 
-    SMs that share nothing run on several ``threads`` (as many as there are processors), with the same result
-    as on one.
+    SMs run on several ``threads`` (as many as there are processors, where that is worth it), with the same
+    result as on one.
     """
     begun = time.perf_counter()
     kernel = lowered.kernel
     limit = layout.NEVER - 1 if max_cycles is None else max_cycles
     memory = prepare(lowered, int(keep), limit)
-    begin(memory.address)
     parts = [SmRange(memory, 0, kernel.sms)]
-    if threads is None:
-        many = not lowered.by_instruction and kernel.warp_instructions > FEW_INSTRUCTIONS
-        threads = processors() if many else 1
-    blocks_fit = kernel.blocks <= kernel.sms * memory["blocks_per_sm"]
-    if threads > 1 and kernel.sms > 1 and blocks_fit and not memory["uses_memory"]:
+    threads = threads_for(lowered, threads)
+    reason = serial_reason(lowered, keep, threads) if threads > 1 else None
+    if threads > 1 and apart(lowered, memory):
+        begin(memory.address)
         parts = parts[0].split(min(kernel.sms, 4 * threads))
         in_threads(lambda part, stopped: part.run(None, stopped), parts, threads)
+    elif threads > 1 and reason is None:
+        execution = None if memory.source is None else memory.source.watch_threads()
+        parts = parts[0].share(threads, execution)
+        reason = run_together(parts, execution, progress)
+        if reason is not None:
+            assert execution is not None
+            execution.undo()
+            _LOG.info("%s: %s; once more on one thread", kernel.name, reason)
+            return run(lowered, keep, max_cycles, progress, threads=1)
     else:
+        if reason is not None:
+            _LOG.info("%s runs on one thread: %s", kernel.name, reason)
+        begin(memory.address)
         parts[0].run(progress)
     retired = sum(part.memory["retired_blocks"] for part in parts)
-    if memory["fault"] and lowered.source is not None:
-        raise lowered.source.fault_of(*divmod(memory["fault"] - 1, memory["max_warps"]))
+    fault = int(memory.common["fault"])
+    if fault and lowered.source is not None:
+        raise lowered.source.fault_of(*divmod(fault - 1, memory["max_warps"]))
     if retired < kernel.blocks:
         where = f"{kernel.name} on {lowered.machine.name}"
         if max_cycles is not None:
@@ -87,8 +104,35 @@ def run(
     return collect(lowered, keep, [part.memory for part in parts], begun)
 
 
+def threads_for(lowered: LoweredKernel, threads: int | None) -> int:
+    """The threads that a run is made on: as asked for, else all processors, where the kernel is long."""
+    kernel = lowered.kernel
+    if threads is not None and threads < 1:
+        raise SmlabError.at("threads", "out of range", threads, "at least 1")
+    if threads is None:
+        # Of machine code, loops are not known: each instruction counts once.
+        few = FEW_OF_CODE if lowered.source is not None else FEW_INSTRUCTIONS
+        threads = processors() if kernel.warp_instructions > few else 1
+    return max(1, min(threads, kernel.sms))
+
+
+def apart(lowered: LoweredKernel, memory: Memory) -> bool:
+    """Whether SMs share nothing, not even blocks that wait: then each thread has some of its own."""
+    kernel = lowered.kernel
+    fit = kernel.blocks <= kernel.sms * memory["blocks_per_sm"]
+    return fit and lowered.source is None and not memory["uses_memory"]
+
+
+def serial_reason(lowered: LoweredKernel, keep: Record, threads: int) -> str | None:
+    """Why SMs cannot take turns on several threads; None where they can."""
+    source, sms = lowered.source, lowered.kernel.sms
+    if source is not None and (reason := source.serial_reason(sms, threads)) is not None:
+        return reason
+    return None if keep is Record.TOTALS else "more than totals is recorded"
+
+
 class SmRange:
-    """Some SMs of a run, which share nothing with the others."""
+    """Some SMs of a run."""
 
     def __init__(self, memory: Memory, low: int, high: int) -> None:
         self.memory = memory
@@ -98,17 +142,36 @@ class SmRange:
     def split(self, count: int) -> list[SmRange]:
         """Hand out the blocks and divide the SMs, so that each part has its own counters and tables for
         records."""
-        while advance(self.memory.address, self.low, self.high, 0) == layout.CROWDED:
+        while self.advance(0) == layout.CROWDED:
             grow(self.memory)
+            self.memory.common["stopping"] = 0
+        self.memory.common["stopping"] = 0
         bounds = [self.low + (self.high - self.low) * n // count for n in range(count + 1)]
         parts = [self]
         for low, high in itertools.pairwise(bounds[1:]):
             own = self.memory.copy()
             own["retired_blocks"] = 0
+            own.put("common", self.memory.tables["common"].copy())
+            own.put("thread", np.zeros_like(self.memory.tables["thread"]))
             make_rows(own)
             parts.append(SmRange(own, low, high))
-        self.memory.tables["warp"]["span"] = 0  # the spans of the launch are in this part's table
         self.high = bounds[1]
+        return parts
+
+    def share(self, threads: int, execution: SharedExecution | None) -> list[SmRange]:
+        """Make the state the one before the launch; the same SMs for each of several threads, which take them
+        in turn."""
+        share(self.memory, threads)
+        begin(self.memory.address)
+        parts = [self]
+        for number in range(1, threads):
+            own = self.memory.copy()
+            own["thread"] = number
+            if own["instructions"]:
+                own.put("stall_of", aligned(len(own.tables["stall_of"]), layout.CELL))
+            if execution is not None:
+                own["context"] = execution.another_context()
+            parts.append(SmRange(own, self.low, self.high))
         return parts
 
     def run(self, progress: Progress | None = None, stopped: Stopped = lambda: False) -> None:
@@ -116,7 +179,8 @@ class SmRange:
         heard."""
         memory = self.memory
         while True:
-            status = int(advance(memory.address, self.low, self.high, SLICE))
+            memory.common["stopping"] = 0
+            status = self.advance(SLICE)
             if status == layout.CROWDED:
                 grow(memory)
             elif status != layout.PAUSED or stopped():
@@ -124,9 +188,43 @@ class SmRange:
             elif progress is not None:
                 progress(memory["retired_blocks"], memory["blocks"])
 
+    def advance(self, steps: int) -> int:
+        return int(advance(self.memory.address, self.low, self.high, steps))
 
-def grow(memory: Memory) -> None:
-    """Double the tables that are more than half full."""
+
+def run_together(
+    parts: Sequence[SmRange], execution: SharedExecution | None, progress: Progress | None
+) -> str | None:
+    """Run the SMs that all ``parts`` share to the end, a thread each. All come back to Python when one has
+    to. Where threads met so that the run is void, it says where."""
+    memory, blocks = parts[0].memory, parts[0].memory["blocks"]
+    states = [part.memory for part in parts]
+    while True:
+        memory.common["stopping"] = 0
+        try:
+            found = in_threads(lambda part, stopped: part.advance(SLICE), parts, len(parts))
+        except BaseException:
+            memory.common["stopping"] = 1
+            raise
+        if execution is not None and (met := execution.conflict()) is not None:
+            return met
+        if layout.CROWDED in found:
+            grow(memory, states[1:])
+        elif any(status != layout.PAUSED for status in found):
+            break
+        elif progress is not None:
+            progress(sum(state["retired_blocks"] for state in states), blocks)
+    memory["cycles"] = max(state["cycles"] for state in states)
+    for state in states[1:]:
+        if memory["instructions"]:
+            memory.tables["stall_of"]["value"] += state.tables["stall_of"]["value"]
+    if execution is not None:
+        execution.add_contexts()
+    return None
+
+
+def grow(memory: Memory, others: Sequence[Memory] = ()) -> None:
+    """Double the tables that are more than half full, for all threads."""
     step = memory["schedulers"]  # rows that one step of an SM may add, for which there was no room
     for kind, spare in (("job", step), ("issue", step), ("span", layout.SPARE_SPANS)):
         table, used = memory.tables[f"{kind}_row"], memory[f"{kind}s_kept"]
@@ -136,13 +234,15 @@ def grow(memory: Memory) -> None:
             memory.put(f"{kind}_row", larger)
             memory[f"{kind}_rows"] = len(larger)
     old = memory["accesses"]
-    if 2 * memory["free_accesses"] < old:
-        for name in ("access", "sector", "crowd", "asked_next", "heap"):
+    if 2 * int(memory.common["next_access"]) > old:
+        for name in ("access", "sector", "crowd", "asked_next", "request"):
             table = memory.tables[name]
-            memory.put(name, np.concatenate([table, np.zeros_like(table)]))
-        memory.tables["access"]["next"][old:] = [memory["free_access"], *range(old + 1, 2 * old)]
-        memory["free_access"] = memory["accesses"] = 2 * old
-        memory["free_accesses"] += old
+            larger = aligned(2 * len(table), table.dtype)
+            larger[: len(table)] = table
+            for each in (memory, *others):
+                each.put(name, larger)
+        for each in (memory, *others):
+            each["accesses"] = 2 * old
 
 
 Table = NDArray[np.int64]
@@ -216,8 +316,8 @@ def collect(lowered: LoweredKernel, keep: Record, parts: Sequence[Memory], begun
         memory=MemoryTruth(
             caches[len(table)][-2],
             caches[len(table)][-1],
-            memory["dram_sectors"],
-            lowered.machine.dram_sectors_left(memory["dram_free"], cycles),
+            int(memory.common["dram_sectors"]),
+            lowered.machine.dram_sectors_left(int(memory.common["dram_free"]), cycles),
         ),
         warps=_warps(memory),
         blocks=BlockTable(

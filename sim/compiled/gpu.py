@@ -19,17 +19,19 @@ from smlab.sim.compiled.jit import (
     access_at,
     address_of,
     age_at,
+    assigned_at,
     barrier_at,
     block_at,
     call_source,
+    common_at,
     entry,
     entry_at,
     executions_at,
     free_at,
-    heap_at,
     helper,
     inlined,
     large_entry,
+    load_atomic,
     lowest_bit,
     mask_at,
     op_at,
@@ -41,12 +43,16 @@ from smlab.sim.compiled.jit import (
     sm_at,
     stall_at,
     state_at,
+    stopped_at,
+    store_atomic,
+    thread_at,
     until_at,
     wake_at,
     warp_at,
     warp_row_at,
 )
 from smlab.sim.compiled.layout import (
+    ACCESS_CHUNK,
     ALL,
     CACHE_LINE_BYTES,
     CACHE_LINE_WORDS,
@@ -59,14 +65,27 @@ from smlab.sim.compiled.layout import (
     PAUSED,
     READY,
     REASON_WORDS,
+    RELEASED,
     SPARE_SPANS,
     STUCK,
+    TAKEN,
     TOTALS,
     State,
     Word,
 )
-from smlab.sim.compiled.memory import TICK_BITS, alone, ceil_cycles, hold, serve_l2
-from smlab.sim.compiled.path import arbitrate, place_is_back
+from smlab.sim.compiled.memory import TICK_BITS, alone, ceil_cycles, hold, serve_window
+from smlab.sim.compiled.path import arbitrate, take_answer
+from smlab.sim.compiled.threads import (
+    CHANGES_BYTES,
+    CLOCK_BYTES,
+    PATIENCE,
+    STOPPING_BYTES,
+    changed,
+    clock_of,
+    give_way,
+    lock,
+    unlock,
+)
 from smlab.sim.compiled.warp_progress import block_barrier, charge, proceed, step
 from smlab.sim.instruction_source import NEAR, START
 
@@ -74,32 +93,32 @@ from smlab.sim.instruction_source import NEAR, START
 @helper
 def start(st: State) -> None:
     """Make a state with a zeroed arena the one before the launch."""
-    st.next_block = st.retired_blocks = st.cycles = st.dispatcher_free = st.turning = 0
+    st.retired_blocks = st.cycles = 0
     st.jobs_kept = st.issues_kept = st.spans_kept = 0
+    common = common_at(st, 0)
+    common.next_sm = common.next_block = common.dispatcher_free = 0
+    common.next_access = common.fault = common.stopping = 0
+    thread_at(st, st.thread).sm = 0
     for i in range(st.sms):
         sm = sm_at(st, i)
         sm.next_look = sm.next_serve = sm.next_retire = NEVER
-        sm.stopped = 1
+        stopped_at(st, i).value = 1
         sm.horizon = alone(st)
     for k in range(st.sms * st.schedulers):
         scheduler = scheduler_at(st, k)
         scheduler.next_look = scheduler.next_wake = scheduler.ready = NEVER
-    st.fault_cycle = NEVER
-    st.window_end = NEVER
+    common.fault_cycle = NEVER
+    common.window_end = NEVER
     if st.uses_memory != 0:
-        st.window_end = 1
-        for index in range(st.accesses):
-            access_at(st, index).next = st.free_access
-            st.free_access = index + 1
-        st.free_accesses = st.accesses
+        common.window_end = 1
         hold(st)
     warm(st)
 
 
 @inlined
-def crowded(st: State) -> Word:
-    """Whether the arrays might be too small for one more step of one SM."""
-    if st.uses_memory != 0 and st.free_accesses < st.schedulers:
+def crowded(st: State, i: int) -> Word:
+    """Whether the arrays might be too small for one more step of SM ``i``."""
+    if st.uses_memory != 0 and sm_at(st, i).free_accesses < st.schedulers and more_accesses(st, i) == 0:
         return True
     if st.keep == TOTALS:
         return False
@@ -108,6 +127,23 @@ def crowded(st: State) -> Word:
     return st.keep == ALL and (
         st.issues_kept + st.schedulers > st.issue_rows or st.spans_kept + SPARE_SPANS > st.span_rows
     )
+
+
+@helper
+def more_accesses(st: State, i: int) -> Word:
+    """Give SM ``i`` a chunk of the accesses that belong to none; how many."""
+    sm, common = sm_at(st, i), common_at(st, 0)
+    lock(st)
+    first = common.next_access
+    count = ACCESS_CHUNK if first + ACCESS_CHUNK <= st.accesses else 0
+    common.next_access += count
+    unlock(st)
+    for index in range(first, first + count):
+        access_at(st, index).next = sm.free_access
+        access_at(st, index).sm = i
+        sm.free_access = index + 1
+    sm.free_accesses += count
+    return count
 
 
 @inlined
@@ -145,12 +181,23 @@ def bring_near(st: State, i: int) -> None:
 
 
 @helper
-def run_sm(st: State, i: int, until: int) -> int:
-    """Run SM ``i`` up to the last cycle before ``until`` or its horizon, or to its next retirement while
-    blocks wait for room."""
-    sm = sm_at(st, i)
-    first, end = i * st.max_warps, (i + 1) * st.max_warps
-    last = min(st.limit + 1, st.fault_cycle + int(end < st.fault))
+def run_sm(st: State, i: int) -> int:
+    """Give SM ``i`` its blocks and L2's answers, and run it up to the last cycle before the window's end or
+    its horizon, or to its next retirement while blocks wait for room."""
+    sm, common, clock = sm_at(st, i), common_at(st, 0), address_of(thread_at(st, st.thread)) + CLOCK_BYTES
+    stopping = address_of(common) + STOPPING_BYTES
+    while sm.assigned != 0:
+        if crowded(st, i):
+            return CROWDED
+        launch(st, i)
+    while sm.request_head != 0 and access_at(st, sm.request_head - 1).when < common.served_end:
+        if crowded(st, i):
+            return CROWDED
+        take_answer(st, i)
+    if stopped_at(st, i).value != 0:
+        return DONE
+    first, until = i * st.max_warps, common.window_end
+    last = min(st.limit + 1, common.fault_cycle + int(first + st.max_warps < common.fault))
     now = min(sm.next_look, sm.next_serve, sm.next_retire)
     if st.source != 0 and st.sms > 1 and now < min(max(until, sm.horizon), last):
         bring_near(st, i)
@@ -158,98 +205,178 @@ def run_sm(st: State, i: int, until: int) -> int:
         now = min(sm.next_look, sm.next_serve, sm.next_retire)
         if now >= min(max(until, sm.horizon), last):
             return DONE
-        if crowded(st):
+        if crowded(st, i):
             return CROWDED
         st.steps_left -= 1
-        if st.steps_left < 0:
+        if st.steps_left < 0 or load_atomic(stopping, 0) != 0:
             return PAUSED
+        store_atomic(clock, now)
         if sm.next_serve == now:
             arbitrate(st, i, now)
         if sm.next_retire == now:
-            if st.next_block < st.blocks:
-                sm.stopped = now + 1
-                return DONE
             retire(st, i, now)
+            if common.next_block < st.blocks:
+                stopped_at(st, i).value = now + 1
+                return DONE
         if sm.next_look == now:
             issue_stage(st, i, now)
-            if first < st.fault <= end:
-                st.fault_cycle = now
+            if sm.faulted != 0:
+                note_fault(st, i, now)
                 return DONE
 
 
 @helper
-def dispatch(st: State, low: int, high: int, now: int) -> int:
-    """Blocks retire on the SMs that stopped in this cycle; blocks that wait go to the one with the fewest,
-    in order."""
-    for i in range(low, high):
-        if sm_at(st, i).stopped == now + 1 and sm_at(st, i).next_retire == now:
-            retire(st, i, now)
-    while st.next_block < st.blocks:
-        if crowded(st):
-            return CROWDED
+def note_fault(st: State, i: int, now: int) -> None:
+    """A warp of SM ``i`` has a fault: what counts is the first one, of one cycle that of the first SM."""
+    common, warp = common_at(st, 0), sm_at(st, i).faulted
+    lock(st)
+    if common.fault == 0 or (now, warp) < (common.fault_cycle, common.fault):
+        common.fault, common.fault_cycle = warp, now
+    unlock(st)
+
+
+@helper
+def dispatch(st: State, low: int, high: int, now: int) -> None:
+    """Blocks that wait go to the SMs that stopped in this cycle, each to the one with the fewest, in order.
+    They may go on then."""
+    common = common_at(st, 0)
+    while common.next_block < st.blocks:
         chosen, fewest = -1, st.blocks_per_sm
         for i in range(low, high):
-            if sm_at(st, i).stopped == now + 1 and sm_at(st, i).resident_blocks < fewest:
+            if stopped_at(st, i).value == now + 1 and sm_at(st, i).resident_blocks < fewest:
                 chosen, fewest = i, sm_at(st, i).resident_blocks
         if chosen < 0:
             break
-        launch(st, chosen, now)
+        assign(st, chosen, now)
     for i in range(low, high):
-        if sm_at(st, i).stopped == now + 1:
-            sm_at(st, i).stopped = 0
-    return DONE
+        if stopped_at(st, i).value == now + 1:
+            stopped_at(st, i).value = RELEASED
+
+
+@helper
+def assign(st: State, i: int, now: int) -> None:
+    """SM ``i`` gets the next block of the grid, which it launches when it goes on."""
+    sm, common = sm_at(st, i), common_at(st, 0)
+    b = common.next_block
+    common.next_block += 1
+    if sm.resident_blocks == 0:
+        sm.active_since = now
+    sm.resident_blocks += 1
+    block_at(st, b).launch = now
+    warps, roles = 0, b * st.places if st.role_rows > 1 else 0
+    for p in range(st.places):
+        warps += role_at(st, roles + p).value >= 0
+    row = assigned_at(st, i * st.blocks_per_sm + sm.assigned)
+    row.block, row.begin = b, max(now << TICK_BITS, common.dispatcher_free)
+    common.dispatcher_free = row.begin + st.block_dispatch_ticks + warps * st.warp_dispatch_ticks
+    sm.assigned += 1
 
 
 @helper
 def turn_window(st: State, low: int, high: int) -> int:
     """All SMs are through the window: serve the requests of this one, open the next where something
     happens."""
-    if st.fault != 0 and st.fault_cycle < st.window_end:
+    common = common_at(st, 0)
+    if common.fault != 0 and common.fault_cycle < common.window_end:
         return FAULTED
-    while st.requests != 0 and access_at(st, heap_at(st, 0).value).when < st.window_end:
-        if crowded(st):
-            st.turning = 1  # what is not served yet bounds how far an SM may run
-            return CROWDED
-        back = serve_l2(st)
-        if back != 0:
-            place_is_back(st, back - 1)
-    st.turning = 0
     nearest, resident = NEVER, 0
+    if st.uses_memory != 0:
+        nearest = serve_window(st, low, high)
     for i in range(low, high):
         sm = sm_at(st, i)
         nearest = min(nearest, sm.next_look, sm.next_serve, sm.next_retire)
+        if stopped_at(st, i).value != 0:
+            nearest = min(nearest, stopped_at(st, i).value - 1)
         resident += sm.resident_blocks
-    if st.requests != 0:
-        nearest = min(nearest, access_at(st, heap_at(st, 0).value).when)
     if nearest == NEVER:
-        return DONE if resident == 0 and st.next_block == st.blocks else STUCK
+        return DONE if resident == 0 and common.next_block == st.blocks else STUCK
     if nearest > st.limit:
         return LATE
-    st.window_end = nearest + st.window
+    common.window_end = nearest + st.window
     return PAUSED
+
+
+@helper
+def take(st: State, low: int, high: int) -> int:
+    """The thread is done with its SM and takes the next one, TAKEN; or why there is none.
+
+    First each SM has its turn in the window. Then those that stopped are given their blocks, the one first
+    that stopped first, as soon as every SM that runs is past that cycle; another thread runs it there. The
+    last thread that comes to the end of the window opens the next one.
+    """
+    common, mine = common_at(st, 0), thread_at(st, st.thread)
+    lock(st)
+    mine.sm = 0
+    changed(common)
+    while True:
+        if load_atomic(address_of(common) + STOPPING_BYTES, 0) != 0:
+            unlock(st)
+            return PAUSED
+        chosen, stop = -1, NEVER
+        if common.next_sm < high:
+            chosen = common.next_sm
+            common.next_sm += 1
+        else:
+            for i in range(low, high):
+                at = stopped_at(st, i).value
+                if at == RELEASED:
+                    stopped_at(st, i).value = 0
+                    chosen = i
+                    break
+                if at != 0:
+                    stop = min(stop, at - 1)
+        if chosen >= 0:
+            mine.clock, mine.sm = 0, chosen + 1
+            unlock(st)
+            return TAKEN
+        running, behind = 0, -1
+        for n in range(common.threads):
+            if thread_at(st, n).sm != 0:
+                running += 1
+                if clock_of(st, n) <= stop:
+                    behind = n
+        if stop < common.window_end and behind < 0:
+            dispatch(st, low, high, stop)
+            changed(common)
+        elif running == 0:
+            status = turn_window(st, low, high)
+            if status != PAUSED:
+                unlock(st)
+                return status
+            common.next_sm = low
+            changed(common)
+        else:
+            await_change(st, behind if stop < common.window_end else -1, stop)
+
+
+@helper
+def await_change(st: State, behind: int, stop: int) -> None:
+    """Let go of the lock until another thread has changed something, or thread ``behind`` is past a cycle."""
+    common, looks = common_at(st, 0), 0
+    at, stopping = address_of(common) + CHANGES_BYTES, address_of(common) + STOPPING_BYTES
+    seen = common.changes
+    unlock(st)
+    while load_atomic(at, 0) == seen and load_atomic(stopping, 0) == 0:
+        if behind >= 0 and clock_of(st, behind) > stop:
+            break
+        looks += 1
+        if looks > PATIENCE:
+            give_way(st)
+    lock(st)
 
 
 @helper
 def run(st: State, low: int, high: int) -> int:
     """Run the SMs from ``low`` up to ``high`` until they are done or there is a reason to go back to
-    Python."""
-    while True:
-        stop = NEVER
-        for i in range(low, high if st.turning == 0 else low):
-            if sm_at(st, i).stopped == 0:
-                status = run_sm(st, i, st.window_end)
-                if status != DONE:
-                    return status
-            if sm_at(st, i).stopped != 0:
-                stop = min(stop, sm_at(st, i).stopped - 1)
-        if stop < st.window_end:
-            status = dispatch(st, low, high, stop)
-            if status != DONE:
-                return status
-            continue
-        status = turn_window(st, low, high)
-        if status != PAUSED:
-            return status
+    Python; an SM that was on its way then goes on first."""
+    mine = thread_at(st, st.thread)
+    status = TAKEN if mine.sm != 0 else take(st, low, high)
+    while status == TAKEN:
+        status = run_sm(st, mine.sm - 1)
+        if status == DONE:
+            status = take(st, low, high)
+    store_atomic(address_of(common_at(st, 0)) + STOPPING_BYTES, 1)
+    return status
 
 
 @entry
@@ -267,16 +394,18 @@ def advance(address: int, low: int, high: int, steps: int) -> int:
 
 
 @helper
-def launch(st: State, i: int, now: int) -> None:
-    """Make the next block of the grid resident on SM ``i``: its warps take the lowest free slots."""
+def launch(st: State, i: int) -> None:
+    """Make the first block that SM ``i`` was given resident: its warps take the lowest free slots."""
     sm = sm_at(st, i)
-    b = st.next_block
-    st.next_block += 1
-    if sm.resident_blocks == 0:
-        sm.active_since = now
-    sm.resident_blocks += 1
+    given = assigned_at(st, i * st.blocks_per_sm)
+    b, begin = given.block, given.begin
+    for n in range(i * st.blocks_per_sm, i * st.blocks_per_sm + sm.assigned - 1):
+        row, following = assigned_at(st, n), assigned_at(st, n + 1)
+        row.block, row.begin = following.block, following.begin
+    sm.assigned -= 1
     block = block_at(st, b)
-    block.sm, block.launch, block.retire = i, now, 0
+    now = block.launch
+    block.sm, block.retire = i, 0
     block.executing = block.unfinished = block.waiting = block.last_exit = 0
     block.room = lowest_bit(~sm.rooms)
     sm.rooms |= 1 << block.room
@@ -284,7 +413,6 @@ def launch(st: State, i: int, now: int) -> None:
         barrier_at(st, block_barrier(st, i, b, number)).arrived = 0
     w = i * st.max_warps
     roles = b * st.places if st.role_rows > 1 else 0
-    begin = max(now << TICK_BITS, st.dispatcher_free)
     ready = ceil_cycles(begin) + st.launch_cycles
     for p in range(st.places):
         role = role_at(st, roles + p).value
@@ -301,7 +429,6 @@ def launch(st: State, i: int, now: int) -> None:
         block.executing += 1
         block.unfinished += 1
         proceed(st, i, w, ready, now)
-    st.dispatcher_free = begin + st.block_dispatch_ticks + block.executing * st.warp_dispatch_ticks
 
 
 @helper

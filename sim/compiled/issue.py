@@ -257,7 +257,7 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
         warp.ahead = state >> ANSWER_BITS
         state &= (1 << ANSWER_BITS) - 1
         if state == FAULTS:
-            st.fault = w + 1
+            sm.faulted = w + 1
             return
         lanes = bits_set(read_at(words, LANES))
         warp.lanes = lanes

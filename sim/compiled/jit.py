@@ -279,6 +279,40 @@ def write_at(typing_context: Any, address: Any, index: Any, value: Any) -> Any:
     return types.none(types.int64, types.int64, types.int64), generate
 
 
+def _atomic(name: str, build: Callable[[Any, Any, Any], Any]) -> Any:
+    """An intrinsic of the address of an int64 and a number, for what several threads change."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = builder.inttoptr(arguments[0], _WORD.as_pointer())
+        made = build(builder, pointer, arguments[1])
+        return context.get_dummy_value() if made is None else made
+
+    def typed(typing_context: Any, address: Any, value: Any) -> Any:
+        result = types.none if name == "store" else types.int64
+        return result(types.int64, types.int64), generate
+
+    return intrinsic(typed)
+
+
+swap_atomic = _atomic("swap", lambda b, at, value: b.atomic_rmw("xchg", at, value, "acquire"))
+"""Put a number there; what was there."""
+add_atomic = _atomic("add", lambda b, at, value: b.atomic_rmw("add", at, value, "acq_rel"))
+load_atomic = _atomic("load", lambda b, at, value: b.load_atomic(at, "acquire", 8))
+"""What is there; the number has no use."""
+store_atomic = _atomic("store", lambda b, at, value: b.store_atomic(value, at, "release", 8) and None)
+
+
+@intrinsic
+def call_yield(typing_context: Any, function: Any) -> Any:
+    """Call the function at an address that gives up the processor."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        shape = ir.FunctionType(ir.IntType(32), [])
+        return builder.sext(builder.call(builder.inttoptr(arguments[0], shape.as_pointer()), []), _WORD)
+
+    return types.int64(types.int64), generate
+
+
 @intrinsic
 def call_source(typing_context: Any, step: Any, given: Any) -> Any:
     """Call the function of a source at an address with six numbers: kind, warp, context, now, p, q; see
@@ -343,6 +377,10 @@ def records(table: str) -> Any:
     need_at,
     entry_at,
     role_at,
+    common_at,
+    thread_at,
+    stopped_at,
+    assigned_at,
     sm_at,
     scheduler_at,
     group_at,
@@ -373,7 +411,8 @@ def records(table: str) -> Any:
     same_line_queue_at,
     asked_next_at,
     asked_bucket_at,
-    heap_at,
+    arrival_at,
+    request_at,
     cache_at,
     cache_set_at,
     line_at,

@@ -12,6 +12,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.sim.aligned_arrays import aligned
 from smlab.sim.compiled import layout
 from smlab.sim.compiled.issue import POLICY_CODES
+from smlab.sim.compiled.threads import yield_address
 from smlab.sim.instruction_source import (
     BLOCK_BARRIERS,
     FENCED_SLOTS,
@@ -253,11 +254,16 @@ class Memory:
         self.tables[name] = table
         self[f"{name}_table"] = table.ctypes.data
 
+    @property
+    def common(self) -> Any:
+        """What there is once for all threads."""
+        return self.tables["common"][0]
+
     def copy(self) -> Memory:
         """Another root over the same tables."""
         other = Memory({}, self.arena)
         other.root[:] = self.root
-        other.tables, other.keepalive = dict(self.tables), self.keepalive
+        other.tables, other.keepalive, other.source = dict(self.tables), self.keepalive, self.source
         return other
 
     def rows(self, kind: str) -> NDArray[Any]:
@@ -300,6 +306,8 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
     schedulers, all_warps = kernel.sms * machine.schedulers, kernel.sms * warps
     grid = kernel.blocks * kernel.warps_per_block
     counts = {
+        "stopped": kernel.sms,
+        "assigned": kernel.sms * resident,
         "sm": kernel.sms,
         "scheduler": schedulers,
         "group": schedulers * constants["width"],
@@ -332,6 +340,7 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
     items = aligned(len(code.items), layout.OP)
     items[:] = np.array(code.items, dtype=layout.OP)
     memory.put("op", items)
+    share(memory, 1)
     memory.put("need", np.array(code.needs or [(0, 0)], dtype=np.int64))
     memory.put("entry", np.array(code.entries, dtype=np.int64))
     memory.put("role", np.ascontiguousarray(roles))
@@ -343,6 +352,13 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
     make_rows(memory)
     _make_caches(memory, machine, kernel.sms, code.uses_memory, lowered.source is not None)
     return memory
+
+
+def share(memory: Memory, threads: int) -> None:
+    """What ``threads`` threads have in common."""
+    memory.put("common", aligned(1, layout.COMMON))
+    memory.put("thread", aligned(threads, layout.THREAD))
+    memory.common["threads"], memory.common["yields"] = threads, yield_address()
 
 
 def make_rows(memory: Memory) -> None:
@@ -371,7 +387,7 @@ def _make_caches(memory: Memory, machine: Machine, sms: int, data: bool, code: b
         shapes += [fetch.l0] * sms * machine.schedulers + [fetch.l1] * sms
     if not shapes:
         return
-    caches = np.zeros(len(shapes), dtype=layout.CACHE)
+    caches = aligned(len(shapes), layout.CACHE)
     lines = sets = buckets = 0
     for cache, shape in zip(caches, shapes, strict=True):
         count = shape.sets * shape.ways
@@ -387,13 +403,14 @@ def _make_caches(memory: Memory, machine: Machine, sms: int, data: bool, code: b
     memory.put(
         "ready", np.zeros(machine.l2.sets * machine.l2.ways * machine.sectors_per_line, dtype=np.int64)
     )
-    memory.put("access", np.zeros(FIRST_ACCESSES, dtype=layout.ACCESS))
-    memory.put("sector", np.empty(FIRST_ACCESSES * layout.MAX_LANES, dtype=np.int64))
-    memory.put("crowd", np.empty(FIRST_ACCESSES * layout.MAX_LANES, dtype=np.int64))
-    memory.put("asked_next", np.empty(FIRST_ACCESSES * layout.MAX_LANES, dtype=np.int64))
+    count = max(FIRST_ACCESSES, 2 * layout.ACCESS_CHUNK * sms)
+    memory.put("access", aligned(count, layout.ACCESS))
+    for name in ("sector", "crowd", "asked_next"):
+        memory.put(name, aligned(count * layout.MAX_LANES, np.int64))
     memory.put("asked_bucket", aligned(sms * layout.ASKED_BUCKETS, np.int64))
-    memory.put("heap", np.empty(FIRST_ACCESSES, dtype=np.int64))
-    memory["accesses"] = FIRST_ACCESSES
+    memory.put("arrival", np.zeros(memory["window"], dtype=layout.ARRIVAL))
+    memory.put("request", np.empty(count, dtype=np.int64))
+    memory["accesses"] = count
 
 
 def _policy_code(policy: str) -> int:

@@ -45,6 +45,8 @@ TOTALS, ATOMICS, ALL = 0, 1, 2
 
 # What a call of the engine ends with.
 DONE, PAUSED, CROWDED, STUCK, LATE, FAULTED = 0, 1, 2, 3, 4, 5
+# What a thread has done when it goes on: it has taken an SM.
+TAKEN = 6
 
 # Enums are not constants to Numba; these are.
 PIPE, THINK, SHARED, ATOMIC, GLOBAL, BARRIER = (
@@ -84,6 +86,17 @@ def _lines(fields: str) -> np.dtype[Any]:
     return _record(" ".join([*names, *(f"spare_{n}" for n in range(-len(names) % CACHE_LINE_WORDS))]))
 
 
+def _separate(*groups: str) -> np.dtype[Any]:
+    """Fields in groups, each of which begins a cache line: what one thread writes often is in none of which
+    another one reads."""
+    return _record(
+        " ".join(
+            f"{fields} " + " ".join(f"spare_{g}_{n}" for n in range(-len(fields.split()) % CACHE_LINE_WORDS))
+            for g, fields in enumerate(groups)
+        )
+    )
+
+
 def _narrow(*groups: tuple[str, str]) -> np.dtype[Any]:
     """The same for fields of several widths, whole words in sum."""
     fields = [(name, kind) for names, kind in groups for name in names.split()]
@@ -105,11 +118,7 @@ _CONSTANTS = (
     " window source context source_warps source_bytes instructions"
     " fetch_lines l0_lines first_l0 first_l1i prefetch_lines l0_miss fetch_interval fetch_l2"
 )
-_PROGRESS = (
-    "next_block retired_blocks cycles window_end steps_left jobs_kept issues_kept spans_kept"
-    " fault fault_cycle turning dispatcher_free l2_free dram_free dram_sectors"
-    " free_access free_accesses requests"
-)
+_PROGRESS = "thread retired_blocks cycles steps_left jobs_kept issues_kept spans_kept"
 _ROOM = "job_rows issue_rows span_rows accesses arena arena_bytes"
 
 OP = _narrow(
@@ -141,22 +150,48 @@ of the port, and ``word_ticks`` of L2 for each lane on a word."""
 NEED = _record("slot reason")
 """A place of the scoreboard that an instruction needs, and what a warp waits with for it."""
 
-SM = _record(
-    "next_look next_serve next_retire stopped first_scheduler resident_blocks launched_warps retiring jobs "
+COMMON = _separate(
+    "lock changes next_sm next_block dispatcher_free next_access served",
+    "stopping window_end served_end fault fault_cycle",
+    "threads yields l2_free dram_free dram_sectors",
+)
+"""What there is once for all threads; who changes it holds ``lock``. ``changes`` counts what a thread may
+wait for, ``next_sm`` is the next SM whose turn begins in this window, accesses from ``next_access`` on belong
+to no SM yet. ``stopping`` sends all threads back to Python. L2 has served the requests that reached it before
+``served_end``, or so many (``served``) of this window's. ``yields`` is the address of the function that gives
+up the processor, or 0."""
+
+THREAD = _lines("sm clock")
+"""``sm`` is the SM that the thread runs, plus 1, or 0; it has run that as far as ``clock``."""
+
+ASSIGNED = _record("block begin")
+"""A block that an SM gets when it goes on, and when its dispatch begins, in ticks."""
+
+ARRIVAL = _record("first last")
+"""The requests that reach L2 in one cycle of a window: the ends of a list of accesses."""
+
+RELEASED = -1
+"""In ``stopped``: the SM has been given its blocks and may go on."""
+
+SM = _lines(
+    "next_look next_serve next_retire first_scheduler resident_blocks launched_warps retiring jobs "
     "instructions"
     " resident_area active_cycles active_since atomic_jobs cas_jobs atomic_area cas_area atomic_busy "
     "atomic_until"
     " lanes passes atomic_occupied stage_occupied port_free fill_head fill_tail"
     " load_passes store_passes store_sectors stage_free stage_carry turn atomic_ahead busy_since barrier_free"
     " rooms fetch_free flying horizon return_place"
+    " free_access free_accesses request_head request_tail assigned faulted"
 )
-"""``stopped`` is the cycle + 1 in which it waits for blocks to be handed out, or 0. ``next_serve`` is when
-the arbiter can take a request, ``turn`` the sub-core that it asks first. ``atomic_ahead`` counts the atomics
-that it has not taken yet, ``busy_since`` and ``atomic_until`` bound the time with n > 0 that is not counted
-yet. ``flying`` counts its accesses that L2 has still to see, ``horizon`` is the first cycle that an answer to
-one of them may reach it in (`gpu`). ``fill_head`` and ``fill_tail`` are the ends of the list of the loads
-whose answers are known, in the order in which they will be there. ``return_place`` is where its next atomic
-on global memory goes, of the table ``returning``."""
+"""``next_serve`` is when the arbiter can take a request, ``turn`` the sub-core that it asks first.
+``atomic_ahead`` counts the atomics that it has not taken yet, ``busy_since`` and ``atomic_until`` bound the
+time with n > 0 that is not counted yet. ``flying`` counts its accesses that L2 has still to see, ``horizon``
+is the first cycle that an answer to one of them may reach it in (`gpu`). ``fill_head`` and ``fill_tail`` are
+the ends of the list of the loads whose answers are known, in the order in which they will be there.
+``return_place`` is where its next atomic on global memory goes, of the table ``returning``. ``request_head``
+and ``request_tail`` are the ends of the list of its requests to L2, by the cycle in which they reach it,
+``free_access`` begins that of its unused accesses. ``assigned`` counts the blocks that it gets when it goes
+on; ``faulted`` is the warp + 1 that had a fault."""
 
 SCHEDULER = _lines(
     "next_look next_wake blocked last_position last_age shuffled ready atomic_first"
@@ -204,17 +239,21 @@ LOAD, STORE, REDUCE = 0, 1, 2
 ON_SHARED, ON_GLOBAL = 1, 2
 ASKED_BUCKETS = 1024
 """Of an SM; a power of two."""
-ACCESS = _record(
-    "next warp op target row sm sequence when rank store lines sectors pending due latest followers follows"
-    " end earlier lanes place"
+ACCESS_CHUNK = 32
+"""So many an SM gets at once."""
+ACCESS = _lines(
+    "next when chain sequence op store sectors sm"
+    # The first cache line ends here.
+    " served warp target row lines pending due latest followers follows end earlier lanes place"
 )
-"""A global access in flight; ``store`` is LOAD, STORE or REDUCE. ``when`` and ``rank`` order it in the heap
-of requests, ``when`` is then its completion; ``next`` and ``earlier`` are its neighbours among its SM's
-fills. It asks L2 for ``sectors`` sectors; ``pending`` ones more are on their way for other loads, which are
-noted at the end of its places in ``crowd``, and their sequences in ``sector``. ``due`` is when those that it
-asked for return, once L2 has served it, or 0; ``latest`` is the latest return that it knows of. ``lanes`` are
-the access's own; of an atomic, ``place`` is its own among those of its SM on their way. ``followers``
-begins the list, by ``follows``, of those that wait for it, as numbers + 1."""
+"""A global access in flight; ``store`` is LOAD, STORE or REDUCE. ``when`` is the cycle in which it reaches
+L2, then its completion, which L2 leaves in ``served``; ``chain`` is the next request of one cycle; ``next``
+and ``earlier`` are its neighbours among its SM's requests, then its fills. It asks L2 for ``sectors``
+sectors; ``pending`` ones more are on their way for other loads, which are noted at the end of its places in
+``crowd``, and their sequences in ``sector``. ``due`` is when those that it asked for return, once L2 has
+served it, or 0; ``latest`` is the latest return that it knows of. ``lanes`` are the access's own; of an
+atomic, ``place`` is its own among those of its SM on their way. ``followers`` begins the list, by
+``follows``, of those that wait for it, as numbers + 1."""
 
 CACHE = _record("first_line first_set first_bucket sets ways buckets hits misses")
 CACHE_SET = _record("oldest newest used")
@@ -237,6 +276,10 @@ TABLES: dict[str, np.dtype[Any]] = {
     "need": NEED,
     "entry": CELL,  # where each program's code begins
     "role": CELL,
+    "common": COMMON,
+    "thread": THREAD,
+    "stopped": CELL,  # by SM: the cycle + 1 in which it waits for blocks to be handed out, `RELEASED`, or 0
+    "assigned": ASSIGNED,  # by SM, a few
     "sm": SM,
     "scheduler": SCHEDULER,
     "group": GROUP,
@@ -267,7 +310,8 @@ TABLES: dict[str, np.dtype[Any]] = {
     "crowd": CELL,  # the most lanes on one word of each of these, of atomics
     "asked_next": CELL,  # the next of these in its bucket
     "asked_bucket": CELL,  # by SM and `ASKED_BUCKETS`: the sectors that are on their way to its L1
-    "heap": CELL,  # of accesses: requests on their way to L2
+    "arrival": ARRIVAL,  # by cycle of a window
+    "request": CELL,  # accesses in the order in which L2 serves them in this window
     "cache": CACHE,
     "cache_set": CACHE_SET,
     "line": LINE,
@@ -281,6 +325,6 @@ TABLES: dict[str, np.dtype[Any]] = {
 STATE = _record(f"{_CONSTANTS} {_PROGRESS} {_ROOM} " + " ".join(f"{name}_table" for name in TABLES))
 """The root of a run's state: constants of machine and kernel, what there is once, and the address of each
 table. ``limit`` is the last cycle that may be simulated; ``steps_left`` counts down to the next return to
-Python; ``turning`` says that a window's requests are being served, so that no SM may run; the fields named
+Python; each ``thread`` has a state of its own; the fields named
 after kinds of rows say how many there is room for, ``..._kept`` how many there are; ``arena`` is the address
 of the tables that begin as zeros."""

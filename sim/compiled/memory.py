@@ -7,22 +7,27 @@ What blocks that are not simulated bring to L2: a bit a sector.
 
 from __future__ import annotations
 
-from smlab.sim.compiled.caches import SPREAD, find, make, pop, push
+from smlab.sim.compiled.caches import SPREAD, bucket_of, find, make
 from smlab.sim.compiled.jit import (
     access_at,
+    address_of,
+    arrival_at,
     asked_bucket_at,
     asked_next_at,
     bits_set,
+    bucket_at,
     cache_at,
+    common_at,
     executions_at,
     helper,
     inlined,
     line_at,
     lowest_bit,
     op_at,
+    prefetch,
     read_at,
     ready_at,
-    returning_at,
+    request_at,
     same_line_queue_at,
     sector_at,
     sm_at,
@@ -64,10 +69,11 @@ def request(st: State, i: int, w: int) -> Word:
     lanes touch."""
     warp = warp_at(st, w)
     op = op_at(st, warp.pc)
-    index = st.free_access - 1
+    sm = sm_at(st, i)
+    index = sm.free_access - 1
     access = access_at(st, index)
-    st.free_access = access.next
-    st.free_accesses -= 1
+    sm.free_access = access.next
+    sm.free_accesses -= 1
     access.next, access.warp, access.op, access.sm, access.store = 0, w, warp.pc, i, op.store
     access.lanes = warp.lanes
     access.due = access.latest = access.pending = access.followers = 0
@@ -179,9 +185,11 @@ def _addresses(st: State, w: int, first: int) -> None:
 
 @helper
 def release(st: State, index: int) -> None:
-    access_at(st, index).next = st.free_access
-    st.free_access = index + 1
-    st.free_accesses += 1
+    access = access_at(st, index)
+    sm = sm_at(st, access.sm)
+    access.next = sm.free_access
+    sm.free_access = index + 1
+    sm.free_accesses += 1
 
 
 @helper
@@ -217,12 +225,34 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
         sm.store_sectors += access.sectors
     sm.port_free = max(access.end << TICK_BITS, sm.port_free) + port_ticks(st, index)
     access.when = ceil_cycles(sm.port_free)
-    access.rank = (i << 44) | access.sequence
-    push(st, st.requests, index)
-    st.requests += 1
+    await_l2(st, i, index)
     if sm.flying == 0:
         sm.horizon = min(sm.horizon, access.when + st.window)
     sm.flying += 1
+
+
+@inlined
+def await_l2(st: State, i: int, index: int) -> None:
+    """Put an access among the requests of SM ``i`` to L2: in the order of arrival, those of one cycle in that
+    of their issue."""
+    sm, access = sm_at(st, i), access_at(st, index)
+    at = sm.request_tail
+    while at != 0:
+        before = access_at(st, at - 1)
+        if before.when < access.when or (before.when == access.when and before.sequence < access.sequence):
+            break
+        at = before.earlier
+    access.earlier = at
+    if at != 0:
+        access.next = access_at(st, at - 1).next
+        access_at(st, at - 1).next = index + 1
+    else:
+        access.next = sm.request_head
+        sm.request_head = index + 1
+    if access.next != 0:
+        access_at(st, access.next - 1).earlier = index + 1
+    else:
+        sm.request_tail = index + 1
 
 
 @helper
@@ -353,41 +383,93 @@ def empty_l1(st: State, i: int, now: int) -> None:
 
 
 @helper
-def serve_l2(st: State) -> Word:
-    """Serve the next request that reached L2; its completion is now known. The number + 1 of the SM, if it
-    was an atomic, whose place is free then; else 0."""
-    index = pop(st, st.requests)
-    st.requests -= 1
-    access = access_at(st, index)
+def serve_window(st: State, low: int, high: int) -> Word:
+    """Serve the requests of the SMs from ``low`` up to ``high`` that reached L2 in this window; the first
+    cycle in which one of them is back, or one that was not served arrives, or NEVER."""
+    common, nearest = common_at(st, 0), NEVER
+    first, end = common.window_end - st.window, common.window_end
+    for n in range(st.window):
+        arrival_at(st, n).first = 0
+    for i in range(low, high):
+        index = sm_at(st, i).request_head
+        while index != 0:
+            access = access_at(st, index - 1)
+            if access.when >= end:
+                nearest = min(nearest, access.when)
+                break
+            arrival = arrival_at(st, access.when - first)
+            access.chain = 0
+            if arrival.first == 0:
+                arrival.first = index
+            else:
+                access_at(st, arrival.last - 1).chain = index
+            arrival.last = index
+            index = access.next
+    count = 0
+    for n in range(st.window):
+        index = arrival_at(st, n).first
+        while index != 0:
+            request_at(st, count).value = index - 1
+            count += 1
+            index = access_at(st, index - 1).chain
+    for n in range(count):
+        bring_request_near(st, n, count)
+        nearest = min(nearest, serve_l2(st, request_at(st, n).value))
+    common.served_end = end
+    return nearest
+
+
+@inlined
+def bring_request_near(st: State, n: int, count: int) -> None:
+    """Ask the processor for what the requests after the ``n``-th will need: sectors, then the bucket of the
+    first of these, then its line."""
+    if n + 6 < count:
+        index = request_at(st, n + 6).value
+        prefetch(address_of(sector_at(st, index * MAX_LANES)))
+        prefetch(address_of(same_line_queue_at(st, index * MAX_LANES)))
+    cache = cache_at(st, st.sms)
+    if n + 3 < count:
+        tag = sector_at(st, request_at(st, n + 3).value * MAX_LANES).value // st.line_sectors
+        prefetch(address_of(bucket_at(st, bucket_of(cache, tag))))
+    if n + 1 < count:
+        tag = sector_at(st, request_at(st, n + 1).value * MAX_LANES).value // st.line_sectors
+        at = bucket_at(st, bucket_of(cache, tag)).value
+        if at != 0:
+            prefetch(address_of(line_at(st, at - 1)))
+            prefetch(address_of(ready_at(st, (at - 1 - cache.first_line) * st.line_sectors)))
+
+
+@helper
+def serve_l2(st: State, index: int) -> Word:
+    """Serve a request that reached L2; its completion, which its SM will find."""
+    common, access = common_at(st, 0), access_at(st, index)
     ready, last, at, word_ticks = 0, -1, 0, op_at(st, access.op).word_ticks
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
         sector, crowd = sector_at(st, n).value, same_line_queue_at(st, n).value
         tag = sector // st.line_sectors
-        st.l2_free = max(access.when << TICK_BITS, st.l2_free) + (
+        common.l2_free = max(access.when << TICK_BITS, common.l2_free) + (
             st.l2_atomic_sector_ticks if access.store == REDUCE else st.l2_ticks
         )
         if tag != last:
             last, at = tag, _l2_line(st, tag)
         ready = max(ready, _serve_sector(st, at, sector, access.store, crowd * word_ticks))
-    completion = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
-    if access.store != LOAD:
-        if access.store == REDUCE:
-            returning_at(st, access.place).value = completion
-        resolve(st, access.sm, access.warp, access.target, access.row, completion)
-        arrived_from_memory(st, access.sm)
-        release(st, index)
-        return access.sm + 1 if access.store == REDUCE else 0
-    access.due = access.latest = completion
+    access.served = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
+    return access.served
+
+
+@helper
+def load_is_back(st: State, index: int) -> None:
+    """It is known when a load's sectors will be there, for it and for those that wait for them."""
+    access = access_at(st, index)
+    access.due = access.latest = access.when = access.served
     await_returns(st, index)
     follower = access.followers
     while follower != 0:
         following = access_at(st, follower - 1).follows
         await_returns(st, follower - 1)
         follower = following
-    access.when = completion
     arrived_from_memory(st, access.sm)
     await_fill(st, index)
-    return 0
 
 
 @helper
@@ -432,7 +514,7 @@ def arrived_from_memory(st: State, i: int) -> None:
     sm.flying -= 1
     sm.horizon = alone(st)
     if sm.flying != 0:
-        sm.horizon = min(sm.horizon, st.window_end + st.window)
+        sm.horizon = min(sm.horizon, common_at(st, 0).served_end + st.window)
 
 
 @helper
@@ -450,16 +532,16 @@ def _l2_line(st: State, tag: int) -> Word:
 def _serve_sector(st: State, at: int, sector: int, store: int, queue_ticks: int) -> Word:
     """When a sector of the line ``at`` - 1 is ready in L2, in ticks; the lanes of an atomic take
     ``queue_ticks`` one after the other."""
-    cache, line = cache_at(st, st.sms), line_at(st, at - 1)
+    cache, line, common = cache_at(st, st.sms), line_at(st, at - 1), common_at(st, 0)
     place = sector - line.tag * st.line_sectors
     ready = ready_at(st, (at - 1 - cache.first_line) * st.line_sectors + place)
     if (line.valid >> place) & 1 != 0:
         cache.hits += 1
-        moment = max(st.l2_free, ready.value)
+        moment = max(common.l2_free, ready.value)
     else:
         cache.misses += 1
         if store == STORE or fetched_by_unsampled_blocks(st, sector) != 0:
-            moment = st.l2_free
+            moment = common.l2_free
         else:
             moment = _dram(st, 1) + (st.dram_extra << TICK_BITS)
         line.valid |= 1 << place
@@ -474,9 +556,10 @@ def _serve_sector(st: State, at: int, sector: int, store: int, queue_ticks: int)
 
 @helper
 def _dram(st: State, sectors: int) -> Word:
-    st.dram_free = max(st.l2_free, st.dram_free) + sectors * st.dram_ticks
-    st.dram_sectors += sectors
-    return st.dram_free
+    common = common_at(st, 0)
+    common.dram_free = max(common.l2_free, common.dram_free) + sectors * st.dram_ticks
+    common.dram_sectors += sectors
+    return common.dram_free
 
 
 @helper

@@ -34,6 +34,7 @@ from smlab.sim.compiled.layout import (
     ATOMICS,
     GLOBAL,
     LG_THROTTLE,
+    LOAD,
     MIO_THROTTLE,
     NEVER,
     NOT_SELECTED,
@@ -45,7 +46,7 @@ from smlab.sim.compiled.layout import (
     State,
     Word,
 )
-from smlab.sim.compiled.memory import request, serve_l1
+from smlab.sim.compiled.memory import arrived_from_memory, load_is_back, release, request, serve_l1
 from smlab.sim.compiled.warp_progress import emit, first_timer, resolve, resolve_read
 from smlab.sim.instruction_source import PASSES
 
@@ -284,6 +285,31 @@ def take(st: State, i: int, s: int, now: int) -> None:
     scheduler.ready, scheduler.atomic_first = NEVER, 0
     if scheduler.queued != 0:
         next_request(st, i, s, now)
+
+
+@helper
+def take_answer(st: State, i: int) -> None:
+    """SM ``i`` takes the first of its requests, which L2 has served, off the list: its completion is
+    known."""
+    sm = sm_at(st, i)
+    index = sm.request_head - 1
+    access = access_at(st, index)
+    sm.request_head = access.next
+    if access.next != 0:
+        access_at(st, access.next - 1).earlier = 0
+    else:
+        sm.request_tail = 0
+    if access.store == LOAD:
+        load_is_back(st, index)
+        return
+    atomic = access.store == REDUCE
+    if atomic:
+        returning_at(st, access.place).value = access.served
+    resolve(st, i, access.warp, access.target, access.row, access.served)
+    arrived_from_memory(st, i)
+    release(st, index)
+    if atomic:
+        place_is_back(st, i)
 
 
 @helper

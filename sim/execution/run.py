@@ -20,7 +20,7 @@ from smlab.sim.execution.recording import Recording
 from smlab.sim.execution.source import MachineSource, lower_machine_code
 from smlab.sim.instructions import Reason
 from smlab.sim.isa.launch.faults import notes_of
-from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.sim.isa.launch.launch import MachineLaunch, add_unwritten
 from smlab.sim.lowering import LoweredKernel
 from smlab.sim.machine import Machine, machine_from
 from smlab.sim.options import by_keywords
@@ -139,6 +139,7 @@ class MachineRunOptions:
     max_cycles: int | None = None
     progress: Progress | None = None
     recording: Recording | None = None
+    threads: int | None = None
 
     def __post_init__(self) -> None:
         if self.engine and self.engine not in ENGINES:
@@ -150,7 +151,7 @@ class MachineRunOptions:
             SmlabError: ``max_cycles`` passed, a fault of the kernel.
         """
         run = ENGINES[self.engine or DEFAULT_ENGINE]
-        return run(lowered, self.keep, self.max_cycles, self.progress)
+        return run(lowered, self.keep, self.max_cycles, self.progress, self.threads)
 
 
 @by_keywords(MachineRunOptions)
@@ -258,10 +259,7 @@ def _notes(launch: MachineLaunch, result: SimResult, sources: Sequence[MachineSo
     assert result.instruction_executions is not None
     unwritten = sources[0].unwritten.copy()
     for source in sources[1:]:
-        for row, other in zip(unwritten, source.unwritten, strict=True):
-            if other[0] and (row[0] == 0 or other[1:].tolist() < row[1:].tolist()):
-                row[1:] = other[1:]
-            row[0] += other[0]
+        add_unwritten(unwritten, source.unwritten)
     return notes_of(launch, result.instruction_executions[:, 0], unwritten)
 
 

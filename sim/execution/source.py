@@ -18,6 +18,7 @@ from smlab.sim.compiled.jit import bits_set, callback, helper, inlined, lowest_b
 from smlab.sim.execution.early_execution import ON_REGISTERS, SHARED_LOAD, WRITE_FOLLOWS
 from smlab.sim.execution.functional import start_block_words, start_warp
 from smlab.sim.execution.recording import Recording, note
+from smlab.sim.execution.thread_conflicts import ThreadConflicts, mark_access, order_matters
 from smlab.sim.instruction_source import (
     ANSWER_BITS,
     COPY_GROUPS,
@@ -33,6 +34,7 @@ from smlab.sim.instruction_source import (
     START,
     CompiledSource,
     ReferenceSource,
+    SharedExecution,
     UnsampledFetches,
 )
 from smlab.sim.instructions import CLASSES, QUEUED_UNITS, Unit
@@ -131,6 +133,8 @@ def _after_issue_body(op, warp, context, pc, state, lanes):  # type: ignore[no-u
     if at(context, memory_layout.RECORDING) != 0:
         note(op, warp, context, pc, lanes)
     code, may = at(op, I_CODE), ON_REGISTERS | SHARED_LOAD
+    if at(context, memory_layout.MARKS) != 0 and lanes != 0:
+        mark_access(op, warp, context, code, lanes)
     matrices = code == d.LOAD_MATRIX or code == d.STORE_MATRIX
     if code == d.LOAD or code == d.STORE or code == d.ATOMIC or code == d.COPY or matrices:
         space = at(op, I_SPACE)
@@ -282,6 +286,26 @@ class MachineSource:
             self.memory.warp_address(0, 0),
             self.memory.warp_bytes,
             self.memory,
+            self.watch_threads,
+        )
+
+    def serial_reason(self, sms: int, threads: int) -> str | None:
+        """Why several threads may not execute this; None where they may."""
+        if self.recording is not None:
+            return "what warps execute is written down"
+        return order_matters(self.launch, sms, threads)
+
+    def watch_threads(self) -> SharedExecution:
+        """Let several threads execute this."""
+        assert self.memory is not None
+        memory, conflicts = self.memory, ThreadConflicts(self.launch)
+        memory.words[memory_layout.THREADED] = 1
+        memory.words[memory_layout.MARKS] = conflicts.marks_of_thread()
+        return SharedExecution(
+            lambda: memory.another_context(conflicts.marks_of_thread()),
+            memory.add_contexts,
+            conflicts.found,
+            conflicts.undo,
         )
 
     def reference(self) -> ReferenceSource:

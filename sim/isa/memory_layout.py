@@ -309,7 +309,9 @@ SCRATCH: Final = 29  # address of what products of matrices are unpacked to
 SM_HZ: Final = 28  # turns cycles into the nanoseconds of the global timer
 NOTHING: Final = 30  # 0
 UNWRITTEN: Final = 31  # address of a row an instruction: reads of shared memory that nobody has written
-LAUNCH_WORDS: Final = 32
+MARKS: Final = 32  # address of what a thread writes down of its accesses, or 0
+THREADED: Final = 33  # whether other threads execute the launch at the same time
+LAUNCH_WORDS: Final = 40
 UNWRITTEN_WORDS: Final = 4  # words read in sum; block, thread and address of the first
 SCRATCH_WORDS: Final = (
     32 * 4 * (4 + 2) + 4 * 16 + 4 + 6 * 16

@@ -31,6 +31,7 @@ from smlab.sim.instruction_source import (
     START,
     CompiledSource,
     ReferenceSource,
+    SharedExecution,
 )
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
@@ -191,7 +192,11 @@ class TraceSource:
             int(state.ctypes.data),
             8 * _WARP_WORDS,
             (context, ops, state, list(arrays.values())),
+            lambda: SharedExecution(lambda: int(context.ctypes.data)),
         )
+
+    def serial_reason(self, sms: int, threads: int) -> str | None:
+        return None
 
     def reference(self) -> ReferenceSource:
         return RecordedWarps(self)

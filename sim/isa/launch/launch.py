@@ -388,11 +388,28 @@ class MachineMemory:
         words[memory_layout.THREADS], words[memory_layout.WARPS] = launch.threads, warps
         words[memory_layout.SM_HZ] = launch.sm_hz
         self.words = words
+        self.contexts: list[ThreadContext] = []
         for n in range(resident):
             row = self.blocks[n * memory_layout.BLOCK_WORDS :]
             row[memory_layout.SHARED] = self.shared.ctypes.data + n * self.shared_stride
             row[memory_layout.SHARED_KNOWN] = self.known.ctypes.data + n * self.shared_stride
             row[memory_layout.LOCAL] = self.local.ctypes.data + n * warps * 32 * launch.local_bytes
+
+    def another_context(self, marks: int) -> int:
+        """The address of the words that another thread executes this launch with: what it counts, its scratch
+        and its ``marks`` are its own."""
+        context = ThreadContext(self)
+        context.words[memory_layout.MARKS] = marks
+        self.contexts.append(context)
+        return int(context.words.ctypes.data)
+
+    def add_contexts(self) -> None:
+        """Add what the other threads have counted."""
+        for context in self.contexts:
+            self.executed += context.executed
+            self.lanes += context.lanes
+            add_unwritten(self.unwritten, context.unwritten)
+        self.contexts.clear()
 
     def _fix_swaps(self, ops: NDArray[np.int64]) -> None:
         """The second value of a compare-and-swap that is a constant."""
@@ -410,3 +427,30 @@ class MachineMemory:
 
     def block_address(self, block: int) -> int:
         return int(self.blocks.ctypes.data) + 8 * memory_layout.BLOCK_WORDS * block
+
+
+class ThreadContext:
+    """A launch's words for one thread more."""
+
+    def __init__(self, memory: MachineMemory) -> None:
+        self.executed, self.lanes = np.zeros_like(memory.executed), np.zeros_like(memory.lanes)
+        self.unwritten = np.zeros_like(memory.unwritten)
+        self.scratch = aligned(len(memory.scratch), np.int64)
+        self.words = aligned(len(memory.words), np.int64)
+        self.words[:] = memory.words
+        for place, own in (
+            (memory_layout.EXECUTED, self.executed),
+            (memory_layout.EXECUTED_LANES, self.lanes),
+            (memory_layout.UNWRITTEN, self.unwritten),
+            (memory_layout.SCRATCH, self.scratch),
+        ):
+            self.words[place] = own.ctypes.data
+
+
+def add_unwritten(to: NDArray[np.int64], other: NDArray[np.int64]) -> None:
+    """Add what was read of shared memory that nobody had written, of each instruction the number and the
+    first by block, thread and address."""
+    for row, found in zip(to, other, strict=True):
+        if found[0] and (row[0] == 0 or found[1:].tolist() < row[1:].tolist()):
+            row[1:] = found[1:]
+        row[0] += found[0]

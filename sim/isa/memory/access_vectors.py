@@ -360,6 +360,15 @@ def mark_lanes(r: LaneRow, warp: Any, lanes: Any, moved: Any) -> None:
 
 
 @builds(3)
+def mark_words(r: LaneRow, place: Any, words: Any, mark: Any) -> None:
+    """Put a mark into consecutive bytes, and 255 where there is another one already."""
+    kind = ir.VectorType(ir.IntType(8), 32)
+    old, mine = r.masked(place, words, kind, r.all(0, kind)), r.splat(r.b.trunc(mark, kind.element), kind)
+    free = r.b.or_(r.b.icmp_unsigned("==", old, r.all(0, kind)), r.b.icmp_unsigned("==", old, mine))
+    r.put_masked(r.b.select(free, mine, r.all(255, kind)), place, words)
+
+
+@builds(3)
 def put_all(r: LaneRow, at: Any, value: Any, lanes: Any) -> None:
     """One number into a row's lanes."""
     r.keep(at, r.splat(r.b.trunc(value, HALF), V32), lanes)

@@ -28,6 +28,7 @@ from smlab.sim.isa.memory_layout import (
     ADDRESSES,
     CHECK_SHARED,
     NO_PREDICATE,
+    THREADED,
     dump_at,
 )
 from smlab.sim.isa.vectors.word_access import (
@@ -48,6 +49,8 @@ from smlab.sim.isa.vectors.word_access import (
     put64,
     row_of,
     set_predicate,
+    swap_if_32,
+    swap_if_64,
 )
 
 NO_RESULT: Final = dump_at()
@@ -164,6 +167,8 @@ def atomic(op: int, warp: int, launch: int, lanes: int) -> Any:
         make_lanes_known(warp, launch, lanes, width, unit)
     if space == d.LOCAL:  # each lane has a memory of its own there
         moved = NOWHERE
+    if at(launch, THREADED) != 0 and space == d.GLOBAL:
+        return reduce_threaded(op, warp, launch, lanes, moved)
     if moved == NOWHERE or operation != d.ADD or width != 4 or kind == d.FLOAT32 or kind >= d.HALF_PAIR:
         return atomic_one_by_one(op, warp, launch, space, lanes, moved)
     out, dst = warp + 8 * ADDRESSES, warp + at(op, I_DST)
@@ -182,6 +187,34 @@ def atomic(op: int, warp: int, launch: int, lanes: int) -> Any:
             old = get32(place)
             put32(place, old + get32(source + 4 * lane))
             put32(dst + 4 * lane, old)
+    return GOES_ON
+
+
+@helper
+def reduce_threaded(op: int, warp: int, launch: int, lanes: int, moved: int) -> Any:
+    """A reduction of global memory, lane by lane, while other threads reduce: whole numbers, with no
+    result."""
+    width, operation, kind = at(op, I_WIDTH_BYTES), at(op, I_OPERATION), at(op, I_NUMBER_TYPE)
+    source, rest = row_of(op, warp, I_C), lanes
+    while rest != 0:
+        lane = lowest_bit(rest)
+        rest &= rest - 1
+        address = get64(warp + 8 * ADDRESSES + 8 * lane)
+        place = address + moved
+        if moved == NOWHERE:
+            place = place_of(warp, launch, d.GLOBAL, lane, address, width)
+            if place == 0:
+                return FAULTS
+        value = get32(source + 4 * lane)
+        if width == 8:
+            value |= get32(source + 128 + 4 * lane) << 32
+            old = get64(place)
+            while swap_if_64(place, old, combined(operation, kind, old, value, 0)) == 0:
+                old = get64(place)
+        else:
+            old = get32(place)
+            while swap_if_32(place, old, combined(operation, kind, old, value, 0)) == 0:
+                old = get32(place)
     return GOES_ON
 
 

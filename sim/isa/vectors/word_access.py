@@ -121,6 +121,24 @@ get8s, get16s, get32s = (_reader(w, "sext") for w in (BYTE, SHORT, HALF))
 put8, put16, put32, put64 = (_writer(w) for w in (BYTE, SHORT, HALF, WORD))
 
 
+def _swapper(width: Any) -> Any:
+    @intrinsic
+    def swap(typing_context: Any, address: Any, old: Any, new: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            at = builder.inttoptr(arguments[0], width.as_pointer())
+            values = [a if width is WORD else builder.trunc(a, width) for a in arguments[1:]]
+            done = builder.extract_value(builder.cmpxchg(at, *values, "monotonic", "monotonic"), 1)
+            return builder.zext(done, WORD)
+
+        return types.int64(types.int64, types.int64, types.int64), generate
+
+    return swap
+
+
+swap_if_32, swap_if_64 = _swapper(HALF), _swapper(WORD)
+"""Put a number in the place of another one, if that is still there, while other threads do; 1 if it was."""
+
+
 @intrinsic
 def add_singles(typing_context: Any, a: Any, b: Any) -> Any:
     """The sum of two singles, as bits."""

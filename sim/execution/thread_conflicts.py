@@ -1,0 +1,187 @@
+"""Whether several threads may execute one launch at the same time, and whether its SMs met.
+
+SMs that run on different threads execute in no fixed order within a window. That changes nothing where they
+touch different words of global memory, or only read a word, or only reduce it by one operation on whole
+numbers, whose order does not matter. What the code says is asked first. Then each thread writes down for each
+word which SM has read, written and reduced it there. Where two SMs met on a word in another way, on two
+threads, the run is void: the arrays become what they were, and the kernel runs once more on one thread.
+
+What SMs do on one thread is in the order of a run on one thread (`smlab.sim.compiled.gpu.take`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smlab.sim.compiled.jit import bits_set, helper, lowest_bit
+from smlab.sim.instruction_source import ADDRESSES, CONSECUTIVE
+from smlab.sim.isa import memory_layout
+from smlab.sim.isa import operation_codes as d
+from smlab.sim.isa.decode.micro import MicroOperation
+from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.sim.isa.memory.access_vectors import mark_words
+from smlab.sim.isa.memory.global_memory import FIRST_ADDRESS, ContentsBefore
+from smlab.sim.isa.vectors.word_access import I_SPACE, I_WIDTH_BYTES, at, get8, get64, put8
+
+READ, WRITTEN, REDUCED = KINDS = (0, 1, 2)
+"""The kinds of marks: a thread's table holds the address of a byte a word for each."""
+SEVERAL: Final = 255
+MAX_SMS: Final = 254
+MAX_MARK_BYTES: Final = 1 << 29
+"""What the marks of all threads may take."""
+GLOBAL_SPACES: Final = (d.GLOBAL, d.GENERIC)
+FLOATING: Final = (d.FLOAT32, d.FLOAT64, d.HALF_PAIR, d.BFLOAT16_PAIR)
+COMMUTING: Final = (d.ADD, d.MIN, d.MAX, d.AND, d.OR, d.XOR)
+
+
+@helper
+def mark(marks: int, first: int, last: int, sm: int) -> None:
+    """An SM, by its mark, touches the words from ``first`` to ``last``; below 0 is no global memory."""
+    while 0 <= first <= last:
+        count = min(last - first + 1, 32)
+        mark_words(marks + first, (1 << count) - 1, sm)
+        first += count
+
+
+@helper
+def mark_access(op: int, warp: int, context: int, code: int, lanes: int) -> None:
+    """Write down which words of global memory the lanes of an access, which has just been executed,
+    touched."""
+    kind, width = READ, at(op, I_WIDTH_BYTES)
+    if code != d.LOAD and code != d.STORE and code != d.ATOMIC and code != d.COPY:
+        return
+    if at(op, I_SPACE) != d.GLOBAL and at(op, I_SPACE) != d.GENERIC:
+        return
+    if code == d.STORE:
+        kind = WRITTEN
+    elif code == d.ATOMIC:
+        kind = REDUCED
+    marks, sm, rest = at(at(context, memory_layout.MARKS), kind), at(warp, memory_layout.SM_ID) + 1, lanes
+    lane = lowest_bit(rest)
+    whole = rest >> lane
+    if at(warp, CONSECUTIVE) != 0 and whole & (whole + 1) == 0:
+        inside = get64(warp + 8 * (ADDRESSES + lane)) - FIRST_ADDRESS
+        mark(marks, inside >> 2, (inside + width * bits_set(whole) - 1) >> 2, sm)
+        return
+    while rest != 0:
+        lane = lowest_bit(rest)
+        rest &= rest - 1
+        inside = get64(warp + 8 * (ADDRESSES + lane)) - FIRST_ADDRESS
+        if inside >= 0:
+            for place in range(marks + (inside >> 2), marks + ((inside + width - 1) >> 2) + 1):
+                old = get8(place)
+                if old != sm:
+                    put8(place, sm if old == 0 else SEVERAL)
+
+
+def _reaches_global(micro: MicroOperation) -> bool:
+    accesses = (d.LOAD, d.STORE, d.ATOMIC, d.COPY)
+    return micro.code in accesses and micro.fields.get("space") in GLOBAL_SPACES
+
+
+def order_matters(launch: MachineLaunch, sms: int, threads: int) -> str | None:
+    """Why a launch must run on one thread; None where nothing says so before it runs."""
+    if (reason := _of_code(launch)) is not None:
+        return reason
+    if not writes_global(launch):
+        return None
+    if sms > MAX_SMS:
+        return f"more than {MAX_SMS} SMs cannot be told apart"
+    if _words(launch) * len(KINDS) * threads > MAX_MARK_BYTES:
+        return "its arrays are too large to watch who writes where"
+    return None
+
+
+def _of_code(launch: MachineLaunch) -> str | None:
+    """Why the code alone says that its SMs must run in order; None where it does not."""
+    reductions: set[tuple[int, int, int]] = set()
+    if launch.ordered:
+        return "the launch asks for the order of plain accesses"
+    if "vprintf" in launch.image.function.parts:
+        return "it prints"
+    for micro in launch.code:
+        if not _reaches_global(micro):
+            continue
+        if "STRONG" in micro.instruction.modifiers and micro.code == d.LOAD:
+            return "a strong load may wait for another SM"
+        if micro.code != d.ATOMIC:
+            continue
+        operation, kind = micro.fields["operation"], micro.fields["number_type"]
+        if micro.returns:
+            return "an atomic's result tells what other SMs did"
+        if operation not in COMMUTING:
+            return "the order of its reductions matters"
+        if kind in FLOATING:
+            return "the order of sums of floating-point numbers matters"
+        compares = operation in (d.MIN, d.MAX)
+        reductions.add((operation, micro.fields["width_bytes"], kind if compares else d.U32))
+    return "it reduces in several ways" if len(reductions) > 1 else None
+
+
+@dataclass(frozen=True)
+class _Marks:
+    """What SMs did on one thread: of each kind a byte a word, the SM + 1, `SEVERAL`, or 0."""
+
+    table: NDArray[np.int64]
+    words: tuple[NDArray[np.uint8], ...]
+
+
+class ThreadConflicts:
+    """Watches the threads that execute a launch. Code that writes nothing needs no watching."""
+
+    def __init__(self, launch: MachineLaunch) -> None:
+        self.launch = launch
+        self.watches = writes_global(launch)
+        self.before = ContentsBefore(launch.allocations if self.watches else [])
+        self.marks: list[_Marks] = []
+
+    def marks_of_thread(self) -> int:
+        """The address of a new thread's table of marks, or 0."""
+        if not self.watches:
+            return 0
+        words = tuple(np.zeros(_words(self.launch) + 64, dtype=np.uint8) for _ in KINDS)
+        table = np.array([w.ctypes.data for w in words], dtype=np.int64)
+        self.marks.append(_Marks(table, words))
+        return int(table.ctypes.data)
+
+    def found(self) -> str | None:
+        """Where two SMs met so that their order matters, in words."""
+        for n, mine in enumerate(self.marks):
+            for other in self.marks[n + 1 :]:
+                if (word := _met(mine, other)) >= 0:
+                    return f"SMs meet at {self.launch.place(FIRST_ADDRESS + 4 * word)}"
+        return None
+
+    def undo(self) -> None:
+        """Make the arrays what they were at first."""
+        self.before.go_back()
+
+
+def writes_global(launch: MachineLaunch) -> bool:
+    return any(_reaches_global(m) and m.code in (d.STORE, d.ATOMIC) for m in launch.code)
+
+
+def _words(launch: MachineLaunch) -> int:
+    return (max((a.end for a in launch.allocations), default=FIRST_ADDRESS) - FIRST_ADDRESS) // 4 + 1
+
+
+PIECE: Final = 1 << 20
+"""Words whose marks are compared at once."""
+
+
+def _met(a: _Marks, b: _Marks) -> int:
+    """The first word at which two SMs met on two threads so that their order matters, or -1."""
+    for begin in range(0, len(a.words[READ]), PIECE):
+        mine, others = (tuple(kind[begin : begin + PIECE] for kind in x.words) for x in (a, b))
+        for x, y in ((mine, others), (others, mine)):
+            for kind, against in ((WRITTEN, KINDS), (REDUCED, (READ,))):
+                if not x[kind].any():
+                    continue
+                for other in against:
+                    met = (x[kind] != 0) & (y[other] != 0) & ((x[kind] != y[other]) | (x[kind] == SEVERAL))
+                    if met.any():
+                        return begin + int(np.flatnonzero(met)[0])
+    return -1
