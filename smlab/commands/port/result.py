@@ -112,8 +112,8 @@ def rows_of(result: PortResult) -> list[dict[str, Any]]:
                 there = str(result.times[column].kernel[result.matches.rows[row, column]])
                 entry |= {"target_kernel": there} if there != kernel else {}
                 if entry["weight"] is not None:
-                    both = ((source, 0), (result.times[column], column))
-                    totals = (sum(t.runs[int(result.matches.rows[row, c])]) for t, c in both)
+                    sides = ((source, 0), (result.times[column], column))
+                    totals = (sum(t.runs[int(result.matches.rows[row, c])]) for t, c in sides)
                     entry |= dict(zip(("source_total_s", "target_total_s"), totals, strict=True))
             if result.exact(name):
                 entry |= {"low": entry["ratio"], "high": entry["ratio"], "drifting": False}
