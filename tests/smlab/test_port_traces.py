@@ -109,6 +109,25 @@ def test_drift_is_named_by_gpu_time_and_size(files: list[str], capsys: pytest.Ca
     assert "a100-40 +6.0% from launch 13" in " ".join(capsys.readouterr().out.split())
 
 
+def test_another_unit_gives_the_same(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The A100's trace in microseconds."""
+    first = ported(capsys, *files)
+    path = tmp_path / "b.csv"
+    header, *lines = path.read_text().splitlines()
+    cells = [line.split(",", 2) for line in lines]
+    changed = [f"{int(a) / 1e3:.3f},{int(b) / 1e3:.3f},{rest}" for a, b, rest in cells]
+    path.write_text("\n".join([header.replace("(ns)", "(us)"), *changed]) + "\n")
+    again = ported(capsys, *files)
+    assert again["renamed"] == first["renamed"]
+    for one, other in zip(again["kernels"], first["kernels"], strict=True):
+        assert one["ratio"] == pytest.approx(other["ratio"], rel=1e-9)
+        assert one["drifting"] == other["drifting"]
+    whole, before = again["application"]["a100-40"], first["application"]["a100-40"]
+    assert [whole[key] for key in whole] == pytest.approx([before[key] for key in whole])
+
+
 def test_no_cause_is_named_without_a_counter(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     found = ported(capsys, *files)
     assert {row["dominant"] for row in found["kernels"]} <= {"not told", "unexplained", "nothing"}
