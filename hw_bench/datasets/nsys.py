@@ -1,8 +1,9 @@
 """Reader of Nsight Systems' trace of GPU work: ``nsys stats --report cuda_gpu_trace --format csv``.
 
-A row is one kernel, copy or memset, in the order in which they ran; only kernels have a grid. The header's
-units stand in parentheses, and its columns differ between releases (`GreenCtx` is newer; `Throughput` was in
-``MBps``). nsys prints remarks before the table, and other reports may follow it.
+A row is one kernel, copy or memset, in the order in which they ran; only kernels have a grid. Copies and
+memsets count in the whole application alone (`smlab.hw_bench.datasets.tuning.Application`). The header's
+units stand in parentheses, and its columns differ between releases (`GreenCtx` is newer; `Throughput` was
+in ``MBps``). nsys prints remarks before the table, and other reports may follow it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from smlab.hw_bench.csv_cells import check_cells
-from smlab.hw_bench.datasets.tuning import TuningTimes, time_of
+from smlab.hw_bench.datasets.tuning import Application, TuningTimes, time_of
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.source import load
 
@@ -35,8 +36,8 @@ def is_nsys(data: bytes) -> bool:
 def read_nsys(path: Path) -> TuningTimes:
     """The kernels of a trace: a row for each kernel, grid, block and shared memory, its launches in order.
 
-    Raises:
-        SmlabError: file, row and column of whatever is missing or cannot be; a trace of several devices.
+    Raises: SmlabError: file, row and column of whatever is missing or cannot be; a trace of several
+    devices.
     """
     return parse_nsys(path, load(path))
 
@@ -56,15 +57,18 @@ def parse_nsys(path: Path, data: bytes) -> TuningTimes:
         groups: dict[tuple[str, ...], list[tuple[float, float]]] = {}
         facts: dict[tuple[str, ...], tuple[float, float, float, float]] = {}
         devices: dict[str, int] = {}
+        others: list[tuple[str, float, float]] = []
         for where, row in _rows(path, first, lines, len(header)):
             cells = {name: row[at] for name, at in columns.items()}
-            if not cells["GrdX"].strip():
-                continue  # a copy or a memset
+            start = _number(where, "Start", cells["Start"]) * units["Start"]
+            if not cells["GrdX"].strip():  # a copy or a memset
+                duration = _number(where, "Duration", cells["Duration"]) * units["Duration"]
+                others.append((cells["Name"], start, duration))
+                continue
             devices.setdefault(_INDEX.sub("", cells["Device"]), len(devices))
             grid, block = _shape(where, cells, "Grd"), _shape(where, cells, "Blk")
             shared = sum(_number(where, name, cells[name]) * units[name] for name in ("StcSMem", "DymSMem"))
             key = (cells["Name"], _text(grid), _text(block), f"{shared:.0f}")
-            start = _number(where, "Start", cells["Start"]) * units["Start"]
             seconds = time_of(f"{where}: Duration", _number(where, "Duration", cells["Duration"]), 1.0)
             groups.setdefault(key, []).append((start, seconds * units["Duration"]))
             registers = _number(where, "Reg/Trd", cells["Reg/Trd"])
@@ -75,7 +79,28 @@ def parse_nsys(path: Path, data: bytes) -> TuningTimes:
         raise SmlabError.at(str(path), "no kernel in the trace", "copies and memsets only")
     if len(devices) > 1:
         raise SmlabError.at(str(path), "a trace of several GPUs", " and ".join(devices), "one GPU a file")
-    return _times(path, next(iter(devices)), groups, facts)
+    return _times(path, next(iter(devices)), groups, facts, _application(groups, others))
+
+
+def _application(
+    groups: dict[tuple[str, ...], list[tuple[float, float]]], others: list[tuple[str, float, float]]
+) -> Application:
+    """The whole of a trace: sums by kind of work, and the time that no work covers."""
+    kernels = [launch for launches in groups.values() for launch in launches]
+    work = np.array(sorted([*kernels, *((start, seconds) for _, start, seconds in others)]))
+    ends = np.maximum.accumulate(work.sum(axis=1))
+    idle = float(np.maximum(work[1:, 0] - ends[:-1], 0).sum())
+    memsets = [seconds for name, _, seconds in others if "memset" in name.lower()]
+    copies = sum(seconds for _, _, seconds in others) - sum(memsets)
+    return Application(
+        span_s=float(ends[-1] - work[0, 0]),
+        kernels_s=float(sum(seconds for _, seconds in kernels)),
+        copies_s=float(copies),
+        memsets_s=float(sum(memsets)),
+        gaps_s=idle,
+        launches=len(kernels),
+        copies=len(others),
+    )
 
 
 def _columns(path: Path, row: int, header: list[str]) -> tuple[dict[str, int], dict[str, float]]:
@@ -146,7 +171,9 @@ def _times(
     device: str,
     groups: dict[tuple[str, ...], list[tuple[float, float]]],
     facts: dict[tuple[str, ...], tuple[float, float, float, float]],
+    application: Application,
 ) -> TuningTimes:
+    starts = tuple(tuple(start for start, _ in sorted(launches)) for launches in groups.values())
     runs = tuple(tuple(seconds for _, seconds in sorted(launches)) for launches in groups.values())
     kernel = np.empty(len(groups), dtype=object)
     kernel[:] = [key[0] for key in groups]
@@ -166,4 +193,6 @@ def _times(
         local_bytes_per_thread=np.full(len(groups), np.nan),
         counters=None,
         failed=(),
+        starts_s=starts,
+        application=application,
     )

@@ -28,6 +28,22 @@ SECONDS: Final = {
 """Units of time as tuners write them; "miliseconds" is how the T4 files that Kernel Tuner writes spell it."""
 
 
+@dataclass(frozen=True)
+class Application:
+    """What a GPU did over a whole trace, in seconds: from its first piece of work to its last (``span_s``),
+    the sums of kernels, of copies and of memsets, and the time in which it had nothing to do (``gaps_s``);
+    pieces that overlap count once there. ``launches`` and ``copies`` are numbers of kernels and of copies
+    with memsets."""
+
+    span_s: float
+    kernels_s: float
+    copies_s: float
+    memsets_s: float
+    gaps_s: float
+    launches: int
+    copies: int
+
+
 @dataclass(frozen=True, eq=False)
 class TuningTimes:
     """One row a kernel of a configuration that ran; arrays ``(rows,)``, NaN where a file does not tell.
@@ -37,8 +53,10 @@ class TuningTimes:
     order in which they were taken. ``blocks``, ``threads_per_block``, ``registers_per_thread``,
     ``shared_bytes_per_block`` and ``local_bytes_per_thread`` are of the launch, ``grid`` and ``block`` its
     shapes, (rows, 3), None where the format has none. ``counters`` is the counter table of a profile, its
-    ``launch`` the row's number here. ``failed`` lists configurations that did not run, each with the reason.
-    ``exact`` times were simulated: another launch would take as long.
+    ``launch`` the row's number here. ``failed`` lists configurations that did not run, each with the
+    reason. ``exact`` times were simulated: another launch would take as long. ``starts_s`` are the
+    beginnings of ``runs`` and ``application`` is the whole of a trace, None where the format tells of
+    neither.
     """
 
     path: Path
@@ -58,6 +76,8 @@ class TuningTimes:
     grid: Floats | None = None
     block: Floats | None = None
     exact: bool = False
+    starts_s: tuple[tuple[float, ...], ...] | None = None
+    application: Application | None = None
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -96,7 +116,8 @@ class TuningTimes:
             for f in fields(self)
             if f.name in _ARRAYS and getattr(self, f.name) is not None
         }
-        picked |= {name: tuple(getattr(self, name)[i] for i in index.tolist()) for name in ("config", "runs")}
+        lists = ("config", "runs", *(() if self.starts_s is None else ("starts_s",)))
+        picked |= {name: tuple(getattr(self, name)[i] for i in index.tolist()) for name in lists}
         return replace(self, **picked, counters=None)
 
 
@@ -107,8 +128,8 @@ _ARRAYS: Final = (
 
 
 def label_of(parameters: Sequence[str], config: Sequence[Parameter]) -> str:
-    """``a=1, b=2`` for the parameters and values of one configuration; a configuration that is one text (of a
-    plain table) as it is."""
+    """``a=1, b=2`` for the parameters and values of one configuration; a configuration that is one text (of
+    a plain table) as it is."""
     if tuple(parameters) == ("config",):
         return str(config[0])
     return ", ".join(f"{name}={value}" for name, value in zip(parameters, config, strict=True))

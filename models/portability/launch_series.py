@@ -119,13 +119,22 @@ def _noise(steady: Floats) -> Floats:
 
 
 def _largest_step(steady: Floats, noise: Floats) -> tuple[Floats, NDArray[np.int64], Floats]:
-    """The split into two levels (medians, two launches at least on each side) with the most significant step:
-    the step in logarithms, where the later part begins, and the step in standard errors."""
+    """The split into two levels (medians, two launches at least on each side) with the most significant
+    step: the step in logarithms and in standard errors; and where the later part of the best fit begins.
+    """
     rows, count = steady.shape
     step, at, most = np.zeros(rows), np.zeros(rows, dtype=np.int64), np.zeros(rows)
+    least = np.full(rows, np.inf)
     for split in range(2, count - 1):
         steps = np.median(steady[:, split:], axis=1) - np.median(steady[:, :split], axis=1)
         sigmas = np.abs(steps) / (noise * np.sqrt(1 / split + 1 / (count - split)))
         better = sigmas > most
-        step[better], at[better], most[better] = steps[better], split, sigmas[better]
+        step[better], most[better] = steps[better], sigmas[better]
+        # Medians forgive a launch on the wrong side; where a step begins, distances from both levels tell.
+        away = sum(
+            np.abs(part - np.median(part, axis=1, keepdims=True)).sum(axis=1)
+            for part in (steady[:, :split], steady[:, split:])
+        )
+        closer = away < least
+        at[closer], least[closer] = split, away[closer]
     return step, at, most

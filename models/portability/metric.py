@@ -12,6 +12,7 @@ plot shows: platforms in the order of falling efficiency, and PP over the best o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,6 +56,14 @@ def portability(efficiencies: ArrayLike) -> PortabilityOfSet:
     with np.errstate(divide="ignore"):
         metric = values.shape[1] / (1.0 / values).sum(axis=1)
     return PortabilityOfSet(metric, values.min(axis=1), values.mean(axis=1), values)
+
+
+def of_set(efficiencies: Sequence[ArrayLike], platforms: int) -> PortabilityOfSet:
+    """As `portability`, of a list of applications that may be empty."""
+    if not len(efficiencies):
+        nothing = np.zeros(0)
+        return PortabilityOfSet(nothing, nothing, nothing, np.zeros((0, platforms)))
+    return portability(np.asarray(efficiencies, dtype=np.float64))
 
 
 def cascade(efficiencies: ArrayLike) -> tuple[NDArray[np.int64], Floats, Floats]:

@@ -30,6 +30,8 @@ class RooflineViolation:
 CONSTANTS: Final = {
     **{p: (f"peak.{p}_flops_per_s", "gpu.sms", "clock.boost_hz") for p in ("fp16", "fp32", "fp64")},
     "tensor": ("peak.tensor_fp16_flops_per_s", "gpu.sms", "clock.boost_hz"),
+    "alu": ("pipe.int32.interval_cycles", "gpu.sms", "clock.sm_hz"),
+    "xu": ("pipe.sfu.interval_cycles", "gpu.sms", "clock.sm_hz"),
     "issue": ("gpu.sms", "clock.sm_hz", "sm.schedulers"),
     "request": ("mio.request_interval_cycles", "gpu.sms", "clock.sm_hz"),
     "shared": ("shared.interval_cycles_per_pass", "gpu.sms", "clock.sm_hz"),
@@ -38,6 +40,8 @@ CONSTANTS: Final = {
     "dram": ("dram.sustained_bandwidth_bytes_per_s", "dram.bandwidth_bytes_per_s"),
 }
 """The constants that a resource's bound rests on, the first to look at first."""
+
+assert set(CONSTANTS) == set(RESOURCES)
 
 FAR_BEYOND: Final = 0.05
 """A share of a roof above 105 % is no rounding of a counter or of a rating: the constants are named."""

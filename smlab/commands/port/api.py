@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -14,6 +14,7 @@ from smlab.commands.arguments import a_gpu, a_path, check_keywords
 from smlab.commands.port.advice import AdvisedPair, PortAdvice, advice_of
 from smlab.commands.port.causes import Explained, at_clock, checked_expect, explain, gpu_of, with_launch_of
 from smlab.commands.port.code import PortCode, Progress, with_code
+from smlab.commands.port.renamed import labels_with_renamed
 from smlab.commands.port.result import PortResult
 from smlab.commands.port.sampled import stalled_kernels
 from smlab.hw_bench.datasets.timed_kernels import read_timed_kernels
@@ -26,8 +27,9 @@ from smlab.hw_bench.profiles.work.kernel_work import KernelWork
 from smlab.models.portability.causes import causes
 from smlab.models.portability.launch_series import INITIAL_LAUNCHES, MIN_LAUNCHES
 from smlab.models.portability.matching import Matches, check_units, match
-from smlab.models.portability.metric import application_efficiency, portability
+from smlab.models.portability.metric import application_efficiency, of_set, portability
 from smlab.models.portability.ratios import Ratios, ratios
+from smlab.models.roofline.ceilings import ceilings
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +40,7 @@ class PortKeywords(TypedDict, total=False):
     code: PortCode | None
     advise: bool
     progress: Progress | None
+    pairs: str | Path | None
 
 
 def port(
@@ -62,6 +65,8 @@ def port(
         code: machine code of the kernels, for causes: the target's registers, and what it executes.
         samples: files of samples by instruction, by the names of ``files``: where code stalls is compared.
         advise: look for changes that make kernels faster on each target.
+        pairs: a file with the columns ``source`` and ``target``: kernels that are one under two names. Other
+            kernels of traces and profiles without a partner are paired by what speaks for it.
         progress: told how many of how many steps of what takes long are done.
 
     Raises:
@@ -85,7 +90,11 @@ def port(
         if name not in paths:
             raise SmlabError.at("gpus", "no file of that name", name, ", ".join(paths))
     times = {name: read_timed_kernels(path) for name, path in paths.items()}
-    found = match(_labels(times))
+    asked = more.get("pairs")
+    labels, renamed = labels_with_renamed(
+        _labels(times), times, None if asked is None else a_path("pairs", asked)
+    )
+    found = match(labels)
     steady = np.column_stack([_steady(t, found.rows[:, column]) for column, t in enumerate(times.values())])
     names = tuple(times)
     described = [
@@ -125,6 +134,7 @@ def port(
             known = AdvisedPair(times[names[0]], rows, steady[:, [0, column]], work, (here, there), True)
             advice += advice_of(name, known, progress)
     kernels, best = _best_of_kernels(times[names[0]], found, steady)
+    counted = _of_their_roof(tuple(times.values()), found, steady, described, set(kernels))
     return PortResult(
         platforms=names,
         times=tuple(times.values()),
@@ -132,11 +142,13 @@ def port(
         steady_s=steady,
         pairs=pairs,
         explained=explained,
-        kernels=kernels,
-        portability=portability(best),
+        kernels=(*kernels, *counted),
+        portability=of_set([*best, *counted.values()], len(names)),
         notes=tuple(notes),
         advice=tuple(advice) if advise else None,
         stalled=stalled_kernels(samples or {}, names),
+        renamed=renamed,
+        of_roof=tuple(counted),
     )
 
 
@@ -146,11 +158,10 @@ def port_modelled(
     target: str | Path | Gpu,
     **more: Unpack[PortKeywords],
 ) -> PortResult:
-    """The kernels of one file, measured on ``source``, with their modelled times on ``target``; ``code`` and
-    ``advise`` as of `port`.
+    """The kernels of one file, measured on ``source``, with their modelled times on ``target``; ``code``
+    and ``advise`` as of `port`.
 
-    Raises:
-        SmlabError: an unreadable file, an unknown GPU, or a file that tells of no kernel what it does.
+    Raises: SmlabError: an unreadable file, an unknown GPU, or a file that tells of no kernel what it does.
     """
     check_keywords("port_modelled", more, PortKeywords)
     code, advise, progress = more.get("code"), more.get("advise", False), more.get("progress")
@@ -201,7 +212,7 @@ def port_modelled(
         pairs={there.name: None},
         explained={there.name: Explained(np.arange(len(told)), found, np.ones(len(told)))},
         kernels=kernels,
-        portability=portability(best),
+        portability=of_set(list(best), 2),
         notes=tuple(notes),
         modelled=True,
         advice=advice,
@@ -242,14 +253,43 @@ def _pair(
 
 def _best_of_kernels(source: TuningTimes, found: Matches, steady: Floats) -> tuple[tuple[str, ...], Floats]:
     """Each kernel's efficiency on each platform with one configuration for all: the one whose worst
-    efficiency is the best (application efficiency, against the kernel's own fastest configuration there)."""
+    efficiency is the best (application efficiency, against the kernel's own fastest configuration there).
+    Kernels of one configuration are left out: it would be its own measure."""
     kernel = np.array([str(source.kernel[row]) for row in found.rows[:, 0]], dtype=object)
-    names = tuple(dict.fromkeys(kernel.tolist()))
+    names = tuple(n for n in dict.fromkeys(kernel.tolist()) if np.count_nonzero(kernel == n) > 1)
     best = np.empty((len(names), steady.shape[1]))
     for at, name in enumerate(names):
         efficiencies = application_efficiency(steady[kernel == name])
         best[at] = efficiencies[np.argmax(portability(efficiencies).metric)]
     return names, best
+
+
+def _of_their_roof(
+    times: Sequence[TuningTimes],
+    found: Matches,
+    steady: Floats,
+    described: Sequence[Gpu | None],
+    known: set[str],
+) -> dict[str, Floats]:
+    """The share of its closest roof that each kernel of one configuration reaches on each platform
+    (architectural efficiency), by name; of those that all platforms have counted."""
+    gpus = [gpu for gpu in described if gpu is not None]
+    if len(gpus) < len(times) or any(t.counters is None for t in times):
+        return {}
+    shares = []
+    for column, (t, gpu) in enumerate(zip(times, gpus, strict=True)):
+        work = work_of_times(t, found.rows[:, column], steady[:, column], gpu)
+        with np.errstate(invalid="ignore"):
+            share = np.where(
+                np.nan_to_num(work.instructions) > 0, ceilings(work, gpu).bound_s / work.seconds, np.nan
+            )
+        shares.append(np.minimum(share, 1.0))
+    told: dict[str, Floats] = {}
+    for row, values in enumerate(np.column_stack(shares)):
+        name = str(times[0].kernel[found.rows[row, 0]])
+        if name not in known and np.isfinite(values).all() and (values > 0).all():
+            told[name] = values
+    return told
 
 
 def _notes(times: Mapping[str, TuningTimes], found: Matches) -> list[str]:

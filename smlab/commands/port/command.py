@@ -69,6 +69,15 @@ def port(
             "it stalls is compared.",
         ),
     ] = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            "--pair",
+            metavar="FILE",
+            help="CSV source,target: kernels that are one. Others of traces without a partner are "
+            "paired by name, launch and order.",
+        ),
+    ] = None,
     advise: Annotated[
         bool,
         typer.Option("--advise", help="What would make each kernel faster on the target, with its evidence."),
@@ -90,7 +99,7 @@ def port(
     """Compare the same kernels on two or more GPUs: the ratios of their times, with intervals that allow for
     drift; why they differ; how portable the kernels are."""
     check_gpus(source, target)
-    check_inputs(code)
+    check_inputs(code, pairs)
     check_includes(include)
     with loading():
         from smlab.commands.port.run import PortOptions, run_port
@@ -114,6 +123,7 @@ def port(
             plot=plot,
             as_json=as_json,
             details=details,
+            pairs=pairs,
         )
     )
 

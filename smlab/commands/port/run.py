@@ -6,7 +6,7 @@ from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,7 +16,14 @@ from smlab.commands.plots import check_plot
 from smlab.commands.port.api import port, port_modelled
 from smlab.commands.port.causes import TITLES
 from smlab.commands.port.code import PortCode
-from smlab.commands.port.result import PortResult, document, rows_of, same_everywhere
+from smlab.commands.port.result import (
+    NOT_TOLD,
+    PortResult,
+    application_rows,
+    document,
+    rows_of,
+    same_everywhere,
+)
 from smlab.commands.port.sampled import StalledKernel
 from smlab.commands.project.code import macros_of
 from smlab.examples import PORT_FILES
@@ -52,6 +59,7 @@ class PortOptions:
     plot: Path | None
     as_json: bool
     details: bool = False
+    pairs: Path | None = None
 
 
 def run_port(options: PortOptions) -> None:
@@ -62,6 +70,10 @@ def run_port(options: PortOptions) -> None:
     if options.plot is not None:
         from smlab.commands.port.plot import draw_cascade
 
+        if not result.kernels:
+            raise SmlabError.at(
+                "--plot", NO_PORTABILITY, expected="two configurations of a kernel, or counters"
+            )
         for path in draw_cascade(
             result.portability.efficiencies, result.kernels, result.platforms, options.plot
         ):
@@ -96,6 +108,7 @@ def _compared(options: PortOptions) -> PortResult:
             clocks_hz={name: _ghz(name, text) * 1e9 for name, text in clocks.items()},
             expect=options.expect,
             samples=_named(options.samples, "FILE", "v100=k.samples.csv"),
+            pairs=options.pairs,
             **more,
         )
 
@@ -148,8 +161,10 @@ def _named(given: tuple[str, ...], what: str, such_as: str) -> dict[str, str]:
 
 
 def _print(result: PortResult, top: int | None, details: bool) -> None:
+    _print_application(result)
     for name in result.pairs:
         _print_pair(result, name, details)
+    _print_renamed(result, details)
     _print_rows(result, top or (MANY if details else FEW), details)
     _print_portability(result, details)
     for name, kernels in result.stalled.items():
@@ -160,6 +175,37 @@ def _print(result: PortResult, top: int | None, details: bool) -> None:
 
 FEW, MANY = 5, 20
 """Configurations that are listed."""
+
+
+def _print_application(result: PortResult) -> None:
+    """The whole of each trace, and what of it the matched kernels are."""
+    rows = application_rows(result)
+    if rows is None:
+        return
+    out.print("the whole application:")
+    table = Listing()
+    for heading in ("GPU", "from first to last", "ratio", "kernels", "copies", "gaps", "matched kernels"):
+        table.add_column(heading, justify="right")
+    for name, row in rows.items():
+        copies = row["copies_s"] + row["memsets_s"]
+        cells = [f"{1e3 * row['span_s']:.3f} ms", f"{row['ratio']:.3f}"]
+        cells += [f"{1e3 * x:.3f} ms" for x in (row["kernels_s"], copies, row["gaps_s"])]
+        table.add_row(shown(name), *cells, f"{row['matched_share']:.0%}")
+    out.print(table)
+
+
+def _print_renamed(result: PortResult, details: bool) -> None:
+    for name, pairs in result.renamed.items():
+        if not pairs:
+            continue
+        column = result.platforms.index(name)
+        plural = "" if len(pairs) == 1 else "s"
+        out.print(f"{shown(name)}: {len(pairs):,} kernel{plural} paired under two names or launches")
+        for pair in pairs if details else pairs[:FEW]:
+            here, there = result.times[0].kernel[pair.source], result.times[column].kernel[pair.target]
+            out.print(shown(f"  {readable_name(str(here))} = {readable_name(str(there))} (by {pair.by})"))
+        if not details and len(pairs) > FEW:
+            out.print(f"  and {len(pairs) - FEW:,} more (--details)")
 
 
 def _print_pair(result: PortResult, name: str, details: bool) -> None:
@@ -196,13 +242,16 @@ def _print_pair(result: PortResult, name: str, details: bool) -> None:
 
 
 def _print_rows(result: PortResult, top: int, details: bool) -> None:
-    rows = sorted(rows_of(result), key=lambda row: -abs(np.log(row["ratio"])))
+    rows = sorted(rows_of(result), key=lambda row: -abs(np.log(row["ratio"])) * (row["weight"] or 1.0))
+    weighted = all(row["weight"] is not None for row in rows)
     same = same_everywhere([row["config"] for row in rows])
     several = len(result.pairs) > 1
     table = Listing()
     table.add_column("kernel and configuration", fold=True, min_width=20)
     if several:
         table.add_column("GPU", justify="right")
+    if weighted:
+        table.add_column("share", justify="right", drop=3)
     table.add_column("ratio", justify="right")
     table.add_column("low to high", justify="right", drop=2)
     if details:
@@ -212,15 +261,17 @@ def _print_rows(result: PortResult, top: int, details: bool) -> None:
     for row in rows[:top]:
         interval = "" if row["low"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
         initial = "" if row["initial_ratio"] is None else f"{row['initial_ratio']:.3f}"
-        word = row["verdict"] + (", drifting" if row["drifting"] else "")
+        word = row["verdict"] + (", drifting" if row["drifting"] else "") + _drift(row)
         config = ", ".join(part for part in row["config"].split(", ") if part not in same)
         cells = [shown(f"{readable_name(row['kernel'])} {config}".strip())]
         cells += [shown(row["target"])] if several else []
+        cells += [f"{row['weight']:.1%}"] if weighted else []
         cells += [f"{row['ratio']:.3f}", interval, *([initial] if details else [])]
         table.add_row(*cells, word, _cause(row))
     out.print(table)
     if len(rows) > top:
-        out.print(f"the {top} furthest from 1 of {len(rows):,} (--top N; --json has all)")
+        first = "with the most effect on the application" if weighted else "furthest from 1"
+        out.print(f"the {top} {first} of {len(rows):,} (--top N; --json has all)")
     if same:
         out.print(f"all with {shown(', '.join(sorted(same)))}")
 
@@ -230,16 +281,26 @@ def _print_verdicts(result: PortResult, name: str, more: str = "") -> None:
     out.print("  " + ", ".join(f"{count:,} {word}" for word, count in words.most_common()) + more)
 
 
+def _drift(row: dict[str, Any]) -> str:
+    """Which GPU drifts, by how much and from when on."""
+    told = []
+    for one in row.get("drift") or []:
+        when = "" if one["at_s"] is None else f", {1e3 * one['at_s']:.1f} ms after the first"
+        told.append(f" ({one['platform']} {one['change']:+.1%} from launch {one['launch'] + 1}{when})")
+    return "".join(told)
+
+
 def _cause(row: dict[str, Any]) -> str:
-    """The dominant term of a row, as the factor that it is."""
+    """The dominant term of a row, as the factor that it is; where no counter bears it, as what would fit."""
     if "terms" not in row:
         return ""
-    name = row["dominant"]
+    name = row["fits"]
     if name == "nothing":
         return ""
+    fits = "fits " if row["dominant"] == NOT_TOLD else ""
     values = {n: t["log"] for n, t in row["terms"].items()} | {"unexplained": row["unexplained"]["log"]}
     values["sms and tail"] = values["sms"] + values["tail"]
-    return f"{TITLES[name]} {np.exp(values[name]):.2f}x"
+    return f"{fits}{TITLES[name]} {np.exp(values[name]):.2f}x"
 
 
 def _print_causes(result: PortResult, name: str, details: bool) -> None:
@@ -247,9 +308,15 @@ def _print_causes(result: PortResult, name: str, details: bool) -> None:
     found = result.explained[name].causes
     if found is None:
         return
-    dominant = Counter(found.dominant(row) for row in range(len(found.log_ratio)))
-    told = ", ".join(f"{TITLES[word]} {count:,}" for word, count in dominant.most_common(5))
-    out.print(f"  largest cause: {told}")
+    rows = range(len(found.log_ratio))
+    for counted, says in (
+        (True, "largest cause"),
+        (False, "no counters, so no cause; the launch alone would fit"),
+    ):
+        words = [found.dominant(row) for row in rows if bool(found.counted[row]) == counted]
+        told = ", ".join(f"{TITLES[word]} {count:,}" for word, count in Counter(words).most_common(5))
+        if told:
+            out.print(f"  {says}: {told}")
     if not details:
         return
     middle = sorted(
@@ -264,6 +331,10 @@ def _print_causes(result: PortResult, name: str, details: bool) -> None:
 def _print_portability(result: PortResult, details: bool) -> None:
     """Pennycook's metric of each kernel; without ``details`` in one line."""
     found = result.portability
+    if not result.kernels:
+        out.print(f"portability: not told: {NO_PORTABILITY}")
+        return
+    alone = len({str(result.times[0].kernel[row]) for row in result.matches.rows[:, 0]}) - len(result.kernels)
     if not details:
         worst = sorted(zip(found.metric.tolist(), result.kernels, strict=True))
         below = [f"{shown(readable_name(k))} {value:.3f}" for value, k in worst if value < 0.9995]
@@ -273,6 +344,8 @@ def _print_portability(result: PortResult, details: bool) -> None:
             "portability of one configuration for all GPUs (Pennycook's metric; 1 is best): "
             + "; ".join(filter(None, [told, rest if len(worst) > len(below) else ""]))
         )
+        if alone:
+            out.print(f"  {alone:,} of one configuration and without counters: not told")
         return
     table = Listing()
     table.add_column("kernel, one configuration for all", fold=True)
@@ -285,6 +358,9 @@ def _print_portability(result: PortResult, details: bool) -> None:
         table.add_row(shown(readable_name(kernel)), *(f"{number:.3f}" for number in numbers))
     out.print(table)
     out.print("PP: Pennycook's metric, the harmonic mean of application efficiencies")
+
+
+NO_PORTABILITY: Final = "no kernel has two configurations, or counters of both GPUs"
 
 
 def _print_stalled(source: str, target: str, found: StalledKernel) -> None:

@@ -200,8 +200,8 @@ def test_half_of_a_shortfall_goes_along_and_all_to_the_same_kernels() -> None:
     times = rows({"m": 2**16, "n": 4096, "seconds": 4 * moved / 846e9})
     on = replace(ALL_OFF, sustained=True, half=True)
     assert project(times, A100, on).mid_s.tolist() == pytest.approx([2 * moved / 1375e9])
-    twin = V100.with_values({"dram.sustained_bandwidth_bytes_per_s": 423e9}, source="a test")
-    assert project(times, twin, on).mid_s.tolist() == pytest.approx([4 * moved / 423e9])
+    other = V100.with_values({"dram.sustained_bandwidth_bytes_per_s": 423e9}, source="a test")
+    assert project(times, other, on).mid_s.tolist() == pytest.approx([4 * moved / 423e9])
 
 
 def test_what_power_holds_tells_nothing_of_the_pipes() -> None:

@@ -75,7 +75,7 @@ def shipped_records() -> MeasuredRecords:
             document["about"],
             document["made_on"],
             tuple(PairRecord(**p) for p in pairs),
-            tuple(MechanismGain(**b) for b in document["bought"]),
+            tuple(MechanismGain(**b) for b in document["mechanism_gain"]),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         said = f"cannot be read ({error})"
