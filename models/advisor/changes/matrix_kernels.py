@@ -57,9 +57,9 @@ def more_stages(context: Context, factor: float) -> Match | None:
     """A stage more gives the copies another round's time: of n stages n - 1 are on their way."""
     edges = _waits(context, exposed=False)
     left = max((groups_left(context.code, b.stalled) or 0 for b in edges), default=0)
-    ahead = left + 1
-    saved = sum(b.samples for b in edges) / context.total * factor / (ahead + factor)
-    why = f"asynchronous copies take longer than the work on {ahead} stage{'s' if ahead > 1 else ''} before"
+    stages = left + 1
+    saved = sum(b.samples for b in edges) / context.total * factor / (stages + factor)
+    why = f"asynchronous copies take longer than the work on {stages} stage{'s' if stages > 1 else ''} before"
     return matched(edges, Effect(min(saved, 0.95)), why)
 
 
@@ -79,7 +79,7 @@ MATRIX_OPTIMIZERS: Final[tuple[Optimizer, ...]] = (
         _E,
         "waits for asynchronous copies that work overlaps",
         "copies take the same time with more of them on their way",
-        "a stage more of shared memory (num_stages), copies further ahead",
+        "a stage more of shared memory (num_stages), so that copies begin earlier",
         more_stages,
         1,
     ),

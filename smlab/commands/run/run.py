@@ -19,7 +19,7 @@ from smlab.commands.gpu_choice import ALL, GpuChoice, chosen_gpu, readings
 from smlab.commands.kernel_page.sectors import SectorCount
 from smlab.commands.run.api import run
 from smlab.commands.run.document import results_document, run_document
-from smlab.commands.run.grid_counters import grid_counters
+from smlab.commands.run.grid_counters import grid_counters, tensor_lines
 from smlab.commands.run.real_time import RealTime
 from smlab.commands.run.results import difference
 from smlab.commands.run.steady import SteadyRun
@@ -310,6 +310,8 @@ def _print(
         count = result.warp_instructions
         speed = f", {count / wall / 1e6:.1f} million a second" if count >= SPEED_PRINTED_FROM else ""
         out.print(f"{count:,} warp-instructions, engine {result.engine}{speed}")
+        for line in tensor_lines(done, told.seconds):
+            out.print(line)
     out.print(_waits(done, MANY if details else FEW))
     for note in done.notes:
         err.print(f"note: {note}", markup=False, soft_wrap=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import smlab
 from smlab import Gpu
 from smlab.commands.run import api
-from smlab.commands.run.grid_counters import grid_counters, rates
+from smlab.commands.run.grid_counters import grid_counters, rates, tensor_lines
 from smlab.sim.execution import functional_warming
 from smlab.sim.execution.address_slice import EXECUTED, LEFT_OUT, slice_for_addresses
 from smlab.sim.execution.run import run_machine_code
@@ -180,7 +180,14 @@ def test_the_operations_of_tensor_cores_are_counted(gpu_of: Callable[[str], Gpu]
     counted = {row.counter: row.value for row in grid_counters(run).rows()}
     assert counted["sm__ops_path_tensor_src_fp16_dst_fp32.sum"] == pytest.approx(2 * n**3, rel=1e-6)
     assert counted["sm__inst_executed_pipe_tensor.sum"] == pytest.approx(n**3 / 2048, rel=1e-6)
-    assert rates(run, 1.0)["flops_per_s"] >= 2 * n**3
+    found = rates(run, 1.0)
+    assert found["flops_per_s"] >= 2 * n**3
+    assert found["tensor_fp16_fp32_ops_per_s"] == pytest.approx(2 * n**3, rel=1e-6)
+    peak = 2 * 64 * 4 * gpu_of("sm_86").integer("gpu.sms") * gpu_of("sm_86").number("clock.sm_hz")
+    (line,) = tensor_lines(run, run.seconds)
+    share = 100 * 2 * n**3 / run.seconds / peak
+    assert line.startswith("tensor cores, fp16 with sums in fp32: ")
+    assert line.endswith(f"{share:.1f} % of the peak")
 
 
 @pytest.mark.parametrize("case", [product, attention, layer_norm, histogram, dropout, quantised])
