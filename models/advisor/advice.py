@@ -14,6 +14,7 @@ from smlab.models.advisor.changes.matching import LEAST_SHARE, Context, Match, O
 from smlab.models.advisor.changes.matrix_kernels import MATRIX_OPTIMIZERS
 from smlab.models.advisor.changes.rewrites import Rewrite
 from smlab.models.advisor.estimates import gpa_equations
+from smlab.models.advisor.estimates.bounds import most_gained, why_no_number
 from smlab.models.advisor.estimates.sm_model import model_of
 
 OPTIMIZERS: Final = (*GPA_OPTIMIZERS, *ADDITIONAL_OPTIMIZERS, *MATRIX_OPTIMIZERS)
@@ -21,13 +22,16 @@ OPTIMIZERS: Final = (*GPA_OPTIMIZERS, *ADDITIONAL_OPTIMIZERS, *MATRIX_OPTIMIZERS
 
 @dataclass(frozen=True)
 class Advice:
-    """One optimizer's answer: ``speedup`` is our estimate, ``paper`` that of Equations 2 to 10 as they
-    are. ``rewrite`` is the change that was replayed, ``also`` names the optimizers that advise the same."""
+    """One optimizer's answer: ``speedup`` is our estimate, at most ``bound``, ``paper`` that of Equations 2
+    to 10 as they are. Where ``doubt`` says why, the estimate is no number to tell, and only the bound is.
+    ``rewrite`` is the change that was replayed, ``also`` names the optimizers that advise the same."""
 
     optimizer: Optimizer
     match: Match
     speedup: float
     paper: float
+    bound: float
+    doubt: str = ""
     rewrite: Rewrite | None = None
     also: tuple[str, ...] = ()
 
@@ -58,21 +62,21 @@ def estimate(context: Context, optimizer: Optimizer, factor: float | None = None
     if match is None or match.matched < LEAST_SHARE * context.total:
         return None
     speedup, rewrite = expected(context, match)
-    return Advice(optimizer, match, speedup, published(context, optimizer, match), rewrite)
+    bound = most_gained(context, match)
+    doubt = why_no_number(context, match, model_of(context), min(speedup, bound))
+    paper = published(context, optimizer, match)
+    return Advice(optimizer, match, min(speedup, bound), paper, bound, doubt, rewrite)
 
 
 def expected(context: Context, match: Match) -> tuple[float, Rewrite | None]:
-    """Our estimate, and the change that was replayed for it: the kernel replayed before and after where the
-    profile allows it, else latency and throughput by `estimators.refined`. Less than 1 where what the change
-    adds costs more than it saves."""
-    refined = gpa_equations.refined(context.samples.busy, match.effect)
+    """Our estimate, and the change that was replayed for it: the kernel replayed before and after. Where it
+    cannot be replayed, what it gains at most. Less than 1 where what the change adds costs more than it
+    saves."""
     model = model_of(context) if match.rewrites else None
     if model is None:
-        return refined, None
+        return most_gained(context, match), None
     after, best = min(((rewritten(model, change), change) for change in match.rewrites), key=lambda x: x[0])
     speedup = min(model.before.cycles / max(after, 1), gpa_equations.MAX_SPEEDUP)
-    if context.samples.launch.cycles is None:  # then the replay does not know how busy memory is
-        speedup = min(speedup, refined)
     return (speedup if any(change.adds for change in match.rewrites) else max(speedup, 1.0)), best
 
 

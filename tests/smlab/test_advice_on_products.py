@@ -38,7 +38,7 @@ def test_copies_that_nothing_overlaps_and_too_few_stages() -> None:
     assert "copy-overlap" not in whys
     assert "longer than the work on 1 stage before" in whys["more-stages"]
     assert exposed / overlapped > 1.1
-    assert promised["copy-overlap"] == pytest.approx(exposed / overlapped, rel=0.3)
+    assert promised["copy-overlap"] >= exposed / overlapped  # a bound: no replay knows this change
 
 
 def test_conflicts_are_what_goes_beyond_the_passes_of_a_load_of_matrices() -> None:

@@ -1,5 +1,6 @@
 """``smlab advise`` as users meet it."""
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -9,8 +10,10 @@ import pytest
 
 import smlab
 from smlab.cli.main import run
+from smlab.commands.advise import api
 from smlab.commands.run.results import UNCHANGED, same_results
 from smlab.examples import KERNEL, KERNEL_LAUNCH
+from smlab.hw_bench.profiles.pc_samples.sample_files import read_samples
 from smlab.sim.isa.launch.launch_file import read_launch
 from smlab.validation.report.page import CONTENT_POLICY
 
@@ -53,7 +56,32 @@ def test_the_gpu_is_the_one_that_the_profile_names(
     path.write_text(f"# device = NVIDIA RTX 9999\n{SAMPLES}")
     assert run(["advise", str(path)]) == 2
     assert "no description of this GPU (got 'NVIDIA RTX 9999'; expected --gpu" in capsys.readouterr().err
-    assert run(["advise", str(path), "--gpu", "l4"]) == 0
+    assert run(["advise", str(path), "--gpu", "v100"]) == 0
+    capsys.readouterr()
+    assert run(["advise", str(path), "--gpu", "l4"]) == 2
+    assert "the profile is of sm_70 (got 'l4'; expected --gpu with a GPU of sm_7x)" in capsys.readouterr().err
+    path.write_text(SAMPLES.replace("sm_70", "sm_37"))
+    assert run(["advise", str(path)]) == 2
+    assert "no description of a GPU of this architecture (got 'sm_37'" in capsys.readouterr().err
+
+
+def test_a_kernel_whose_code_does_not_match_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A report holds several kernels; the code of one of them is not there."""
+    path = tmp_path / "two.ncu-rep"
+    path.touch()
+    (tmp_path / "s.csv").write_text(SAMPLES)
+    good = read_samples(tmp_path / "s.csv")
+    other = dataclasses.replace(good, kernel="other", architecture="sm_37")
+    monkeypatch.setattr(api, "read_report_samples", lambda path: (good, other))
+    found, refused = smlab.advise(path).kernels
+    assert found.blamed is not None
+    assert refused.blamed is None
+    assert refused.note.startswith("no advice on other: ")
+    monkeypatch.setattr(api, "read_report_samples", lambda path: (other, other))
+    with pytest.raises(smlab.SmlabError, match="no description of a GPU"):
+        smlab.advise(path)
 
 
 def test_counts_that_make_no_path_are_advised_on_without_a_replay(
@@ -179,7 +207,7 @@ def test_the_answer_says_how_its_numbers_came(capsys: pytest.CaptureFixture[str]
     assert re.search(r"8 launch shapes( and \d+ versions of the source)? tried in", said)
     assert run(["advise", "--example", "--try-seconds", "0", "--details"]) == 0
     said = capsys.readouterr().out
-    assert "(replayed; " in said
+    assert re.search(r"\((replayed; |bound: )", said)
     assert "tried" not in said
 
 

@@ -28,6 +28,16 @@ _FACTS: Final = {
 }
 
 
+_CYCLES: Final = ("sm__cycles_elapsed.max", "gpc__cycles_elapsed.max", "smsp__cycles_active.avg")
+"""The kernel's time, in cycles of the SMs; the GPCs have the same clock."""
+_COUNTED: Final = {
+    "wavefronts": "memory_l1_wavefronts_shared",
+    "wavefronts_ideal": "memory_l1_wavefronts_shared_ideal",
+    "lines": "memory_l1_tag_requests_global",
+    "sectors": "memory_l2_theoretical_sectors_global",
+    "sectors_ideal": "memory_l2_theoretical_sectors_global_ideal",
+}
+"""Counts by instruction of what its accesses ask for."""
 _BUSY: Final = {
     "issue": "sm__inst_issued.avg.pct_of_peak_sustained_elapsed",
     "dram": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
@@ -99,6 +109,7 @@ def _kernel(where: str, action: Any, cubins: dict[str, bytes]) -> KernelSamples 
         return None
     executed = dict(_by_address(action.metric_by_name("inst_executed")))
     lanes = dict(_by_address(action.metric_by_name("thread_inst_executed")))
+    counted = {name: dict(_by_address(action.metric_by_name(metric))) for name, metric in _COUNTED.items()}
     first = _number(action, "launch__function_pcs")
     base = int(first) if first is not None else min(stalled)
     rows = []
@@ -116,6 +127,7 @@ def _kernel(where: str, action: Any, cubins: dict[str, bytes]) -> KernelSamples 
                 {r: c for r, c in late.items() if c},
                 int(times) if times is not None else None,
                 lanes[address] / times if times and address in lanes else None,
+                **_accesses(address, times, counted),
             )
         )
     name = str(action.name() or "kernel")
@@ -132,7 +144,31 @@ def _kernel(where: str, action: Any, cubins: dict[str, bytes]) -> KernelSamples 
         period_cycles=_whole(action, "smsp__pcsamp_interval_cycles"),
         source=_source(action, name),
         busy=_busy(action),
+        excess=_excess(counted),
     )
+
+
+def _accesses(
+    address: int, times: float | None, counted: dict[str, dict[int, float]]
+) -> dict[str, float | None]:
+    """Passes and sectors of an execution, where the report counts them for this instruction."""
+
+    def mean(name: str) -> float | None:
+        count = counted[name].get(address)
+        return count / times if count and times else None
+
+    return {
+        "passes": mean("wavefronts") or mean("lines"),
+        "passes_ideal": mean("wavefronts_ideal"),
+        "sectors": mean("sectors"),
+        "sectors_ideal": mean("sectors_ideal"),
+    }
+
+
+def _excess(counted: dict[str, dict[int, float]]) -> dict[str, float]:
+    """How many times as many sectors of L2 global accesses ask for as their bytes fill."""
+    asked, ideal = (sum(counted[name].values()) for name in ("sectors", "sectors_ideal"))
+    return {"l2": asked / ideal} if asked and ideal else {}
 
 
 def _by_address(metric: Any) -> list[tuple[int, float]]:
@@ -166,7 +202,8 @@ def _facts(action: Any) -> LaunchFacts:
     warps = _number(action, "smsp__warps_active.avg.per_cycle_active")
     sm_warps = _number(action, "sm__warps_active.avg.per_cycle_active")
     facts["warps_per_scheduler"] = warps or (None if sm_warps is None else sm_warps / 4)
-    facts["cycles"] = _number(action, "sm__cycles_elapsed.max") or _number(action, "smsp__cycles_active.avg")
+    named = (_number(action, name) for name in _CYCLES)
+    facts["cycles"] = next((cycles for cycles in named if cycles), None)
     return LaunchFacts(**facts)
 
 

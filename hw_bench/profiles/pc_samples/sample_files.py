@@ -29,6 +29,14 @@ _FACTS: Final = tuple(LaunchFacts.__dataclass_fields__)
 _NOTE: Final = re.compile(r"#\s*(?P<key>[\w.]+)\s*=\s*(?P<value>.*)$")
 _EXPECTED: Final = "ncu --page source --csv, a table of smsp__pcsamp metrics by pc, or smlab run --samples"
 MAX_ROWS: Final = 1 << 20
+_COUNTED: Final = {
+    "passes": "L1 Wavefronts Shared",
+    "passes_ideal": "L1 Wavefronts Shared Ideal",
+    "lines": "L1 Tag Requests Global",
+    "sectors": "L2 Theoretical Sectors Global",
+    "sectors_ideal": "L2 Theoretical Sectors Global Ideal",
+}
+"""Columns that count what the accesses of an instruction ask for."""
 
 
 def read_samples(path: Path) -> KernelSamples:
@@ -88,7 +96,7 @@ class _Table:
         line_at = self.column("Line", "line")
         number_at = self.column("#")
         executed_at = self.column("Instructions Executed", "# Warp Instructions Executed")
-        waves_at = self.column("L1 Wavefronts Shared")
+        counted = {name: self.column(column) for name, column in _COUNTED.items()}
         lanes_at = self.column("Avg. Threads Executed", "Avg. Thread Executed")
         by_line = address_at is None
         rows, source = [], {}
@@ -115,10 +123,13 @@ class _Table:
                 assert address_at is not None
                 address = self._address(cells[address_at], row)
                 line = self._maybe(cells, line_at, row)
-            times, waves = self._maybe(cells, executed_at, row), self._maybe(cells, waves_at, row)
-            passes = waves / times if times and waves else None
+            times = self._maybe(cells, executed_at, row)
+            counts = {name: self._maybe(cells, at, row) for name, at in counted.items()}
+            means = {name: count / times for name, count in counts.items() if count and times}
+            lines = means.pop("lines", None)
+            means.setdefault("passes", lines) if lines else None
             lanes = self._real(cells, lanes_at, row)
-            rows.append(InstructionSamples(address, text, line, stalled, waiting, times, lanes, passes))
+            rows.append(InstructionSamples(address, text, line, stalled, waiting, times, lanes, **means))
         if not rows:
             raise SmlabError.at(self.where, "has no instruction with samples", expected=_EXPECTED)
         if len(rows) > MAX_ROWS:
@@ -134,7 +145,7 @@ class _Table:
             period_cycles=self._note_number("period_cycles", int),
             source=source,
             busy=self._shares("busy", 1.5),
-            excess=self._shares("excess", 1e6),
+            excess=self._shares("excess", 1e6) or _excess(rows),
         )
 
     def _counts(self, cells: Sequence[str], row: int) -> tuple[dict[str, int], dict[str, int]]:
@@ -220,6 +231,15 @@ class _Table:
             kind = float if key in ("warps_per_scheduler", "cycles") else int
             values[key] = self._note_number(key, kind)
         return LaunchFacts(**values)
+
+
+def _excess(rows: Sequence[InstructionSamples]) -> dict[str, float]:
+    """How many times as many sectors of L2 global accesses ask for as their bytes fill."""
+    asked, ideal = (
+        sum((count or 0.0) * (row.executed or 0) for row in rows for count in (getattr(row, name),))
+        for name in ("sectors", "sectors_ideal")
+    )
+    return {"l2": asked / ideal} if asked and ideal else {}
 
 
 _ABBREVIATED: Final = {

@@ -54,7 +54,9 @@ class InstructionSamples:
 
     ``stalled`` counts all samples by reason, ``selected`` included, ``not_issued`` those of them in whose
     cycle the scheduler issued nothing. ``executed`` counts executions by warps, ``lanes`` is the mean of the
-    active lanes, ``passes`` that of the passes through the data stage (wavefronts).
+    active lanes, ``passes`` that of the passes through the data stage (of shared memory wavefronts, of global
+    memory lines), ``passes_ideal`` what it would be without bank conflicts. ``sectors`` of L2 are those that
+    an execution asks for, ``sectors_ideal`` those that its bytes fill.
     """
 
     address: int
@@ -65,6 +67,9 @@ class InstructionSamples:
     executed: int | None = None
     lanes: float | None = None
     passes: float | None = None
+    passes_ideal: float | None = None
+    sectors: float | None = None
+    sectors_ideal: float | None = None
 
     @property
     def samples(self) -> int:

@@ -27,12 +27,9 @@ from smlab.models.advisor.changes.shared_atomics import (
     warp_aggregation,
     wavefronts_of,
 )
-from smlab.models.advisor.estimates.gpa_equations import Effect
 
 WASTED: Final = 1.5
 """Sectors over those needed from which on accesses are uncoalesced."""
-REGROUPED: Final = 0.5
-"""Share of the lanes' waiting that regrouping saves: warps are then no longer alike, the longest decides."""
 _LOADED: Final = frozenset(("global", "local", "shared", "shared-atomic"))
 
 
@@ -46,19 +43,10 @@ def fp64_constants(context: Context, factor: float) -> Match | None:
     group = {n for n in doubles | widened if n in context.rows}
     inside = context.edges(lambda b: b.cause in group)
     stalled = {b.stalled for b in inside} | group
-    spent = sum(b.samples for b in inside) + sum(context.rows[n].issued for n in group)
-    fp32 = context.gpu.number("pipe.fp32.latency_cycles")
-    times = sum(context.executed.get(n, 0.0) for n in doubles)
-    issues = sum(context.executed.get(n, 0.0) for n in group)
-    issued = sum(context.rows[n].issued for n in group)
-    left = issued * times / issues * fp32 if issues else 0.0
-    saved = max(spent - left, 0.0) / context.total
-    loads = {"fp64": 0.0, "sfu": 0.0, "issue": 1 - context.share_executed(widened)}
-    effect = Effect(saved, loads)
     single = Rewrite(removed=frozenset(widened), edits=dict.fromkeys(doubles, Edit(pipe="fp32")))
     why = "a double constant makes FP32 values FP64 and back: write 2.0f"
-    match = matched(inside, effect, why, rewrites=(single,))
-    return match or at_instructions(context, stalled, effect, why, (single,))
+    match = matched(inside, why, rewrites=(single,))
+    return match or at_instructions(context, stalled, why, (single,))
 
 
 def fp64_precision(context: Context, factor: float) -> Match | None:
@@ -67,13 +55,9 @@ def fp64_precision(context: Context, factor: float) -> Match | None:
     code = context.code
     doubles = {n for n, kind in enumerate(code.kinds) if kind == "fp64" and n in context.rows}
     edges = context.edges(lambda b: b.cause in doubles)
-    fp32 = context.gpu.number("pipe.fp32.latency_cycles")
-    spent = sum(b.samples for b in edges)
-    left = min(spent, sum(context.in_cycles(n, fp32) for n in doubles))
-    saved = (spent - left) / context.total
     single = Rewrite(edits=dict.fromkeys(doubles, Edit(pipe="fp32")))
     why = "FP64 arithmetic holds up what follows"
-    return matched(edges, Effect(saved, {"fp64": 0.0}), why, rewrites=(single,))
+    return matched(edges, why, rewrites=(single,))
 
 
 def conversions(context: Context, factor: float) -> Match | None:
@@ -83,10 +67,8 @@ def conversions(context: Context, factor: float) -> Match | None:
     }
     converting -= widened
     edges = context.edges(lambda b: b.cause in converting)
-    saved = (sum(b.samples for b in edges) + context.samples_at(converting)) / context.total
-    effect = Effect(min(saved, 0.95), {"issue": 1 - context.share_executed(converting)})
     removal = Rewrite(removed=frozenset(converting))
-    return matched(edges, effect, "conversions between types hold up what follows", rewrites=(removal,))
+    return matched(edges, "conversions between types hold up what follows", rewrites=(removal,))
 
 
 def divergence(context: Context, factor: float) -> Match | None:
@@ -98,14 +80,9 @@ def divergence(context: Context, factor: float) -> Match | None:
     }
     if not part:
         return None
-    wasted = sum(context.rows[n].samples * (1 - context.rows[n].active_lanes / 32) for n in part)
-    executed = sum(context.executed.get(n, 0.0) * (1 - context.rows[n].active_lanes / 32) for n in part)
-    share = executed / max(sum(context.executed.values()), 1.0)
-    loads = {"issue": 1 - share, "fp32": 1 - share, "int32": 1 - share}
     return at_instructions(
         context,
         part,
-        Effect(REGROUPED * wasted / context.total, loads),
         "lanes wait while others of their warp go another way",
         (Rewrite(regrouped=True),),
     )
@@ -121,6 +98,7 @@ def uncoalesced_access(context: Context, factor: float) -> Match | None:
     if max(excess.get("l2", 1.0), lines) < WASTED:
         return None
     movable = {n for n in far if not context.hangs_on(n, lambda m: code.kinds[m] in _LOADED)}
+    movable = {n for n in movable if (known := _excess_sectors(context, n)) is None or known >= WASTED}
     if not movable:
         return None
     if (
@@ -128,15 +106,19 @@ def uncoalesced_access(context: Context, factor: float) -> Match | None:
         < sum(context.executed.get(n, 0.0) for n in far) / 2
     ):
         return None
-    edges = context.edges(lambda b: b.cause in movable or b.reason == "drain")
+    edges = context.edges(lambda b: b.cause in movable)
     sectors = excess.get("l2", 1.0)
-    worst = max(sectors, lines)
-    saved = (1 - 1 / worst) * sum(b.samples for b in edges) / context.total
-    loads = {"port": 1 / sectors, "l2": 1 / sectors, "memory": 1 / worst, "dram": 1 / excess.get("dram", 1.0)}
-    edit = Edit(passes=1.0, traffic=1 / sectors, dram=1 / excess.get("dram", 1.0))
-    coalesced = Rewrite(edits=dict.fromkeys(movable, edit))
+    dram = 1 / excess.get("dram", 1.0)
+    each = {n: 1 / (_excess_sectors(context, n) or sectors) for n in movable}
+    coalesced = Rewrite(edits={n: Edit(passes=1.0, traffic=part, dram=dram) for n, part in each.items()})
     why = f"accesses move {sectors:.1f} times the sectors, and {lines:.1f} times the lines, of their bytes"
-    return matched(edges, Effect(min(saved, 0.95), loads), why, rewrites=(coalesced,))
+    return matched(edges, why, rewrites=(coalesced,))
+
+
+def _excess_sectors(context: Context, number: int) -> float | None:
+    """Sectors that an access asks for over those that its bytes fill, where the profile counts them."""
+    row = context.rows[number]
+    return None if not row.sectors or not row.sectors_ideal else max(row.sectors / row.sectors_ideal, 1.0)
 
 
 def _excess_lines(context: Context, accesses: set[int]) -> float:
@@ -153,7 +135,7 @@ def _excess_lines(context: Context, accesses: set[int]) -> float:
 
 def bank_conflicts(context: Context, factor: float) -> Match | None:
     accesses = {n for n, kind in enumerate(context.code.kinds) if kind == "shared" and n in context.rows}
-    needed = {n: needed_passes(context, n) for n in accesses}
+    needed = {n: context.rows[n].passes_ideal or float(needed_passes(context, n)) for n in accesses}
     bad = {n for n in accesses if (context.rows[n].passes or 1.0) >= CONFLICTED * needed[n]}
     passes = wavefronts_of(context, bad)
     edges = blamed_on(context, bad)
@@ -161,15 +143,12 @@ def bank_conflicts(context: Context, factor: float) -> Match | None:
         return None
     times = {n: context.executed.get(n, 0.0) for n in bad}
     least = sum(needed[n] * t for n, t in times.items()) / sum(times.values())
-    spent = sum(b.samples for b in edges)
-    saved = (spent - max(spent * least / passes, context.unqueued(edges))) / context.total
-    effect = Effect(saved, {"memory": 1 - context.share_of_path(bad) * (1 - least / passes)})
-    padded = Rewrite(edits={n: Edit(passes=float(needed[n])) for n in bad})
+    padded = Rewrite(edits={n: Edit(passes=needed[n]) for n in bad})
     over = f" for {least:.1f}" if least > 1 else ""
     why = f"{passes:.1f} passes over the banks{over}: pad the rows of shared memory"
     if any(context.code.instructions[n].opcode in ("LDSM", "STSM") for n in bad):
         why += ", or exchange places within them (swizzle)"
-    return matched(edges, effect, why, rewrites=(padded,))
+    return matched(edges, why, rewrites=(padded,))
 
 
 _E: Final[Category] = "stall elimination"
@@ -260,7 +239,7 @@ ADDITIONAL_OPTIMIZERS: Final[tuple[Optimizer, ...]] = (
         "divergence",
         _E,
         "instructions in loops with fewer than 28 active lanes",
-        "lanes can be regrouped, half of their waiting goes",
+        "lanes can be regrouped",
         "let whole warps go one way",
         divergence,
         1,

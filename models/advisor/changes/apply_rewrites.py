@@ -32,8 +32,6 @@ from smlab.models.advisor.stall_causes.l1_hits import leader
 from smlab.models.advisor.stall_causes.warp_paths import Lap
 
 SHARED_BY_SMS: Final = ("l2", "dram", "words")
-RETRY_INSTRUCTIONS: Final = 10
-"""Issued in a round of compare-and-swap beside the accesses, with their stall counts."""
 
 
 def rewritten(model: KernelModel, change: Rewrite, costs_before: Costs | None = None) -> int:
@@ -128,7 +126,7 @@ def _retried(costs: Costs, n: int, edit: Edit, gpu: Gpu) -> None:
     front = gpu.number("mio.front_cycles")
     base, each = (gpu.number(f"atomic.cas.{k}_interval_cycles") for k in ("base", "pass"))
     swap = gpu.number("atomic.cas.latency_cycles") - front
-    again = gpu.number("shared.load_latency_cycles") + front + BRANCH_CYCLES + RETRY_INSTRUCTIONS
+    again = gpu.number("shared.load_latency_cycles") + front + BRANCH_CYCLES
     costs.unit[n], costs.work[n] = ATOMIC, 0
     costs.work[n, 0] = edit.retried * gpu.number("shared.interval_cycles_per_pass")
     costs.work[n, 1] = edit.retried * (base + each * (edit.passes or 1.0))

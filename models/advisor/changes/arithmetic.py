@@ -15,7 +15,6 @@ from smlab.models.advisor.changes.matching import (
     widened_by_constants,
 )
 from smlab.models.advisor.changes.rewrites import Edit, Rewrite
-from smlab.models.advisor.estimates.gpa_equations import Effect
 
 LONG_ARITHMETIC_CYCLES: Final = 10
 """Strength reduction is for latencies from here on."""
@@ -62,9 +61,6 @@ def strength_reduction(context: Context, factor: float) -> Match | None:
     group |= constant
     long |= {n for n in constant if code.kinds[n] in VARIABLE_LATENCY}
     edges = [b for b in context.dependences() if b.cause in long or b.cause in divided or b.cause in constant]
-    counted = context.samples_at(group) / context.total
-    keep = 2 * len({(code.line(n), id(code.innermost_loop(n))) for n in long}) / max(len(group), 1)
-    effect = Effect(counted * max(1 - keep, 0.0), _lighter(context, group, keep))
     lines: dict[tuple[int | None, int], list[int]] = {}
     for n in sorted(group - long - constant):
         lines.setdefault((code.line(n), id(code.innermost_loop(n))), []).append(n)
@@ -79,7 +75,7 @@ def strength_reduction(context: Context, factor: float) -> Match | None:
         stay |= set(numbers[-KEPT_OF_INTEGER_DIVISION * max(highs, 1) :])
     rewrite = _condensed(context, group, stay)
     why = "conversions or special functions hold up what follows"
-    return matched(edges, effect, why, rewrites=(rewrite,))
+    return matched(edges, why, rewrites=(rewrite,))
 
 
 def _by_constants(context: Context) -> tuple[set[int], set[int]]:
@@ -101,19 +97,6 @@ def _of_divisions(context: Context, long: set[int]) -> set[int]:
     lines = {code.line(n) for n in long}
     groups = [ns for line, ns in by_line.items() if line in lines and divides_integers(context, ns)]
     return {n for numbers in groups for n in numbers}
-
-
-def _lighter(context: Context, group: set[int], keep: float) -> dict[str, float]:
-    """Loads of issue and pipes when of a group of instructions only a part is kept."""
-    code, loads = context.code, {}
-    pipes = {"fp32": "fp32", "int": "int32", "fp64": "fp64", "special": "sfu", "conversion": "sfu"}
-    for pipe in ("fp32", "int32", "fp64", "sfu"):
-        mine = [n for n, kind in enumerate(code.kinds) if pipes.get(kind) == pipe]
-        total = sum(context.executed.get(n, 0.0) for n in mine)
-        removed = sum(context.executed.get(n, 0.0) for n in mine if n in group) * (1 - keep)
-        loads[pipe] = 1 - removed / total if total else 1.0
-    loads["issue"] = 1 - context.share_executed(group) * (1 - keep)
-    return loads
 
 
 def divides_integers(context: Context, numbers: list[int]) -> bool:
@@ -163,16 +146,8 @@ def fast_math(context: Context, factor: float) -> Match | None:
     group = set(lines)
     if not group:
         return None
-    stay = sum({(context.code.line(n), k): k for n, k in lines.items()}.values())
-    keep = min(1.0, stay / len(group))
-    special = {n for n in group if context.code.instructions[n].opcode == "MUFU"}
-    waits = sum(b.samples for b in context.edges(lambda b: b.cause in special))
-    fixed = context.gpu.number("pipe.fp32.latency_cycles") + 1
-    left = waits + keep * sum(context.in_cycles(n, fixed) for n in group)
-    saved = max(context.samples_at(group) - left, 0.0) / context.total
-    effect = Effect(saved, _lighter(context, group, keep))
     rewrite = _condensed(context, group, _staying(context, lines))
-    return at_instructions(context, group, effect, "exact functions take many instructions", (rewrite,))
+    return at_instructions(context, group, "exact functions take many instructions", (rewrite,))
 
 
 def _condensed(context: Context, group: set[int], stay: set[int]) -> Rewrite:

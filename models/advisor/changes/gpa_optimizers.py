@@ -18,7 +18,7 @@ from smlab.models.advisor.changes.matching import (
 from smlab.models.advisor.changes.matrix_kernels import spilled_sums
 from smlab.models.advisor.changes.reordering import code_reordering, loop_unrolling
 from smlab.models.advisor.changes.rewrites import Edit, Rewrite
-from smlab.models.advisor.estimates.gpa_equations import Effect, parallel
+from smlab.models.advisor.estimates.gpa_equations import parallel
 from smlab.models.advisor.estimates.sm_model import model_of
 from smlab.models.advisor.stall_causes.blame import SYNCHRONIZATION
 from smlab.models.advisor.stall_causes.slicing import address_sources, same_for_all
@@ -34,14 +34,11 @@ READ_AGAIN: Final = 0.15
 def register_reuse(context: Context, factor: float) -> Match | None:
     local = {n for n, kind in enumerate(context.code.kinds) if kind == "local"}
     edges = context.edges(lambda b: b.cause in local)
-    drained = _drained_by(context, local)
-    saved = (sum(b.samples for b in edges) + drained) / context.total
-    loads = _without(context, local)
     rewrite = _in_registers(context, local)
     why = "values are spilled to local memory, or indexed there"
     if spilled_sums(context, local):
         why = "sums of products of matrices are spilled: a smaller tile a warp, or fewer warps a block"
-    return matched(edges, Effect(saved, loads), why, rewrites=(rewrite,))
+    return matched(edges, why, rewrites=(rewrite,))
 
 
 def _in_registers(context: Context, local: set[int]) -> Rewrite:
@@ -69,32 +66,9 @@ def frame_words(context: Context) -> int:
     return 0
 
 
-def _drained_by(context: Context, stores: set[int]) -> float:
-    """Samples of warps that wait at their end for stores, as far as these are the ones."""
-    all_stores = {
-        n for n, i in enumerate(context.code.instructions) if i.opcode in ("STG", "STL", "ST", "RED", "REDG")
-    }
-    total = sum(context.executed.get(n, 0.0) for n in all_stores)
-    mine = sum(context.executed.get(n, 0.0) for n in stores & all_stores)
-    drain = sum(r.stalled.get("drain", 0) for r in context.rows.values())
-    return drain * mine / total if total else 0.0
-
-
-def _without(context: Context, removed: set[int]) -> dict[str, float]:
-    """Loads of the resources of global memory without some of its accesses, each counted as one."""
-    code = context.code
-    accesses = [n for n, kind in enumerate(code.kinds) if kind in ("global", "local")]
-    total = sum(context.executed.get(n, 0.0) for n in accesses)
-    left = sum(context.executed.get(n, 0.0) for n in accesses if n not in removed)
-    factor = left / total if total else 1.0
-    loads = dict.fromkeys(("memory", "port", "l2", "dram"), factor)
-    return loads | {"issue": 1 - context.share_executed(removed)}
-
-
 def function_split(context: Context, factor: float) -> Match | None:
     edges = context.edges(lambda b: b.reason in ("no_instructions", "imc_miss"))
-    saved = sum(b.samples for b in edges) / context.total
-    return matched(edges, Effect(saved), "instructions are not there when they are wanted")
+    return matched(edges, "instructions are not there when they are wanted")
 
 
 def warp_balance(context: Context, factor: float) -> Match | None:
@@ -103,7 +77,6 @@ def warp_balance(context: Context, factor: float) -> Match | None:
     edges = context.edges(lambda b: b.reason in SYNCHRONIZATION)
     if not edges:
         return None
-    saved = sum(b.samples for b in edges) / context.total
     bars = {n for n, i in enumerate(context.code.instructions) if i.opcode == "BAR" and n in context.rows}
     model = model_of(context)
     rewrites = [Rewrite(even=True)] if model is not None and model.uneven else []
@@ -117,7 +90,7 @@ def warp_balance(context: Context, factor: float) -> Match | None:
         elif len(mine) > 1:
             rewrites.append(Rewrite(removed=frozenset(mine[1::2])))
     why = "warps wait at a barrier for slower ones"
-    return matched(edges, Effect(saved), why, rewrites=tuple(rewrites) or (Rewrite(removed=frozenset(bars)),))
+    return matched(edges, why, rewrites=tuple(rewrites) or (Rewrite(removed=frozenset(bars)),))
 
 
 def _narrow(context: Context, numbers: set[int]) -> float:
@@ -136,17 +109,12 @@ def memory_transaction_reduction(context: Context, factor: float) -> Match | Non
         lambda b: b.cause in same or (b.reason in throttled and code.kinds[b.cause] in ("global", "local"))
     )
     if same and context.share_executed(same) > 0:
-        saved = sum(b.samples for b in edges if b.cause in same) + sum(context.rows[n].issued for n in same)
-        left = 1 - _share_of_accesses(context, same)
-        loads = {"issue": 1 - context.share_executed(same), "memory": left, "port": left}
         why = "all threads load the same words: constant memory gives them as operands"
         loaded = {n for n in same if _moves(context, n)}
         removal = Rewrite(removed=frozenset(same - loaded), edits=dict.fromkeys(loaded, Edit(constant=True)))
-        return matched(edges, Effect(min(saved / context.total, 0.95), loads), why, rewrites=(removal,))
+        return matched(edges, why, rewrites=(removal,))
     again = _read_again(context)
     edges += context.edges(lambda b: b.cause in again and b not in edges)
-    saved = sum(b.samples for b in edges) / context.total
-    loads = dict.fromkeys(("memory", "port", "l2"), 1 / factor)
     why = "the path to global memory has more requests than it takes"
     if again:
         why = "what a loop loads from global memory, others load too"
@@ -159,7 +127,7 @@ def memory_transaction_reduction(context: Context, factor: float) -> Match | Non
     }
     rewrites = (Rewrite(edits=_through_shared(context, shared, factor)),) if shared else ()
     busy = any(kind == "global" for kind in code.kinds)
-    return matched(edges, Effect(saved * (1 - 1 / factor), loads), why, rewrites=rewrites) if busy else None
+    return matched(edges, why, rewrites=rewrites) if busy else None
 
 
 def _moves(context: Context, number: int) -> bool:
@@ -225,12 +193,6 @@ def _same_for_all(context: Context, number: int) -> bool:
     return load and same_for_all(code, number)
 
 
-def _share_of_accesses(context: Context, some: set[int]) -> float:
-    kinds = context.code.kinds
-    total = sum(context.executed.get(n, 0.0) for n, kind in enumerate(kinds) if kind in ("global", "local"))
-    return sum(context.executed.get(n, 0.0) for n in some) / total if total else 0.0
-
-
 def function_inlining(context: Context, factor: float) -> Match | None:
     code = context.code
     calls = {n for n, i in enumerate(code.instructions) if i.opcode in ("CALL", "RET") and n in context.rows}
@@ -239,20 +201,8 @@ def function_inlining(context: Context, factor: float) -> Match | None:
     near = {m for n in calls for m in (n - 1, n - 2, n - 3, n - 4) if m in context.rows}
     moves = {n for n in near if code.instructions[n].opcode in ("MOV", "IMAD", "BMOV") and n not in calls}
     group = calls | moves
-    landings = {n + 1 for n in calls} | _targets(context, calls)
-    waits = [b for b in context.edges(lambda b: b.reason == "wait") if b.stalled in landings - group]
-    saved = (context.samples_at(group) + sum(b.samples for b in waits)) / context.total
-    effect = Effect(saved, {"issue": 1 - context.share_executed(group)})
     why = "calls cost branches and moves, and stop the scheduler"
-    return at_instructions(context, group, effect, why, (Rewrite(removed=frozenset(group)),))
-
-
-def _targets(context: Context, calls: set[int]) -> set[int]:
-    """Where some calls go."""
-    code = context.code
-    labels = {code.instructions[n].operands[-1].label for n in calls if code.instructions[n].operands}
-    addresses = {code.function.labels.get(label) for label in labels if label is not None}
-    return {code.number[a] for a in addresses if a in code.number}
+    return at_instructions(context, group, why, (Rewrite(removed=frozenset(group)),))
 
 
 def block_increase(context: Context, factor: float) -> Match | None:
@@ -264,12 +214,10 @@ def block_increase(context: Context, factor: float) -> Match | None:
     issued = sum(r.issued for r in context.rows.values()) / context.total
     warps = facts.warps_per_scheduler or 1.0
     paper = parallel(issued, warps, max(warps / grown, 1e-6), 1.0)
-    effect = Effect(0.0, {"issue": 1 / grown, **dict.fromkeys(("memory", "port", "atomic"), 1 / grown)})
     return Match(
         context.total,
         float(context.samples.latency),
         (),
-        effect,
         f"{facts.blocks} blocks leave {sms - facts.blocks} of {sms} SMs without work",
         paper=paper,
         rewrites=(Rewrite(spread=grown),),
@@ -295,7 +243,6 @@ def thread_increase(context: Context, factor: float) -> Match | None:
         context.total,
         float(context.samples.latency),
         (),
-        Effect(warps=grown),
         why,
         paper=paper,
         rewrites=(Rewrite(merged=grown),),

@@ -11,12 +11,23 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.pc_samples.samples import SELECTED, InstructionSamples, KernelSamples
 from smlab.models.advisor.changes.rewrites import Rewrite
 from smlab.models.advisor.code import AdvisedCode, LoopOf
-from smlab.models.advisor.estimates.gpa_equations import Effect
 from smlab.models.advisor.stall_causes.blame import EXECUTION, MEMORY, Blame, Blamed
 from smlab.models.advisor.stall_causes.latencies import Latencies
 from smlab.models.advisor.stall_causes.slicing import address_sources
 
 Category = Literal["stall elimination", "latency hiding", "parallel"]
+AMONG: Final = frozenset(
+    (
+        "barrier",
+        "dispatch_stall",
+        "lg_throttle",
+        "math_pipe_throttle",
+        "mio_throttle",
+        "not_selected",
+        "tex_throttle",
+    )
+)
+"""Reasons by which a warp waits for other warps: at a barrier, for a queue, a pipe or the scheduler."""
 LEAST_SHARE: Final = 0.005
 """Matches of a smaller share of all samples are not told."""
 
@@ -33,18 +44,19 @@ class Hotspot:
 @dataclass(frozen=True)
 class Match:
     """An optimizer's answer: the samples that it matches (M), those of them in whose cycle nothing was issued
-    (M^L), where, and what the change does (`refined`). ``scopes`` are (A, M^L) of each loop, for Equation 5;
+    (M^L), and where. ``scopes`` are (A, M^L) of each loop, for Equation 5;
+    ``among_warps`` are those of them in which a warp waits for others and not for its own results (`AMONG`).
     ``paper`` overrides the estimate by Equations 2 to 10. ``rewrites`` are what a compiler may make of the
-    change, of which the best is promised; without any the estimate rests on ``effect`` alone."""
+    change, of which the best is promised; without any there is a bound alone."""
 
     matched: float
     latency: float
     hotspots: tuple[Hotspot, ...]
-    effect: Effect
     why: str
     scopes: tuple[tuple[float, float], ...] = ()
     paper: float | None = None
     rewrites: tuple[Rewrite, ...] = ()
+    among_warps: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -88,12 +100,6 @@ class Context:
             return {n: float(c or 0) for n, c in counts.items()}
         return {n: float(row.issued) for n, row in self.rows.items()}
 
-    def share_of_path(self, numbers: Iterable[int]) -> float:
-        """The share of all passes through the data stage that some instructions make."""
-        passes = {n: (r.passes or 0.0) * self.executed.get(n, 0.0) for n, r in self.rows.items()}
-        total = sum(passes.values())
-        return sum(passes.get(n, 0.0) for n in set(numbers)) / total if total else 0.0
-
     @cached_property
     def samples_a_cycle(self) -> float:
         """Samples that a warp-cycle gives: an instruction that issues takes its warp one cycle."""
@@ -104,19 +110,6 @@ class Context:
         """Samples that all executions of an instruction would have if each took so many cycles of its
         warp."""
         return self.samples_a_cycle * self.executed.get(number, 0.0) * cycles
-
-    def unqueued(self, edges: Iterable[Blame]) -> float:
-        """What is left of some blame if no access waits in a queue: at most the unloaded latency of each."""
-        by_cause: dict[int, float] = {}
-        for b in edges:
-            by_cause[b.cause] = by_cause.get(b.cause, 0.0) + b.samples
-        return sum(min(s, self.in_cycles(n, self.unloaded(n))) for n, s in by_cause.items())
-
-    def unloaded(self, number: int) -> float:
-        """The longest that an instruction's result takes without a queue."""
-        if self.code.kinds[number] in ("global", "local"):
-            return self.gpu.number("dram.latency_cycles")
-        return self.latencies.expected(self.code.instructions[number])
 
     @cached_property
     def by_cause(self) -> Mapping[int, float]:
@@ -174,7 +167,7 @@ def widened_by_constants(context: Context) -> set[int]:
     }
 
 
-def matched(blame: Iterable[Blame], effect: Effect, why: str, **more: object) -> Match | None:
+def matched(blame: Iterable[Blame], why: str, **more: object) -> Match | None:
     """A match of some blame; None where there is none."""
     edges = list(blame)
     total = sum(b.samples for b in edges)
@@ -185,11 +178,12 @@ def matched(blame: Iterable[Blame], effect: Effect, why: str, **more: object) ->
         spots[b.stalled, b.cause] = spots.get((b.stalled, b.cause), 0.0) + b.samples
     order = sorted(spots, key=lambda key: -spots[key])
     hotspots = tuple(Hotspot(s, c, spots[s, c]) for s, c in order)
-    return Match(total, sum(b.latency for b in edges), hotspots, effect, why, **more)  # type: ignore[arg-type]
+    among = sum(b.samples for b in edges if b.reason in AMONG)
+    return Match(total, sum(b.latency for b in edges), hotspots, why, among_warps=among, **more)  # type: ignore[arg-type]
 
 
 def at_instructions(
-    context: Context, numbers: Iterable[int], effect: Effect, why: str, rewrites: tuple[Rewrite, ...] = ()
+    context: Context, numbers: Iterable[int], why: str, rewrites: tuple[Rewrite, ...] = ()
 ) -> Match | None:
     """A match of all samples at some instructions."""
     chosen = sorted({n for n in numbers if n in context.rows}, key=lambda n: -context.rows[n].samples)
@@ -198,4 +192,5 @@ def at_instructions(
         return None
     latency = float(sum(context.rows[n].latency for n in chosen))
     spots = tuple(Hotspot(n, n, float(context.rows[n].samples)) for n in chosen if context.rows[n].samples)
-    return Match(total, latency, spots, effect, why, rewrites=rewrites)
+    among = float(sum(context.rows[n].stalled.get(reason, 0) for n in chosen for reason in AMONG))
+    return Match(total, latency, spots, why, rewrites=rewrites, among_warps=among)

@@ -7,7 +7,6 @@ from typing import Final
 
 from smlab.hw_bench.sass.effects import access_words
 from smlab.models.advisor.changes.matching import Category, Context, Match, Optimizer, matched
-from smlab.models.advisor.estimates.gpa_equations import Effect
 from smlab.models.advisor.stall_causes.blame import Blame
 from smlab.models.advisor.stall_causes.copy_groups import COPIES, WAITS, groups_left, works_meanwhile
 
@@ -48,9 +47,7 @@ def _waits(context: Context, exposed: bool) -> list[Blame]:
 
 def copy_overlap(context: Context, factor: float) -> Match | None:
     edges = _waits(context, exposed=True)
-    saved = sum(b.samples for b in edges) / context.total
-    why = "asynchronous copies are waited for as soon as they are asked for"
-    return matched(edges, Effect(min(saved, 0.95)), why)
+    return matched(edges, "asynchronous copies are waited for as soon as they are asked for")
 
 
 def more_stages(context: Context, factor: float) -> Match | None:
@@ -58,9 +55,8 @@ def more_stages(context: Context, factor: float) -> Match | None:
     edges = _waits(context, exposed=False)
     left = max((groups_left(context.code, b.stalled) or 0 for b in edges), default=0)
     stages = left + 1
-    saved = sum(b.samples for b in edges) / context.total * factor / (stages + factor)
     why = f"asynchronous copies take longer than the work on {stages} stage{'s' if stages > 1 else ''} before"
-    return matched(edges, Effect(min(saved, 0.95)), why)
+    return matched(edges, why)
 
 
 _E: Final[Category] = "stall elimination"

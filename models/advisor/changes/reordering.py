@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from smlab.hw_bench.sass.effects import access_words
-from smlab.hw_bench.sass.opcodes import VARIABLE_LATENCY, is_load
+from smlab.hw_bench.sass.opcodes import is_load
 from smlab.models.advisor.changes.apply_rewrites import VECTOR_WORDS
 from smlab.models.advisor.changes.matching import Context, Match, matched
 from smlab.models.advisor.changes.rewrites import Rewrite
 from smlab.models.advisor.code import AdvisedCode, LoopOf
-from smlab.models.advisor.estimates.gpa_equations import Effect
 from smlab.models.advisor.stall_causes.addresses import address_of, begins_aligned, step_of
 from smlab.models.advisor.stall_causes.blame import Blame
 from smlab.models.advisor.stall_causes.slicing import address_sources, definitions
@@ -75,7 +74,6 @@ def loop_unrolling(context: Context, factor: float) -> Match | None:
     code = context.code
     edges: list[Blame] = []
     scopes: dict[int, tuple[float, float]] = {}
-    free: list[Blame] = []
     for b in context.dependences():
         loop = code.common_loop(b.stalled, b.cause)
         if loop is None:
@@ -85,18 +83,12 @@ def loop_unrolling(context: Context, factor: float) -> Match | None:
             scopes[loop.header] = (context.active_in(loop), 0.0)
         active, known = scopes[loop.header]
         scopes[loop.header] = (active, known + b.latency)
-        if code.kinds[b.cause] in VARIABLE_LATENCY and not _carried(context, b):
-            free.append(b)
     if not edges:
         return None
     loops = [loop for loop in code.loops if loop.header in scopes]
     overhead = set().union(*(overhead_of(context, loop) for loop in loops))
-    part = 1 - 1 / max(factor, 1.0)
-    saved = part * (context.unqueued(free) + context.samples_at(overhead)) / context.total
-    loads = {"issue": 1 - part * context.share_executed(overhead)}
     return matched(
         edges,
-        Effect(min(saved, 1.0), loads),
         "each iteration waits for its own loads",
         scopes=tuple(scopes.values()),
         rewrites=(unrolled(context, loops, overhead, factor),),
@@ -149,17 +141,8 @@ def jammed(context: Context, loops: Iterable[LoopOf], factor: float) -> Rewrite 
     return Rewrite(order="jammed", factor=round(factor), loops=headers, overhead=overhead)
 
 
-def _carried(context: Context, b: Blame) -> bool:
-    """Whether a load's own address hangs on its result, so that iterations cannot overlap."""
-    kind = context.code.kinds[b.cause]
-    return kind in ("global", "shared", "local") and context.hangs_on(b.cause, lambda n: n == b.cause)
-
-
 def code_reordering(context: Context, factor: float) -> Match | None:
     edges = context.dependences()
-    latency = sum(b.latency for b in edges)
-    active = float(context.samples.active)
-    hidden = min(active, latency, context.unqueued(edges)) * (1 - 1 / max(factor, 1.0))
     code = context.code
     loops = {loop for b in edges if (loop := code.common_loop(b.stalled, b.cause)) is not None}
     overhead = frozenset(n for loop in loops for n in overhead_of(context, loop))
@@ -173,5 +156,4 @@ def code_reordering(context: Context, factor: float) -> Match | None:
     else:
         held = [loop for loop in loops if any(code.kinds[n] == "barrier" for n in loop.members)]
         rewrites += [Rewrite(order="prefetched", loops=frozenset(o.header for o in held), overhead=overhead)]
-    effect = Effect(hidden / context.total)
-    return matched(edges, effect, "results are used soon after they are asked for", rewrites=tuple(rewrites))
+    return matched(edges, "results are used soon after they are asked for", rewrites=tuple(rewrites))

@@ -7,7 +7,6 @@ from typing import Final
 
 from smlab.models.advisor.changes.matching import Context, Match, at_instructions, matched
 from smlab.models.advisor.changes.rewrites import Edit, Rewrite
-from smlab.models.advisor.estimates.gpa_equations import Effect
 from smlab.models.advisor.estimates.sm_model import model_of
 from smlab.models.advisor.stall_causes.blame import Blame
 from smlab.models.advisor.stall_causes.slicing import definitions, hangs_on_thread
@@ -17,8 +16,6 @@ CONFLICTED: Final = 1.5
 SERIAL: Final = 12.0
 """Mean passes from which on lanes must be on one word: words at random need about 3.5."""
 RANDOM_WAVEFRONTS: Final = 3.5
-RANDOM_RETRIES: Final = 2.0
-"""Rounds of compare-and-swap where lanes rarely meet."""
 FLOATS: Final = frozenset(("F32", "F64", "F16x2", "BF16x2"))
 POPC_FROM: Final = 80
 """Architecture from which on there is ATOMS.POPC.INC."""
@@ -42,18 +39,6 @@ def wavefronts_of(context: Context, numbers: set[int]) -> float | None:
     return sum(p * w for p, w in weighted) / total if total else None
 
 
-def _fewer_wavefronts(context: Context, atomics: set[int], passes: float, wanted: float) -> Effect:
-    """Atomics' passes go from ``passes`` to ``wanted``."""
-    base = context.gpu.number("atomic.add.base_interval_cycles")
-    each = context.gpu.number("atomic.add.pass_interval_cycles")
-    factor = (base + each * wanted) / (base + each * passes)
-    edges = blamed_on(context, atomics)
-    spent = sum(b.samples for b in edges)
-    saved = (spent - max(spent * factor, context.unqueued(edges))) / context.total
-    path = 1 - context.share_of_path(atomics) * (1 - wanted / passes)
-    return Effect(saved, {"atomic": factor, "memory": path})
-
-
 def _atomic_change(
     context: Context, least: float, wanted: float, why: str, added: float = 0.0
 ) -> Match | None:
@@ -62,12 +47,9 @@ def _atomic_change(
     passes = wavefronts_of(context, atomics)
     if passes is None or passes < least or not edges:
         return None
-    effect = _fewer_wavefronts(context, atomics, passes, min(wanted, passes))
-    share = context.share_executed(atomics) * added
-    loads = {**effect.loads, "issue": 1 + share}
     edit = Edit(passes=min(wanted, passes), added=round(added))
     rewrite = Rewrite(edits=dict.fromkeys(atomics, edit))
-    return matched(edges, Effect(effect.saved, loads), why.format(passes=passes), rewrites=(rewrite,))
+    return matched(edges, why.format(passes=passes), rewrites=(rewrite,))
 
 
 def warp_aggregation(context: Context, factor: float) -> Match | None:
@@ -100,17 +82,12 @@ def privatisation(context: Context, factor: float) -> Match | None:
     if far and weight and not _atomics(context):
         code = context.code
         accesses = {n for n, kind in enumerate(code.kinds) if kind == "global" and n in context.rows}
-        sectors = {n: context.rows[n].active_lanes if n in far else 4.0 for n in accesses}
-        total = sum(context.executed.get(n, 0.0) * s for n, s in sectors.items())
-        left = sum(context.executed.get(n, 0.0) * s for n, s in sectors.items() if n not in far)
-        loads = dict.fromkeys(("memory", "port", "l2"), left / total if total else 1.0)
         edges = context.edges(lambda b: b.cause in accesses or b.reason == "drain")
-        saved = (sum(b.samples for b in edges) - context.unqueued(edges)) / context.total
         why = "atomics on global memory in a loop cross the whole chip"
         near = Rewrite(edits={n: _brought_near(context, n) for n in far}, flushed=min(far))
         if any(edit.retried for edit in near.edits.values()):
             why += "; adding floating-point numbers in shared memory is a loop of compare-and-swap, though"
-        return matched(edges, Effect(min(saved, 0.95), loads), why, rewrites=(near,))
+        return matched(edges, why, rewrites=(near,))
     passes = wavefronts_of(context, _atomics(context)) or 1.0
     why = "{passes:.1f} lanes of a warp meet on one word: several copies"
     match = _atomic_change(context, SERIAL, max(1.0, passes / factor), why)
@@ -138,7 +115,7 @@ def _brought_near(context: Context, number: int) -> Edit:
     warps = -(-(context.samples.launch.threads_per_block or 256) // 32)
     model = model_of(context)
     met = 1.0 if model is None else min(max(model.lanes_on_a_word(number), 1.0), lanes)
-    rounds = max(RANDOM_RETRIES, met * (1 + (met - 1) / max(lanes - 1, 1.0) * (warps - 1)))
+    rounds = met * (1 + (met - 1) / max(lanes - 1, 1.0) * (warps - 1))
     return Edit(shared=True, passes=1.0, retried=rounds)
 
 
@@ -184,10 +161,9 @@ def popc_inc(context: Context, factor: float) -> Match | None:
     edges = blamed_on(context, adds)
     if passes is None or not edges:
         return None
-    effect = _fewer_wavefronts(context, adds, passes, min(passes, RANDOM_WAVEFRONTS))
     merged = Rewrite(edits=dict.fromkeys(adds, Edit(passes=min(passes, RANDOM_WAVEFRONTS))))
     why = "the addend is 1 and no result is read: ATOMS.POPC.INC merges equal words"
-    return matched(edges, effect, why, rewrites=(merged,))
+    return matched(edges, why, rewrites=(merged,))
 
 
 def _adds_one(context: Context, number: int) -> bool:
@@ -216,10 +192,8 @@ def block_size(context: Context, factor: float) -> Match | None:
     outside = {n for n in context.rows if n not in inside}
     if not inside:
         return None
-    saved = context.samples_at(outside) / context.total * (1 - 1 / max(factor, 1.0))
     return at_instructions(
         context,
         outside,
-        Effect(saved),
         "setting up and flushing a block's table: fewer blocks share the cost",
     )

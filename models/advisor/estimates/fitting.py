@@ -37,8 +37,6 @@ MISS_STEP: Final = 0.5
 """Factor of an access's misses for each round in which it is waited for less than L2 takes."""
 SLOWER_STEP: Final = 0.2
 """By how much port, L2 and DRAM are slowed in a round at most, as a share."""
-UNMET: Final = 0.02
-"""Share of all waits that an unloaded DRAM does not explain from which on they are slowed."""
 NEAR_ENOUGH: Final = 2.0
 """Cycles of waiting by which an access may differ without being moved to L1 or into a queue."""
 ATOMICS_IN_DRAM: Final = 0.02
@@ -47,8 +45,6 @@ VARIANTS: Final = 8
 """Paths of a block's warps, at most."""
 IDLE: Final = 0.3
 """Share of the time below which port, L2 or DRAM is not taken to have a queue."""
-DRAINED: Final = 0.05
-"""Share of all samples in which warps wait at their end for stores and atomics, from which on it matters."""
 BEYOND: Final = ("port", "l2", "dram")
 
 
@@ -146,7 +142,7 @@ class ReplayFit:
         if not self.time or not executed:
             return
         missing = 1 - self._ratio(done)
-        if missing > 0 and not (waited_for or drain > DRAINED * context.total):
+        if missing > 0 and not (waited_for or drain):
             return
         self.in_line = min(max(self.in_line + missing, 0.0), 1.0)
         interval = context.gpu.number("l2.atomic_interval_cycles")
@@ -218,10 +214,10 @@ class ReplayFit:
         busiest = max((context.samples.busy.get(name, 0.0) for name in BEYOND), default=0.0)
         slowest = max(1 / busiest, 1.0) if busiest > IDLE else 1.0
         early = not self.time or self._ratio(done) < 1
-        if unmet > UNMET and early:
+        if unmet > 0 and early:
             if self.slower >= slowest:
                 most = np.inf  # the queues explain no more of it: a longer way than the description has
             self.slower = min(self.slower * (1 + min(unmet, SLOWER_STEP)), slowest)
-        self._words(done, unmet > UNMET and bool(queued[list(self.atomics)].any()))
+        self._words(done, unmet > 0 and bool(queued[list(self.atomics)].any()))
         self._traffic()
         costs.tail = np.where(movable & ~lost, np.clip(costs.tail + DAMPING * move, least, most), costs.tail)

@@ -1,4 +1,4 @@
-"""Zhou et al.'s estimates of speedup (GPA, Section V-B, Equations 2 to 10), and our refinement.
+"""Zhou et al.'s estimates of speedup (GPA, Section V-B, Equations 2 to 10).
 
 Samples stand for time: ``total`` is T, ``matched`` M, ``active`` A. All functions give a speedup, 1 for
 nothing gained.
@@ -6,16 +6,13 @@ nothing gained.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Final
 
 from smlab.hw_bench.errors import SmlabError
 
 MAX_SPEEDUP: Final = 100.0
 """A change that matches all samples is not promised more than this."""
-SHARPNESS: Final = 3.0
-"""How sharply the bound by latency goes over into the one by throughput (`refined`)."""
 
 
 def _check(total: float, *parts: float) -> None:
@@ -71,32 +68,3 @@ def parallel(issued_share: float, warps: float, new_warps: float, factor: float 
     if now == 0:
         return 1.0
     return min(warps / new_warps * (then / now) * factor, MAX_SPEEDUP)
-
-
-@dataclass(frozen=True)
-class Effect:
-    """What a change does, as far as our estimate needs it; shares of all samples, factors of a load.
-
-    ``saved`` is the share of a warp's time that it no longer waits or issues; ``loads`` are factors of what
-    each resource has to do (absent: as before), ``warps`` that of the warps that hide each other's latency.
-    """
-
-    saved: float = 0.0
-    loads: Mapping[str, float] = field(default_factory=dict)
-    warps: float = 1.0
-
-
-def refined(busy: Mapping[str, float], effect: Effect, sharpness: float = SHARPNESS) -> float:
-    """Our refinement: time is a warp's own latency or the busiest resource, whichever is longer, with a
-    smooth passage between them, and a change may shorten either.
-
-    ``busy`` are the shares of the time in which each resource is busy now. With rho the largest, the latency
-    part is (1 - rho^p)^(1/p) now; the change scales it by 1 - saved and by 1 / warps, and each resource by
-    its load. The paper's equations know no resource, so they promise what bandwidth does not give.
-    """
-    now = min(max(busy.values(), default=0.0), 0.999)
-    latency = (1 - now**sharpness) ** (1 / sharpness)
-    latency *= max(1 - effect.saved, 0.0) / effect.warps
-    then = max((share * effect.loads.get(name, 1.0) for name, share in busy.items()), default=0.0)
-    time = (latency**sharpness + then**sharpness) ** (1 / sharpness)
-    return float(min(1 / max(time, 1 / MAX_SPEEDUP), MAX_SPEEDUP))

@@ -29,8 +29,6 @@ MOST_WAVES: Final = 3
 """Blocks replayed one after the other in each place of an SM, at most."""
 UNEVEN_BELOW: Final = 0.9
 """The replay's time over the profile's, below which warps with unequal work are tried."""
-WAITING: Final = 0.1
-"""Share of all samples at barriers from which on they are tried."""
 WARP: Final = 32
 FULL: Final = 31.5
 """Active lanes in the mean from which on none is missing."""
@@ -42,8 +40,9 @@ SKEWS: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
 class KernelModel:
     """A kernel that can be replayed, from its profile; ``before`` is its replay as it is.
 
-    ``error`` is by how much its waits differ from those of the samples, as a share of them all; ``uneven``
-    says that warps do unequal work, as far as can be seen.
+    ``error`` is by how much its waits differ from those of the samples, as a share of them all; ``ratio`` is
+    its time over the profile's, None where that does not tell it; ``uneven`` says that warps do unequal work,
+    as far as can be seen.
 
     Raises:
         SmlabError: a description without a constant that the replay needs.
@@ -57,6 +56,7 @@ class KernelModel:
         self.uneven = best.reading.skew > 0 or best.reading.gathered
         self.frame, self.paths, self.program, self.costs = best.frame, best.paths, best.program, best.costs
         self.before, self.error = best.before, best.error
+        self.ratio = best.ratio if context.samples.launch.cycles else None
 
     def _fits(self) -> list[ReplayFit]:
         """Readings of the paths, all alike first; the one whose replay takes the profile's time is believed.
@@ -73,7 +73,7 @@ class KernelModel:
         if len(fits[0].paths) > 1:
             fits.append(read(PathReading(gathered=True)))
         waiting = sum(row.stalled.get("barrier", 0) for row in context.rows.values())
-        uneven = fits[0].ratio < UNEVEN_BELOW and waiting > WAITING * context.total
+        uneven = fits[0].ratio < UNEVEN_BELOW and waiting > 0
         if uneven and self.frame.warps_of_block > 1 and uneven_loops(context.code):
             fits += [read(PathReading(skew=skew)) for skew in SKEWS]
         return fits

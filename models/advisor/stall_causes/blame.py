@@ -28,6 +28,7 @@ from smlab.models.advisor.stall_causes.slicing import Path, definitions
 Mode = Literal["as-published", "as-coded", "smlab"]
 MODES: Final[tuple[Mode, ...]] = ("as-published", "as-coded", "smlab")
 
+_STORES: Final = frozenset(("ST", "STG", "STL", "RED", "REDG"))
 UNIT: Final = 1 << 20
 CREDIT: Final = 32
 """Issued samples that GPA's code gives a source without any."""
@@ -160,6 +161,8 @@ def _finder(
                 )
             if reason == "wait":
                 return blame_wait(code, number, known)
+            if reason == "drain":
+                return _drained(code, number, issued)
             return _own_fault(code, number, reason)
 
         return smlab_blame
@@ -178,6 +181,12 @@ def _own_fault(code: AdvisedCode, number: int, reason: str) -> Shares:
     if reason in SYNCHRONIZATION and code.kinds[number] != "barrier":
         return {p: (1.0, 1) for p in code.before[number] if code.kinds[p] == "barrier"} or {number: (1.0, 0)}
     return {number: (1.0, 0)}
+
+
+def _drained(code: AdvisedCode, number: int, issued: Mapping[int, float]) -> Shares:
+    """A warp at its end waits for its stores and atomics, by how often each was executed."""
+    stores = {n: issued.get(n, 0.0) for n, i in enumerate(code.instructions) if i.opcode in _STORES}
+    return {n: (times, abs(number - n)) for n, times in stores.items() if times} or {number: (1.0, 0)}
 
 
 def _sliced(

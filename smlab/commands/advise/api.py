@@ -67,7 +67,7 @@ class AdviceResult(TabularResult):
                         "kernel": kernel.samples.kernel,
                         "rank": rank,
                         "optimizer": advice.optimizer.name,
-                        "speedup": advice.speedup,
+                        "speedup": one.speedup,
                         "low": one.low,
                         "high": one.high,
                         "how": one.how,
@@ -154,7 +154,29 @@ def advice_on(
         names = ", ".join(k.kernel for k in kernels)
         raise SmlabError.at(str(path), "holds no kernel of that name", name, f"one of {names}")
     description = None if gpu is None else a_gpu("gpu", gpu)
-    return tuple(advise_kernel(k, functions, description, top, mode) for k in chosen)
+    if len(chosen) == 1:
+        return (advise_kernel(chosen[0], functions, description, top, mode),)
+    told = [_or_refusal(k, functions, description, top, mode) for k in chosen]
+    if all(isinstance(one, SmlabError) for one in told):
+        raise next(one for one in told if isinstance(one, SmlabError))
+    pairs = zip(chosen, told, strict=True)
+    return tuple(_refused(k, one) if isinstance(one, SmlabError) else one for k, one in pairs)
+
+
+def _or_refusal(
+    samples: KernelSamples, functions: tuple[Function, ...], gpu: Gpu | None, top: int, mode: str
+) -> KernelAdvice | SmlabError:
+    try:
+        return advise_kernel(samples, functions, gpu, top, mode)
+    except SmlabError as error:
+        return error
+
+
+def _refused(samples: KernelSamples, error: SmlabError) -> KernelAdvice:
+    """A kernel of several that there is no advice on, as its code does not match or its GPU is not known."""
+    called = None if samples.device is None else gpu_called(samples.device)
+    note = f"no advice on {samples.kernel}: {error}"
+    return KernelAdvice(samples, called or load_gpu(DEFAULT_GPU), None, None, (), note)
 
 
 def advise_kernel(
@@ -168,6 +190,8 @@ def advise_kernel(
     if mode not in MODES:
         raise SmlabError.at("mode", "unknown", mode, "one of " + ", ".join(MODES))
     function = code_of(samples, functions)
+    if gpu is not None:
+        _check_architecture(samples, function, gpu)
     description, note = (gpu, "") if gpu is not None else _gpu_of(samples, function)
     if function is None:
         what = "samples by source line without code: stalls stay at their lines (give --code)"
@@ -184,12 +208,24 @@ def advise_kernel(
     return KernelAdvice(samples, description, blamed, context, found, note, top=top)
 
 
+def _check_architecture(samples: KernelSamples, function: Function | None, gpu: Gpu) -> None:
+    """
+    Raises:
+        SmlabError: a GPU of another major compute capability than the profile's code is of.
+    """
+    text = samples.architecture or (function.architecture if function is not None else None) or ""
+    digits = "".join(c for c in text if c.isdigit())
+    if digits and int(digits) // 10 != int(gpu.sm_architecture.removeprefix("sm_")) // 10:
+        of = f"the profile is of sm_{digits}"
+        raise SmlabError.at(samples.where, of, gpu.name, f"--gpu with a GPU of sm_{int(digits) // 10}x")
+
+
 def _gpu_of(samples: KernelSamples, function: Function | None) -> tuple[Gpu, str]:
-    """The description of the GPU that the profile names; where it names none, one of its architecture, else
-    of the nearest older one, else V100, with a note.
+    """The description of the GPU that the profile names; where it names none, one of its architecture; where
+    it has none, V100, with a note.
 
     Raises:
-        SmlabError: a GPU by name that has no description.
+        SmlabError: a GPU, or an architecture, that has no description.
     """
     if samples.device is not None:
         called = gpu_called(samples.device)
@@ -208,9 +244,7 @@ def _gpu_of(samples: KernelSamples, function: Function | None) -> tuple[Gpu, str
         return same[0], "" if len(same) == 1 else (
             f"the profile says sm_{wanted} and no name: taken as {same[0].name} (--gpu tells)"
         )
-    number, nearest = max(
-        ((n, g) for n, g in known if n <= wanted),
-        key=lambda row: row[0],
-        default=min(known, key=lambda r: r[0]),
+    expected = "--gpu with a description's path"
+    raise SmlabError.at(
+        samples.where, "no description of a GPU of this architecture", f"sm_{wanted}", expected
     )
-    return nearest, f"no description for sm_{wanted}: latencies are those of {nearest.name} (sm_{number})"

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from smlab.commands.advise.kernel_advice import RESTRICT, SHAPE_KINDS, KernelAdvice, SimulatedVersion
-from smlab.commands.advise.ranking import RankedAdvice, interval, ranked
+from smlab.commands.advise.ranking import RankedAdvice, of_optimizer, ranked
+from smlab.commands.advise.source_loops import innermost_of, loops_of
 from smlab.hw_bench.profiles.pc_samples.samples import SELECTED
 from smlab.models.advisor.advice import Advice
 from smlab.models.advisor.changes.matching import Hotspot
@@ -85,7 +86,8 @@ def ranked_document(kernel: KernelAdvice, one: RankedAdvice) -> dict[str, Any]:
         category = "launch" if one.tried[0].kind in SHAPE_KINDS else "source"
         told = {"category": category, "at": [], "text": tried_text(kernel, one), "tried": versions}
         return {"optimizer": one.name, **number, "results_equal": True, "matched_samples": 0, **told}
-    return {**_advice_document(kernel, one.advice), **number, "results_equal": None}
+    doubt = {"doubt": one.advice.doubt, "bound": one.advice.bound}
+    return {**_advice_document(kernel, one.advice), **number, **doubt, "results_equal": None}
 
 
 def launch_text(version: SimulatedVersion) -> str:
@@ -116,15 +118,11 @@ def tried_text(kernel: KernelAdvice, one: RankedAdvice) -> str:
 
 
 def _advice_document(kernel: KernelAdvice, advice: Advice) -> dict[str, Any]:
-    low, high = interval(advice)
     record = record_of(advice.optimizer.name)
     return {
         "optimizer": advice.optimizer.name,
         "also": list(advice.also),
         "category": advice.optimizer.category,
-        "speedup": advice.speedup,
-        "low": low,
-        "high": high,
         "speedup_published": advice.paper,
         "matched_samples": advice.match.matched,
         "matched_latency_samples": advice.match.latency,
@@ -146,10 +144,20 @@ def place(kernel: KernelAdvice, spot: Hotspot) -> dict[str, Any]:
         "line": code.line(spot.cause),
         "share": spot.samples / kernel.samples.samples,
         "instruction": str(code.instructions[spot.cause]),
-        "loop_line": None if loop is None else code.line(loop.header),
+        "loop_line": None if loop is None else loop_line(kernel, code.line(loop.header)),
         "function": code.function_of(spot.cause) or code.function.name,
         "chain": chain(kernel, spot),
     }
+
+
+def loop_line(kernel: KernelAdvice, line: int | None) -> int | None:
+    """The line that the loop around a line begins at, where the source is there; else the line itself."""
+    source = kernel.samples.source
+    if line is None or not source:
+        return line
+    text = "\n".join(source.get(n, "") for n in range(1, max(source) + 1))
+    loop = innermost_of(loops_of(text), line)
+    return line if loop is None else loop.line
 
 
 def chain(kernel: KernelAdvice, spot: Hotspot) -> list[str]:
@@ -191,13 +199,12 @@ def short_text(kernel: KernelAdvice, advice: Advice) -> str:
 
 def text(kernel: KernelAdvice, advice: Advice) -> str:
     """Advice in a few sentences."""
-    low, high = interval(advice)
+    one = of_optimizer(advice)
     record = record_of(advice.optimizer.name)
     share = 100 * min(advice.match.matched / kernel.samples.samples, 1.0)
     parts = [
         f"{advice.optimizer.what}: {advice.match.why}.",
-        f"{share:.1f} % of the samples match; expected speedup {advice.speedup:.2f} ({low:.2f} to "
-        f"{high:.2f}), if {advice.optimizer.assumes}.",
+        f"{share:.1f} % of the samples match; {gain_text(one)}, if {advice.optimizer.assumes}.",
     ]
     if advice.also:
         parts.append(f"The same change is what {', '.join(advice.also)} would advise.")
@@ -206,9 +213,16 @@ def text(kernel: KernelAdvice, advice: Advice) -> str:
         where = f"line {spot['line']}" if spot["line"] is not None else f"{spot['address']:#x}"
         inside = f" in the loop at line {spot['loop_line']}" if spot["loop_line"] is not None else ""
         parts.append(f"First at {where}{inside}: {' <- '.join(spot['chain'])}.")
-    if record.n:
+    if record.n and one.how == "replayed":
         parts.append(f"{record.text}.")
     return " ".join(parts)
+
+
+def gain_text(one: RankedAdvice) -> str:
+    """What a change gains, as a part of a sentence."""
+    if one.how == "bound" and one.advice is not None:
+        return f"it gains at most {one.speedup:.2f}x, and no number is sure: {one.advice.doubt}"
+    return f"expected speedup {one.speedup:.2f} ({one.low:.2f} to {one.high:.2f})"
 
 
 def trials_text(kernel: KernelAdvice) -> str:

@@ -52,24 +52,30 @@ def interval(advice: Advice) -> tuple[float, float]:
     return min(low, advice.speedup), max(high, advice.speedup)
 
 
-def how_of(advice: Advice) -> How:
-    """How an optimizer's number came: a replay of the kernel's warps, or equations that take all matched
-    stalls away."""
-    return "bound" if advice.rewrite is None else "replayed"
+def of_optimizer(advice: Advice) -> RankedAdvice:
+    """An optimizer's advice with its number and interval; a bound may gain nothing."""
+    if advice.doubt:
+        return RankedAdvice(advice.optimizer.name, advice.bound, 1.0, advice.bound, "bound", advice)
+    low, high = interval(advice)
+    return RankedAdvice(advice.optimizer.name, advice.speedup, low, high, "replayed", advice)
 
 
 def ranked(kernel: KernelAdvice) -> tuple[RankedAdvice, ...]:
-    """The advice on a kernel, the most promising first, without what gains nothing."""
+    """The advice on a kernel, the most promising first, without what gains nothing; bounds come behind
+    numbers."""
     told = _of_trials(kernel)
     kinds = {kind for version in kernel.trials.versions for kind in version.kind.split("+")}
     moot = {name for kind in kinds for name in MOOT.get(kind, ())}
     for advice in kernel.advice:
         if advice.speedup >= LEAST_GAIN and advice.optimizer.name not in moot:
-            low, high = interval(advice)
-            told.append(
-                RankedAdvice(advice.optimizer.name, advice.speedup, low, high, how_of(advice), advice)
-            )
-    return tuple(sorted(told, key=lambda one: -one.speedup)[: kernel.top])
+            told.append(of_optimizer(advice))
+    return tuple(sorted(told, key=_promise)[: kernel.top])
+
+
+def _promise(one: RankedAdvice) -> tuple[bool, float]:
+    """Of bounds the order is that of the estimates, as far as these go."""
+    estimated = one.speedup if one.advice is None else one.advice.speedup
+    return one.how == "bound", -estimated
 
 
 def _of_trials(kernel: KernelAdvice) -> list[RankedAdvice]:

@@ -18,6 +18,7 @@ from smlab.commands.kernel_page.sectors import SectorCount
 from smlab.commands.run.run import macros_of, sms_of
 from smlab.examples import KERNEL, KERNEL_LAUNCH, KERNEL_SOURCE
 from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.inputs import source_text
 from smlab.hw_bench.sass.linking import readable_name
 from smlab.validation.sampled_run import executed
 
@@ -89,6 +90,9 @@ def _simulated(options: AdviseOptions) -> KernelAdvice:
     function = base.run.launch.image.function
     source = KERNEL_SOURCE if options.example else Path(kernel) if Path(kernel).suffix == ".cu" else None
     samples = executed(base.run, gpu).samples()
+    if source is not None:
+        lines = source_text(source).splitlines()
+        samples = replace(samples, source=dict(enumerate(lines, start=1)))
     advice = advise_kernel(samples, (function,), gpu, options.top, options.mode)
     return replace(
         advice,
@@ -119,7 +123,9 @@ def _print(kernel: KernelAdvice, details: bool) -> None:
     elif best is not None:
         out.print(f"{head}; most promising: {shown(best.name)}, {best.speedup:.2f}x")
     else:
-        out.print(f"{head}; no change is sure to help: every interval holds 1")
+        bounds = all(one.how == "bound" for one in told)
+        why = "there are bounds only" if bounds else "every interval holds 1"
+        out.print(f"{head}; no change is sure to help: {why}")
     for n, one in enumerate(told if details else told[:TOLD], start=1):
         _print_advice(kernel, n, one, details)
     if not details and len(told) > TOLD:
@@ -137,6 +143,13 @@ def _print_advice(kernel: KernelAdvice, n: int, one: RankedAdvice, details: bool
         out.print(f"{head} (tried, same results): {shown(tried_text(kernel, one))}")
         return
     interval = f"{one.low:.2f} to {one.high:.2f}"
+    if one.how == "bound":
+        at_most = (
+            f"{n}. [bold]{one.name}[/bold] at most {one.speedup:.2f}x (bound: {shown(one.advice.doubt)})"
+        )
+        told = short_text(kernel, one.advice) if not details else text(kernel, one.advice)
+        out.print(f"{at_most}: {shown(told)}")
+        return
     if not details:
         out.print(f"{head} ({one.how}; {interval}): {shown(short_text(kernel, one.advice))}")
         return

@@ -78,6 +78,8 @@ def _with_promise(page: KernelPage, kernel: KernelAdvice) -> KernelPage:
     if told:
         first = told[0]
         sure = "" if first.how == "tried" else f" ({first.how}, {first.low:.2f} to {first.high:.2f})"
+        if first.how == "bound":
+            sure = f" at most (no number: {first.advice.doubt})" if first.advice is not None else ""
         what = tried_text(kernel, first) if first.advice is None else first.advice.optimizer.what
         promise = f"Most promising: {first.name}, {first.speedup:.2f}x{sure}: {what}."
     return KernelPage(

@@ -80,6 +80,29 @@ def test_vector_add_from_its_report(shared_data: Path) -> None:
     assert (kernel.samples, kernel.architecture, kernel.launch.blocks) == (294127, "sm_86", 131072)
     assert kernel.cubin is not None
     assert kernel.rows[-1].line == 20
+    assert kernel.launch.cycles == 10882536
+    load = next(row for row in kernel.rows if row.text.startswith("LDG.E.64"))
+    assert (load.passes, load.sectors, load.sectors_ideal) == (2, 8, 8)  # 256 bytes of a warp
+    assert kernel.excess == {"l2": 1}
+
+
+COUNTED = """#,Address,Source,Instructions Executed,L1 Wavefronts Shared,L1 Wavefronts Shared Ideal,\
+L1 Tag Requests Global,L2 Theoretical Sectors Global,L2 Theoretical Sectors Global Ideal,stall_selected
+0,0x0,LDG.E R0 [R2],10,,,320,320,40,5
+1,0x10,STS [R4] R0,10,80,20,,,,5
+2,0x20,EXIT,10,,,,,,5
+"""
+
+
+def test_sectors_and_wavefronts_by_instruction(tmp_path: Path) -> None:
+    """Of a load that strides, and of a store whose lanes meet in banks."""
+    path = tmp_path / "s.csv"
+    path.write_text(COUNTED)
+    samples = read_samples(path)
+    load, store, _ = samples.rows
+    assert (load.passes, load.passes_ideal, load.sectors, load.sectors_ideal) == (32, None, 32, 4)
+    assert (store.passes, store.passes_ideal, store.sectors) == (8, 2, None)
+    assert samples.excess == {"l2": 8}
 
 
 def mutated(text: str, random_: random.Random) -> str:

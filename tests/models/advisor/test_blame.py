@@ -88,6 +88,15 @@ def test_operands_that_must_have_been_read_are_short(code_of: Callable, samples_
     assert [(b.cause, b.samples) for b in result.blame if b.reason == "short_scoreboard"] == [(0, 5)]
 
 
+def test_drain_is_blamed_on_the_stores(code_of: Callable, samples_of: Callable) -> None:  # type: ignore[type-arg]
+    code = code_of("STG.E [R2], R4\nMOV R4, R5\nRED.E.ADD [R2], R4\nEXIT")
+    result = blame(code, samples_of(code, {3: {"drain": 8}}), "smlab", LATENCIES)
+    assert {b.cause: b.samples for b in result.blame if b.reason == "drain"} == {0: 4, 2: 4}
+    alone = code_of("MOV R4, R5\nEXIT")
+    result = blame(alone, samples_of(alone, {1: {"drain": 8}}), "smlab", LATENCIES)
+    assert {b.cause: b.samples for b in result.blame if b.reason == "drain"} == {1: 8}
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_samples_are_conserved_exactly(mode: str, code_of: Callable, samples_of: Callable) -> None:  # type: ignore[type-arg]
     code = code_of(FIGURE_4)

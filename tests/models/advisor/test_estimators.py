@@ -1,7 +1,5 @@
 """Equations 2 to 10 on worked numbers and at their limits, and our refinement at its own."""
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,18 +48,3 @@ def test_equations_6_to_10() -> None:
 def test_samples_out_of_range_are_refused(total: float, matched: float) -> None:
     with pytest.raises(SmlabError):
         e.stall_elimination(total, matched)
-
-
-def test_refinement_promises_nothing_on_a_saturated_resource() -> None:
-    assert e.refined({"dram": 0.999}, e.Effect(saved=0.9)) < 1.01
-    assert e.refined({}, e.Effect(saved=0.5)) == 2
-    assert e.refined({"dram": 0.5}, e.Effect()) == pytest.approx(1)
-    assert e.refined({"dram": 0.999}, e.Effect(loads={"dram": 0.5})) == pytest.approx(2, rel=0.02)
-
-
-@given(st.floats(0, 0.99), st.floats(0, 0.99), st.floats(0, 0.99))
-def test_refinement_grows_with_what_is_saved(busy: float, less: float, more: float) -> None:
-    less, more = sorted((less, more))
-    first, second = (e.refined({"dram": busy}, e.Effect(saved=s)) for s in (less, more))
-    assert 1 - 1e-9 <= first <= second + 1e-9
-    assert second <= (1 / busy if busy > 1 / e.MAX_SPEEDUP else math.inf) + 1e-9

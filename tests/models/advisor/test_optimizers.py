@@ -143,7 +143,9 @@ def test_a_chain_through_memory_does_not_overlap_when_unrolled(context_of: Calla
 
 def test_a_saturated_kernel_is_promised_nothing(context_of: Callable[..., Any]) -> None:
     for advice in advise(context_of(LOOP, {2: LONG}, busy={"dram": 0.98})):
-        assert advice.speedup < 1.05
+        assert advice.doubt  # the profile does not tell the kernel's time
+        edits = () if advice.rewrite is None else advice.rewrite.edits.values()
+        assert advice.bound < 1.05 or any(edit.constant for edit in edits)  # no load is left
 
 
 def test_advice_is_ranked(context_of: Callable[..., Any]) -> None:

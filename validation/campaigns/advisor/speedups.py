@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,10 +24,7 @@ from smlab.validation.campaigns.advisor.kernels import Change, StudyKernel
 from smlab.validation.campaigns.advisor.simulate import JudgedRun, execute
 
 LEVEL: Final = 0.9
-ALIKE: Final = 10
-"""Changes with the mean error of all that stand beside an optimizer's own."""
-FAR_OFF: Final = 0.5
-"""A logarithm by which an estimate is off at most, where mean errors are asked for."""
+NOT_FORESEEN: Final = "no rule matches it"
 FIRST: Final = 2
 NOTHING: Final = 1.05
 """More than this is not promised where there is nothing to gain."""
@@ -36,7 +33,8 @@ NOTHING: Final = 1.05
 @dataclass(frozen=True)
 class ChangeRow:
     """One change: true speedup, ours, that of Equations 2 to 10; ``rank`` of its optimizer among all
-    advice, from 0, or None where it was not given; ``low`` and ``high`` from other kernels' changes."""
+    advice, from 0, or None where it was not given; ``low`` and ``high`` from changes of other kinds. Where
+    there is a ``doubt``, only the ``bound`` is told."""
 
     kernel: str
     change: str
@@ -47,6 +45,8 @@ class ChangeRow:
     rank: int | None
     low: float = 0.0
     high: float = 0.0
+    bound: float = 1.0
+    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,42 +111,30 @@ def _row(
         1.0 if answer is None else float(answer.speedup),
         1.0 if answer is None else float(answer.paper),
         rank if answer is not None else None,
+        bound=1.0 if answer is None else float(answer.bound),
+        doubt=NOT_FORESEEN if answer is None else answer.doubt,
     )
 
 
 def with_intervals(rows: Iterable[ChangeRow], known: Iterable[ChangeRow]) -> list[ChangeRow]:
-    """Intervals of `LEVEL` from what the estimates of all *other* kernels among ``known`` were off by."""
+    """Intervals of `LEVEL` from what the estimates of all *other* kinds of changes among ``known``, to other
+    kernels, were off by."""
     found, others = [], list(known)
-    told: dict[str, Mapping[str, tuple[float, float]]] = {}
     for row in rows:
-        if row.kernel not in told:
-            told[row.kernel] = spreads(r for r in others if r.kernel != row.kernel)
-        spread = told[row.kernel]
-        low, high = spread.get(row.optimizer, spread[ALL])
+        other = [r for r in others if r.kernel != row.kernel and r.optimizer != row.optimizer]
+        low, high = spread(other)
         found.append(dataclasses.replace(row, low=row.estimated * low, high=row.estimated * high))
     return found
 
 
-def spreads(rows: Iterable[ChangeRow]) -> dict[str, tuple[float, float]]:
-    """By optimizer, and for `ALL`, the factors of an estimate between which `LEVEL` of true speedups are
-    expected.
-
-    Optimizers are off by more or less; few changes tell little of one. So each one's mean error is taken
-    over its changes and `ALIKE` more with the mean error of all, and what is off in these units is taken
-    from all changes together: order statistics, as wide as a future one needs.
-    """
-    logs: dict[str, list[float]] = {}
-    for row in rows:
-        logs.setdefault(row.optimizer, []).append(math.log(row.true / row.estimated))
-    sizes = {name: np.minimum(np.abs(values), FAR_OFF) for name, values in logs.items()}
-    mean = float(np.concatenate([*sizes.values()]).mean())
-    scales = {name: (size.sum() + ALIKE * mean) / (len(size) + ALIKE) for name, size in sizes.items()}
-    units = np.concatenate([np.array(values) / scales[name] for name, values in logs.items()])
-    n, tail = len(units), (1 - LEVEL) / 2
+def spread(rows: Iterable[ChangeRow]) -> tuple[float, float]:
+    """The factors of an estimate between which `LEVEL` of true speedups are expected: order statistics, as
+    wide as a future one needs."""
+    logs = np.array([math.log(row.true / row.estimated) for row in rows if not row.doubt])
+    n, tail = len(logs), (1 - LEVEL) / 2
     ends = [max(0.0, tail * (n + 1) - 1), min(n - 1.0, (1 - tail) * (n + 1) - 1)]
-    low, high = (float(x) for x in np.quantile(units, np.array(ends) / max(n - 1, 1)))
-    told = {**scales, ALL: mean}
-    return {name: (math.exp(low * scale), math.exp(high * scale)) for name, scale in told.items()}
+    low, high = (float(x) for x in np.quantile(logs, np.array(ends) / max(n - 1, 1)))
+    return math.exp(low), math.exp(high)
 
 
 def errors(estimated: np.ndarray, true: np.ndarray) -> dict[str, float]:
@@ -164,16 +152,22 @@ def errors(estimated: np.ndarray, true: np.ndarray) -> dict[str, float]:
 
 def held(rows: Iterable[ChangeRow]) -> dict[str, float]:
     """The share of true speedups within their intervals, with its own (95 %, binomial)."""
-    inside = [r.low <= r.true <= r.high for r in rows]
+    return _share(r.low <= r.true <= r.high for r in rows)
+
+
+def _share(held_by: Iterable[bool]) -> dict[str, float]:
+    inside = list(held_by)
+    if not inside:
+        return {"n": 0, "share": 0.0, "low": 0.0, "high": 1.0}
     interval = stats.binomtest(sum(inside), len(inside)).proportion_ci(0.95)
-    return {"share": sum(inside) / len(inside), "low": float(interval.low), "high": float(interval.high)}
+    share = {"share": sum(inside) / len(inside), "low": float(interval.low), "high": float(interval.high)}
+    return {"n": len(inside), **share}
 
 
 def summary(rows: list[ChangeRow], firsts: list[FirstRow]) -> dict[str, Any]:
-    """Everything that is said of the estimates."""
+    """Everything that is said of the estimates; ``numbers`` are those that are told as numbers, ``bounds``
+    how often what is told as no more than a bound is one."""
     true = np.array([r.true for r in rows])
-    constants = np.linspace(0.8, 5, 841)
-    best = float(constants[np.argmin([np.abs(c / true - 1).mean() for c in constants])])
     known = [f for f in firsts if f.best_speedup >= NOTHING and not f.tuned]
     right = sum(f.best in f.first for f in known)
     return {
@@ -181,8 +175,10 @@ def summary(rows: list[ChangeRow], firsts: list[FirstRow]) -> dict[str, Any]:
         "kernels": len({r.kernel for r in rows}),
         "smlab": errors(np.array([r.estimated for r in rows]), true),
         "published_equations": errors(np.array([r.published for r in rows]), true),
-        "constant": {"value": best, **errors(np.full(len(rows), best), true)},
+        "constant": best_constant(true),
         "held": held(rows),
+        "numbers": numbers([r for r in rows if not r.doubt]),
+        "bounds": _share(r.true <= r.bound for r in rows if r.doubt and r.doubt != NOT_FORESEEN),
         "first_advice": {
             "kernels": len(known),
             "right": right,
@@ -193,12 +189,34 @@ def summary(rows: list[ChangeRow], firsts: list[FirstRow]) -> dict[str, Any]:
     }
 
 
+def numbers(rows: list[ChangeRow]) -> dict[str, Any]:
+    """How good the estimates are that are told as numbers: errors beside the best constant's, rank
+    correlation, the share within the intervals, and promises above twice the truth."""
+    true, estimated = np.array([r.true for r in rows]), np.array([r.estimated for r in rows])
+    return {
+        "changes": len(rows),
+        **errors(estimated, true),
+        "constant": best_constant(true),
+        "spearman": float(stats.spearmanr(estimated, true)[0]),
+        "held": held(rows),
+        "above_twice": [f"{r.kernel}: {r.change}" for r in rows if r.estimated > 2 * r.true],
+    }
+
+
+def best_constant(true: np.ndarray) -> dict[str, float]:
+    """The constant with the least MAPE, and its errors."""
+    constants = np.linspace(0.8, 5, 841)
+    best = float(constants[np.argmin([np.abs(c / true - 1).mean() for c in constants])])
+    return {"value": best, **errors(np.full(len(true), best), true)}
+
+
 def track_record(rows: list[ChangeRow]) -> list[dict[str, Any]]:
-    """What `smlab.models.advisor.track_record` ships: by optimizer, and all."""
-    told, spread = [], spreads(rows)
-    for name in (*sorted({r.optimizer for r in rows}), ALL):
-        mine = [r for r in rows if name in (ALL, r.optimizer)]
-        low, high = spread[name]
+    """What `smlab.models.advisor.track_record` ships: by optimizer, and all. Each one's interval comes from
+    changes of other kinds."""
+    told, sure = [], [r for r in rows if not r.doubt]
+    for name in (*sorted({r.optimizer for r in sure}), ALL):
+        mine = [r for r in sure if name in (ALL, r.optimizer)]
+        low, high = spread(r for r in sure if r.optimizer != name)
         mape = float(100 * np.mean([abs(r.estimated / r.true - 1) for r in mine]))
         told.append({"optimizer": name, "n": len(mine), "mape": mape, "low": low, "high": high})
     return told
