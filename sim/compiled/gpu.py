@@ -89,6 +89,9 @@ from smlab.sim.compiled.threads import (
 from smlab.sim.compiled.warp_progress import block_barrier, charge, proceed, step
 from smlab.sim.instruction_source import NEAR, START
 
+STEPS_BETWEEN_LOOKS = 15
+"""A thread looks so seldom whether another one sends it back to Python, plus one; a power of two."""
+
 
 @helper
 def start(st: State) -> None:
@@ -208,7 +211,9 @@ def run_sm(st: State, i: int) -> int:
         if crowded(st, i):
             return CROWDED
         st.steps_left -= 1
-        if st.steps_left < 0 or load_atomic(stopping, 0) != 0:
+        if st.steps_left & STEPS_BETWEEN_LOOKS == 0 and load_atomic(stopping, 0) != 0:
+            return PAUSED
+        if st.steps_left < 0:
             return PAUSED
         store_atomic(clock, now)
         if sm.next_serve == now:

@@ -94,6 +94,7 @@ def run_trace(
     keep: Record = Record.ATOMICS,
     max_cycles: int | None = None,
     progress: Progress | None = None,
+    threads: int | None = None,
 ) -> TimedRun:
     """Time a recorded kernel, its whole grid on all SMs.
 
@@ -106,7 +107,7 @@ def run_trace(
     machine, blocks = machine_from(gpu, policy), recorded.header.blocks
     sms = min(gpu.integer("gpu.sms"), blocks)
     lowered = lower_trace(recorded, machine, sms)
-    result = ENGINES[engine](lowered, keep, max_cycles, progress)
+    result = ENGINES[engine](lowered, keep, max_cycles, progress, threads)
     cycles = float(result.cycles)
     instructions = _counts(recorded, lowered, result.instruction_stalls)
     return TimedRun(
