@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import multiprocessing
 import time
 from collections.abc import Sequence
 
@@ -112,7 +113,9 @@ def threads_for(lowered: LoweredKernel, threads: int | None) -> int:
     if threads is None:
         # Of machine code, loops are not known: each instruction counts once.
         few = FEW_OF_CODE if lowered.source is not None else FEW_INSTRUCTIONS
-        threads = processors() if kernel.warp_instructions > few else 1
+        # A worker process leaves the other processors to those beside it.
+        alone = multiprocessing.parent_process() is None
+        threads = processors() if alone and kernel.warp_instructions > few else 1
     return max(1, min(threads, kernel.sms))
 
 
