@@ -206,7 +206,7 @@ def seconds_on(make: Callable[[], MachineLaunch], threads: int) -> float:
 
 
 def _seconds_beside(name: str, ready: Any, seconds: Any) -> None:
-    """One run in a process of its own, which begins when the other is ready, too."""
+    """One run of a child, which waits until the other child is ready."""
     seconds_on(LARGE[name], 1)
     ready.wait()
     seconds.put(seconds_on(LARGE[name], 1))

@@ -47,14 +47,14 @@ def assert_same(one: SimResult, other: SimResult) -> None:
 def shared(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Threads begin together. Whether more than one of them has run an SM, of each run on several."""
     seen: list[bool] = []
-    run_together, in_threads = engine.run_together, engine.in_threads
+    run_threads, in_threads = engine.run_threads, engine.in_threads
 
     def watched(parts: list[engine.SmRange], *more: object) -> object:
-        found = run_together(parts, *more)  # type: ignore[arg-type]
+        found = run_threads(parts, *more)  # type: ignore[arg-type]
         seen.append(sum(SLICE_STEPS - part.memory["steps_left"] > 1000 for part in parts) > 1)
         return found
 
-    def together(work: Callable[..., object], parts: list[engine.SmRange], threads: int) -> list[object]:
+    def all_at_once(work: Callable[..., object], parts: list[engine.SmRange], threads: int) -> list[object]:
         start = threading.Barrier(len(parts))
 
         def begin(part: engine.SmRange, stopped: Callable[[], bool]) -> object:
@@ -63,8 +63,8 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
         return in_threads(begin, parts, threads)
 
-    monkeypatch.setattr(engine, "run_together", watched)
-    monkeypatch.setattr(engine, "in_threads", together)
+    monkeypatch.setattr(engine, "run_threads", watched)
+    monkeypatch.setattr(engine, "in_threads", all_at_once)
     return seen
 
 
