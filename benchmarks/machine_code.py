@@ -1,14 +1,16 @@
-"""How fast machine code goes, one core: ``python -m benchmarks.machine_code``.
+"""How fast machine code goes, on one core and on two: ``python -m benchmarks.machine_code``.
 
 Warp-instructions a second, in processor time, executed alone and executed and timed: a loop of arithmetic
 with shared loads (as regular as a convolution), a histogram in shared memory, an atomic that all lanes direct
-at one word, and a stream through global memory; then two large grids, sampled. The listings are written here,
-so no compiler is needed. With a ``.cu`` file and a launch as arguments that kernel goes first. Ratios within
-one run are what counts; Accel-Sim's trace mode replays about 100 thousand a second (measured elsewhere).
+at one word, and a stream through global memory; then two large grids, sampled; then two threads beside one,
+in turn, by the clock, and what two processes at the same time do. The listings are written here, so no
+compiler is needed. With a ``.cu`` file and a launch as arguments that kernel goes first. Ratios within one
+run are what counts; Accel-Sim's trace mode replays about 100 thousand a second (measured elsewhere).
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import resource
 import sys
 import time
@@ -164,7 +166,7 @@ def speed(make: Callable[[], MachineLaunch]) -> CodeSpeed:
         alone.append(time.process_time() - began)
         launch = make()
         began = time.process_time()
-        run_machine_code(launch, GPU, keep=Record.TOTALS)
+        run_machine_code(launch, GPU, keep=Record.TOTALS, threads=1)
         timed.append(time.process_time() - began)
     return CodeSpeed(count, count / min(alone), count / min(timed))
 
@@ -173,11 +175,67 @@ def large_grid(make: Callable[[int], MachineLaunch], blocks: int = 10_000) -> tu
     """Seconds of processor time of a sampled grid, and what the process took at most, in MiB."""
     launch = make(blocks)
     began = time.process_time()
-    run_machine_code(launch, GPU, sms=1, keep=Record.TOTALS)
+    run_machine_code(launch, GPU, sms=1, keep=Record.TOTALS, threads=1)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
         1 << (20 if sys.platform == "darwin" else 10)
     )
     return time.process_time() - began, peak
+
+
+def large_histogram() -> MachineLaunch:
+    pixels = np.random.default_rng(1).integers(0, 256, 1 << 23).astype(np.uint8)
+    arguments: list[Any] = [pixels, np.zeros(256, dtype=np.int32), np.int32(len(pixels))]
+    image = load_kernel(KERNEL, "sm_70")
+    return MachineLaunch(image, (640, 1, 1), (256, 1, 1), arguments, dynamic_shared_bytes=1024)
+
+
+LARGE: dict[str, Callable[[], MachineLaunch]] = {
+    "a stream through memory": stream,
+    "histogram, 8 M pixels": large_histogram,
+    "arithmetic and shared loads": lambda: regular_grid(160),
+}
+"""Kernels on all 80 SMs, long enough for two threads."""
+
+
+def seconds_on(make: Callable[[], MachineLaunch], threads: int) -> float:
+    """The time of a run by the clock."""
+    launch = make()
+    began = time.perf_counter()
+    run_machine_code(launch, GPU, keep=Record.TOTALS, threads=threads)
+    return time.perf_counter() - began
+
+
+def _seconds_beside(name: str, ready: Any, seconds: Any) -> None:
+    """One run of a child, which waits until the other child is ready."""
+    seconds_on(LARGE[name], 1)
+    ready.wait()
+    seconds.put(seconds_on(LARGE[name], 1))
+
+
+def seconds_of_two(name: str) -> float:
+    """The time of a run while another process makes the same one."""
+    context = multiprocessing.get_context("spawn")
+    ready, seconds = context.Barrier(2), context.Queue()
+    both = [context.Process(target=_seconds_beside, args=(name, ready, seconds)) for _ in range(2)]
+    for process in both:
+        process.start()
+    slower = max(float(seconds.get()) for _ in both)
+    for process in both:
+        process.join()
+    return slower
+
+
+def on_two_threads() -> None:
+    """Two threads beside one, and beside what the machine's cores give to two processes."""
+    print(f"\n{'80 SMs, by the clock':32}{'1 thread':>12}{'2 threads':>12}{'ratio':>8}{'2 processes':>14}")
+    for name, make in LARGE.items():
+        one, two = [], []
+        for _ in range(REPEATS):
+            one.append(seconds_on(make, 1))
+            two.append(seconds_on(make, 2))
+        at_best = 2 * min(one) / seconds_of_two(name)
+        ratio = min(one) / min(two)
+        print(f"{name:32}{min(one):10.2f} s{min(two):10.2f} s{ratio:8.2f}{at_best:14.2f}", flush=True)
 
 
 def main() -> None:
@@ -200,6 +258,7 @@ def main() -> None:
     for name, make_grid in (("arithmetic", regular_grid), ("a stream", stream)):
         seconds, peak = large_grid(make_grid)
         print(f"{f'{name}, 10,000 blocks, sampled':44}{seconds:6.2f} s{peak:8.0f} MiB at most", flush=True)
+    on_two_threads()
 
 
 if __name__ == "__main__":

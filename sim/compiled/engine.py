@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import multiprocessing
 import time
 from collections.abc import Sequence
 
@@ -66,14 +67,14 @@ def run(
     parts = [SmRange(memory, 0, kernel.sms)]
     threads = threads_for(lowered, threads)
     reason = serial_reason(lowered, keep, threads) if threads > 1 else None
-    if threads > 1 and apart(lowered, memory):
+    if threads > 1 and share_nothing(lowered, memory):
         begin(memory.address)
         parts = parts[0].split(min(kernel.sms, 4 * threads))
         in_threads(lambda part, stopped: part.run(None, stopped), parts, threads)
     elif threads > 1 and reason is None:
         execution = None if memory.source is None else memory.source.watch_threads()
         parts = parts[0].share(threads, execution)
-        reason = run_together(parts, execution, progress)
+        reason = run_threads(parts, execution, progress)
         if reason is not None:
             assert execution is not None
             execution.undo()
@@ -112,11 +113,13 @@ def threads_for(lowered: LoweredKernel, threads: int | None) -> int:
     if threads is None:
         # Of machine code, loops are not known: each instruction counts once.
         few = FEW_OF_CODE if lowered.source is not None else FEW_INSTRUCTIONS
-        threads = processors() if kernel.warp_instructions > few else 1
+        # A worker process leaves the other processors to those beside it.
+        alone = multiprocessing.parent_process() is None
+        threads = processors() if alone and kernel.warp_instructions > few else 1
     return max(1, min(threads, kernel.sms))
 
 
-def apart(lowered: LoweredKernel, memory: Memory) -> bool:
+def share_nothing(lowered: LoweredKernel, memory: Memory) -> bool:
     """Whether SMs share nothing, not even blocks that wait: then each thread has some of its own."""
     kernel = lowered.kernel
     fit = kernel.blocks <= kernel.sms * memory["blocks_per_sm"]
@@ -192,7 +195,7 @@ class SmRange:
         return int(advance(self.memory.address, self.low, self.high, steps))
 
 
-def run_together(
+def run_threads(
     parts: Sequence[SmRange], execution: SharedExecution | None, progress: Progress | None
 ) -> str | None:
     """Run the SMs that all ``parts`` share to the end, a thread each. All come back to Python when one has

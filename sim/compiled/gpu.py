@@ -89,6 +89,9 @@ from smlab.sim.compiled.threads import (
 from smlab.sim.compiled.warp_progress import block_barrier, charge, proceed, step
 from smlab.sim.instruction_source import NEAR, START
 
+STEPS_BETWEEN_LOOKS = 15
+"""A thread looks so seldom whether another one sends it back to Python, plus one; a power of two."""
+
 
 @helper
 def start(st: State) -> None:
@@ -196,7 +199,7 @@ def run_sm(st: State, i: int) -> int:
         take_answer(st, i)
     if stopped_at(st, i).value != 0:
         return DONE
-    first, until = i * st.max_warps, common.window_end
+    first, until, shared = i * st.max_warps, common.window_end, common.threads > 1
     last = min(st.limit + 1, common.fault_cycle + int(first + st.max_warps < common.fault))
     now = min(sm.next_look, sm.next_serve, sm.next_retire)
     if st.source != 0 and st.sms > 1 and now < min(max(until, sm.horizon), last):
@@ -208,9 +211,12 @@ def run_sm(st: State, i: int) -> int:
         if crowded(st, i):
             return CROWDED
         st.steps_left -= 1
-        if st.steps_left < 0 or load_atomic(stopping, 0) != 0:
+        if st.steps_left < 0:
             return PAUSED
-        store_atomic(clock, now)
+        if shared:
+            store_atomic(clock, now)
+            if st.steps_left & STEPS_BETWEEN_LOOKS == 0 and load_atomic(stopping, 0) != 0:
+                return PAUSED
         if sm.next_serve == now:
             arbitrate(st, i, now)
         if sm.next_retire == now:

@@ -133,8 +133,6 @@ def _after_issue_body(op, warp, context, pc, state, lanes):  # type: ignore[no-u
     if at(context, memory_layout.RECORDING) != 0:
         note(op, warp, context, pc, lanes)
     code, may = at(op, I_CODE), ON_REGISTERS | SHARED_LOAD
-    if at(context, memory_layout.MARKS) != 0 and lanes != 0:
-        mark_access(op, warp, context, code, lanes)
     matrices = code == d.LOAD_MATRIX or code == d.STORE_MATRIX
     if code == d.LOAD or code == d.STORE or code == d.ATOMIC or code == d.COPY or matrices:
         space = at(op, I_SPACE)
@@ -142,6 +140,8 @@ def _after_issue_body(op, warp, context, pc, state, lanes):  # type: ignore[no-u
             put(warp, memory_layout.PASSES, bank_wavefronts(op, warp))
         else:
             may = ON_REGISTERS  # the engine asks for this access's addresses later
+            if at(context, memory_layout.MARKS) != 0 and lanes != 0:
+                mark_access(op, warp, context, code, lanes)
             if space == d.LOCAL and code != d.COPY:
                 _place_local(op, warp, context, lanes)
     block, following = at(warp, memory_layout.BLOCK), at(warp, memory_layout.PC)

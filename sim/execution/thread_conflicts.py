@@ -30,7 +30,7 @@ READ, WRITTEN, REDUCED = KINDS = (0, 1, 2)
 """The kinds of marks: a thread's table holds the address of a byte a word for each."""
 SEVERAL: Final = 255
 MAX_SMS: Final = 254
-MAX_MARK_BYTES: Final = 1 << 29
+MAX_MARK_BYTES: Final = 1 << 28
 """What the marks of all threads may take."""
 GLOBAL_SPACES: Final = (d.GLOBAL, d.GENERIC)
 FLOATING: Final = (d.FLOAT32, d.FLOAT64, d.HALF_PAIR, d.BFLOAT16_PAIR)

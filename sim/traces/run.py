@@ -8,6 +8,7 @@ what assemblers write, and predicates are guessed.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -28,6 +29,7 @@ from smlab.sim.isa.decode.micro import ROWS, MicroOperation
 from smlab.sim.isa.launch.faults import untimed_note
 from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation
 from smlab.sim.machine import Machine, machine_from
+from smlab.sim.options import by_keywords
 from smlab.sim.reference import Progress, Record
 from smlab.sim.simulate import DEFAULT_ENGINE, ENGINES
 from smlab.sim.traces.dependences import BRANCHES, dependences, printed
@@ -85,28 +87,32 @@ def lower_trace(recorded: RecordedKernel, machine: Machine, sms: int) -> Lowered
     return LoweredKernel(kernel, machine, 0, (program,), source)
 
 
-def run_trace(
-    recorded: RecordedKernel,
-    gpu: Gpu,
-    *,
-    engine: str | None = None,
-    policy: str | None = None,
-    keep: Record = Record.ATOMICS,
-    max_cycles: int | None = None,
-    progress: Progress | None = None,
-) -> TimedRun:
+@dataclass(frozen=True, kw_only=True)
+class TraceRunOptions:
+    """The options of `run_trace`, as those of `smlab.sim.simulate.simulate`."""
+
+    engine: str | None = None
+    policy: str | None = None
+    keep: Record = Record.ATOMICS
+    max_cycles: int | None = None
+    progress: Progress | None = None
+    threads: int | None = None
+
+
+@by_keywords(TraceRunOptions)
+def run_trace(recorded: RecordedKernel, gpu: Gpu, options: TraceRunOptions) -> TimedRun:
     """Time a recorded kernel, its whole grid on all SMs.
 
     Raises:
         SmlabError: as `lower_trace`; ``max_cycles`` passed; a barrier that some warp never comes to.
     """
-    engine = engine or DEFAULT_ENGINE
+    engine = options.engine or DEFAULT_ENGINE
     if engine not in ENGINES:
         raise SmlabError.at("engine", "unknown", engine, "one of " + ", ".join(ENGINES))
-    machine, blocks = machine_from(gpu, policy), recorded.header.blocks
+    machine, blocks = machine_from(gpu, options.policy), recorded.header.blocks
     sms = min(gpu.integer("gpu.sms"), blocks)
     lowered = lower_trace(recorded, machine, sms)
-    result = ENGINES[engine](lowered, keep, max_cycles, progress)
+    result = ENGINES[engine](lowered, options.keep, options.max_cycles, options.progress, options.threads)
     cycles = float(result.cycles)
     instructions = _counts(recorded, lowered, result.instruction_stalls)
     return TimedRun(

@@ -32,6 +32,7 @@ class TimingKeywords(TypedDict, total=False):
     max_cycles: int | None
     progress: Callable[[int, int], None] | None
     recording: Recording | None
+    threads: int | None
 
 
 class RunKeywords(TimingKeywords, total=False):
@@ -78,6 +79,8 @@ def run(
         max_cycles: give up, with an error, when the kernel runs longer.
         check_shared: say in `MachineRun.notes` where shared memory is read that nobody has written.
         progress: told ``(done, total)`` blocks.
+        threads: on how many the SMs are simulated, by default as many as there are processors; a kernel whose
+        SMs must run in order takes one, and says so in the log. The result is the same.
         recording: writes down what every warp executes (`smlab.sim.execution.recording`).
         block: the threads of a block, in place of the first argument.
         options: what the kernel's front end takes: of Triton, meta-parameters, ``num_warps``, ``num_stages``

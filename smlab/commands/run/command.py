@@ -114,6 +114,10 @@ def run(
     max_cycles: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Give up when the kernel runs longer.")
     ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Simulate on so many threads (default: all processors)."),
+    ] = None,
     example: Annotated[bool, typer.Option("--example", help="Run the small listing that ships.")] = False,
     details: DetailsOption = False,
     as_json: JsonOption = False,
@@ -190,6 +194,7 @@ def run(
             result=result,
             accel_sim=accel_sim,
             max_cycles=max_cycles,
+            threads=threads,
             example=example,
             as_json=as_json,
             details=details,

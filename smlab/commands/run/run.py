@@ -66,6 +66,7 @@ class RunOptions:
     result: Path | None
     accel_sim: Path | None
     max_cycles: int | None
+    threads: int | None
     example: bool
     as_json: bool
     details: bool = False
@@ -125,6 +126,7 @@ def run_run(options: RunOptions) -> int:
         engine=options.engine,
         keep=options.keep,
         max_cycles=options.max_cycles,
+        threads=options.threads,
         recording=recording,
     )
     wall = time.perf_counter() - begun
@@ -145,6 +147,7 @@ def run_run(options: RunOptions) -> int:
                 engine=options.engine,
                 keep=Record.TOTALS,
                 max_cycles=options.max_cycles,
+                threads=options.threads,
             ),
         )
         for alternative, other in others
@@ -224,6 +227,7 @@ def _run_trace(options: RunOptions) -> int:
             keep=Record.ALL if options.trace else Record.TOTALS,
             max_cycles=options.max_cycles,
             progress=advance,
+            threads=options.threads,
         )
     wall = time.perf_counter() - begun
     told = RealTime.of([(reading, done)], gpu, options.anchor_s)
