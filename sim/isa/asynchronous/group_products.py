@@ -6,14 +6,20 @@ from __future__ import annotations
 from typing import Any
 
 from smlab.sim.compiled.jit import helper
-from smlab.sim.instruction_source import FAULTS, GOES_ON
+from smlab.sim.instruction_source import AWAITS, FAULTS, GOES_ON
 from smlab.sim.isa import matrix_products as mp
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.memory.access import lanes_known, note_unwritten, place_of
 from smlab.sim.isa.memory_layout import (
     ADDRESSES,
     BASE_OFFSET,
+    BLOCK,
     CHECK_SHARED,
+    FAILED_CHECKS,
+    LONE_PRODUCT,
+    MOST_CHECKS,
+    PC,
+    PRODUCTS_CLOSED,
     ROW_BYTES,
     SCRATCH,
     WARP_OF_BLOCK,
@@ -34,6 +40,7 @@ from smlab.sim.isa.vectors.word_access import (
     I_B,
     I_B_TURNED,
     I_C,
+    I_CLOSES_PRODUCTS,
     I_COLUMN_GROUPS,
     I_DST,
     I_ELEMENT_TYPE,
@@ -128,4 +135,31 @@ def multiply_in_group(op: int, warp: int, launch: int, lanes: int) -> Any:
         else:
             special = (special_row | unpack_second(op, b, unpacked + SECOND_AT)) != 0
             add_products(op, unpacked, c, dst, lanes, special)
+    close_products(op, warp)
     return GOES_ON
+
+
+@helper
+def close_products(op: int, warp: int) -> None:
+    """Count a group of products that an instruction closes."""
+    put(at(warp, BLOCK), FAILED_CHECKS, 0)
+    word = PRODUCTS_CLOSED + at(warp, WARP_OF_BLOCK)
+    put(at(warp, BLOCK), word, at(at(warp, BLOCK), word) + at(op, I_CLOSES_PRODUCTS))
+
+
+@helper
+def await_products(warp: int, launch: int) -> Any:
+    """A group of warps goes on together: the instruction is done when the three others have issued as many
+    groups of products as its warp."""
+    block, number = at(warp, BLOCK), at(warp, WARP_OF_BLOCK)
+    mine, fewest = at(block, PRODUCTS_CLOSED + number), 1 << 62
+    for other in range(number & ~3, (number & ~3) + 4):
+        fewest = min(fewest, at(block, PRODUCTS_CLOSED + other))
+    if fewest >= mine:
+        return GOES_ON
+    put(warp, PC, at(warp, PC) - 1)
+    failed = at(block, FAILED_CHECKS) + 1
+    put(block, FAILED_CHECKS, failed)
+    if failed > at(launch, MOST_CHECKS):
+        return fault(warp, LONE_PRODUCT, 0, 0)
+    return AWAITS
