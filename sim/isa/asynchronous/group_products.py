@@ -80,9 +80,9 @@ def tile_addresses(warp: int, descriptor: int, turned: int, tile: int) -> None:
 
 
 @helper
-def load_tile(op: int, warp: int, launch: int, name: int, tile: int, to: int, apart: int) -> Any:
-    """A tile of the matrix whose descriptor is source ``name``, as two registers, ``apart`` from each other;
-    False after a fault."""
+def load_tile(op: int, warp: int, launch: int, name: int, tile: int, to: int, distance: int) -> Any:
+    """A tile of the matrix whose descriptor is source ``name``, as two registers at a distance; False after a
+    fault."""
     turned = at(op, I_A_TURNED) if name == I_A else at(op, I_B_TURNED)
     row, flip = row_of(op, warp, name), at(op, name + 3)
     descriptor = get32(row) | (get32(row + ROW_BYTES) << 32)
@@ -95,12 +95,12 @@ def load_tile(op: int, warp: int, launch: int, name: int, tile: int, to: int, ap
         if place == 0:
             return False
         if turned == 0:
-            out = to + apart * (n & 1) + 16 * (n >> 1)
+            out = to + distance * (n & 1) + 16 * (n >> 1)
             for t in range(4):
                 put32(out + 4 * t, get32(place + 4 * t) ^ flip)
         elif n & 1 != 0:
             other = place_of(warp, launch, d.SHARED, n - 1, get64(warp + 8 * (ADDRESSES + n - 1)), 16)
-            out = to + apart * (n >> 3) + 4 * ((n & 7) >> 1)
+            out = to + distance * (n >> 3) + 4 * ((n & 7) >> 1)
             for g in range(8):
                 put32(out + 16 * g, (get16(other + 2 * g) | (get16(place + 2 * g) << 16)) ^ flip)
     asking = (1 << _PIECES) - 1

@@ -56,14 +56,14 @@ _M20, _M21 = (1 << 20) - 1, (1 << 21) - 1
 
 
 @helper
-def change_barrier(place: int, arrivals: int, to_come: int, drops: int) -> Any:
+def change_barrier(place: int, arrivals: int, awaited_bytes: int, drops: int) -> Any:
     """Arrivals, bytes and drops at the barrier at ``place``; False if more have come than it expects."""
     word = get64(place)
     phase, lacking, expected = (word >> 63) & 1, (-(word >> 43)) & _M20, (-(word >> 1)) & _M20
     size = (word >> 22) & _M21
     if size >> 20 != 0:
         size -= 1 << 21
-    size += to_come
+    size += awaited_bytes
     lacking -= arrivals
     expected -= drops
     if lacking < 0 or expected < 0:
@@ -77,12 +77,12 @@ def change_barrier(place: int, arrivals: int, to_come: int, drops: int) -> Any:
 
 
 @helper
-def tell_barrier(warp: int, launch: int, lane: int, address: int, to_come: int) -> Any:
+def tell_barrier(warp: int, launch: int, lane: int, address: int, awaited_bytes: int) -> Any:
     """Bytes that are to come, or less than 0 that have come; False after a fault."""
     place = place_of(warp, launch, d.SHARED, lane, address, 8)
     if place == 0:
         return False
-    if not change_barrier(place, 0, to_come, 0):
+    if not change_barrier(place, 0, awaited_bytes, 0):
         fault(warp, TOO_MANY_ARRIVALS, lane, address)
         return False
     put(at(warp, BLOCK), FAILED_CHECKS, 0)

@@ -31,31 +31,31 @@ class MemoryBarrier:
 
     phase: int
     lacking: int
-    bytes_to_come: int
+    awaited_bytes: int
     expected: int
 
     @classmethod
     def of(cls, word: int) -> MemoryBarrier:
-        to_come = word >> 22 & _M21
-        to_come -= (to_come >> 20) << 21
-        return cls(word >> 63, -(word >> 43) & _M20, to_come, -(word >> 1) & _M20)
+        awaited_bytes = word >> 22 & _M21
+        awaited_bytes -= (awaited_bytes >> 20) << 21
+        return cls(word >> 63, -(word >> 43) & _M20, awaited_bytes, -(word >> 1) & _M20)
 
     def word(self) -> int:
         return (
             self.phase << 63
             | (-self.lacking & _M20) << 43
-            | (self.bytes_to_come & _M21) << 22
+            | (self.awaited_bytes & _M21) << 22
             | (-self.expected & _M20) << 1
         )
 
-    def change(self, arrivals: int, bytes_to_come: int, drops: int) -> bool:
+    def change(self, arrivals: int, awaited_bytes: int, drops: int) -> bool:
         """Arrivals and bytes; False if more have come than the barrier expects."""
-        self.bytes_to_come += bytes_to_come
+        self.awaited_bytes += awaited_bytes
         self.lacking -= arrivals
         self.expected -= drops
         if self.lacking < 0 or self.expected < 0:
             return False
-        if self.lacking == 0 and self.bytes_to_come == 0:
+        if self.lacking == 0 and self.awaited_bytes == 0:
             self.phase ^= 1
             self.lacking = self.expected
         return True
@@ -220,4 +220,4 @@ def told_barrier(address: int, word: int) -> int:
     """What a message tells of a barrier, in one number: its address, the phase that is not complete, arrivals
     and bytes that lack."""
     barrier = MemoryBarrier.of(word)
-    return address & _M20 | barrier.phase << 20 | barrier.lacking << 21 | (barrier.bytes_to_come & _M21) << 41
+    return address & _M20 | barrier.phase << 20 | barrier.lacking << 21 | (barrier.awaited_bytes & _M21) << 41
