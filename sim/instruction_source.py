@@ -22,9 +22,11 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from smlab.hw_bench.errors import SmlabError
 
-GOES_ON, ARRIVES, EXITS, FAULTS, NOTIFIES = 0, 1, 2, 3, 4
+GOES_ON, ARRIVES, EXITS, FAULTS, NOTIFIES, AWAITS = 0, 1, 2, 3, 4, 5
 """What an instruction leaves its warp with: another instruction, a barrier of the block to wait at, nothing
-more to do, an error, or another instruction and a barrier that has been told of the warp's arrival."""
+more to do, an error, another instruction and a barrier that has been told of the warp's arrival, or another
+instruction (or the same again), `RETRY_CYCLES` later than it would, since others must act before."""
+RETRY_CYCLES: Final = 16
 
 START, NEXT, OPENED, NEAR = 0, 1, 2, 3
 """What the engine asks of a source: a new warp's first instruction, the issued one's effect, the way on

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         read_workload,
     )
     from smlab.sim.execution.run import MachineRun
+    from smlab.sim.isa.launch.tensor_map import TensorMap
     from smlab.sim.service_table import service_table
 
     __version__: str
@@ -86,6 +87,7 @@ _HOME = {
         "counter_table",
         "read_workload",
     ),
+    "smlab.sim.isa.launch.tensor_map": ("TensorMap",),
     "smlab.sim.service_table": ("service_table",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
@@ -109,6 +111,7 @@ __all__ = [
     "ServiceTable",
     "SimResult",
     "SmlabError",
+    "TensorMap",
     "UtilizationResult",
     "ValidationResult",
     "WhatifResult",

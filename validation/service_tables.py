@@ -43,7 +43,19 @@ FORMS: Final = ("batch", "looped", "row")
 SHIPPED: Final = Path(__file__).with_name("service_tables.xz")
 MADE_BY: Final = "python -m smlab.validation.service_tables"
 
-ELSEWHERE: Final = ("gpu.", "clock.", "power.", "l1.", "l2.", "dram.", "peak.", "constant.", "icache.")
+ELSEWHERE: Final = (
+    "gpu.",
+    "clock.",
+    "power.",
+    "l1.",
+    "l2.",
+    "dram.",
+    "peak.",
+    "constant.",
+    "icache.",
+    "copy_engine.",
+    "tensor.group_",
+)
 """How keys of constants begin that no table depends on: a table is of one SM that does nothing but
 shared-memory atomics, in cycles."""
 

@@ -450,6 +450,14 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
         for name in TENSOR_TYPES
     ),
     _number(
+        "copy_engine.latency_cycles",
+        "cycles",
+        "from the end of a copy's transfer until its barrier knows that it is done",
+        1,
+        1e5,
+        optional=True,
+    ),
+    _number(
         "tensor.group_tail_cycles",
         "cycles",
         "from the end of a product by a group of warps until a warp that waits for it goes on",

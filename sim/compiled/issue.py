@@ -59,6 +59,7 @@ from smlab.sim.instruction_source import (
     AHEAD,
     ANSWER_BITS,
     ARRIVES,
+    AWAITS,
     EXITS,
     FAULTS,
     GOES_ON,
@@ -70,6 +71,7 @@ from smlab.sim.instruction_source import (
     PC,
     PRODUCT_GROUPS,
     PRODUCT_SLOT,
+    RETRY_CYCLES,
 )
 
 GTO, LRR, OLDEST, GTY, GLR = 0, 1, 2, 3, 4
@@ -276,7 +278,7 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
         enqueue(st, i, s, w, now)
     if op.read_watched != 0 and (lanes == 0 or op.unit == PIPE or op.unit == BARRIER):
         result(st, w, op.read_target, now + max(1, op.interval))
-    warp.stalled = now + op.stall
+    warp.stalled = now + op.stall + (RETRY_CYCLES if state == AWAITS else 0)
     if op.effect == CLOSES_GROUP:
         warp.groups += 1
     elif op.effect == CLOSES_PRODUCTS:

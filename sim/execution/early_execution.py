@@ -54,7 +54,7 @@ def _write_follows(code: Sequence[MicroOperation]) -> list[bool]:
 
 
 def _writes_shared(micro: MicroOperation) -> bool:
-    if micro.code in (d.COPY, d.STORE_MATRIX):
+    if micro.code in (d.COPY, d.STORE_MATRIX, d.BULK_COPY, d.MEMORY_BARRIER):
         return True
     return micro.code in (d.STORE, d.ATOMIC) and micro.fields["space"] in (d.SHARED, d.GENERIC)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.compiled.jit import bits_set, clear, entry, helper
-from smlab.sim.instruction_source import ARRIVES, BLOCK_BARRIERS, EXITS, FAULTS, GOES_ON, NOTIFIES
+from smlab.sim.instruction_source import ARRIVES, AWAITS, BLOCK_BARRIERS, EXITS, FAULTS, GOES_ON, NOTIFIES
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa.launch.faults import fault_error, notes_of
 from smlab.sim.isa.launch.launch import MachineLaunch, MachineMemory
@@ -174,6 +174,8 @@ def run_block(ops, length, launch, warps_at, warps, state, steps):  # type: igno
                     return _MORE, w, steps
                 if after == FAULTS:
                     return _FAULT, w, steps
+                if after == AWAITS:
+                    break
                 if after != NOTIFIES:
                     put(state, w, WAITS if after == ARRIVES else GONE)
                 if after != EXITS:

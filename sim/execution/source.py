@@ -280,6 +280,7 @@ class MachineSource:
         if self.recording is not None:
             self.memory.words[memory_layout.RECORDING] = self.recording.words.ctypes.data
         self.warps_of_sm = warps // sms
+        self.memory.time_copies(sms)
         return CompiledSource(
             step_address(),
             int(self.memory.words.ctypes.data),
@@ -416,6 +417,8 @@ def lower_machine_code(
         cannot hold.
     """
     launch.sm_hz = machine.sm_hz
+    launch.copy_latency_cycles = machine.copy_latency_cycles
+    launch.copy_sector_ticks = max(machine.port_sector_ticks, machine.l2_sector_ticks * machine.sms)
     code = launch.code
     operations = []
     copies = next(

@@ -103,6 +103,8 @@ def _of_code(launch: MachineLaunch) -> str | None:
     if "vprintf" in launch.image.function.parts:
         return "it prints"
     for micro in launch.code:
+        if micro.code == d.BULK_COPY:
+            return "nobody watches what its copy engine reads and writes"
         if not _reaches_global(micro):
             continue
         if "STRONG" in micro.instruction.modifiers and micro.code == d.LOAD:

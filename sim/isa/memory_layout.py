@@ -105,6 +105,14 @@ _PLAIN: Final = {
     "b_turned": 37,
     "joins_products": 38,
     "closes_products": 39,
+    # barriers in memory, and copies of the copy engine (module `asynchronous_units`)
+    "action": 34,
+    "arrivals": 35,
+    "transactions": 36,
+    "drops": 37,
+    "phase_predicate": 38,
+    "dimensions": 34,  # of a tensor map; 0: consecutive bytes
+    "to_global": 35,
 }
 PLACE: Final = (
     _COMMON
@@ -207,6 +215,11 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
         *("joins_products", "closes_products"),
     ),
     "empty group": _kind("joins_products", "closes_products"),
+    "memory barrier": _kind(
+        *("dst", "c", *_ADDRESS, "action", "arrivals", "transactions", "drops", "phase_predicate")
+    ),
+    "bulk copy": _kind("a", "b", "c", "dimensions", "to_global"),
+    "election": _kind("dst", "predicate_dst", "predicate_a"),
 }
 """The fields of each kind of micro-operation, and the word of each."""
 
@@ -244,6 +257,7 @@ UNSET: Final = {
     "predicate_dst": NO_PREDICATE,
     "predicate_dst_b": NO_PREDICATE,
     "done_predicate": NO_PREDICATE,
+    "phase_predicate": NO_PREDICATE,
 }
 """What fields hold that the decoder does not set; the others are 0."""
 BARRIERS: Final = 16  # B0 to B15: for each lane, the lanes that it will wait for; rows of their own
@@ -278,7 +292,10 @@ REDUCED: Final = (
 )  # by barrier: what BAR.RED has gathered since it opened last
 RESULT: Final = REDUCED + instruction_source.BLOCK_BARRIERS  # and what it had gathered then
 WRITERS: Final = RESULT + instruction_source.BLOCK_BARRIERS  # warps with `MAY_WRITE`
-BLOCK_WORDS: Final = WRITERS + 8  # whole cache lines
+COPIES: Final = WRITERS + 1  # on their way, of the copy engine
+FAILED_CHECKS: Final = WRITERS + 2  # of barriers in memory, since one of them changed
+PRODUCTS_CLOSED: Final = WRITERS + 8  # by warp: groups of products of matrices by a group of warps
+BLOCK_WORDS: Final = PRODUCTS_CLOSED + 32  # whole cache lines
 
 # The words of a launch.
 GRID_X: Final = 0
@@ -309,9 +326,16 @@ SCRATCH: Final = 29  # address of what products of matrices are unpacked to
 SM_HZ: Final = 28  # turns cycles into the nanoseconds of the global timer
 NOTHING: Final = 30  # 0
 UNWRITTEN: Final = 31  # address of a row an instruction: reads of shared memory that nobody has written
-MARKS: Final = 32  # address of what a thread writes down of its accesses, or 0
-THREADED: Final = 33  # whether other threads execute the launch at the same time
+COPY_TABLE: Final = 32  # address of a block's copies on their way, `MAX_COPIES` rows of `COPY_WORDS` for each
+COPY_ENGINES: Final = 33  # address of a word an SM: when its copy engine is free
+COPY_LATENCY: Final = 34  # cycles; below 0: a copy is done at once
+COPY_SECTOR_TICKS: Final = 35  # what the copy engine takes for a sector
+MOST_CHECKS: Final = 36  # failed checks of barriers in memory with no change of one, then the block is stuck
+MARKS: Final = 37  # address of what a thread writes down of its accesses, or 0
+THREADED: Final = 38  # whether other threads execute the launch at the same time
 LAUNCH_WORDS: Final = 40
+MAX_COPIES: Final = 64
+COPY_WORDS: Final = 3  # when it is done, the address of its barrier, bytes
 UNWRITTEN_WORDS: Final = 4  # words read in sum; block, thread and address of the first
 SCRATCH_WORDS: Final = (
     32 * 4 * (4 + 2) + 4 * 16 + 4 + 6 * 16
@@ -328,7 +352,12 @@ SCRATCH_WORDS: Final = (
     LOST,
     NEVER_OPENS,
     BASE_OFFSET,
-) = range(9)
+    NEVER_COMPLETES,
+    TOO_MANY_ARRIVALS,
+    NO_TENSOR_MAP,
+    TOO_MANY_COPIES,
+    LONE_PRODUCT,
+) = range(14)
 
 
 def barrier_at(number: int) -> int:

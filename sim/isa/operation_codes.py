@@ -46,8 +46,18 @@ from typing import Final
     TRANSPOSE,
     MMA_GROUP,
     EMPTY_GROUP,
-) = range(128, 165)
+    MEMORY_BARRIER,
+    BULK_COPY,
+    ELECT,
+    BRANCH_ANY,
+    READ_CHOSEN,
+    AWAIT_PRODUCTS,
+) = range(128, 171)
 GLOBAL, SHARED, LOCAL, GENERIC, MIXED = 0, 1, 2, 3, 4
+SET_BARRIER, ARRIVE_AT_BARRIER, CHECK_PHASE = range(3)
+"""What is done to a barrier in memory."""
+NO_COUNT, ONE, FROM_REGISTER, MINUS_REGISTER = range(4)
+"""How many arrivals, and bytes of transactions."""
 ADD, MIN, MAX, AND, OR, XOR, INC, DEC, EXCHANGE, SWAP, SPIN, COUNT = range(12)
 U32, S32, U64, S64, FLOAT32, FLOAT64, HALF_PAIR, BFLOAT16_PAIR = range(8)
 EVERYONE, SAME, DIFFERENT = range(3)
@@ -89,9 +99,9 @@ SPECIALS: Final = {
     )
 }
 KINDS: Final = {
-    **dict.fromkeys((NOP, YIELD, KILL, DEPBAR), "no operation"),
+    **dict.fromkeys((NOP, YIELD, KILL, DEPBAR, AWAIT_PRODUCTS), "no operation"),
     EXIT: "exit",
-    **dict.fromkeys((BRANCH, BRANCH_SPLIT), "branch"),
+    **dict.fromkeys((BRANCH, BRANCH_SPLIT, BRANCH_ANY), "branch"),
     JUMP: "indirect branch",
     **dict.fromkeys((BSSY, BSYNC, BREAK, BMOV_OUT, BMOV_IN), "convergence barrier"),
     WARPSYNC: "warp barrier",
@@ -116,6 +126,10 @@ KINDS: Final = {
     TRANSPOSE: "transposition",
     MMA_GROUP: "group product",
     EMPTY_GROUP: "empty group",
+    MEMORY_BARRIER: "memory barrier",
+    BULK_COPY: "bulk copy",
+    ELECT: "election",
+    READ_CHOSEN: "transposition",
 }
 """The kind of each code, by the names of `smlab.sim.isa.memory_layout.KINDS`."""
 

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.sim.instruction_source import ARRIVES, EXITS, FAULTS, NOTIFIES, STALL_SLOT, ReferenceSource
+from smlab.sim.instruction_source import (
+    ARRIVES,
+    AWAITS,
+    EXITS,
+    FAULTS,
+    NOTIFIES,
+    RETRY_CYCLES,
+    STALL_SLOT,
+    ReferenceSource,
+)
 from smlab.sim.instructions import Reason, Unit
 from smlab.sim.lowering import LoweredKernel, Operation
 from smlab.sim.reference.clock import Clock, Phase
@@ -206,7 +215,7 @@ class StreamingMultiprocessor:
             read_target = -1
         if read_target >= 0:
             warp.result_at[read_target] = max(warp.result_at[read_target], read_at)
-        warp.result_at[STALL_SLOT] = now + warp.issue_stall
+        warp.result_at[STALL_SLOT] = now + warp.issue_stall + (RETRY_CYCLES if state == AWAITS else 0)
         warp.groups += operation.closes_group
         warp.products += operation.closes_products
         if operation.empties_l1:

@@ -29,6 +29,7 @@ from smlab.sim.isa.operation_codes import (
     BMOV_IN,
     BMOV_OUT,
     BRANCH,
+    BRANCH_ANY,
     BRANCH_SPLIT,
     BREAK,
     BSSY,
@@ -117,8 +118,10 @@ def _bpt(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 
 @opcode("BRA", cls="control")
 def _bra(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    only(m, "U", "CONV", "DIV")
+    only(m, "U", "CONV", "DIV", "ANY")
     fields: dict[str, int] = {}
+    if "ANY" in m:
+        return BRANCH_ANY, {"target": _target(o.text())}
     if "CONV" in m or "DIV" in m:
         # The lanes that count; ~URZ, or none named: all.
         mask = o.integer("a") if len(o.texts) > 1 else Source(o.rows.place(M32), False).fields("a")

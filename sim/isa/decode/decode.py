@@ -12,6 +12,7 @@ from typing import Final
 
 from smlab.hw_bench.sass import Function, SassInstruction
 from smlab.sim.isa.decode import (  # noqa: F401  (each registers its rows)
+    asynchronous_units,
     floats,
     halves,
     integers,

@@ -21,7 +21,7 @@ from smlab.sim.isa.decode.operands import (
     zero,
 )
 from smlab.sim.isa.meanings.vector_meanings import BY_NAME
-from smlab.sim.isa.operation_codes import DIFFERENT, MATCH, SHARED_WINDOW
+from smlab.sim.isa.operation_codes import DIFFERENT, MATCH, READ_CHOSEN, SHARED_WINDOW
 
 
 @opcode("MOV", "UMOV", "MOV32I", cls="int32")
@@ -325,7 +325,11 @@ def _r2ur(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     the short way where they do not and the mask's lanes are here (BRA.DIV)."""
     only(m)
     if not o.peek_predicate():
-        return BY_NAME["mov"], {"dst": o.destination(), **o.integer("a")}
+        guard = o.instruction.predicate
+        if guard is None or guard.always:
+            return BY_NAME["mov"], {"dst": o.destination(), **o.integer("a")}
+        # Of lanes with values of their own, one has been chosen (ELECT).
+        return READ_CHOSEN, {"dst": o.destination(), **o.integer("a")}
     return MATCH, {
         "predicate_dst": o.predicate_out(),
         "dst": o.destination(),

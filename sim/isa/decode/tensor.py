@@ -16,6 +16,7 @@ from smlab.sim.isa.decode.memory import wide
 from smlab.sim.isa.decode.micro import only, opcode
 from smlab.sim.isa.decode.operands import Operands, Source, Unknown, register_offset
 from smlab.sim.isa.operation_codes import (
+    AWAIT_PRODUCTS,
     EMPTY_GROUP,
     LOAD_MATRIX,
     MMA,
@@ -273,12 +274,11 @@ def _warpgroup(o: Operands, m: tuple[str, ...]) -> Fields:
     """Where a group of warps begins with products, or waits for groups of products."""
     if m[0] == "ARRIVE":
         only(m, "ARRIVE")
-    else:
-        only(m, "DEPBAR", "LE")
-        if m != ("DEPBAR", "LE") or o.text() != PRODUCT_GROUP:
-            raise Unknown("what it waits for")
-        o.byte()
-    return NOP, {}
+        return NOP, {}
+    if m != ("DEPBAR", "LE") or o.text() != PRODUCT_GROUP:
+        raise Unknown("what it waits for")
+    o.byte()
+    return AWAIT_PRODUCTS, {}
 
 
 def _matrices(m: tuple[str, ...]) -> dict[str, int]:

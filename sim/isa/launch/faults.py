@@ -27,6 +27,11 @@ _WORDS = {
     memory_layout.LOST: "a trap",
     memory_layout.NEVER_OPENS: "a barrier that never opens",
     memory_layout.BASE_OFFSET: "a matrix descriptor with a base offset, which is not executed here",
+    memory_layout.NEVER_COMPLETES: "a phase of a barrier in shared memory that never completes",
+    memory_layout.TOO_MANY_ARRIVALS: "more arrivals at a barrier in shared memory than it expects",
+    memory_layout.NO_TENSOR_MAP: "a copy by what is no tensor map of its dimensions that smlab made",
+    memory_layout.LONE_PRODUCT: "a product that not all four warps of its group issue",
+    memory_layout.TOO_MANY_COPIES: f"more than {memory_layout.MAX_COPIES} copies of a block on their way",
 }
 
 
@@ -45,6 +50,10 @@ def fault_error(
         expected, number = divmod(address, BLOCK_BARRIERS)
         many = f"{32 * expected} threads, of which some never come" if expected else "all threads"
         what += f": number {number}, for {many}"
+    if kind == memory_layout.NEVER_COMPLETES:
+        what += f": {_lacking(address)}"
+    elif kind in (memory_layout.TOO_MANY_ARRIVALS, memory_layout.NO_TENSOR_MAP):
+        what += f": at {address & M64:#x}"
     part = max(
         ((at, name) for name, at in launch.image.function.parts.items() if at <= micro.instruction.address),
         default=(0, launch.where),
@@ -53,6 +62,17 @@ def fault_error(
         what += f" in {part}"
     who = f"block {block_name(launch, block)}, thread {_thread_name(launch, warp * 32 + lane)}"
     return SmlabError(f"{launch.where}: {what}; at {where_in_code(micro)}; {who}")
+
+
+def _lacking(told: int) -> str:
+    """What a barrier in shared memory waits for; see `asynchronous_units.told_barrier`."""
+    size = told >> 41 & (1 << 21) - 1
+    size -= (size >> 20) << 21
+    lacking = told >> 21 & (1 << 20) - 1
+    return (
+        f"the one at {told & (1 << 20) - 1:#x}, phase {told >> 20 & 1}, lacks {lacking} "
+        f"arrival{'s' * (lacking != 1)} and {size} bytes"
+    )
 
 
 def where_in_code(micro: MicroOperation) -> str:

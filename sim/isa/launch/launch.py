@@ -21,16 +21,21 @@ from smlab.sim.isa.decode.decode import decode
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.decode.operands import OperandRows, Unknown
 from smlab.sim.isa.launch.printf import MAX_PRINTS, PRINT_BUFFER_BYTES, printed
+from smlab.sim.isa.launch.tensor_map import TensorMap
 from smlab.sim.isa.memory.constant_bank import ABSENT_WORDS, BANK_ZERO, BankZero
 from smlab.sim.isa.memory.global_memory import Allocation, GlobalMemory
-from smlab.sim.isa.operation_codes import LOCAL_WINDOW, SHARED_WINDOW
+from smlab.sim.isa.operation_codes import BULK_COPY, LOCAL_WINDOW, SHARED_WINDOW
 
 RESERVED_SHARED: Final = {90: 1024}
 """Shared addresses begin here, from this architecture on."""
 MAX_DIMENSION: Final = (2**31 - 1, 65535, 65535)
 MAX_BLOCK: Final = (1024, 1024, 64)
 DEFAULT_STACK: Final = 1024
+ADDRESS_BYTES: Final = 8
+PARAMETER_ALIGNMENT: Final = 64
 MAX_LOCAL_BYTES: Final = 1 << 19
+
+MOST_CHECKS: Final = 1 << 18
 
 Dim = tuple[int, int, int]
 
@@ -50,7 +55,9 @@ class MachineLaunch:
     arrays, which are passed by address. ``constants`` are contents of ``__constant__`` variables by name.
     ``ordered`` keeps the order of plain accesses to one place by several SMs, too (a data race); that of
     atomics with a result and of strong loads is kept anyway, at some cost of time. ``sm_hz`` is the SM's
-    clock, by which ``%globaltimer`` tells nanoseconds; lowering for a machine sets it.
+    clock, by which ``%globaltimer`` tells nanoseconds; lowering for a machine sets it, and what a copy of
+    the copy engine takes. ``most_checks``: after so many failed checks of barriers in shared memory,
+    without a change of one, a block is stuck.
     """
 
     image: KernelImage
@@ -64,6 +71,9 @@ class MachineLaunch:
     ordered: bool = False
     memory: GlobalMemory = field(default_factory=GlobalMemory)
     sm_hz: int = 1_000_000_000
+    copy_latency_cycles: int = 0
+    copy_sector_ticks: int = 0
+    most_checks: int = MOST_CHECKS
 
     def __post_init__(self) -> None:
         _check_shape(self.where, self.grid, self.block)
@@ -141,13 +151,17 @@ class MachineLaunch:
         return self.memory.allocate(name, flat.reshape(-1).view(np.uint8))
 
     def _parameters(self) -> bytes:
-        given = []
+        given: list[bytes] = []
+        arrays: dict[str, tuple[NDArray[Any], int]] = {}
         for n, argument in enumerate(self.arguments):
             name = self.names[n] if n < len(self.names) else f"argument {n + 1}"
             if isinstance(argument, ArrayView):
                 argument = argument.array
             if isinstance(argument, np.ndarray):
-                given.append(struct.pack("<Q", self.allocate_array(name, argument)))
+                arrays[name] = argument, self.allocate_array(name, argument)
+                given.append(struct.pack("<Q", arrays[name][1]))
+            elif isinstance(argument, TensorMap):
+                given.append(b"")  # when all arrays have their addresses
             elif isinstance(argument, bytes):
                 given.append(argument)
             elif isinstance(argument, np.generic):
@@ -158,7 +172,11 @@ class MachineLaunch:
                 )
         parameters = self.image.parameters
         if parameters is None:
-            parameters = _natural([len(g) for g in given])
+            parameters = _natural([len(g) or ADDRESS_BYTES for g in given])
+        for n, argument in enumerate(self.arguments):
+            if isinstance(argument, TensorMap):
+                by_address = n >= len(parameters) or parameters[n].size == ADDRESS_BYTES
+                given[n] = self._tensor_map(argument, arrays, by_address)
         if len(given) != len(parameters):
             raise SmlabError.at(self.where, "wrong number of arguments", len(given), f"{len(parameters)}")
         size = max((p.offset + p.size for p in parameters), default=0)
@@ -174,6 +192,25 @@ class MachineLaunch:
                 )
             content[parameter.offset : parameter.offset + parameter.size] = value
         return bytes(content)
+
+    def _tensor_map(
+        self, described: TensorMap, arrays: dict[str, tuple[NDArray[Any], int]], by_address: bool
+    ) -> bytes:
+        """A tensor map as a parameter: its bytes, or where they lie."""
+        if isinstance(described.array, str):
+            if described.array not in arrays:
+                known = ", ".join(arrays) or "there are none"
+                raise SmlabError.at(f"{self.where}: tensor map", "of no array", described.array, known)
+            array, address = arrays[described.array]
+        else:
+            array = described.array
+            same = [address for other, address in arrays.values() if other is array]
+            address = same[0] if same else self.allocate_array("the array of a tensor map", array)
+        content = described.content(address, described.element_bytes or array.itemsize)
+        if not by_address:
+            return content
+        place = np.frombuffer(bytearray(content), dtype=np.uint8)
+        return struct.pack("<Q", self.memory.allocate("a tensor map", place))
 
     @cached_property
     def _bank_zero(self) -> BankZero:
@@ -200,7 +237,10 @@ class MachineLaunch:
         return bytes(three)
 
     def _takes_address_of_constants(self) -> bool:
-        at = self._bank_zero.constants
+        return self._reads(self._bank_zero.constants)
+
+    def _reads(self, at: int) -> bool:
+        """Whether the code reads an address from bank 0."""
         words = (f"c[0x0][{at:#x}]", f"c[0x0][{at + 4:#x}]")
         return any(o.text.endswith(words) for i in self.image.function.instructions for o in i.operands)
 
@@ -223,6 +263,12 @@ class MachineLaunch:
         if self._constants:
             struct.pack_into("<Q", zero, places.constants, self._constants)
         zero[at : at + len(self.parameter_bytes)] = self.parameter_bytes
+        if places.parameters is not None and self._reads(places.parameters):
+            # Parameters that code takes the address of (``__grid_constant__``) keep their alignment.
+            before = at % PARAMETER_ALIGNMENT
+            content = bytearray(before) + zero[at:]
+            address = self.memory.allocate("the kernel's parameters", np.frombuffer(content, dtype=np.uint8))
+            struct.pack_into("<Q", zero, places.parameters, address + before)
         banks[0] = bytes(zero)
         if 3 in banks or self.constants:
             banks[3] = self._bank_three
@@ -387,6 +433,8 @@ class MachineMemory:
         words[memory_layout.SCRATCH] = self.scratch.ctypes.data
         words[memory_layout.THREADS], words[memory_layout.WARPS] = launch.threads, warps
         words[memory_layout.SM_HZ] = launch.sm_hz
+        words[memory_layout.COPY_LATENCY] = -1  # a copy is done at once
+        words[memory_layout.MOST_CHECKS] = launch.most_checks
         self.words = words
         self.contexts: list[ThreadContext] = []
         for n in range(resident):
@@ -410,6 +458,19 @@ class MachineMemory:
             self.lanes += context.lanes
             add_unwritten(self.unwritten, context.unwritten)
         self.contexts.clear()
+
+    def time_copies(self, sms: int) -> None:
+        """Copies of the copy engines of so many SMs take their time."""
+        if not any(micro.code == BULK_COPY for micro in self.launch.code):
+            return
+        size = self.resident * memory_layout.MAX_COPIES * memory_layout.COPY_WORDS
+        self.copies = np.zeros(size, dtype=np.int64)
+        self.copy_engines = np.zeros(sms, dtype=np.int64)
+        words = self.words
+        words[memory_layout.COPY_TABLE] = self.copies.ctypes.data
+        words[memory_layout.COPY_ENGINES] = self.copy_engines.ctypes.data
+        words[memory_layout.COPY_LATENCY] = self.launch.copy_latency_cycles
+        words[memory_layout.COPY_SECTOR_TICKS] = self.launch.copy_sector_ticks
 
     def _fix_swaps(self, ops: NDArray[np.int64]) -> None:
         """The second value of a compare-and-swap that is a constant."""

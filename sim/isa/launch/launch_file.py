@@ -7,6 +7,7 @@ a text with names of macros in it, ``"ceil(4096 / TILE)"``: whole numbers, ``+ -
 
 Each ``[[argument]]`` has a ``name`` and a ``dtype``, and is a scalar (``value``) or an array: ``file``
 (.npy), or ``shape`` and ``make``: ``zeros``, ``arange`` or ``uniform`` (``low``, ``high``, ``seed``).
+A table ``tensor_map`` in place of these makes a tensor map of another argument (`TensorMap`).
 ``returned = true`` says that it comes back. ``[constant.NAME]`` fills a ``__constant__`` variable in the same
 way. ``[options]`` are what the kernel's front end takes: numbers, texts and truth values by name, such as
 Triton's meta-parameters. Numbers of the launch may name them as they name macros, which count more.
@@ -31,6 +32,7 @@ from smlab.hw_bench.arrays import load_array
 from smlab.hw_bench.errors import SmlabError, nearest
 from smlab.hw_bench.inputs import load_toml
 from smlab.sim.execution.device import as_dim
+from smlab.sim.isa.launch.tensor_map import TensorMap
 
 MAX_BYTES: Final = 1 << 30
 """Of all arrays that a file asks for."""
@@ -40,7 +42,11 @@ MAX_FORMULA: Final = 1000
 CHUNK: Final = 1 << 20
 """Random numbers that are drawn at a time."""
 KEPT_BYTES: Final = 1 << 27
-_KEYS: Final = ("name", "dtype", "value", "file", "shape", "make", "low", "high", "seed", "returned")
+_KEYS: Final = (
+    *("name", "dtype", "value", "file", "shape", "make", "low", "high", "seed", "returned"),
+    "tensor_map",
+)
+_MAP_KEYS: Final = ("array", "shape", "box", "strides_bytes", "swizzle")
 _MAKES: Final = ("zeros", "arange", "uniform")
 _ONLY_WITH: Final = {"shape": ("make",), "low": ("make",), "high": ("make",), "seed": ("make",)}
 _DTYPE: Final = re.compile(r"[<>=|]?[a-z]{1,12}\d{0,3}")
@@ -223,7 +229,9 @@ _OPERATORS: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
 
 
 def _value(where: str, row: Any, folder: Path, left_bytes: int) -> Any:
-    """A scalar or an array; an array of ``left_bytes`` at most."""
+    """A scalar, an array or a tensor map; an array of ``left_bytes`` at most."""
+    if "tensor_map" in row:
+        return _tensor_map(where, row)
     sources = [key for key in ("value", "file", "make") if key in row]
     if len(sources) != 1:
         raise SmlabError.at(where, "needs one of value, file and make", ", ".join(sources) or None)
@@ -234,6 +242,26 @@ def _value(where: str, row: Any, folder: Path, left_bytes: int) -> Any:
         return _loaded(where, row, folder, left_bytes)
     kind = _dtype(where, row.get("dtype"))
     return _given(where, row["value"], kind) if "value" in row else _made(where, row, kind, left_bytes)
+
+
+def _tensor_map(where: str, row: dict[str, Any]) -> TensorMap:
+    """A tensor map of another argument, by its name."""
+    for key in row:
+        if key not in ("name", "tensor_map"):
+            raise SmlabError.at(f"{where}: {key}", "means nothing with tensor_map", row[key])
+    table = row["tensor_map"]
+    _known(f"{where}: tensor_map", table, _MAP_KEYS)
+    for key in ("array", "shape", "box"):
+        if key not in table:
+            raise SmlabError.at(f"{where}: tensor_map: {key}", "is missing")
+    for key in ("shape", "box", "strides_bytes"):
+        numbers = table.get(key, [])
+        if not isinstance(numbers, list) or not all(type(n) is int and n >= 0 for n in numbers):
+            raise SmlabError.at(f"{where}: tensor_map: {key}", "not numbers", numbers, "whole numbers")
+    for key in ("array", "swizzle"):
+        if not isinstance(table.get(key, ""), str):
+            raise SmlabError.at(f"{where}: tensor_map: {key}", "not a text", table[key], "a text")
+    return TensorMap(**table)
 
 
 def _dtype(where: str, name: Any) -> np.dtype[Any]:

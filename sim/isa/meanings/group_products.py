@@ -1,5 +1,5 @@
-"""Products of matrices by a group of four warps, in plain Python; `smlab.sim.isa.vectors.group_products` is
-the same in machine code.
+"""Products of matrices by a group of four warps, in plain Python; the module `group_products` of
+`smlab.sim.isa.asynchronous` is the same in machine code.
 
 Each warp of the group computes its own 16 of the 64 rows when it issues the instruction: as many products of
 16 x 8 as there are groups of eight columns. A matrix in shared memory is found by a descriptor of 64 bits
@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from functools import partial
 
+from smlab.sim.instruction_source import AWAITS, GOES_ON
 from smlab.sim.isa import matrix_products as mp
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
@@ -49,6 +50,18 @@ def piece_addresses(descriptor: int, turned: bool, tile: int) -> list[int]:
 
 class WarpGroupProducts(WarpMemory, WarpTensor):
     """A warp's part of products by groups of warps."""
+
+    def _await_products(self, w: WarpState) -> int:
+        """A group of warps goes on together: the instruction is done when the three others have issued as
+        many groups of products as its warp."""
+        closed, first = w.block.products_closed, w.number & ~3
+        if min(closed[first : first + 4]) >= closed[w.number]:
+            return GOES_ON
+        w.pc -= 1
+        w.block.failed_checks += 1
+        if w.block.failed_checks > self.launch.most_checks:
+            raise Fault(memory_layout.LONE_PRODUCT, 0)
+        return AWAITS
 
     def _multiply_in_group(self, w: WarpState, micro: MicroOperation) -> None:
         f = micro.fields

@@ -16,6 +16,7 @@ from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.launch.faults import fault_error
 from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.sim.isa.meanings.asynchronous_units import AsynchronousUnits
 from smlab.sim.isa.meanings.divergent_paths import DivergentPaths
 from smlab.sim.isa.meanings.group_products import WarpGroupProducts
 from smlab.sim.isa.meanings.lane_exchange import WarpExchange
@@ -31,7 +32,7 @@ from smlab.sim.isa.operation_codes import LOCAL_AT, LOCAL_PAD
 from smlab.sim.isa.vector_operation import M32
 
 
-class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts):
+class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts, AsynchronousUnits):
     """The reference's source of machine code; see `smlab.sim.instruction_source.ReferenceSource`."""
 
     def __init__(
@@ -47,6 +48,7 @@ class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts):
         self.lanes = np.zeros(len(self.code), dtype=np.int64)
         self.warps: dict[tuple[int, int], WarpState] = {}
         self.blocks: dict[int, BlockState] = {}
+        self.engine_free: dict[int, int] = {}
 
     # What the engine asks
 
@@ -216,8 +218,23 @@ class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts):
             self._multiply(w, micro, lanes)
         elif code == d.MMA_QUADS:
             self._multiply_quads(w, micro, lanes)
-        elif code == d.MMA_GROUP and lanes:
-            self._multiply_in_group(w, micro)
+        elif code in (d.MMA_GROUP, d.EMPTY_GROUP) and lanes:
+            if code == d.MMA_GROUP:
+                self._multiply_in_group(w, micro)
+            w.block.products_closed[w.number] += f["closes_products"]
+            w.block.failed_checks = 0
+        elif code == d.AWAIT_PRODUCTS and lanes:
+            return self._await_products(w)
+        elif code == d.MEMORY_BARRIER and lanes:
+            return self._use_barrier(w, micro, lanes)
+        elif code == d.BULK_COPY and lanes:
+            self._copy_in_bulk(w, micro)
+        elif code == d.ELECT and lanes:
+            self._elect(w, micro, lanes)
+        elif code == d.READ_CHOSEN and lanes:
+            self._read_chosen(w, micro)
+        elif code == d.BRANCH_ANY and lanes:
+            w.pc = f["target"]
         elif code == d.TRANSPOSE:
             self._transpose(w, micro, lanes)
         elif code == d.LOAD_MATRIX and lanes:

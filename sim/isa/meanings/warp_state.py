@@ -32,6 +32,9 @@ class BlockState:
     room: int = 0
     reduced: dict[int, int] = field(default_factory=dict)
     result: dict[int, int] = field(default_factory=dict)
+    copies: list[tuple[int, int, int]] = field(default_factory=list)  # done when, barrier, bytes
+    failed_checks: int = 0
+    products_closed: list[int] = field(default_factory=lambda: [0] * 32)
 
 
 @dataclass

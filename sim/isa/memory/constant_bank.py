@@ -13,7 +13,8 @@ class BankZero:
 
     ``block`` and ``grid`` are three words each; ``stack`` is a thread's local memory in bytes; the windows
     are the high words of where generic addresses of local and shared memory begin, whose low words are 0
-    (from sm_90 on a special register has that of shared memory); ``constants`` is the address of bank 3.
+    (from sm_90 on a special register has that of shared memory); ``constants`` is the address of bank 3, and
+    ``parameters`` that of the parameters, for code that takes a parameter's address.
     """
 
     block: int = 0
@@ -22,11 +23,12 @@ class BankZero:
     local_window: int = 0x24
     shared_window: int | None = 0x1C
     constants: int = 0x50
+    parameters: int | None = None
 
 
 BANK_ZERO: Final[tuple[tuple[int, BankZero], ...]] = (
     (100, BankZero(0x360, 0x370, 0x37C, 0x2FC, None, 0x120)),
-    (90, BankZero(shared_window=None, constants=0xD0)),
+    (90, BankZero(shared_window=None, constants=0xD0, parameters=0x198)),
     (0, BankZero()),
 )
 """By the first architecture, as NVRTC 12.9 compiles for it."""

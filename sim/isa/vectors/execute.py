@@ -10,6 +10,9 @@ from typing import Any
 from smlab.sim.compiled.jit import helper, inlined, lowest_bit
 from smlab.sim.instruction_source import BLOCK_BARRIERS, GOES_ON
 from smlab.sim.isa import operation_codes as d
+from smlab.sim.isa.asynchronous.bulk_copies import copy_in_bulk
+from smlab.sim.isa.asynchronous.group_products import await_products, close_products, multiply_in_group
+from smlab.sim.isa.asynchronous.memory_barriers import elect, read_chosen, use_barrier
 from smlab.sim.isa.memory.access import (
     APART,
     copy,
@@ -51,7 +54,6 @@ from smlab.sim.isa.vectors.divergent_paths import (
     set_barrier,
     settle,
 )
-from smlab.sim.isa.vectors.group_products import multiply_in_group
 from smlab.sim.isa.vectors.lane_exchange import (
     combine_predicates,
     jump,
@@ -213,8 +215,24 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
         transpose(op, warp, launch, lanes)
     elif code == d.MMA_GROUP:
         return multiply_in_group(op, warp, launch, lanes) if lanes != 0 else GOES_ON
+    elif code == d.MEMORY_BARRIER:
+        return use_barrier(op, warp, launch, lanes) if lanes != 0 else GOES_ON
+    elif code == d.BULK_COPY:
+        return copy_in_bulk(op, warp, launch) if lanes != 0 else GOES_ON
+    elif code == d.ELECT:
+        if lanes != 0:
+            elect(op, warp, lanes)
+    elif code == d.READ_CHOSEN:
+        if lanes != 0:
+            read_chosen(op, warp)
+    elif code == d.BRANCH_ANY:
+        if lanes != 0:
+            put(warp, PC, at(op, I_TARGET))
     elif code == d.EMPTY_GROUP:
-        return GOES_ON
+        if lanes != 0:
+            close_products(op, warp)
+    elif code == d.AWAIT_PRODUCTS:
+        return await_products(warp, launch) if lanes != 0 else GOES_ON
     elif code == d.STORE_MATRIX:
         return store_matrices(op, warp, launch, lanes) if lanes != 0 else GOES_ON
     elif code == d.LOAD_MATRIX:

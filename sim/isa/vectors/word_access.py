@@ -88,6 +88,14 @@ I_COLUMN_GROUPS = _P["column_groups"]
 I_A_IN_SHARED = _P["a_in_shared"]
 I_A_TURNED = _P["a_turned"]
 I_B_TURNED = _P["b_turned"]
+I_CLOSES_PRODUCTS = _P["closes_products"]
+I_ACTION = _P["action"]
+I_ARRIVALS = _P["arrivals"]
+I_TRANSACTIONS = _P["transactions"]
+I_DROPS = _P["drops"]
+I_PHASE_PREDICATE = _P["phase_predicate"]
+I_DIMENSIONS = _P["dimensions"]
+I_TO_GLOBAL = _P["to_global"]
 
 
 def _reader(width: Any, extend: str) -> Any:

@@ -20,6 +20,7 @@ from smlab.sim.execution.run import MachineRun, run_machine_code
 from smlab.sim.frontends.protocol import KernelSource, LoadedKernel
 from smlab.sim.frontends.registry import front_end_of, load, resolved_kernel
 from smlab.sim.isa.launch.launch import Dim, MachineLaunch
+from smlab.sim.isa.launch.tensor_map import TensorMap
 from smlab.sim.isa.memory.global_memory import GlobalMemory
 
 
@@ -168,7 +169,7 @@ def _arguments(image: KernelImage, arguments: tuple[Any, ...]) -> list[Any]:
     """Arguments as parameters: Python numbers by the size that the parameter has."""
     given: list[Any] = []
     for n, argument in enumerate(arguments):
-        if isinstance(argument, np.ndarray | np.generic | bytes):
+        if isinstance(argument, np.ndarray | np.generic | bytes | TensorMap):
             given.append(argument)
             continue
         parameters = image.parameters

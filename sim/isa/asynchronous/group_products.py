@@ -6,14 +6,20 @@ from __future__ import annotations
 from typing import Any
 
 from smlab.sim.compiled.jit import helper
-from smlab.sim.instruction_source import FAULTS, GOES_ON
+from smlab.sim.instruction_source import AWAITS, FAULTS, GOES_ON
 from smlab.sim.isa import matrix_products as mp
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.memory.access import lanes_known, note_unwritten, place_of
 from smlab.sim.isa.memory_layout import (
     ADDRESSES,
     BASE_OFFSET,
+    BLOCK,
     CHECK_SHARED,
+    FAILED_CHECKS,
+    LONE_PRODUCT,
+    MOST_CHECKS,
+    PC,
+    PRODUCTS_CLOSED,
     ROW_BYTES,
     SCRATCH,
     WARP_OF_BLOCK,
@@ -34,6 +40,7 @@ from smlab.sim.isa.vectors.word_access import (
     I_B,
     I_B_TURNED,
     I_C,
+    I_CLOSES_PRODUCTS,
     I_COLUMN_GROUPS,
     I_DST,
     I_ELEMENT_TYPE,
@@ -73,9 +80,9 @@ def tile_addresses(warp: int, descriptor: int, turned: int, tile: int) -> None:
 
 
 @helper
-def load_tile(op: int, warp: int, launch: int, name: int, tile: int, to: int, apart: int) -> Any:
-    """A tile of the matrix whose descriptor is source ``name``, as two registers, ``apart`` from each other;
-    False after a fault."""
+def load_tile(op: int, warp: int, launch: int, name: int, tile: int, to: int, distance: int) -> Any:
+    """A tile of the matrix whose descriptor is source ``name``, as two registers at a distance; False after a
+    fault."""
     turned = at(op, I_A_TURNED) if name == I_A else at(op, I_B_TURNED)
     row, flip = row_of(op, warp, name), at(op, name + 3)
     descriptor = get32(row) | (get32(row + ROW_BYTES) << 32)
@@ -88,12 +95,12 @@ def load_tile(op: int, warp: int, launch: int, name: int, tile: int, to: int, ap
         if place == 0:
             return False
         if turned == 0:
-            out = to + apart * (n & 1) + 16 * (n >> 1)
+            out = to + distance * (n & 1) + 16 * (n >> 1)
             for t in range(4):
                 put32(out + 4 * t, get32(place + 4 * t) ^ flip)
         elif n & 1 != 0:
             other = place_of(warp, launch, d.SHARED, n - 1, get64(warp + 8 * (ADDRESSES + n - 1)), 16)
-            out = to + apart * (n >> 3) + 4 * ((n & 7) >> 1)
+            out = to + distance * (n >> 3) + 4 * ((n & 7) >> 1)
             for g in range(8):
                 put32(out + 16 * g, (get16(other + 2 * g) | (get16(place + 2 * g) << 16)) ^ flip)
     asking = (1 << _PIECES) - 1
@@ -128,4 +135,31 @@ def multiply_in_group(op: int, warp: int, launch: int, lanes: int) -> Any:
         else:
             special = (special_row | unpack_second(op, b, unpacked + SECOND_AT)) != 0
             add_products(op, unpacked, c, dst, lanes, special)
+    close_products(op, warp)
     return GOES_ON
+
+
+@helper
+def close_products(op: int, warp: int) -> None:
+    """Count a group of products that an instruction closes."""
+    put(at(warp, BLOCK), FAILED_CHECKS, 0)
+    word = PRODUCTS_CLOSED + at(warp, WARP_OF_BLOCK)
+    put(at(warp, BLOCK), word, at(at(warp, BLOCK), word) + at(op, I_CLOSES_PRODUCTS))
+
+
+@helper
+def await_products(warp: int, launch: int) -> Any:
+    """A group of warps goes on together: the instruction is done when the three others have issued as many
+    groups of products as its warp."""
+    block, number = at(warp, BLOCK), at(warp, WARP_OF_BLOCK)
+    mine, fewest = at(block, PRODUCTS_CLOSED + number), 1 << 62
+    for other in range(number & ~3, (number & ~3) + 4):
+        fewest = min(fewest, at(block, PRODUCTS_CLOSED + other))
+    if fewest >= mine:
+        return GOES_ON
+    put(warp, PC, at(warp, PC) - 1)
+    failed = at(block, FAILED_CHECKS) + 1
+    put(block, FAILED_CHECKS, failed)
+    if failed > at(launch, MOST_CHECKS):
+        return fault(warp, LONE_PRODUCT, 0, 0)
+    return AWAITS

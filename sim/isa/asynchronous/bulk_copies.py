@@ -1,0 +1,173 @@
+"""Copies of the copy engine, in machine code; see `smlab.sim.isa.meanings.asynchronous_units`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smlab.sim.compiled.jit import helper
+from smlab.sim.instruction_source import FAULTS, GOES_ON
+from smlab.sim.isa import operation_codes as d
+from smlab.sim.isa.asynchronous.memory_barriers import copies_of, tell_barrier
+from smlab.sim.isa.launch import tensor_map as tm
+from smlab.sim.isa.memory.access import make_known, place_of, translate
+from smlab.sim.isa.memory_layout import (
+    BLOCK,
+    CLOCK,
+    COPIES,
+    COPY_ENGINES,
+    COPY_LATENCY,
+    COPY_SECTOR_TICKS,
+    COPY_WORDS,
+    MAX_COPIES,
+    NO_TENSOR_MAP,
+    ROW_BYTES,
+    SM_ID,
+    TOO_MANY_COPIES,
+)
+from smlab.sim.isa.vectors.word_access import (
+    I_A,
+    I_B,
+    I_C,
+    I_DIMENSIONS,
+    I_TO_GLOBAL,
+    at,
+    fault,
+    get8,
+    get32,
+    get32s,
+    get64,
+    put,
+    put8,
+    put64,
+    row_of,
+)
+
+_PIECE = 16
+_MAGIC = tm._MAGIC
+_HALF_MAP = tm.MAP_BYTES // 2
+_SHAPE_AT, _BOX_AT, _STRIDES_AT = 4 * tm.W_SHAPE, 4 * tm.W_BOX, 4 * tm.W_STRIDES
+
+
+@helper
+def copy_elements(warp: int, launch: int, here: int, far: int, each: int, inside: int, to_global: int) -> Any:
+    """Elements of a piece one by one; those outside of the tensor are zeros. False after a fault."""
+    for n in range(_PIECE // each):
+        if (inside >> n) & 1 == 0:
+            if to_global == 0:
+                for byte in range(each):
+                    put8(here + n * each + byte, 0)
+            continue
+        there = place_of(warp, launch, d.GLOBAL, 0, far + n * each, each)
+        if there == 0:
+            return False
+        for byte in range(each):
+            if to_global != 0:
+                put8(there + byte, get8(here + n * each + byte))
+            else:
+                put8(here + n * each + byte, get8(there + byte))
+    return True
+
+
+@helper
+def copy_piece(warp: int, launch: int, shared: int, far: int, each: int, inside: int, to_global: int) -> Any:
+    """16 bytes of shared memory and of global memory; ``inside`` has a bit for each element that lies in the
+    tensor. False after a fault."""
+    here = place_of(warp, launch, d.SHARED, 0, shared, _PIECE)
+    if here == 0:
+        return False
+    if to_global == 0:
+        make_known(warp, launch, shared, _PIECE)
+    there = 0
+    if inside == (1 << (_PIECE // each)) - 1 and far & (each - 1) == 0:
+        there = translate(launch, far, _PIECE)
+    if there == 0:
+        return copy_elements(warp, launch, here, far, each, inside, to_global)
+    if to_global != 0:
+        put64(there, get64(here))
+        put64(there + 8, get64(here + 8))
+    else:
+        put64(here, get64(there))
+        put64(here + 8, get64(there + 8))
+    return True
+
+
+@helper
+def copy_box(op: int, warp: int, launch: int, shape: int, begin: int, shared: int) -> Any:
+    """A box of a tensor whose map lies at ``shape``, from coordinates in rows from ``begin`` on; its bytes,
+    with those outside of the tensor, or -1 after a fault."""
+    dimensions, each = at(op, I_DIMENSIONS), get32(shape + 4 * tm.W_ELEMENT)
+    span, to_global = get32(shape + 4 * tm.W_SPAN), at(op, I_TO_GLOBAL)
+    rows, inner = 1, get32(shape + _BOX_AT)
+    for k in range(1, dimensions):
+        rows *= get32(shape + _BOX_AT + 4 * k)
+    first, width, done = get32s(begin), get32(shape + _SHAPE_AT) + 1, 0
+    for number in range(rows):
+        rest, row_inside, row = number, True, get64(shape + 4 * tm.W_BASE)
+        for k in range(1, dimensions):
+            edge = get32(shape + _BOX_AT + 4 * k)
+            place = get32s(begin + ROW_BYTES * k) + rest % edge
+            rest //= edge
+            row_inside &= 0 <= place <= get32(shape + _SHAPE_AT + 4 * k)
+            row += place * get64(shape + _STRIDES_AT + 8 * (k - 1))
+        for column in range(first, first + inner, _PIECE // each):
+            inside = 0
+            if row_inside:
+                for n in range(_PIECE // each):
+                    if 0 <= column + n < width:
+                        inside |= 1 << n
+            to = shared + done
+            to ^= (to >> 3) & (span - _PIECE)
+            if not copy_piece(warp, launch, to, row + column * each, each, inside, to_global):
+                return -1
+            done += _PIECE
+    return done
+
+
+@helper
+def end_copy(warp: int, launch: int, barrier: int, size: int) -> Any:
+    """The SM's copy engine takes one copy after the other; each is done its latency after that. Without
+    timing it is done at once. False after a fault."""
+    if at(launch, COPY_LATENCY) < 0:
+        return tell_barrier(warp, launch, 0, barrier, -size)
+    if place_of(warp, launch, d.SHARED, 0, barrier, 8) == 0:
+        return False
+    block, engine = at(warp, BLOCK), at(launch, COPY_ENGINES) + 8 * at(warp, SM_ID)
+    ticks = ((size + 31) // 32) * at(launch, COPY_SECTOR_TICKS)
+    free = max(at(warp, CLOCK), get64(engine)) + ((ticks + (1 << 20) - 1) >> 20)
+    put64(engine, free)
+    count = at(block, COPIES)
+    if count == MAX_COPIES:
+        fault(warp, TOO_MANY_COPIES, 0, 0)
+        return False
+    row = copies_of(warp, launch) + 8 * COPY_WORDS * count
+    put(row, 0, free + at(launch, COPY_LATENCY))
+    put(row, 1, barrier)
+    put(row, 2, size)
+    put(block, COPIES, count + 1)
+    return True
+
+
+@helper
+def copy_in_bulk(op: int, warp: int, launch: int) -> Any:
+    """A copy between global and shared memory; to shared memory, its barrier is told when it is done."""
+    names, row = row_of(op, warp, I_A), row_of(op, warp, I_B)
+    shared, to_global = get32(names), at(op, I_TO_GLOBAL)
+    far = get32(row) | (get32(row + ROW_BYTES) << 32)
+    if at(op, I_DIMENSIONS) == 0:
+        size = (get32(row_of(op, warp, I_C)) & 0xFFFF) * _PIECE
+        for done in range(0, size, _PIECE):
+            if not copy_piece(warp, launch, shared + done, far + done, _PIECE, 1, to_global):
+                return FAULTS
+    else:
+        shape = place_of(warp, launch, d.GLOBAL, 0, far, _HALF_MAP)
+        if shape == 0 or place_of(warp, launch, d.GLOBAL, 0, far + _HALF_MAP, _HALF_MAP) == 0:
+            return FAULTS
+        if get32(shape) != _MAGIC or get32(shape + 4 * tm.W_DIMENSIONS) != at(op, I_DIMENSIONS):
+            return fault(warp, NO_TENSOR_MAP, 0, far)
+        begin = names + ROW_BYTES * (1 if to_global != 0 else 2)
+        size = copy_box(op, warp, launch, shape, begin, shared)
+        if size < 0:
+            return FAULTS
+    if to_global == 0 and not end_copy(warp, launch, get32(names + ROW_BYTES), size):
+        return FAULTS
+    return GOES_ON

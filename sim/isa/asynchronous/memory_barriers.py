@@ -1,0 +1,201 @@
+"""Barriers in shared memory, in machine code; see `smlab.sim.isa.meanings.asynchronous_units`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smlab.sim.compiled.jit import helper, lowest_bit
+from smlab.sim.instruction_source import AWAITS, FAULTS, GOES_ON, PASSES
+from smlab.sim.isa import operation_codes as d
+from smlab.sim.isa.memory.access import lane_addresses, make_known, place_of
+from smlab.sim.isa.memory.access_vectors import put_all
+from smlab.sim.isa.memory_layout import (
+    ACTIVE,
+    ADDRESSES,
+    BLOCK,
+    BLOCK_WORDS,
+    BLOCKS_AT,
+    CLOCK,
+    COPIES,
+    COPY_TABLE,
+    COPY_WORDS,
+    FAILED_CHECKS,
+    MAX_COPIES,
+    MOST_CHECKS,
+    NEVER_COMPLETES,
+    ROW_BYTES,
+    TOO_MANY_ARRIVALS,
+)
+from smlab.sim.isa.vectors.word_access import (
+    FULL,
+    I_A,
+    I_ACTION,
+    I_ARRIVALS,
+    I_C,
+    I_DROPS,
+    I_DST,
+    I_GUARD,
+    I_PHASE_PREDICATE,
+    I_PREDICATE_A,
+    I_PREDICATE_DST,
+    I_TRANSACTIONS,
+    at,
+    fault,
+    get32,
+    get64,
+    predicate,
+    put,
+    put32,
+    put64,
+    row_of,
+    set_predicate,
+    word_of,
+)
+
+_M20, _M21 = (1 << 20) - 1, (1 << 21) - 1
+
+
+@helper
+def change_barrier(place: int, arrivals: int, awaited_bytes: int, drops: int) -> Any:
+    """Arrivals, bytes and drops at the barrier at ``place``; False if more have come than it expects."""
+    word = get64(place)
+    phase, lacking, expected = (word >> 63) & 1, (-(word >> 43)) & _M20, (-(word >> 1)) & _M20
+    size = (word >> 22) & _M21
+    if size >> 20 != 0:
+        size -= 1 << 21
+    size += awaited_bytes
+    lacking -= arrivals
+    expected -= drops
+    if lacking < 0 or expected < 0:
+        return False
+    if lacking == 0 and size == 0:
+        phase ^= 1
+        lacking = expected
+    word = ((-lacking & _M20) << 43) | ((size & _M21) << 22) | ((-expected & _M20) << 1)
+    put64(place, word | (phase << 63))
+    return True
+
+
+@helper
+def tell_barrier(warp: int, launch: int, lane: int, address: int, awaited_bytes: int) -> Any:
+    """Bytes that are to come, or less than 0 that have come; False after a fault."""
+    place = place_of(warp, launch, d.SHARED, lane, address, 8)
+    if place == 0:
+        return False
+    if not change_barrier(place, 0, awaited_bytes, 0):
+        fault(warp, TOO_MANY_ARRIVALS, lane, address)
+        return False
+    put(at(warp, BLOCK), FAILED_CHECKS, 0)
+    return True
+
+
+@helper
+def copies_of(warp: int, launch: int) -> Any:
+    """Where the copies of a warp's block that are on their way are written down."""
+    room = (at(warp, BLOCK) - at(launch, BLOCKS_AT)) // (8 * BLOCK_WORDS)
+    return at(launch, COPY_TABLE) + 8 * COPY_WORDS * MAX_COPIES * room
+
+
+@helper
+def settle_copies(warp: int, launch: int) -> Any:
+    """The copies of the block that are done by now tell their barriers; False after a fault."""
+    block, now = at(warp, BLOCK), at(warp, CLOCK)
+    count, left = at(block, COPIES), 0
+    table = copies_of(warp, launch)
+    for n in range(count):
+        row = table + 8 * COPY_WORDS * n
+        if at(row, 0) <= now:
+            if not tell_barrier(warp, launch, 0, at(row, 1), -at(row, 2)):
+                return False
+            continue
+        to = table + 8 * COPY_WORDS * left
+        for word in range(COPY_WORDS):
+            put(to, word, at(row, word))
+        left += 1
+    put(block, COPIES, left)
+    return True
+
+
+@helper
+def check_phase(op: int, warp: int, launch: int, lanes: int) -> Any:
+    """Whether the phases that the lanes ask for are complete."""
+    values, complete, stuck, lane_stuck = row_of(op, warp, I_C), 0, 0, 0
+    for lane in range(32):
+        if (lanes >> lane) & 1 == 0:
+            continue
+        address = get64(warp + 8 * (ADDRESSES + lane))
+        place = place_of(warp, launch, d.SHARED, lane, address, 8)
+        if place == 0:
+            return FAULTS
+        word = get64(place)
+        if ((word >> 63) & 1) != (get32(values + 4 * lane) >> 31):
+            complete |= 1 << lane
+        elif stuck == 0:
+            size = (word >> 22) & _M21
+            told = (address & _M20) | (((word >> 63) & 1) << 20) | (((-(word >> 43)) & _M20) << 21)
+            stuck, lane_stuck = told | (size << 41) | (1 << 62), lane
+    set_predicate(op, warp, I_PHASE_PREDICATE, complete, lanes)
+    if complete == lanes:
+        return GOES_ON
+    block = at(warp, BLOCK)
+    failed = at(block, FAILED_CHECKS) + 1
+    put(block, FAILED_CHECKS, failed)
+    if failed > at(launch, MOST_CHECKS):
+        return fault(warp, NEVER_COMPLETES, lane_stuck, stuck & ~(1 << 62))
+    return AWAITS
+
+
+@helper
+def use_barrier(op: int, warp: int, launch: int, lanes: int) -> Any:
+    """A barrier is set, some lanes arrive, or they ask for a phase."""
+    put(warp, PASSES, 1)
+    if not settle_copies(warp, launch):
+        return FAULTS
+    lane_addresses(op, warp, lanes, 8)
+    action, values = at(op, I_ACTION), row_of(op, warp, I_C)
+    if action == d.CHECK_PHASE:
+        return check_phase(op, warp, launch, lanes)
+    dst = warp + at(op, I_DST)
+    for lane in range(32):
+        if (lanes >> lane) & 1 == 0:
+            continue
+        address = get64(warp + 8 * (ADDRESSES + lane))
+        place = place_of(warp, launch, d.SHARED, lane, address, 8)
+        if place == 0:
+            return FAULTS
+        value = get32(values + 4 * lane)
+        if action == d.SET_BARRIER:
+            put64(place, value | (get32(values + ROW_BYTES + 4 * lane) << 32))
+            make_known(warp, launch, address, 8)
+            break
+        value &= _M20
+        arrivals, transactions, size = at(op, I_ARRIVALS), at(op, I_TRANSACTIONS), 0
+        if arrivals == d.FROM_REGISTER:
+            arrivals = value
+        if transactions == d.FROM_REGISTER:
+            size = value
+        elif transactions == d.MINUS_REGISTER:
+            size = -value
+        token = get64(place)
+        if not change_barrier(place, arrivals, size, at(op, I_DROPS)):
+            return fault(warp, TOO_MANY_ARRIVALS, lane, address)
+        put32(dst + 4 * lane, token & FULL)
+        put32(dst + ROW_BYTES + 4 * lane, (token >> 32) & FULL)
+    put(at(warp, BLOCK), FAILED_CHECKS, 0)
+    return GOES_ON
+
+
+@helper
+def elect(op: int, warp: int, lanes: int) -> None:
+    """The lowest lane of those that take part."""
+    mine = lanes & predicate(op, warp, I_PREDICATE_A)
+    chosen = mine & -mine
+    put_all(warp + at(op, I_DST), lowest_bit(chosen) if chosen != 0 else 0, FULL)
+    set_predicate(op, warp, I_PREDICATE_DST, chosen, lanes)
+
+
+@helper
+def read_chosen(op: int, warp: int) -> None:
+    """The lowest lane's value under the guard, for all lanes."""
+    chosen = at(warp, ACTIVE) & predicate(op, warp, I_GUARD)
+    put_all(warp + at(op, I_DST), word_of(op, warp, I_A, lowest_bit(chosen)), FULL)

@@ -1,0 +1,130 @@
+"""The table's rows for barriers in shared memory, the copy engine, and what goes with them: SYNCS, UTMALDG,
+UTMASTG, UBLKCP, ELECT, USETMAXREG.
+
+Blocks of clusters are not executed: arrivals at another block's barrier and copies to several blocks are
+refused by name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from smlab.sim.isa import memory_layout
+from smlab.sim.isa import operation_codes as d
+from smlab.sim.isa.decode.memory import wide
+from smlab.sim.isa.decode.micro import only, opcode
+from smlab.sim.isa.decode.operands import Operands, Source, Unknown, register_offset
+
+_UNIFORM: Final = re.compile(r"\[UR(\d+|Z)\]$")
+_COUNTS: Final = {
+    "A1T0": (d.ONE, d.NO_COUNT),
+    "ART0": (d.FROM_REGISTER, d.NO_COUNT),
+    "A0TR": (d.NO_COUNT, d.FROM_REGISTER),
+    "A0TX": (d.NO_COUNT, d.MINUS_REGISTER),
+}
+"""Of an arrival, by its modifier: arrivals, and bytes that are to come or have come."""
+Fields = tuple[int, dict[str, int]]
+
+
+@opcode("SYNCS", cls="shared-load")
+def _syncs(o: Operands, m: tuple[str, ...]) -> Fields:
+    if m[0] == "CCTL":
+        only(m, "CCTL", "IV")
+        o.text()
+        return d.NOP, {}
+    if m[0] == "EXCH":
+        only(m, "EXCH", "64")
+        fields = {"action": d.SET_BARRIER, "dst": o.destination()}
+    elif m[0] == "PHASECHK":
+        only(m, "PHASECHK", "TRANS64", "TRYWAIT")
+        fields = {"action": d.CHECK_PHASE, "phase_predicate": o.predicate_out()}
+    elif m[:2] == ("ARRIVE", "TRANS64"):
+        only(m[2:], "RED", "OPTOUT", *_COUNTS)
+        named = [x for x in m if x in _COUNTS]
+        arrivals, transactions = _COUNTS[named[0]] if named else (d.ONE, d.FROM_REGISTER)
+        if "RED" in m and arrivals != d.NO_COUNT:
+            raise Unknown("an arrival at a barrier of another block")
+        fields = {"action": d.ARRIVE_AT_BARRIER, "dst": o.destination(), "drops": int("OPTOUT" in m)}
+        fields |= {"arrivals": arrivals, "transactions": transactions}
+    else:
+        raise Unknown(f"the form {'.'.join(m)}")
+    fields |= {**wide(o.address(), (), d.SHARED), "width_bytes": 8}
+    return d.MEMORY_BARRIER, {**fields, **o.integer("c")}
+
+
+def _pair(o: Operands) -> int:
+    """The first of the uniform registers that an operand ``[UR8]`` stands for."""
+    match = _UNIFORM.match(o.text())
+    if match is None:
+        raise Unknown(f"the operand {o.texts[o.next - 1]}")
+    return register_offset(True, match[1])
+
+
+def _tensor(o: Operands, m: tuple[str, ...], to_global: bool) -> Fields:
+    """A copy by a tensor map. A hint for the caches changes nothing here."""
+    dimensions = m[0].removesuffix("D")
+    if "MULTICAST" in m:
+        raise Unknown("a copy to several blocks of a cluster")
+    if dimensions not in ("1", "2", "3", "4", "5") or len(m) > 1:
+        raise Unknown(f"the form {'.'.join(m)}")
+    fields = {**Source(_pair(o), True).fields("a"), **Source(_pair(o), True).fields("b")}
+    if o.more() and o.texts[o.next].startswith("desc["):
+        o.text()
+    return d.BULK_COPY, {**fields, "dimensions": int(dimensions), "to_global": int(to_global)}
+
+
+@opcode("UTMALDG", cls="uniform")
+def _utmaldg(o: Operands, m: tuple[str, ...]) -> Fields:
+    return _tensor(o, m, False)
+
+
+@opcode("UTMASTG", cls="uniform")
+def _utmastg(o: Operands, m: tuple[str, ...]) -> Fields:
+    return _tensor(o, m, True)
+
+
+@opcode("UBLKCP", cls="uniform")
+def _ublkcp(o: Operands, m: tuple[str, ...]) -> Fields:
+    """Consecutive bytes, 16 times the low half of the third operand; ``S.G``: to shared memory."""
+    to_global = m[0] == "G"
+    if ".".join(m) not in ("S.G", "G.S"):
+        raise Unknown(f"the form {'.'.join(m)}")
+    first, second = _pair(o), _pair(o)
+    shared, far = (second, first) if to_global else (first, second)
+    fields = {**Source(shared, True).fields("a"), **Source(far, True).fields("b"), **o.integer("c")}
+    if o.more() and o.texts[o.next].startswith("desc["):
+        o.text()
+    return d.BULK_COPY, {**fields, "dimensions": 0, "to_global": int(to_global)}
+
+
+@opcode("UTMACMDFLUSH", cls="uniform")
+def _flush(o: Operands, m: tuple[str, ...]) -> Fields:
+    """Closes a group of copies to global memory, which are done when they issue."""
+    only(m)
+    return d.NOP, {}
+
+
+@opcode("UTMACCTL", cls="uniform")
+def _tensor_map_cache(o: Operands, m: tuple[str, ...]) -> Fields:
+    only(m, "PF", "IV")
+    o.text()
+    return d.NOP, {}
+
+
+@opcode("ELECT", cls="vote")
+def _elect(o: Operands, m: tuple[str, ...]) -> Fields:
+    only(m)
+    return d.ELECT, {"predicate_dst": o.predicate_out(), "dst": o.destination(), **o.predicate_in()}
+
+
+@opcode("USETMAXREG", cls="uniform")
+def _usetmaxreg(o: Operands, m: tuple[str, ...]) -> Fields:
+    """Registers from the block's pool, or back to it. Each warp has all that the code names."""
+    only(m, "TRY_ALLOC", "DEALLOC", "CTAPOOL")
+    if "TRY_ALLOC" not in m:
+        o.text()
+        return d.NOP, {}
+    fields = {"predicate_dst": o.predicate_out(), "dst": memory_layout.dump_at(), "mode": 0}
+    o.text()
+    return d.VOTE, fields

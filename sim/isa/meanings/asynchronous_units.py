@@ -1,0 +1,223 @@
+"""Barriers in shared memory and copies of the copy engine, in plain Python; the modules `memory_barriers` and
+`bulk_copies` of `smlab.sim.isa.asynchronous` are the same in machine code.
+
+A barrier is a word of 64 bits, as compiled code sets it: from bit 1 on 20 bits with the arrivals of a phase,
+counted down from 2^20; from bit 22 on 21 bits with the bytes that are to come, less those that came; from bit
+43 on 20 bits with the arrivals that lack, counted as the first; in bit 63 the phase. A phase is complete when
+no arrival and no byte lacks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+from smlab.sim.instruction_source import AWAITS, GOES_ON
+from smlab.sim.isa import memory_layout
+from smlab.sim.isa import operation_codes as d
+from smlab.sim.isa.decode.micro import MicroOperation
+from smlab.sim.isa.launch.tensor_map import MAP_BYTES, TensorMapWords, unpack_map
+from smlab.sim.isa.meanings.memory import WarpMemory
+from smlab.sim.isa.meanings.warp_state import Fault, WarpState, members
+from smlab.sim.isa.vector_operation import signed
+
+_M20, _M21 = (1 << 20) - 1, (1 << 21) - 1
+PIECE_BYTES = 16
+
+
+@dataclass
+class MemoryBarrier:
+    """A barrier's word, taken apart."""
+
+    phase: int
+    lacking: int
+    awaited_bytes: int
+    expected: int
+
+    @classmethod
+    def of(cls, word: int) -> MemoryBarrier:
+        awaited_bytes = word >> 22 & _M21
+        awaited_bytes -= (awaited_bytes >> 20) << 21
+        return cls(word >> 63, -(word >> 43) & _M20, awaited_bytes, -(word >> 1) & _M20)
+
+    def word(self) -> int:
+        return (
+            self.phase << 63
+            | (-self.lacking & _M20) << 43
+            | (self.awaited_bytes & _M21) << 22
+            | (-self.expected & _M20) << 1
+        )
+
+    def change(self, arrivals: int, awaited_bytes: int, drops: int) -> bool:
+        """Arrivals and bytes; False if more have come than the barrier expects."""
+        self.awaited_bytes += awaited_bytes
+        self.lacking -= arrivals
+        self.expected -= drops
+        if self.lacking < 0 or self.expected < 0:
+            return False
+        if self.lacking == 0 and self.awaited_bytes == 0:
+            self.phase ^= 1
+            self.lacking = self.expected
+        return True
+
+
+class AsynchronousUnits(WarpMemory):
+    """Barriers in memory and copies, for the warps of a launch."""
+
+    engine_free: dict[int, int]
+
+    def _barrier_word(self, w: WarpState, address: int, lane: int) -> tuple[memoryview, int, int]:
+        memory, at = self._place(w, d.SHARED, lane, address, 8)
+        return memory, at, int.from_bytes(memory[at : at + 8], "little")
+
+    def _change_barrier(self, w: WarpState, address: int, lane: int, counts: tuple[int, int, int]) -> int:
+        """Arrivals, bytes and drops at a barrier; its word before."""
+        memory, at, before = self._barrier_word(w, address, lane)
+        barrier = MemoryBarrier.of(before)
+        if not barrier.change(*counts):
+            raise Fault(memory_layout.TOO_MANY_ARRIVALS, lane, address)
+        memory[at : at + 8] = barrier.word().to_bytes(8, "little")
+        w.block.failed_checks = 0
+        return before
+
+    def _settle_copies(self, w: WarpState) -> None:
+        """The copies of the block that are done by now tell their barriers."""
+        done = [copy for copy in w.block.copies if copy[0] <= w.clock]
+        w.block.copies = [copy for copy in w.block.copies if copy[0] > w.clock]
+        for _, address, size in done:
+            self._change_barrier(w, address, 0, (0, -size, 0))
+
+    def _use_barrier(self, w: WarpState, micro: MicroOperation, lanes: int) -> int:
+        f, which = micro.fields, members(lanes)
+        self._settle_copies(w)
+        self._addresses(w, micro)
+        values = self.row(w, micro, "c")
+        if f["action"] == d.SET_BARRIER:
+            lane = which[0]
+            memory, at, _ = self._barrier_word(w, w.addresses[lane], lane)
+            word = values[lane] | self.row(w, micro, "c", 1)[lane] << 32
+            memory[at : at + 8] = word.to_bytes(8, "little")
+            self._write_known(w, w.addresses[lane], 8)
+            w.block.failed_checks = 0
+            return GOES_ON
+        if f["action"] == d.ARRIVE_AT_BARRIER:
+            for lane in which:
+                arrivals = (0, 1, values[lane] & _M20)[f["arrivals"]]
+                size = (0, 0, values[lane] & _M20, -(values[lane] & _M20))[f["transactions"]]
+                counts = (arrivals, size, f["drops"])
+                token = self._change_barrier(w, w.addresses[lane], lane, counts)
+                self.put(w, f["dst"], lane, token)
+                self.put(w, f["dst"] + memory_layout.ROW_BYTES, lane, token >> 32)
+            return GOES_ON
+        complete = 0
+        for lane in which:
+            word = self._barrier_word(w, w.addresses[lane], lane)[2]
+            complete |= (word >> 63 ^ values[lane] >> 31 & 1) << lane
+        self.set_predicate(w, micro, "phase_predicate", complete, lanes)
+        if complete == lanes:
+            return GOES_ON
+        w.block.failed_checks += 1
+        if w.block.failed_checks > self.launch.most_checks:
+            lane = members(lanes & ~complete)[0]
+            word = self._barrier_word(w, w.addresses[lane], lane)[2]
+            raise Fault(memory_layout.NEVER_COMPLETES, lane, told_barrier(w.addresses[lane], word))
+        return AWAITS
+
+    def _copy_in_bulk(self, w: WarpState, micro: MicroOperation) -> None:
+        """A copy between global and shared memory; to shared memory, its barrier is told when it is done."""
+        f = micro.fields
+
+        def register(number: int) -> int:
+            return self.row(w, micro, "a", number)[0]
+
+        shared, to_global = register(0), bool(f["to_global"])
+        far = self.row(w, micro, "b")[0] | self.row(w, micro, "b", 1)[0] << 32
+        first = 1 if to_global else 2
+        if f["dimensions"] == 0:
+            size = (self.row(w, micro, "c")[0] & 0xFFFF) * PIECE_BYTES
+            for at in range(0, size, PIECE_BYTES):
+                self._copy_piece(w, shared + at, [far + at], PIECE_BYTES, to_global)
+        else:
+            memory, at = self._place(w, d.GLOBAL, 0, far, MAP_BYTES // 2)
+            self._place(w, d.GLOBAL, 0, far + MAP_BYTES // 2, MAP_BYTES // 2)
+            shape = unpack_map(bytes(memory[at : at + MAP_BYTES]))
+            if shape is None or shape.dimensions != f["dimensions"]:
+                raise Fault(memory_layout.NO_TENSOR_MAP, 0, far)
+            begin = [signed(register(first + n)) for n in range(shape.dimensions)]
+            size = self._copy_box(w, shape, begin, shared, to_global)
+        if not to_global:
+            self._end_copy(w, register(1), size)
+
+    def _copy_box(
+        self, w: WarpState, shape: TensorMapWords, begin: list[int], shared: int, to_global: bool
+    ) -> int:
+        """A box of a tensor; its bytes, with those outside of the tensor, which are zeros."""
+        each = PIECE_BYTES // shape.element_bytes
+        at = 0
+        for outer in product(*(range(n) for n in reversed(shape.box[1:]))):
+            places = [b + n for b, n in zip(begin[1:], reversed(outer), strict=True)]
+            inside = all(0 <= p < size for p, size in zip(places, shape.shape[1:], strict=True))
+            row = shape.base + sum(p * stride for p, stride in zip(places, shape.strides, strict=True))
+            for n in range(0, shape.box[0], each):
+                columns = range(begin[0] + n, begin[0] + n + each)
+                far = [
+                    row + column * shape.element_bytes if inside and 0 <= column < shape.shape[0] else None
+                    for column in columns
+                ]
+                place = shared + at
+                place ^= place >> 3 & shape.span_bytes - PIECE_BYTES
+                self._copy_piece(w, place, far, shape.element_bytes, to_global)
+                at += PIECE_BYTES
+        return at
+
+    def _copy_piece(
+        self, w: WarpState, shared: int, far: list[int | None], each: int, to_global: bool
+    ) -> None:
+        """16 bytes of shared memory, and where their elements lie in global memory, if anywhere."""
+        memory, at = self._place(w, d.SHARED, 0, shared, PIECE_BYTES)
+        if not to_global:
+            self._write_known(w, shared, PIECE_BYTES)
+        for n, address in enumerate(far):
+            here = at + n * each
+            if address is None:
+                if not to_global:
+                    memory[here : here + each] = bytes(each)
+                continue
+            other, there = self._place(w, d.GLOBAL, 0, address, each)
+            if to_global:
+                other[there : there + each] = memory[here : here + each]
+            else:
+                memory[here : here + each] = other[there : there + each]
+
+    def _end_copy(self, w: WarpState, barrier: int, size: int) -> None:
+        """The SM's copy engine takes one copy after the other; each is done its latency after that."""
+        self._barrier_word(w, barrier, 0)
+        sectors = -(-size // 32)
+        free = max(w.clock, self.engine_free.get(w.sm, 0))
+        free += -(-sectors * self.launch.copy_sector_ticks >> 20)
+        self.engine_free[w.sm] = free
+        if len(w.block.copies) == memory_layout.MAX_COPIES:
+            raise Fault(memory_layout.TOO_MANY_COPIES, 0)
+        w.block.copies.append((free + self.launch.copy_latency_cycles, barrier, size))
+
+    def _elect(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
+        """The lowest lane of those that take part."""
+        mine = lanes & self.predicate(w, micro, "predicate_a")
+        chosen = mine & -mine
+        for lane in range(32):
+            self.put(w, micro.fields["dst"], lane, chosen.bit_length() - 1 if chosen else 0)
+        self.set_predicate(w, micro, "predicate_dst", chosen, lanes)
+
+    def _read_chosen(self, w: WarpState, micro: MicroOperation) -> None:
+        """The lowest lane's value under the guard, for all lanes."""
+        chosen = members(w.active & self.predicate(w, micro, "guard"))[0]
+        value = self.word(w, micro, "a", chosen)
+        for lane in range(32):
+            self.put(w, micro.fields["dst"], lane, value)
+
+
+def told_barrier(address: int, word: int) -> int:
+    """What a message tells of a barrier, in one number: its address, the phase that is not complete, arrivals
+    and bytes that lack."""
+    barrier = MemoryBarrier.of(word)
+    return address & _M20 | barrier.phase << 20 | barrier.lacking << 21 | (barrier.awaited_bytes & _M21) << 41
