@@ -22,6 +22,7 @@ from smlab.sim.compiled.jit import (
     barrier_at,
     block_at,
     call_source,
+    called,
     entry,
     entry_at,
     executions_at,
@@ -29,7 +30,6 @@ from smlab.sim.compiled.jit import (
     heap_at,
     helper,
     inlined,
-    large_entry,
     lowest_bit,
     mask_at,
     op_at,
@@ -71,7 +71,7 @@ from smlab.sim.compiled.warp_progress import block_barrier, charge, proceed, ste
 from smlab.sim.instruction_source import NEAR, START
 
 
-@helper
+@called
 def start(st: State) -> None:
     """Make a state with a zeroed arena the one before the launch."""
     st.next_block = st.retired_blocks = st.cycles = st.dispatcher_free = st.turning = 0
@@ -229,7 +229,7 @@ def turn_window(st: State, low: int, high: int) -> int:
     return PAUSED
 
 
-@helper
+@called
 def run(st: State, low: int, high: int) -> int:
     """Run the SMs from ``low`` up to ``high`` until they are done or there is a reason to go back to
     Python."""
@@ -258,7 +258,7 @@ def begin(address: int) -> None:
     start(state_at(address))
 
 
-@large_entry
+@entry
 def advance(address: int, low: int, high: int, steps: int) -> int:
     """Go on with the SMs from ``low`` up to ``high`` for about so many steps; DONE, or why not."""
     st = state_at(address)

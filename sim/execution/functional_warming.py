@@ -19,29 +19,23 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.sim.compiled.jit import bits_set, entry, helper, lowest_bit
-from smlab.sim.execution.functional import GONE, RUNS, WAITS, come, meet, start_block
-from smlab.sim.instruction_source import ADDRESSES, ARRIVES, EXITS, FAULTS, NOTIFIES
-from smlab.sim.isa import memory_layout, operation_codes
+from smlab.sim.execution.compiled_blocks import (
+    ACCESSES,
+    FOUND_PC,
+    FOUND_WORD,
+    FOUND_WRITER,
+    GLOBAL_SPACES,
+    MAX_TAG,
+    TAG,
+    TOUCHED,
+    start_block,
+    touch_block,
+)
+from smlab.sim.isa import operation_codes
 from smlab.sim.isa.launch.faults import block_name, where_in_code
 from smlab.sim.isa.launch.launch import MachineLaunch, MachineMemory
-from smlab.sim.isa.memory.atomics import NO_RESULT
-from smlab.sim.isa.memory.global_memory import FIRST_ADDRESS, ContentsBefore
-from smlab.sim.isa.vectors.execute import execute
-from smlab.sim.isa.vectors.word_access import (
-    I_CODE,
-    I_DONE_PREDICATE,
-    I_DST,
-    I_SPACE,
-    I_WIDTH_BYTES,
-    at,
-    get8,
-    get32,
-    get64,
-    put,
-    put8,
-    put32,
-)
+from smlab.sim.isa.memory.global_memory import ContentsBefore
+from smlab.sim.isa.operation_codes import FIRST_ADDRESS
 
 MAX_INSTRUCTIONS: Final = 60_000_000
 """Warp-instructions executed for a sample, or for one wave of the grid if that has more."""
@@ -52,8 +46,6 @@ MAX_KEPT: Final = 1 << 25
 """Sectors touched that are kept for further samples, in sum over blocks."""
 _OWN, _OTHER, _WRITTEN = 1, 2, 4
 """Who touches a sector first, and whether to write it."""
-_ACCESSES: Final = (operation_codes.LOAD, operation_codes.STORE, operation_codes.ATOMIC, operation_codes.COPY)
-_GLOBAL_SPACES: Final = (operation_codes.GLOBAL, operation_codes.GENERIC)
 
 
 @dataclass(frozen=True)
@@ -71,107 +63,6 @@ class ForeignSectors:
         return 0 <= n < self.sectors and bool(int(self.bits[n >> 6]) >> (n & 63) & 1)
 
 
-@helper
-def sector_of(inside, sector_bytes):  # type: ignore[no-untyped-def]
-    return inside >> 5 if sector_bytes == 32 else inside // sector_bytes
-
-
-@helper
-def touch(sectors, seen, count, first, last, written):  # type: ignore[no-untyped-def]
-    """Write down the sectors from ``first`` to ``last`` that the block has not touched before, twice their
-    number and one more if it is to write."""
-    for n in range(max(first, 0), min(last, count - 1) + 1):
-        if get8(seen + n) == 0:
-            put8(seen + n, 1)
-            put32(sectors[0] + 4 * sectors[1], 2 * n + written)
-            sectors[1] += 1
-
-
-MAX_TAG: Final = (1 << 32) - 1
-_WRITERS_AT, _WORDS, _TAG, _FOUND_PC, _FOUND_WORD, _FOUND_WRITER = range(6)
-"""What is watched: the address of a word for each word of memory, which says by what block it was written (a
-tag; 0: by none), how many there are, and the tag of the block that runs; and what was found first:
-instruction (-1: nothing), word and writer."""
-
-
-@helper
-def watch(watched, pc, first, last, reads, writes):  # type: ignore[no-untyped-def]
-    """A lane reads or writes the words from ``first`` to ``last``."""
-    for n in range(max(first, 0), min(last, watched[_WORDS] - 1) + 1):
-        place = watched[_WRITERS_AT] + 4 * n
-        if reads and watched[_FOUND_PC] < 0:
-            writer = get32(place)
-            if writer != 0 and writer != watched[_TAG]:
-                watched[_FOUND_PC], watched[_FOUND_WORD], watched[_FOUND_WRITER] = pc, n, writer
-        if writes:
-            put32(place, watched[_TAG])
-
-
-@entry
-def touch_block(code, block, marks, sectors, watched, steps):  # type: ignore[no-untyped-def]
-    """Run a block to its end, writing down the sectors that it touches, in order.
-
-    ``code`` is (micro-operations, their number, launch), ``block`` (first warp, warps, their states),
-    ``marks`` (a byte for each sector, their number, bytes a sector); ``sectors`` are the address of the list
-    and its length, ``watched`` what `watch` takes. Gives the steps left, or -1 if the block does not end.
-    """
-    ops, length, launch = code
-    warps_at, warps, state = block
-    seen, count, sector = marks
-    size = at(launch, memory_layout.REGISTER_FILE_BYTES)
-    while True:
-        for w in range(warps):
-            warp = warps_at + w * size
-            while at(state, w) == RUNS:
-                pc = at(warp, memory_layout.PC)
-                if steps <= 0 or pc < 0 or pc >= length:
-                    return -1
-                steps -= 1
-                after = execute(ops, warp, launch, length)
-                if after == FAULTS:
-                    return -1
-                op = ops + pc * (8 * memory_layout.WORDS)
-                code = at(op, I_CODE)
-                rest = at(warp, memory_layout.LANES)
-                if code in _ACCESSES and rest != 0 and at(op, I_SPACE) in _GLOBAL_SPACES:
-                    width, written = at(op, I_WIDTH_BYTES), int(code == operation_codes.STORE)
-                    reads, writes = (
-                        code != operation_codes.STORE,
-                        code == operation_codes.STORE or code == operation_codes.ATOMIC,
-                    )
-                    if code == operation_codes.ATOMIC:  # its result may not be used
-                        reads = (
-                            at(op, I_DST) != NO_RESULT
-                            or at(op, I_DONE_PREDICATE) != memory_layout.NO_PREDICATE
-                        )
-                    lane = lowest_bit(rest)
-                    whole = rest >> lane
-                    inside = get64(warp + 8 * (ADDRESSES + lane)) - FIRST_ADDRESS
-                    if at(warp, memory_layout.CONSECUTIVE) != 0 and whole & (whole + 1) == 0:
-                        end = inside + width * bits_set(whole) - 1
-                        watch(watched, pc, inside >> 2, end >> 2, reads, writes)
-                        touch(
-                            sectors, seen, count, sector_of(inside, sector), sector_of(end, sector), written
-                        )
-                        rest = 0
-                    while rest != 0:
-                        lane = lowest_bit(rest)
-                        rest &= rest - 1
-                        inside = get64(warp + 8 * (ADDRESSES + lane)) - FIRST_ADDRESS
-                        end = inside + width - 1
-                        watch(watched, pc, inside >> 2, end >> 2, reads, writes)
-                        touch(
-                            sectors, seen, count, sector_of(inside, sector), sector_of(end, sector), written
-                        )
-                if after in (ARRIVES, EXITS):
-                    put(state, w, WAITS if after == ARRIVES else GONE)
-                if after in (ARRIVES, NOTIFIES):
-                    come(warps_at, size, warps, state, w)
-        going = meet(warps_at, size, warps, state)
-        if going <= 0:
-            return steps if going < 0 else -1
-
-
 class Neighbours:
     """Blocks of a launch executed without timing, one by one as they are asked for; after each call the
     launch's arrays are again what they were at first, which ``before`` holds."""
@@ -182,7 +73,7 @@ class Neighbours:
         self.count = -(-min(size, MAX_BYTES) // sector_bytes)
         self.seen = np.zeros(self.count, dtype=np.uint8)
         self.sectors = np.empty(self.count, dtype=np.int32)
-        self.asks = any(m.code in _ACCESSES and m.fields.get("space") in _GLOBAL_SPACES for m in launch.code)
+        self.asks = any(m.code in ACCESSES and m.fields.get("space") in GLOBAL_SPACES for m in launch.code)
         self.left = self.budget = MAX_INSTRUCTIONS
         self.ends = self.cut_short = False
         self.memory = MachineMemory(launch, 1)
@@ -197,30 +88,29 @@ class Neighbours:
         self.room = MAX_KEPT
 
     def _touched(self, index: int) -> tuple[NDArray[np.int32], bool]:
-        """The sectors that block ``index`` touches, as `touch` writes them; whether it came to its end."""
+        """The sectors that block ``index`` touches, as `touch_block` writes them; whether it ends."""
         if (found := self.kept.get(index)) is not None:
             return found, True
         self.ran = True
         memory, warps = self.memory, self.launch.warps_per_block
         words, first = memory.words.ctypes.data, memory.warp_address(0, 0)
-        start_block(words, memory.block_address(0), first, index, self.launch.threads, warps)
+        start_block(words, memory.block_address(0), first, index)
         state = np.zeros(warps, dtype=np.int64)
-        sectors = np.array([self.sectors.ctypes.data, 0], dtype=np.int64)
-        self.watched[_TAG] = index % MAX_TAG + 1
-        nothing_yet = self.watched[_FOUND_PC] < 0
-        left = touch_block(
-            (memory.ops.ctypes.data, memory.length, words),
-            (first, warps, state.ctypes.data),
-            (self.seen.ctypes.data, self.count, self.sector_bytes),
-            sectors,
-            self.watched,
-            self.left,
+        block = np.array(
+            [memory.ops.ctypes.data, memory.length, words, first, warps, state.ctypes.data], dtype=np.int64
         )
+        sectors = np.array(
+            [self.seen.ctypes.data, self.count, self.sector_bytes, self.sectors.ctypes.data, 0],
+            dtype=np.int64,
+        )
+        self.watched[TAG] = index % MAX_TAG + 1
+        nothing_yet = self.watched[FOUND_PC] < 0
+        left = touch_block(block.ctypes.data, sectors.ctypes.data, self.watched.ctypes.data, self.left)
         if nothing_yet:
             self.reader = index
         self.all_watched &= bool(left >= 0)
         self.left = max(0, left)
-        touched = self.sectors[: sectors[1]].copy()
+        touched = self.sectors[: sectors[TOUCHED]].copy()
         self.seen[touched >> 1] = 0
         if left >= 0 and len(touched) <= self.room:
             self.kept[index] = touched
@@ -240,9 +130,9 @@ class Neighbours:
 
     def dependence(self) -> str | None:
         """How blocks depend on each other, as far as it was seen."""
-        launch, pc = self.launch, int(self.watched[_FOUND_PC])
+        launch, pc = self.launch, int(self.watched[FOUND_PC])
         if pc >= 0:
-            word, tag = int(self.watched[_FOUND_WORD]), int(self.watched[_FOUND_WRITER])
+            word, tag = int(self.watched[FOUND_WORD]), int(self.watched[FOUND_WRITER])
             what = launch.place(FIRST_ADDRESS + 4 * word)
             return (
                 f"block {block_name(launch, self.reader)} reads what block {block_name(launch, tag - 1)} "
@@ -254,7 +144,7 @@ class Neighbours:
             if (
                 micro.code == operation_codes.ATOMIC
                 and micro.returns
-                and micro.fields.get("space") in _GLOBAL_SPACES
+                and micro.fields.get("space") in GLOBAL_SPACES
             ):
                 return f"as an atomic may tell one what others did, at {where_in_code(micro)}"
         return None
