@@ -5,7 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 OUT    ?= results/validate
 
-.PHONY: types validate quick test static engine baseline lint typecheck imports pytest contract sass picture look docs reading tutorial bench wheel-check \
+.PHONY: types validate quick test static engine baseline lint typecheck imports pytest contract sass picture look docs reading tutorial bench wheel wheel-check \
     thorough lock clean
 
 validate: $(VENV)/.installed
@@ -23,12 +23,9 @@ test: $(VENV)/.installed-dev
 
 static: lint typecheck imports
 
-# The compiled engine, the sweep of service tables and machine code compiled once, by tests that need them; else each process
-# of the tests would compile them.
+# What the tests need compiled, once; else the first processes of the tests would wait for each other.
 engine: $(VENV)/.installed-dev
-	$(BIN)/pytest -q -p no:cacheprovider tests/sim/test_atomic_pipes.py::test_tables_in_bulk_know_the_pipes \
-	    tests/sim/isa/test_execution.py::test_without_timing_the_results_are_the_same \
-	    'tests/sim/isa/test_execution.py::test_a_loop_that_lanes_leave_at_different_times[compiled]'
+	$(BIN)/python -c "from smlab.sim.object_code.loading import ready; ready('engine', 'machine_code', 'trace')"
 
 # What docs/how-to/continuous-integration.md shows, on the kernel that ships: a run is kept, and the reference engine must take
 # as many cycles and compute the same.
@@ -115,6 +112,10 @@ bench: $(VENV)/.installed-dev
 	    $$(ls -d .benchmarks/*/* >/dev/null 2>&1 && echo --benchmark-compare)
 	$(BIN)/python -m benchmarks.engines
 	$(BIN)/python -m benchmarks.machine_code
+
+# The wheel, with machine code made ahead for the processors that sim/object_code/loading.py lists, in dist/.
+wheel: $(VENV)/.installed
+	$(BIN)/python .ci/wheel_build.py dist
 
 # The wheel, alone in a fresh environment, runs the commands in a folder with packages of our rooms' names.
 wheel-check: $(VENV)/.installed

@@ -10,14 +10,14 @@ neither on the path nor changed.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import venv
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from wheel_build import build
+
 HOSTILE = 'raise SystemExit("a user\'s own {name} was imported")\n'
 API = (
     "import smlab; r = smlab.simulate('atomics', 'v100'); print(r, r.seconds);"
@@ -69,22 +69,6 @@ def main() -> int:
                 failed += 1
                 print(done.stdout[-500:] + done.stderr[-2000:])
         return 1 if failed else 0
-
-
-def build(work: Path) -> Path:
-    """The wheel of the tracked files, so that nothing that lies about gets into it."""
-    tree = work / "tree"
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
-    for name in filter(None, listed.decode().split("\0")):
-        if (ROOT / name).is_file():
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, tree / name)
-    # With the setuptools of this environment, whose digest was checked.
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    pip += ["--wheel-dir", str(work)]
-    subprocess.run([*pip, str(tree)], check=True)
-    (wheel,) = work.glob("smlab-*.whl")
-    return wheel
 
 
 def install(wheel: Path, place: Path) -> Path:

@@ -23,6 +23,7 @@ from smlab.sim.compiled.jit import (
     barrier_at,
     block_at,
     call_source,
+    called,
     common_at,
     entry,
     entry_at,
@@ -30,7 +31,6 @@ from smlab.sim.compiled.jit import (
     free_at,
     helper,
     inlined,
-    large_entry,
     load_atomic,
     lowest_bit,
     mask_at,
@@ -93,7 +93,7 @@ STEPS_BETWEEN_LOOKS = 15
 """A thread looks so seldom whether another one sends it back to Python, plus one; a power of two."""
 
 
-@helper
+@called
 def start(st: State) -> None:
     """Make a state with a zeroed arena the one before the launch."""
     st.retired_blocks = st.cycles = 0
@@ -371,7 +371,7 @@ def await_change(st: State, behind: int, stop: int) -> None:
     lock(st)
 
 
-@helper
+@called
 def run(st: State, low: int, high: int) -> int:
     """Run the SMs from ``low`` up to ``high`` until they are done or there is a reason to go back to
     Python; an SM that was on its way then goes on first."""
@@ -391,7 +391,7 @@ def begin(address: int) -> None:
     start(state_at(address))
 
 
-@large_entry
+@entry
 def advance(address: int, low: int, high: int, steps: int) -> int:
     """Go on with the SMs from ``low`` up to ``high`` for about so many steps; DONE, or why not."""
     st = state_at(address)

@@ -1,15 +1,11 @@
-"""How the compiled engine and the compiled meaning of machine code use Numba: decorators, a few intrinsics,
-and a cache that knows all that is compiled in.
+"""How the compiled engine and the compiled meaning of machine code use Numba: decorators, a few intrinsics.
 
-Only functions that Python or an address calls are cached (`entry`, `large_entry`, `callback`). What they call
-(`helper`, `inlined`) is compiled into them. Numba compares a cached function with the date of its own file
-alone, and would miss a change in a helper's file or in a constant. Here it compares with the text of the
-function's module and of every module of `sim` that this one imports, directly or through others: whatever is
-compiled in comes from one of them.
+Python calls functions with whole numbers (`entry`). What they call (`helper`, `called`, `inlined`) is
+compiled with them, into an object; see `smlab.sim.object_code`.
 
 Numba optimises each function's code, makes machine code of it, and does so again in each of its callers,
 with all that they call. A function that is called through ten others is compiled ten times. Python never
-calls the engine's helpers, so they need no machine code of their own. Only their LLVM code is kept. An entry
+calls the engine's helpers, so they need no machine code of their own. Only their LLVM code is kept. An object
 links all of them and is compiled as a whole.
 
 Eight words at a time: what a scheduler asks of all of its warps or groups in each of its cycles.
@@ -20,82 +16,25 @@ a loop whose branches a processor cannot foresee.
 
 from __future__ import annotations
 
-import re
+import ctypes
+import inspect
+import platform
 from collections.abc import Callable, Iterator
-from functools import cache
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar, cast
 
 from llvmlite import ir
 from numba import extending, njit, types
-from numba.core import cgutils, compiler, event
-from numba.core.ccallback import CFunc
+from numba.core import cgutils, compiler
 from numba.core.codegen import JITCodeLibrary
 from numba.np.numpy_support import from_dtype
 
-from smlab.hw_bench.sources import digest_of
-from smlab.sim.compiled.compile_process import check_cache, load_or_compile_in_process, tell
 from smlab.sim.compiled.layout import NEVER, STATE, TABLES
 
 F = TypeVar("F", bound=Callable[..., Any])
 intrinsic: Any = extending.intrinsic  # the type checker takes their Python arguments for those of a call
 
-_SIM: Final = Path(__file__).parents[1]
-_ROOM: Final = __package__.rpartition(".")[0]
-_IMPORTS: Final = re.compile(r"^from ([\w.]+) import (\([^)]*\)|.*)|^import ([\w.]+)", re.MULTILINE)
 _WORD = ir.IntType(64)
-
-
-def _file_of(module: str) -> Path | None:
-    """The file of a module of `sim`; None for anything else."""
-    if module != _ROOM and not module.startswith(f"{_ROOM}."):
-        return None
-    place = _SIM.joinpath(*module.split(".")[_ROOM.count(".") + 1 :])
-    return next((f for f in (place.with_suffix(".py"), place / "__init__.py") if f.is_file()), None)
-
-
-def _imported(path: Path) -> Iterator[Path]:
-    """The files of `sim` that a file's imports name, whether a module is named or something in it."""
-    for match in _IMPORTS.finditer(path.read_text(encoding="utf-8")):
-        module = match[1] or match[3]
-        names = re.findall(r"\w+", re.sub("#.*", "", match[2] or ""))
-        files = [_file_of(f"{module}.{name}") for name in names]
-        if None in files or not files:
-            files.append(_file_of(module))
-        yield from (file for file in files if file is not None)
-
-
-@cache
-def sources_of(module: str) -> tuple[Path, ...]:
-    """The files of `sim` that can be compiled into a module's functions, its own among them, sorted."""
-    found: set[Path] = set()
-    open_ends = [_file_of(module)]
-    while open_ends:
-        path = open_ends.pop()
-        if path is not None and path not in found:
-            found.add(path)
-            open_ends += _imported(path)
-    return tuple(sorted(found))
-
-
-@cache
-def _stamp_of(module: str) -> str:
-    return digest_of(*sources_of(module))
-
-
-class _CompileListener(event.Listener):
-    """Tells when this process compiles."""
-
-    def on_start(self, event: Any) -> None:
-        function = getattr(event.data.get("dispatcher"), "py_func", None)
-        if getattr(function, "__module__", "").startswith(_ROOM):
-            tell()
-
-    def on_end(self, event: Any) -> None:
-        pass
-
-
-event.register("numba:compile", _CompileListener())
 
 
 class _NoEnvironment:
@@ -125,87 +64,101 @@ class HelperLibrary(JITCodeLibrary):
         ll_module.data_layout = self._codegen._data_layout
 
 
-class EntryLibrary(JITCodeLibrary):
-    """The code of an entry, with that of all helpers that it calls, directly or through others."""
+class HelperCompiler(compiler.CompilerBase):
+    """Numba's own, but for the library."""
 
-    def finalize(self) -> None:
-        called: dict[Any, None] = {}
-        left = self._linking_libraries[::-1]
-        while left:  # callers before what they call, so that each is asked for when it is linked
-            library = left.pop()
-            if library not in called:
-                called[library] = None
-                if isinstance(library, HelperLibrary):
-                    left += library._linking_libraries[::-1]
-        self._linking_libraries = list(called)
-        super().finalize()
+    def define_pipelines(self) -> list[Any]:
+        self.state.library = HelperLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.finalize()
+        return [passes]
 
 
-def _compiler(library: type[JITCodeLibrary]) -> Any:
-    class LibraryCompiler(compiler.CompilerBase):
-        def define_pipelines(self) -> list[Any]:
-            self.state.library = library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
-            self.state.library.enable_object_caching()
-            passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
-            passes.finalize()
-            return [passes]
-
-    return LibraryCompiler
-
-
-HelperCompiler = _compiler(HelperLibrary)
-EntryCompiler = _compiler(EntryLibrary)
-
-_HELPER: Final[dict[str, Any]] = {
+HELPER: Final[dict[str, Any]] = {
     "nogil": True,
     "error_model": "numpy",
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
     "pipeline_class": HelperCompiler,
+    "forceinline": False,  # unless it is said, Numba takes it from the caller
 }
+CALLED: Final[list[Any]] = []
+"""The functions that `called` has decorated."""
 
 
 def helper(function: F) -> F:
     """Compile a function that only other compiled functions call."""
-    return cast(F, njit(**_HELPER)(function))
+    return cast(F, njit(**HELPER)(function))
 
 
 def inlined(function: F) -> F:
     """The same, but put into the code of each caller: what an issue goes through, where a call (which
     clears a place for its result and its error) costs as much as the function."""
-    return cast(F, njit(**_HELPER, forceinline=True)(function))
+    return cast(F, njit(**{**HELPER, "forceinline": True})(function))
 
 
-def entry(function: F) -> F:
-    """Compile a function that Python calls with int64 arguments; other processes find it in the cache.
-
-    It is compiled (or loaded) at its first call, not at import. Other threads run while it does.
-    """
-    compiled = njit(nogil=True, error_model="numpy", cache=True, pipeline_class=EntryCompiler)(function)
-    check_cache(compiled, _stamp_of(function.__module__))
-    return cast(F, compiled)
-
-
-def large_entry(function: F) -> F:
-    """The same for what takes the compiler much memory: it is compiled in a process of its own."""
-    compiled: Any = entry(function)
-    if hasattr(compiled._cache, "_cache_file"):
-        load_or_compile_in_process(compiled._cache, function)
-    return cast(F, compiled)
-
-
-def callback(signature: Any, function: Callable[..., Any]) -> Any:
-    """A function that compiled code calls by its address, compiled or loaded at once; likewise in the cache,
-    and compiled in a process of its own."""
-    arguments, result = signature.args, signature.return_type
-    options = {"nopython": True, "error_model": "numpy"}
-    compiled = CFunc(function, (arguments, result), locals={}, options=options, pipeline_class=EntryCompiler)
-    compiled.enable_caching()
-    check_cache(compiled, _stamp_of(function.__module__))
-    if hasattr(cached := getattr(compiled, "_cache", None), "_cache_file"):
-        load_or_compile_in_process(cached, function, callback)
-    compiled.compile()
+def called(function: F) -> F:
+    """The same, but put into no caller's code: what is large and has several callers is compiled once."""
+    compiled = helper(function)
+    CALLED.append(compiled)
     return compiled
+
+
+_lowered_for = [platform.machine()]
+
+
+@contextmanager
+def lowering_for(machine: str) -> Iterator[None]:
+    """LLVM code that is written meanwhile is for another processor: ``machine`` is its architecture."""
+    _lowered_for.append(machine)
+    try:
+        yield
+    finally:
+        _lowered_for.pop()
+
+
+def is_for_arm() -> bool:
+    """Whether the LLVM code that is being written is for ARM."""
+    return _lowered_for[-1] in ("aarch64", "arm64")
+
+
+RAISED: Final = -(1 << 63)
+"""What an entry answers where its function would raise, such as by a number that no table has."""
+
+
+class CompiledEntry:
+    """A function of whole numbers (int64) that Python calls, or compiled code by its ``address``.
+
+    Its object is loaded or compiled at the first call, not at import. Other threads run while it does.
+    """
+
+    def __init__(self, function: Callable[..., int | None]) -> None:
+        self.function = function
+        self.parameters = len(inspect.signature(function).parameters)
+        self.symbol = f"smlab_{function.__name__.strip('_')}"
+        self.__doc__ = function.__doc__
+        self._compiled: Callable[..., int] | None = None
+
+    @property
+    def address(self) -> int:
+        # What loads objects is no part of what is compiled; see `smlab.sim.object_code.sources`.
+        from smlab.sim.object_code.loading import address_of
+
+        return address_of(self)
+
+    def __call__(self, *numbers: int) -> int:
+        if self._compiled is None:
+            word = ctypes.c_int64
+            self._compiled = ctypes.CFUNCTYPE(word, *[word] * self.parameters)(self.address)
+        answer = self._compiled(*map(int, numbers))
+        if answer == RAISED:
+            raise RuntimeError(f"the compiled {self.symbol} met what would raise an exception in Python")
+        return answer
+
+
+def entry(function: Callable[..., int | None]) -> CompiledEntry:
+    """Compile a function of whole numbers that Python calls."""
+    return CompiledEntry(function)
 
 
 @intrinsic

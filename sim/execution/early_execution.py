@@ -8,7 +8,6 @@ since the places of the code from which a write can be reached before a barrier 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +16,7 @@ from smlab.sim.instructions import CLASSES, Unit
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.meanings.vector_meanings import VECTOR_CODES
-
-ON_REGISTERS: Final = 1
-"""Works on its warp's registers alone, in a pipe."""
-SHARED_LOAD: Final = 2
-WRITE_FOLLOWS: Final = 4
-"""From here on a write to shared memory can be reached before a barrier of the whole block."""
+from smlab.sim.isa.operation_codes import ON_REGISTERS, SHARED_LOAD, WRITE_FOLLOWS
 
 
 def early_execution_flags(code: Sequence[MicroOperation]) -> NDArray[np.int64]:

@@ -22,35 +22,25 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.sim.compiled.jit import entry, helper, lowest_bit
 from smlab.sim.execution.address_slice import ADDRESSED, LEFT_OUT, slice_for_addresses
-from smlab.sim.execution.functional import GONE, RUNS, WAITS, come, meet, start_block
-from smlab.sim.instruction_source import ADDRESSES, ARRIVES, EXITS, FAULTS, GOES_ON, NOTIFIES
-from smlab.sim.isa import memory_layout, operation_codes
+from smlab.sim.execution.compiled_blocks import (
+    ACCESSES,
+    COVERED,
+    FOUND_PC,
+    FOUND_WORD,
+    FOUND_WRITER,
+    GLOBAL_SPACES,
+    MAX_TAG,
+    TAG,
+    TOUCHED,
+    start_block,
+    touch_block,
+)
+from smlab.sim.isa import operation_codes
 from smlab.sim.isa.launch.faults import block_name, where_in_code
 from smlab.sim.isa.launch.launch import MachineLaunch, MachineMemory
-from smlab.sim.isa.memory.access import NOWHERE, lane_addresses, place_of, reach
-from smlab.sim.isa.memory.atomics import NO_RESULT
-from smlab.sim.isa.memory.global_memory import FIRST_ADDRESS, ContentsBefore
-from smlab.sim.isa.vectors.execute import execute
-from smlab.sim.isa.vectors.word_access import (
-    I_CODE,
-    I_DONE_PREDICATE,
-    I_DST,
-    I_GUARD,
-    I_GUARD_XOR,
-    I_PREDICATE_A,
-    I_SPACE,
-    I_WIDTH_BYTES,
-    at,
-    get8,
-    get32,
-    get64,
-    predicate,
-    put,
-    put8,
-    put32,
-)
+from smlab.sim.isa.memory.global_memory import ContentsBefore
+from smlab.sim.isa.operation_codes import FIRST_ADDRESS
 
 MAX_INSTRUCTIONS: Final = 60_000_000
 """Warp-instructions executed for a sample, or for one wave of the grid if that has more. Those that are left
@@ -62,8 +52,6 @@ MAX_KEPT: Final = 1 << 24
 """Runs of sectors touched that are kept for further samples, in sum over blocks."""
 _OWN, _OTHER, _WRITTEN = 1, 2, 4
 """Who touches a sector first, and whether to write it."""
-_ACCESSES: Final = (operation_codes.LOAD, operation_codes.STORE, operation_codes.ATOMIC, operation_codes.COPY)
-_GLOBAL_SPACES: Final = (operation_codes.GLOBAL, operation_codes.GENERIC)
 
 
 @dataclass(frozen=True)
@@ -79,148 +67,6 @@ class ForeignSectors:
     def __contains__(self, sector: object) -> bool:
         n = sector - self.first if isinstance(sector, int) else -1
         return 0 <= n < self.sectors and bool(int(self.bits[n >> 6]) >> (n & 63) & 1)
-
-
-@helper
-def sector_of(inside, sector_bytes):  # type: ignore[no-untyped-def]
-    return inside >> 5 if sector_bytes == 32 else inside // sector_bytes
-
-
-@helper
-def touch(sectors, seen, count, first, last, written):  # type: ignore[no-untyped-def]
-    """Write down the sectors from ``first`` to ``last`` that the block has not touched before, twice their
-    number and one more if it is to write."""
-    for n in range(max(first, 0), min(last, count - 1) + 1):
-        if get8(seen + n) == 0:
-            put8(seen + n, 1)
-            put32(sectors[0] + 4 * sectors[1], 2 * n + written)
-            sectors[1] += 1
-
-
-MAX_TAG: Final = (1 << 32) - 1
-_WRITERS_AT, _WORDS, _TAG, _FOUND_PC, _FOUND_WORD, _FOUND_WRITER, _LOW, _HIGH = range(8)
-"""What is watched: the address of a word for each word of memory, which says by what block it was written (a
-tag; 0: by none), how many there are, and the tag of the block that runs; what was found first:
-instruction (-1: nothing), word and writer; and the first and last word that any block has written."""
-
-
-@helper
-def watch(watched, pc, first, last, reads, writes):  # type: ignore[no-untyped-def]
-    """A lane reads or writes the words from ``first`` to ``last``."""
-    if writes:
-        watched[_LOW], watched[_HIGH] = min(watched[_LOW], first), max(watched[_HIGH], last)
-    elif last < watched[_LOW] or first > watched[_HIGH]:
-        return
-    for n in range(max(first, 0), min(last, watched[_WORDS] - 1) + 1):
-        place = watched[_WRITERS_AT] + 4 * n
-        if reads and watched[_FOUND_PC] < 0:
-            writer = get32(place)
-            if writer != 0 and writer != watched[_TAG]:
-                watched[_FOUND_PC], watched[_FOUND_WORD], watched[_FOUND_WRITER] = pc, n, writer
-        if writes:
-            put32(place, watched[_TAG])
-
-
-@helper
-def place_lanes(op, warp, launch):  # type: ignore[no-untyped-def]
-    """The addresses of an access to global memory, tested, with nothing read or written; as `execute` leaves
-    the warp."""
-    lanes = at(warp, memory_layout.ACTIVE)
-    lanes &= at(warp, memory_layout.PREDICATES + at(op, I_GUARD)) ^ at(op, I_GUARD_XOR)
-    put(warp, memory_layout.PC, at(warp, memory_layout.PC) + 1)
-    width = at(op, I_WIDTH_BYTES)
-    if lanes != 0:
-        lane_addresses(op, warp, lanes, width)
-        if at(op, I_CODE) == operation_codes.COPY:
-            lanes &= predicate(op, warp, I_PREDICATE_A)
-    put(warp, memory_layout.LANES, lanes)
-    if lanes == 0 or reach(warp, launch, operation_codes.GLOBAL, lanes, width) != NOWHERE:
-        return GOES_ON
-    rest = lanes  # in several allocations, or outside of them
-    while rest != 0:
-        lane = lowest_bit(rest)
-        rest &= rest - 1
-        address = get64(warp + 8 * (ADDRESSES + lane))
-        if place_of(warp, launch, operation_codes.GLOBAL, lane, address, width) == 0:
-            return FAULTS
-    return GOES_ON
-
-
-@helper
-def touch_lanes(op, warp, marks, sectors, watched):  # type: ignore[no-untyped-def]
-    """Write down what the access just made touches."""
-    seen, count, sector = marks
-    code, rest = at(op, I_CODE), at(warp, memory_layout.LANES)
-    width, written = at(op, I_WIDTH_BYTES), int(code == operation_codes.STORE)
-    reads, writes = (
-        code != operation_codes.STORE,
-        code == operation_codes.STORE or code == operation_codes.ATOMIC,
-    )
-    if code == operation_codes.ATOMIC:  # its result may not be used
-        reads = at(op, I_DST) != NO_RESULT or at(op, I_DONE_PREDICATE) != memory_layout.NO_PREDICATE
-    pc = at(warp, memory_layout.PC) - 1
-    # Lanes that follow each other are one piece.
-    while rest != 0:
-        lane = lowest_bit(rest)
-        rest &= rest - 1
-        inside = get64(warp + 8 * (ADDRESSES + lane)) - FIRST_ADDRESS
-        end = inside + width
-        while rest & (1 << (lane + 1)) != 0 and get64(warp + 8 * (ADDRESSES + lane + 1)) == (
-            end + FIRST_ADDRESS
-        ):
-            lane, end = lane + 1, end + width
-            rest &= rest - 1
-        end -= 1
-        watch(watched, pc, inside >> 2, end >> 2, reads, writes)
-        touch(sectors, seen, count, sector_of(inside, sector), sector_of(end, sector), written)
-
-
-@entry
-def touch_block(code, block, marks, sectors, watched, steps):  # type: ignore[no-untyped-def]
-    """Run a block to its end, writing down the sectors that it touches, in order.
-
-    ``code`` is (micro-operations, their number, launch, what `_path` says), ``block`` (first warp, warps,
-    their states), ``marks`` (a byte for each sector, their number, bytes a sector); ``sectors`` are the
-    address of the list, its length, and the instructions covered, those left out among them;
-    ``watched`` is what `watch` takes. Gives the steps left, or -1 if the block does not end.
-    """
-    ops, length, launch, path = code
-    warps_at, warps, state = block
-    size = at(launch, memory_layout.REGISTER_FILE_BYTES)
-    while True:
-        for w in range(warps):
-            warp = warps_at + w * size
-            while at(state, w) == RUNS:
-                pc = at(warp, memory_layout.PC)
-                if steps <= 0 or pc < 0 or pc >= length:
-                    return -1
-                following = get32(path + 4 * pc)
-                sectors[2] += (following >> 1) - pc + 1
-                pc = following >> 1
-                if pc >= length:
-                    return -1
-                steps -= 1
-                put(warp, memory_layout.PC, pc)
-                op = ops + pc * (8 * memory_layout.WORDS)
-                if following & 1 != 0:
-                    after = place_lanes(op, warp, launch)
-                else:
-                    after = execute(ops, warp, launch, length)
-                if after == FAULTS:
-                    return -1
-                if (
-                    at(op, I_CODE) in _ACCESSES
-                    and at(warp, memory_layout.LANES) != 0
-                    and at(op, I_SPACE) in _GLOBAL_SPACES
-                ):
-                    touch_lanes(op, warp, marks, sectors, watched)
-                if after in (ARRIVES, EXITS):
-                    put(state, w, WAITS if after == ARRIVES else GONE)
-                if after in (ARRIVES, NOTIFIES):
-                    come(warps_at, size, warps, state, w)
-        going = meet(warps_at, size, warps, state)
-        if going <= 0:
-            return steps if going < 0 else -1
 
 
 def _path(actions: NDArray[np.int8]) -> NDArray[np.int32]:
@@ -262,7 +108,7 @@ class Neighbours:
         self.count = -(-min(size, MAX_BYTES) // sector_bytes)
         self.seen = np.zeros(self.count, dtype=np.uint8)
         self.sectors = np.empty(self.count, dtype=np.int32)
-        self.asks = any(m.code in _ACCESSES and m.fields.get("space") in _GLOBAL_SPACES for m in launch.code)
+        self.asks = any(m.code in ACCESSES and m.fields.get("space") in GLOBAL_SPACES for m in launch.code)
         self.left = self.budget = MAX_INSTRUCTIONS
         self.covered = 0
         self.ends = self.cut_short = False
@@ -280,32 +126,35 @@ class Neighbours:
         self.room = MAX_KEPT
 
     def _touched(self, index: int) -> tuple[NDArray[np.int32], bool]:
-        """The sectors that block ``index`` touches, as `touch` writes them, in some order; whether it came
-        to its end."""
+        """The sectors that block ``index`` touches, as `touch_block` writes them, in some order; whether it
+        ends."""
         if (found := self.kept.get(index)) is not None:
             return _of_runs(found), True
         self.ran = True
         memory, warps = self.memory, self.launch.warps_per_block
         words, first = memory.words.ctypes.data, memory.warp_address(0, 0)
-        start_block(words, memory.block_address(0), first, index, self.launch.threads, warps)
+        start_block(words, memory.block_address(0), first, index)
         state = np.zeros(warps, dtype=np.int64)
-        sectors = np.array([self.sectors.ctypes.data, 0, 0], dtype=np.int64)
-        self.watched[_TAG] = index % MAX_TAG + 1
-        nothing_yet = self.watched[_FOUND_PC] < 0
-        left = touch_block(
-            (memory.ops.ctypes.data, memory.length, words, self.path.ctypes.data),
-            (first, warps, state.ctypes.data),
-            (self.seen.ctypes.data, self.count, self.sector_bytes),
-            sectors,
-            self.watched,
-            self.left,
+        block = np.array(
+            [
+                *(memory.ops.ctypes.data, memory.length, words, first, warps, state.ctypes.data),
+                self.path.ctypes.data,
+            ],
+            dtype=np.int64,
         )
+        sectors = np.array(
+            [self.seen.ctypes.data, self.count, self.sector_bytes, self.sectors.ctypes.data, 0, 0],
+            dtype=np.int64,
+        )
+        self.watched[TAG] = index % MAX_TAG + 1
+        nothing_yet = self.watched[FOUND_PC] < 0
+        left = touch_block(block.ctypes.data, sectors.ctypes.data, self.watched.ctypes.data, self.left)
         if nothing_yet:
             self.reader = index
         self.all_watched &= bool(left >= 0)
         self.left = max(0, left)
-        self.covered = int(sectors[2])
-        touched = self.sectors[: sectors[1]].copy()
+        self.covered = int(sectors[COVERED])
+        touched = self.sectors[: sectors[TOUCHED]].copy()
         self.seen[touched >> 1] = 0
         if left >= 0 and len(runs := _runs(touched)) <= self.room:
             self.kept[index] = runs
@@ -325,9 +174,9 @@ class Neighbours:
 
     def dependence(self) -> str | None:
         """How blocks depend on each other, as far as it was seen."""
-        launch, pc = self.launch, int(self.watched[_FOUND_PC])
+        launch, pc = self.launch, int(self.watched[FOUND_PC])
         if pc >= 0:
-            word, tag = int(self.watched[_FOUND_WORD]), int(self.watched[_FOUND_WRITER])
+            word, tag = int(self.watched[FOUND_WORD]), int(self.watched[FOUND_WRITER])
             what = launch.place(FIRST_ADDRESS + 4 * word)
             return (
                 f"block {block_name(launch, self.reader)} reads what block {block_name(launch, tag - 1)} "
@@ -339,7 +188,7 @@ class Neighbours:
             if (
                 micro.code == operation_codes.ATOMIC
                 and micro.returns
-                and micro.fields.get("space") in _GLOBAL_SPACES
+                and micro.fields.get("space") in GLOBAL_SPACES
             ):
                 return f"as an atomic may tell one what others did, at {where_in_code(micro)}"
         return None

@@ -13,50 +13,20 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.sim.compiled.jit import call_source, helper
-from smlab.sim.isa import memory_layout
-from smlab.sim.isa import operation_codes as d
-from smlab.sim.isa.vectors.word_access import (
-    I_CODE,
-    at,
-    get64,
-    put,
-    put64,
+from smlab.sim.execution.compiled_step import (
+    ADDRESSES_AT,
+    FLUSH,
+    NOTED,
+    NOTED_LANES,
+    NOTED_MEMORY,
+    NOTED_PC,
+    NOTED_ROOM,
+    NOTED_WARP,
+    NOTED_WORDS,
+    ROWS_AT,
 )
 
-ROOM: Final = 1 << 15
-"""Executions that the buffer holds."""
-COUNT, FLUSH, ROWS_AT, ADDRESSES_AT = range(4)
-_WARP, _PC, _LANES, _MEMORY = range(4)
-_ROW: Final = 4
 _LANE_NUMBERS: Final = np.arange(32)
-
-
-@helper
-def note(op: int, warp: int, context: int, pc: int, lanes: int) -> None:
-    """Write down the instruction that a warp has just executed."""
-    recording = at(context, memory_layout.RECORDING)
-    n = at(recording, COUNT)
-    if n == ROOM:
-        call_source(at(recording, FLUSH), (0, 0, 0, 0, 0, 0))
-        n = 0
-    row = at(recording, ROWS_AT) + 8 * _ROW * n
-    code = at(op, I_CODE)
-    memory = lanes != 0 and (code == d.LOAD or code == d.STORE or code == d.ATOMIC or code == d.COPY)
-    put(
-        row,
-        _WARP,
-        at(warp, memory_layout.INDEX) * at(context, memory_layout.WARPS)
-        + at(warp, memory_layout.WARP_OF_BLOCK),
-    )
-    put(row, _PC, pc)
-    put(row, _LANES, lanes)
-    put(row, _MEMORY, 1 if memory else 0)
-    if memory:
-        out = at(recording, ADDRESSES_AT) + 8 * 32 * n
-        for lane in range(32):
-            put64(out + 8 * lane, get64(warp + 8 * memory_layout.ADDRESSES + 8 * lane))
-    put(recording, COUNT, n + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +65,8 @@ class Recording:
     """A recording of a launch, to be handed to `smlab.sim.execution.run.run_machine_code`."""
 
     def __init__(self) -> None:
-        self._rows = np.zeros((ROOM, _ROW), dtype=np.int64)
-        self._addresses = np.zeros((ROOM, 32), dtype=np.int64)
+        self._rows = np.zeros((NOTED_ROOM, NOTED_WORDS), dtype=np.int64)
+        self._addresses = np.zeros((NOTED_ROOM, 32), dtype=np.int64)
         self._error: BaseException | None = None
         self._parts: list[tuple[NDArray[Any], ...]] = []
         self._flush = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)(self._flushed)
@@ -109,29 +79,29 @@ class Recording:
 
     def add(self, warp: int, pc: int, lanes: int, addresses: list[int] | None) -> None:
         """What the reference has executed."""
-        n = int(self.words[COUNT])
-        if n == ROOM:
+        n = int(self.words[NOTED])
+        if n == NOTED_ROOM:
             self._keep()
             n = 0
         self._rows[n] = warp, pc, lanes, addresses is not None
         if addresses is not None:
             self._addresses[n] = addresses
-        self.words[COUNT] = n + 1
+        self.words[NOTED] = n + 1
 
     def _flushed(self, *_: int) -> int:
         try:
             self._keep()
         except BaseException as error:  # it cannot pass through machine code
             self._error = self._error or error
-            self.words[COUNT] = 0
+            self.words[NOTED] = 0
         return 0
 
     def _keep(self) -> None:
-        count = int(self.words[COUNT])
-        rows, self.words[COUNT] = self._rows[:count].copy(), 0
-        asks = np.flatnonzero(rows[:, _MEMORY])
+        count = int(self.words[NOTED])
+        rows, self.words[NOTED] = self._rows[:count].copy(), 0
+        asks = np.flatnonzero(rows[:, NOTED_MEMORY])
         addresses = self._addresses[asks]
-        active = rows[asks, _LANES][:, None] >> _LANE_NUMBERS & 1 != 0
+        active = rows[asks, NOTED_LANES][:, None] >> _LANE_NUMBERS & 1 != 0
         first = active.argmax(axis=1)
         last = 31 - active[:, ::-1].argmax(axis=1)
         several = (last > first) & (active.sum(axis=1) == last - first + 1)
@@ -158,8 +128,8 @@ class Recording:
             row[at_row + unevenly] = found + np.arange(len(unevenly))
             found += len(unevenly)
             each.append(addresses)
-        order = np.argsort(rows[:, _WARP], kind="stable")
-        warp, pc, mask = (rows[order, column] for column in (_WARP, _PC, _LANES))
+        order = np.argsort(rows[:, NOTED_WARP], kind="stable")
+        warp, pc, mask = (rows[order, column] for column in (NOTED_WARP, NOTED_PC, NOTED_LANES))
         return Executions(
             warp, pc, mask, even[order], base[order], stride[order], row[order], np.concatenate(each)
         )

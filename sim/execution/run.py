@@ -23,6 +23,7 @@ from smlab.sim.isa.launch.faults import notes_of
 from smlab.sim.isa.launch.launch import MachineLaunch, add_unwritten
 from smlab.sim.lowering import LoweredKernel
 from smlab.sim.machine import Machine, machine_from
+from smlab.sim.object_code.loading import ready
 from smlab.sim.options import by_keywords
 from smlab.sim.reference import Progress, Record
 from smlab.sim.result import SimResult
@@ -172,6 +173,8 @@ def run_machine_code(launch: MachineLaunch, gpu: Gpu, options: MachineRunOptions
     Raises:
         SmlabError: what cannot be executed, a fault of the kernel, ``max_cycles`` passed.
     """
+    if (options.engine or DEFAULT_ENGINE) == "compiled":
+        ready("engine", "machine_code")
     sms, all_sms = options.sms, gpu.integer("gpu.sms")
     count = all_sms if sms == "all" else sms
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= all_sms:

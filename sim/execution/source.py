@@ -5,33 +5,21 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import ControlCode
 from smlab.hw_bench.sass.operations import tensor_product
-from smlab.sim.compiled.jit import bits_set, callback, helper, inlined, lowest_bit, prefetch
-from smlab.sim.execution.early_execution import ON_REGISTERS, SHARED_LOAD, WRITE_FOLLOWS
-from smlab.sim.execution.functional import start_block_words, start_warp
-from smlab.sim.execution.recording import Recording, note
-from smlab.sim.execution.thread_conflicts import ThreadConflicts, mark_access, order_matters
+from smlab.sim.execution.compiled_step import step
+from smlab.sim.execution.recording import Recording
+from smlab.sim.execution.thread_conflicts import ThreadConflicts, order_matters
 from smlab.sim.instruction_source import (
-    ANSWER_BITS,
     COPY_GROUPS,
-    EXITS,
-    FAULTS,
-    GOES_ON,
-    MAX_EARLY_INSTRUCTIONS,
-    NEAR,
-    NEXT,
-    OPENED,
     PRODUCT_GROUPS,
     SCOREBOARDS,
-    START,
     CompiledSource,
     ReferenceSource,
     SharedExecution,
@@ -45,23 +33,6 @@ from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.launch.faults import fault_error
 from smlab.sim.isa.launch.launch import MachineLaunch, MachineMemory
 from smlab.sim.isa.meanings.interpreter import Interpreter
-from smlab.sim.isa.memory.bank_conflicts import bank_wavefronts
-from smlab.sim.isa.operation_codes import LOCAL_AT, LOCAL_PAD
-from smlab.sim.isa.vectors.divergent_paths import open_barrier
-from smlab.sim.isa.vectors.execute import execute
-from smlab.sim.isa.vectors.word_access import (
-    I_CODE,
-    I_EARLY_EXECUTION,
-    I_SPACE,
-    I_WIDTH_BYTES,
-    at,
-    fault,
-    get64,
-    prefetch_rows,
-    put,
-    put16,
-    put64,
-)
 from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation
 from smlab.sim.machine import NO_REQUEST, Machine, RequestTicks
 from smlab.sim.workloads.workload import Instruction, Kernel, Program, check_fits
@@ -70,161 +41,6 @@ PREFETCH_BYTES: Final = 16 << 20
 """With more than this in registers a warp's rows are seldom in a cache of the processor when its turn comes,
 so they are asked for as soon as the next instruction is known: 1.25 times as fast with 40 MB, a loss with 8.
 """
-_SIGNATURE = types.int64(*[types.int64] * 6)
-
-
-@inlined
-def _next(warp, context, now):  # type: ignore[no-untyped-def]
-    """Execute the instruction of a warp that is issued, and those after it that may be executed ahead."""
-    put(warp, memory_layout.CLOCK, now)
-    pc, length = at(warp, memory_layout.PC), at(context, memory_layout.LENGTH)
-    if pc < 0 or pc >= length or at(warp, memory_layout.FAULT) != memory_layout.FINE:
-        put(warp, memory_layout.LAST_PC, pc)
-        if pc < 0 or pc >= length:
-            fault(warp, memory_layout.BAD_TARGET, 0, pc * 16)
-        return FAULTS
-    ops, executed, summed = (
-        at(context, memory_layout.OPS),
-        at(context, memory_layout.EXECUTED),
-        at(context, memory_layout.EXECUTED_LANES),
-    )
-    answer, issued, may = GOES_ON, 0, 0
-    count = at(
-        context, memory_layout.NOTHING
-    )  # were it a constant, the compiler would write all of this twice
-    while True:
-        op = ops + pc * (8 * memory_layout.WORDS)
-        state = execute(ops, warp, context, length)
-        lanes = at(warp, memory_layout.LANES)
-        if count != 0 and state == FAULTS:  # which is told when it is issued
-            put(warp, memory_layout.PC, pc)
-            count -= 1
-            break
-        put(executed, pc, at(executed, pc) + 1)
-        put(summed, pc, at(summed, pc) + bits_set(lanes))
-        if count != 0:
-            if at(op, I_EARLY_EXECUTION) & SHARED_LOAD != 0:
-                put16(
-                    warp + 8 * memory_layout.AHEAD + 2 * (pc & (MAX_EARLY_INSTRUCTIONS - 1)),
-                    bits_set(lanes) | bank_wavefronts(op, warp) << 6,
-                )
-        else:
-            answer, issued = state, lanes
-            may = _after_issue(op, warp, context, pc, state, lanes)
-        pc = at(warp, memory_layout.PC)
-        if count == MAX_EARLY_INSTRUCTIONS or pc < 0 or pc >= length:
-            break
-        if at(ops + pc * (8 * memory_layout.WORDS), I_EARLY_EXECUTION) & may == 0:
-            break
-        count += 1
-    put(warp, memory_layout.LANES, issued)
-    if at(context, memory_layout.PREFETCHES) != 0 and 0 <= pc < length:
-        prefetch_rows(ops + pc * (8 * memory_layout.WORDS), warp)
-    return answer + (count << ANSWER_BITS)
-
-
-def _after_issue_body(op, warp, context, pc, state, lanes):  # type: ignore[no-untyped-def]
-    """What the engine and the block are to know of an instruction just issued; the marks of what may follow
-    it before it is issued."""
-    if state != GOES_ON:
-        put(warp, memory_layout.LAST_PC, pc)
-    if state == FAULTS:
-        return 0
-    if at(context, memory_layout.RECORDING) != 0:
-        note(op, warp, context, pc, lanes)
-    code, may = at(op, I_CODE), ON_REGISTERS | SHARED_LOAD
-    matrices = code == d.LOAD_MATRIX or code == d.STORE_MATRIX
-    if code == d.LOAD or code == d.STORE or code == d.ATOMIC or code == d.COPY or matrices:
-        space = at(op, I_SPACE)
-        if space == d.SHARED:
-            put(warp, memory_layout.PASSES, bank_wavefronts(op, warp))
-        else:
-            may = ON_REGISTERS  # the engine asks for this access's addresses later
-            if at(context, memory_layout.MARKS) != 0 and lanes != 0:
-                mark_access(op, warp, context, code, lanes)
-            if space == d.LOCAL and code != d.COPY:
-                _place_local(op, warp, context, lanes)
-    block, following = at(warp, memory_layout.BLOCK), at(warp, memory_layout.PC)
-    if code == d.BARRIER:
-        following = pc + 1
-    writes = 0
-    if state != EXITS and following >= 0 and following < at(context, memory_layout.LENGTH):
-        writes = (
-            at(at(context, memory_layout.OPS) + following * (8 * memory_layout.WORDS), I_EARLY_EXECUTION)
-            // WRITE_FOLLOWS
-        ) & 1
-    known = at(warp, memory_layout.MAY_WRITE)
-    if writes != known and (writes != 0 or state == EXITS or at(warp, memory_layout.PATHS) == 0):
-        put(warp, memory_layout.MAY_WRITE, writes)
-        put(block, memory_layout.WRITERS, at(block, memory_layout.WRITERS) + writes - known)
-    if at(block, memory_layout.WRITERS) != 0:
-        may &= ON_REGISTERS
-    if state != GOES_ON or at(context, memory_layout.RECORDING) != 0:
-        return 0
-    return may
-
-
-_after_issue = helper(_after_issue_body)
-
-
-def _step(kind, warp, context, now, p, q):  # type: ignore[no-untyped-def]
-    """The source of the compiled engine; see `smlab.sim.instruction_source.CompiledSource`."""
-    if kind == NEXT:
-        return _next(warp, context, now)
-    if kind == NEAR:
-        following = at(warp, memory_layout.PC)
-        if at(context, memory_layout.PREFETCHES) != 0 and 0 <= following < at(context, memory_layout.LENGTH):
-            prefetch(warp + 8 * memory_layout.LIVE)
-            prefetch(warp + 8 * (memory_layout.PREDICATES + memory_layout.PT))
-            prefetch_rows(at(context, memory_layout.OPS) + following * (8 * memory_layout.WORDS), warp)
-        return GOES_ON
-    if kind == START:
-        place, room = q & 63, q >> 6
-        if at(context, memory_layout.BLOCK_MAP) != 0:
-            p = get64(at(context, memory_layout.BLOCK_MAP) + 8 * p)
-        block = at(context, memory_layout.BLOCKS_AT) + 8 * memory_layout.BLOCK_WORDS * room
-        if place == 0:
-            start_block_words(context, block, at(context, memory_layout.KNOWN_BYTES), p)
-            put(block, memory_layout.WRITERS, at(context, memory_layout.WARPS))
-        threads = min(32, at(context, memory_layout.THREADS) - 32 * place)
-        start_warp(context, warp, block, place, threads)
-        put(warp, memory_layout.SM_ID, now)
-        put(warp, memory_layout.INDEX, p)
-        put(warp, memory_layout.MAY_WRITE, 1)
-        return GOES_ON
-    if kind == OPENED:
-        open_barrier(warp)
-    return GOES_ON
-
-
-def _place_local_body(op, warp, context, lanes):  # type: ignore[no-untyped-def]
-    """Local addresses as the caches see them: a place of the SM has its memory, whichever block is there."""
-    out = warp + 8 * memory_layout.ADDRESSES
-    put(warp, memory_layout.CONSECUTIVE, 0)
-    width = at(op, I_WIDTH_BYTES)
-    room = (at(warp, memory_layout.BLOCK) - at(context, memory_layout.BLOCKS_AT)) // (
-        8 * memory_layout.BLOCK_WORDS
-    )
-    number = room * at(context, memory_layout.WARPS) + at(warp, memory_layout.WARP_OF_BLOCK)
-    base = LOCAL_AT + number * (at(context, memory_layout.LOCAL_BYTES) * 32 + LOCAL_PAD)
-    rest = lanes
-    while rest != 0:
-        lane = lowest_bit(rest)
-        rest &= rest - 1
-        inside = get64(out + 8 * lane)
-        put64(out + 8 * lane, base + (inside & ~(width - 1)) * 32 + lane * max(width, 4))
-
-
-_place_local = helper(_place_local_body)
-_step_function: Any = None
-
-
-def step_address() -> int:
-    """The address of the source's function, compiled at the first call."""
-    global _step_function
-    if _step_function is None:
-        _step_function = callback(_SIGNATURE, _step)
-    return int(_step_function.address)
 
 
 class MachineSource:
@@ -282,7 +98,7 @@ class MachineSource:
         self.warps_of_sm = warps // sms
         self.memory.time_copies(sms)
         return CompiledSource(
-            step_address(),
+            step.address,
             int(self.memory.words.ctypes.data),
             self.memory.warp_address(0, 0),
             self.memory.warp_bytes,

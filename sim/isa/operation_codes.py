@@ -145,3 +145,11 @@ LOCAL_PAD: Final = 4608
 same few bytes of each warp's stack lie in all sets, as in caches that hash their addresses."""
 LOCAL_AT: Final = 1 << 46
 """Where local memory lies for the caches: each word of a warp's threads side by side."""
+FIRST_ADDRESS: Final = 0x7F00_0000_0000
+"""Where global memory begins; nothing lies below."""
+ON_REGISTERS: Final = 1
+"""What may be executed before it is issued (`smlab.sim.execution.early_execution`): works on its warp's
+registers alone, in a pipe."""
+SHARED_LOAD: Final = 2
+WRITE_FOLLOWS: Final = 4
+"""From here on a write to shared memory can be reached before a barrier of the whole block."""

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.inputs import check_file, limited_lines
+from smlab.sim.traces.compiled_step import EVEN, NOWHERE
 from smlab.sim.traces.text import (
     VERSIONS,
     BadLine,
@@ -33,9 +34,6 @@ from smlab.sim.traces.text import (
 
 SUFFIXES: Final = (".traceg", ".traceg.xz")
 LIST_NAME: Final = "kernelslist.g"
-EVEN, EACH = 1, 0
-"""How addresses are kept: EVEN, the first one and the stride; EACH, one for each of 32 lanes."""
-NOWHERE: Final = -1
 MAX_BYTES: Final = 1 << 34
 """Of a trace, unpacked."""
 MAX_WARPS: Final = 1 << 24

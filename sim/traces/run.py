@@ -32,9 +32,10 @@ from smlab.sim.machine import Machine, machine_from
 from smlab.sim.options import by_keywords
 from smlab.sim.reference import Progress, Record
 from smlab.sim.simulate import DEFAULT_ENGINE, ENGINES
+from smlab.sim.traces.compiled_step import EVEN, LEAVES, NOWHERE, PLAIN, WAITS
 from smlab.sim.traces.dependences import BRANCHES, dependences, printed
-from smlab.sim.traces.reading import EVEN, NOWHERE, RecordedKernel
-from smlab.sim.traces.source import LEAVES, PLAIN, WAITS, TraceSource
+from smlab.sim.traces.reading import RecordedKernel
+from smlab.sim.traces.source import TraceSource
 from smlab.sim.traces.text import TraceInstruction
 from smlab.sim.workloads.workload import Instruction, Kernel, Program, check_fits
 

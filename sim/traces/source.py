@@ -8,27 +8,17 @@ have not exited wait there, as the record has it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.aligned_arrays import aligned
-from smlab.sim.compiled.jit import bits_set, callback, helper, lowest_bit
 from smlab.sim.instruction_source import (
-    ADDRESSES,
     ARRIVES,
-    CONSECUTIVE,
     EXITS,
     GOES_ON,
-    LANES,
-    NEXT,
-    PASSES,
-    PC,
-    SHARED_WORDS,
-    START,
     CompiledSource,
     ReferenceSource,
     SharedExecution,
@@ -38,110 +28,25 @@ from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.meanings.memory import bank_wavefronts as counted_passes
 from smlab.sim.isa.meanings.warp_state import BlockState, WarpState
-from smlab.sim.isa.memory.bank_conflicts import bank_wavefronts
 from smlab.sim.isa.operation_codes import LOCAL_AT, LOCAL_PAD
-from smlab.sim.isa.vectors.word_access import (
-    I_SPACE,
-    I_WIDTH_BYTES,
-    at,
-    get32,
-    get64,
-    put,
-    put64,
+from smlab.sim.object_code.loading import ready
+from smlab.sim.traces.compiled_step import (
+    CONTEXT_WORDS,
+    FIRST_AT,
+    INDEX_AT,
+    KINDS_AT,
+    LEAVES,
+    LOCAL_FIRST,
+    MASK_AT,
+    PER_BLOCK,
+    PLACES_AT,
+    PLAIN,
+    WAITS,
+    WARP_WORDS,
+    WORDS_AT,
+    step,
 )
-from smlab.sim.traces.reading import EVEN, NOWHERE, RecordedKernel
-
-PLAIN, WAITS, LEAVES = 0, 1, 2
-"""What an instruction does to its lanes: nothing, they wait at the block's barrier, they exit."""
-
-# The words of a warp behind those that it shares with the engines.
-_AT, _END, _LIVE, _WAITING, _NUMBER = range(SHARED_WORDS, SHARED_WORDS + 5)
-_WARP_WORDS: Final = SHARED_WORDS + 8
-# The words of a trace behind those of a launch, of which it has the operations and the room for counting.
-(_FIRST, _INDEX, _MASK, _PLACE, _WORDS, _KINDS, _PER_BLOCK, _LOCAL_FIRST) = range(
-    memory_layout.LAUNCH_WORDS, memory_layout.LAUNCH_WORDS + 8
-)
-_CONTEXT_WORDS: Final = memory_layout.LAUNCH_WORDS + 16
-
-
-def _step(kind, warp, context, now, p, q):  # type: ignore[no-untyped-def]
-    """The source of the compiled engine; see `smlab.sim.instruction_source.CompiledSource`."""
-    if kind == NEXT:
-        n = at(warp, _AT)
-        pc = at(warp, PC)
-        lanes = get32(at(context, _MASK) + 4 * n)
-        put(warp, LANES, lanes)
-        place = get64(at(context, _PLACE) + 8 * n)
-        if place != NOWHERE:
-            op = at(context, memory_layout.OPS) + pc * (8 * memory_layout.WORDS)
-            _addresses(at(context, _WORDS) + 8 * place, op, warp, context, lanes)
-        else:
-            put(warp, PASSES, 1)  # of a matrix's load or store no addresses were recorded
-        kinds = get64(at(context, _KINDS) + 8 * pc)
-        put(warp, _AT, n + 1)
-        if n + 1 == at(warp, _END):
-            return EXITS
-        put(warp, PC, get32(at(context, _INDEX) + 4 * (n + 1)))
-        if kinds == PLAIN:
-            return GOES_ON
-        if kinds == WAITS:
-            put(warp, _WAITING, at(warp, _WAITING) | lanes)
-        else:
-            put(warp, _LIVE, at(warp, _LIVE) & ~lanes)
-        waiting = at(warp, _WAITING)
-        if waiting != 0 and at(warp, _LIVE) & ~waiting == 0:
-            put(warp, _WAITING, 0)
-            return ARRIVES
-        return GOES_ON
-    if kind == START:
-        number = p * at(context, _PER_BLOCK) + (q & 63)
-        first = at(context, _FIRST) + 8 * number
-        put(warp, _AT, get64(first))
-        put(warp, _END, get64(first + 8))
-        put(warp, PC, get32(at(context, _INDEX) + 4 * get64(first)))
-        threads = min(32, at(context, memory_layout.THREADS) - 32 * (q & 63))
-        put(warp, _LIVE, (1 << threads) - 1)
-        put(warp, _WAITING, 0)
-        put(warp, _NUMBER, (q >> 6) * at(context, _PER_BLOCK) + (q & 63))
-    return GOES_ON
-
-
-def _addresses_body(words, op, warp, context, lanes):  # type: ignore[no-untyped-def]
-    """The lanes' addresses, as the caches and banks see them."""
-    out, width = warp + 8 * ADDRESSES, at(op, I_WIDTH_BYTES)
-    low = lowest_bit(lanes)
-    even = 0
-    if get64(words) == EVEN:
-        base, stride = get64(words + 8), get64(words + 16)
-        even = 1 if stride == width else 0
-        address = base
-        for lane in range(low, low + bits_set(lanes)):
-            put64(out + 8 * lane, address)
-            address += stride
-    else:
-        for lane in range(32):
-            put64(out + 8 * lane, get64(words + 8 + 8 * lane))
-    put(warp, CONSECUTIVE, even)
-    if at(op, I_SPACE) == d.SHARED:
-        put(warp, PASSES, bank_wavefronts(op, warp))
-    elif at(op, I_SPACE) == d.LOCAL:
-        put(warp, CONSECUTIVE, 0)
-        base = LOCAL_AT + at(warp, _NUMBER) * (at(context, memory_layout.LOCAL_BYTES) * 32 + LOCAL_PAD)
-        for lane in range(32):
-            inside = get64(out + 8 * lane) - at(context, _LOCAL_FIRST)
-            put64(out + 8 * lane, base + (inside & ~(width - 1)) * 32 + lane * max(width, 4))
-
-
-_addresses = helper(_addresses_body)
-_step_function: Any = None
-
-
-def step_address() -> int:
-    """The address of the source's function, compiled at the first call."""
-    global _step_function
-    if _step_function is None:
-        _step_function = callback(types.int64(*[types.int64] * 6), _step)
-    return int(_step_function.address)
+from smlab.sim.traces.reading import RecordedKernel
 
 
 class TraceSource:
@@ -166,31 +71,32 @@ class TraceSource:
         self.lanes = np.bincount(recorded.index, weights=lanes, minlength=size).astype(np.int64)
 
     def compiled(self, sms: int, warps: int, rooms: int) -> CompiledSource:
+        ready("engine", "trace")
         recorded = self.recorded
         ops = aligned(len(self.micro) * memory_layout.WORDS, np.int64).reshape(-1, memory_layout.WORDS)
         ops[:] = [micro.words() for micro in self.micro]
-        context = np.zeros(_CONTEXT_WORDS, dtype=np.int64)
+        context = np.zeros(CONTEXT_WORDS, dtype=np.int64)
         context[memory_layout.OPS] = ops.ctypes.data
         context[memory_layout.THREADS] = recorded.header.threads
-        context[_LOCAL_FIRST], context[memory_layout.LOCAL_BYTES] = self.local
-        context[_PER_BLOCK] = recorded.header.warps_per_block
+        context[LOCAL_FIRST], context[memory_layout.LOCAL_BYTES] = self.local
+        context[PER_BLOCK] = recorded.header.warps_per_block
         arrays: dict[int, NDArray[Any]] = {
-            _FIRST: recorded.first,
-            _INDEX: recorded.index,
-            _MASK: recorded.mask,
-            _PLACE: recorded.place,
-            _WORDS: recorded.words,
-            _KINDS: self.kinds,
+            FIRST_AT: recorded.first,
+            INDEX_AT: recorded.index,
+            MASK_AT: recorded.mask,
+            PLACES_AT: recorded.place,
+            WORDS_AT: recorded.words,
+            KINDS_AT: self.kinds,
         }
         for place, values in arrays.items():
             arrays[place] = np.ascontiguousarray(values)
             context[place] = arrays[place].ctypes.data
-        state = aligned(warps * _WARP_WORDS, np.int64)
+        state = aligned(warps * WARP_WORDS, np.int64)
         return CompiledSource(
-            step_address(),
+            step.address,
             int(context.ctypes.data),
             int(state.ctypes.data),
-            8 * _WARP_WORDS,
+            8 * WARP_WORDS,
             (context, ops, state, list(arrays.values())),
             lambda: SharedExecution(lambda: int(context.ctypes.data)),
         )

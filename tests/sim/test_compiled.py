@@ -3,6 +3,7 @@ in bulk."""
 
 import _thread
 import dataclasses
+import os
 import subprocess
 import sys
 import threading
@@ -225,14 +226,17 @@ def test_bulk_tables_refuse_points_that_are_none(machine: Machine) -> None:
 def test_another_process_loads_what_is_compiled_already(machine: Machine) -> None:
     compiled.run(mix(machine, iterations=1))
     program = (
+        "import logging; logging.basicConfig(level=20);"
         "from smlab.sim import atomics, compiled; from smlab.sim.lowering import lower; from "
-        "smlab.sim.machine import machine_from;"
-        "from smlab.hw_bench.gpu.descriptions import load_gpu; from smlab.sim.compiled.gpu import advance;"
-        "compiled.run(lower(atomics(), machine_from(load_gpu('v100'))));"
-        "print(sum(advance.stats.cache_hits.values()), sum(advance.stats.cache_misses.values()))"
+        "smlab.sim.machine import machine_from; from smlab.hw_bench.gpu.descriptions import load_gpu;"
+        "print(compiled.run(lower(atomics(), machine_from(load_gpu('v100')))).cycles)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["1", "0"]
+    environment = {key: value for key, value in os.environ.items() if key != "SMLAB_COMPILING_TOLD"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) > 0
+    assert "compiling" not in done.stderr
 
 
 def test_a_policy_that_only_the_reference_has_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ import numpy as np
 import pytest
 
 from smlab.examples import KERNEL, KERNEL_LAUNCH
+from smlab.hw_bench.files import cache_folder
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.calibrate.simulated import write_simulated
 from smlab.validation.campaigns.calibration.trials import SMALL
@@ -137,8 +138,10 @@ def prepare(folder: Path) -> None:
 
 def started(job: KilledCommand, folder: Path) -> subprocess.Popen[str]:
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
-    if job.compiles:
-        environment["NUMBA_CACHE_DIR"] = str(folder / "engine")
+    engine = folder / "cache" / "smlab" / "engine"
+    if not job.compiles and not engine.is_symlink():
+        engine.parent.mkdir(parents=True)
+        engine.symlink_to(cache_folder("engine"))
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "smlab.cli", *job.arguments],
         cwd=folder,

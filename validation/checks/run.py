@@ -19,6 +19,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sources import cache_key, digest_of, package_folder
 from smlab.sim.compiled.threads import processors
+from smlab.sim.object_code.loading import ready
 from smlab.validation.checks import (
     Plan,
     case,
@@ -148,6 +149,8 @@ def validate(
         advance(0, 0)
         missing = [task for task in tasks if task.key not in results]
         try:
+            if missing:  # once, on all cores, before the processes that need them
+                ready("engine", "machine_code")
             run_tasks(missing, keep, jobs=plan.processes, progress=advance)
         except KeyboardInterrupt:
             interrupted = True

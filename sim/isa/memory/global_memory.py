@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from smlab.sim.isa.operation_codes import FIRST_ADDRESS
 from smlab.sim.l2_contents import LevelTwoLines
 
-FIRST_ADDRESS: Final = 0x7F00_0000_0000
 """Where global memory begins; nothing lies below."""
 ALIGNMENT: Final = 512
 GAP: Final = 4096

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from smlab.sim.compiled.jit import helper, inlined, lowest_bit
+from smlab.sim.compiled.jit import called, helper, inlined, lowest_bit
 from smlab.sim.instruction_source import BLOCK_BARRIERS, GOES_ON
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.asynchronous.bulk_copies import copy_in_bulk
@@ -140,7 +140,7 @@ def synchronise(op: int, warp: int, lanes: int) -> Any:
     return resume(warp)
 
 
-@helper
+@called
 def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length: int) -> Any:
     if code == d.ATOMIC:
         state = atomic(op, warp, launch, lanes) if lanes != 0 else GOES_ON

@@ -6,12 +6,12 @@ stored under a mask.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from llvmlite import ir
 
+from smlab.sim.compiled.jit import is_for_arm
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa.meanings import rounding
 
@@ -42,7 +42,6 @@ BITS = ir.VectorType(ir.IntType(1), 32)
 V32, V64 = ir.VectorType(HALF, 32), ir.VectorType(WORD, 32)
 F32, F64 = ir.VectorType(ir.FloatType(), 32), ir.VectorType(ir.DoubleType(), 32)
 _ROUNDING_SHIFT: Final = 10
-_ARM: Final = platform.machine() in ("aarch64", "arm64")
 
 
 class Lanes:
@@ -172,7 +171,7 @@ class Lanes:
         """Set the processor's rounding mode; what is loaded after it is computed with it."""
         function = self.builder.module.globals.get("fesetround")
         function = function or ir.Function(self.builder.module, ir.FunctionType(HALF, [HALF]), "fesetround")
-        if _ARM:
+        if is_for_arm():
             swapped = self.builder.and_(self.builder.sub(ir.Constant(HALF, 3), mode), ir.Constant(HALF, 3))
             near = self.builder.icmp_unsigned("==", mode, ir.Constant(HALF, 0))
             chop = self.builder.icmp_unsigned("==", mode, ir.Constant(HALF, 3))

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import njit
 
-from smlab.sim.compiled.jit import EntryCompiler
+from smlab.sim.compiled.jit import entry
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.meanings.memory import bank_wavefronts as counted
@@ -16,7 +15,7 @@ from smlab.sim.isa.memory.bank_conflicts import bank_wavefronts
 LANES = np.arange(32)
 
 
-@njit(pipeline_class=EntryCompiler)
+@entry
 def passes(op: int, warp: int) -> Any:
     return bank_wavefronts(op, warp)
 

@@ -3,9 +3,8 @@ edges."""
 
 import numpy as np
 import pytest
-from numba import njit
 
-from smlab.sim.compiled.jit import EntryCompiler
+from smlab.sim.compiled.jit import entry
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa.meanings import rounding, vector_meanings
 from smlab.sim.isa.meanings.halves import HALF_POSITIVE, HALF_SATURATE, HALVES_SHIFT
@@ -44,7 +43,7 @@ EDGES = np.array(
 )
 
 
-@njit(pipeline_class=EntryCompiler)
+@entry
 def execute(op: int, warp: int, lanes: int) -> None:
     execute_vector(op, warp, lanes)
 

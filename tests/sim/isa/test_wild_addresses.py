@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from smlab.hw_bench.cuda.toolkit import has_compiler
-from smlab.sim.isa.memory.global_memory import FIRST_ADDRESS
-from smlab.sim.isa.operation_codes import LOCAL_WINDOW, SHARED_WINDOW
+from smlab.sim.isa.operation_codes import FIRST_ADDRESS, LOCAL_WINDOW, SHARED_WINDOW
 
 HERE = Path(__file__).parent
 ARRAY_BYTES, SHARED_BYTES, LOCAL_BYTES = 256, 256, 1024
