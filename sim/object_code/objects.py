@@ -45,8 +45,6 @@ def sources_of(name: str) -> tuple[Path, ...]:
         if path is not None and path not in found:
             found.add(path)
             open_ends += _imported(path)
-            if path.parent != _SIM:
-                open_ends.append(_of_package(path))
     return tuple(sorted(found))
 
 
@@ -62,13 +60,6 @@ def _file_of(module: str) -> Path | None:
         return None
     place = _SIM.joinpath(*module.split(".")[_ROOM.count(".") + 1 :])
     return next((f for f in (place.with_suffix(".py"), place / "__init__.py") if f.is_file()), None)
-
-
-def _of_package(path: Path) -> Path | None:
-    """What Python executes before a module: the beginning of its package."""
-    place = path.parent.parent if path.name == "__init__.py" else path.parent
-    head = place / "__init__.py"
-    return head if place != _SIM.parent and head.is_file() else None
 
 
 def _imported(path: Path) -> Iterator[Path]:

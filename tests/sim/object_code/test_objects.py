@@ -17,7 +17,7 @@ LOADED = """
 import importlib, json, sys, types
 from pathlib import Path
 sim = Path(sys.argv[1])
-names = "compiled execution traces isa isa.vectors isa.memory isa.meanings object_code".split()
+names = "compiled execution traces isa isa.asynchronous isa.vectors isa.memory isa.meanings object_code".split()
 for package in ("", *(f".{name}" for name in names)):
     module = types.ModuleType("smlab.sim" + package)  # its __init__ imports what is not compiled
     module.__path__ = [str(sim.joinpath(*package.split(".")[1:]))]
