@@ -17,8 +17,8 @@ LOADED = """
 import importlib, json, sys, types
 from pathlib import Path
 sim = Path(sys.argv[1])
-names = "compiled execution traces isa isa.asynchronous isa.vectors isa.memory isa.meanings object_code".split()
-for package in ("", *(f".{name}" for name in names)):
+names = "compiled execution traces object_code isa isa.asynchronous isa.memory isa.meanings isa.vectors"
+for package in ("", *(f".{name}" for name in names.split())):
     module = types.ModuleType("smlab.sim" + package)  # its __init__ imports what is not compiled
     module.__path__ = [str(sim.joinpath(*package.split(".")[1:]))]
     sys.modules[module.__name__] = module
