@@ -107,6 +107,7 @@ NOISY = (
     "lg_throttle",
     "no_instruction",
     "dispatch_stall",
+    "barrier",
 )
 """Waits of a few cycles in all, which a part of the grid need not have like the whole."""
 

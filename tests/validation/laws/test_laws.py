@@ -94,12 +94,12 @@ def break_warp_counting_a_cycle_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def break_meter_counting_a_busy_cycle_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Busy time gains a cycle each hundred changes."""
+    """Busy time gains a cycle each seven changes."""
     sound, seen = Meter.change, [0]
 
     def change(self: Meter, now: int, by: int) -> None:
         seen[0] += 1
-        self.busy += seen[0] % 100 == 0
+        self.busy += seen[0] % 7 == 0
         sound(self, now, by)
 
     monkeypatch.setattr(Meter, "change", change)

@@ -32,7 +32,10 @@ def test_a_report_is_as_it_should_be_and_what_sticks_out_is_found(repository: Pa
     good = look(repository, page, "--out", str(tmp_path / "look"))
     assert good.returncode == 0, good.stderr
     assert {p.name for p in (tmp_path / "look").glob("*.png")} == {
-        f"report-{width}{part}.png" for width in (1280, 420) for part in ("", "-first")
+        f"report-{width}-{scheme}{part}.png"
+        for width in (1280, 420)
+        for scheme in ("light", "dark")
+        for part in ("", "-first")
     }
     html = page.read_text().replace(
         "</main>",
