@@ -166,6 +166,10 @@ interpolated."""
 RANGED: Final = ("warps", "jobs", "jobs_per_warp", "spread", "demand", "saturation")
 """The features in which a kernel must be within the campaign's range."""
 
+NEAR: Final = 0.05
+"""A kernel that leaves a range by less than this share is still like those within: the ends are extremes of a
+sample, and service tables change by some percent with the simulator's rules."""
+
 
 @dataclass(frozen=True)
 class UtilizationInterval:
@@ -263,7 +267,10 @@ class TrustMap:
     def outside(self, features: Features) -> tuple[tuple[str, ...], ...]:
         """For each kernel, in which features it is beyond the campaign."""
         values = {n: getattr(features, n) for n in self.ranges}
-        beyond = {n: (values[n] < low) | (values[n] > high) for n, (low, high) in self.ranges.items()}
+        beyond = {
+            n: (values[n] < (1 - NEAR) * low) | (values[n] > (1 + NEAR) * high)
+            for n, (low, high) in self.ranges.items()
+        }
         any_beyond = np.logical_or.reduce(list(beyond.values()))
         nothing: tuple[str, ...] = ()
         return tuple(
