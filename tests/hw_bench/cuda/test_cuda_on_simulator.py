@@ -40,8 +40,9 @@ def test_the_suite_on_a_simulated_gpu(tmp_path: Path) -> None:
     errors = {row.form: row for row in measuring_errors(tmp_path, small)}
     # With the stores that clear the words still on their way, eight words on a bank cost 190 % more.
     assert errors["add-result batch"].p95 < 10
-    assert errors["add closed"].median < 2
-    assert errors["add closed as compare-and-swap"].median < 2
+    # Two cycles of a warp alone; under `gto` none (docs/findings/scheduler-policy.md).
+    assert errors["add closed"].median < 8
+    assert errors["add closed as compare-and-swap"].median < 5
     assert errors["all"].n == sum(r.n for name, r in errors.items() if name.startswith("every "))
 
 
