@@ -14,7 +14,7 @@ toolkit: functions ``cudaOccMaxBlocksPerSM...Limit``).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -150,6 +150,10 @@ def warps_of(gpu: Gpu, threads: ArrayLike) -> Ints:
     return np.asarray(-(-np.asarray(threads, dtype=np.int64) // gpu.integer("sm.warp_lanes")), dtype=np.int64)
 
 
+MOST: Final = 2**62
+"""No launch has so many; a whole number of 64 bits holds them."""
+
+
 def compute_saturating_warps(gpu: Gpu) -> Floats:
     """Warps that an SM needs to keep its FP32 pipes busy if each has one instruction under way: latency over
     interval (Little's law), a pipe for each scheduler or one."""
@@ -162,9 +166,8 @@ def _whole(name: str, values: ArrayLike, least: int) -> Ints:
     x = np.asarray(values)
     if x.dtype.kind not in "iuf":
         raise SmlabError.at(name, "not numbers", str(x.dtype), f"whole numbers of at least {least}")
-    _refuse(
-        name, x, np.isfinite(x) & (x >= least) & (x == np.floor(x)), f"a whole number of at least {least}"
-    )
+    good = np.isfinite(x) & (x >= least) & (x == np.floor(x)) & (x < MOST)
+    _refuse(name, x, good, f"a whole number of at least {least}, below 2^62")
     return x.astype(np.int64)
 
 

@@ -219,8 +219,8 @@ import ctypes
 import mmap
 import sys
 import numpy as np
-from smlab.sim.compiled import prepare
-from smlab.sim.machine_code import launch, launch_file
+from smlab.sim.compiled import engine, kernel_arrays
+from smlab.sim.isa.launch import launch, launch_file
 libc = ctypes.CDLL(None, use_errno=True)
 PAGE = mmap.PAGESIZE
 kept = []
@@ -243,7 +243,7 @@ def moved(array):
     own[...] = array
     return own
 made = launch_file._value
-launch.aligned = prepare.aligned = guarded
+launch.aligned = kernel_arrays.aligned = engine.aligned = guarded
 launch_file._value = lambda *given: moved(made(*given))
 if len(sys.argv) > 2:  # that a guard guards
     ctypes.memmove(guarded(3, "i4").ctypes.data + 12, b"1", 1)

@@ -69,6 +69,7 @@ def test_a_block_that_asks_for_more_never_fits_more_often(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ((1e300,), "threads_per_block: unusable value (got 1e+300"),
         ((0,), "threads_per_block: unusable value (got 0"),
         (([128, 12.5],), "threads_per_block, kernel 1: unusable value (got 12.5"),
         ((128, -1), "registers_per_thread: unusable value (got -1"),
