@@ -64,7 +64,8 @@ def main() -> None:
         head = f"# {ABOUT[file]} Made by .ci/lock.py.\n"
         if below:
             head += f"-r {BELOW[file]}.txt\n"
-        own = "".join(block for name, block in blocks.items() if name not in below)
+        # What is below for one system alone may be needed on all.
+        own = "".join(block for name, block in blocks.items() if below.get(name) != block)
         (LOCKED / f"{file}.txt").write_text(head + own, encoding="utf-8")
 
 

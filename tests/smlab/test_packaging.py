@@ -169,8 +169,9 @@ def locked(repository: Path, name: str, deep: bool = True) -> dict[str, tuple[st
         elif not line.startswith(("#", "-r ")):
             release, *digests = re.split(r"\s+--hash=", line.strip())
             package, _, version = release.partition(";")[0].strip().partition("==")
-            assert package not in found, package
-            found[canonicalize_name(package)] = (version, digests)
+            package = canonicalize_name(package)  # for all systems, where the file below has one alone
+            assert found.get(package, (version, digests)) == (version, digests), package
+            found[package] = (version, digests)
     return found
 
 
