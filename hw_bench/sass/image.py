@@ -18,7 +18,7 @@ from smlab.hw_bench.sass.linking import mangled_name
 PARAMETERS_AT: Final = ((100, 0x380), (90, 0x210), (0, 0x160))
 """Where parameters begin in constant bank 0, from this architecture on."""
 
-_KPARAM_INFO, _PARAM_CBANK, _MIN_STACK, _REGISTERS = 0x17, 0x0A, 0x12, 0x2F
+_KPARAM_INFO, _PARAM_CBANK, _MIN_STACK, _REGISTERS, _CLUSTER = 0x17, 0x0A, 0x12, 0x2F, 0x3D
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class KernelImage:
     (``__constant__``); ``globals`` those of the module's global memory, whose content ``global_content``
     begins with; ``addresses`` are the places in bank 4 that hold the address of a global variable, and
     ``global_addresses`` those in the variables themselves: (offset, offset of the variable). Places that hold
-    the address of a function have it in them.
+    the address of a function have it in them. ``cluster`` is how many blocks of the grid, in each direction,
+    the kernel was compiled to run together.
     """
 
     function: Function
@@ -62,6 +63,7 @@ class KernelImage:
     global_content: bytes = b""
     addresses: tuple[tuple[int, int], ...] = ()
     global_addresses: tuple[tuple[int, int], ...] = ()
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
     @property
     def architecture(self) -> int:
@@ -187,6 +189,7 @@ def _read(sections: CubinSections, function: Function) -> KernelImage:
         global_content=initialised.ljust(plain_at, b"\0") + bytes(sections.size(".nv.global")),
         addresses=_addresses(of_bank, bases),
         global_addresses=_addresses(of_globals, bases),
+        cluster=_cluster(info),
     )
 
 
@@ -217,6 +220,14 @@ def _parameters(info: bytes) -> tuple[tuple[KernelParameter, ...], int]:
         elif kind == _PARAM_CBANK:
             at = struct.unpack_from("<H", body, 4)[0]
     return tuple(rows[ordinal] for ordinal in sorted(rows)), at
+
+
+def _cluster(info: bytes) -> tuple[int, int, int]:
+    for kind, body in _entries(info):
+        if kind == _CLUSTER:
+            x, y, z = struct.unpack("<III", body)
+            return x, y, z
+    return 1, 1, 1
 
 
 def _of_symbol(sections: CubinSections, kind: int, name: str) -> int:

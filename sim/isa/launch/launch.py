@@ -76,6 +76,10 @@ class MachineLaunch:
     most_checks: int = MOST_CHECKS
 
     def __post_init__(self) -> None:
+        if self.image.cluster != (1, 1, 1):
+            shape = "x".join(map(str, self.image.cluster))
+            expected = "a kernel without __cluster_dims__"
+            raise SmlabError.at(self.where, "blocks in clusters are not simulated", shape, expected)
         _check_shape(self.where, self.grid, self.block)
         content = np.frombuffer(bytearray(self.image.global_content or b"\0"), dtype=np.uint8)
         self._globals = (

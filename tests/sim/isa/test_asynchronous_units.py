@@ -214,6 +214,19 @@ def test_what_belongs_to_clusters_is_refused() -> None:
         functional.run(launch)
 
 
+def test_a_kernel_compiled_for_clusters_is_refused() -> None:
+    """It may ask for its place in the cluster only, by an instruction that other kernels have too."""
+    text = ".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry k() {shape} {{ ret; }}"
+    for shape, said in (("", None), (".reqnctapercluster 1", None), (".reqnctapercluster 2, 2", "2x2x1")):
+        shape = f".explicitcluster {shape}" if shape else ""
+        image = from_cubin(assemble(text.format(shape=shape), "sm_90a")[0], "k", "k")
+        if said is None:
+            MachineLaunch(image, (4, 4, 1), (32, 1, 1))
+            continue
+        with pytest.raises(SmlabError, match=f"clusters are not simulated .got '{said}'"):
+            MachineLaunch(image, (4, 4, 1), (32, 1, 1))
+
+
 def test_a_barriers_word_is_what_compiled_code_sets() -> None:
     """Arrivals are counted down from 2^20, twice: of a phase, and those that lack."""
     count = 100
