@@ -66,9 +66,13 @@ sass: contract
 	    tests/hw_bench/cuda/test_cuda_dependence.py tests/sim/isa/test_compiled_kernels.py \
 	    tests/sim/isa/test_common_kernels.py tests/sim/isa/test_tensor_cores.py tests/sim/isa/test_product_steps.py \
 	    tests/sim/isa/test_ordinary_kernels.py tests/sim/isa/test_compiled_histogram.py \
+	    tests/sim/isa/test_asynchronous_units.py tests/sim/isa/test_bfloat16.py tests/sim/isa/test_calls.py \
+	    tests/sim/isa/test_cooperative_groups.py tests/sim/isa/test_masks.py tests/sim/isa/test_wild_addresses.py \
 	    tests/sim/isa/test_printing.py tests/sim/frontends tests/smlab/test_mutated_structure.py \
 	    "tests/docs/test_documents.py::test_python_blocks_run" \
-	    tests/smlab/test_source_versions.py tests/hw_bench/cuda/test_cuda_harness.py \
+	    tests/smlab/test_source_versions.py tests/smlab/test_advice_on_products.py tests/smlab/test_run_mutated.py \
+	    tests/validation/campaigns/test_calibration_trials.py tests/hw_bench/cuda/test_cuda_failures.py \
+	    tests/hw_bench/cuda/test_cuda_harness.py \
 	    tests/hw_bench/cuda/test_cuda_on_simulator.py tests/hw_bench/cuda/test_cuda_driver.py \
 	    tests/validation/campaigns/test_synchronization.py tests/validation/campaigns/test_tensor_cores.py
 

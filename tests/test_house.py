@@ -280,3 +280,17 @@ def _broken(copy: Path, culprit: str) -> None:
     found = _tool("lint-imports", "--config", "../pyproject.toml", "--no-cache", cwd=copy / "types")
     assert found.returncode == 1, found.stdout + found.stderr
     assert culprit in found.stdout
+
+
+def test_what_needs_the_cuda_compiler_is_tested_where_it_is(repository: Path) -> None:
+    """Elsewhere such a test is skipped, and nobody sees that it fails."""
+    target = (repository / "Makefile").read_text().partition("\nsass: ")[2].partition("\n\n")[0]
+    listed = {name.partition("::")[0] for name in re.findall(r"tests/[^\s\"\\]+", target)}
+    needed = {
+        path.relative_to(repository).as_posix()
+        for path in (repository / "tests").rglob("test_*.py")
+        if "has_compiler" in path.read_text(encoding="utf-8")
+    }
+    needed.discard(Path(__file__).relative_to(repository).as_posix())
+    assert len(needed) > 10
+    assert not {name for name in needed if not any(name == at or name.startswith(f"{at}/") for at in listed)}
