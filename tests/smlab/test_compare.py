@@ -166,3 +166,10 @@ def test_bad_input_is_one_line(
     said = capsys.readouterr().err.strip()
     assert said.startswith("smlab: ")
     assert "\n" not in said
+
+
+def test_counters_whose_names_differ_at_their_end_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", "--example"]) == 0
+    rows = [x.split()[0] for x in capsys.readouterr().out.splitlines() if "..." in x and "line" not in x]
+    assert len(rows) >= 2
+    assert len(set(rows)) == len(rows)

@@ -45,7 +45,7 @@ def print_comparison(comparison: RunComparison, details: bool) -> None:
         )
     for counter in comparison.counters[:few]:
         ratio = f"x {counter.ratio:.3g}" if counter.before else "new"
-        name = counter.counter if details else _cut(counter.counter)
+        name = counter.counter if details else _cut(counter.counter, SHOWN // 2)
         table.add_row(shown(name), number(counter.before), number(counter.after), ratio)
     for reason, before, after_share in comparison.reasons[: len(comparison.reasons) if details else 1]:
         change = f"{100 * (after_share - before):+.1f}"
@@ -61,9 +61,12 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.6g}"
 
 
-def _cut(text: str) -> str:
-    """What fits a line of a table; ``--details`` has all of it."""
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+def _cut(text: str, end: int = 0) -> str:
+    """What fits a line of a table, with as many of the last characters as ``end``: names of counters differ
+    there. ``--details`` has all of it."""
+    if len(text) <= SHOWN:
+        return text
+    return f"{text[: SHOWN - 3 - end]}...{text[len(text) - end :]}"
 
 
 def line_name(line: LineChange) -> str:
