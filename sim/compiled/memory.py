@@ -232,6 +232,31 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
 
 
 @inlined
+def link(st: State, index: int, at: int, head: int) -> Word:
+    """Put an access into the list that begins with ``head``: behind access ``at`` - 1, or first where that is
+    0. What follows it, or 0; the caller keeps the list's ends."""
+    access = access_at(st, index)
+    access.earlier = at
+    if at != 0:
+        access.next = access_at(st, at - 1).next
+        access_at(st, at - 1).next = index + 1
+    else:
+        access.next = head
+    if access.next != 0:
+        access_at(st, access.next - 1).earlier = index + 1
+    return access.next
+
+
+@inlined
+def unlink_first(st: State, head: int) -> Word:
+    """Take the first access off the list that begins with ``head``; what is first then, or 0."""
+    following = access_at(st, head - 1).next
+    if following != 0:
+        access_at(st, following - 1).earlier = 0
+    return following
+
+
+@inlined
 def await_l2(st: State, i: int, index: int) -> None:
     """Put an access among the requests of SM ``i`` to L2: in the order of arrival, those of one cycle in that
     of their issue."""
@@ -242,16 +267,10 @@ def await_l2(st: State, i: int, index: int) -> None:
         if before.when < access.when or (before.when == access.when and before.sequence < access.sequence):
             break
         at = before.earlier
-    access.earlier = at
-    if at != 0:
-        access.next = access_at(st, at - 1).next
-        access_at(st, at - 1).next = index + 1
-    else:
-        access.next = sm.request_head
+    following = link(st, index, at, sm.request_head)
+    if at == 0:
         sm.request_head = index + 1
-    if access.next != 0:
-        access_at(st, access.next - 1).earlier = index + 1
-    else:
+    if following == 0:
         sm.request_tail = index + 1
 
 
@@ -353,10 +372,8 @@ def fill_l1(st: State, i: int, now: int) -> None:
     while sm.fill_head != 0 and access_at(st, sm.fill_head - 1).when <= now:
         index = sm.fill_head - 1
         access = access_at(st, index)
-        sm.fill_head = access.next
-        if access.next != 0:
-            access_at(st, access.next - 1).earlier = 0
-        else:
+        sm.fill_head = unlink_first(st, index + 1)
+        if sm.fill_head == 0:
             sm.fill_tail = 0
         last, at = -1, 0
         for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
@@ -480,16 +497,10 @@ def await_fill(st: State, index: int) -> None:
     sm, at = sm_at(st, access.sm), sm_at(st, access.sm).fill_tail
     while at != 0 and before_fill(st, index, at - 1):
         at = access_at(st, at - 1).earlier
-    access.earlier = at
-    if at != 0:
-        access.next = access_at(st, at - 1).next
-        access_at(st, at - 1).next = index + 1
-    else:
-        access.next = sm.fill_head
+    following = link(st, index, at, sm.fill_head)
+    if at == 0:
         sm.fill_head = index + 1
-    if access.next != 0:
-        access_at(st, access.next - 1).earlier = index + 1
-    else:
+    if following == 0:
         sm.fill_tail = index + 1
 
 

@@ -46,7 +46,14 @@ from smlab.sim.compiled.layout import (
     State,
     Word,
 )
-from smlab.sim.compiled.memory import arrived_from_memory, load_is_back, release, request, serve_l1
+from smlab.sim.compiled.memory import (
+    arrived_from_memory,
+    load_is_back,
+    release,
+    request,
+    serve_l1,
+    unlink_first,
+)
 from smlab.sim.compiled.warp_progress import emit, first_timer, resolve, resolve_read
 from smlab.sim.instruction_source import PASSES
 
@@ -294,10 +301,8 @@ def take_answer(st: State, i: int) -> None:
     sm = sm_at(st, i)
     index = sm.request_head - 1
     access = access_at(st, index)
-    sm.request_head = access.next
-    if access.next != 0:
-        access_at(st, access.next - 1).earlier = 0
-    else:
+    sm.request_head = unlink_first(st, index + 1)
+    if sm.request_head == 0:
         sm.request_tail = 0
     if access.store == LOAD:
         load_is_back(st, index)
