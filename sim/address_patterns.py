@@ -199,23 +199,33 @@ def words_on_fullest_bank(words: Words, banks: int) -> NDArray[np.int64]:
     return _fullest(ordered % banks, first, banks)
 
 
-def wide_wavefronts(words: Words, count: int, banks: int) -> NDArray[np.int64]:
-    """Passes of a load or store in which each lane touches ``count`` words from the given one on, ``(...,
-    lanes)``.
+def wide_wavefronts(words: Words, count: int, banks: int, merges: bool = True) -> NDArray[np.int64]:
+    """Passes of a load in which each lane touches ``count`` words from the given one on, ``(..., lanes)``.
 
-    The lanes take turns in groups of 32 / ``count``, so that one group's words fill the banks once; a word
-    that all lanes share takes one pass for all of them.
+    The lanes take turns in groups of 32 / ``count``, so that one group's words fill the banks once. Where all
+    lanes ask for the words of lane xor 1, or all for those of lane xor 2, groups are twice as large. Without
+    ``merges`` (stores) they never are.
     """
-    lanes = words.shape[-1]
-    size = max(1, 32 // count)
+    apart = _in_groups(words, max(1, 32 // count), count, banks)
+    if count == 1 or not merges:
+        return apart
+    lane = np.arange(words.shape[-1])
+    agree = np.zeros(words.shape[:-1], dtype=bool)
+    for by in (1, 2):
+        paired = lane[(lane ^ by) < len(lane)]
+        agree |= (words[..., paired] == words[..., paired ^ by]).all(axis=-1)
+    chosen: NDArray[np.int64] = np.where(agree, _in_groups(words, 64 // count, count, banks), apart)
+    return chosen
+
+
+def _in_groups(words: Words, size: int, count: int, banks: int) -> NDArray[np.int64]:
+    """The passes of ``size`` lanes at a time, in sum."""
     total = np.zeros(words.shape[:-1], dtype=np.int64)
-    for first in range(0, lanes, size):
+    for first in range(0, words.shape[-1], size):
         group = words[..., first : first + size]
         every = (group[..., None] + np.arange(count)).reshape(*group.shape[:-1], -1)
         total += words_on_fullest_bank(every, banks)
-    alike = (words == words[..., :1]).all(axis=-1)
-    found: NDArray[np.int64] = np.where(alike, 1, total)
-    return found
+    return total
 
 
 def _fullest(bank: Words, counted: NDArray[np.bool_], banks: int) -> NDArray[np.int64]:
@@ -232,7 +242,7 @@ def passes(unit_operation: str, words: Words, banks: int, count: int = 1) -> NDA
     if unit_operation in ("add", "cas"):
         return lanes_on_fullest_bank(words, banks)
     if count > 1:
-        return wide_wavefronts(words, count, banks)
+        return wide_wavefronts(words, count, banks, merges=unit_operation == "load")
     return words_on_fullest_bank(words, banks)
 
 

@@ -3,9 +3,10 @@
 A sample runs some blocks of a grid. On the whole GPU their neighbours run at the same time or just before, on
 other SMs, and what several of them need comes from DRAM once. So the blocks of the grid between the first and
 the last of the sample, and some before the first, are executed without timing (functional warming, Wunderlich
-et al. 2003, SMARTS), in the order in which they are launched: a sector belongs to the first block that asks
-for it, and only the sample's own ones go to DRAM. What a block touches is kept for the samples
-after the first one, whose neighbours are often the same.
+et al. 2003, SMARTS), in the order in which they are launched: a sector belongs to the wave that asks for it first,
+in that to one of the blocks that ask for it, drawn by chance, and only the sample's own ones go to DRAM. So
+a block has its fair share of what a wave fetches, though it be the first of its row. What a block touches is
+kept for the samples after the first one, whose neighbours are often the same.
 
 Only what tells addresses is executed (`smlab.sim.execution.address_slice`): of a product of matrices neither
 the products nor what lies in shared memory.
@@ -50,8 +51,9 @@ MAX_OF_A_WAVE: Final = 300_000_000
 MAX_BYTES: Final = 1 << 34
 MAX_KEPT: Final = 1 << 24
 """Runs of sectors touched that are kept for further samples, in sum over blocks."""
+MAX_ASKERS: Final = 0xFFFF
 _OWN, _OTHER, _WRITTEN = 1, 2, 4
-"""Who touches a sector first, and whether to write it."""
+"""Who fetches a sector, and whether it was written first."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,39 @@ def _of_runs(runs: NDArray[np.int32]) -> NDArray[np.int32]:
     total = int(lengths.sum())
     found = np.repeat(first - 2 * before, lengths) + 2 * np.arange(total)
     return found.astype(np.int32)
+
+
+class _Owners:
+    """Which sectors are fetched by the sample (``_OWN``) and which by others, as blocks come wave by wave."""
+
+    def __init__(self, sectors: int) -> None:
+        self.seen = np.zeros(sectors, dtype=np.uint8)
+        self._askers = np.zeros(sectors, dtype=np.uint16)  # of this wave; 0 where an earlier one has asked
+        self._fresh: list[NDArray[np.int32]] = []
+
+    def next_wave(self) -> None:
+        """What blocks have asked for until now is in L2 from now on."""
+        for sectors in self._fresh:
+            self._askers[sectors] = 0
+        self._fresh = []
+
+    def ask(self, index: int, touched: NDArray[np.int32], own: bool) -> None:
+        """Block ``index`` asks: of sectors that blocks of its wave ask for too, each is as likely the owner
+        of one as any other (a reservoir of one)."""
+        sectors, who = touched >> 1, np.uint8(_OWN if own else _OTHER)
+        new = self.seen[sectors] == 0
+        first = touched[new]
+        self.seen[first >> 1] = who | (first & 1).astype(np.uint8) * np.uint8(_WRITTEN)
+        self._askers[first >> 1] = 1
+        self._fresh.append(first >> 1)
+        shared = sectors[~new]
+        shared = shared[self._askers[shared] > 0]
+        count = self._askers[shared].astype(np.uint64) + np.uint64(1)
+        self._askers[shared] = np.minimum(count, MAX_ASKERS)
+        mixed = shared.astype(np.uint64) * np.uint64(0x9E3779B1) + np.uint64(index) * np.uint64(0x85EBCA77)
+        drawn = (mixed ^ mixed >> np.uint64(15)) * np.uint64(0xC2B2AE3D) >> np.uint64(16) & np.uint64(0xFFFF)
+        taken = shared[drawn * count >> np.uint64(16) == 0]
+        self.seen[taken] = self.seen[taken] & np.uint8(_WRITTEN) | who
 
 
 class Neighbours:
@@ -198,22 +233,24 @@ class Neighbours:
             self.before.go_back()
         self.ran = False
 
-    def fetched(self, chosen: NDArray[np.int64], before: int) -> ForeignSectors:
-        """What blocks of the grid fetch that are not ``chosen`` (grid indices), from ``before`` blocks ahead
-        of the first one to the last one, or to the first that does not end without others."""
-        own, seen = set(chosen.tolist()), np.zeros(self.count, dtype=np.uint8)
+    def fetched(self, chosen: NDArray[np.int64], wave: int) -> ForeignSectors:
+        """What blocks of the grid fetch that are not ``chosen`` (grid indices), from a ``wave`` of blocks
+        ahead of the first one to the last one, or to the first that does not end without others."""
+        own, owners = set(chosen.tolist()), _Owners(self.count)
         blocks, ended = 0, True
         if self.asks:
             self.left = self.budget
-            for index in range(max(0, min(own) - before), max(own) + 1):
+            for index in range(max(0, min(own) - wave), max(own) + 1):
                 touched, ended = self._touched(index)
                 blocks += 1
-                first = touched[seen[touched >> 1] == 0]
-                seen[first >> 1] = np.uint8(_OWN if index in own else _OTHER) | (first & 1) * _WRITTEN
+                if index % wave == 0:
+                    owners.next_wave()
+                owners.ask(index, touched, index in own)
                 if not ended:
                     self.cut_short |= self.ends
                     break
             self._go_back()
+        seen = owners.seen
         read = int(np.count_nonzero((seen == _OWN) | (seen == _OTHER)))
         bits = np.zeros(-(-len(seen) // 64) * 8, dtype=np.uint8)
         packed = np.packbits(seen & _OTHER != 0, bitorder="little")

@@ -283,14 +283,31 @@ def _share_of_machine(launch: MachineLaunch, gpu: Gpu, count: int, policy: str |
 
 def _blocks_of(blocks: int, all_sms: int, count: int, wanted: int, sample: int) -> np.ndarray:
     """Grid indices of the blocks of a sample: what ``count`` SMs of all get one after the other, from a
-    wave of the sample's own on."""
+    wave of the sample's own on.
+
+    SMs are spread over those that get the most blocks. SMs side by side from the first one on would see one
+    edge of the grid only, where the columns of the grid divide the number of SMs.
+    """
     waves = np.arange(math.ceil(blocks / all_sms))
     start = (len(waves) * sample // SAMPLES) if len(waves) * count > wanted else 0
     filled = min(all_sms, blocks)  # SMs that get a block at all
-    lanes = (np.arange(min(count, filled)) + sample * count) % filled
+    busiest = blocks - (len(waves) - 1) * all_sms
+    lanes = np.arange(sample * count, (sample + 1) * count)
+    if busiest >= SAMPLES * count:
+        lanes = (lanes + 1) * _step_of(busiest) % busiest
+    else:
+        lanes %= filled
     order = (np.roll(waves, -start)[:, None] * all_sms + lanes[None, :]).reshape(-1)
     order = order[order < blocks]
     return order[:wanted].astype(np.int64)
+
+
+def _step_of(sms: int) -> int:
+    """A step through so many SMs that comes to each once and spreads the first few: near the golden section,
+    and without a common divisor."""
+    golden = round(sms * (math.sqrt(5) - 1) / 2)
+    steps = (golden + side * far for far in range(sms) for side in (1, -1))
+    return next(step for step in steps if math.gcd(step, sms) == 1)
 
 
 @dataclass(frozen=True)

@@ -230,6 +230,15 @@ def combined(operation: int, kind: int, old: int, value: int, compared: int) -> 
     return results[operation]
 
 
+def _pairs_agree(w: WarpState, lanes: int) -> bool:
+    """Whether all lanes ask for the place of lane xor 1, or all for that of lane xor 2, if that takes part."""
+    taking = members(lanes)
+    return any(
+        all(w.addresses[lane] == w.addresses[lane ^ by] for lane in taking if lanes >> (lane ^ by) & 1)
+        for by in (1, 2)
+    )
+
+
 def bank_wavefronts(micro: MicroOperation, w: WarpState) -> int:
     """Passes over the banks; see `execute.bank_wavefronts`."""
     if not w.lanes:
@@ -240,7 +249,9 @@ def bank_wavefronts(micro: MicroOperation, w: WarpState) -> int:
         lanes &= M32 >> 32 - 8 * micro.fields["matrices"]
     words = max(1, micro.fields["width_bytes"] // 4)
     share, total = 32 // words, 0
-    for part in range(words):
+    if words > 1 and micro.code == d.LOAD and _pairs_agree(w, lanes):
+        share *= 2
+    for part in range(32 // share):
         asked: dict[int, list[int]] = defaultdict(list)
         for lane in members(lanes & (M32 >> (32 - share)) << part * share):
             first = w.addresses[lane] >> 2

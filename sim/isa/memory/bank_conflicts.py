@@ -37,11 +37,11 @@ def _turned(r: LaneRow, value: Any, by: int, other: Any | None = None) -> Any:
 
 
 def _most(merges: bool) -> Callable[..., Any]:
-    def build(r: LaneRow, warp: Any, lanes: Any, shift: Any) -> Any:
+    def build(r: LaneRow, warp: Any, lanes: Any, shift: Any, level: Any) -> Any:
         B, taking = r.b, r.bits(lanes)
-        shift = B.trunc(shift, HALF)
+        shift, level = B.trunc(shift, HALF), B.trunc(level, HALF)
         unit = B.lshr(B.trunc(r.addresses(warp), V32), r.splat(shift, V32))
-        part = B.lshr(r.lanes(1, V32), r.splat(B.sub(ir.Constant(HALF, 7), shift), V32))
+        part = B.lshr(r.lanes(1, V32), r.splat(B.sub(ir.Constant(HALF, 7), level), V32))
         groups = B.sub(B.lshr(ir.Constant(HALF, 128), shift), ir.Constant(HALF, 1))
         bank = B.or_(B.and_(unit, r.splat(groups, V32)), B.shl(part, r.all(5, V32)))
         if merges:  # of the lanes that ask for one word in one part of the warp the first one counts
@@ -70,30 +70,47 @@ def _most(merges: bool) -> Callable[..., Any]:
         halves = larger(quarters[0], quarters[1]), larger(quarters[2], quarters[3])
         whole, by_halves = larger(*halves), B.add(*halves)
         by_quarters = B.add(B.add(quarters[0], quarters[1]), B.add(quarters[2], quarters[3]))
-        narrow = B.icmp_unsigned("==", shift, ir.Constant(HALF, 2))
-        pair = B.icmp_unsigned("==", shift, ir.Constant(HALF, 3))
-        return B.select(narrow, whole, B.select(pair, by_halves, by_quarters))
+        at_once = B.icmp_unsigned("==", level, ir.Constant(HALF, 2))
+        twice = B.icmp_unsigned("==", level, ir.Constant(HALF, 3))
+        return B.select(at_once, whole, B.select(twice, by_halves, by_quarters))
 
     build.__name__ = "most_words" if merges else "most_lanes"
     return build
 
 
-most_words = builds(3, gives=True)(_most(True))
+most_words = builds(4, gives=True)(_most(True))
 """The most distinct words on one bank (pairs and quadruples on as many banks), by whole warp, halves or
-quarters in sum; the third argument is the binary logarithm of the bytes a lane, 2 at least."""
-most_lanes = builds(3, gives=True)(_most(False))
+quarters in sum; the third argument is the binary logarithm of the bytes a lane, 2 at least, the fourth is 2,
+3 or 4 for whole warp, halves or quarters."""
+most_lanes = builds(4, gives=True)(_most(False))
 """The same of lanes."""
 
 
-@builds(3, gives=True)
-def first_words(r: LaneRow, warp: Any, lanes: Any, shift: Any) -> Any:
+@builds(2, gives=True)
+def pairs_agree(r: LaneRow, warp: Any, lanes: Any) -> Any:
+    """Whether all lanes ask for the place of their neighbour (lane xor 1), or all for that of the next but
+    one (lane xor 2); a lane that takes no part agrees with any."""
+    B, taking, addresses = r.b, r.bits(lanes), r.addresses(warp)
+    agree = None
+    for by in (1, 2):
+        places = ir.Constant(V32, [lane ^ by for lane in range(32)])
+        both = B.and_(taking, B.shuffle_vector(taking, taking, places))
+        other = B.shuffle_vector(addresses, addresses, places)
+        apart = B.and_(both, B.icmp_unsigned("!=", addresses, other))
+        all_same = B.icmp_unsigned("==", B.bitcast(apart, HALF), ir.Constant(HALF, 0))
+        agree = all_same if agree is None else B.or_(agree, all_same)
+    return agree
+
+
+@builds(4, gives=True)
+def first_words(r: LaneRow, warp: Any, lanes: Any, shift: Any, level: Any) -> Any:
     """Of the lanes that take part, those that ask for one word of each bank: all put their words into a table
     by bank, and see whose word is there then. Halves or quarters of the warp that go on their own have banks
     of their own, 32 in all."""
     B = r.b
-    shift = B.trunc(shift, HALF)
+    shift, level = B.trunc(shift, HALF), B.trunc(level, HALF)
     unit = B.lshr(B.trunc(r.addresses(warp), V32), r.splat(shift, V32))
-    part = B.lshr(r.lanes(1, V32), r.splat(B.sub(ir.Constant(HALF, 7), shift), V32))
+    part = B.lshr(r.lanes(1, V32), r.splat(B.sub(ir.Constant(HALF, 7), level), V32))
     banks = B.lshr(ir.Constant(HALF, 128), shift)
     bank = B.and_(unit, r.splat(B.sub(banks, ir.Constant(HALF, 1)), V32))
     bank = B.add(bank, B.mul(part, r.splat(banks, V32)))
@@ -161,24 +178,24 @@ FEW_WAVEFRONTS: Final = 4
 
 
 @inlined
-def lane_groups(lanes: int, shift: int) -> Any:
-    """How many parts of the warp (the whole, halves, quarters) have a lane that takes part."""
-    parts, size = 0, 128 >> shift
+def lane_groups(lanes: int, level: int) -> Any:
+    """How many parts of the warp (the whole, halves, quarters: 2, 3, 4) have a lane that takes part."""
+    parts, size = 0, 128 >> level
     for first in range(0, 32, size):
         parts += (lanes >> first) & (FULL >> (32 - size)) != 0
     return parts
 
 
 @helper
-def wavefronts_of_words(warp: int, lanes: int, shift: int) -> Any:
+def wavefronts_of_words(warp: int, lanes: int, shift: int, level: int) -> Any:
     """The most distinct words on one bank, by whole warp, halves or quarters in sum."""
     passes, rest = 0, lanes
     for _ in range(FEW_WAVEFRONTS):
-        passes += lane_groups(rest, shift)
-        rest &= ~first_words(warp, rest, shift)
+        passes += lane_groups(rest, level)
+        rest &= ~first_words(warp, rest, shift, level)
         if rest == 0:
             return passes
-    return passes + most_words(warp, rest, shift)
+    return passes + most_words(warp, rest, shift, level)
 
 
 @helper
@@ -186,7 +203,8 @@ def bank_wavefronts(op: int, warp: int) -> Any:
     """Passes over the banks that the last instruction's addresses need.
 
     The most distinct words on one bank, or, of an atomic, the most lanes; wide accesses go by halves and
-    quarters of the warp, each of which asks for all its words.
+    quarters of the warp, each of which asks for all its words. Wide loads whose lanes agree in pairs take two
+    such parts at once.
     """
     lanes, width = at(warp, LANES), at(op, I_WIDTH_BYTES)
     if lanes == 0:
@@ -196,8 +214,11 @@ def bank_wavefronts(op: int, warp: int) -> Any:
     ):  # each eight lanes' addresses are a matrix
         lanes &= FULL >> (32 - 8 * at(op, I_MATRICES))
     shift = 2 if width <= 4 else 3 if width == 8 else 4
-    if at(warp, CONSECUTIVE) != 0:
-        return max(1, lane_groups(lanes, shift))
+    level = shift
+    if shift > 2 and at(op, I_CODE) == d.LOAD and pairs_agree(warp, lanes) != 0:
+        level -= 1
+    elif at(warp, CONSECUTIVE) != 0:
+        return max(1, lane_groups(lanes, level))
     merges = at(op, I_CODE) != d.ATOMIC or at(op, I_OPERATION) == d.COUNT
     if merges and shift == 2 and lanes == FULL:
         passes = wavefronts_of_runs(warp)
@@ -205,5 +226,7 @@ def bank_wavefronts(op: int, warp: int) -> Any:
             return passes
     if width <= 4 and one_place(warp, lanes) != 0:
         return 1 if merges else bits_set(lanes)
-    passes = wavefronts_of_words(warp, lanes, shift) if merges else most_lanes(warp, lanes, shift)
+    passes = (
+        wavefronts_of_words(warp, lanes, shift, level) if merges else most_lanes(warp, lanes, shift, level)
+    )
     return max(1, passes)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from smlab.sim.address_patterns import passes as of_words
 from smlab.sim.compiled.jit import entry
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
@@ -33,6 +34,9 @@ PATTERNS = {
     "rows that ask for one word each": lambda rng: LANES // int(rng.integers(1, 33)) * int(rng.integers(40)),
     "ascending": lambda rng: np.sort(rng.integers(0, 40, 32)),
     "consecutive but for some": lambda rng: LANES + rng.integers(0, 3, 32) * int(rng.integers(0, 40)),
+    "pairs of neighbours": lambda rng: np.repeat(rng.integers(0, 24, 16), 2),
+    "pairs of the next but one": lambda rng: np.repeat(rng.integers(0, 24, (8, 1, 2)), 2, axis=1).ravel(),
+    "one place": lambda rng: np.full(32, rng.integers(0, 64)),
     "anything": lambda rng: rng.integers(0, 64, 32),
 }
 
@@ -59,3 +63,29 @@ def test_passes_of(pattern: str) -> None:
         assert passes(op.ctypes.data, words.ctypes.data) == expected, (addresses, hex(lanes), width)
         seen.add(expected)
     assert len(seen) > 2
+
+
+AGREE = {
+    "all lanes on one place": (np.zeros(32, int), 1, 2),
+    "neighbours agree": (LANES // 2, 1, 2),
+    "the next but one agrees": (LANES // 4 * 2 + LANES % 2, 1, 2),
+    "half by one rule, half by the other": (np.where(LANES < 16, LANES // 2, LANES // 4 * 2 + LANES % 2), 2, 4),
+    "each its own": (LANES, 2, 4),
+    "eight rows of four, as a product loads its first matrix": (LANES // 4 * 33, 1, 2),
+    "neighbours agree, all on one bank": (LANES // 2 * 32, 16, 16),
+}
+"""Places in units of the width, and the passes of a load of 64 and of 128 bits a lane. The rule was measured by
+others with Nsight Compute (SEMANTICS, 6.5)."""
+
+
+@pytest.mark.parametrize("name", AGREE)
+def test_wide_loads_whose_lanes_agree_in_pairs(name: str) -> None:
+    places, *expected = AGREE[name]
+    for width, passes_expected in zip((8, 16), expected, strict=True):
+        addresses = places * width
+        load = SimpleNamespace(code=d.LOAD, fields={"operation": 0, "width_bytes": width})
+        store = SimpleNamespace(code=d.STORE, fields={"operation": 0, "width_bytes": width})
+        warp = SimpleNamespace(lanes=0xFFFFFFFF, addresses=addresses.tolist())
+        assert counted(load, warp) == passes_expected  # type: ignore[arg-type]
+        assert counted(store, warp) >= width // 4  # type: ignore[arg-type]
+        assert of_words("load", addresses[None] // 4, 32, width // 4).tolist() == [passes_expected]

@@ -41,22 +41,38 @@ def arrays() -> tuple[np.ndarray, np.ndarray]:
     return np.arange(32 * (BLOCKS + 2), dtype=np.int32), np.zeros(32 * BLOCKS, dtype=np.int32)
 
 
-def test_a_sector_belongs_to_the_first_block_that_asks_for_it(launch: Launch) -> None:
+def test_a_sector_belongs_to_the_wave_that_asks_for_it_first(launch: Launch) -> None:
     source, out = arrays()
     asked = launch(LINES, source, out, grid=BLOCKS)
     neighbours = Neighbours(asked, 32)
     assert neighbours.block_instructions(1) == len(LINES)
     chosen = np.array([100, 180, 260])
-    found = neighbours.fetched(chosen, 40)
-    again = neighbours.fetched(chosen, 40)  # from what was kept
+    found = neighbours.fetched(chosen, 1)
+    again = neighbours.fetched(chosen, 1)  # from what was kept
     assert np.array_equal(found.bits, again.bits)
     assert found.read_each == again.read_each
     assert not out.any()  # executed on the side
     first = asked.allocations[0].address // 32
-    own = {n for n in range(60 * 4, 263 * 4) if first + n not in found}
+    own = {n for n in range(99 * 4, 263 * 4) if first + n not in found}
     assert own == {4 * b + 8 + n for b in chosen for n in range(4)}  # the last third: others had the rest
     # The first block's eight sectors are read by nobody before.
-    assert found.read_each == (4 * 201 + 8) / 201
+    assert found.read_each == (4 * 162 + 8) / 162
+
+
+def test_blocks_of_one_wave_share_what_they_ask_for(launch: Launch) -> None:
+    """Each line but the first two is asked for by three blocks, so each of them owns a third of it: not the
+    first one all."""
+    source, out = arrays()
+    asked = launch(LINES, source, out, grid=BLOCKS)
+    neighbours = Neighbours(asked, 32)
+    first = asked.allocations[0].address // 32
+    for lead in range(3):  # as likely by the first as by the last of the three
+        chosen = np.arange(lead, BLOCKS, 3)
+        found = neighbours.fetched(chosen, BLOCKS)
+        own = [n for n in range(4 * BLOCKS) if first + n not in found]
+        assert 0.94 < len(own) / (4 * len(chosen)) < 1.06
+        place = np.bincount([(n // 4 - lead) % 3 for n in own], minlength=3)
+        assert place.min() > 0.9 * place.mean()  # in the line of the block's own, the next one's, that after
 
 
 def test_a_sample_reads_from_dram_what_the_whole_grid_reads(launch: Launch) -> None:
