@@ -39,6 +39,7 @@ _PLAIN: Final = {
     "is_signed": 25,
     "b_is_signed": 24,
     "cut_bits": 27,  # the bits that a short integer lacks of a word's
+    "first_bit": 29,  # at which a short integer begins in its register
     "relations": 26,  # LESS, EQUAL, GREATER, UNORDERED: those for which a comparison holds
     "combine": 27,  # how it is combined with a predicate: AND, OR, XOR
     "extends": 29,  # a comparison of high words: where they are equal, `predicate_b` decides
@@ -159,7 +160,7 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
         *_VECTOR, "predicate_a", "predicate_dst", "predicate_dst_b", "takes_lesser"
     ),
     "floating point": _kind(*_VECTOR, "rounding", "flush", "saturate", "power_of_two"),
-    "conversion": _kind(*_VECTOR, "rounding", "is_signed", "cut_bits", "flush"),
+    "conversion": _kind(*_VECTOR, "rounding", "is_signed", "cut_bits", "first_bit", "flush"),
     "half precision": _kind(
         *_VECTOR,
         *("predicate_a", "predicate_dst", "predicate_dst_b", "half_flags", "relations", "combine"),

@@ -92,9 +92,9 @@ def relation(a: float, b: float) -> int:
     return LESS if a < b else GREATER if a > b else EQUAL
 
 
-def narrowed(a: int, is_signed: int, cut_bits: int) -> int:
-    """A word without its highest bits, as a number."""
-    found = a & ((1 << (32 - cut_bits)) - 1)
+def narrowed(a: int, is_signed: int, cut_bits: int, first_bit: int = 0) -> int:
+    """A word without so many of its bits, from the first one that counts on, as a number."""
+    found = a >> first_bit & ((1 << (32 - cut_bits)) - 1)
     return signed(found, 32 - cut_bits) if is_signed else found
 
 

@@ -180,6 +180,8 @@ def _i2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     kind = "d" if "F64" in m else "h" if "F16" in m else "b" if "BF16" in m else "f"
     name = ("l2" if long else "i2") + kind
     fields = {"rounding": rounding, "is_signed": int(signed), "cut_bits": _cut(m), "dst": o.destination()}
+    if _cut(m):
+        fields["first_bit"] = o.first_bit(32 - _cut(m))
     return BY_NAME[name], {**fields, **(o.long("a") if long else o.integer("a"))}
 
 

@@ -18,6 +18,7 @@ M32: Final = (1 << 32) - 1
 _REGISTER: Final = re.compile(
     r"(?P<sign>[-~]?)(?P<bar>\|?)(?P<uniform>U?)R(?P<number>\d{1,3}|Z)(?P<rest>[.\w]*)\|?$"
 )
+_PLACE: Final = re.compile(r"(?P<register>-?U?R\d{1,3})\.(?P<size>[BH])(?P<number>[0-3])$")
 _CONSTANT: Final = re.compile(
     r"(?P<sign>[-~]?)(?P<bar>\|?)c\[(?P<bank>0x[0-9a-f]{1,2})\]\[(?P<at>0x[0-9a-f]{1,8})\]"
     r"(?P<rest>[.\w]*)\|?$"
@@ -114,6 +115,18 @@ class Operands:
             raise Unknown("an operand is missing")
         self.next += 1
         return self.texts[self.next - 1]
+
+    def first_bit(self, bits: int) -> int:
+        """Where the next operand's integer of so many bits begins, as its text says (``R4.B1``, ``R4.H1``);
+        the place is taken off the text."""
+        match = _PLACE.match(self.texts[self.next]) if self.more() else None
+        if match is None:
+            return 0
+        first = int(match["number"]) * (8 if match["size"] == "B" else 16)
+        if first + bits > 32 or (match["size"] == "H") != (bits == 16):
+            raise Unknown(f"the source {self.texts[self.next]}")
+        self.texts[self.next] = match["register"]
+        return first
 
     def more(self) -> bool:
         return self.next < len(self.texts)

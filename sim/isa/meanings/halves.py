@@ -176,8 +176,8 @@ def _short_conversions(letter: str, kind: int, number: Callable[[int], float]) -
     def packed(a: int, b: int, rounding: int) -> int:
         return _to_short(f32(a), kind, rounding) << 16 | _to_short(f32(b), kind, rounding)
 
-    def from_integer(a: int, is_signed: int, cut_bits: int) -> int:
-        return _to_short(float(narrowed(a, is_signed, cut_bits)), kind)
+    def from_integer(a: int, is_signed: int, cut_bits: int, first_bit: int) -> int:
+        return _to_short(float(narrowed(a, is_signed, cut_bits, first_bit)), kind)
 
     def integer(a: int, rounding: int, is_signed: int, cut_bits: int) -> int:
         return to_integer(number(a & 0xFFFF), rounding, is_signed, 32, cut_bits)

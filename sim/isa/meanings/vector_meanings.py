@@ -483,8 +483,8 @@ def _conversion_rows(row: Callable[..., None]) -> None:
         "i",
         "i",
         plain(
-            lambda a, rounding, is_signed, cut_bits: to_bits(
-                Fraction(narrowed(a, is_signed, cut_bits)), 32, rounding
+            lambda a, rounding, is_signed, cut_bits, first_bit: to_bits(
+                Fraction(narrowed(a, is_signed, cut_bits, first_bit)), 32, rounding
             )
         ),
         kind,
@@ -494,7 +494,12 @@ def _conversion_rows(row: Callable[..., None]) -> None:
         "i2d",
         "i",
         "d",
-        plain(lambda a, is_signed, cut_bits: bits64(float(narrowed(a, is_signed, cut_bits))), 64),
+        plain(
+            lambda a, is_signed, cut_bits, first_bit: bits64(
+                float(narrowed(a, is_signed, cut_bits, first_bit))
+            ),
+            64,
+        ),
         kind,
     )
     row("l2d", "d", "d", _from_long(64), kind)

@@ -44,9 +44,10 @@ def _moved(v: Lanes, bits: Any, below: Any, above: Any, kind: Any) -> Any:
 
 
 def narrowed(v: Lanes, a: Any) -> Any:
-    """Words without their highest bits, with a sign where that is asked."""
+    """Words without so many of their bits, from the first one that counts on, with a sign where that is
+    asked."""
     B, cut = v.builder, v.splat(v.half("cut_bits"))
-    top = B.shl(a, cut)
+    top = B.shl(a, B.sub(cut, v.splat(v.half("first_bit"))))
     return v.either(v.flag("is_signed"), B.ashr(top, cut), B.lshr(top, cut))
 
 

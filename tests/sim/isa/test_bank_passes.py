@@ -69,7 +69,11 @@ AGREE = {
     "all lanes on one place": (np.zeros(32, int), 1, 2),
     "neighbours agree": (LANES // 2, 1, 2),
     "the next but one agrees": (LANES // 4 * 2 + LANES % 2, 1, 2),
-    "half by one rule, half by the other": (np.where(LANES < 16, LANES // 2, LANES // 4 * 2 + LANES % 2), 2, 4),
+    "half by one rule, half by the other": (
+        np.where(LANES < 16, LANES // 2, LANES // 4 * 2 + LANES % 2),
+        2,
+        4,
+    ),
     "each its own": (LANES, 2, 4),
     "eight rows of four, as a product loads its first matrix": (LANES // 4 * 33, 1, 2),
     "neighbours agree, all on one bank": (LANES // 2 * 32, 16, 16),

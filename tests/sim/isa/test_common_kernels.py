@@ -167,6 +167,23 @@ def shorts(gpu: str) -> None:
     assert np.array_equal(low, np.trunc(b.astype(np.float32) * np.float32(0.001)))
 
 
+def quantised(gpu: str) -> None:
+    """Numbers of 8 and 16 bits out of the middle of a word become floats."""
+    a, b = (
+        RANDOM.integers(-128, 128, (N, 4)).astype(np.int8),
+        RANDOM.integers(0, 256, (N, 4)).astype(np.uint8),
+    )
+    c, d = RANDOM.integers(-9000, 9000, (N, 2)).astype(np.int16), RANDOM.integers(0, 60000, (N, 2))
+    out, wide = np.zeros(4 * N, np.float32), np.zeros(N)
+    launched(
+        gpu, "quantised", 2, 64, a.ravel(), b.ravel(), c.ravel(), d.astype(np.uint16).ravel(), out, wide, N
+    )
+    x, y, z = (kind.astype(float).T for kind in (a, b, c))
+    expected = x[0] + y[3], x[1] * y[2] + z[1], x[2] * y[1] + d[:, 1], x[3] * y[0] + z[0]
+    assert np.array_equal(out.reshape(N, 4).T, np.array(expected, np.float32))
+    assert np.array_equal(wide, x[3] - y[2] + d[:, 1])
+
+
 def atomics(gpu: str) -> None:
     words, longs = np.zeros(9, np.int32), np.zeros(2, np.uint64)
     words[2], words[6] = -1, 3
@@ -234,7 +251,7 @@ def handover(gpu: str) -> None:
 
 
 EVERYWHERE = (halves, packed, conversions, choices, recursion, pointers, scan, reduction, transpose)
-EVERYWHERE += (bytes_, shorts, atomics, functions, votes, handover)
+EVERYWHERE += (bytes_, shorts, quantised, atomics, functions, votes, handover)
 SINCE_AMPERE = (matrices, reversed_, warps)
 QUICK = ("sm_70", "sm_90")
 

@@ -62,10 +62,12 @@ def numbers(operation: VectorOperation, random: np.random.Generator) -> dict[str
     """Values of the numbers that the operation's meaning reads, as the decoder can give them."""
     name = operation.name
     halves = sum(int(random.integers(3)) << HALVES_SHIFT * n for n in range(3))
+    cut = int(random.choice([0, 16, 24]))
     halves += int(random.integers(4)) * HALF_POSITIVE + int(random.integers(2)) * HALF_SATURATE
     drawn = {
         "rounding": int(random.choice([0, 3]) if name == "f2h2" else random.integers(4)),
-        "cut_bits": int(random.choice([0, 16, 24])),
+        "cut_bits": cut,
+        "first_bit": int(random.integers(0, cut + 1, dtype=int)) // (32 - cut) * (32 - cut),
         "relations": int(random.integers(16)),
         "combine": int(random.integers(3)),
         "half_flags": halves,  # `NAN_WINS` is the bit after `HALF_POSITIVE`

@@ -184,6 +184,19 @@ extern "C" __global__ void shorts(const short *a, const unsigned short *b, float
     low[i] = (unsigned char)(b[i] * 0.001f);
 }
 
+extern "C" __global__ void quantised(const char4 *a, const uchar4 *b, const short2 *c, const ushort2 *d, float4 *out, double *wide, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    char4 x = a[i];
+    uchar4 y = b[i];
+    short2 z = c[i];
+    ushort2 w = d[i];
+    out[i] = make_float4((float)x.x + y.w, (float)x.y * y.z + z.y, (float)x.z * y.y + w.y, (float)x.w * y.x + z.x);
+    wide[i] = (double)x.w - (double)y.z + (double)w.y;
+}
+
 extern "C" __global__ void atomics(int *words, unsigned long long *longs, float *single, double *wide)
 {
     int i = threadIdx.x;
