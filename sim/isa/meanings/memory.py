@@ -231,7 +231,8 @@ def combined(operation: int, kind: int, old: int, value: int, compared: int) -> 
 
 
 def _pairs_agree(w: WarpState, lanes: int) -> bool:
-    """Whether all lanes ask for the place of lane xor 1, or all for that of lane xor 2, if that takes part."""
+    """Whether all lanes ask for the place of lane xor 1, or all for that of lane xor 2, as far as it is
+    active."""
     taking = members(lanes)
     return any(
         all(w.addresses[lane] == w.addresses[lane ^ by] for lane in taking if lanes >> (lane ^ by) & 1)

@@ -78,8 +78,8 @@ AGREE = {
     "eight rows of four, as a product loads its first matrix": (LANES // 4 * 33, 1, 2),
     "neighbours agree, all on one bank": (LANES // 2 * 32, 16, 16),
 }
-"""Places in units of the width, and the passes of a load of 64 and of 128 bits a lane. The rule was measured by
-others with Nsight Compute (SEMANTICS, 6.5)."""
+"""Places in units of the width, and the passes of a load of 64 and of 128 bits a lane. The rule was measured
+by others with Nsight Compute (SEMANTICS, 6.5)."""
 
 
 @pytest.mark.parametrize("name", AGREE)
