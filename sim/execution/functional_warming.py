@@ -1,12 +1,13 @@
 """Which sectors of global memory the blocks outside of a sample fetch: those that a sample finds in L2.
 
-A sample runs some blocks of a grid. On the whole GPU their neighbours run at the same time or just before, on
-other SMs, and what several of them need comes from DRAM once. So the blocks of the grid between the first and
-the last of the sample, and some before the first, are executed without timing (functional warming, Wunderlich
-et al. 2003, SMARTS), in the order in which they are launched. A sector belongs to the wave of blocks that
-asks for it first, and there to one of the blocks that ask, drawn by chance. Only the sample's own sectors go to DRAM.
-So a block has its fair share of what a wave fetches, also the first block of a row. What a block touches is
-kept for the samples after the first one, whose neighbours are often the same.
+A sample runs some blocks of a grid. On the whole GPU their neighbours run at the same time or just before,
+on other SMs, and what several of them need comes from DRAM once. So the blocks of the grid between the
+first and the last of the sample, and some before the first, are executed without timing (functional
+warming, Wunderlich et al. 2003, SMARTS), in the order in which they are launched. A sector belongs to the
+wave of blocks that asks for it first, and there to one of the blocks that ask, drawn by chance. Only the
+sample's own sectors go to DRAM. So a block has its fair share of what a wave fetches, also the first block
+of a row. What a block touches is kept for the samples after the first one, whose neighbours are often the
+same.
 
 Only what tells addresses is executed (`smlab.sim.execution.address_slice`): of a product of matrices neither
 the products nor what lies in shared memory.
