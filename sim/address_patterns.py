@@ -206,15 +206,15 @@ def wide_wavefronts(words: Words, count: int, banks: int, merges: bool = True) -
     lanes ask for the words of lane xor 1, or all for those of lane xor 2, groups are twice as large. Without
     ``merges`` (stores) they never are.
     """
-    apart = _in_groups(words, max(1, 32 // count), count, banks)
+    singly = _in_groups(words, max(1, 32 // count), count, banks)
     if count == 1 or not merges:
-        return apart
+        return singly
     lane = np.arange(words.shape[-1])
     agree = np.zeros(words.shape[:-1], dtype=bool)
     for by in (1, 2):
         paired = lane[(lane ^ by) < len(lane)]
         agree |= (words[..., paired] == words[..., paired ^ by]).all(axis=-1)
-    chosen: NDArray[np.int64] = np.where(agree, _in_groups(words, 64 // count, count, banks), apart)
+    chosen: NDArray[np.int64] = np.where(agree, _in_groups(words, 64 // count, count, banks), singly)
     return chosen
 
 
