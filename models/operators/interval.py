@@ -56,15 +56,15 @@ def library_factor(target: Gpu) -> float:
 
 
 def both_doubts(card: Floats, carried: Floats, target: Gpu) -> Floats:
-    """Two doubts together, each a factor of at least 1, (rows,): what the target's card does, and how much of
-    the source's shortfall goes along.
+    """The factor by which two doubts may put a time off, each a factor of at least 1, (rows,): what the
+    target's card does, and how much of the source's shortfall goes along.
 
     They have nothing to do with each other, so their logarithms add in squares. On an architecture that was
     not in view nobody has seen that, and they add up.
     """
     logs = [np.log(np.maximum(factor, 1.0)) for factor in (card, carried)]
-    together = np.hypot(*logs) if target.compute_capability in SEEN else logs[0] + logs[1]
-    return np.asarray(np.exp(together))
+    product = np.hypot(*logs) if target.compute_capability in SEEN else logs[0] + logs[1]
+    return np.asarray(np.exp(product))
 
 
 def kinds_of(work: OperatorWork) -> NDArray[np.object_]:
