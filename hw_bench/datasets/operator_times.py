@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,8 @@ class OperatorTimes(Rows):
     shape that are read or written. ``gpu``
     names a description, or is the device's own name where none ships; ``blocks`` and ``threads_per_block`` (0
     where unknown) the launch of the kernel ``kernel``. ``skipped`` lists rows that could not be used, with
-    the reason. ``launch_s`` is what a launch takes of each time, by the way the set was measured.
+    the reason. ``launch_s`` is what a launch takes of each time by operator, by the way the set was measured;
+    nothing for one that is not in it.
     """
 
     path: Path
@@ -42,7 +43,7 @@ class OperatorTimes(Rows):
     threads_per_block: NDArray[np.int64]
     seconds: NDArray[np.float64]
     skipped: tuple[tuple[str, str], ...]
-    launch_s: float = 0.0
+    launch_s: Mapping[str, float] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.seconds)

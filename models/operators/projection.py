@@ -7,6 +7,8 @@ and the board's power. Each mechanism is a switch:
 - ``sustained``: bandwidths as published from benchmarks, not as rated;
 - ``cache``: rows read again come from DRAM only where the GPU's caches do not hold them
   (`smlab.models.operators.memory`);
+- ``waits``: rows of softmax that a block goes over in unlike steps leave DRAM idle now and then
+  (`smlab.models.operators.rows`);
 - ``repeats``: operators are timed again and again, and what L2 holds of one run the next finds there;
 - ``tiles``: a product runs in a library's tiles (`smlab.models.operators.tiles`), else at the rated peak;
 - ``power``: arithmetic is held to what the board's power allows (`smlab.models.operators.power`);
@@ -31,9 +33,10 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.models.operators.interval import kinds_of, library_factor, widened
+from smlab.models.operators.interval import both_doubts, kinds_of, library_factor, widened
 from smlab.models.operators.memory import Misses, repeat_misses, reread_misses
 from smlab.models.operators.power import interval_of, power_ceiling
+from smlab.models.operators.rows import Longer, longer_than_dram
 from smlab.models.operators.tiles import pipe_seconds
 from smlab.models.operators.work import Floats, OperatorWork
 
@@ -54,6 +57,7 @@ class OperatorSwitches:
     power: bool = True
     tiles: bool = True
     repeats: bool = True
+    waits: bool = True
     half: bool = True
     named: bool = False
 
@@ -112,13 +116,14 @@ def project_operators(
     else:
         short = [spent / expected] * 2
     expect = [there.terms(choice).max(axis=0) for choice in (COSTLY, THRIFTY)]
-    ends = [time * r**along for time, r in zip(expect, short, strict=True)]
-    middle = np.sqrt(ends[0] * ends[1])
+    card, carried = np.sqrt(expect[0] * expect[1]), np.sqrt(short[0] * short[1]) ** along
+    middle = card * carried
     if not same_kernels:
         short.append(np.ones(len(work)))
-    least = np.minimum(there.terms(BEST).max(axis=0) * np.min(short, axis=0), np.min(ends, axis=0))
-    most = np.maximum(there.terms(WORST).max(axis=0) * np.max(short, axis=0), np.max(ends, axis=0))
-    low, high = widened(kinds_of(work.flops, work.again_bytes), least, most, target)
+    faster, slower = card / there.terms(BEST).max(axis=0), there.terms(WORST).max(axis=0) / card
+    least = middle / both_doubts(faster, carried / np.min(short, axis=0), target)
+    most = middle * both_doubts(slower, np.max(short, axis=0) / carried, target)
+    low, high = widened(kinds_of(work), least, most, target)
     return OperatorProjection(
         low_s=launch + low,
         mid_s=launch + middle,
@@ -145,7 +150,8 @@ BENCHMARKS_OFF: Final = 0.04
 @dataclass(frozen=True)
 class _Choice:
     """One choice of what is not known: the ceiling of `smlab.models.operators.power.PowerCeiling`, the
-    bound of the misses, and the side: -1 for all that makes an operator fast, 1 for all that makes it slow.
+    bound of the misses and of the waits, and the side: -1 for all that makes an operator fast, 1 for all
+    that makes it slow.
     """
 
     power: str
@@ -170,6 +176,11 @@ class _CardTimes:
         every = Misses(*[np.ones(len(work))] * 3)
         self._first = repeat_misses(work, gpu) if on.repeats else every
         self._again = reread_misses(work, gpu) if on.cache else every
+        self._longer: Longer | None = None
+        if on.waits:
+            self._longer = longer_than_dram(
+                (work.operator == "softmax") & (work.again_bytes > 0), work.values, gpu
+            )
         key = "dram.sustained_bandwidth_bytes_per_s" if on.sustained else "dram.bandwidth_bytes_per_s"
         low, value, high = interval_of(gpu[key])
         off = 1 + BENCHMARKS_OFF if on.sustained else 1.0
@@ -184,13 +195,13 @@ class _CardTimes:
     def terms(self, choice: _Choice) -> Floats:
         work = self._work
         first, again = getattr(self._first, choice.misses), getattr(self._again, choice.misses)
-        dram = (first * work.once_bytes + again * work.again_bytes) / self._bandwidth[choice.side]
+        once = first * work.once_bytes
+        traffic = once + again * work.again_bytes
+        if self._longer is not None:  # what is read again fills the gaps
+            traffic = np.maximum(traffic, once * getattr(self._longer, choice.misses))
+        dram = traffic / self._bandwidth[choice.side]
         l2 = (work.once_bytes + work.again_bytes) / self._gpu.number("l2.bandwidth_bytes_per_s")
         pipe = self._pipe_s * self._off**choice.side
-        if (
-            choice.side == 1 and self._on.cache
-        ):  # the loads of a step that its threads do not share out evenly
-            dram, l2 = dram / work.step_share, l2 / work.step_share
         power = np.zeros(len(work))
         if self._on.power:
             power = work.flops / getattr(self._ceiling, choice.power)

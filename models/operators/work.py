@@ -10,6 +10,7 @@ keeps the row in registers, later versions' ``cunn_SoftMaxForwardSmem`` in share
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -59,7 +60,7 @@ class OperatorShapes(Protocol):
     @property
     def threads_per_block(self) -> Integers: ...
     @property
-    def launch_s(self) -> float: ...
+    def launch_s(self) -> Mapping[str, float]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,28 +69,28 @@ class OperatorWork(Rows):
 
     ``flops`` are operations that the roof of FP32 bounds (0 for operators that only move data);
     ``once_bytes`` are read or written at least once, ``again_bytes`` are read again later by the same
-    block, after the rest of its row. ``row_bytes`` is what a block reads between two touches, ``passes``
-    how often it goes over it, reads and writes together. ``stream_kind`` is the number of operands, by
-    which streams of unlike shares of reads are told apart. ``blocks`` and ``threads_per_block`` are of the
-    launch on the GPU that was measured, 0 where unknown. ``step_share`` is the share of its threads' vector
-    loads that a block issues in a step of its loop over a row, on the average. ``shapes`` are the sizes of
-    products, ``tile`` the tile that the kernel's name tells, empty where it tells none. ``launch_s`` is in
-    each time and does not scale with the GPU.
+    block, after the rest of its row. ``values`` are those of a row (of products: not used), ``row_bytes`` is
+    what a block reads between two touches, ``passes`` how many times that an equally fast block moves, reads
+    and writes together, while a block is in two of its passes that follow each other. ``stream_kind`` is the
+    number of operands, by which streams of unlike shares of reads are told apart. ``blocks`` and
+    ``threads_per_block`` are of the launch on the GPU that was measured, 0 where unknown. ``shapes`` are the
+    sizes of products, ``tile`` the tile that the kernel's name tells, empty where it tells none. ``launch_s``
+    is in each time and does not scale with the GPU.
     """
 
     operator: NDArray[np.object_]
     flops: Floats
     once_bytes: Floats
     again_bytes: Floats
+    values: Floats
     row_bytes: Floats
     passes: Floats
     stream_kind: NDArray[np.int64]
     blocks: NDArray[np.int64]
     threads_per_block: NDArray[np.int64]
-    step_share: Floats
     shapes: Shapes
     tile: NDArray[np.object_]
-    launch_s: float = 0.0
+    launch_s: Floats
 
     def __len__(self) -> int:
         return len(self.flops)
@@ -120,27 +121,14 @@ def operator_work(times: OperatorShapes) -> OperatorWork:
         flops=np.where(product, 2.0 * batch * m * n * k, 0.0),
         once_bytes=once,
         again_bytes=rereads * m * row,
+        values=n,
         row_bytes=np.where(product, 0.0, rows_of_a_block * row),
-        passes=2.0 + rereads,
+        # A block reads its row rereads + 1 times, and writes it in the last of these passes.
+        passes=2.0 * (rereads + 2.0) / (rereads + 1.0),
         stream_kind=times.tensors,
         blocks=times.blocks,
         threads_per_block=times.threads_per_block,
-        step_share=np.where(softmax, _step_share(n, size, times.threads_per_block), 1.0),
         shapes=Shapes(batch, m, n, k),
         tile=np.array([tile_named(name) for name in times.kernel], dtype=object),
-        launch_s=times.launch_s,
+        launch_s=np.array([times.launch_s.get(name, 0.0) for name in times.operator], dtype=np.float64),
     )
-
-
-VECTOR_BYTES: Final = 16
-"""What a thread of ``cunn_SoftMaxForward`` loads at once; what is left of a row it loads value by value."""
-
-
-def _step_share(n: Floats, element_bytes: Floats, threads: Integers) -> Floats:
-    """Of the loads that a block's steps over a row of ``n`` values could issue, those that they do; 1 where
-    the launch is not known."""
-    known = np.maximum(threads, 1).astype(np.float64)
-    a_step = known * VECTOR_BYTES / element_bytes
-    whole = np.floor(n / a_step)
-    steps = whole + np.ceil((n - whole * a_step) / known)
-    return np.asarray(np.where(threads > 0, n / a_step / np.maximum(steps, 1), 1.0))

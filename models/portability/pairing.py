@@ -4,8 +4,9 @@ tiles.
 Two traces of one application run the same kernels in the same order. Of the kernels that have no partner by
 name and launch, those are paired that look alike and keep this order: the alignment of both sequences with
 the most evidence (Needleman and Wunsch). Evidence is the name without its generation, the name without its
-numbers, being a product of matrices, an equal grid and block, an equal number of launches. Two that have
-none of the first three in common are never paired.
+numbers, being a product of matrices, an equal grid and block, an equal number of launches, and equal work: as
+many results of a product, which are its tile's times its blocks. Two that have none of the first three in
+common are never paired.
 """
 
 from __future__ import annotations
@@ -17,19 +18,24 @@ from typing import Final
 
 import numpy as np
 
-from smlab.hw_bench.profiles.kernel_names import family_of, without_generation
+from smlab.hw_bench.profiles.kernel_names import family_of, tile_of, without_generation
+
+COVERED_APART: Final = 1.25
+"""How far apart results covered by two tiles of one product may be: the outermost tiles stick out. Two
+products that share their place in the order are seldom as near."""
 
 _PRODUCT: Final = re.compile(r"gemm|cutlass|matmul", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class LaunchedKernel:
-    """A kernel with one launch shape on one GPU: ``row`` is its row there, ``order`` when it came first,
-    ``launches`` how often it ran."""
+    """A kernel with one launch shape of ``blocks`` on one GPU: ``row`` is its row there, ``order`` when it
+    came first, ``launches`` how often it ran."""
 
     row: int
     name: str
     shape: str
+    blocks: int
     order: float
     launches: int
 
@@ -95,6 +101,17 @@ def _evidence(a: LaunchedKernel, b: LaunchedKernel) -> tuple[float, str]:
         return 0.0, ""
     if a.shape == b.shape:
         score, words = score + 2, [*words, "grid and block"]
+    if _as_many_results(a, b):
+        score, words = score + 2, [*words, "work"]
     if a.launches == b.launches:
         score, words = score + 2, [*words, f"{a.launches} launches"]
     return score, ", ".join([*words, "order"])
+
+
+def _as_many_results(a: LaunchedKernel, b: LaunchedKernel) -> bool:
+    """Whether the tiles of two products cover as many results, a tile more or less in each row of them."""
+    tiles = tile_of(a.name), tile_of(b.name)
+    if tiles[0] is None or tiles[1] is None:
+        return False
+    covered = [t.rows * t.columns * k.blocks for t, k in zip(tiles, (a, b), strict=True) if t is not None]
+    return max(covered) <= COVERED_APART * min(covered)

@@ -71,11 +71,26 @@ def test_renamed_kernels_are_paired_in_their_order(
         ("volta_sgemm_128x128_tn", "ampere_sgemm_128x64_tn"),
         ("volta_sgemm_32x128_tn", "ampere_sgemm_32x128_tn"),
     ]
-    assert "name without generation, grid and block, 20 launches" in found["renamed"][1]["by"]
+    assert found["renamed"][0]["by"] == "name without generation and numbers, work, 20 launches, order"
+    assert "name without generation, grid and block, work, 20 launches" in found["renamed"][1]["by"]
     assert found["unmatched"] == {"v100": [], "a100-40": []}
     assert len(found["kernels"]) == 3
     for row in found["kernels"]:
         assert row["ratio"] == pytest.approx(0.7, rel=0.005)
+
+
+def test_equal_work_decides_between_two_products(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two here, one there: 640 tiles of 128 x 128 are as many results as 1,280 of 128 x 64; 64 are not."""
+    small, large = ("volta_sgemm_128x128_nt", 64, 256, 40), ("volta_sgemm_128x128_tn", 640, 256, 400)
+    for number, order in enumerate(([small, large], [large, small])):
+        here = trace(tmp_path / f"v{number}.csv", "Tesla V100-PCIE-32GB (0)", order)
+        there = trace(
+            tmp_path / f"a{number}.csv",
+            "NVIDIA A100-PCIE-40GB (0)",
+            [("ampere_sgemm_128x64_tn", 1280, 128, 280)],
+        )
+        found = ported(capsys, f"v100={here}", f"a100-40={there}")
+        assert [row["source_kernel"] for row in found["renamed"]] == ["volta_sgemm_128x128_tn"]
 
 
 def test_totals_over_the_application(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:

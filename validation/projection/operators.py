@@ -54,7 +54,7 @@ MIN_S: Final = 50e-6
 kernel's."""
 
 PAPER: Final = OperatorSwitches(
-    launch=False, sustained=True, cache=False, power=False, tiles=False, repeats=False, half=False
+    **{**dict.fromkeys((field.name for field in fields(OperatorSwitches)), False), "sustained": True}
 )
 """Van Lanker et al. 2024 as published: equation 9 with measured maxima."""
 
@@ -198,7 +198,12 @@ def baseline_times(
     }
 
 
-NAMES: Final = {"sustained": "sustained maxima", "half": "half going along", "named": "named tiles"}
+NAMES: Final = {
+    "sustained": "sustained maxima",
+    "half": "half going along",
+    "named": "named tiles",
+    "waits": "waiting rows",
+}
 """What tables call mechanisms whose switches say too little."""
 
 

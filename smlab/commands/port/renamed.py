@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -56,7 +58,8 @@ def _alone(
 def _launched(times: TuningTimes, row: int) -> LaunchedKernel:
     order = float(row) if times.starts_s is None else times.starts_s[row][0]
     shape = " ".join(str(value) for value in times.config[row][:2])
-    return LaunchedKernel(row, str(times.kernel[row]), shape, order, len(times.runs[row]))
+    blocks = math.prod(int(number) for number in re.findall(r"\d+", str(times.config[row][0])))
+    return LaunchedKernel(row, str(times.kernel[row]), shape, blocks, order, len(times.runs[row]))
 
 
 def _of_one_side(

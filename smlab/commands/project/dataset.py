@@ -72,7 +72,7 @@ def _document(judged: Judgement, dataset: str, chosen: OperatorSwitches) -> dict
         "from": judged.source.name,
         "to": judged.target.name,
         "switches": dict(chosen.__dict__),
-        "launch_s": judged.source_rows.launch_s,
+        "launch_s": dict(judged.source_rows.launch_s),
         "kernels": _rows(judged),
         "skipped": [{"kernel": what, "reason": reason} for what, reason in judged.skipped],
         "errors": {e.operator: _as_json(e) for e in judged.operators} or None,
@@ -107,7 +107,8 @@ def _print(judged: Judgement, dataset: str) -> None:
         f"[bold]{shown(dataset)}[/bold]: {len(rows):,} operators from {shown(judged.source.title)} to "
         f"{shown(judged.target.title)}"
     )
-    out.print(f"a launch takes {1e6 * rows.launch_s:.0f} us of each time, as the set says it was measured")
+    launch = ", ".join(f"{operator} {1e6 * s:.0f} us" for operator, s in rows.launch_s.items())
+    out.print(f"a launch takes of each time, by the way the set was measured: {launch}")
     for e in judged.operators:
         judged_rows = [("projection", e.errors.projected), *((f"  shapes {name}", t) for name, t in e.halves)]
         out.print(error_listing(e.operator, [*judged_rows, *e.errors.baselines, *e.parts]))

@@ -60,6 +60,25 @@ def test_the_grid_tells_which_column_is_summed(tmp_path: Path) -> None:
     assert times.k.tolist() == [768, 2560, 2560]
 
 
+def test_batched_products_are_read(tmp_path: Path) -> None:
+    """64 products of 512 x 128 by 128 x 512: the grid's third size is the batch, and N is summed over."""
+    kernels = {
+        "Tesla P4": "maxwell_sgemm_128x64_nn,4,8,64,128",
+        "Tesla P100-PCIE-16GB": "maxwell_sgemm_128x128_nn,4,4,64,256",
+        "NVIDIA L4": "ampere_sgemm_128x64_nn,4,8,64,128",
+        "NVIDIA A100 80GB PCIe": "cutlass_80_simt_sgemm_128x64_8x5_nn_align1,4,8,64,128",
+        "NVIDIA H100 80GB HBM3": ",,,,",
+    }
+    lines = [f"bmm,0.5,{device},{launch},1,1,64,512,128,512\n" for device, launch in kernels.items()]
+    write(tmp_path, "bmm.csv", PRODUCTS + "".join(lines))
+    times = read_neusight(tmp_path)
+    assert times.operator.tolist() == ["bmm"] * 5
+    assert times.gpu.tolist() == ["p4", "p100", "l4", "a100-80", "h100-sxm"]
+    for name, size in (("batch", 64), ("m", 512), ("n", 512), ("k", 128)):
+        assert getattr(times, name).tolist() == [size] * 5
+    assert times.blocks.tolist() == [2048, 1024, 2048, 2048, 0]
+
+
 def test_rows_that_cannot_be_used_are_listed_with_the_reason(tmp_path: Path) -> None:
     other = RELU.replace("Tesla T4", "Some GPU"), RELU.replace("relu", "fft")
     write(tmp_path, "elem.csv", HEADER + ADD + other[0] + other[1] + other[1])

@@ -23,12 +23,11 @@ from smlab.models.operators import (
 )
 from smlab.models.operators.memory import l1_cache_bytes, miss_share, reread_misses
 from smlab.models.operators.power import power_ceiling, reference_energy_j
+from smlab.models.operators.rows import longer_than_dram, softmax_threads
 from smlab.models.operators.tiles import Shapes, library_tiles, pipe_seconds, tile_named
 
 V100, A100, T4, P100, A6000 = (load_gpu(name) for name in ("v100", "a100-40", "t4", "p100", "a6000"))
-ALL_OFF = OperatorSwitches(
-    launch=False, sustained=False, cache=False, power=False, tiles=False, repeats=False, half=False
-)
+ALL_OFF = OperatorSwitches(**dict.fromkeys((field.name for field in fields(OperatorSwitches)), False))
 CUDNN_SOFTMAX = "void at::native::cunn_SoftMaxForward<4, float>"
 WARP_SOFTMAX = "void softmax_warp_forward<float, 10>"
 
@@ -95,7 +94,8 @@ def test_work_from_the_shape() -> None:
     assert work.flops.tolist() == [2 * 2 * 3 * 5 * 7, 0, 0, 0, 0]
     assert work.once_bytes.tolist() == [2 * 4 * (21 + 35 + 15), 4 * 3 * 128, *[4 * 2 * 128] * 3]
     assert work.again_bytes.tolist() == [0, 0, 512, 2 * 512, 0]  # layer norm reads once more, softmax twice
-    assert work.passes.tolist() == [2, 2, 3, 4, 2]
+    # in two passes that follow each other an equally fast block moves 2 x (reads + 1) / reads rows
+    assert work.passes.tolist() == pytest.approx([4, 4, 3, 8 / 3, 4])
     assert work.row_bytes.tolist() == [0, 64, 64, 64, 4 * 64]  # four rows a block in the last
 
 
@@ -133,6 +133,34 @@ def test_rows_of_resident_blocks_decide_what_a_cache_holds() -> None:
     # Turing has 64 KiB of L1 at most, 8 blocks an SM: 2.5 of 4 MiB in L2
     on_t4 = min(1.0, np.log(3 * 2.5 / 4) / np.log(3))
     assert reread_misses(work, T4).share == pytest.approx([on_t4])
+
+
+def test_a_row_of_unlike_steps_takes_longer_than_dram_allows() -> None:
+    """Executed on an A100: 2,048 and 4,096 values are whole steps of a block; 3,072 are one step of four
+    values a thread and two of one."""
+    n = np.array([1024, 2048, 3072, 4096, 2.0**20])
+    steps = np.ones(len(n), dtype=bool)
+    got = longer_than_dram(steps, n, A100)
+    assert got.share.tolist()[:2] == pytest.approx([1, 1], abs=0.01)
+    assert 1.1 < got.share[2] < got.most[2] < 1.5
+    assert got.share.tolist()[3:] == pytest.approx([1, 1], abs=0.01)
+    assert got.least.tolist() == [1] * 5
+    # rows that no block goes over in steps do not wait; the shorter of two of as many steps waits as long
+    assert longer_than_dram(~steps, n, A100).most.tolist() == [1] * 5
+    two = longer_than_dram(steps[:2], np.array([3060.0, 3072.0]), A100)
+    assert two.most[0] == pytest.approx(two.most[1] * 3072 / 3060)
+
+
+def test_blocks_of_softmax_are_those_of_measured_launches() -> None:
+    assert [softmax_threads(n) for n in (1280, 2048, 2560, 16384)] == [256, 256, 512, 512]
+
+
+def test_what_is_read_again_fills_the_gaps() -> None:
+    """A row that waits and is missed takes the larger of both, not their product."""
+    times = rows({"operator": "softmax", "kernel": CUDNN_SOFTMAX, "m": 2**16, "n": 3072, "seconds": 3e-3})
+    both = project(times, A100, replace(ALL_OFF, waits=True))
+    every_miss = project(times, A100, ALL_OFF).mid_s[0]
+    assert both.mid_s[0] == pytest.approx(every_miss)  # without caches three readings are more than any wait
 
 
 def test_power_holds_a_board_of_70_w_down() -> None:
@@ -227,7 +255,7 @@ def test_each_mechanism_on_worked_numbers() -> None:
     # the bounds: 1,360 to 1,375 GB/s on the A100, and 4 % from benchmark to benchmark
     assert only_sustained.least_s.tolist() == pytest.approx([3e-3 * 846 / 1375 / 1.04])
     assert only_sustained.most_s.tolist() == pytest.approx([3e-3 * 846 / 1375 * 1.04])
-    with_launch = replace(operator_work(stream), launch_s=20e-6)
+    with_launch = replace(operator_work(stream), launch_s=np.array([20e-6]))
     on = replace(ALL_OFF, sustained=True, launch=True)
     both = project_operators(with_launch, stream.seconds, V100, A100, on)
     assert both.mid_s.tolist() == pytest.approx([20e-6 + 2.98e-3 * 846 / 1375])

@@ -44,7 +44,7 @@ def made_up(tmp_path: Path) -> OperatorTimes:
 
 def test_tables_on_a_set_whose_errors_are_known(made_up: OperatorTimes) -> None:
     judged = judge_projection(made_up, V100, A100)
-    assert judged.source_rows.launch_s == pytest.approx(20e-6)
+    assert judged.source_rows.launch_s == {"elementwise": pytest.approx(20e-6)}
     (errors,) = judged.operators
     assert errors.operator == "elementwise"
     assert errors.errors.projected.n == 20
@@ -70,6 +70,39 @@ def test_a_gpu_that_the_set_does_not_have_is_projected_but_not_judged(made_up: O
         SmlabError, match=r"no measurement of the source \(got 't4'; expected a100-40, v100\)"
     ):
         judge_projection(made_up, T4, V100)
+
+
+WITHHELD = {
+    "p4": "Tesla P4",
+    "p100": "Tesla P100-PCIE-16GB",
+    "l4": "NVIDIA L4",
+    "a100-80": "NVIDIA A100 80GB PCIe",
+    "h100-sxm": "NVIDIA H100 80GB HBM3",
+}
+"""Cards of NeuSight's that are not at hand."""
+
+
+@pytest.mark.parametrize(("source", "target"), list(itertools.permutations(WITHHELD, 2)))
+def test_cards_that_are_not_at_hand_are_projected(tmp_path: Path, source: str, target: str) -> None:
+    """Made-up rows: 256 products at a time, streams, long rows and short ones, each at 2 ms."""
+    files = {
+        "bmm": ["bmm,2,{},maxwell_sgemm_128x64_nn,256,512,64,512", "bmm,2,{},,16,2048,2048,2048"],
+        "elem": ["add,2,{},kernel,65536,1024"],
+        "ln": ["ln,2,{},vectorized_layer_norm_kernel,32768,1600", "ln,2,{},vectorized,32768,16384"],
+        "softmax": ["softmax,2,{},cunn_SoftMaxForward,32768,3072", "softmax,2,{},softmax_warp,65536,768"],
+    }
+    for name, lines in files.items():
+        shape = "B,M,N,K" if name == "bmm" else "B,H"
+        text = "".join(f"{line.format(device)}\n" for device in WITHHELD.values() for line in lines)
+        (tmp_path / f"{name}.csv").write_text(f"OPName,Latency,Device,Kernel Name,{shape}\n{text}")
+    judged = judge_projection(read_neusight(tmp_path), load_gpu(source), load_gpu(target), parts=False)
+    got = judged.projection
+    assert [errors.operator for errors in judged.operators] == ["bmm", "elementwise", "layernorm", "softmax"]
+    assert np.isfinite([got.low_s, got.mid_s, got.high_s]).all()
+    assert (got.low_s <= got.mid_s).all()
+    assert (got.mid_s <= got.high_s).all()
+    wide = np.log(got.high_s / got.low_s)
+    assert (wide > np.log(1.04)).all(), "at least what published bandwidths lie apart"
 
 
 def test_baselines_know_only_rated_figures() -> None:
@@ -166,6 +199,7 @@ def test_each_mechanism_earns_its_place(to_a100: Judgement, to_t4: Judgement) ->
     assert worse("without cache", to_t4, "softmax")
     assert worse("without sustained maxima", to_t4, "elementwise")
     assert worse("without half going along", to_t4, "layernorm")
+    assert worse("without waiting rows", to_a100, "softmax")
     assert worse("with named tiles", to_a100, "linear")
 
 
@@ -178,12 +212,12 @@ def every_pair(measured: OperatorTimes) -> list[Judgement]:
 
 
 @pytest.mark.parametrize(
-    ("operator", "bound"), [("linear", 7), ("elementwise", 2.5), ("layernorm", 4.2), ("softmax", 10)]
+    ("operator", "bound"), [("linear", 7), ("elementwise", 2.5), ("layernorm", 4), ("softmax", 9)]
 )
 def test_all_pairs_within_the_bounds_asked_for(
     every_pair: list[Judgement], operator: str, bound: float
 ) -> None:
-    """Means over six pairs; 4 and 9 % were asked for layer norm and softmax, which are 4.1 and 9.9 % off."""
+    """Means over six pairs."""
     tables = [e.errors for judged in every_pair for e in judged.operators if e.operator == operator]
     error, constant = (
         np.mean([e.projected.mape for e in tables]),
@@ -216,11 +250,11 @@ def test_left_out_targets_are_covered(measured: OperatorTimes) -> None:
         assert margin.below == pytest.approx(MARGINS[kind].below, abs=0.002)
         assert margin.above == pytest.approx(MARGINS[kind].above, abs=0.002)
     found = operator_coverage(cases)
-    for target in ("v100", "a100-40", "t4"):
+    for target, most in (("v100", 0.95), ("a100-40", 0.95), ("t4", 0.96)):  # T4: its bandwidth is assumed
         of = [c for c in found if c.target == target]
-        assert np.average([c.coverage for c in of], weights=[c.n for c in of]) > 0.85, target
+        assert 0.85 < np.average([c.coverage for c in of], weights=[c.n for c in of]) <= most, target
     for operator in ("linear", "elementwise", "layernorm", "softmax"):
-        assert np.mean([c.coverage for c in found if c.operator == operator]) > 0.85, operator
+        assert 0.85 < np.mean([c.coverage for c in found if c.operator == operator]) <= 0.95, operator
 
 
 def test_folders_in_another_order_give_the_same(tmp_path: Path) -> None:

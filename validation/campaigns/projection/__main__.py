@@ -5,7 +5,8 @@ smlab.validation.campaigns.projection``
 - ``measured FOLDER``: the data of others, `records.json` here;
 - ``width DATASET --from G --to G``: the width of projected intervals, fitted anew, and how often they hold
   for families of configurations left out;
-- ``tiles``: the tiles of a library's products, executed (`tiles.json` of the product).
+- ``tiles``: the tiles of a library's products, executed (`tiles.json` of the product);
+- ``rows``: softmax of long rows, executed (the same file).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from smlab.validation.campaigns.projection.coverage import tuning_coverage
 from smlab.validation.campaigns.projection.held_intervals import count_covered
 from smlab.validation.campaigns.projection.measured import judge_measured
 from smlab.validation.campaigns.projection.records import RECORDS, write_records
+from smlab.validation.campaigns.projection.rows import write_rows
 from smlab.validation.campaigns.projection.tiles import write_tiles
 from smlab.validation.projection.held import HELD, write_coverage
 from smlab.validation.projection.tuning import TuningOptions, judge_tuning
@@ -56,6 +58,7 @@ def main() -> None:
     parts = parser.add_subparsers(dest="part", required=True)
     parts.add_parser("held")
     parts.add_parser("tiles")
+    parts.add_parser("rows")
     parts.add_parser("measured").add_argument(
         "folder", type=Path, help="holds neusight, tuning/ktt-convolution, tuning/kernel-tuner"
     )
@@ -69,6 +72,8 @@ def main() -> None:
         print(f"wrote {HELD}")
     elif asked.part == "tiles":
         write_tiles()
+    elif asked.part == "rows":
+        write_rows()
     elif asked.part == "measured":
         measured(asked.folder)
     else:

@@ -65,7 +65,7 @@ def operator_cases(times: OperatorTimes) -> OperatorCases:
         long = (judged.source_rows.seconds > MIN_S) & (judged.actual_s > MIN_S)
         count = int(long.sum())
         columns["operator"].append(judged.source_rows.operator[long])
-        columns["kind"].append(kinds_of(work.flops, work.again_bytes)[long])
+        columns["kind"].append(kinds_of(work)[long])
         columns["source"].append(np.full(count, source, dtype=object))
         columns["target"].append(np.full(count, target, dtype=object))
         columns["below"].append(np.log(p.least_s / judged.actual_s)[long])

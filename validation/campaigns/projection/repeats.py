@@ -81,13 +81,14 @@ def projected_streams(
         flops=zero,
         once_bytes=streams.touched_bytes,
         again_bytes=zero,
+        values=zero,
         row_bytes=zero,
-        passes=np.full(n, 2.0),
+        passes=np.full(n, 4.0),
         stream_kind=none + 3,
         blocks=none,
         threads_per_block=none,
-        step_share=np.ones(n),
         shapes=Shapes(zero, zero, zero, zero),
         tile=np.full(n, "", dtype=object),
+        launch_s=zero,
     )
     return project_operators(work, streams.seconds[source], gpus[source], gpus[1 - source], on).mid_s

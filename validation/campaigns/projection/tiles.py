@@ -99,8 +99,9 @@ def execute_tiles(told: Any = print) -> dict[str, Any]:
 
 
 def write_tiles() -> None:
-    """Execute all tiles and store what `smlab.models.operators.tiles` reads."""
-    write_atomic(TABLE, json.dumps(execute_tiles(), indent=1) + "\n")
+    """Execute all tiles and store what `smlab.models.operators.tiles` reads; what is stored of rows stays."""
+    rows = json.loads(TABLE.read_text(encoding="utf-8")).get("rows", {}) if TABLE.exists() else {}
+    write_atomic(TABLE, json.dumps({**execute_tiles(), "rows": rows}, indent=1) + "\n")
 
 
 def _executed(tile: TileCode, gpu: Gpu) -> tuple[float, float]:
