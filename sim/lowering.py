@@ -96,7 +96,8 @@ class Operation:
     at most ``groups_left`` closed ones (-1: it does not wait) have copies on their way. A fence waits for its
     warp's accesses to global memory; ``fenced`` is a store or reduction that one may wait for. Products of
     matrices by a group of warps form groups in the same way: ``joins_products``, ``closes_products`` and
-    ``products_left``.
+    ``products_left``. ``bulk_copy`` is what the copy engine does with global memory, a load or a store, of
+    ``bulk_sectors`` sectors at most.
     """
 
     slot: int
@@ -126,6 +127,8 @@ class Operation:
     is_fence: bool = False
     fenced: bool = False
     empties_l1: bool = False
+    bulk_copy: str | None = None
+    bulk_sectors: int = 0
 
 
 Code = tuple[Operation | LoopBegin | LoopEnd, ...]

@@ -121,8 +121,10 @@ def start(st: State) -> None:
 @inlined
 def crowded(st: State, i: int) -> Word:
     """Whether the arrays might be too small for one more step of SM ``i``."""
-    if st.uses_memory != 0 and sm_at(st, i).free_accesses < st.schedulers and more_accesses(st, i) == 0:
-        return True
+    if st.uses_memory != 0:
+        while sm_at(st, i).free_accesses < st.spare_accesses:
+            if more_accesses(st, i) == 0:
+                return True
     if st.keep == TOTALS:
         return False
     if st.jobs_kept + st.schedulers > st.job_rows:

@@ -96,7 +96,7 @@ class MachineSource:
         if self.recording is not None:
             self.memory.words[memory_layout.RECORDING] = self.recording.words.ctypes.data
         self.warps_of_sm = warps // sms
-        self.memory.time_copies(sms)
+        self.memory.time_copies()
         return CompiledSource(
             step.address,
             int(self.memory.words.ctypes.data),
@@ -212,6 +212,13 @@ def request_of(micro: MicroOperation, machine: Machine) -> RequestTicks:
 _FLOATING: Final = (d.FLOAT32, d.FLOAT64, d.HALF_PAIR, d.BFLOAT16_PAIR)
 
 
+def _bulk_copy(micro: MicroOperation) -> str | None:
+    """What a bulk copy does with global memory."""
+    if micro.code != d.BULK_COPY:
+        return None
+    return "store" if micro.fields["to_global"] else "load"
+
+
 def stall_of(micro: MicroOperation, control: ControlCode, machine: Machine) -> int:
     """How long an instruction keeps its warp from the next one."""
     beyond = machine.system_fence_cycles if is_system_fence(micro.instruction) else 0
@@ -233,8 +240,6 @@ def lower_machine_code(
         cannot hold.
     """
     launch.sm_hz = machine.sm_hz
-    launch.copy_latency_cycles = machine.copy_latency_cycles
-    launch.copy_sector_ticks = max(machine.port_sector_ticks, machine.l2_sector_ticks * machine.sms)
     code = launch.code
     operations = []
     copies = next(
@@ -298,6 +303,8 @@ def lower_machine_code(
                 and cls.unit is Unit.GLOBAL
                 and control.write_barrier is None,
                 empties_l1=empties_l1(micro.instruction),
+                bulk_copy=_bulk_copy(micro),
+                bulk_sectors=launch.most_bulk_sectors if micro.code == d.BULK_COPY else 0,
             )
         )
     program = LoweredProgram(launch.where, tuple(operations), tuple(operations))

@@ -23,7 +23,7 @@ from smlab.sim.lowering import LoweredKernel, Operation
 from smlab.sim.reference.clock import Clock, Phase
 from smlab.sim.reference.fetch import FrontEnd
 from smlab.sim.reference.machine_code_warp import MachineCodeWarp, RecordedWarp
-from smlab.sim.reference.memory import MemorySystem
+from smlab.sim.reference.memory import MemorySystem, parts_of
 from smlab.sim.reference.path import MemoryPath
 from smlab.sim.reference.profiled_warp import CountedWarp
 from smlab.sim.reference.scheduler import Scheduler
@@ -218,6 +218,8 @@ class StreamingMultiprocessor:
         warp.result_at[STALL_SLOT] = now + warp.issue_stall + (RETRY_CYCLES if state == AWAITS else 0)
         warp.groups += operation.closes_group
         warp.products += operation.closes_products
+        if operation.bulk_copy and warp.lanes:
+            self._copy_in_bulk(warp, operation, now)
         if operation.empties_l1:
             self.path.l1.empty()
         warp.book_issue(now)
@@ -232,6 +234,37 @@ class StreamingMultiprocessor:
                 self._arrive(warp, now, *self.source.barrier(self.index, warp.slot), waits=False)
             warp.go_on()
             self._fetch(warp, warp.at)
+
+    def _copy_in_bulk(self, warp: MachineCodeWarp, operation: Operation, now: int) -> None:
+        """The copy engine takes the bulk copy that a warp has just issued; the warp is there until it is done."""
+        assert self.source is not None
+        request = self.source.bulk_request(self.index, warp.slot)
+        parts = parts_of(request.runs, self.machine)
+        target = warp.target_of(operation) if operation.joins_group else -1
+        if request.copy is not None and not parts:
+            request.copy.done = now + self.machine.bulk_extra_cycles
+        returns: list[int] = []
+
+        def back() -> None:
+            warp.in_flight -= 1
+            if target >= 0:
+                warp.pending[target] -= 1
+            self.wake(self.scheduler_of(warp), self.clock.now)
+            if warp.left and not warp.in_flight:
+                self._finish(warp)
+
+        def known(cycle: int) -> None:
+            returns.append(cycle)
+            if request.copy is not None and len(returns) == len(parts):
+                request.copy.done = max(returns)
+            self.clock.call(cycle - self.clock.now, Phase.RETURN, back, self.index)
+
+        for part in parts:
+            warp.in_flight += 1
+            if target >= 0:
+                warp.pending[target] += 1
+            self.path.l1.ask_in_bulk(part, operation, self.jobs, known)
+            self.jobs += 1
 
     def _fetch(self, warp: MachineCodeWarp, place: int) -> None:
         """A warp goes on to the instruction at ``place``, which must come if it is in another line of

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from smlab.sim.compiled.jit import helper
-from smlab.sim.instruction_source import FAULTS, GOES_ON
+from smlab.sim.compiled.jit import helper, lowest_bit
+from smlab.sim.instruction_source import FAULTS, FIRST_RUN, GOES_ON, RUNS, TO_WRITE
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.asynchronous.memory_barriers import copies_of, tell_barrier
 from smlab.sim.isa.launch import tensor_map as tm
 from smlab.sim.isa.memory.access import make_known, place_of, translate
 from smlab.sim.isa.memory_layout import (
     BLOCK,
-    CLOCK,
+    BULK_REQUEST,
     COPIES,
-    COPY_ENGINES,
-    COPY_LATENCY,
-    COPY_SECTOR_TICKS,
+    COPIES_TIMED,
+    COPY_BARRIER,
+    COPY_BYTES,
+    COPY_DONE,
+    COPY_LEFT,
     COPY_WORDS,
     MAX_COPIES,
     NO_TENSOR_MAP,
     ROW_BYTES,
-    SM_ID,
     TOO_MANY_COPIES,
 )
 from smlab.sim.isa.vectors.word_access import (
@@ -46,6 +47,20 @@ _PIECE = 16
 _MAGIC = tm._MAGIC
 _HALF_MAP = tm.MAP_BYTES // 2
 _SHAPE_AT, _BOX_AT, _STRIDES_AT = 4 * tm.W_SHAPE, 4 * tm.W_BOX, 4 * tm.W_STRIDES
+
+
+@helper
+def note_run(launch: int, first: int, end: int) -> None:
+    """The copy asks for bytes of global memory, which may go on from the last ones."""
+    request = at(launch, BULK_REQUEST)
+    count = at(request, RUNS)
+    last = FIRST_RUN + 2 * count - 1
+    if count != 0 and at(request, last) == first:
+        put(request, last, end)
+        return
+    put(request, last + 1, first)
+    put(request, last + 2, end)
+    put(request, RUNS, count + 1)
 
 
 @helper
@@ -77,6 +92,9 @@ def copy_piece(warp: int, launch: int, shared: int, far: int, each: int, inside:
         return False
     if to_global == 0:
         make_known(warp, launch, shared, _PIECE)
+    if inside != 0:
+        first = lowest_bit(inside)
+        note_run(launch, far + first * each, far + (first + lowest_bit(~(inside >> first))) * each)
     there = 0
     if inside == (1 << (_PIECE // each)) - 1 and far & (each - 1) == 0:
         there = translate(launch, far, _PIECE)
@@ -125,25 +143,25 @@ def copy_box(op: int, warp: int, launch: int, shape: int, begin: int, shared: in
 
 @helper
 def end_copy(warp: int, launch: int, barrier: int, size: int) -> Any:
-    """The SM's copy engine takes one copy after the other; each is done its latency after that. Without
-    timing it is done at once. False after a fault."""
-    if at(launch, COPY_LATENCY) < 0:
+    """The barrier is told when the last byte has come, which the engine says; without timing at once. False
+    after a fault."""
+    if at(launch, COPIES_TIMED) == 0:
         return tell_barrier(warp, launch, 0, barrier, -size)
     if place_of(warp, launch, d.SHARED, 0, barrier, 8) == 0:
         return False
-    block, engine = at(warp, BLOCK), at(launch, COPY_ENGINES) + 8 * at(warp, SM_ID)
-    ticks = ((size + 31) // 32) * at(launch, COPY_SECTOR_TICKS)
-    free = max(at(warp, CLOCK), get64(engine)) + ((ticks + (1 << 20) - 1) >> 20)
-    put64(engine, free)
-    count = at(block, COPIES)
-    if count == MAX_COPIES:
+    block, table, number = at(warp, BLOCK), copies_of(warp, launch), 0
+    while number < at(block, COPIES) and at(table + 8 * COPY_WORDS * number, COPY_BYTES) != 0:
+        number += 1
+    if number == MAX_COPIES:
         fault(warp, TOO_MANY_COPIES, 0, 0)
         return False
-    row = copies_of(warp, launch) + 8 * COPY_WORDS * count
-    put(row, 0, free + at(launch, COPY_LATENCY))
-    put(row, 1, barrier)
-    put(row, 2, size)
-    put(block, COPIES, count + 1)
+    put(block, COPIES, max(at(block, COPIES), number + 1))
+    row = table + 8 * COPY_WORDS * number
+    put(row, COPY_DONE, 0)
+    put(row, COPY_LEFT, 1)
+    put(row, COPY_BARRIER, barrier)
+    put(row, COPY_BYTES, size)
+    put(at(launch, BULK_REQUEST), TO_WRITE, row)
     return True
 
 
@@ -153,6 +171,8 @@ def copy_in_bulk(op: int, warp: int, launch: int) -> Any:
     names, row = row_of(op, warp, I_A), row_of(op, warp, I_B)
     shared, to_global = get32(names), at(op, I_TO_GLOBAL)
     far = get32(row) | (get32(row + ROW_BYTES) << 32)
+    put(at(launch, BULK_REQUEST), RUNS, 0)
+    put(at(launch, BULK_REQUEST), TO_WRITE, 0)
     if at(op, I_DIMENSIONS) == 0:
         size = (get32(row_of(op, warp, I_C)) & 0xFFFF) * _PIECE
         for done in range(0, size, _PIECE):

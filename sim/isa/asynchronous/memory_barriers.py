@@ -17,6 +17,10 @@ from smlab.sim.isa.memory_layout import (
     BLOCKS_AT,
     CLOCK,
     COPIES,
+    COPY_BARRIER,
+    COPY_BYTES,
+    COPY_DONE,
+    COPY_LEFT,
     COPY_TABLE,
     COPY_WORDS,
     FAILED_CHECKS,
@@ -100,19 +104,18 @@ def copies_of(warp: int, launch: int) -> Any:
 def settle_copies(warp: int, launch: int) -> Any:
     """The copies of the block that are done by now tell their barriers; False after a fault."""
     block, now = at(warp, BLOCK), at(warp, CLOCK)
-    count, left = at(block, COPIES), 0
+    count, last = at(block, COPIES), 0
     table = copies_of(warp, launch)
     for n in range(count):
         row = table + 8 * COPY_WORDS * n
-        if at(row, 0) <= now:
-            if not tell_barrier(warp, launch, 0, at(row, 1), -at(row, 2)):
+        size = at(row, COPY_BYTES)
+        if size != 0 and at(row, COPY_LEFT) == 0 and at(row, COPY_DONE) <= now:
+            if not tell_barrier(warp, launch, 0, at(row, COPY_BARRIER), -size):
                 return False
-            continue
-        to = table + 8 * COPY_WORDS * left
-        for word in range(COPY_WORDS):
-            put(to, word, at(row, word))
-        left += 1
-    put(block, COPIES, left)
+            put(row, COPY_BYTES, 0)
+        elif size != 0:
+            last = n + 1
+    put(block, COPIES, last)
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from smlab.hw_bench.sass.image import KernelImage, KernelParameter, registers_us
 from smlab.hw_bench.sass.runtime import PRINTS_AT
 from smlab.sim.aligned_arrays import aligned
 from smlab.sim.execution.early_execution import early_execution_flags
+from smlab.sim.instruction_source import FIRST_RUN
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa.decode.decode import decode
 from smlab.sim.isa.decode.micro import MicroOperation
@@ -35,6 +37,7 @@ ADDRESS_BYTES: Final = 8
 PARAMETER_ALIGNMENT: Final = 64
 MAX_LOCAL_BYTES: Final = 1 << 19
 
+BULK_PIECE_BYTES: Final = 16
 MOST_CHECKS: Final = 1 << 18
 
 Dim = tuple[int, int, int]
@@ -55,8 +58,7 @@ class MachineLaunch:
     arrays, which are passed by address. ``constants`` are contents of ``__constant__`` variables by name.
     ``ordered`` keeps the order of plain accesses to one place by several SMs, too (a data race); that of
     atomics with a result and of strong loads is kept anyway, at some cost of time. ``sm_hz`` is the SM's
-    clock, by which ``%globaltimer`` tells nanoseconds; lowering for a machine sets it, and what a copy of
-    the copy engine takes. ``most_checks``: after so many failed checks of barriers in shared memory,
+    clock, by which ``%globaltimer`` tells nanoseconds; lowering for a machine sets it. ``most_checks``: after so many failed checks of barriers in shared memory,
     without a change of one, a block is stuck.
     """
 
@@ -71,8 +73,6 @@ class MachineLaunch:
     ordered: bool = False
     memory: GlobalMemory = field(default_factory=GlobalMemory)
     sm_hz: int = 1_000_000_000
-    copy_latency_cycles: int = 0
-    copy_sector_ticks: int = 0
     most_checks: int = MOST_CHECKS
 
     def __post_init__(self) -> None:
@@ -315,6 +315,20 @@ class MachineLaunch:
     def early_execution_flags(self) -> NDArray[np.int64]:
         return early_execution_flags(self.code)
 
+    @cached_property
+    def most_bulk_sectors(self) -> int:
+        """What a bulk copy may ask of global memory at most, in sectors of 32 bytes: a box, or all of shared
+        memory."""
+        maps = [a for a in self.arguments if isinstance(a, TensorMap)]
+        bulk = [micro for micro in self.code if micro.code == BULK_COPY]
+        if not maps or any(micro.fields["dimensions"] == 0 for micro in bulk):
+            return 2 * self.shared_bytes // BULK_PIECE_BYTES + 2
+        sizes = []
+        for m in maps:
+            each = m.element_bytes or (m.array.itemsize if isinstance(m.array, np.ndarray) else ADDRESS_BYTES)
+            sizes.append(math.prod(m.box[1:]) * (m.box[0] * each // 32 + 2))
+        return max(sizes)
+
     def place(self, address: int) -> str:
         """An address in words, for messages: what it lies in or behind."""
         nearest = None
@@ -437,7 +451,10 @@ class MachineMemory:
         words[memory_layout.SCRATCH] = self.scratch.ctypes.data
         words[memory_layout.THREADS], words[memory_layout.WARPS] = launch.threads, warps
         words[memory_layout.SM_HZ] = launch.sm_hz
-        words[memory_layout.COPY_LATENCY] = -1  # a copy is done at once
+        copies = any(micro.code == BULK_COPY for micro in code)
+        pieces = (shared // BULK_PIECE_BYTES + 1) * copies
+        self.bulk_request = np.zeros(FIRST_RUN + 2 * pieces, dtype=np.int64)
+        words[memory_layout.BULK_REQUEST] = self.bulk_request.ctypes.data
         words[memory_layout.MOST_CHECKS] = launch.most_checks
         self.words = words
         self.contexts: list[ThreadContext] = []
@@ -463,18 +480,15 @@ class MachineMemory:
             add_unwritten(self.unwritten, context.unwritten)
         self.contexts.clear()
 
-    def time_copies(self, sms: int) -> None:
-        """Copies of the copy engines of so many SMs take their time."""
+    def time_copies(self) -> None:
+        """An engine says when bulk copies are done."""
         if not any(micro.code == BULK_COPY for micro in self.launch.code):
             return
         size = self.resident * memory_layout.MAX_COPIES * memory_layout.COPY_WORDS
         self.copies = np.zeros(size, dtype=np.int64)
-        self.copy_engines = np.zeros(sms, dtype=np.int64)
         words = self.words
         words[memory_layout.COPY_TABLE] = self.copies.ctypes.data
-        words[memory_layout.COPY_ENGINES] = self.copy_engines.ctypes.data
-        words[memory_layout.COPY_LATENCY] = self.launch.copy_latency_cycles
-        words[memory_layout.COPY_SECTOR_TICKS] = self.launch.copy_sector_ticks
+        words[memory_layout.COPIES_TIMED] = 1
 
     def _fix_swaps(self, ops: NDArray[np.int64]) -> None:
         """The second value of a compare-and-swap that is a constant."""
@@ -501,6 +515,7 @@ class ThreadContext:
         self.executed, self.lanes = np.zeros_like(memory.executed), np.zeros_like(memory.lanes)
         self.unwritten = np.zeros_like(memory.unwritten)
         self.scratch = aligned(len(memory.scratch), np.int64)
+        self.bulk_request = np.zeros_like(memory.bulk_request)
         self.words = aligned(len(memory.words), np.int64)
         self.words[:] = memory.words
         for place, own in (
@@ -508,6 +523,7 @@ class ThreadContext:
             (memory_layout.EXECUTED_LANES, self.lanes),
             (memory_layout.UNWRITTEN, self.unwritten),
             (memory_layout.SCRATCH, self.scratch),
+            (memory_layout.BULK_REQUEST, self.bulk_request),
         ):
             self.words[place] = own.ctypes.data
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from smlab.sim.instruction_source import AWAITS, GOES_ON
+from smlab.sim.instruction_source import AWAITS, GOES_ON, BulkRequest, CopyOnItsWay
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.micro import MicroOperation
@@ -64,8 +64,6 @@ class MemoryBarrier:
 class AsynchronousUnits(WarpMemory):
     """Barriers in memory and copies, for the warps of a launch."""
 
-    engine_free: dict[int, int]
-
     def _barrier_word(self, w: WarpState, address: int, lane: int) -> tuple[memoryview, int, int]:
         memory, at = self._place(w, d.SHARED, lane, address, 8)
         return memory, at, int.from_bytes(memory[at : at + 8], "little")
@@ -82,10 +80,11 @@ class AsynchronousUnits(WarpMemory):
 
     def _settle_copies(self, w: WarpState) -> None:
         """The copies of the block that are done by now tell their barriers."""
-        done = [copy for copy in w.block.copies if copy[0] <= w.clock]
-        w.block.copies = [copy for copy in w.block.copies if copy[0] > w.clock]
-        for _, address, size in done:
-            self._change_barrier(w, address, 0, (0, -size, 0))
+        copies = w.block.copies
+        w.block.copies = [copy for copy in copies if copy.done is None or copy.done > w.clock]
+        for copy in copies:
+            if copy.done is not None and copy.done <= w.clock:
+                self._change_barrier(w, copy.barrier, 0, (0, -copy.size, 0))
 
     def _use_barrier(self, w: WarpState, micro: MicroOperation, lanes: int) -> int:
         f, which = micro.fields, members(lanes)
@@ -133,6 +132,7 @@ class AsynchronousUnits(WarpMemory):
         shared, to_global = register(0), bool(f["to_global"])
         far = self.row(w, micro, "b")[0] | self.row(w, micro, "b", 1)[0] << 32
         first = 1 if to_global else 2
+        w.bulk_request = BulkRequest()
         if f["dimensions"] == 0:
             size = (self.row(w, micro, "c")[0] & 0xFFFF) * PIECE_BYTES
             for at in range(0, size, PIECE_BYTES):
@@ -183,6 +183,7 @@ class AsynchronousUnits(WarpMemory):
                 if not to_global:
                     memory[here : here + each] = bytes(each)
                 continue
+            w.bulk_request.add_run(address, address + each)
             other, there = self._place(w, d.GLOBAL, 0, address, each)
             if to_global:
                 other[there : there + each] = memory[here : here + each]
@@ -190,15 +191,12 @@ class AsynchronousUnits(WarpMemory):
                 memory[here : here + each] = other[there : there + each]
 
     def _end_copy(self, w: WarpState, barrier: int, size: int) -> None:
-        """The SM's copy engine takes one copy after the other; each is done its latency after that."""
+        """The barrier is told when the last byte has come, which the engine says."""
         self._barrier_word(w, barrier, 0)
-        sectors = -(-size // 32)
-        free = max(w.clock, self.engine_free.get(w.sm, 0))
-        free += -(-sectors * self.launch.copy_sector_ticks >> 20)
-        self.engine_free[w.sm] = free
         if len(w.block.copies) == memory_layout.MAX_COPIES:
             raise Fault(memory_layout.TOO_MANY_COPIES, 0)
-        w.block.copies.append((free + self.launch.copy_latency_cycles, barrier, size))
+        w.bulk_request.copy = CopyOnItsWay(barrier, size)
+        w.block.copies.append(w.bulk_request.copy)
 
     def _elect(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
         """The lowest lane of those that take part."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.execution.recording import Recording
-from smlab.sim.instruction_source import BLOCK_BARRIERS, FAULTS, GOES_ON
+from smlab.sim.instruction_source import BLOCK_BARRIERS, FAULTS, GOES_ON, BulkRequest
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.micro import MicroOperation
@@ -48,7 +48,6 @@ class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts, AsynchronousU
         self.lanes = np.zeros(len(self.code), dtype=np.int64)
         self.warps: dict[tuple[int, int], WarpState] = {}
         self.blocks: dict[int, BlockState] = {}
-        self.engine_free: dict[int, int] = {}
 
     # What the engine asks
 
@@ -105,6 +104,9 @@ class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts, AsynchronousU
 
     def pc(self, sm: int, slot: int) -> int:
         return self.warps[sm, slot].pc
+
+    def bulk_request(self, sm: int, slot: int) -> BulkRequest:
+        return self.warps[sm, slot].bulk_request
 
     def stuck_at(self, sm: int, slot: int) -> SmlabError:
         w = self.warps[sm, slot]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from smlab.sim.instruction_source import BulkRequest, CopyOnItsWay
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa.vector_operation import M32
 
@@ -32,7 +33,7 @@ class BlockState:
     room: int = 0
     reduced: dict[int, int] = field(default_factory=dict)
     result: dict[int, int] = field(default_factory=dict)
-    copies: list[tuple[int, int, int]] = field(default_factory=list)  # done when, barrier, bytes
+    copies: list[CopyOnItsWay] = field(default_factory=list)
     failed_checks: int = 0
     products_closed: list[int] = field(default_factory=lambda: [0] * 32)
 
@@ -69,6 +70,7 @@ class WarpState:
     barriers: dict[tuple[int, int], int] = field(default_factory=dict)
     addresses: list[int] = field(default_factory=lambda: [0] * 32)
     fault: Fault | None = None
+    bulk_request: BulkRequest = field(default_factory=BulkRequest)  # of its latest bulk copy
 
 
 def members(mask: int) -> list[int]:
