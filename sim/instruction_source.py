@@ -52,7 +52,7 @@ BULK_REQUEST: Final = 33
 """The word of the context that has the address of what the bulk copy issued last asks for: the number of
 runs of bytes, the address of what the engine is to write down (0: nothing), then each run's first byte and
 end."""
-RUNS, TO_WRITE, FIRST_RUN = 0, 1, 2
+RUN_COUNT, TO_WRITE, FIRST_RUN = 0, 1, 2
 COPY_DONE, COPY_LEFT = 0, 1
 """What is written down: the latest cycle in which one of the copy's requests is back, of those of which that
 is known, and how many are left."""

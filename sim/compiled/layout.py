@@ -40,7 +40,9 @@ READY, UNKNOWN, AT_BARRIER, EXITING, FINISHED = 0, 1, 2, 3, 4
 # a product in its warp's group of products, or the last one there, or a bulk copy; or, from the last number
 # on, its warp
 # waits until so many groups of products are left.
-NO_EFFECT, CLOSES_GROUP, EMPTIES_L1, JOINS_PRODUCTS, CLOSES_PRODUCTS, COPIES_IN_BULK, AWAITS_PRODUCTS = range(7)
+NO_EFFECT, CLOSES_GROUP, EMPTIES_L1, JOINS_PRODUCTS, CLOSES_PRODUCTS, COPIES_IN_BULK, AWAITS_PRODUCTS = range(
+    7
+)
 
 TOTALS, ATOMICS, ALL = 0, 1, 2
 
@@ -247,14 +249,14 @@ ACCESS = _lines(
     # The first cache line ends here.
     " served warp target row lines pending due latest followers follows end earlier lanes place"
 )
-"""A global access in flight; ``store`` is LOAD, STORE or REDUCE, of a part of a bulk copy BULK more. ``when`` is the cycle in which it reaches
-L2, then its completion, which L2 leaves in ``served``; ``chain`` is the next request of one cycle; ``next``
-and ``earlier`` are its neighbours among its SM's requests, then its fills. It asks L2 for ``sectors``
-sectors; ``pending`` ones more are on their way for other loads, which are noted at the end of its places in
-``crowd``, and their sequences in ``sector``. ``due`` is when those that it asked for return, once L2 has
-served it, or 0; ``latest`` is the latest return that it knows of. ``lanes`` are the access's own; of an
-atomic, ``place`` is its own among those of its SM on their way. ``followers`` begins the list, by
-``follows``, of those that wait for it, as numbers + 1."""
+"""A global access in flight; ``store`` is LOAD, STORE or REDUCE, of a part of a bulk copy BULK more. ``when``
+is the cycle in which it reaches L2, then its completion, which L2 leaves in ``served``; ``chain`` is the next
+request of one cycle; ``next`` and ``earlier`` are its neighbours among its SM's requests, then its fills. It
+asks L2 for ``sectors`` sectors; ``pending`` ones more are on their way for other loads, which are noted at
+the end of its places in ``crowd``, and their sequences in ``sector``. ``due`` is when those that it asked for
+return, once L2 has served it, or 0; ``latest`` is the latest return that it knows of. ``lanes`` are the
+access's own; of an atomic, ``place`` is its own among those of its SM on their way. ``followers`` begins the
+list, by ``follows``, of those that wait for it, as numbers + 1."""
 
 CACHE = _record("first_line first_set first_bucket sets ways buckets hits misses")
 CACHE_SET = _record("oldest newest used")

@@ -57,7 +57,7 @@ from smlab.sim.instruction_source import (
     FIRST_RUN,
     GROUP_SLOT,
     LANES,
-    RUNS,
+    RUN_COUNT,
     TO_WRITE,
 )
 
@@ -411,7 +411,7 @@ def copy_in_bulk(st: State, i: int, w: int, now: int) -> None:
     told, index, parts = read_at(request, TO_WRITE), -1, 0
     sm.bulk_free = max(now << TICK_BITS, sm.bulk_free)
     last_line = last_sector = -1
-    for n in range(FIRST_RUN, FIRST_RUN + 2 * read_at(request, RUNS), 2):
+    for n in range(FIRST_RUN, FIRST_RUN + 2 * read_at(request, RUN_COUNT), 2):
         first = per(read_at(request, n), st.sector_bytes, st.sector_shift)
         end = per(read_at(request, n + 1) - 1, st.sector_bytes, st.sector_shift) + 1
         for sector in range(first + int(first == last_sector), end):

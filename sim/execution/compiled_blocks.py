@@ -13,8 +13,10 @@ from smlab.sim.instruction_source import (
     BLOCK_BARRIERS,
     EXITS,
     FAULTS,
+    FIRST_RUN,
     GOES_ON,
     NOTIFIES,
+    RUN_COUNT,
 )
 from smlab.sim.isa import memory_layout, operation_codes
 from smlab.sim.isa.memory.access import NOWHERE, lane_addresses, place_of, reach
@@ -30,6 +32,7 @@ from smlab.sim.isa.vectors.word_access import (
     I_GUARD_XOR,
     I_PREDICATE_A,
     I_SPACE,
+    I_TO_GLOBAL,
     I_WIDTH_BYTES,
     at,
     get8,
@@ -292,6 +295,18 @@ def touch_lanes(op, warp, sectors, watched):  # type: ignore[no-untyped-def]
         touch(sectors, seen, count, sector_of(inside, sector), sector_of(end, sector), written)
 
 
+@helper
+def touch_runs(op, warp, launch, sectors, watched):  # type: ignore[no-untyped-def]
+    """Write down what the bulk copy just made touches."""
+    seen, count, sector = at(sectors, SEEN_AT), at(sectors, SECTORS), at(sectors, SECTOR_BYTES)
+    request, writes = at(launch, memory_layout.BULK_REQUEST), at(op, I_TO_GLOBAL) != 0
+    pc = at(warp, memory_layout.PC) - 1
+    for n in range(FIRST_RUN, FIRST_RUN + 2 * at(request, RUN_COUNT), 2):
+        first, last = at(request, n) - FIRST_ADDRESS, at(request, n + 1) - 1 - FIRST_ADDRESS
+        watch(watched, pc, first >> 2, last >> 2, not writes, writes)
+        touch(sectors, seen, count, sector_of(first, sector), sector_of(last, sector), int(writes))
+
+
 @entry
 def touch_block(block, sectors, watched, steps):  # type: ignore[no-untyped-def]
     """Run a block to its end, writing down the sectors that it touches, in order.
@@ -329,6 +344,8 @@ def touch_block(block, sectors, watched, steps):  # type: ignore[no-untyped-def]
                     and at(op, I_SPACE) in GLOBAL_SPACES
                 ):
                     touch_lanes(op, warp, sectors, watched)
+                if at(op, I_CODE) == operation_codes.BULK_COPY and at(warp, memory_layout.LANES) != 0:
+                    touch_runs(op, warp, launch, sectors, watched)
                 if after == AWAITS:
                     break
                 if after in (ARRIVES, EXITS):

@@ -236,7 +236,7 @@ class StreamingMultiprocessor:
             self._fetch(warp, warp.at)
 
     def _copy_in_bulk(self, warp: MachineCodeWarp, operation: Operation, now: int) -> None:
-        """The copy engine takes the bulk copy that a warp has just issued; the warp is there until it is done."""
+        """The copy engine takes the bulk copy that a warp has just issued; the warp stays until then."""
         assert self.source is not None
         request = self.source.bulk_request(self.index, warp.slot)
         parts = parts_of(request.runs, self.machine)

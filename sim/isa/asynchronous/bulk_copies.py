@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from smlab.sim.compiled.jit import helper, lowest_bit
-from smlab.sim.instruction_source import FAULTS, FIRST_RUN, GOES_ON, RUNS, TO_WRITE
+from smlab.sim.instruction_source import FAULTS, FIRST_RUN, GOES_ON, RUN_COUNT, TO_WRITE
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.asynchronous.memory_barriers import copies_of, tell_barrier
 from smlab.sim.isa.launch import tensor_map as tm
@@ -53,14 +53,14 @@ _SHAPE_AT, _BOX_AT, _STRIDES_AT = 4 * tm.W_SHAPE, 4 * tm.W_BOX, 4 * tm.W_STRIDES
 def note_run(launch: int, first: int, end: int) -> None:
     """The copy asks for bytes of global memory, which may go on from the last ones."""
     request = at(launch, BULK_REQUEST)
-    count = at(request, RUNS)
+    count = at(request, RUN_COUNT)
     last = FIRST_RUN + 2 * count - 1
     if count != 0 and at(request, last) == first:
         put(request, last, end)
         return
     put(request, last + 1, first)
     put(request, last + 2, end)
-    put(request, RUNS, count + 1)
+    put(request, RUN_COUNT, count + 1)
 
 
 @helper
@@ -171,7 +171,7 @@ def copy_in_bulk(op: int, warp: int, launch: int) -> Any:
     names, row = row_of(op, warp, I_A), row_of(op, warp, I_B)
     shared, to_global = get32(names), at(op, I_TO_GLOBAL)
     far = get32(row) | (get32(row + ROW_BYTES) << 32)
-    put(at(launch, BULK_REQUEST), RUNS, 0)
+    put(at(launch, BULK_REQUEST), RUN_COUNT, 0)
     put(at(launch, BULK_REQUEST), TO_WRITE, 0)
     if at(op, I_DIMENSIONS) == 0:
         size = (get32(row_of(op, warp, I_C)) & 0xFFFF) * _PIECE

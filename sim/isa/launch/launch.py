@@ -58,8 +58,9 @@ class MachineLaunch:
     arrays, which are passed by address. ``constants`` are contents of ``__constant__`` variables by name.
     ``ordered`` keeps the order of plain accesses to one place by several SMs, too (a data race); that of
     atomics with a result and of strong loads is kept anyway, at some cost of time. ``sm_hz`` is the SM's
-    clock, by which ``%globaltimer`` tells nanoseconds; lowering for a machine sets it. ``most_checks``: after so many failed checks of barriers in shared memory,
-    without a change of one, a block is stuck.
+    clock, by which ``%globaltimer`` tells nanoseconds; lowering for a machine sets it.
+    ``most_checks``: after so many failed checks of barriers in shared memory, without a change of one, a
+    block is stuck.
     """
 
     image: KernelImage
