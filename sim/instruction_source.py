@@ -53,9 +53,9 @@ BULK_REQUEST: Final = 33
 runs of bytes, the address of what the engine is to write down (0: nothing), then each run's first byte and
 end."""
 RUN_COUNT, TO_WRITE, FIRST_RUN = 0, 1, 2
-COPY_DONE, COPY_LEFT = 0, 1
+COPY_DONE, COPY_LEFT, COPY_NEXT = 0, 1, 5
 """What is written down: the latest cycle in which one of the copy's requests is back, of those of which that
-is known, and how many are left."""
+is known, and how many are left; and the address of the next place where the same is written down, or 0."""
 BLOCK_BARRIERS: Final = 16
 """Barriers of a block. One that is for no number of warps is for all that have not exited."""
 
@@ -117,21 +117,22 @@ class CompiledSource:
 
 @dataclass
 class CopyOnItsWay:
-    """A bulk copy to shared memory: the barrier that is to be told, bytes, and the cycle in which it is done,
-    once that is known."""
+    """A bulk copy to shared memory, or an arrival from another block: the barrier that is to be told, bytes,
+    and the cycle in which it is told, once that is known; arrivals."""
 
     barrier: int
     size: int
     done: int | None = None
+    arrivals: int = 0
 
 
 @dataclass
 class BulkRequest:
     """What a bulk copy asks of global memory, as runs of bytes (first, end); and where the engine writes down
-    when it is done, if anywhere."""
+    when it is done, one for each block that it goes to."""
 
     runs: list[tuple[int, int]] = field(default_factory=list)
-    copy: CopyOnItsWay | None = None
+    copies: list[CopyOnItsWay] = field(default_factory=list)
 
     def add_run(self, first: int, end: int) -> None:
         if self.runs and self.runs[-1][1] == first:

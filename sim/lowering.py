@@ -174,7 +174,8 @@ class LoweredProgram:
 class LoweredKernel:
     """A kernel ready to run on ``machine``; ``by_instruction`` says that the engines count what warps do at
     each instruction, as they always do for machine code. ``l2`` is what L2 holds before the run, and then
-    what it holds after it; an L2 that nobody looks at again needs none."""
+    what it holds after it; an L2 that nobody looks at again needs none.
+    ``cluster_blocks`` consecutive blocks are launched at once, on SMs of one group."""
 
     kernel: Kernel
     machine: Machine
@@ -183,6 +184,7 @@ class LoweredKernel:
     source: WarpSource | None = None
     by_instruction: bool = False
     l2: LevelTwoLines | None = None
+    cluster_blocks: int = 1
 
     def __post_init__(self) -> None:
         if self.source is not None:

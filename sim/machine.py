@@ -153,6 +153,8 @@ class Machine:
     tensor_rates: dict[str, float]  # multiply-adds a cycle of a scheduler's tensor core, by type
     least_tensor_shape: tuple[int, int]  # rows, and bytes of a row, that it takes at least
     group_product_tail_cycles: int
+    group_sms: int  # SMs that a cluster of blocks may be spread over; 0: there are no clusters
+    network_cycles: int  # from one of them to another
     bulk_extra_cycles: int  # what a bulk copy takes beyond a load
     bulk_line_ticks: int  # what the copy engine takes for a line
     mio_queue_entries: int
@@ -410,6 +412,10 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             if gpu.has(key := f"tensor.{name}_fma_per_cycle")
         },
         least_tensor_shape=(gpu.integer("tensor.least_rows"), gpu.integer("tensor.least_depth_bytes")),
+        group_sms=gpu.integer("gpu.group_sms") if gpu.has("gpu.group_sms") else 0,
+        network_cycles=(
+            _whole_cycles(gpu, "gpu.network_latency_cycles") if gpu.has("gpu.network_latency_cycles") else 1
+        ),
         bulk_extra_cycles=(
             _whole_cycles(gpu, "copy_engine.extra_cycles") if gpu.has("copy_engine.extra_cycles") else 0
         ),

@@ -450,6 +450,22 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
         for name in TENSOR_TYPES
     ),
     _number(
+        "gpu.group_sms",
+        "SMs",
+        "SMs that the blocks of a cluster may be spread over",
+        1,
+        1e4,
+        optional=True,
+    ),
+    _number(
+        "gpu.network_latency_cycles",
+        "cycles",
+        "from one SM of a cluster to another",
+        1,
+        1e5,
+        optional=True,
+    ),
+    _number(
         "copy_engine.extra_cycles",
         "cycles",
         "what a bulk copy of one sector takes beyond a load, until its barrier knows that it is done",

@@ -490,6 +490,9 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         # What one step of an SM may need: an access, or the parts of a bulk copy, for each scheduler.
         "spare_accesses": machine.schedulers * (1 + -(-code.bulk_sectors // layout.MAX_LANES)),
         "bulk_line_ticks": machine.bulk_line_ticks,
+        "cluster_blocks": lowered.cluster_blocks,
+        "group_sms": machine.group_sms,
+        "network": machine.network_cycles,
         "instructions": len(code.items) if lowered.by_instruction else 0,
         **_fetch_constants(lowered),
     }

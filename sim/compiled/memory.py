@@ -29,6 +29,7 @@ from smlab.sim.compiled.jit import (
     read_at,
     ready_at,
     request_at,
+    returning_at,
     same_line_queue_at,
     sector_at,
     sm_at,
@@ -54,6 +55,7 @@ from smlab.sim.instruction_source import (
     COPY_DONE,
     COPY_GROUPS,
     COPY_LEFT,
+    COPY_NEXT,
     FIRST_RUN,
     GROUP_SLOT,
     LANES,
@@ -62,6 +64,8 @@ from smlab.sim.instruction_source import (
 )
 
 TICK_BITS = 20
+SHARED_SECTORS = 1 << 27
+"""Generic addresses in shared memory are short: sectors of those in global memory begin far behind."""
 
 
 @helper
@@ -215,6 +219,10 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
     fill_l1(st, i, now)
     access = access_at(st, index)
     access.next = 0
+    first_sector = sector_at(st, index * MAX_LANES).value if access.sectors != 0 else SHARED_SECTORS
+    if st.cluster_blocks > 1 and first_sector < SHARED_SECTORS:
+        reach_shared(st, i, index, hit)
+        return
     if access.store == LOAD:
         first, missed, last, at = index * MAX_LANES, 0, -1, 0
         for n in range(first, first + access.sectors):
@@ -244,6 +252,19 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
     if sm.flying == 0:
         sm.horizon = min(sm.horizon, access.when + st.window)
     sm.flying += 1
+
+
+@helper
+def reach_shared(st: State, i: int, index: int, hit: int) -> None:
+    """A generic access to shared memory: to another block's, by way of the network between SMs."""
+    access = access_at(st, index)
+    rank = sector_at(st, index * MAX_LANES).value * st.sector_bytes >> 24
+    if rank != (warp_at(st, access.warp).block - 1) % st.cluster_blocks:
+        hit += st.network
+    if access.store == REDUCE:
+        returning_at(st, access.place).value = hit
+    resolve(st, i, access.warp, access.target, access.row, hit)
+    release(st, index)
 
 
 @inlined
@@ -431,10 +452,11 @@ def copy_in_bulk(st: State, i: int, w: int, now: int) -> None:
             last_sector = sector
     if index >= 0:
         send_part(st, i, index)
-    if told != 0:
+    while told != 0:
         write_at(told, COPY_LEFT, parts)
         if parts == 0:
             write_at(told, COPY_DONE, now + op_at(st, warp_at(st, w).pc).extra)
+        told = read_at(told, COPY_NEXT)
 
 
 @helper
@@ -472,10 +494,6 @@ def send_part(st: State, i: int, index: int) -> None:
 def part_is_back(st: State, index: int) -> None:
     """It is known when a part of a bulk copy is back."""
     access = access_at(st, index)
-    told = access.place
-    if told != 0:
-        write_at(told, COPY_DONE, max(read_at(told, COPY_DONE), access.served))
-        write_at(told, COPY_LEFT, read_at(told, COPY_LEFT) - 1)
     resolve(st, access.sm, access.warp, access.target, -1, access.served)
     arrived_from_memory(st, access.sm)
     release(st, index)
@@ -564,6 +582,11 @@ def serve_l2(st: State, index: int) -> Word:
             last, at = tag, _l2_line(st, tag)
         ready = max(ready, _serve_sector(st, at, sector, access.store & ~BULK, crowd * word_ticks))
     access.served = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
+    told = access.place if access.store >= BULK else 0
+    while told != 0:
+        write_at(told, COPY_DONE, max(read_at(told, COPY_DONE), access.served))
+        write_at(told, COPY_LEFT, read_at(told, COPY_LEFT) - 1)
+        told = read_at(told, COPY_NEXT)
     return access.served
 
 

@@ -56,14 +56,14 @@ class MachineSource:
     ) -> None:
         self.launch = launch
         self.recording = recording
-        self.blocks = blocks
+        self.blocks = launch.launch_order if blocks is None else blocks
         self.elsewhere = elsewhere
         self.memory: MachineMemory | None = None
         self.interpreter: Interpreter | None = None
         self.warps_of_sm = 1
         shares = any(m.code == d.ATOMIC and m.returns and m.fields["space"] != d.SHARED for m in launch.code)
         strong = any("STRONG" in m.instruction.modifiers and m.code == d.LOAD for m in launch.code)
-        self.ordered = sms > 1 and (launch.ordered or shares or strong)
+        self.ordered = sms > 1 and (launch.ordered or shares or strong or launch.cluster_blocks > 1)
 
     @property
     def executed(self) -> NDArray[np.int64]:
@@ -219,6 +219,20 @@ def _bulk_copy(micro: MicroOperation) -> str | None:
     return "store" if micro.fields["to_global"] else "load"
 
 
+def _check_cluster(launch: MachineLaunch, machine: Machine, sms: int) -> None:
+    """Whether the blocks of a cluster have SMs of their own in one group."""
+    size = launch.cluster_blocks
+    if size == 1:
+        return
+    if machine.group_sms == 0:
+        raise SmlabError.at(
+            f"{launch.where} on {machine.name}", "this GPU has no clusters of blocks", size, "1"
+        )
+    if size > min(machine.group_sms, sms):
+        most = f"at most {min(machine.group_sms, sms)}"
+        raise SmlabError.at(f"{launch.where}: cluster", "more blocks than a group of SMs has", size, most)
+
+
 def stall_of(micro: MicroOperation, control: ControlCode, machine: Machine) -> int:
     """How long an instruction keeps its warp from the next one."""
     beyond = machine.system_fence_cycles if is_system_fence(micro.instruction) else 0
@@ -239,7 +253,8 @@ def lower_machine_code(
         SmlabError: an instruction that cannot be executed or has no encoding, a launch that the machine
         cannot hold.
     """
-    launch.sm_hz = machine.sm_hz
+    launch.sm_hz, launch.network_cycles = machine.sm_hz, machine.network_cycles
+    _check_cluster(launch, machine, sms)
     code = launch.code
     operations = []
     copies = next(
@@ -319,4 +334,5 @@ def lower_machine_code(
         sms=sms,
     )
     check_fits(kernel, machine)
-    return LoweredKernel(kernel, machine, 0, (program,), MachineSource(launch, sms, recording=recording))
+    source = MachineSource(launch, sms, recording=recording)
+    return LoweredKernel(kernel, machine, 0, (program,), source, cluster_blocks=launch.cluster_blocks)

@@ -52,7 +52,9 @@ from typing import Final
     BRANCH_ANY,
     READ_CHOSEN,
     AWAIT_PRODUCTS,
-) = range(128, 171)
+    CLUSTER_ARRIVE,
+    CLUSTER_WAIT,
+) = range(128, 173)
 GLOBAL, SHARED, LOCAL, GENERIC, MIXED = 0, 1, 2, 3, 4
 SET_BARRIER, ARRIVE_AT_BARRIER, CHECK_PHASE = range(3)
 """What is done to a barrier in memory."""
@@ -99,7 +101,7 @@ SPECIALS: Final = {
     )
 }
 KINDS: Final = {
-    **dict.fromkeys((NOP, YIELD, KILL, DEPBAR, AWAIT_PRODUCTS), "no operation"),
+    **dict.fromkeys((NOP, YIELD, KILL, DEPBAR, AWAIT_PRODUCTS, CLUSTER_ARRIVE, CLUSTER_WAIT), "no operation"),
     EXIT: "exit",
     **dict.fromkeys((BRANCH, BRANCH_SPLIT, BRANCH_ANY), "branch"),
     JUMP: "indirect branch",

@@ -17,6 +17,8 @@ from smlab.sim.reference.warp import Job
 ATOMICS = ("reduce", "atomic")
 """What L2 does on global memory."""
 NEVER = 1 << 62
+SHARED_END = 1 << 32
+"""Of generic addresses in shared memory, as a source gives them."""
 BULK_PART_SECTORS = 32
 
 
@@ -193,6 +195,7 @@ class LevelOne:
         self.cache = Cache(machine.l1, machine.sectors_per_line)
         self.atomics: list[Job] = []  # on global memory, in the order in which they came
         self.asked: dict[int, Job] = {}  # the load that asked L2 for each sector that is on its way
+        self.cluster_blocks = 1
         self.port_free_ticks = 0
         self.bulk_free_ticks = 0  # when the copy engine has asked for all that it was to
         self.store_sectors = 0
@@ -212,6 +215,14 @@ class LevelOne:
         operation = job.operation.cls.operation
         loads = operation in ("load", "copy")
         sectors = sorted({a // m.sector_bytes for a in job.addresses})
+        if self.cluster_blocks > 1 and sectors and sectors[0] * m.sector_bytes < SHARED_END:
+            rank = sectors[0] * m.sector_bytes >> 24
+            elsewhere = rank != job.warp.block.index % self.cluster_blocks
+            if operation in ATOMICS:
+                self.atomics.append(job)
+            job.addresses = []
+            self.complete_after(job, max(job.end + 1, hit_cycle) + elsewhere * m.network_cycles - now)
+            return
         crowd, ticks = {}, 0
         if operation in ATOMICS:
             self.atomics.append(job)

@@ -56,6 +56,7 @@ class StreamingMultiprocessor:
         self.recorder = shared.recorder
         self.retired = shared.retired
         self.path = MemoryPath(shared.clock, self, machine, shared.memory)
+        self.path.l1.cluster_blocks = lowered.cluster_blocks
         self.schedulers = [Scheduler(self, i) for i in range(machine.schedulers)]
         self.pipe_free = dict.fromkeys(machine.pipes, 0)
         self.first_scheduler = 0  # who looks first: the one after the last that took a pipe of the SM
@@ -241,8 +242,8 @@ class StreamingMultiprocessor:
         request = self.source.bulk_request(self.index, warp.slot)
         parts = parts_of(request.runs, self.machine)
         target = warp.target_of(operation) if operation.joins_group else -1
-        if request.copy is not None and not parts:
-            request.copy.done = now + self.machine.bulk_extra_cycles
+        for copy in request.copies if not parts else ():
+            copy.done = now + self.machine.bulk_extra_cycles
         returns: list[int] = []
 
         def back() -> None:
@@ -255,8 +256,8 @@ class StreamingMultiprocessor:
 
         def known(cycle: int) -> None:
             returns.append(cycle)
-            if request.copy is not None and len(returns) == len(parts):
-                request.copy.done = max(returns)
+            for copy in request.copies if len(returns) == len(parts) else ():
+                copy.done = max(returns)
             self.clock.call(cycle - self.clock.now, Phase.RETURN, back, self.index)
 
         for part in parts:

@@ -17,7 +17,7 @@ from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.launch.tensor_map import MAP_BYTES, TensorMapWords, unpack_map
-from smlab.sim.isa.meanings.memory import WarpMemory
+from smlab.sim.isa.meanings.memory import BLOCK_ADDRESS, WarpMemory
 from smlab.sim.isa.meanings.warp_state import Fault, WarpState, members
 from smlab.sim.isa.vector_operation import signed
 
@@ -84,7 +84,7 @@ class AsynchronousUnits(WarpMemory):
         w.block.copies = [copy for copy in copies if copy.done is None or copy.done > w.clock]
         for copy in copies:
             if copy.done is not None and copy.done <= w.clock:
-                self._change_barrier(w, copy.barrier, 0, (0, -copy.size, 0))
+                self._change_barrier(w, copy.barrier, 0, (copy.arrivals, -copy.size, 0))
 
     def _use_barrier(self, w: WarpState, micro: MicroOperation, lanes: int) -> int:
         f, which = micro.fields, members(lanes)
@@ -103,6 +103,9 @@ class AsynchronousUnits(WarpMemory):
             for lane in which:
                 arrivals = (0, 1, values[lane] & _M20)[f["arrivals"]]
                 size = (0, 0, values[lane] & _M20, -(values[lane] & _M20))[f["transactions"]]
+                if f["remote"] and self.owner_of(w, w.addresses[lane]) is not w.block:
+                    self._arrive_elsewhere(w, w.addresses[lane], lane, arrivals)
+                    continue
                 counts = (arrivals, size, f["drops"])
                 token = self._change_barrier(w, w.addresses[lane], lane, counts)
                 self.put(w, f["dst"], lane, token)
@@ -122,17 +125,42 @@ class AsynchronousUnits(WarpMemory):
             raise Fault(memory_layout.NEVER_COMPLETES, lane, told_barrier(w.addresses[lane], word))
         return AWAITS
 
+    def _arrive_elsewhere(self, w: WarpState, address: int, lane: int, arrivals: int) -> None:
+        """A lane arrives at a barrier of another block of the cluster, where that is known later; one whose
+        block has retired is nobody's any more."""
+        block = self.owner_of(w, address)
+        if block is None and address >> 24 < self.launch.cluster_blocks:
+            return
+        self._place(w, d.SHARED, lane, address, 8)
+        self._note_copy(w, CopyOnItsWay(address, 0, w.clock + self.launch.network_cycles, arrivals))
+
+    def _note_copy(self, w: WarpState, copy: CopyOnItsWay) -> None:
+        block = self.owner_of(w, copy.barrier)
+        assert block is not None
+        if len(block.copies) == memory_layout.MAX_COPIES:
+            raise Fault(memory_layout.TOO_MANY_COPIES, 0)
+        block.copies.append(copy)
+
     def _copy_in_bulk(self, w: WarpState, micro: MicroOperation) -> None:
-        """A copy between global and shared memory; to shared memory, its barrier is told when it is done."""
-        f = micro.fields
-
-        def register(number: int) -> int:
-            return self.row(w, micro, "a", number)[0]
-
-        shared, to_global = register(0), bool(f["to_global"])
-        far = self.row(w, micro, "b")[0] | self.row(w, micro, "b", 1)[0] << 32
-        first = 1 if to_global else 2
+        """A copy between global and shared memory; to shared memory, its barrier is told when it is done. To
+        several blocks of a cluster it goes to the same places of each, and tells each one's barrier."""
+        shared, barrier = (self.row(w, micro, "a", number)[0] for number in (0, 1))
         w.bulk_request = BulkRequest()
+        if not micro.fields["multicast"]:
+            self._copy_to_or_from(w, micro, shared, barrier)
+            return
+        mask = self.row(w, micro, "c")[0]
+        for rank in range(16):
+            if mask >> rank & 1:
+                w.bulk_request.runs.clear()
+                to, told = (place & BLOCK_ADDRESS | rank << 24 for place in (shared, barrier))
+                self._copy_to_or_from(w, micro, to, told)
+
+    def _copy_to_or_from(self, w: WarpState, micro: MicroOperation, shared: int, barrier: int) -> None:
+        """A copy between global memory and one block's shared memory."""
+        f = micro.fields
+        to_global = bool(f["to_global"])
+        far = self.row(w, micro, "b")[0] | self.row(w, micro, "b", 1)[0] << 32
         if f["dimensions"] == 0:
             size = (self.row(w, micro, "c")[0] & 0xFFFF) * PIECE_BYTES
             for at in range(0, size, PIECE_BYTES):
@@ -143,10 +171,11 @@ class AsynchronousUnits(WarpMemory):
             shape = unpack_map(bytes(memory[at : at + MAP_BYTES]))
             if shape is None or shape.dimensions != f["dimensions"]:
                 raise Fault(memory_layout.NO_TENSOR_MAP, 0, far)
-            begin = [signed(register(first + n)) for n in range(shape.dimensions)]
+            first = 1 if to_global else 2
+            begin = [signed(self.row(w, micro, "a", first + n)[0]) for n in range(shape.dimensions)]
             size = self._copy_box(w, shape, begin, shared, to_global)
         if not to_global:
-            self._end_copy(w, register(1), size)
+            self._end_copy(w, barrier, size)
 
     def _copy_box(
         self, w: WarpState, shape: TensorMapWords, begin: list[int], shared: int, to_global: bool
@@ -193,10 +222,49 @@ class AsynchronousUnits(WarpMemory):
     def _end_copy(self, w: WarpState, barrier: int, size: int) -> None:
         """The barrier is told when the last byte has come, which the engine says."""
         self._barrier_word(w, barrier, 0)
-        if len(w.block.copies) == memory_layout.MAX_COPIES:
-            raise Fault(memory_layout.TOO_MANY_COPIES, 0)
-        w.bulk_request.copy = CopyOnItsWay(barrier, size)
-        w.block.copies.append(w.bulk_request.copy)
+        copy = CopyOnItsWay(barrier, size)
+        self._note_copy(w, copy)
+        w.bulk_request.copies.append(copy)
+
+    def _complete_cluster_phase(self, w: WarpState) -> None:
+        """All warps of the block have come to the cluster's barrier, if they have."""
+        block = w.block
+        if block.cluster_arrived + block.cluster_exited == self.launch.warps_per_block:
+            block.cluster_arrived = block.failed_checks = 0
+            block.cluster_phase += 1
+            block.cluster_time = w.clock
+
+    def arrive_in_cluster(self, w: WarpState) -> None:
+        """A warp comes to the barrier of its cluster."""
+        if w.active != w.live:
+            raise Fault(memory_layout.DIVERGED_BARRIER, members(w.active)[0])
+        w.cluster_count += 1
+        w.block.cluster_arrived += 1
+        self._complete_cluster_phase(w)
+
+    def exit_in_cluster(self, w: WarpState) -> None:
+        """A warp has exited: nobody waits for it at the barrier of its cluster."""
+        w.block.cluster_exited += 1
+        if w.block.cluster_arrived:
+            self._complete_cluster_phase(w)
+
+    def await_cluster(self, w: WarpState) -> int:
+        """Whether all warps of the cluster have come as often as this one, and this block knows it."""
+        for rank in range(self.launch.cluster_blocks):
+            block = self.block_of_rank(w, rank)
+            if block is None or block.cluster_exited == self.launch.warps_per_block:
+                continue
+            if block.cluster_phase > w.cluster_count:
+                continue
+            known = block.cluster_time + self.launch.network_cycles
+            if block.cluster_phase == w.cluster_count and known <= w.clock:
+                continue
+            w.pc -= 1
+            w.block.failed_checks += 1
+            if w.block.failed_checks > self.launch.most_checks:
+                raise Fault(memory_layout.CLUSTER_STUCK, members(w.live)[0], rank)
+            return AWAITS
+        return GOES_ON
 
     def _elect(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
         """The lowest lane of those that take part."""

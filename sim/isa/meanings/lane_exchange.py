@@ -162,6 +162,7 @@ def special(w: WarpState, launch: MachineLaunch, number: int, lane: int) -> int:
         12: M32 & ~((2 << lane) - 1),
         13: M32 & ~((1 << lane) - 1),
         14: 1 << lane,
+        15: w.block.rank,
         17: x,
         18: w.number,
         19: w.clock * 10**9 // launch.sm_hz,

@@ -36,6 +36,12 @@ class BlockState:
     copies: list[CopyOnItsWay] = field(default_factory=list)
     failed_checks: int = 0
     products_closed: list[int] = field(default_factory=lambda: [0] * 32)
+    number: int = 0  # in the order of launch
+    rank: int = 0  # in its cluster
+    cluster_arrived: int = 0  # see `smlab.sim.isa.memory_layout`
+    cluster_exited: int = 0
+    cluster_phase: int = 0
+    cluster_time: int = 0
 
 
 @dataclass
@@ -60,6 +66,7 @@ class WarpState:
     last_pc: int = 0
     clock: int = 0
     patience: int = 0
+    cluster_count: int = 0  # how often it has come to the cluster's barrier
     barrier: int = 0  # see `smlab.sim.instruction_source.BARRIER`
     lanes: int = 0
     parts: list[DivergentPath] = field(default_factory=list)

@@ -20,6 +20,7 @@ from smlab.sim.isa.memory_layout import (
     NOT_WAITING,
     PC,
     REDUCED,
+    SHARED_BASE,
     SHARED_BYTES,
     SM_HZ,
     SM_ID,
@@ -237,6 +238,8 @@ def of_warp(warp: int, launch: int, number: int) -> Any:
         return at(warp, WARP_OF_BLOCK)
     if number == 22:
         return at(launch, SHARED_BYTES)
+    if number == 15:
+        return at(at(warp, BLOCK), SHARED_BASE) >> 24
     return SHARED_WINDOW if number == 24 else 0
 
 
