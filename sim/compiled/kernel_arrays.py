@@ -177,7 +177,7 @@ class Code:
         values["read_target"] = -1 if read is None or read >= SCOREBOARDS else SHORT_SLOT + read
         values["watched"], values["read_watched"] = values["target"] >= 0, values["read_target"] >= 0
         values["base_work"], values["pass_work"] = operation.base_work, operation.pass_work
-        if operation.joins_group:
+        if operation.joins_group and operation.bulk_copy is None:
             values["target"], values["watched"] = GROUP_SLOT, 1
         elif operation.joins_products:
             values["target"], values["watched"] = PRODUCT_SLOT, 1

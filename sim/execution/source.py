@@ -37,6 +37,8 @@ from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation
 from smlab.sim.machine import NO_REQUEST, Machine, RequestTicks
 from smlab.sim.workloads.workload import Instruction, Kernel, Program, check_fits
 
+CLOSING: Final = ("LDGDEPBAR", "UTMACMDFLUSH")
+"""What closes a group of copies: of those by warps, and of those of the copy engine to global memory."""
 PREFETCH_BYTES: Final = 16 << 20
 """With more than this in registers a warp's rows are seldom in a cache of the processor when its turn comes,
 so they are asked for as soon as the next instruction is known: 1.25 times as fast with 40 MB, a loss with 8.
@@ -258,11 +260,7 @@ def lower_machine_code(
     code = launch.code
     operations = []
     copies = next(
-        (
-            c.write_barrier
-            for m in code
-            if m.instruction.opcode == "LDGDEPBAR" and (c := m.instruction.control)
-        ),
+        (c.write_barrier for m in code if m.instruction.opcode in CLOSING and (c := m.instruction.control)),
         None,
     )
     waits_for_stores = any(is_fence(m.instruction) for m in code)
@@ -306,8 +304,8 @@ def lower_machine_code(
                 request=request_of(micro, machine),
                 pipe=machine.tensor_timing(product),
                 stall_cycles=stall_of(micro, control, machine),
-                joins_group=micro.code == d.COPY,
-                closes_group=micro.instruction.opcode == "LDGDEPBAR",
+                joins_group=micro.code == d.COPY or _bulk_copy(micro) == "store",
+                closes_group=micro.instruction.opcode in CLOSING,
                 groups_left=left,
                 joins_products=bool(micro.fields.get("joins_products")),
                 closes_products=bool(micro.fields.get("closes_products")),

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from smlab.sim.instruction_source import (
     ARRIVES,
     AWAITS,
+    COPY_GROUPS,
     EXITS,
     FAULTS,
+    GROUP_SLOT,
     NOTIFIES,
     RETRY_CYCLES,
     STALL_SLOT,
@@ -241,7 +243,7 @@ class StreamingMultiprocessor:
         assert self.source is not None
         request = self.source.bulk_request(self.index, warp.slot)
         parts = parts_of(request.runs, self.machine)
-        target = warp.target_of(operation) if operation.joins_group else -1
+        target = GROUP_SLOT + warp.groups % COPY_GROUPS if operation.joins_group else -1
         for copy in request.copies if not parts else ():
             copy.done = now + self.machine.bulk_extra_cycles
         returns: list[int] = []

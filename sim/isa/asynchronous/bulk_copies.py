@@ -184,7 +184,7 @@ def copy_in_bulk(op: int, warp: int, launch: int) -> Any:
     put(at(launch, BULK_REQUEST), TO_WRITE, 0)
     if at(op, I_MULTICAST) == 0:
         return GOES_ON if copy_to_or_from(op, warp, launch, shared, barrier) else FAULTS
-    mask = get32(row_of(op, warp, I_C)) & 0xFFFF
+    mask = get32(row_of(op, warp, I_C)) >> 16
     for rank in range(16):
         if (mask >> rank) & 1 != 0:
             to, told = (shared & BLOCK_ADDRESS) | (rank << 24), (barrier & BLOCK_ADDRESS) | (rank << 24)

@@ -149,7 +149,7 @@ class AsynchronousUnits(WarpMemory):
         if not micro.fields["multicast"]:
             self._copy_to_or_from(w, micro, shared, barrier)
             return
-        mask = self.row(w, micro, "c")[0]
+        mask = self.row(w, micro, "c")[0] >> 16
         for rank in range(16):
             if mask >> rank & 1:
                 w.bulk_request.runs.clear()

@@ -19,6 +19,7 @@ from smlab.sim.isa.memory_layout import (
     DIM_X,
     NOT_WAITING,
     PC,
+    PREDICATES,
     REDUCED,
     SHARED_BASE,
     SHARED_BYTES,
@@ -132,6 +133,18 @@ def match(op: int, warp: int, lanes: int, active: int) -> None:
                 differs = True
         put_all(warp + at(op, I_DST), value, FULL)
         set_predicate(op, warp, I_PREDICATE_DST, FULL if differs else 0, lanes & active)
+        return
+    if at(op, I_MODE) >= d.OTHERS:
+        if lanes == 0:
+            return
+        value, others = word_of(op, warp, I_A, lowest_bit(lanes)), 0
+        for lane in range(32):
+            if (lanes >> lane) & 1 != 0 and word_of(op, warp, I_A, lane) != value:
+                others |= 1 << lane
+        if at(op, I_MODE) == d.MORE_OTHERS:
+            others |= at(warp, PREDICATES + at(op, I_PREDICATE_DST))
+        put_all(warp + at(op, I_DST), value, FULL)
+        set_predicate(op, warp, I_PREDICATE_DST, others, lanes)
         return
     row, long = row_of(op, warp, I_A), at(op, I_IS_64_BIT) != 0
     held = warp + 8 * ADDRESSES
