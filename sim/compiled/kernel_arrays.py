@@ -285,6 +285,7 @@ def prepare(lowered: LoweredKernel, keep: int, limit: int) -> Memory:
     code = Code(lowered.machine)
     for program in lowered.programs:
         code.add(program)
+    code.uses_memory |= lowered.cluster_blocks > 1  # whose SMs run cycle by cycle
     memory = assemble(lowered, code, np.array(lowered.kernel.roles, dtype=np.int64), keep, limit)
     if lowered.source is not None:
         sms, rooms = lowered.kernel.sms, memory["blocks_per_sm"]

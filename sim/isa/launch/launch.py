@@ -60,7 +60,8 @@ class MachineLaunch:
     ``ordered`` keeps the order of plain accesses to one place by several SMs, too (a data race); that of
     atomics with a result and of strong loads is kept anyway, at some cost of time. ``sm_hz`` is the SM's
     clock, by which ``%globaltimer`` tells nanoseconds; lowering for a machine sets it, and
-    ``network_cycles`` from an SM of a cluster to another.
+    ``network_cycles`` from an SM of a cluster to another. ``cluster_shape`` is for kernels that were compiled
+    for clusters of any shape.
     ``most_checks``: after so many failed checks of barriers in shared memory, without a change of one, a
     block is stuck.
     """
@@ -77,10 +78,15 @@ class MachineLaunch:
     memory: GlobalMemory = field(default_factory=GlobalMemory)
     sm_hz: int = 1_000_000_000
     network_cycles: int = 0
+    cluster_shape: Dim | None = None
     most_checks: int = MOST_CHECKS
 
     def __post_init__(self) -> None:
         _check_shape(self.where, self.grid, self.block)
+        asked, compiled = self.cluster_shape, self.image.cluster
+        if asked and compiled not in ((1, 1, 1), asked):
+            shapes = ("x".join(map(str, shape)) for shape in (asked, compiled))
+            raise SmlabError.at(f"{self.where}: cluster", "not what the kernel was compiled for", *shapes)
         for axis, (blocks, size) in enumerate(zip(self.grid, self.cluster, strict=True)):
             if size < 1 or blocks % size:
                 what = f"{'xyz'[axis]} of the grid is no multiple of the cluster's {size}"
@@ -127,8 +133,10 @@ class MachineLaunch:
 
     @property
     def cluster(self) -> Dim:
-        """Blocks of a cluster in each direction of the grid."""
-        return self.image.cluster
+        """Blocks of a cluster in each direction of the grid: as the kernel was compiled for, else as the
+        launch asks for."""
+        compiled = self.image.cluster
+        return self.cluster_shape if self.cluster_shape and compiled == (1, 1, 1) else compiled
 
     @property
     def cluster_blocks(self) -> int:

@@ -103,7 +103,7 @@ class AsynchronousUnits(WarpMemory):
             for lane in which:
                 arrivals = (0, 1, values[lane] & _M20)[f["arrivals"]]
                 size = (0, 0, values[lane] & _M20, -(values[lane] & _M20))[f["transactions"]]
-                if f["remote"] and self.owner_of(w, w.addresses[lane]) is not w.block:
+                if f.get("remote") and self.owner_of(w, w.addresses[lane]) is not w.block:
                     self._arrive_elsewhere(w, w.addresses[lane], lane, arrivals)
                     continue
                 counts = (arrivals, size, f["drops"])
@@ -146,7 +146,7 @@ class AsynchronousUnits(WarpMemory):
         several blocks of a cluster it goes to the same places of each, and tells each one's barrier."""
         shared, barrier = (self.row(w, micro, "a", number)[0] for number in (0, 1))
         w.bulk_request = BulkRequest()
-        if not micro.fields["multicast"]:
+        if not micro.fields.get("multicast"):
             self._copy_to_or_from(w, micro, shared, barrier)
             return
         mask = self.row(w, micro, "c")[0] >> 16
