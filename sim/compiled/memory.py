@@ -436,12 +436,12 @@ def copy_in_bulk(st: State, i: int, w: int, now: int) -> None:
         first = per(read_at(request, n), st.sector_bytes, st.sector_shift)
         end = per(read_at(request, n + 1) - 1, st.sector_bytes, st.sector_shift) + 1
         for sector in range(first + int(first == last_sector), end):
-            if sector // st.line_sectors != last_line:
-                last_line = sector // st.line_sectors
-                sm.bulk_free += st.bulk_line_ticks
             if index >= 0 and access_at(st, index).sectors == MAX_LANES:
                 send_part(st, i, index)
                 index = -1
+            if sector // st.line_sectors != last_line:
+                last_line = sector // st.line_sectors
+                sm.bulk_free += st.bulk_line_ticks
             if index < 0:
                 index = begin_part(st, i, w, told)
                 parts += 1
