@@ -304,8 +304,7 @@ class MachineLaunch:
             grid = tuple(g // c for g, c in zip(self.grid, self.cluster, strict=True))
             inverse = tuple(_least_inverse(c) for c in self.cluster)
             explicit = int(self.cluster_blocks > 1)
-            content = struct.pack("<4I3f3I", explicit, *self.cluster, *inverse, *grid)
-            zero[places.cluster : places.cluster + len(content)] = content
+            struct.pack_into("<4I3f3I", zero, places.cluster, explicit, *self.cluster, *inverse, *grid)
             struct.pack_into("<I", zero, places.cluster_blocks, self.cluster_blocks)
         zero[at : at + len(self.parameter_bytes)] = self.parameter_bytes
         if places.parameters is not None and self._reads(places.parameters):
