@@ -180,11 +180,18 @@ def arrive_elsewhere(warp: int, launch: int, lane: int, arrivals: int) -> Any:
         return False
     if at(launch, COPIES_TIMED) == 0:
         return tell_barrier(warp, launch, address, arrivals, 0)
+    block, there = owner_of(warp, launch, address), at(warp, CLOCK) + at(launch, NETWORK_CYCLES)
+    table = copies_of(block, launch)
+    for n in range(at(block, COPIES)):  # those that arrive together are one message
+        row = table + 8 * COPY_WORDS * n
+        if at(row, COPY_ARRIVALS) != 0 and at(row, COPY_DONE) == there and at(row, COPY_BARRIER) == address:
+            put(row, COPY_ARRIVALS, at(row, COPY_ARRIVALS) + arrivals)
+            return True
     row = note_copy(warp, launch, address, arrivals, 0)
     if row == 0:
         return False
     put(row, COPY_LEFT, 0)
-    put(row, COPY_DONE, at(warp, CLOCK) + at(launch, NETWORK_CYCLES))
+    put(row, COPY_DONE, there)
     return True
 
 

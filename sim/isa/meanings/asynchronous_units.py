@@ -132,7 +132,12 @@ class AsynchronousUnits(WarpMemory):
         if block is None and address >> 24 < self.launch.cluster_blocks:
             return
         self._place(w, d.SHARED, lane, address, 8)
-        self._note_copy(w, CopyOnItsWay(address, 0, w.clock + self.launch.network_cycles, arrivals))
+        there = w.clock + self.launch.network_cycles
+        for copy in block.copies if block is not None else ():  # those that arrive together are one message
+            if copy.arrivals and (copy.barrier, copy.done) == (address, there):
+                copy.arrivals += arrivals
+                return
+        self._note_copy(w, CopyOnItsWay(address, 0, there, arrivals))
 
     def _note_copy(self, w: WarpState, copy: CopyOnItsWay) -> None:
         block = self.owner_of(w, copy.barrier)
