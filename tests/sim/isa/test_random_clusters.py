@@ -26,7 +26,7 @@ CELLS_AT, BOX_AT, BOX_BYTES = 64, 1024, 2048
 SYNC = "barrier.cluster.arrive.release; barrier.cluster.wait.acquire;"
 
 
-class Program:
+class ClusterProgram:
     """Steps that all threads of all blocks take, so that each wait ends."""
 
     def __init__(self, seed: int) -> None:
@@ -158,7 +158,7 @@ ret; }}"""
 
 @pytest.mark.parametrize("seed", range(12))
 def test_both_engines_agree(seed: int) -> None:
-    program = Program(seed)
+    program = ClusterProgram(seed)
     image = program.image()
     expected, found = (program.run(image, engine) for engine in ("simpy", "compiled"))
     assert first_difference(expected[0], found[0]) is None
