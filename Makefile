@@ -66,7 +66,8 @@ sass: contract
 	    tests/hw_bench/cuda/test_cuda_dependence.py tests/sim/isa/test_compiled_kernels.py \
 	    tests/sim/isa/test_common_kernels.py tests/sim/isa/test_tensor_cores.py tests/sim/isa/test_product_steps.py \
 	    tests/sim/isa/test_ordinary_kernels.py tests/sim/isa/test_compiled_histogram.py \
-	    tests/sim/isa/test_asynchronous_units.py tests/sim/isa/test_bfloat16.py tests/sim/isa/test_calls.py \
+	    tests/sim/isa/test_asynchronous_units.py tests/sim/isa/test_clusters.py tests/sim/isa/test_random_clusters.py \
+	    tests/sim/isa/test_bfloat16.py tests/sim/isa/test_calls.py \
 	    tests/sim/isa/test_cooperative_groups.py tests/sim/isa/test_masks.py tests/sim/isa/test_wild_addresses.py \
 	    tests/sim/isa/test_printing.py tests/sim/frontends tests/smlab/test_mutated_structure.py \
 	    "tests/docs/test_documents.py::test_python_blocks_run" \
@@ -75,7 +76,8 @@ sass: contract
 	    tests/hw_bench/cuda/test_cuda_harness.py \
 	    tests/hw_bench/cuda/test_cuda_on_simulator.py tests/hw_bench/cuda/test_cuda_driver.py \
 	    tests/validation/campaigns/test_synchronization.py tests/validation/campaigns/test_tensor_cores.py \
-	    tests/validation/campaigns/test_executed_rows.py
+	    tests/validation/campaigns/test_executed_rows.py \
+	    tests/validation/campaigns/test_published_products.py
 
 $(VENV)-cuda/.installed: .ci/locked/toolchain.txt | $(VENV)/.installed-dev
 	$(BIN)/python -m venv --clear $(VENV)-cuda

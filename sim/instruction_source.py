@@ -13,7 +13,7 @@ of the warp.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -48,6 +48,14 @@ the code: it adds 256 times their number to its answer, and the program counter 
 those that take a place in a queue it leaves its lanes, plus 64 times its passes, in 16 bits: by the number of
 the instruction modulo `MAX_EARLY_INSTRUCTIONS`, four in each of the warp's words from `AHEAD` on."""
 ANSWER_BITS: Final = 8
+BULK_REQUEST: Final = 33
+"""The word of the context that has the address of what the bulk copy issued last asks for: the number of
+runs of bytes, the address of what the engine is to write down (0: nothing), then each run's first byte and
+end."""
+RUN_COUNT, TO_WRITE, FIRST_RUN = 0, 1, 2
+COPY_DONE, COPY_LEFT, COPY_NEXT = 0, 1, 5
+"""What is written down: the latest cycle in which one of the copy's requests is back, of those of which that
+is known, and how many are left; and the address of the next place where the same is written down, or 0."""
 BLOCK_BARRIERS: Final = 16
 """Barriers of a block. One that is for no number of warps is for all that have not exited."""
 
@@ -107,6 +115,31 @@ class CompiledSource:
     watch_threads: Callable[[], SharedExecution]
 
 
+@dataclass
+class CopyOnItsWay:
+    """A bulk copy to shared memory, or an arrival from another block: the barrier that is to be told, bytes,
+    and the cycle in which it is told, once that is known; arrivals."""
+
+    barrier: int
+    size: int
+    done: int | None = None
+    arrivals: int = 0
+
+
+@dataclass
+class BulkRequest:
+    """What a bulk copy asks of global memory, as runs of bytes (first, end); and where the engine writes down
+    when it is done, one for each block that it goes to."""
+
+    runs: list[tuple[int, int]] = field(default_factory=list)
+    copies: list[CopyOnItsWay] = field(default_factory=list)
+
+    def add_run(self, first: int, end: int) -> None:
+        if self.runs and self.runs[-1][1] == first:
+            first = self.runs.pop()[0]
+        self.runs.append((first, end))
+
+
 class ReferenceSource(Protocol):
     """A source for the reference engine; warps are known by (SM, slot)."""
 
@@ -124,6 +157,10 @@ class ReferenceSource(Protocol):
         ...
 
     def pc(self, sm: int, slot: int) -> int: ...
+
+    def bulk_request(self, sm: int, slot: int) -> BulkRequest:
+        """What the bulk copy that the warp has just issued asks for."""
+        ...
 
     def fault(self, sm: int, slot: int) -> SmlabError: ...
 

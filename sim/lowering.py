@@ -96,7 +96,8 @@ class Operation:
     at most ``groups_left`` closed ones (-1: it does not wait) have copies on their way. A fence waits for its
     warp's accesses to global memory; ``fenced`` is a store or reduction that one may wait for. Products of
     matrices by a group of warps form groups in the same way: ``joins_products``, ``closes_products`` and
-    ``products_left``.
+    ``products_left``. ``bulk_copy`` is what the copy engine does with global memory, a load or a store, of
+    ``bulk_sectors`` sectors at most.
     """
 
     slot: int
@@ -126,6 +127,8 @@ class Operation:
     is_fence: bool = False
     fenced: bool = False
     empties_l1: bool = False
+    bulk_copy: str | None = None
+    bulk_sectors: int = 0
 
 
 Code = tuple[Operation | LoopBegin | LoopEnd, ...]
@@ -171,7 +174,8 @@ class LoweredProgram:
 class LoweredKernel:
     """A kernel ready to run on ``machine``; ``by_instruction`` says that the engines count what warps do at
     each instruction, as they always do for machine code. ``l2`` is what L2 holds before the run, and then
-    what it holds after it; an L2 that nobody looks at again needs none."""
+    what it holds after it; an L2 that nobody looks at again needs none.
+    ``cluster_blocks`` consecutive blocks are launched at once, on SMs of one group."""
 
     kernel: Kernel
     machine: Machine
@@ -180,6 +184,7 @@ class LoweredKernel:
     source: WarpSource | None = None
     by_instruction: bool = False
     l2: LevelTwoLines | None = None
+    cluster_blocks: int = 1
 
     def __post_init__(self) -> None:
         if self.source is not None:

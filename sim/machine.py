@@ -153,7 +153,10 @@ class Machine:
     tensor_rates: dict[str, float]  # multiply-adds a cycle of a scheduler's tensor core, by type
     least_tensor_shape: tuple[int, int]  # rows, and bytes of a row, that it takes at least
     group_product_tail_cycles: int
-    copy_latency_cycles: int  # of the copy engine
+    group_sms: int  # SMs that a cluster of blocks may be spread over; 0: there are no clusters
+    network_cycles: int  # from one of them to another
+    bulk_extra_cycles: int  # what a bulk copy takes beyond a load
+    bulk_line_ticks: int  # what the copy engine takes for a line
     mio_queue_entries: int
     front_cycles: int
     address_ticks: int
@@ -409,10 +412,17 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             if gpu.has(key := f"tensor.{name}_fma_per_cycle")
         },
         least_tensor_shape=(gpu.integer("tensor.least_rows"), gpu.integer("tensor.least_depth_bytes")),
-        copy_latency_cycles=(
-            _whole_cycles(gpu, "copy_engine.latency_cycles")
-            if gpu.has("copy_engine.latency_cycles")
-            else _whole_cycles(gpu, "l2.latency_cycles")
+        group_sms=gpu.integer("gpu.group_sms") if gpu.has("gpu.group_sms") else 0,
+        network_cycles=(
+            _whole_cycles(gpu, "gpu.network_latency_cycles") if gpu.has("gpu.network_latency_cycles") else 1
+        ),
+        bulk_extra_cycles=(
+            _whole_cycles(gpu, "copy_engine.extra_cycles") if gpu.has("copy_engine.extra_cycles") else 0
+        ),
+        bulk_line_ticks=(
+            to_ticks(gpu.number("copy_engine.line_interval_cycles"))
+            if gpu.has("copy_engine.line_interval_cycles")
+            else 0
         ),
         group_product_tail_cycles=(
             _whole_cycles(gpu, "tensor.group_tail_cycles") if gpu.has("tensor.group_tail_cycles") else 0

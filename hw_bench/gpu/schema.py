@@ -450,11 +450,35 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
         for name in TENSOR_TYPES
     ),
     _number(
-        "copy_engine.latency_cycles",
+        "gpu.group_sms",
+        "SMs",
+        "SMs that the blocks of a cluster may be spread over",
+        1,
+        1e4,
+        optional=True,
+    ),
+    _number(
+        "gpu.network_latency_cycles",
         "cycles",
-        "from the end of a copy's transfer until its barrier knows that it is done",
+        "from one SM of a cluster to another",
         1,
         1e5,
+        optional=True,
+    ),
+    _number(
+        "copy_engine.extra_cycles",
+        "cycles",
+        "what a bulk copy of one sector takes beyond a load, until its barrier knows that it is done",
+        1,
+        1e5,
+        optional=True,
+    ),
+    _number(
+        "copy_engine.line_interval_cycles",
+        "cycles",
+        "what the copy engine of an SM takes to ask for a line or a part of one",
+        0.1,
+        1e3,
         optional=True,
     ),
     _number(

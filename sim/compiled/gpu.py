@@ -121,8 +121,10 @@ def start(st: State) -> None:
 @inlined
 def crowded(st: State, i: int) -> Word:
     """Whether the arrays might be too small for one more step of SM ``i``."""
-    if st.uses_memory != 0 and sm_at(st, i).free_accesses < st.schedulers and more_accesses(st, i) == 0:
-        return True
+    if st.uses_memory != 0:
+        while sm_at(st, i).free_accesses < st.spare_accesses:
+            if more_accesses(st, i) == 0:
+                return True
     if st.keep == TOTALS:
         return False
     if st.jobs_kept + st.schedulers > st.job_rows:
@@ -246,7 +248,9 @@ def dispatch(st: State, low: int, high: int, now: int) -> None:
     """Blocks that wait go to the SMs that stopped in this cycle, each to the one with the fewest, in order.
     They may go on then."""
     common = common_at(st, 0)
-    while common.next_block < st.blocks:
+    if st.cluster_blocks > 1:
+        dispatch_clusters(st, now)
+    while st.cluster_blocks == 1 and common.next_block < st.blocks:
         chosen, fewest = -1, st.blocks_per_sm
         for i in range(low, high):
             if stopped_at(st, i).value == now + 1 and sm_at(st, i).resident_blocks < fewest:
@@ -257,6 +261,48 @@ def dispatch(st: State, low: int, high: int, now: int) -> None:
     for i in range(low, high):
         if stopped_at(st, i).value == now + 1:
             stopped_at(st, i).value = RELEASED
+
+
+@helper
+def dispatch_clusters(st: State, now: int) -> None:
+    """Clusters that wait are made resident while a group of SMs has room for all blocks of one, each on an SM
+    of its own: in the group whose SMs then have the fewest, on those with the fewest, in order."""
+    common = common_at(st, 0)
+    while common.next_block < st.blocks:
+        best, fewest = -1, NEVER
+        for first in range(0, st.sms, st.group_sms):
+            total = 0
+            for _ in range(st.cluster_blocks):
+                i = emptiest(st, first)
+                if i < 0:
+                    total = NEVER
+                    break
+                total += sm_at(st, i).resident_blocks
+                sm_at(st, i).taken = 1
+            for i in range(first, min(st.sms, first + st.group_sms)):
+                sm_at(st, i).taken = 0
+            if total < fewest:
+                best, fewest = first, total
+        if best < 0:
+            return
+        for _ in range(st.cluster_blocks):
+            i = emptiest(st, best)
+            sm_at(st, i).taken = 1
+            assign(st, i, now)
+        for i in range(best, min(st.sms, best + st.group_sms)):
+            if sm_at(st, i).taken != 0:
+                sm_at(st, i).taken = 0
+                launch(st, i)
+
+
+@helper
+def emptiest(st: State, first: int) -> Word:
+    """The SM of a group with the fewest resident blocks that has room and is not taken yet; -1: none."""
+    chosen, fewest = -1, st.blocks_per_sm
+    for i in range(first, min(st.sms, first + st.group_sms)):
+        if sm_at(st, i).taken == 0 and sm_at(st, i).resident_blocks < fewest:
+            chosen, fewest = i, sm_at(st, i).resident_blocks
+    return chosen
 
 
 @helper

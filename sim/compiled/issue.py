@@ -40,6 +40,7 @@ from smlab.sim.compiled.layout import (
     CACHE_LINE_WORDS,
     CLOSES_GROUP,
     CLOSES_PRODUCTS,
+    COPIES_IN_BULK,
     EMPTIES_L1,
     GLOBAL,
     JOINS_PRODUCTS,
@@ -52,7 +53,7 @@ from smlab.sim.compiled.layout import (
     State,
     Word,
 )
-from smlab.sim.compiled.memory import empty_l1
+from smlab.sim.compiled.memory import copy_in_bulk, empty_l1
 from smlab.sim.compiled.path import enqueue, value
 from smlab.sim.compiled.warp_progress import arrive, emit, leave, proceed, step, wake_up
 from smlab.sim.instruction_source import (
@@ -285,6 +286,8 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
         warp.products += 1
     elif op.effect == EMPTIES_L1:
         empty_l1(st, i, now)
+    elif op.effect == COPIES_IN_BULK and lanes != 0:
+        copy_in_bulk(st, i, w, now)
     if state == EXITS:
         leave(st, i, w, now)
     elif state == ARRIVES:

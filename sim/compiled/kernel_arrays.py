@@ -50,6 +50,7 @@ class Code:
     slots: int = 1
     depth: int = 1
     uses_memory: bool = False
+    bulk_sectors: int = 0
 
     def add(self, program: LoweredProgram) -> None:
         begin = len(self.items)
@@ -126,6 +127,13 @@ class Code:
                     iteration_stride=operation.affine.iteration_stride_bytes,
                     lane_stride=operation.affine.lane_stride_bytes,
                 )
+        if operation.bulk_copy is not None:
+            self.uses_memory = True
+            self.bulk_sectors = max(self.bulk_sectors, operation.bulk_sectors)
+            loads = operation.bulk_copy == "load"
+            values.update(
+                store=layout.BULK + (layout.LOAD if loads else layout.STORE), extra=machine.bulk_extra_cycles
+            )
         if operation.control is not None:
             self._sourced(operation, values)
         else:
@@ -169,7 +177,7 @@ class Code:
         values["read_target"] = -1 if read is None or read >= SCOREBOARDS else SHORT_SLOT + read
         values["watched"], values["read_watched"] = values["target"] >= 0, values["read_target"] >= 0
         values["base_work"], values["pass_work"] = operation.base_work, operation.pass_work
-        if operation.joins_group:
+        if operation.joins_group and operation.bulk_copy is None:
             values["target"], values["watched"] = GROUP_SLOT, 1
         elif operation.joins_products:
             values["target"], values["watched"] = PRODUCT_SLOT, 1
@@ -212,6 +220,7 @@ def _effect_of(operation: Operation) -> int:
         layout.EMPTIES_L1: operation.empties_l1,
         layout.CLOSES_PRODUCTS: operation.closes_products,
         layout.JOINS_PRODUCTS: operation.joins_products,
+        layout.COPIES_IN_BULK: operation.bulk_copy is not None,
     }
     return next((effect for effect, has in effects.items() if has), layout.NO_EFFECT)
 
@@ -276,6 +285,7 @@ def prepare(lowered: LoweredKernel, keep: int, limit: int) -> Memory:
     code = Code(lowered.machine)
     for program in lowered.programs:
         code.add(program)
+    code.uses_memory |= lowered.cluster_blocks > 1  # whose SMs run cycle by cycle
     memory = assemble(lowered, code, np.array(lowered.kernel.roles, dtype=np.int64), keep, limit)
     if lowered.source is not None:
         sms, rooms = lowered.kernel.sms, memory["blocks_per_sm"]
@@ -403,7 +413,8 @@ def _make_caches(memory: Memory, machine: Machine, sms: int, data: bool, code: b
     memory.put(
         "ready", np.zeros(machine.l2.sets * machine.l2.ways * machine.sectors_per_line, dtype=np.int64)
     )
-    count = max(FIRST_ACCESSES, 2 * layout.ACCESS_CHUNK * sms)
+    chunks = -(-memory["spare_accesses"] // layout.ACCESS_CHUNK) + 1
+    count = max(FIRST_ACCESSES, chunks * layout.ACCESS_CHUNK * sms)
     memory.put("access", aligned(count, layout.ACCESS))
     for name in ("sector", "crowd", "asked_next"):
         memory.put(name, aligned(count * layout.MAX_LANES, np.int64))
@@ -477,6 +488,12 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "window": 1
         if lowered.source is not None and lowered.source.ordered
         else machine.l2_return_cycles + 1,
+        # What one step of an SM may need: an access, or the parts of a bulk copy, for each scheduler.
+        "spare_accesses": machine.schedulers * (1 + -(-code.bulk_sectors // layout.MAX_LANES)),
+        "bulk_line_ticks": machine.bulk_line_ticks,
+        "cluster_blocks": lowered.cluster_blocks,
+        "group_sms": machine.group_sms,
+        "network": machine.network_cycles,
         "instructions": len(code.items) if lowered.by_instruction else 0,
         **_fetch_constants(lowered),
     }

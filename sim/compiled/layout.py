@@ -37,9 +37,12 @@ OPERATION, LOOP_BEGIN, LOOP_END, END = 0, 1, 2, 3
 READY, UNKNOWN, AT_BARRIER, EXITING, FINISHED = 0, 1, 2, 3, 4
 
 # What the issue of an instruction does besides: it closes a group of copies, L1 forgets what it holds, it is
-# a product in its warp's group of products, or the last one there; or, from the last number on, its warp
+# a product in its warp's group of products, or the last one there, or a bulk copy; or, from the last number
+# on, its warp
 # waits until so many groups of products are left.
-NO_EFFECT, CLOSES_GROUP, EMPTIES_L1, JOINS_PRODUCTS, CLOSES_PRODUCTS, AWAITS_PRODUCTS = range(6)
+NO_EFFECT, CLOSES_GROUP, EMPTIES_L1, JOINS_PRODUCTS, CLOSES_PRODUCTS, COPIES_IN_BULK, AWAITS_PRODUCTS = range(
+    7
+)
 
 TOTALS, ATOMICS, ALL = 0, 1, 2
 
@@ -115,7 +118,8 @@ _CONSTANTS = (
     " request_interval pass_ticks atomic_stage_ticks atomic_entries servers round_gap barrier_interval"
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors l1_line_ticks l1_tail"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
-    " window source context source_warps source_bytes instructions"
+    " spare_accesses bulk_line_ticks cluster_blocks group_sms network window source context source_warps"
+    " source_bytes instructions"
     " fetch_lines l0_lines first_l0 first_l1i prefetch_lines l0_miss fetch_interval fetch_l2"
 )
 _PROGRESS = "thread retired_blocks cycles steps_left jobs_kept issues_kept spans_kept"
@@ -180,7 +184,7 @@ SM = _lines(
     "atomic_until"
     " lanes passes atomic_occupied stage_occupied port_free fill_head fill_tail"
     " load_passes store_passes store_sectors stage_free stage_carry turn atomic_ahead busy_since barrier_free"
-    " rooms fetch_free flying horizon return_place"
+    " rooms fetch_free flying horizon return_place bulk_free taken"
     " free_access free_accesses request_head request_tail assigned faulted"
 )
 """``next_serve`` is when the arbiter can take a request, ``turn`` the sub-core that it asks first.
@@ -235,7 +239,7 @@ BLOCK = _record("sm launch retire executing unfinished waiting last_exit room")
 BLOCK_BARRIER = _record("arrived expected served")
 """Warps that came, warps that it is for (0: all that have not exited), and when the SM's barrier unit has
 taken the last of them."""
-LOAD, STORE, REDUCE = 0, 1, 2
+LOAD, STORE, REDUCE, BULK = 0, 1, 2, 4
 ON_SHARED, ON_GLOBAL = 1, 2
 ASKED_BUCKETS = 1024
 """Of an SM; a power of two."""
@@ -246,14 +250,14 @@ ACCESS = _lines(
     # The first cache line ends here.
     " served warp target row lines pending due latest followers follows end earlier lanes place"
 )
-"""A global access in flight; ``store`` is LOAD, STORE or REDUCE. ``when`` is the cycle in which it reaches
-L2, then its completion, which L2 leaves in ``served``; ``chain`` is the next request of one cycle; ``next``
-and ``earlier`` are its neighbours among its SM's requests, then its fills. It asks L2 for ``sectors``
-sectors; ``pending`` ones more are on their way for other loads, which are noted at the end of its places in
-``crowd``, and their sequences in ``sector``. ``due`` is when those that it asked for return, once L2 has
-served it, or 0; ``latest`` is the latest return that it knows of. ``lanes`` are the access's own; of an
-atomic, ``place`` is its own among those of its SM on their way. ``followers`` begins the list, by
-``follows``, of those that wait for it, as numbers + 1."""
+"""A global access in flight; ``store`` is LOAD, STORE or REDUCE, of a part of a bulk copy BULK more. ``when``
+is the cycle in which it reaches L2, then its completion, which L2 leaves in ``served``; ``chain`` is the next
+request of one cycle; ``next`` and ``earlier`` are its neighbours among its SM's requests, then its fills. It
+asks L2 for ``sectors`` sectors; ``pending`` ones more are on their way for other loads, which are noted at
+the end of its places in ``crowd``, and their sequences in ``sector``. ``due`` is when those that it asked for
+return, once L2 has served it, or 0; ``latest`` is the latest return that it knows of. ``lanes`` are the
+access's own; of an atomic, ``place`` is its own among those of its SM on their way. ``followers`` begins the
+list, by ``follows``, of those that wait for it, as numbers + 1."""
 
 CACHE = _record("first_line first_set first_bucket sets ways buckets hits misses")
 CACHE_SET = _record("oldest newest used")

@@ -24,17 +24,21 @@ from smlab.sim.compiled.jit import (
     line_at,
     lowest_bit,
     op_at,
+    pending_at,
     prefetch,
     read_at,
     ready_at,
     request_at,
+    returning_at,
     same_line_queue_at,
     sector_at,
     sm_at,
     warp_at,
+    write_at,
 )
 from smlab.sim.compiled.layout import (
     ASKED_BUCKETS,
+    BULK,
     LOAD,
     MAX_LANES,
     NEVER,
@@ -44,9 +48,24 @@ from smlab.sim.compiled.layout import (
     Word,
 )
 from smlab.sim.compiled.warp_progress import resolve
-from smlab.sim.instruction_source import ADDRESSES, CONSECUTIVE, COPY_GROUPS, GROUP_SLOT, LANES
+from smlab.sim.instruction_source import (
+    ADDRESSES,
+    BULK_REQUEST,
+    CONSECUTIVE,
+    COPY_DONE,
+    COPY_GROUPS,
+    COPY_LEFT,
+    COPY_NEXT,
+    FIRST_RUN,
+    GROUP_SLOT,
+    LANES,
+    RUN_COUNT,
+    TO_WRITE,
+)
 
 TICK_BITS = 20
+SHARED_SECTORS = 1 << 27
+"""Generic addresses in shared memory are short: sectors of those in global memory begin far behind."""
 
 
 @helper
@@ -200,6 +219,10 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
     fill_l1(st, i, now)
     access = access_at(st, index)
     access.next = 0
+    first_sector = sector_at(st, index * MAX_LANES).value if access.sectors != 0 else SHARED_SECTORS
+    if st.cluster_blocks > 1 and first_sector < SHARED_SECTORS:
+        reach_shared(st, i, index, hit)
+        return
     if access.store == LOAD:
         first, missed, last, at = index * MAX_LANES, 0, -1, 0
         for n in range(first, first + access.sectors):
@@ -229,6 +252,19 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
     if sm.flying == 0:
         sm.horizon = min(sm.horizon, access.when + st.window)
     sm.flying += 1
+
+
+@helper
+def reach_shared(st: State, i: int, index: int, hit: int) -> None:
+    """A generic access to shared memory: to another block's, by way of the network between SMs."""
+    access = access_at(st, index)
+    rank = sector_at(st, index * MAX_LANES).value * st.sector_bytes >> 24
+    if rank != (warp_at(st, access.warp).block - 1) % st.cluster_blocks:
+        hit += st.network
+    if access.store == REDUCE:
+        returning_at(st, access.place).value = hit
+    resolve(st, i, access.warp, access.target, access.row, hit)
+    release(st, index)
 
 
 @inlined
@@ -389,6 +425,81 @@ def fill_l1(st: State, i: int, now: int) -> None:
 
 
 @helper
+def copy_in_bulk(st: State, i: int, w: int, now: int) -> None:
+    """The copy engine of SM ``i`` asks for what the bulk copy that warp ``w`` has just issued takes: line by
+    line, in parts of `MAX_LANES` sectors, which take the SM's port and then ask L2."""
+    sm, request = sm_at(st, i), read_at(st.context, BULK_REQUEST)
+    told, index, parts = read_at(request, TO_WRITE), -1, 0
+    sm.bulk_free = max(now << TICK_BITS, sm.bulk_free)
+    last_line = last_sector = -1
+    for n in range(FIRST_RUN, FIRST_RUN + 2 * read_at(request, RUN_COUNT), 2):
+        first = per(read_at(request, n), st.sector_bytes, st.sector_shift)
+        end = per(read_at(request, n + 1) - 1, st.sector_bytes, st.sector_shift) + 1
+        for sector in range(first + int(first == last_sector), end):
+            if index >= 0 and access_at(st, index).sectors == MAX_LANES:
+                send_part(st, i, index)
+                index = -1
+            if sector // st.line_sectors != last_line:
+                last_line = sector // st.line_sectors
+                sm.bulk_free += st.bulk_line_ticks
+            if index < 0:
+                index = begin_part(st, i, w, told)
+                parts += 1
+            access = access_at(st, index)
+            sector_at(st, index * MAX_LANES + access.sectors).value = sector
+            same_line_queue_at(st, index * MAX_LANES + access.sectors).value = 0
+            access.sectors += 1
+            last_sector = sector
+    if index >= 0:
+        send_part(st, i, index)
+    while told != 0:
+        write_at(told, COPY_LEFT, parts)
+        if parts == 0:
+            write_at(told, COPY_DONE, now + op_at(st, warp_at(st, w).pc).extra)
+        told = read_at(told, COPY_NEXT)
+
+
+@helper
+def begin_part(st: State, i: int, w: int, told: int) -> Word:
+    """A new access of SM ``i`` for a part of a bulk copy of warp ``w``."""
+    warp, sm = warp_at(st, w), sm_at(st, i)
+    op, index = op_at(st, warp.pc), sm.free_access - 1
+    access = access_at(st, index)
+    sm.free_access = access.next
+    sm.free_accesses -= 1
+    access.next, access.warp, access.op, access.sm, access.store = 0, w, warp.pc, i, op.store
+    access.row, access.place, access.sectors, access.target = -1, told, 0, -1
+    if op.joins != 0:
+        access.target = GROUP_SLOT + (warp.groups & (COPY_GROUPS - 1))
+        pending_at(st, w * st.slots + access.target).value += 1
+    access.sequence = sm.jobs
+    sm.jobs += 1
+    warp.unresolved += 1
+    return index
+
+
+@helper
+def send_part(st: State, i: int, index: int) -> None:
+    """A part of a bulk copy takes the port once the copy engine has asked for all of it."""
+    sm, access = sm_at(st, i), access_at(st, index)
+    sm.port_free = max(sm.bulk_free, sm.port_free) + access.sectors * st.port_ticks
+    access.when = ceil_cycles(sm.port_free)
+    await_l2(st, i, index)
+    if sm.flying == 0:
+        sm.horizon = min(sm.horizon, access.when + st.window)
+    sm.flying += 1
+
+
+@helper
+def part_is_back(st: State, index: int) -> None:
+    """It is known when a part of a bulk copy is back."""
+    access = access_at(st, index)
+    resolve(st, access.sm, access.warp, access.target, -1, access.served)
+    arrived_from_memory(st, access.sm)
+    release(st, index)
+
+
+@helper
 def empty_l1(st: State, i: int, now: int) -> None:
     """L1 of SM ``i`` has no valid sector any more; those on their way will be."""
     if st.uses_memory == 0:
@@ -469,8 +580,13 @@ def serve_l2(st: State, index: int) -> Word:
         )
         if tag != last:
             last, at = tag, _l2_line(st, tag)
-        ready = max(ready, _serve_sector(st, at, sector, access.store, crowd * word_ticks))
+        ready = max(ready, _serve_sector(st, at, sector, access.store & ~BULK, crowd * word_ticks))
     access.served = ceil_cycles(ready) + st.l2_return + op_at(st, access.op).extra
+    told = access.place if access.store >= BULK else 0
+    while told != 0:
+        write_at(told, COPY_DONE, max(read_at(told, COPY_DONE), access.served))
+        write_at(told, COPY_LEFT, read_at(told, COPY_LEFT) - 1)
+        told = read_at(told, COPY_NEXT)
     return access.served
 
 

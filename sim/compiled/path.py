@@ -32,6 +32,7 @@ from smlab.sim.compiled.layout import (
     ALL,
     ATOMIC,
     ATOMICS,
+    BULK,
     GLOBAL,
     LG_THROTTLE,
     LOAD,
@@ -49,6 +50,7 @@ from smlab.sim.compiled.layout import (
 from smlab.sim.compiled.memory import (
     arrived_from_memory,
     load_is_back,
+    part_is_back,
     release,
     request,
     serve_l1,
@@ -304,6 +306,9 @@ def take_answer(st: State, i: int) -> None:
     sm.request_head = unlink_first(st, index + 1)
     if sm.request_head == 0:
         sm.request_tail = 0
+    if access.store >= BULK:
+        part_is_back(st, index)
+        return
     if access.store == LOAD:
         load_is_back(st, index)
         return

@@ -27,13 +27,28 @@ EXECUTED, ADDRESSED, LEFT_OUT = range(3)
 
 _ON_REGISTERS: Final = (
     *(d.MMA, d.MMA_QUADS, d.TRANSPOSE, d.PLOP3, d.SHUFFLE, d.VOTE, d.MATCH, d.REDUCE, d.SPECIAL),
-    *(d.LOAD_CONSTANT, d.R2P, d.P2R, d.NOP),
+    *(
+        d.LOAD_CONSTANT,
+        d.R2P,
+        d.P2R,
+        d.NOP,
+        d.ELECT,
+        d.READ_CHOSEN,
+        d.EMPTY_GROUP,
+        d.AWAIT_PRODUCTS,
+        d.MMA_GROUP,
+    ),
 )
-"""What changes registers and predicates alone, besides the vector operations."""
+"""What changes registers and predicates alone, besides the vector operations. (Waiting for products changes
+nothing, and products by a group of warps read shared memory as well.)"""
+_ASYNCHRONOUS: Final = (d.MEMORY_BARRIER, d.BULK_COPY)
+"""What is executed whatever its result is for: warps wait for it."""
+_NAMES_OF_COPY: Final = 7
+"""Registers that a bulk copy names at most: places in shared memory, and coordinates."""
 _ACCESSES: Final = (d.LOAD, d.STORE, d.ATOMIC, d.COPY, d.LOAD_MATRIX, d.STORE_MATRIX)
 _CONTROL: Final = (
     *(d.EXIT, d.BRANCH, d.BRANCH_SPLIT, d.BSSY, d.BSYNC, d.BREAK, d.WARPSYNC, d.BARRIER, d.JUMP, d.YIELD),
-    *(d.BARRIER_REDUCE, d.BARRIER_RESULT, d.KILL, d.BMOV_OUT, d.BMOV_IN, d.DEPBAR),
+    *(d.BARRIER_REDUCE, d.BARRIER_RESULT, d.KILL, d.BMOV_OUT, d.BMOV_IN, d.DEPBAR, d.BRANCH_ANY),
 )
 _FIRST_ROW: Final = memory_layout.barrier_at(0)
 _PREDICATES_AT: Final = 1 << 12
@@ -88,12 +103,18 @@ class _Effects:
     def reads_memory(self) -> frozenset[int]:
         if self.micro.code == d.COPY:
             return frozenset((d.GLOBAL,))
+        if self.micro.code == d.BULK_COPY:
+            return frozenset((d.SHARED if self._field("to_global") else d.GLOBAL,))
+        if self.micro.code == d.MMA_GROUP:
+            return frozenset((d.SHARED,))
         return self.spaces if self.micro.code in (d.LOAD, d.LOAD_MATRIX, d.ATOMIC) else frozenset()
 
     @cached_property
     def writes_memory(self) -> frozenset[int]:
         if self.micro.code == d.COPY:
             return frozenset((d.SHARED,))
+        if self.micro.code == d.BULK_COPY:
+            return frozenset((d.GLOBAL if self._field("to_global") else d.SHARED,))
         return self.spaces if self.micro.code in (d.STORE, d.STORE_MATRIX, d.ATOMIC) else frozenset()
 
     @cached_property
@@ -113,6 +134,10 @@ class _Effects:
             found = self._source("c", words) if "c" in layout else 0
             return found | (self._source("swap_value", words) if "swap_value" in layout else 0)
         counts = dict.fromkeys("abc", 2)
+        if code == d.BULK_COPY:
+            counts = {"a": _NAMES_OF_COPY, "b": 2, "c": 1}
+        elif code == d.MMA_GROUP:
+            counts = {"a": 4, "b": 2, "c": self._result_rows()}
         if code < VECTOR_CODES:
             counts = {n: 1 + (k == "d") for n, k in zip("abc", OPERATIONS[code].sources, strict=False)}
         elif code == d.MMA:
@@ -124,7 +149,7 @@ class _Effects:
         for name, count in counts.items():
             if name in layout:
                 found |= self._source(name, count)
-        for name in ("predicate_a", "predicate_b", "predicate_c"):
+        for name in ("predicate_a", "predicate_b", "predicate_c", "predicate_sum"):
             if name in layout:
                 found |= _predicates([self._field(name)])
         return found | (_predicates(range(7)) if code == d.P2R else 0)
@@ -132,7 +157,7 @@ class _Effects:
     @cached_property
     def writes(self) -> int:
         code, layout, found = self.micro.code, self.micro.layout, 0
-        for name in ("predicate_dst", "predicate_dst_b", "done_predicate"):
+        for name in ("predicate_dst", "predicate_dst_b", "done_predicate", "phase_predicate"):
             if name in layout:
                 found |= _predicates([self._field(name)])
         if code == d.R2P:
@@ -151,6 +176,11 @@ class _Effects:
             return each * self._field("row_groups")
         if code == d.MMA_QUADS:
             return 8
+        if code == d.MMA_GROUP:
+            each = 2 if self._field("sum_type") == matrix_products.HALF_SUM else 4
+            return each * self._field("column_groups")
+        if code == d.MEMORY_BARRIER:
+            return 2
         if code in (d.LOAD, d.ATOMIC, d.LOAD_CONSTANT, d.SPECIAL, d.LOAD_MATRIX):
             return self.words
         return 1
@@ -188,7 +218,8 @@ def slice_for_addresses(code: Sequence[MicroOperation]) -> NDArray[np.int8]:
 
 
 def _known(micro: MicroOperation) -> bool:
-    return micro.code < VECTOR_CODES or micro.code in (*_ON_REGISTERS, *_ACCESSES, *_CONTROL)
+    known = (*_ON_REGISTERS, *_ACCESSES, *_CONTROL, *_ASYNCHRONOUS)
+    return micro.code < VECTOR_CODES or micro.code in known
 
 
 def _following(code: Sequence[MicroOperation], n: int) -> tuple[int, ...] | None:
@@ -197,14 +228,16 @@ def _following(code: Sequence[MicroOperation], n: int) -> tuple[int, ...] | None
     if kind == d.JUMP:
         return None
     found = [n + 1] if n + 1 < len(code) else []
-    if kind in (d.BRANCH, d.BRANCH_SPLIT) and 0 <= (target := code[n].fields["target"]) < len(code):
+    if kind in (d.BRANCH, d.BRANCH_SPLIT, d.BRANCH_ANY) and 0 <= (target := code[n].fields["target"]) < len(
+        code
+    ):
         found.append(target)
     return tuple(found)
 
 
 def _action(effect: _Effects, behind: int, spaces: frozenset[int]) -> int:
     code = effect.micro.code
-    if code in _CONTROL or effect.writes & behind or effect.writes_memory & spaces:
+    if code in _CONTROL or code in _ASYNCHRONOUS or effect.writes & behind or effect.writes_memory & spaces:
         return EXECUTED
     if code not in _ACCESSES:
         return LEFT_OUT

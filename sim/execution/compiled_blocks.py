@@ -13,8 +13,10 @@ from smlab.sim.instruction_source import (
     BLOCK_BARRIERS,
     EXITS,
     FAULTS,
+    FIRST_RUN,
     GOES_ON,
     NOTIFIES,
+    RUN_COUNT,
 )
 from smlab.sim.isa import memory_layout, operation_codes
 from smlab.sim.isa.memory.access import NOWHERE, lane_addresses, place_of, reach
@@ -30,6 +32,7 @@ from smlab.sim.isa.vectors.word_access import (
     I_GUARD_XOR,
     I_PREDICATE_A,
     I_SPACE,
+    I_TO_GLOBAL,
     I_WIDTH_BYTES,
     at,
     get8,
@@ -69,9 +72,12 @@ def start_block_and_warps(launch, block_at, warps_at, index):  # type: ignore[no
     """Make the words of a block and of all its warps those before its first instruction."""
     start_block_words(launch, block_at, at(launch, memory_layout.KNOWN_BYTES), index)
     size, threads = at(launch, memory_layout.REGISTER_FILE_BYTES), at(launch, memory_layout.THREADS)
+    grid_index = index
+    if at(launch, memory_layout.BLOCK_MAP) != 0:
+        grid_index = get64(at(launch, memory_layout.BLOCK_MAP) + 8 * index)
     for w in range(at(launch, memory_layout.WARPS)):
         start_warp(launch, warps_at + w * size, block_at, w, min(32, threads - 32 * w))
-        put(warps_at + w * size, memory_layout.INDEX, index)
+        put(warps_at + w * size, memory_layout.INDEX, grid_index)
 
 
 @entry
@@ -155,49 +161,63 @@ def run_warp(ops, length, launch, warp, steps):  # type: ignore[no-untyped-def]
 
 
 @helper
-def run_block(ops, length, launch, warps_at, state):  # type: ignore[no-untyped-def]
-    """Run the warps of a block in turn, each as far as the barrier; what stopped it."""
+def run_cluster(ops, length, launch, warps_at, state):  # type: ignore[no-untyped-def]
+    """Run the warps of a cluster of blocks in turn, each as far as the barrier; what stopped it."""
     size, warps = at(launch, memory_layout.REGISTER_FILE_BYTES), at(launch, memory_layout.WARPS)
-    steps = at(state, warps + STEPS)
+    blocks = at(launch, memory_layout.CLUSTER_BLOCKS)
+    control = state + 8 * warps * blocks
+    steps = at(control, STEPS)
     while True:
-        for w in range(warps):
-            while at(state, w) == RUNS:
-                after, steps = run_warp(ops, length, launch, warps_at + w * size, steps)
-                put(state, warps + STEPS, steps)
-                if after in (GOES_ON, FAULTS):
-                    put(state, warps + STOPPED, w)
-                    return BLOCK_RUNS if after == GOES_ON else BLOCK_FAULTS
-                if after == AWAITS:
-                    break
-                if after != NOTIFIES:
-                    put(state, w, WAITS if after == ARRIVES else GONE)
-                if after != EXITS:
-                    arrived(warps_at, size, warps, state, w)
-        going = meet(warps_at, size, warps, state)
-        if going <= 0:
-            return BLOCK_DONE if going < 0 else BLOCK_STUCK
+        done = 0
+        for b in range(blocks):
+            own, mine = warps_at + b * warps * size, state + 8 * b * warps
+            for w in range(warps):
+                while at(mine, w) == RUNS:
+                    after, steps = run_warp(ops, length, launch, own + w * size, steps)
+                    put(control, STEPS, steps)
+                    if after in (GOES_ON, FAULTS):
+                        put(control, STOPPED, b * warps + w)
+                        return BLOCK_RUNS if after == GOES_ON else BLOCK_FAULTS
+                    if after == AWAITS:
+                        break
+                    if after != NOTIFIES:
+                        put(mine, w, WAITS if after == ARRIVES else GONE)
+                    if after != EXITS:
+                        arrived(own, size, warps, mine, w)
+            going = meet(own, size, warps, mine)
+            if going == 0:
+                put(control, STOPPED, b * warps)
+                return BLOCK_STUCK
+            done += int(going < 0)
+        if done == blocks:
+            return BLOCK_DONE
 
 
 @entry
 def run_blocks(ops, length, launch, block_at, warps_at, state, blocks):  # type: ignore[no-untyped-def]
-    """Run one block after the other up to number ``blocks``, as far as the steps go; what stopped the last.
+    """Run one cluster of blocks after the other up to block ``blocks``, as far as the steps go; what stopped
+    the last.
 
-    ``state`` has a word for each warp. Behind them are `STEPS`, `BLOCK` and what else is known of the block
+    ``state`` has a word for each warp. Behind them are `STEPS`, `BLOCK` and what else is known of the cluster
     that runs, for the next call.
     """
+    size = at(launch, memory_layout.CLUSTER_BLOCKS)
     warps = at(launch, memory_layout.WARPS)
-    while at(state, warps + BLOCK) < blocks:
-        index = at(state, warps + BLOCK)
-        if at(state, warps + BEGUN) == 0:
-            start_block_and_warps(launch, block_at, warps_at, index)
-            for w in range(warps):
+    control = warps * size
+    while at(state, control + BLOCK) < blocks:
+        index = at(state, control + BLOCK)
+        if at(state, control + BEGUN) == 0:
+            for b in range(size):
+                own = warps_at + b * warps * at(launch, memory_layout.REGISTER_FILE_BYTES)
+                start_block_and_warps(launch, block_at + 8 * memory_layout.BLOCK_WORDS * b, own, index + b)
+            for w in range(control):
                 put(state, w, RUNS)
-            put(state, warps + BEGUN, 1)
-        status = run_block(ops, length, launch, warps_at, state)
+            put(state, control + BEGUN, 1)
+        status = run_cluster(ops, length, launch, warps_at, state)
         if status != BLOCK_DONE:
             return status
-        put(state, warps + BEGUN, 0)
-        put(state, warps + BLOCK, index + 1)
+        put(state, control + BEGUN, 0)
+        put(state, control + BLOCK, index + size)
     return BLOCK_DONE
 
 
@@ -292,6 +312,18 @@ def touch_lanes(op, warp, sectors, watched):  # type: ignore[no-untyped-def]
         touch(sectors, seen, count, sector_of(inside, sector), sector_of(end, sector), written)
 
 
+@helper
+def touch_runs(op, warp, launch, sectors, watched):  # type: ignore[no-untyped-def]
+    """Write down what the bulk copy just made touches."""
+    seen, count, sector = at(sectors, SEEN_AT), at(sectors, SECTORS), at(sectors, SECTOR_BYTES)
+    request, writes = at(launch, memory_layout.BULK_REQUEST), at(op, I_TO_GLOBAL) != 0
+    pc = at(warp, memory_layout.PC) - 1
+    for n in range(FIRST_RUN, FIRST_RUN + 2 * at(request, RUN_COUNT), 2):
+        first, last = at(request, n) - FIRST_ADDRESS, at(request, n + 1) - 1 - FIRST_ADDRESS
+        watch(watched, pc, first >> 2, last >> 2, not writes, writes)
+        touch(sectors, seen, count, sector_of(first, sector), sector_of(last, sector), int(writes))
+
+
 @entry
 def touch_block(block, sectors, watched, steps):  # type: ignore[no-untyped-def]
     """Run a block to its end, writing down the sectors that it touches, in order.
@@ -329,6 +361,8 @@ def touch_block(block, sectors, watched, steps):  # type: ignore[no-untyped-def]
                     and at(op, I_SPACE) in GLOBAL_SPACES
                 ):
                     touch_lanes(op, warp, sectors, watched)
+                if at(op, I_CODE) == operation_codes.BULK_COPY and at(warp, memory_layout.LANES) != 0:
+                    touch_runs(op, warp, launch, sectors, watched)
                 if after == AWAITS:
                     break
                 if after in (ARRIVES, EXITS):

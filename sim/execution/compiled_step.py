@@ -55,14 +55,23 @@ _UNIFORM_AT, _REGISTERS_AT = memory_layout.uniform_at(0), memory_layout.register
 
 
 @helper
-def start_block_words(launch, block_at, known_bytes, index):  # type: ignore[no-untyped-def]
-    """Make a block's words those before its first instruction."""
+def start_block_words(launch, block_at, known_bytes, number):  # type: ignore[no-untyped-def]
+    """Make a block's words those before its first instruction; ``number`` is its place in the order of
+    launch."""
+    index = number
+    if at(launch, memory_layout.BLOCK_MAP) != 0:
+        index = get64(at(launch, memory_layout.BLOCK_MAP) + 8 * number)
     gx, gy = at(launch, memory_layout.GRID_X), at(launch, memory_layout.GRID_X + 1)
     put(block_at, memory_layout.BLOCK_X, index % gx)
     put(block_at, memory_layout.BLOCK_Y, index // gx % gy)
     put(block_at, memory_layout.BLOCK_Z, index // (gx * gy))
     for word in range(memory_layout.ARRIVED, memory_layout.BLOCK_WORDS):
         put(block_at, word, 0)
+    rank = number % at(launch, memory_layout.CLUSTER_BLOCKS)
+    put(block_at, memory_layout.SHARED_BASE, at(launch, memory_layout.SHARED_FIRST) + (rank << 24))
+    put(block_at, memory_layout.NUMBER, number + 1)
+    if at(launch, memory_layout.BLOCK_ROOMS) != 0:
+        put(at(launch, memory_layout.BLOCK_ROOMS), number, block_at)
     clear(at(block_at, memory_layout.SHARED), at(launch, memory_layout.SHARED_BYTES))
     known = at(block_at, memory_layout.SHARED_KNOWN)
     clear(known, known_bytes)
@@ -220,12 +229,12 @@ def step(kind, warp, context, now, p, q):  # type: ignore[no-untyped-def]
         return GOES_ON
     if kind == START:
         place, room = q & 63, q >> 6
-        if at(context, memory_layout.BLOCK_MAP) != 0:
-            p = get64(at(context, memory_layout.BLOCK_MAP) + 8 * p)
         block = at(context, memory_layout.BLOCKS_AT) + 8 * memory_layout.BLOCK_WORDS * room
         if place == 0:
             start_block_words(context, block, at(context, memory_layout.KNOWN_BYTES), p)
             put(block, memory_layout.WRITERS, at(context, memory_layout.WARPS))
+        if at(context, memory_layout.BLOCK_MAP) != 0:
+            p = get64(at(context, memory_layout.BLOCK_MAP) + 8 * p)
         threads = min(32, at(context, memory_layout.THREADS) - 32 * place)
         start_warp(context, warp, block, place, threads)
         put(warp, memory_layout.SM_ID, now)

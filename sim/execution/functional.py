@@ -53,9 +53,10 @@ def run(
         SmlabError: a fault of the kernel, or more than ``max_instructions`` warp-instructions.
     """
     begun = time.perf_counter()
-    memory = MachineMemory(launch, 1)
+    memory, cluster = MachineMemory(launch, launch.cluster_blocks), launch.cluster_blocks
     executed, lanes = memory.executed, memory.lanes
-    warps, done = launch.warps_per_block, 0
+    each, done = launch.warps_per_block, 0
+    warps = each * cluster
     state = np.zeros(warps + RUN_WORDS, dtype=np.int64)
     run_state = state[warps:]
     ops, words, warps_at = memory.ops.ctypes.data, memory.words.ctypes.data, memory.warp_address(0, 0)
@@ -67,9 +68,10 @@ def run(
         done += SLICE - int(run_state[STEPS])
         index = int(run_state[BLOCK])
         if status == BLOCK_FAULTS:
-            raise _error(launch, memory, index, int(run_state[STOPPED]))
+            raise _error(launch, memory, int(run_state[STOPPED]))
         if status == BLOCK_STUCK:
-            raise _stuck(launch, memory, index, state[:warps])
+            first = int(run_state[STOPPED])
+            raise _stuck(launch, memory, first, state[first : first + each])
         if status == BLOCK_RUNS and max_instructions is not None and done > max_instructions:
             raise SmlabError.at(
                 launch.where, "not finished after the allowed warp-instructions", max_instructions, "more"
@@ -80,22 +82,24 @@ def run(
     return FunctionalRun(int(executed.sum()), time.perf_counter() - begun, executed, lanes, notes)
 
 
-def _error(launch: MachineLaunch, memory: MachineMemory, block: int, warp: int) -> SmlabError:
+def _error(launch: MachineLaunch, memory: MachineMemory, warp: int) -> SmlabError:
     first = warp * memory.warp_bytes // 8
     words = memory.warps[first : first + memory_layout.REGISTERS_AT]
     return fault_error(
         launch,
         int(words[memory_layout.FAULT]),
         int(words[memory_layout.PC]),
-        block,
-        warp,
+        int(words[memory_layout.INDEX]),
+        int(words[memory_layout.WARP_OF_BLOCK]),
         int(words[memory_layout.FAULT_LANE]),
         int(words[memory_layout.FAULT_ADDRESS]),
     )
 
 
-def _stuck(launch: MachineLaunch, memory: MachineMemory, block: int, state: NDArray[np.int64]) -> SmlabError:
-    warp = int(np.flatnonzero(state == WAITS)[0])
+def _stuck(
+    launch: MachineLaunch, memory: MachineMemory, first_warp: int, state: NDArray[np.int64]
+) -> SmlabError:
+    warp = first_warp + int(np.flatnonzero(state == WAITS)[0])
     first = warp * memory.warp_bytes // 8
     words = memory.warps[first : first + memory_layout.REGISTERS_AT].tolist()
     lane = (words[memory_layout.LIVE] & -words[memory_layout.LIVE]).bit_length() - 1
@@ -103,8 +107,8 @@ def _stuck(launch: MachineLaunch, memory: MachineMemory, block: int, state: NDAr
         launch,
         memory_layout.NEVER_OPENS,
         words[memory_layout.PC] - 1,
-        block,
-        warp,
+        words[memory_layout.INDEX],
+        words[memory_layout.WARP_OF_BLOCK],
         lane,
         words[memory_layout.BARRIER],
     )

@@ -144,7 +144,11 @@ class Neighbours:
         self.count = -(-min(size, MAX_BYTES) // sector_bytes)
         self.seen = np.zeros(self.count, dtype=np.uint8)
         self.sectors = np.empty(self.count, dtype=np.int32)
-        self.asks = any(m.code in ACCESSES and m.fields.get("space") in GLOBAL_SPACES for m in launch.code)
+        self.asks = any(
+            m.code == operation_codes.BULK_COPY
+            or (m.code in ACCESSES and m.fields.get("space") in GLOBAL_SPACES)
+            for m in launch.code
+        )
         self.left = self.budget = MAX_INSTRUCTIONS
         self.covered = 0
         self.ends = self.cut_short = False

@@ -188,6 +188,9 @@ def run_machine_code(launch: MachineLaunch, gpu: Gpu, options: MachineRunOptions
         moved = float(result.memory.dram_sectors)
         run = _told(launch, simulated, [GridEstimate(float(result.cycles))], moved)
         return dataclasses.replace(run, notes=_notes(launch, result, [_source(lowered)]))
+    if launch.cluster_blocks > 1:
+        what = "blocks of clusters wait for each other, so that no part of the grid can be simulated"
+        raise SmlabError.at("sms", what, sms, "all")
     if options.recording is not None:
         raise SmlabError.at("sms", "a part of the grid is no recording of the kernel", sms, "all")
     launch.memory.l2.forget()  # what a part of the grid leaves in L2 tells nothing of the whole grid's

@@ -37,6 +37,8 @@ from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation
 from smlab.sim.machine import NO_REQUEST, Machine, RequestTicks
 from smlab.sim.workloads.workload import Instruction, Kernel, Program, check_fits
 
+CLOSING: Final = ("LDGDEPBAR", "UTMACMDFLUSH")
+"""What closes a group of copies: of those by warps, and of those of the copy engine to global memory."""
 PREFETCH_BYTES: Final = 16 << 20
 """With more than this in registers a warp's rows are seldom in a cache of the processor when its turn comes,
 so they are asked for as soon as the next instruction is known: 1.25 times as fast with 40 MB, a loss with 8.
@@ -56,14 +58,14 @@ class MachineSource:
     ) -> None:
         self.launch = launch
         self.recording = recording
-        self.blocks = blocks
+        self.blocks = launch.launch_order if blocks is None else blocks
         self.elsewhere = elsewhere
         self.memory: MachineMemory | None = None
         self.interpreter: Interpreter | None = None
         self.warps_of_sm = 1
         shares = any(m.code == d.ATOMIC and m.returns and m.fields["space"] != d.SHARED for m in launch.code)
         strong = any("STRONG" in m.instruction.modifiers and m.code == d.LOAD for m in launch.code)
-        self.ordered = sms > 1 and (launch.ordered or shares or strong)
+        self.ordered = sms > 1 and (launch.ordered or shares or strong or launch.cluster_blocks > 1)
 
     @property
     def executed(self) -> NDArray[np.int64]:
@@ -96,7 +98,7 @@ class MachineSource:
         if self.recording is not None:
             self.memory.words[memory_layout.RECORDING] = self.recording.words.ctypes.data
         self.warps_of_sm = warps // sms
-        self.memory.time_copies(sms)
+        self.memory.time_copies()
         return CompiledSource(
             step.address,
             int(self.memory.words.ctypes.data),
@@ -212,6 +214,27 @@ def request_of(micro: MicroOperation, machine: Machine) -> RequestTicks:
 _FLOATING: Final = (d.FLOAT32, d.FLOAT64, d.HALF_PAIR, d.BFLOAT16_PAIR)
 
 
+def _bulk_copy(micro: MicroOperation) -> str | None:
+    """What a bulk copy does with global memory."""
+    if micro.code != d.BULK_COPY:
+        return None
+    return "store" if micro.fields["to_global"] else "load"
+
+
+def _check_cluster(launch: MachineLaunch, machine: Machine, sms: int) -> None:
+    """Whether the blocks of a cluster have SMs of their own in one group."""
+    size = launch.cluster_blocks
+    if size == 1:
+        return
+    if machine.group_sms == 0:
+        raise SmlabError.at(
+            f"{launch.where} on {machine.name}", "this GPU has no clusters of blocks", size, "1"
+        )
+    if size > min(machine.group_sms, sms):
+        most = f"at most {min(machine.group_sms, sms)}"
+        raise SmlabError.at(f"{launch.where}: cluster", "more blocks than a group of SMs has", size, most)
+
+
 def stall_of(micro: MicroOperation, control: ControlCode, machine: Machine) -> int:
     """How long an instruction keeps its warp from the next one."""
     beyond = machine.system_fence_cycles if is_system_fence(micro.instruction) else 0
@@ -232,17 +255,12 @@ def lower_machine_code(
         SmlabError: an instruction that cannot be executed or has no encoding, a launch that the machine
         cannot hold.
     """
-    launch.sm_hz = machine.sm_hz
-    launch.copy_latency_cycles = machine.copy_latency_cycles
-    launch.copy_sector_ticks = max(machine.port_sector_ticks, machine.l2_sector_ticks * machine.sms)
+    launch.sm_hz, launch.network_cycles = machine.sm_hz, machine.network_cycles
+    _check_cluster(launch, machine, sms)
     code = launch.code
     operations = []
     copies = next(
-        (
-            c.write_barrier
-            for m in code
-            if m.instruction.opcode == "LDGDEPBAR" and (c := m.instruction.control)
-        ),
+        (c.write_barrier for m in code if m.instruction.opcode in CLOSING and (c := m.instruction.control)),
         None,
     )
     waits_for_stores = any(is_fence(m.instruction) for m in code)
@@ -286,8 +304,8 @@ def lower_machine_code(
                 request=request_of(micro, machine),
                 pipe=machine.tensor_timing(product),
                 stall_cycles=stall_of(micro, control, machine),
-                joins_group=micro.code == d.COPY,
-                closes_group=micro.instruction.opcode == "LDGDEPBAR",
+                joins_group=micro.code == d.COPY or _bulk_copy(micro) == "store",
+                closes_group=micro.instruction.opcode in CLOSING,
                 groups_left=left,
                 joins_products=bool(micro.fields.get("joins_products")),
                 closes_products=bool(micro.fields.get("closes_products")),
@@ -298,6 +316,8 @@ def lower_machine_code(
                 and cls.unit is Unit.GLOBAL
                 and control.write_barrier is None,
                 empties_l1=empties_l1(micro.instruction),
+                bulk_copy=_bulk_copy(micro),
+                bulk_sectors=launch.most_bulk_sectors if micro.code == d.BULK_COPY else 0,
             )
         )
     program = LoweredProgram(launch.where, tuple(operations), tuple(operations))
@@ -312,4 +332,5 @@ def lower_machine_code(
         sms=sms,
     )
     check_fits(kernel, machine)
-    return LoweredKernel(kernel, machine, 0, (program,), MachineSource(launch, sms, recording=recording))
+    source = MachineSource(launch, sms, recording=recording)
+    return LoweredKernel(kernel, machine, 0, (program,), source, cluster_blocks=launch.cluster_blocks)

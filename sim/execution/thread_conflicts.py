@@ -54,6 +54,8 @@ def _of_code(launch: MachineLaunch) -> str | None:
     reductions: set[tuple[int, int, int]] = set()
     if launch.ordered:
         return "the launch asks for the order of plain accesses"
+    if launch.cluster_blocks > 1:
+        return "the blocks of a cluster meet in shared memory"
     if "vprintf" in launch.image.function.parts:
         return "it prints"
     for micro in launch.code:

@@ -111,9 +111,11 @@ _PLAIN: Final = {
     "arrivals": 35,
     "transactions": 36,
     "drops": 37,
+    "remote": 39,  # of any block of the cluster
     "phase_predicate": 38,
     "dimensions": 34,  # of a tensor map; 0: consecutive bytes
     "to_global": 35,
+    "multicast": 36,  # to the blocks of the cluster that `c` has bits for
 }
 PLACE: Final = (
     _COMMON
@@ -217,9 +219,9 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
     ),
     "empty group": _kind("joins_products", "closes_products"),
     "memory barrier": _kind(
-        *("dst", "c", *_ADDRESS, "action", "arrivals", "transactions", "drops", "phase_predicate")
+        *("dst", "c", *_ADDRESS, "action", "arrivals", "transactions", "drops", "phase_predicate", "remote")
     ),
-    "bulk copy": _kind("a", "b", "c", "dimensions", "to_global"),
+    "bulk copy": _kind("a", "b", "c", "dimensions", "to_global", "multicast"),
     "election": _kind("dst", "predicate_dst", "predicate_a"),
 }
 """The fields of each kind of micro-operation, and the word of each."""
@@ -243,6 +245,7 @@ FAULT: Final = 7
 FAULT_LANE: Final = 48
 FAULT_ADDRESS: Final = 49
 PATIENCE: Final = 50  # backward branches until another part gets its turn
+CLUSTER_COUNT: Final = 42  # how often it has come to the cluster's barrier
 LAST_PC: Final = 47  # of the instruction that stopped the warp last
 INDEX: Final = 52  # of the block in the grid
 PREDICATES: Final = 53  # P0 to P6, PT, UP0 to UP6, UPT
@@ -296,7 +299,13 @@ WRITERS: Final = RESULT + instruction_source.BLOCK_BARRIERS  # warps with `MAY_W
 COPIES: Final = WRITERS + 1  # on their way, of the copy engine
 FAILED_CHECKS: Final = WRITERS + 2  # of barriers in memory, since one of them changed
 PRODUCTS_CLOSED: Final = WRITERS + 8  # by warp: groups of products of matrices by a group of warps
-BLOCK_WORDS: Final = PRODUCTS_CLOSED + 32  # whole cache lines
+SHARED_BASE: Final = PRODUCTS_CLOSED + 32  # its first shared address, its rank from bit 24 on
+NUMBER: Final = SHARED_BASE + 1  # in the order of launch, + 1
+CLUSTER_ARRIVED: Final = SHARED_BASE + 2  # warps that have come to the cluster's barrier
+CLUSTER_EXITED: Final = SHARED_BASE + 3  # warps that have exited, which count as having come
+CLUSTER_PHASE: Final = SHARED_BASE + 4  # how often all warps have come
+CLUSTER_TIME: Final = SHARED_BASE + 5  # the cycle in which they had for the last time
+BLOCK_WORDS: Final = SHARED_BASE + 8  # whole cache lines
 
 # The words of a launch.
 GRID_X: Final = 0
@@ -328,15 +337,22 @@ SM_HZ: Final = 28  # turns cycles into the nanoseconds of the global timer
 NOTHING: Final = 30  # 0
 UNWRITTEN: Final = 31  # address of a row an instruction: reads of shared memory that nobody has written
 COPY_TABLE: Final = 32  # address of a block's copies on their way, `MAX_COPIES` rows of `COPY_WORDS` for each
-COPY_ENGINES: Final = 33  # address of a word an SM: when its copy engine is free
-COPY_LATENCY: Final = 34  # cycles; below 0: a copy is done at once
-COPY_SECTOR_TICKS: Final = 35  # what the copy engine takes for a sector
+BULK_REQUEST: Final = instruction_source.BULK_REQUEST
+COPIES_TIMED: Final = 34  # whether an engine says when a bulk copy is done; else it is at once
 MOST_CHECKS: Final = 36  # failed checks of barriers in memory with no change of one, then the block is stuck
 MARKS: Final = 37  # address of what a thread writes down of its accesses, or 0
 THREADED: Final = 38  # whether other threads execute the launch at the same time
-LAUNCH_WORDS: Final = 40
-MAX_COPIES: Final = 64
-COPY_WORDS: Final = 3  # when it is done, the address of its barrier, bytes
+CLUSTER_BLOCKS: Final = 35  # blocks of a cluster
+BLOCK_ROOMS: Final = 39  # address of a word for each block in the order of launch: where its words lie
+NETWORK_CYCLES: Final = 40  # from one SM of a cluster to another
+LAUNCH_WORDS: Final = 48
+MAX_COPIES: Final = 256
+COPY_DONE: Final = instruction_source.COPY_DONE
+COPY_LEFT: Final = instruction_source.COPY_LEFT
+COPY_BARRIER, COPY_BYTES = 2, 3  # the address of its barrier; bytes, 0 in a free row
+COPY_ARRIVALS: Final = 4  # from another block of the cluster; a free row has neither these nor bytes
+COPY_NEXT: Final = instruction_source.COPY_NEXT
+COPY_WORDS: Final = 6
 UNWRITTEN_WORDS: Final = 4  # words read in sum; block, thread and address of the first
 SCRATCH_WORDS: Final = (
     32 * 4 * (4 + 2) + 4 * 16 + 4 + 6 * 16
@@ -358,7 +374,8 @@ SCRATCH_WORDS: Final = (
     NO_TENSOR_MAP,
     TOO_MANY_COPIES,
     LONE_PRODUCT,
-) = range(14)
+    CLUSTER_STUCK,
+) = range(15)
 
 
 def barrier_at(number: int) -> int:

@@ -52,7 +52,9 @@ from typing import Final
     BRANCH_ANY,
     READ_CHOSEN,
     AWAIT_PRODUCTS,
-) = range(128, 171)
+    CLUSTER_ARRIVE,
+    CLUSTER_WAIT,
+) = range(128, 173)
 GLOBAL, SHARED, LOCAL, GENERIC, MIXED = 0, 1, 2, 3, 4
 SET_BARRIER, ARRIVE_AT_BARRIER, CHECK_PHASE = range(3)
 """What is done to a barrier in memory."""
@@ -60,9 +62,10 @@ NO_COUNT, ONE, FROM_REGISTER, MINUS_REGISTER = range(4)
 """How many arrivals, and bytes of transactions."""
 ADD, MIN, MAX, AND, OR, XOR, INC, DEC, EXCHANGE, SWAP, SPIN, COUNT = range(12)
 U32, S32, U64, S64, FLOAT32, FLOAT64, HALF_PAIR, BFLOAT16_PAIR = range(8)
-EVERYONE, SAME, DIFFERENT = range(3)
+EVERYONE, SAME, DIFFERENT, OTHERS, MORE_OTHERS = range(5)
 """What a match tells: each lane the lanes with its value, all whether they have one value, or, with that
-value in a uniform register, whether they have not."""
+value in a uniform register, whether they have not; or, with the value of the first lane of those that take
+part, each whether it has another one, or had another one before."""
 NARROW, WIDE, NARROW_INDEX = range(3)
 """The forms of an address: of 32 bits, of 64 bits in a pair of registers, or of 64 bits in a uniform pair
 with a register of 32 bits added."""
@@ -99,7 +102,7 @@ SPECIALS: Final = {
     )
 }
 KINDS: Final = {
-    **dict.fromkeys((NOP, YIELD, KILL, DEPBAR, AWAIT_PRODUCTS), "no operation"),
+    **dict.fromkeys((NOP, YIELD, KILL, DEPBAR, AWAIT_PRODUCTS, CLUSTER_ARRIVE, CLUSTER_WAIT), "no operation"),
     EXIT: "exit",
     **dict.fromkeys((BRANCH, BRANCH_SPLIT, BRANCH_ANY), "branch"),
     JUMP: "indirect branch",

@@ -92,19 +92,38 @@ class SimulatedGpu:
             self.recorder.block(block, sm.index)
             self.retired_blocks += 1
         self._retiring.clear()
-        while self.next_block < self.lowered.kernel.blocks:
+        size = self.lowered.cluster_blocks
+        while size > 1 and self.next_block < self.lowered.kernel.blocks:
+            if not (chosen := self._group_for(size)):
+                break
+            for sm in chosen:
+                self._launch(sm)
+        while size == 1 and self.next_block < self.lowered.kernel.blocks:
             open_sms = [sm for sm in self.sms if sm.has_room()]
             if not open_sms:
                 break
-            chosen = min(open_sms, key=lambda sm: (sm.resident_blocks, sm.index))
-            begin = max(now << TICK_BITS, self.dispatcher_free_ticks)
-            block = chosen.launch(self.next_block, ceil_cycles(begin))
-            m = self.lowered.machine
-            self.dispatcher_free_ticks = (
-                begin + m.block_dispatch_ticks + len(block.warps) * m.warp_dispatch_ticks
-            )
-            self.next_block += 1
+            self._launch(min(open_sms, key=lambda sm: (sm.resident_blocks, sm.index)))
         if self.progress is not None:
             self.progress(self.retired_blocks, self.lowered.kernel.blocks)
         if self.retired_blocks == self.lowered.kernel.blocks:
             self.cycles = now
+
+    def _launch(self, sm: StreamingMultiprocessor) -> None:
+        """The next block goes to an SM."""
+        m = self.lowered.machine
+        begin = max(self.clock.now << TICK_BITS, self.dispatcher_free_ticks)
+        block = sm.launch(self.next_block, ceil_cycles(begin))
+        self.dispatcher_free_ticks = begin + m.block_dispatch_ticks + len(block.warps) * m.warp_dispatch_ticks
+        self.next_block += 1
+
+    def _group_for(self, size: int) -> list[StreamingMultiprocessor]:
+        """The SMs for the blocks of the next cluster: ``size`` of one group with room, those with the fewest
+        blocks, of the group where these have the fewest; none where no group has so many."""
+        step = self.lowered.machine.group_sms
+        choices = []
+        for first in range(0, len(self.sms), step):
+            with_room = [sm for sm in self.sms[first : first + step] if sm.has_room()]
+            with_room.sort(key=lambda sm: (sm.resident_blocks, sm.index))
+            if len(with_room) >= size:
+                choices.append(with_room[:size])
+        return min(choices, key=lambda sms: sum(sm.resident_blocks for sm in sms), default=[])

@@ -95,7 +95,7 @@ class MachineCodeWarp(CountedWarp):
 
     def target_of(self, operation: Operation) -> int:
         assert operation.control is not None
-        if operation.joins_group:
+        if operation.joins_group and operation.bulk_copy is None:
             return GROUP_SLOT + self.groups % COPY_GROUPS
         if operation.joins_products:
             return PRODUCT_SLOT + self.products % PRODUCT_GROUPS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from smlab.sim.reference.warp import Job
 ATOMICS = ("reduce", "atomic")
 """What L2 does on global memory."""
 NEVER = 1 << 62
+SHARED_END = 1 << 32
+"""Of generic addresses in shared memory, as a source gives them."""
+BULK_PART_SECTORS = 32
 
 
 class CacheLine:
@@ -59,6 +63,32 @@ class Cache:
         line = CacheLine(line_address, self.sectors_per_line)
         lines.append(line)
         return line, evicted
+
+
+@dataclass
+class BulkPart:
+    """A part of a bulk copy: its sectors, and the lines among them that the part before has not begun."""
+
+    sectors: list[int]
+    lines: int = 0
+
+
+def parts_of(runs: list[tuple[int, int]], machine: Machine) -> list[BulkPart]:
+    """What a bulk copy of runs of bytes asks for, in parts; a sector that ends a run and begins the next one
+    once."""
+    parts: list[BulkPart] = []
+    last_sector = last_line = -1
+    for first, end in runs:
+        for sector in range(first // machine.sector_bytes, (end - 1) // machine.sector_bytes + 1):
+            if sector == last_sector:
+                continue
+            if not parts or len(parts[-1].sectors) == BULK_PART_SECTORS:
+                parts.append(BulkPart([]))
+            parts[-1].sectors.append(sector)
+            line = sector // machine.sectors_per_line
+            parts[-1].lines += line != last_line
+            last_sector, last_line = sector, line
+    return parts
 
 
 class MemorySystem:
@@ -105,7 +135,7 @@ class MemorySystem:
         """
         m = self.machine
         last = 0
-        operation = asks.cls.operation
+        operation = asks.bulk_copy or asks.cls.operation
         atomic = operation in ATOMICS
         for sector in sectors:
             ticks = m.l2_atomic_sector_ticks if atomic else m.l2_sector_ticks
@@ -165,7 +195,9 @@ class LevelOne:
         self.cache = Cache(machine.l1, machine.sectors_per_line)
         self.atomics: list[Job] = []  # on global memory, in the order in which they came
         self.asked: dict[int, Job] = {}  # the load that asked L2 for each sector that is on its way
+        self.cluster_blocks = 1
         self.port_free_ticks = 0
+        self.bulk_free_ticks = 0  # when the copy engine has asked for all that it was to
         self.store_sectors = 0
 
     def room_at(self) -> int:
@@ -183,6 +215,14 @@ class LevelOne:
         operation = job.operation.cls.operation
         loads = operation in ("load", "copy")
         sectors = sorted({a // m.sector_bytes for a in job.addresses})
+        if self.cluster_blocks > 1 and sectors and sectors[0] * m.sector_bytes < SHARED_END:
+            rank = sectors[0] * m.sector_bytes >> 24
+            elsewhere = rank != job.warp.block.index % self.cluster_blocks
+            if operation in ATOMICS:
+                self.atomics.append(job)
+            job.addresses = []
+            self.complete_after(job, max(job.end + 1, hit_cycle) + elsewhere * m.network_cycles - now)
+            return
         crowd, ticks = {}, 0
         if operation in ATOMICS:
             self.atomics.append(job)
@@ -218,6 +258,21 @@ class LevelOne:
                 self._came(each, job.returns)
 
         self.clock.call(arrival - now, Phase.MEMORY, reach_l2, self.sm, job.sequence)
+
+    def ask_in_bulk(
+        self, part: BulkPart, operation: Operation, sequence: int, known: Callable[[int], None]
+    ) -> None:
+        """The copy engine asks L2 for a part of a bulk copy; ``known`` is told when that will be back."""
+        m, now = self.machine, self.clock.now
+        self.bulk_free_ticks = max(now << TICK_BITS, self.bulk_free_ticks) + part.lines * m.bulk_line_ticks
+        begin = max(self.bulk_free_ticks, self.port_free_ticks)
+        self.port_free_ticks = begin + len(part.sectors) * m.port_sector_ticks
+
+        def reach_l2() -> None:
+            ready = self.memory.serve(part.sectors, operation, self.clock.now, {})
+            known(ready + m.l2_return_cycles + m.bulk_extra_cycles)
+
+        self.clock.call(ceil_cycles(self.port_free_ticks) - now, Phase.MEMORY, reach_l2, self.sm, sequence)
 
     def _await(self, job: Job, asks: bool, leaders: list[Job]) -> None:
         """Let a job wait for the sectors that it asks for itself and for those of other loads."""

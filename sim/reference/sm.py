@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from smlab.sim.instruction_source import (
     ARRIVES,
     AWAITS,
+    COPY_GROUPS,
     EXITS,
     FAULTS,
+    GROUP_SLOT,
     NOTIFIES,
     RETRY_CYCLES,
     STALL_SLOT,
@@ -23,7 +25,7 @@ from smlab.sim.lowering import LoweredKernel, Operation
 from smlab.sim.reference.clock import Clock, Phase
 from smlab.sim.reference.fetch import FrontEnd
 from smlab.sim.reference.machine_code_warp import MachineCodeWarp, RecordedWarp
-from smlab.sim.reference.memory import MemorySystem
+from smlab.sim.reference.memory import MemorySystem, parts_of
 from smlab.sim.reference.path import MemoryPath
 from smlab.sim.reference.profiled_warp import CountedWarp
 from smlab.sim.reference.scheduler import Scheduler
@@ -56,6 +58,7 @@ class StreamingMultiprocessor:
         self.recorder = shared.recorder
         self.retired = shared.retired
         self.path = MemoryPath(shared.clock, self, machine, shared.memory)
+        self.path.l1.cluster_blocks = lowered.cluster_blocks
         self.schedulers = [Scheduler(self, i) for i in range(machine.schedulers)]
         self.pipe_free = dict.fromkeys(machine.pipes, 0)
         self.first_scheduler = 0  # who looks first: the one after the last that took a pipe of the SM
@@ -218,6 +221,8 @@ class StreamingMultiprocessor:
         warp.result_at[STALL_SLOT] = now + warp.issue_stall + (RETRY_CYCLES if state == AWAITS else 0)
         warp.groups += operation.closes_group
         warp.products += operation.closes_products
+        if operation.bulk_copy and warp.lanes:
+            self._copy_in_bulk(warp, operation, now)
         if operation.empties_l1:
             self.path.l1.empty()
         warp.book_issue(now)
@@ -232,6 +237,37 @@ class StreamingMultiprocessor:
                 self._arrive(warp, now, *self.source.barrier(self.index, warp.slot), waits=False)
             warp.go_on()
             self._fetch(warp, warp.at)
+
+    def _copy_in_bulk(self, warp: MachineCodeWarp, operation: Operation, now: int) -> None:
+        """The copy engine takes the bulk copy that a warp has just issued; the warp stays until then."""
+        assert self.source is not None
+        request = self.source.bulk_request(self.index, warp.slot)
+        parts = parts_of(request.runs, self.machine)
+        target = GROUP_SLOT + warp.groups % COPY_GROUPS if operation.joins_group else -1
+        for copy in request.copies if not parts else ():
+            copy.done = now + self.machine.bulk_extra_cycles
+        returns: list[int] = []
+
+        def back() -> None:
+            warp.in_flight -= 1
+            if target >= 0:
+                warp.pending[target] -= 1
+            self.wake(self.scheduler_of(warp), self.clock.now)
+            if warp.left and not warp.in_flight:
+                self._finish(warp)
+
+        def known(cycle: int) -> None:
+            returns.append(cycle)
+            for copy in request.copies if len(returns) == len(parts) else ():
+                copy.done = max(returns)
+            self.clock.call(cycle - self.clock.now, Phase.RETURN, back, self.index)
+
+        for part in parts:
+            warp.in_flight += 1
+            if target >= 0:
+                warp.pending[target] += 1
+            self.path.l1.ask_in_bulk(part, operation, self.jobs, known)
+            self.jobs += 1
 
     def _fetch(self, warp: MachineCodeWarp, place: int) -> None:
         """A warp goes on to the instruction at ``place``, which must come if it is in another line of

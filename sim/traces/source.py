@@ -19,6 +19,7 @@ from smlab.sim.instruction_source import (
     ARRIVES,
     EXITS,
     GOES_ON,
+    BulkRequest,
     CompiledSource,
     ReferenceSource,
     SharedExecution,
@@ -181,6 +182,9 @@ class RecordedWarps:
 
     def barrier(self, sm: int, slot: int) -> tuple[int, int]:
         return 0, 0
+
+    def bulk_request(self, sm: int, slot: int) -> BulkRequest:
+        return BulkRequest()  # a trace does not say what one asked for
 
     def pc(self, sm: int, slot: int) -> int:
         w = self.places[sm, slot]

@@ -4,31 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from smlab.sim.compiled.jit import helper
-from smlab.sim.instruction_source import FAULTS, GOES_ON
+from smlab.sim.compiled.jit import helper, lowest_bit
+from smlab.sim.instruction_source import FAULTS, FIRST_RUN, GOES_ON, RUN_COUNT, TO_WRITE
 from smlab.sim.isa import operation_codes as d
-from smlab.sim.isa.asynchronous.memory_barriers import copies_of, tell_barrier
+from smlab.sim.isa.asynchronous.memory_barriers import note_copy, tell_barrier
 from smlab.sim.isa.launch import tensor_map as tm
-from smlab.sim.isa.memory.access import make_known, place_of, translate
+from smlab.sim.isa.memory.access import BLOCK_ADDRESS, make_known, place_of, translate
 from smlab.sim.isa.memory_layout import (
-    BLOCK,
-    CLOCK,
-    COPIES,
-    COPY_ENGINES,
-    COPY_LATENCY,
-    COPY_SECTOR_TICKS,
-    COPY_WORDS,
-    MAX_COPIES,
+    BULK_REQUEST,
+    COPIES_TIMED,
+    COPY_NEXT,
     NO_TENSOR_MAP,
     ROW_BYTES,
-    SM_ID,
-    TOO_MANY_COPIES,
 )
 from smlab.sim.isa.vectors.word_access import (
     I_A,
     I_B,
     I_C,
     I_DIMENSIONS,
+    I_MULTICAST,
     I_TO_GLOBAL,
     at,
     fault,
@@ -46,6 +40,20 @@ _PIECE = 16
 _MAGIC = tm._MAGIC
 _HALF_MAP = tm.MAP_BYTES // 2
 _SHAPE_AT, _BOX_AT, _STRIDES_AT = 4 * tm.W_SHAPE, 4 * tm.W_BOX, 4 * tm.W_STRIDES
+
+
+@helper
+def note_run(launch: int, first: int, end: int) -> None:
+    """The copy asks for bytes of global memory, which may go on from the last ones."""
+    request = at(launch, BULK_REQUEST)
+    count = at(request, RUN_COUNT)
+    last = FIRST_RUN + 2 * count - 1
+    if count != 0 and at(request, last) == first:
+        put(request, last, end)
+        return
+    put(request, last + 1, first)
+    put(request, last + 2, end)
+    put(request, RUN_COUNT, count + 1)
 
 
 @helper
@@ -77,6 +85,9 @@ def copy_piece(warp: int, launch: int, shared: int, far: int, each: int, inside:
         return False
     if to_global == 0:
         make_known(warp, launch, shared, _PIECE)
+    if inside != 0:
+        first = lowest_bit(inside)
+        note_run(launch, far + first * each, far + (first + lowest_bit(~(inside >> first))) * each)
     there = 0
     if inside == (1 << (_PIECE // each)) - 1 and far & (each - 1) == 0:
         there = translate(launch, far, _PIECE)
@@ -125,49 +136,58 @@ def copy_box(op: int, warp: int, launch: int, shape: int, begin: int, shared: in
 
 @helper
 def end_copy(warp: int, launch: int, barrier: int, size: int) -> Any:
-    """The SM's copy engine takes one copy after the other; each is done its latency after that. Without
-    timing it is done at once. False after a fault."""
-    if at(launch, COPY_LATENCY) < 0:
-        return tell_barrier(warp, launch, 0, barrier, -size)
+    """The barrier is told when the last byte has come, which the engine says; without timing at once. False
+    after a fault."""
+    if at(launch, COPIES_TIMED) == 0:
+        return tell_barrier(warp, launch, barrier, 0, size)
     if place_of(warp, launch, d.SHARED, 0, barrier, 8) == 0:
         return False
-    block, engine = at(warp, BLOCK), at(launch, COPY_ENGINES) + 8 * at(warp, SM_ID)
-    ticks = ((size + 31) // 32) * at(launch, COPY_SECTOR_TICKS)
-    free = max(at(warp, CLOCK), get64(engine)) + ((ticks + (1 << 20) - 1) >> 20)
-    put64(engine, free)
-    count = at(block, COPIES)
-    if count == MAX_COPIES:
-        fault(warp, TOO_MANY_COPIES, 0, 0)
+    row = note_copy(warp, launch, barrier, 0, size)
+    if row == 0:
         return False
-    row = copies_of(warp, launch) + 8 * COPY_WORDS * count
-    put(row, 0, free + at(launch, COPY_LATENCY))
-    put(row, 1, barrier)
-    put(row, 2, size)
-    put(block, COPIES, count + 1)
+    put(row, COPY_NEXT, at(at(launch, BULK_REQUEST), TO_WRITE))
+    put(at(launch, BULK_REQUEST), TO_WRITE, row)
     return True
 
 
 @helper
-def copy_in_bulk(op: int, warp: int, launch: int) -> Any:
-    """A copy between global and shared memory; to shared memory, its barrier is told when it is done."""
-    names, row = row_of(op, warp, I_A), row_of(op, warp, I_B)
-    shared, to_global = get32(names), at(op, I_TO_GLOBAL)
+def copy_to_or_from(op: int, warp: int, launch: int, shared: int, barrier: int) -> Any:
+    """A copy between global memory and one block's shared memory; False after a fault."""
+    row, to_global = row_of(op, warp, I_B), at(op, I_TO_GLOBAL)
     far = get32(row) | (get32(row + ROW_BYTES) << 32)
+    put(at(launch, BULK_REQUEST), RUN_COUNT, 0)
     if at(op, I_DIMENSIONS) == 0:
         size = (get32(row_of(op, warp, I_C)) & 0xFFFF) * _PIECE
         for done in range(0, size, _PIECE):
             if not copy_piece(warp, launch, shared + done, far + done, _PIECE, 1, to_global):
-                return FAULTS
+                return False
     else:
         shape = place_of(warp, launch, d.GLOBAL, 0, far, _HALF_MAP)
         if shape == 0 or place_of(warp, launch, d.GLOBAL, 0, far + _HALF_MAP, _HALF_MAP) == 0:
-            return FAULTS
+            return False
         if get32(shape) != _MAGIC or get32(shape + 4 * tm.W_DIMENSIONS) != at(op, I_DIMENSIONS):
-            return fault(warp, NO_TENSOR_MAP, 0, far)
-        begin = names + ROW_BYTES * (1 if to_global != 0 else 2)
+            fault(warp, NO_TENSOR_MAP, 0, far)
+            return False
+        begin = row_of(op, warp, I_A) + ROW_BYTES * (1 if to_global != 0 else 2)
         size = copy_box(op, warp, launch, shape, begin, shared)
         if size < 0:
-            return FAULTS
-    if to_global == 0 and not end_copy(warp, launch, get32(names + ROW_BYTES), size):
-        return FAULTS
+            return False
+    return to_global != 0 or end_copy(warp, launch, barrier, size)
+
+
+@helper
+def copy_in_bulk(op: int, warp: int, launch: int) -> Any:
+    """A copy between global and shared memory; to shared memory, its barrier is told when it is done. To
+    several blocks of a cluster it goes to the same places of each, and tells each one's barrier."""
+    names = row_of(op, warp, I_A)
+    shared, barrier = get32(names), get32(names + ROW_BYTES)
+    put(at(launch, BULK_REQUEST), TO_WRITE, 0)
+    if at(op, I_MULTICAST) == 0:
+        return GOES_ON if copy_to_or_from(op, warp, launch, shared, barrier) else FAULTS
+    mask = get32(row_of(op, warp, I_C)) >> 16
+    for rank in range(16):
+        if (mask >> rank) & 1 != 0:
+            to, told = (shared & BLOCK_ADDRESS) | (rank << 24), (barrier & BLOCK_ADDRESS) | (rank << 24)
+            if not copy_to_or_from(op, warp, launch, to, told):
+                return FAULTS
     return GOES_ON

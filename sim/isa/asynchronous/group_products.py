@@ -9,7 +9,7 @@ from smlab.sim.compiled.jit import helper
 from smlab.sim.instruction_source import AWAITS, FAULTS, GOES_ON
 from smlab.sim.isa import matrix_products as mp
 from smlab.sim.isa import operation_codes as d
-from smlab.sim.isa.memory.access import lanes_known, note_unwritten, place_of
+from smlab.sim.isa.memory.access import BLOCK_ADDRESS, lanes_known, note_unwritten, place_of
 from smlab.sim.isa.memory_layout import (
     ADDRESSES,
     BASE_OFFSET,
@@ -22,6 +22,7 @@ from smlab.sim.isa.memory_layout import (
     PRODUCTS_CLOSED,
     ROW_BYTES,
     SCRATCH,
+    SHARED_BASE,
     WARP_OF_BLOCK,
     zero_at,
 )
@@ -65,7 +66,8 @@ _ZEROS = zero_at()
 @helper
 def tile_addresses(warp: int, descriptor: int, turned: int, tile: int) -> None:
     """Where the pieces of a tile lie in shared memory, as addresses of lanes."""
-    start, leading = (descriptor & 0x3FFF) << 4, ((descriptor >> 16) & 0x3FFF) << 4
+    leading = ((descriptor >> 16) & 0x3FFF) << 4
+    start = ((descriptor & 0x3FFF) << 4) | (at(at(warp, BLOCK), SHARED_BASE) & ~BLOCK_ADDRESS)
     stride, span = ((descriptor >> 32) & 0x3FFF) << 4, _SPANS[(descriptor >> 62) & 3]
     for n in range(_PIECES):
         if turned == 0:

@@ -7,7 +7,13 @@ from typing import Any
 from smlab.sim.compiled.jit import helper, lowest_bit
 from smlab.sim.instruction_source import AWAITS, FAULTS, GOES_ON, PASSES
 from smlab.sim.isa import operation_codes as d
-from smlab.sim.isa.memory.access import lane_addresses, make_known, place_of
+from smlab.sim.isa.memory.access import (
+    block_of_rank,
+    lane_addresses,
+    make_known,
+    owner_of,
+    place_of,
+)
 from smlab.sim.isa.memory.access_vectors import put_all
 from smlab.sim.isa.memory_layout import (
     ACTIVE,
@@ -16,15 +22,35 @@ from smlab.sim.isa.memory_layout import (
     BLOCK_WORDS,
     BLOCKS_AT,
     CLOCK,
+    CLUSTER_ARRIVED,
+    CLUSTER_BLOCKS,
+    CLUSTER_COUNT,
+    CLUSTER_EXITED,
+    CLUSTER_PHASE,
+    CLUSTER_STUCK,
+    CLUSTER_TIME,
     COPIES,
+    COPIES_TIMED,
+    COPY_ARRIVALS,
+    COPY_BARRIER,
+    COPY_BYTES,
+    COPY_DONE,
+    COPY_LEFT,
+    COPY_NEXT,
     COPY_TABLE,
     COPY_WORDS,
+    DIVERGED_BARRIER,
     FAILED_CHECKS,
+    LIVE,
     MAX_COPIES,
     MOST_CHECKS,
+    NETWORK_CYCLES,
     NEVER_COMPLETES,
+    PC,
     ROW_BYTES,
     TOO_MANY_ARRIVALS,
+    TOO_MANY_COPIES,
+    WARPS,
 )
 from smlab.sim.isa.vectors.word_access import (
     FULL,
@@ -38,6 +64,7 @@ from smlab.sim.isa.vectors.word_access import (
     I_PHASE_PREDICATE,
     I_PREDICATE_A,
     I_PREDICATE_DST,
+    I_REMOTE,
     I_TRANSACTIONS,
     at,
     fault,
@@ -77,42 +104,94 @@ def change_barrier(place: int, arrivals: int, awaited_bytes: int, drops: int) ->
 
 
 @helper
-def tell_barrier(warp: int, launch: int, lane: int, address: int, awaited_bytes: int) -> Any:
-    """Bytes that are to come, or less than 0 that have come; False after a fault."""
-    place = place_of(warp, launch, d.SHARED, lane, address, 8)
+def tell_barrier(warp: int, launch: int, address: int, arrivals: int, size: int) -> Any:
+    """Arrivals and bytes have come to a barrier; False after a fault."""
+    place = place_of(warp, launch, d.SHARED, 0, address, 8)
     if place == 0:
         return False
-    if not change_barrier(place, 0, awaited_bytes, 0):
-        fault(warp, TOO_MANY_ARRIVALS, lane, address)
+    if not change_barrier(place, arrivals, -size, 0):
+        fault(warp, TOO_MANY_ARRIVALS, 0, address)
         return False
-    put(at(warp, BLOCK), FAILED_CHECKS, 0)
+    put(owner_of(warp, launch, address), FAILED_CHECKS, 0)
     return True
 
 
 @helper
-def copies_of(warp: int, launch: int) -> Any:
-    """Where the copies of a warp's block that are on their way are written down."""
-    room = (at(warp, BLOCK) - at(launch, BLOCKS_AT)) // (8 * BLOCK_WORDS)
+def copies_of(block: int, launch: int) -> Any:
+    """Where what is on its way to a block's barriers is written down."""
+    room = (block - at(launch, BLOCKS_AT)) // (8 * BLOCK_WORDS)
     return at(launch, COPY_TABLE) + 8 * COPY_WORDS * MAX_COPIES * room
 
 
 @helper
+def note_copy(warp: int, launch: int, address: int, arrivals: int, size: int) -> Any:
+    """A row for what is on its way to the barrier at an address; 0 after a fault."""
+    block = owner_of(warp, launch, address)
+    table, number = copies_of(block, launch), 0
+    while number < at(block, COPIES) and (
+        at(table + 8 * COPY_WORDS * number, COPY_BYTES) | at(table + 8 * COPY_WORDS * number, COPY_ARRIVALS)
+    ):
+        number += 1
+    if number == MAX_COPIES:
+        fault(warp, TOO_MANY_COPIES, 0, 0)
+        return 0
+    put(block, COPIES, max(at(block, COPIES), number + 1))
+    row = table + 8 * COPY_WORDS * number
+    put(row, COPY_DONE, 0)
+    put(row, COPY_LEFT, 1)
+    put(row, COPY_BARRIER, address)
+    put(row, COPY_BYTES, size)
+    put(row, COPY_ARRIVALS, arrivals)
+    put(row, COPY_NEXT, 0)
+    return row
+
+
+@helper
 def settle_copies(warp: int, launch: int) -> Any:
-    """The copies of the block that are done by now tell their barriers; False after a fault."""
+    """The copies to the block that are done by now, and arrivals that have come, tell their barriers; False
+    after a fault."""
     block, now = at(warp, BLOCK), at(warp, CLOCK)
-    count, left = at(block, COPIES), 0
-    table = copies_of(warp, launch)
+    count, last = at(block, COPIES), 0
+    table = copies_of(block, launch)
     for n in range(count):
         row = table + 8 * COPY_WORDS * n
-        if at(row, 0) <= now:
-            if not tell_barrier(warp, launch, 0, at(row, 1), -at(row, 2)):
-                return False
+        size, arrivals = at(row, COPY_BYTES), at(row, COPY_ARRIVALS)
+        if size | arrivals == 0:
             continue
-        to = table + 8 * COPY_WORDS * left
-        for word in range(COPY_WORDS):
-            put(to, word, at(row, word))
-        left += 1
-    put(block, COPIES, left)
+        if at(row, COPY_LEFT) == 0 and at(row, COPY_DONE) <= now:
+            if not tell_barrier(warp, launch, at(row, COPY_BARRIER), arrivals, size):
+                return False
+            put(row, COPY_BYTES, 0)
+            put(row, COPY_ARRIVALS, 0)
+        else:
+            last = n + 1
+    put(block, COPIES, last)
+    return True
+
+
+@helper
+def arrive_elsewhere(warp: int, launch: int, lane: int, arrivals: int) -> Any:
+    """A lane arrives at a barrier of another block of the cluster, where that is known later. One whose block
+    has retired is nobody's any more. False after a fault."""
+    address = get64(warp + 8 * (ADDRESSES + lane))
+    if owner_of(warp, launch, address) == 0 and address >> 24 < at(launch, CLUSTER_BLOCKS):
+        return True
+    if place_of(warp, launch, d.SHARED, lane, address, 8) == 0:
+        return False
+    if at(launch, COPIES_TIMED) == 0:
+        return tell_barrier(warp, launch, address, arrivals, 0)
+    block, there = owner_of(warp, launch, address), at(warp, CLOCK) + at(launch, NETWORK_CYCLES)
+    table = copies_of(block, launch)
+    for n in range(at(block, COPIES)):  # those that arrive together are one message
+        row = table + 8 * COPY_WORDS * n
+        if at(row, COPY_ARRIVALS) != 0 and at(row, COPY_DONE) == there and at(row, COPY_BARRIER) == address:
+            put(row, COPY_ARRIVALS, at(row, COPY_ARRIVALS) + arrivals)
+            return True
+    row = note_copy(warp, launch, address, arrivals, 0)
+    if row == 0:
+        return False
+    put(row, COPY_LEFT, 0)
+    put(row, COPY_DONE, there)
     return True
 
 
@@ -159,11 +238,17 @@ def use_barrier(op: int, warp: int, launch: int, lanes: int) -> Any:
     for lane in range(32):
         if (lanes >> lane) & 1 == 0:
             continue
-        address = get64(warp + 8 * (ADDRESSES + lane))
+        address, value = get64(warp + 8 * (ADDRESSES + lane)), get32(values + 4 * lane)
+        if at(op, I_REMOTE) != 0 and owner_of(warp, launch, address) != at(warp, BLOCK):
+            arrivals = at(op, I_ARRIVALS)
+            if arrivals == d.FROM_REGISTER:
+                arrivals = value & _M20
+            if not arrive_elsewhere(warp, launch, lane, arrivals):
+                return FAULTS
+            continue
         place = place_of(warp, launch, d.SHARED, lane, address, 8)
         if place == 0:
             return FAULTS
-        value = get32(values + 4 * lane)
         if action == d.SET_BARRIER:
             put64(place, value | (get32(values + ROW_BYTES + 4 * lane) << 32))
             make_known(warp, launch, address, 8)
@@ -182,6 +267,59 @@ def use_barrier(op: int, warp: int, launch: int, lanes: int) -> Any:
         put32(dst + 4 * lane, token & FULL)
         put32(dst + ROW_BYTES + 4 * lane, (token >> 32) & FULL)
     put(at(warp, BLOCK), FAILED_CHECKS, 0)
+    return GOES_ON
+
+
+@helper
+def complete_cluster_phase(warp: int, launch: int) -> None:
+    """All warps of the block have come to the cluster's barrier, if they have."""
+    block = at(warp, BLOCK)
+    if at(block, CLUSTER_ARRIVED) + at(block, CLUSTER_EXITED) == at(launch, WARPS):
+        put(block, CLUSTER_ARRIVED, 0)
+        put(block, CLUSTER_PHASE, at(block, CLUSTER_PHASE) + 1)
+        put(block, CLUSTER_TIME, at(warp, CLOCK))
+        put(block, FAILED_CHECKS, 0)
+
+
+@helper
+def arrive_in_cluster(warp: int, launch: int) -> Any:
+    """A warp comes to the barrier of its cluster."""
+    if at(warp, ACTIVE) != at(warp, LIVE):
+        return fault(warp, DIVERGED_BARRIER, lowest_bit(at(warp, ACTIVE)), 0)
+    block = at(warp, BLOCK)
+    put(warp, CLUSTER_COUNT, at(warp, CLUSTER_COUNT) + 1)
+    put(block, CLUSTER_ARRIVED, at(block, CLUSTER_ARRIVED) + 1)
+    complete_cluster_phase(warp, launch)
+    return GOES_ON
+
+
+@helper
+def exit_in_cluster(warp: int, launch: int) -> None:
+    """A warp has exited: nobody waits for it at the barrier of its cluster."""
+    block = at(warp, BLOCK)
+    put(block, CLUSTER_EXITED, at(block, CLUSTER_EXITED) + 1)
+    if at(block, CLUSTER_ARRIVED) != 0:
+        complete_cluster_phase(warp, launch)
+
+
+@helper
+def await_cluster(warp: int, launch: int) -> Any:
+    """Whether all warps of the cluster have come as often as this one, and this block knows it."""
+    count, delay = at(warp, CLUSTER_COUNT), 0
+    if at(launch, COPIES_TIMED) != 0:
+        delay = at(launch, NETWORK_CYCLES)
+    for rank in range(at(launch, CLUSTER_BLOCKS)):
+        block = block_of_rank(warp, launch, rank)
+        if block == 0 or at(block, CLUSTER_EXITED) == at(launch, WARPS) or at(block, CLUSTER_PHASE) > count:
+            continue
+        if at(block, CLUSTER_PHASE) == count and at(block, CLUSTER_TIME) + delay <= at(warp, CLOCK):
+            continue
+        put(warp, PC, at(warp, PC) - 1)
+        failed = at(at(warp, BLOCK), FAILED_CHECKS) + 1
+        put(at(warp, BLOCK), FAILED_CHECKS, failed)
+        if failed > at(launch, MOST_CHECKS):
+            return fault(warp, CLUSTER_STUCK, lowest_bit(at(warp, LIVE)), rank)
+        return AWAITS
     return GOES_ON
 
 

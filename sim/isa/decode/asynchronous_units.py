@@ -1,8 +1,5 @@
 """The table's rows for barriers in shared memory, the copy engine, and what goes with them: SYNCS, UTMALDG,
 UTMASTG, UBLKCP, ELECT, USETMAXREG.
-
-Blocks of clusters are not executed: arrivals at another block's barrier and copies to several blocks are
-refused by name.
 """
 
 from __future__ import annotations
@@ -43,10 +40,11 @@ def _syncs(o: Operands, m: tuple[str, ...]) -> Fields:
         only(m[2:], "RED", "OPTOUT", *_COUNTS)
         named = [x for x in m if x in _COUNTS]
         arrivals, transactions = _COUNTS[named[0]] if named else (d.ONE, d.FROM_REGISTER)
-        if "RED" in m and arrivals != d.NO_COUNT:
-            raise Unknown("an arrival at a barrier of another block")
+        remote = "RED" in m and arrivals != d.NO_COUNT
+        if remote and transactions != d.NO_COUNT:
+            raise Unknown("bytes for a barrier of another block")
         fields = {"action": d.ARRIVE_AT_BARRIER, "dst": o.destination(), "drops": int("OPTOUT" in m)}
-        fields |= {"arrivals": arrivals, "transactions": transactions}
+        fields |= {"arrivals": arrivals, "transactions": transactions, "remote": int(remote)}
     else:
         raise Unknown(f"the form {'.'.join(m)}")
     fields |= {**wide(o.address(), (), d.SHARED), "width_bytes": 8}
@@ -64,14 +62,16 @@ def _pair(o: Operands) -> int:
 def _tensor(o: Operands, m: tuple[str, ...], to_global: bool) -> Fields:
     """A copy by a tensor map. A hint for the caches changes nothing here."""
     dimensions = m[0].removesuffix("D")
-    if "MULTICAST" in m:
-        raise Unknown("a copy to several blocks of a cluster")
-    if dimensions not in ("1", "2", "3", "4", "5") or len(m) > 1:
+    several = m[1:] == ("MULTICAST",) and not to_global
+    if dimensions not in ("1", "2", "3", "4", "5") or (len(m) > 1 and not several):
         raise Unknown(f"the form {'.'.join(m)}")
     fields = {**Source(_pair(o), True).fields("a"), **Source(_pair(o), True).fields("b")}
+    if several:
+        fields |= o.integer("c")
     if o.more() and o.texts[o.next].startswith("desc["):
         o.text()
-    return d.BULK_COPY, {**fields, "dimensions": int(dimensions), "to_global": int(to_global)}
+    numbers = {"dimensions": int(dimensions), "to_global": int(to_global), "multicast": int(several)}
+    return d.BULK_COPY, {**fields, **numbers}
 
 
 @opcode("UTMALDG", cls="uniform")
@@ -110,6 +110,18 @@ def _tensor_map_cache(o: Operands, m: tuple[str, ...]) -> Fields:
     only(m, "PF", "IV")
     o.text()
     return d.NOP, {}
+
+
+@opcode("UCGABAR_ARV", cls="uniform")
+def _arrive_in_cluster(o: Operands, m: tuple[str, ...]) -> Fields:
+    only(m)
+    return d.CLUSTER_ARRIVE, {}
+
+
+@opcode("UCGABAR_WAIT", cls="uniform")
+def _await_cluster(o: Operands, m: tuple[str, ...]) -> Fields:
+    only(m)
+    return d.CLUSTER_WAIT, {}
 
 
 @opcode("ELECT", cls="vote")

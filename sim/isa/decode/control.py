@@ -50,7 +50,6 @@ UNTIMED: Final = (
     "NANOSLEEP",
     "PMTRIG",
     "ACQBULK",
-    "UCGABAR_ARV",
 )
 """What a GPU takes time for and the simulated one does not, beyond the issue; a run says so."""
 

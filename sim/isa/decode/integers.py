@@ -21,7 +21,7 @@ from smlab.sim.isa.decode.operands import (
     zero,
 )
 from smlab.sim.isa.meanings.vector_meanings import BY_NAME
-from smlab.sim.isa.operation_codes import DIFFERENT, MATCH, READ_CHOSEN, SHARED_WINDOW
+from smlab.sim.isa.operation_codes import DIFFERENT, MATCH, MORE_OTHERS, OTHERS, READ_CHOSEN, SHARED_WINDOW
 
 
 @opcode("MOV", "UMOV", "MOV32I", cls="int32")
@@ -322,11 +322,13 @@ ROWS["UFLO"] = Row(_flo, "int32", True)
 @opcode("R2UR", cls="int32")
 def _r2ur(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     """With a predicate, which tells whether the lanes' values differ: compiled code that is given a mask goes
-    the short way where they do not and the mask's lanes are here (BRA.DIV)."""
-    only(m)
+    the short way where they do not and the mask's lanes are here (BRA.DIV). With a guard, it tells the lanes
+    whose turn comes later, of all values that they have (OR)."""
+    only(m, "OR")
+    guard = o.instruction.predicate
+    always = guard is None or guard.always
     if not o.peek_predicate():
-        guard = o.instruction.predicate
-        if guard is None or guard.always:
+        if always:
             return BY_NAME["mov"], {"dst": o.destination(), **o.integer("a")}
         # Of lanes with values of their own, one has been chosen (ELECT).
         return READ_CHOSEN, {"dst": o.destination(), **o.integer("a")}
@@ -334,7 +336,7 @@ def _r2ur(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
         "predicate_dst": o.predicate_out(),
         "dst": o.destination(),
         **o.integer("a"),
-        "mode": DIFFERENT,
+        "mode": DIFFERENT if always else MORE_OTHERS if "OR" in m else OTHERS,
     }
 
 

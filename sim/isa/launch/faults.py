@@ -31,6 +31,7 @@ _WORDS = {
     memory_layout.TOO_MANY_ARRIVALS: "more arrivals at a barrier in shared memory than it expects",
     memory_layout.NO_TENSOR_MAP: "a copy by what is no tensor map of its dimensions that smlab made",
     memory_layout.LONE_PRODUCT: "a product that not all four warps of its group issue",
+    memory_layout.CLUSTER_STUCK: "a barrier of a cluster that never opens",
     memory_layout.TOO_MANY_COPIES: f"more than {memory_layout.MAX_COPIES} copies of a block on their way",
 }
 
@@ -52,6 +53,8 @@ def fault_error(
         what += f": number {number}, for {many}"
     if kind == memory_layout.NEVER_COMPLETES:
         what += f": {_lacking(address)}"
+    elif kind == memory_layout.CLUSTER_STUCK:
+        what += f": warps of the block of rank {address} do not come"
     elif kind in (memory_layout.TOO_MANY_ARRIVALS, memory_layout.NO_TENSOR_MAP):
         what += f": at {address & M64:#x}"
     part = max(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from smlab.hw_bench.sass.image import KernelImage, KernelParameter, registers_us
 from smlab.hw_bench.sass.runtime import PRINTS_AT
 from smlab.sim.aligned_arrays import aligned
 from smlab.sim.execution.early_execution import early_execution_flags
+from smlab.sim.instruction_source import FIRST_RUN
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa.decode.decode import decode
 from smlab.sim.isa.decode.micro import MicroOperation
@@ -24,17 +26,19 @@ from smlab.sim.isa.launch.printf import MAX_PRINTS, PRINT_BUFFER_BYTES, printed
 from smlab.sim.isa.launch.tensor_map import TensorMap
 from smlab.sim.isa.memory.constant_bank import ABSENT_WORDS, BANK_ZERO, BankZero
 from smlab.sim.isa.memory.global_memory import Allocation, GlobalMemory
-from smlab.sim.isa.operation_codes import BULK_COPY, LOCAL_WINDOW, SHARED_WINDOW
+from smlab.sim.isa.operation_codes import BULK_COPY, LOCAL_WINDOW, MEMORY_BARRIER, SHARED_WINDOW
 
 RESERVED_SHARED: Final = {90: 1024}
 """Shared addresses begin here, from this architecture on."""
 MAX_DIMENSION: Final = (2**31 - 1, 65535, 65535)
 MAX_BLOCK: Final = (1024, 1024, 64)
 DEFAULT_STACK: Final = 1024
+MOST_CLUSTER_BLOCKS: Final = 16
 ADDRESS_BYTES: Final = 8
 PARAMETER_ALIGNMENT: Final = 64
 MAX_LOCAL_BYTES: Final = 1 << 19
 
+BULK_PIECE_BYTES: Final = 16
 MOST_CHECKS: Final = 1 << 18
 
 Dim = tuple[int, int, int]
@@ -55,9 +59,11 @@ class MachineLaunch:
     arrays, which are passed by address. ``constants`` are contents of ``__constant__`` variables by name.
     ``ordered`` keeps the order of plain accesses to one place by several SMs, too (a data race); that of
     atomics with a result and of strong loads is kept anyway, at some cost of time. ``sm_hz`` is the SM's
-    clock, by which ``%globaltimer`` tells nanoseconds; lowering for a machine sets it, and what a copy of
-    the copy engine takes. ``most_checks``: after so many failed checks of barriers in shared memory,
-    without a change of one, a block is stuck.
+    clock, by which ``%globaltimer`` tells nanoseconds; lowering for a machine sets it, and
+    ``network_cycles`` from an SM of a cluster to another. ``cluster_shape`` is for kernels that were compiled
+    for clusters of any shape.
+    ``most_checks``: after so many failed checks of barriers in shared memory, without a change of one, a
+    block is stuck.
     """
 
     image: KernelImage
@@ -71,16 +77,23 @@ class MachineLaunch:
     ordered: bool = False
     memory: GlobalMemory = field(default_factory=GlobalMemory)
     sm_hz: int = 1_000_000_000
-    copy_latency_cycles: int = 0
-    copy_sector_ticks: int = 0
+    network_cycles: int = 0
+    cluster_shape: Dim | None = None
     most_checks: int = MOST_CHECKS
 
     def __post_init__(self) -> None:
-        if self.image.cluster != (1, 1, 1):
-            shape = "x".join(map(str, self.image.cluster))
-            expected = "a kernel without __cluster_dims__"
-            raise SmlabError.at(self.where, "blocks in clusters are not simulated", shape, expected)
         _check_shape(self.where, self.grid, self.block)
+        asked, compiled = self.cluster_shape, self.image.cluster
+        if asked and compiled not in ((1, 1, 1), asked):
+            shapes = ("x".join(map(str, shape)) for shape in (asked, compiled))
+            raise SmlabError.at(f"{self.where}: cluster", "not what the kernel was compiled for", *shapes)
+        for axis, (blocks, size) in enumerate(zip(self.grid, self.cluster, strict=True)):
+            if size < 1 or blocks % size:
+                what = f"{'xyz'[axis]} of the grid is no multiple of the cluster's {size}"
+                raise SmlabError.at(f"{self.where}: grid", what, blocks, "whole clusters of blocks")
+        if self.cluster_blocks > MOST_CLUSTER_BLOCKS:
+            expected = f"at most {MOST_CLUSTER_BLOCKS}"
+            raise SmlabError.at(f"{self.where}: cluster", "too many blocks", self.cluster_blocks, expected)
         content = np.frombuffer(bytearray(self.image.global_content or b"\0"), dtype=np.uint8)
         self._globals = (
             self.memory.allocate("the module's variables", content) if self.image.global_content else 0
@@ -117,6 +130,27 @@ class MachineLaunch:
     @property
     def blocks(self) -> int:
         return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def cluster(self) -> Dim:
+        """Blocks of a cluster in each direction of the grid: as the kernel was compiled for, else as the
+        launch asks for."""
+        compiled = self.image.cluster
+        return self.cluster_shape if self.cluster_shape and compiled == (1, 1, 1) else compiled
+
+    @property
+    def cluster_blocks(self) -> int:
+        return math.prod(self.cluster)
+
+    @cached_property
+    def launch_order(self) -> NDArray[np.int64] | None:
+        """The grid's blocks in the order in which they are launched, those of a cluster one after the other,
+        by their rank; None: in the order of their index."""
+        if self.cluster_blocks == 1:
+            return None
+        (gx, gy, gz), (cx, cy, cz) = self.grid, self.cluster
+        index = np.arange(self.blocks, dtype=np.int64).reshape(gz // cz, cz, gy // cy, cy, gx // cx, cx)
+        return np.ascontiguousarray(index.transpose(0, 2, 4, 1, 3, 5).reshape(-1))
 
     @property
     def shared_first(self) -> int:
@@ -266,6 +300,12 @@ class MachineLaunch:
             struct.pack_into("<Q3I", zero, PRINTS_AT, self._prints, MAX_PRINTS, *stack)
         if self._constants:
             struct.pack_into("<Q", zero, places.constants, self._constants)
+        if places.cluster is not None:
+            grid = tuple(g // c for g, c in zip(self.grid, self.cluster, strict=True))
+            inverse = tuple(_least_inverse(c) for c in self.cluster)
+            explicit = int(self.cluster_blocks > 1)
+            struct.pack_into("<4I3f3I", zero, places.cluster, explicit, *self.cluster, *inverse, *grid)
+            struct.pack_into("<I", zero, places.cluster_blocks, self.cluster_blocks)
         zero[at : at + len(self.parameter_bytes)] = self.parameter_bytes
         if places.parameters is not None and self._reads(places.parameters):
             # Parameters that code takes the address of (``__grid_constant__``) keep their alignment.
@@ -315,6 +355,20 @@ class MachineLaunch:
     def early_execution_flags(self) -> NDArray[np.int64]:
         return early_execution_flags(self.code)
 
+    @cached_property
+    def most_bulk_sectors(self) -> int:
+        """What a bulk copy may ask of global memory at most, in sectors of 32 bytes: a box, or all of shared
+        memory."""
+        maps = [a for a in self.arguments if isinstance(a, TensorMap)]
+        bulk = [micro for micro in self.code if micro.code == BULK_COPY]
+        if not maps or any(micro.fields["dimensions"] == 0 for micro in bulk):
+            return 2 * self.shared_bytes // BULK_PIECE_BYTES + 2
+        sizes = []
+        for m in maps:
+            each = m.element_bytes or (m.array.itemsize if isinstance(m.array, np.ndarray) else ADDRESS_BYTES)
+            sizes.append(math.prod(m.box[1:]) * (m.box[0] * each // 32 + 2))
+        return max(sizes)
+
     def place(self, address: int) -> str:
         """An address in words, for messages: what it lies in or behind."""
         nearest = None
@@ -340,6 +394,12 @@ def _check_shape(where: str, grid: Dim, block: Dim) -> None:
     threads = block[0] * block[1] * block[2]
     if threads > 1024:
         raise SmlabError.at(f"{where}: block", "too many threads", threads, "at most 1024")
+
+
+def _least_inverse(count: int) -> float:
+    """The least single that is no less than 1 / ``count``, so that truncated products are whole quotients."""
+    found = np.float32(1 / count)
+    return float(found if found * count >= 1 else np.nextafter(found, np.float32(2)))
 
 
 def _natural(sizes: list[int]) -> tuple[KernelParameter, ...]:
@@ -437,8 +497,17 @@ class MachineMemory:
         words[memory_layout.SCRATCH] = self.scratch.ctypes.data
         words[memory_layout.THREADS], words[memory_layout.WARPS] = launch.threads, warps
         words[memory_layout.SM_HZ] = launch.sm_hz
-        words[memory_layout.COPY_LATENCY] = -1  # a copy is done at once
+        copies = any(micro.code == BULK_COPY for micro in code)
+        pieces = (shared // BULK_PIECE_BYTES + 1) * copies
+        self.bulk_request = np.zeros(FIRST_RUN + 2 * pieces, dtype=np.int64)
+        words[memory_layout.BULK_REQUEST] = self.bulk_request.ctypes.data
         words[memory_layout.MOST_CHECKS] = launch.most_checks
+        words[memory_layout.CLUSTER_BLOCKS] = launch.cluster_blocks
+        words[memory_layout.NETWORK_CYCLES] = launch.network_cycles
+        if (order := launch.launch_order) is not None:
+            words[memory_layout.BLOCK_MAP] = order.ctypes.data
+            self.rooms = np.zeros(launch.blocks, dtype=np.int64)
+            words[memory_layout.BLOCK_ROOMS] = self.rooms.ctypes.data
         self.words = words
         self.contexts: list[ThreadContext] = []
         for n in range(resident):
@@ -463,18 +532,14 @@ class MachineMemory:
             add_unwritten(self.unwritten, context.unwritten)
         self.contexts.clear()
 
-    def time_copies(self, sms: int) -> None:
-        """Copies of the copy engines of so many SMs take their time."""
-        if not any(micro.code == BULK_COPY for micro in self.launch.code):
+    def time_copies(self) -> None:
+        """An engine says when bulk copies are done."""
+        self.words[memory_layout.COPIES_TIMED] = 1
+        if not any(micro.code in (BULK_COPY, MEMORY_BARRIER) for micro in self.launch.code):
             return
         size = self.resident * memory_layout.MAX_COPIES * memory_layout.COPY_WORDS
         self.copies = np.zeros(size, dtype=np.int64)
-        self.copy_engines = np.zeros(sms, dtype=np.int64)
-        words = self.words
-        words[memory_layout.COPY_TABLE] = self.copies.ctypes.data
-        words[memory_layout.COPY_ENGINES] = self.copy_engines.ctypes.data
-        words[memory_layout.COPY_LATENCY] = self.launch.copy_latency_cycles
-        words[memory_layout.COPY_SECTOR_TICKS] = self.launch.copy_sector_ticks
+        self.words[memory_layout.COPY_TABLE] = self.copies.ctypes.data
 
     def _fix_swaps(self, ops: NDArray[np.int64]) -> None:
         """The second value of a compare-and-swap that is a constant."""
@@ -501,6 +566,7 @@ class ThreadContext:
         self.executed, self.lanes = np.zeros_like(memory.executed), np.zeros_like(memory.lanes)
         self.unwritten = np.zeros_like(memory.unwritten)
         self.scratch = aligned(len(memory.scratch), np.int64)
+        self.bulk_request = np.zeros_like(memory.bulk_request)
         self.words = aligned(len(memory.words), np.int64)
         self.words[:] = memory.words
         for place, own in (
@@ -508,6 +574,7 @@ class ThreadContext:
             (memory_layout.EXECUTED_LANES, self.lanes),
             (memory_layout.UNWRITTEN, self.unwritten),
             (memory_layout.SCRATCH, self.scratch),
+            (memory_layout.BULK_REQUEST, self.bulk_request),
         ):
             self.words[place] = own.ctypes.data
 

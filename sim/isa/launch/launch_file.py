@@ -65,6 +65,7 @@ class LaunchFile:
     returned: tuple[str, ...]
     constants: dict[str, NDArray[Any]] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
+    cluster: tuple[int, int, int] | None = None
 
     @property
     def block(self) -> tuple[int, int, int]:
@@ -91,7 +92,7 @@ def launch_of(
     launch = raw.get("launch")
     if not isinstance(launch, dict):
         raise SmlabError.at(where, "has no table [launch]", None, "grid and block")
-    _known(f"{where}: [launch]", launch, ("grid", "block", "shared_bytes", "check_shared"))
+    _known(f"{where}: [launch]", launch, ("grid", "block", "cluster", "shared_bytes", "check_shared"))
     options = _options(where, raw.get("options", {}), macros or {})
     given = {**options, **(macros or {})}
     names, arguments, returned = [], [], []
@@ -145,6 +146,7 @@ def launch_of(
         tuple(returned),
         constants,
         options,
+        _dim(where, launch, "cluster", given) if "cluster" in launch else None,
     )
 
 

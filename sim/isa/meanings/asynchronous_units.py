@@ -12,12 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from smlab.sim.instruction_source import AWAITS, GOES_ON
+from smlab.sim.instruction_source import AWAITS, GOES_ON, BulkRequest, CopyOnItsWay
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.launch.tensor_map import MAP_BYTES, TensorMapWords, unpack_map
-from smlab.sim.isa.meanings.memory import WarpMemory
+from smlab.sim.isa.meanings.memory import BLOCK_ADDRESS, WarpMemory
 from smlab.sim.isa.meanings.warp_state import Fault, WarpState, members
 from smlab.sim.isa.vector_operation import signed
 
@@ -64,8 +64,6 @@ class MemoryBarrier:
 class AsynchronousUnits(WarpMemory):
     """Barriers in memory and copies, for the warps of a launch."""
 
-    engine_free: dict[int, int]
-
     def _barrier_word(self, w: WarpState, address: int, lane: int) -> tuple[memoryview, int, int]:
         memory, at = self._place(w, d.SHARED, lane, address, 8)
         return memory, at, int.from_bytes(memory[at : at + 8], "little")
@@ -82,10 +80,11 @@ class AsynchronousUnits(WarpMemory):
 
     def _settle_copies(self, w: WarpState) -> None:
         """The copies of the block that are done by now tell their barriers."""
-        done = [copy for copy in w.block.copies if copy[0] <= w.clock]
-        w.block.copies = [copy for copy in w.block.copies if copy[0] > w.clock]
-        for _, address, size in done:
-            self._change_barrier(w, address, 0, (0, -size, 0))
+        copies = w.block.copies
+        w.block.copies = [copy for copy in copies if copy.done is None or copy.done > w.clock]
+        for copy in copies:
+            if copy.done is not None and copy.done <= w.clock:
+                self._change_barrier(w, copy.barrier, 0, (copy.arrivals, -copy.size, 0))
 
     def _use_barrier(self, w: WarpState, micro: MicroOperation, lanes: int) -> int:
         f, which = micro.fields, members(lanes)
@@ -104,6 +103,9 @@ class AsynchronousUnits(WarpMemory):
             for lane in which:
                 arrivals = (0, 1, values[lane] & _M20)[f["arrivals"]]
                 size = (0, 0, values[lane] & _M20, -(values[lane] & _M20))[f["transactions"]]
+                if f.get("remote") and self.owner_of(w, w.addresses[lane]) is not w.block:
+                    self._arrive_elsewhere(w, w.addresses[lane], lane, arrivals)
+                    continue
                 counts = (arrivals, size, f["drops"])
                 token = self._change_barrier(w, w.addresses[lane], lane, counts)
                 self.put(w, f["dst"], lane, token)
@@ -123,16 +125,47 @@ class AsynchronousUnits(WarpMemory):
             raise Fault(memory_layout.NEVER_COMPLETES, lane, told_barrier(w.addresses[lane], word))
         return AWAITS
 
+    def _arrive_elsewhere(self, w: WarpState, address: int, lane: int, arrivals: int) -> None:
+        """A lane arrives at a barrier of another block of the cluster, where that is known later; one whose
+        block has retired is nobody's any more."""
+        block = self.owner_of(w, address)
+        if block is None and address >> 24 < self.launch.cluster_blocks:
+            return
+        self._place(w, d.SHARED, lane, address, 8)
+        there = w.clock + self.launch.network_cycles
+        for copy in block.copies if block is not None else ():  # those that arrive together are one message
+            if copy.arrivals and (copy.barrier, copy.done) == (address, there):
+                copy.arrivals += arrivals
+                return
+        self._note_copy(w, CopyOnItsWay(address, 0, there, arrivals))
+
+    def _note_copy(self, w: WarpState, copy: CopyOnItsWay) -> None:
+        block = self.owner_of(w, copy.barrier)
+        assert block is not None
+        if len(block.copies) == memory_layout.MAX_COPIES:
+            raise Fault(memory_layout.TOO_MANY_COPIES, 0)
+        block.copies.append(copy)
+
     def _copy_in_bulk(self, w: WarpState, micro: MicroOperation) -> None:
-        """A copy between global and shared memory; to shared memory, its barrier is told when it is done."""
+        """A copy between global and shared memory; to shared memory, its barrier is told when it is done. To
+        several blocks of a cluster it goes to the same places of each, and tells each one's barrier."""
+        shared, barrier = (self.row(w, micro, "a", number)[0] for number in (0, 1))
+        w.bulk_request = BulkRequest()
+        if not micro.fields.get("multicast"):
+            self._copy_to_or_from(w, micro, shared, barrier)
+            return
+        mask = self.row(w, micro, "c")[0] >> 16
+        for rank in range(16):
+            if mask >> rank & 1:
+                w.bulk_request.runs.clear()
+                to, told = (place & BLOCK_ADDRESS | rank << 24 for place in (shared, barrier))
+                self._copy_to_or_from(w, micro, to, told)
+
+    def _copy_to_or_from(self, w: WarpState, micro: MicroOperation, shared: int, barrier: int) -> None:
+        """A copy between global memory and one block's shared memory."""
         f = micro.fields
-
-        def register(number: int) -> int:
-            return self.row(w, micro, "a", number)[0]
-
-        shared, to_global = register(0), bool(f["to_global"])
+        to_global = bool(f["to_global"])
         far = self.row(w, micro, "b")[0] | self.row(w, micro, "b", 1)[0] << 32
-        first = 1 if to_global else 2
         if f["dimensions"] == 0:
             size = (self.row(w, micro, "c")[0] & 0xFFFF) * PIECE_BYTES
             for at in range(0, size, PIECE_BYTES):
@@ -143,10 +176,11 @@ class AsynchronousUnits(WarpMemory):
             shape = unpack_map(bytes(memory[at : at + MAP_BYTES]))
             if shape is None or shape.dimensions != f["dimensions"]:
                 raise Fault(memory_layout.NO_TENSOR_MAP, 0, far)
-            begin = [signed(register(first + n)) for n in range(shape.dimensions)]
+            first = 1 if to_global else 2
+            begin = [signed(self.row(w, micro, "a", first + n)[0]) for n in range(shape.dimensions)]
             size = self._copy_box(w, shape, begin, shared, to_global)
         if not to_global:
-            self._end_copy(w, register(1), size)
+            self._end_copy(w, barrier, size)
 
     def _copy_box(
         self, w: WarpState, shape: TensorMapWords, begin: list[int], shared: int, to_global: bool
@@ -183,6 +217,7 @@ class AsynchronousUnits(WarpMemory):
                 if not to_global:
                     memory[here : here + each] = bytes(each)
                 continue
+            w.bulk_request.add_run(address, address + each)
             other, there = self._place(w, d.GLOBAL, 0, address, each)
             if to_global:
                 other[there : there + each] = memory[here : here + each]
@@ -190,15 +225,51 @@ class AsynchronousUnits(WarpMemory):
                 memory[here : here + each] = other[there : there + each]
 
     def _end_copy(self, w: WarpState, barrier: int, size: int) -> None:
-        """The SM's copy engine takes one copy after the other; each is done its latency after that."""
+        """The barrier is told when the last byte has come, which the engine says."""
         self._barrier_word(w, barrier, 0)
-        sectors = -(-size // 32)
-        free = max(w.clock, self.engine_free.get(w.sm, 0))
-        free += -(-sectors * self.launch.copy_sector_ticks >> 20)
-        self.engine_free[w.sm] = free
-        if len(w.block.copies) == memory_layout.MAX_COPIES:
-            raise Fault(memory_layout.TOO_MANY_COPIES, 0)
-        w.block.copies.append((free + self.launch.copy_latency_cycles, barrier, size))
+        copy = CopyOnItsWay(barrier, size)
+        self._note_copy(w, copy)
+        w.bulk_request.copies.append(copy)
+
+    def _complete_cluster_phase(self, w: WarpState) -> None:
+        """All warps of the block have come to the cluster's barrier, if they have."""
+        block = w.block
+        if block.cluster_arrived + block.cluster_exited == self.launch.warps_per_block:
+            block.cluster_arrived = block.failed_checks = 0
+            block.cluster_phase += 1
+            block.cluster_time = w.clock
+
+    def arrive_in_cluster(self, w: WarpState) -> None:
+        """A warp comes to the barrier of its cluster."""
+        if w.active != w.live:
+            raise Fault(memory_layout.DIVERGED_BARRIER, members(w.active)[0])
+        w.cluster_count += 1
+        w.block.cluster_arrived += 1
+        self._complete_cluster_phase(w)
+
+    def exit_in_cluster(self, w: WarpState) -> None:
+        """A warp has exited: nobody waits for it at the barrier of its cluster."""
+        w.block.cluster_exited += 1
+        if w.block.cluster_arrived:
+            self._complete_cluster_phase(w)
+
+    def await_cluster(self, w: WarpState) -> int:
+        """Whether all warps of the cluster have come as often as this one, and this block knows it."""
+        for rank in range(self.launch.cluster_blocks):
+            block = self.block_of_rank(w, rank)
+            if block is None or block.cluster_exited == self.launch.warps_per_block:
+                continue
+            if block.cluster_phase > w.cluster_count:
+                continue
+            known = block.cluster_time + self.launch.network_cycles
+            if block.cluster_phase == w.cluster_count and known <= w.clock:
+                continue
+            w.pc -= 1
+            w.block.failed_checks += 1
+            if w.block.failed_checks > self.launch.most_checks:
+                raise Fault(memory_layout.CLUSTER_STUCK, members(w.live)[0], rank)
+            return AWAITS
+        return GOES_ON
 
     def _elect(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
         """The lowest lane of those that take part."""

@@ -90,7 +90,8 @@ class WarpGroupProducts(WarpMemory, WarpTensor):
         descriptor = self.row(w, micro, name)[0] | self.row(w, micro, name, 1)[0] << 32
         if descriptor >> 49 & 7:
             raise Fault(memory_layout.BASE_OFFSET, 0)
-        addresses = piece_addresses(descriptor, turned, number)
+        own = w.block.rank << 24
+        addresses = [own | address for address in piece_addresses(descriptor, turned, number)]
         w.addresses[:PIECES] = addresses
         pieces = []
         for n, address in enumerate(addresses):

@@ -10,7 +10,7 @@ import numpy as np
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.execution.recording import Recording
-from smlab.sim.instruction_source import BLOCK_BARRIERS, FAULTS, GOES_ON
+from smlab.sim.instruction_source import BLOCK_BARRIERS, EXITS, FAULTS, GOES_ON, BulkRequest
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.micro import MicroOperation
@@ -48,7 +48,7 @@ class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts, AsynchronousU
         self.lanes = np.zeros(len(self.code), dtype=np.int64)
         self.warps: dict[tuple[int, int], WarpState] = {}
         self.blocks: dict[int, BlockState] = {}
-        self.engine_free: dict[int, int] = {}
+        self.rooms: dict[int, BlockState] = {}
 
     # What the engine asks
 
@@ -58,7 +58,9 @@ class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts, AsynchronousU
             x, y, _ = self.launch.grid
             where = index % x, index // x % y, index // (x * y)
             shared = bytearray(max(self.launch.shared_bytes, 8))
-            self.blocks[room] = BlockState(index, where, shared, {}, room=room)
+            rank = block % self.launch.cluster_blocks
+            state = BlockState(index, where, shared, {}, room=room, number=block, rank=rank)
+            self.blocks[room] = self.rooms[block] = state
         count = min(32, self.launch.threads - 32 * place)
         mask = (1 << count) - 1
         self.warps[sm, slot] = WarpState(self.blocks[room], place, sm, mask, mask)
@@ -105,6 +107,9 @@ class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts, AsynchronousU
 
     def pc(self, sm: int, slot: int) -> int:
         return self.warps[sm, slot].pc
+
+    def bulk_request(self, sm: int, slot: int) -> BulkRequest:
+        return self.warps[sm, slot].bulk_request
 
     def stuck_at(self, sm: int, slot: int) -> SmlabError:
         w = self.warps[sm, slot]
@@ -186,7 +191,10 @@ class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts, AsynchronousU
         if code == d.BRANCH:
             return self.branch(w, taken, f["target"])
         if code == d.EXIT:
-            return self.leave(w, taken) if taken else GOES_ON
+            state = self.leave(w, taken) if taken else GOES_ON
+            if state == EXITS:
+                self.exit_in_cluster(w)
+            return state
         if code == d.BARRIER and lanes:
             return self._arrive(w, micro, lanes)
         if code == d.BSSY:
@@ -227,6 +235,10 @@ class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts, AsynchronousU
             return self._await_products(w)
         elif code == d.MEMORY_BARRIER and lanes:
             return self._use_barrier(w, micro, lanes)
+        elif code == d.CLUSTER_ARRIVE and lanes:
+            self.arrive_in_cluster(w)
+        elif code == d.CLUSTER_WAIT and lanes:
+            return self.await_cluster(w)
         elif code == d.BULK_COPY and lanes:
             self._copy_in_bulk(w, micro)
         elif code == d.ELECT and lanes:

@@ -95,6 +95,16 @@ class WarpExchange(WarpOperands):
 
     def _match(self, w: WarpState, micro: MicroOperation, lanes: int) -> None:
         f = micro.fields
+        if f["mode"] >= d.OTHERS:
+            if lanes:
+                value = self.word(w, micro, "a", members(lanes)[0])
+                others = sum(1 << n for n in members(lanes) if self.word(w, micro, "a", n) != value)
+                if f["mode"] == d.MORE_OTHERS:
+                    others |= w.predicates[f["predicate_dst"]]
+                for lane in LANES:
+                    self.put(w, f["dst"], lane, value)
+                self.set_predicate(w, micro, "predicate_dst", others, lanes)
+            return
         if f["mode"] == d.DIFFERENT:
             values = [self.word(w, micro, "a", lane) for lane in members(w.active)]
             for lane in LANES:
@@ -162,6 +172,7 @@ def special(w: WarpState, launch: MachineLaunch, number: int, lane: int) -> int:
         12: M32 & ~((2 << lane) - 1),
         13: M32 & ~((1 << lane) - 1),
         14: 1 << lane,
+        15: w.block.rank,
         17: x,
         18: w.number,
         19: w.clock * 10**9 // launch.sm_hz,

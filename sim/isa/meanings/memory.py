@@ -14,6 +14,7 @@ from smlab.sim.isa.meanings.operands import WarpOperands
 from smlab.sim.isa.meanings.rounding import bits32, bits64, f32, f64
 from smlab.sim.isa.meanings.warp_state import (
     LANES,
+    BlockState,
     Fault,
     WarpState,
     members,
@@ -21,11 +22,16 @@ from smlab.sim.isa.meanings.warp_state import (
 from smlab.sim.isa.operation_codes import LOCAL_WINDOW, SHARED_WINDOW
 from smlab.sim.isa.vector_operation import M32, M64, signed
 
+BLOCK_ADDRESS = (1 << 24) - 1
 _WINDOWS = {SHARED_WINDOW: d.SHARED, LOCAL_WINDOW: d.LOCAL}
 
 
 class WarpMemory(WarpOperands):
-    """Loads, stores and atomics, lane by lane in order."""
+    """Loads, stores and atomics, lane by lane in order. ``blocks`` are those that are resident, by room,
+    ``rooms`` all that were, by their number in the order of launch."""
+
+    blocks: dict[int, BlockState]
+    rooms: dict[int, BlockState]
 
     def _addresses(self, w: WarpState, micro: MicroOperation) -> list[int]:
         """The lanes' addresses; the spaces that they lie in."""
@@ -54,10 +60,10 @@ class WarpMemory(WarpOperands):
         if address & (size - 1):
             raise Fault(memory_layout.MISALIGNED, lane, address)
         if space == d.SHARED:
-            at = address - self.launch.shared_first
-            if at < 0 or at + size > self.launch.shared_bytes:
+            block, at = self.owner_of(w, address), (address & BLOCK_ADDRESS) - self.launch.shared_first
+            if block is None or at < 0 or at + size > self.launch.shared_bytes:
                 raise Fault(memory_layout.OUT_OF_BOUNDS, lane, address)
-            return memoryview(w.block.shared), at
+            return memoryview(block.shared), at
         if space == d.LOCAL:
             if address < 0 or address + size > self.launch.local_bytes:
                 raise Fault(memory_layout.OUT_OF_BOUNDS, lane, address)
@@ -68,12 +74,25 @@ class WarpMemory(WarpOperands):
                 return memoryview(allocation.content.data), address - allocation.address
         raise Fault(memory_layout.OUT_OF_BOUNDS, lane, address)
 
+    def block_of_rank(self, w: WarpState, rank: int) -> BlockState | None:
+        """The block of this rank in a warp's cluster; None where it has retired, or there is none."""
+        if not 0 <= rank < self.launch.cluster_blocks:
+            return None
+        number = w.block.number - w.block.rank + rank
+        block = self.rooms.get(number)
+        return block if block is not None and self.blocks[block.room] is block else None
+
+    def owner_of(self, w: WarpState, address: int) -> BlockState | None:
+        """The block whose shared memory an address lies in."""
+        return w.block if address >> 24 == w.block.rank else self.block_of_rank(w, address >> 24)
+
     def _words(self, address: int, size: int) -> range:
-        first = (address - self.launch.shared_first) >> 2
+        first = ((address & BLOCK_ADDRESS) - self.launch.shared_first) >> 2
         return range(first, first + (size + 3) // 4)
 
     def _write_known(self, w: WarpState, address: int, size: int) -> None:
-        w.block.known.update(self._words(address, size))
+        if (block := self.owner_of(w, address)) is not None:
+            block.known.update(self._words(address, size))
 
     def _read_known(self, w: WarpState, lanes: Iterable[int], size: int) -> None:
         """Write down what lanes read that nobody has written; see `access.note_unwritten`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from smlab.sim.instruction_source import BulkRequest, CopyOnItsWay
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa.vector_operation import M32
 
@@ -32,9 +33,15 @@ class BlockState:
     room: int = 0
     reduced: dict[int, int] = field(default_factory=dict)
     result: dict[int, int] = field(default_factory=dict)
-    copies: list[tuple[int, int, int]] = field(default_factory=list)  # done when, barrier, bytes
+    copies: list[CopyOnItsWay] = field(default_factory=list)
     failed_checks: int = 0
     products_closed: list[int] = field(default_factory=lambda: [0] * 32)
+    number: int = 0  # in the order of launch
+    rank: int = 0  # in its cluster
+    cluster_arrived: int = 0  # see `smlab.sim.isa.memory_layout`
+    cluster_exited: int = 0
+    cluster_phase: int = 0
+    cluster_time: int = 0
 
 
 @dataclass
@@ -59,6 +66,7 @@ class WarpState:
     last_pc: int = 0
     clock: int = 0
     patience: int = 0
+    cluster_count: int = 0  # how often it has come to the cluster's barrier
     barrier: int = 0  # see `smlab.sim.instruction_source.BARRIER`
     lanes: int = 0
     parts: list[DivergentPath] = field(default_factory=list)
@@ -69,6 +77,7 @@ class WarpState:
     barriers: dict[tuple[int, int], int] = field(default_factory=dict)
     addresses: list[int] = field(default_factory=lambda: [0] * 32)
     fault: Fault | None = None
+    bulk_request: BulkRequest = field(default_factory=BulkRequest)  # of its latest bulk copy
 
 
 def members(mask: int) -> list[int]:

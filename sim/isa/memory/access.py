@@ -37,7 +37,9 @@ from smlab.sim.isa.memory_layout import (
     ALLOCATIONS,
     BANK_TABLE,
     BLOCK,
+    BLOCK_ROOMS,
     CHECK_SHARED,
+    CLUSTER_BLOCKS,
     CONSECUTIVE,
     INDEX,
     LANES,
@@ -45,10 +47,12 @@ from smlab.sim.isa.memory_layout import (
     LOCAL,
     LOCAL_BYTES,
     MISALIGNED,
+    NUMBER,
     OPS,
     OUT_OF_BOUNDS,
     SCRATCH,
     SHARED,
+    SHARED_BASE,
     SHARED_BYTES,
     SHARED_FIRST,
     SHARED_KNOWN,
@@ -92,6 +96,8 @@ from smlab.sim.isa.vectors.word_access import (
 )
 
 NOWHERE: Final = 1 << 62
+BLOCK_ADDRESS: Final = (1 << 24) - 1
+"""A shared address without its block's rank in the cluster."""
 APART: Final = 99
 """What an access answers whose lanes are in several spaces: nothing has been done."""
 
@@ -132,6 +138,28 @@ def translate(launch: int, address: int, size: int) -> Any:
 
 
 @helper
+def block_of_rank(warp: int, launch: int, rank: int) -> Any:
+    """The words of the block of this rank in a warp's cluster; 0 where it has retired, or there is none."""
+    mine, size = at(at(warp, BLOCK), NUMBER) - 1, at(launch, CLUSTER_BLOCKS)
+    if rank < 0 or rank >= size:
+        return 0
+    number = mine - mine % size + rank
+    block = at(at(launch, BLOCK_ROOMS), number)
+    if block != 0 and at(block, NUMBER) != number + 1:
+        return 0
+    return block
+
+
+@helper
+def owner_of(warp: int, launch: int, address: int) -> Any:
+    """The words of the block whose shared memory an address lies in; 0 if it is of no block that is there."""
+    block = at(warp, BLOCK)
+    if address & ~BLOCK_ADDRESS == at(block, SHARED_BASE) & ~BLOCK_ADDRESS:
+        return block
+    return block_of_rank(warp, launch, address >> 24)
+
+
+@helper
 def place_of(warp: int, launch: int, space: int, lane: int, address: int, size: int) -> Any:
     """Where a lane's address lies here, tested; 0 after a fault."""
     if address & (size - 1) != 0:
@@ -143,11 +171,12 @@ def place_of(warp: int, launch: int, space: int, lane: int, address: int, size: 
             fault(warp, OUT_OF_BOUNDS, lane, address)
         return found
     if space == d.SHARED:
-        first = at(launch, SHARED_FIRST)
-        if address < first or address > first + at(launch, SHARED_BYTES) - size:
+        block = owner_of(warp, launch, address)
+        inside = (address & BLOCK_ADDRESS) - at(launch, SHARED_FIRST)
+        if block == 0 or inside < 0 or inside > at(launch, SHARED_BYTES) - size:
             fault(warp, OUT_OF_BOUNDS, lane, address)
             return 0
-        return at(at(warp, BLOCK), SHARED) + address - first
+        return at(block, SHARED) + inside
     if address < 0 or address > at(launch, LOCAL_BYTES) - size:
         fault(warp, OUT_OF_BOUNDS, lane, address)
         return 0
@@ -168,7 +197,7 @@ def note_unwritten(op: int, warp: int, launch: int, lanes: int, size: int) -> No
         rest &= rest - 1
         thread = at(warp, WARP_OF_BLOCK) * 32 + lane
         address = get64(warp + 8 * ADDRESSES + 8 * lane)
-        first = (address - at(launch, SHARED_FIRST)) >> 2
+        first = (address - at(at(warp, BLOCK), SHARED_BASE)) >> 2
         for word in range(first, first + (size + 3) // 4):
             if get32(known + 4 * word) != 0:
                 continue
@@ -187,8 +216,8 @@ def note_unwritten(op: int, warp: int, launch: int, lanes: int, size: int) -> No
 def make_known(warp: int, launch: int, address: int, size: int) -> None:
     if at(launch, CHECK_SHARED) == 0:
         return
-    known = at(at(warp, BLOCK), SHARED_KNOWN)
-    first = (address - at(launch, SHARED_FIRST)) >> 2
+    known = at(owner_of(warp, launch, address), SHARED_KNOWN)
+    first = ((address & BLOCK_ADDRESS) - at(launch, SHARED_FIRST)) >> 2
     for word in range(first, first + (size + 3) // 4):
         put32(known + 4 * word, 1)
 
@@ -199,7 +228,7 @@ def lanes_known(warp: int, launch: int, lanes: int, width: int, unit: int) -> An
     block = at(warp, BLOCK)
     if at(block, UNKNOWN_AT) >= at(block, UNKNOWN_END):
         return True
-    moved = at(block, SHARED_KNOWN) - at(launch, SHARED_FIRST)
+    moved = at(block, SHARED_KNOWN) - at(block, SHARED_BASE)
     if unit and width == 4:
         return known_row(first_place(warp, lanes, 4) + moved, lanes) != 0
     known = True
@@ -210,7 +239,7 @@ def lanes_known(warp: int, launch: int, lanes: int, width: int, unit: int) -> An
 
 @helper
 def make_lanes_known(warp: int, launch: int, lanes: int, width: int, unit: int) -> None:
-    moved = at(at(warp, BLOCK), SHARED_KNOWN) - at(launch, SHARED_FIRST)
+    moved = at(at(warp, BLOCK), SHARED_KNOWN) - at(at(warp, BLOCK), SHARED_BASE)
     if unit and width == 4:
         mark_row(first_place(warp, lanes, 4) + moved, lanes)
         return
@@ -230,7 +259,7 @@ def reach(warp: int, launch: int, space: int, lanes: int, width: int) -> Any:
     """How much further on than its address each lane's place lies here; `NOWHERE` if they do not all lie
     inside one piece of memory."""
     if space == d.SHARED:
-        low, room = at(launch, SHARED_FIRST), at(launch, SHARED_BYTES)
+        low, room = at(at(warp, BLOCK), SHARED_BASE), at(launch, SHARED_BYTES)
         moved = at(at(warp, BLOCK), SHARED) - low
     elif space == d.LOCAL:
         low, room = 0, at(launch, LOCAL_BYTES)

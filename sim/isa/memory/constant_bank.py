@@ -24,20 +24,21 @@ class BankZero:
     shared_window: int | None = 0x1C
     constants: int = 0x50
     parameters: int | None = None
+    cluster: int | None = None
+    cluster_blocks: int = 0x188
 
 
 BANK_ZERO: Final[tuple[tuple[int, BankZero], ...]] = (
     (100, BankZero(0x360, 0x370, 0x37C, 0x2FC, None, 0x120)),
-    (90, BankZero(shared_window=None, constants=0xD0, parameters=0x198)),
+    (90, BankZero(shared_window=None, constants=0xD0, parameters=0x198, cluster=0x140)),
     (0, BankZero()),
 )
 """By the first architecture, as NVRTC 12.9 compiles for it."""
 _GRID: Final = "a grid that waits for itself: launches here are not cooperative"
 _RESERVED: Final = "shared memory that CUDA reserves for tiles of more than a warp"
-_CLUSTER: Final = "the blocks of a cluster"
 ABSENT_WORDS: Final[tuple[tuple[int, Mapping[int, str]], ...]] = (
     (100, {}),
-    (90, {0x44: _GRID, 0x48: _GRID, 0x6C: _RESERVED, 0x144: _CLUSTER}),
+    (90, {0x44: _GRID, 0x48: _GRID, 0x6C: _RESERVED}),
     (80, {0x8C: _GRID, 0x90: _GRID, 0x124: _RESERVED}),
     (0, {0x8C: _GRID, 0x90: _GRID}),
 )

@@ -8,11 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 from smlab.sim.compiled.jit import called, helper, inlined, lowest_bit
-from smlab.sim.instruction_source import BLOCK_BARRIERS, GOES_ON
+from smlab.sim.instruction_source import BLOCK_BARRIERS, EXITS, GOES_ON
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.asynchronous.bulk_copies import copy_in_bulk
 from smlab.sim.isa.asynchronous.group_products import await_products, close_products, multiply_in_group
-from smlab.sim.isa.asynchronous.memory_barriers import elect, read_chosen, use_barrier
+from smlab.sim.isa.asynchronous.memory_barriers import (
+    arrive_in_cluster,
+    await_cluster,
+    elect,
+    exit_in_cluster,
+    read_chosen,
+    use_barrier,
+)
 from smlab.sim.isa.memory.access import (
     APART,
     copy,
@@ -29,6 +36,7 @@ from smlab.sim.isa.memory_layout import (
     AT_WARP_SYNC,
     BARRIER,
     BLOCK,
+    CLUSTER_BLOCKS,
     CONSECUTIVE,
     LANES,
     LIVE,
@@ -147,7 +155,10 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
         return state if state != APART else one_space_at_a_time(op, warp, launch, lanes)
     if code == d.EXIT:
         gone = lanes & predicate(op, warp, I_PREDICATE_A)
-        return leave(warp, gone) if gone != 0 else GOES_ON
+        state = leave(warp, gone) if gone != 0 else GOES_ON
+        if state == EXITS and at(launch, CLUSTER_BLOCKS) > 1:
+            exit_in_cluster(warp, launch)
+        return state
     if code == d.BSSY:
         set_barrier(warp, at(op, I_BARRIER), lanes, lanes)
         return GOES_ON
@@ -217,6 +228,10 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
         return multiply_in_group(op, warp, launch, lanes) if lanes != 0 else GOES_ON
     elif code == d.MEMORY_BARRIER:
         return use_barrier(op, warp, launch, lanes) if lanes != 0 else GOES_ON
+    elif code == d.CLUSTER_ARRIVE:
+        return arrive_in_cluster(warp, launch) if lanes != 0 else GOES_ON
+    elif code == d.CLUSTER_WAIT:
+        return await_cluster(warp, launch) if lanes != 0 else GOES_ON
     elif code == d.BULK_COPY:
         return copy_in_bulk(op, warp, launch) if lanes != 0 else GOES_ON
     elif code == d.ELECT:

@@ -19,7 +19,9 @@ from smlab.sim.isa.memory_layout import (
     DIM_X,
     NOT_WAITING,
     PC,
+    PREDICATES,
     REDUCED,
+    SHARED_BASE,
     SHARED_BYTES,
     SM_HZ,
     SM_ID,
@@ -132,6 +134,18 @@ def match(op: int, warp: int, lanes: int, active: int) -> None:
         put_all(warp + at(op, I_DST), value, FULL)
         set_predicate(op, warp, I_PREDICATE_DST, FULL if differs else 0, lanes & active)
         return
+    if at(op, I_MODE) >= d.OTHERS:
+        if lanes == 0:
+            return
+        value, others = word_of(op, warp, I_A, lowest_bit(lanes)), 0
+        for lane in range(32):
+            if (lanes >> lane) & 1 != 0 and word_of(op, warp, I_A, lane) != value:
+                others |= 1 << lane
+        if at(op, I_MODE) == d.MORE_OTHERS:
+            others |= at(warp, PREDICATES + at(op, I_PREDICATE_DST))
+        put_all(warp + at(op, I_DST), value, FULL)
+        set_predicate(op, warp, I_PREDICATE_DST, others, lanes)
+        return
     row, long = row_of(op, warp, I_A), at(op, I_IS_64_BIT) != 0
     held = warp + 8 * ADDRESSES
     for lane in range(32):
@@ -237,6 +251,8 @@ def of_warp(warp: int, launch: int, number: int) -> Any:
         return at(warp, WARP_OF_BLOCK)
     if number == 22:
         return at(launch, SHARED_BYTES)
+    if number == 15:
+        return at(at(warp, BLOCK), SHARED_BASE) >> 24
     return SHARED_WINDOW if number == 24 else 0
 
 

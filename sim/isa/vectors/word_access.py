@@ -96,6 +96,8 @@ I_DROPS = _P["drops"]
 I_PHASE_PREDICATE = _P["phase_predicate"]
 I_DIMENSIONS = _P["dimensions"]
 I_TO_GLOBAL = _P["to_global"]
+I_MULTICAST = _P["multicast"]
+I_REMOTE = _P["remote"]
 
 
 def _reader(width: Any, extend: str) -> Any:

@@ -41,6 +41,7 @@ class RunKeywords(TimingKeywords, total=False):
 
     block: int | tuple[int, ...] | None
     shared_bytes: int
+    cluster: int | tuple[int, ...] | None
     constants: Mapping[str, Any] | None
     defines: Mapping[str, object] | None
     folders: Sequence[str | Path]
@@ -70,6 +71,7 @@ def run(
         gpu: a name, a description's path or a description.
         name: which kernel of a file with several.
         shared_bytes: dynamic shared memory; of a listing, all of it.
+        cluster: blocks of a cluster, of a kernel that was compiled for clusters of any shape.
         constants: contents of ``__constant__`` variables.
         defines: macros of CUDA C.
         folders: where its headers are, besides its own folder.
@@ -152,6 +154,7 @@ def machine_launch(
         dynamic_shared_bytes=more.get("shared_bytes", 0) + loaded.shared_bytes,
         constants={k: np.asarray(v) for k, v in (more.get("constants") or {}).items()},
         check_shared=more.get("check_shared", True),
+        cluster_shape=_shape("cluster", more["cluster"]) if more.get("cluster") else None,
         memory=GlobalMemory() if loaded.memory is None else loaded.memory,
     )
 

@@ -95,6 +95,7 @@ def run_file(kernel: str | KernelImage, launch: LaunchFile, gpu: Gpu, **how: Any
             block=launch.threads,
             options=launch.options,
             shared_bytes=launch.shared_bytes,
+            cluster=launch.cluster,
             constants=launch.constants,
             check_shared=launch.check_shared,
             progress=advance,

@@ -12,6 +12,7 @@ from smlab import SmlabError
 from smlab.hw_bench.cuda.toolkit import has_compiler
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass.tools import assemble
+from smlab.sim import Record
 from smlab.sim.execution import functional
 from smlab.sim.execution.run import run_machine_code
 from smlab.sim.frontends.machine_code import from_cubin
@@ -19,6 +20,8 @@ from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.isa.launch.launch_file import launch_of
 from smlab.sim.isa.launch.tensor_map import TensorMap
 from smlab.sim.isa.meanings.asynchronous_units import MemoryBarrier
+from smlab.sim.machine import machine_from
+from smlab.sim.traces.compare import first_difference
 
 if not has_compiler():
     pytest.skip("the CUDA compiler of the extra cuda12 is not installed", allow_module_level=True)
@@ -134,9 +137,45 @@ def test_a_box_of_a_tensor(
     assert which == "untimed" or cycles > 600
 
 
-def test_both_engines_take_the_same_time() -> None:
-    described = TensorMap(np.arange(2048, dtype=np.uint16), (64, 32), (64, 32), swizzle="128")
-    assert copied(described, (0, 0), RUNS["compiled"])[1] == copied(described, (0, 0), RUNS["simpy"])[1]
+def events(engine: str) -> Run:
+    def run(launch: MachineLaunch) -> int:
+        found = run_machine_code(launch, GPU, engine=engine, keep=Record.ALL).result
+        RESULTS.append(found)
+        return found.cycles
+
+    return run
+
+
+RESULTS: list[Any] = []
+
+
+def test_both_engines_have_the_same_events() -> None:
+    """Rows that begin in the middle of a sector, an array that DRAM has, and stores behind the copy."""
+    described = TensorMap(np.arange(4096, dtype=np.uint16), (64, 64), (56, 32), swizzle="none")
+    RESULTS.clear()
+    for engine in ("simpy", "compiled"):
+        copied(described, (5, 3), events(engine))
+    assert first_difference(*RESULTS) is None
+
+
+def test_a_copy_takes_what_a_load_takes_and_more() -> None:
+    """From DRAM, and with more bytes than the port moves while the first are on their way."""
+    m = machine_from(GPU)
+    small = TensorMap(np.zeros(64 * 256, np.uint16), (64, 256), (64, 4), swizzle="none")
+    large = TensorMap(np.zeros(64 * 256, np.uint16), (64, 256), (64, 256), swizzle="none")
+    first, second = (copied(box, (0, 0), RUNS["compiled"])[1] for box in (small, large))
+    assert first > m.dram_latency_cycles + m.bulk_extra_cycles
+    sectors = 64 * 256 * 2 // m.sector_bytes
+    ticks = max(m.port_sector_ticks, m.l2_sector_ticks, m.dram_sector_ticks)
+    assert second - first >= (sectors - 4 * 4 - 32) * ticks >> 20
+
+
+def test_a_copy_counts_in_l2() -> None:
+    described = TensorMap(np.zeros(64 * 256, np.uint16), (64, 256), (64, 256), swizzle="none")
+    RESULTS.clear()
+    copied(described, (0, 0), events("compiled"))
+    assert RESULTS[0].memory.l2_sector_misses >= 64 * 256 * 2 // 32
+    assert RESULTS[0].memory.dram_sectors >= 64 * 256 * 2 // 32
 
 
 @pytest.mark.parametrize("which", RUNS)
@@ -205,26 +244,13 @@ cp.async.bulk.wait_group 0;
     assert np.array_equal(a, b)
 
 
-def test_what_belongs_to_clusters_is_refused() -> None:
+def test_bytes_for_another_blocks_barrier_are_refused() -> None:
     body = "mapa.shared::cluster.u32 %r3, %r1, 1; " + (
-        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r3];"
+        "mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%r3], 16;"
     )
     launch = MachineLaunch(kernel("", body), (1, 1, 1), (1, 1, 1), dynamic_shared_bytes=64)
-    with pytest.raises(SmlabError, match="SYNCS.*an arrival at a barrier of another block"):
+    with pytest.raises(SmlabError, match="SYNCS.*bytes for a barrier of another block"):
         functional.run(launch)
-
-
-def test_a_kernel_compiled_for_clusters_is_refused() -> None:
-    """It may ask for its place in the cluster only, by an instruction that other kernels have too."""
-    text = ".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry k() {shape} {{ ret; }}"
-    for shape, said in (("", None), (".reqnctapercluster 1", None), (".reqnctapercluster 2, 2", "2x2x1")):
-        shape = f".explicitcluster {shape}" if shape else ""
-        image = from_cubin(assemble(text.format(shape=shape), "sm_90a")[0], "k", "k")
-        if said is None:
-            MachineLaunch(image, (4, 4, 1), (32, 1, 1))
-            continue
-        with pytest.raises(SmlabError, match=f"clusters are not simulated .got '{said}'"):
-            MachineLaunch(image, (4, 4, 1), (32, 1, 1))
 
 
 def test_a_barriers_word_is_what_compiled_code_sets() -> None:

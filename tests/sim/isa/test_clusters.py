@@ -1,0 +1,174 @@
+"""Clusters of blocks: places, barriers, each other's shared memory, copies to several, on both engines."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from smlab import SmlabError
+from smlab.hw_bench.cuda.toolkit import has_compiler
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.sass.tools import assemble
+from smlab.sim import Record
+from smlab.sim.execution import functional
+from smlab.sim.execution.run import run_machine_code
+from smlab.sim.frontends.machine_code import from_cubin
+from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.sim.isa.launch.tensor_map import TensorMap
+from smlab.sim.traces.compare import first_difference
+
+if not has_compiler():
+    pytest.skip("the CUDA compiler of the extra cuda12 is not installed", allow_module_level=True)
+
+GPU = load_gpu("h100-pcie")
+ENGINES = ("untimed", "compiled", "simpy")
+
+
+def kernel(body: str, parameters: str = ".param .u64 out", shape: str = ".reqnctapercluster 4, 1, 1") -> Any:
+    text = f"""
+.version 8.7
+.target sm_90a
+.address_size 64
+.extern .shared .align 1024 .b8 image[];
+.visible .entry k({parameters}) .explicitcluster {shape} {{
+.reg .b64 %w<9>; .reg .b32 %r<40>; .reg .b16 %h<3>; .reg .pred %p<6>;
+mov.u32 %r0, %tid.x; mov.u32 %r1, image; mov.u32 %r2, %cluster_ctarank;
+mov.u32 %r30, %ctaid.x; mov.u32 %r31, %ctaid.y; mov.u32 %r32, %nctaid.x; mad.lo.u32 %r30, %r31, %r32, %r30;
+{body}
+ret; }}"""
+    return from_cubin(assemble(text, "sm_90a")[0], "k", "k")
+
+
+def run(launch: MachineLaunch, engine: str) -> Any:
+    if engine == "untimed":
+        functional.run(launch)
+        return None
+    return run_machine_code(launch, GPU, engine=engine, keep=Record.ALL).result
+
+
+SYNC = "barrier.cluster.arrive.release; barrier.cluster.wait.acquire;"
+NEIGHBOURS = f"""
+setp.ne.u32 %p0, %r0, 0; @%p0 bra begun; mbarrier.init.shared.b64 [%r1], 64; begun:
+mad.lo.u32 %r3, %r0, 4, %r1; add.u32 %r3, %r3, 64;
+mad.lo.u32 %r4, %r30, 1000, %r0; st.shared.b32 [%r3], %r4; mov.u32 %r5, 0; st.shared.b32 [%r3+512], %r5;
+{SYNC}
+add.u32 %r6, %r2, 1; and.b32 %r6, %r6, 3; mapa.shared::cluster.u32 %r7, %r3, %r6;
+ld.shared::cluster.u32 %r8, [%r7];
+atom.shared::cluster.add.u32 %r9, [%r7+512], %r4;
+mapa.shared::cluster.u32 %r10, %r1, %r6;
+mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r10];
+w: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p1, [%r1], 0; @!%p1 bra w;
+ld.shared.b32 %r11, [%r3+512];
+st.shared::cluster.b32 [%r7+1024], %r8;
+{SYNC}
+ld.shared.b32 %r12, [%r3+1024];
+ld.param.u64 %w1, [out]; mad.lo.u32 %r13, %r30, 64, %r0; mul.wide.u32 %w2, %r13, 32; add.u64 %w1, %w1, %w2;
+mov.u32 %r14, %clusterid.x; mov.u32 %r15, %nclusterid.x; mov.u32 %r16, %cluster_ctaid.x;
+mov.u32 %r17, %cluster_nctarank;
+st.global.v4.u32 [%w1], {{%r8, %r9, %r11, %r12}}; st.global.v4.u32 [%w1+16], {{%r14, %r15, %r16, %r17}};
+"""
+
+
+def test_blocks_reach_each_others_shared_memory() -> None:
+    """Each thread reads, adds to, and writes what the next block of its cluster has, and arrives there."""
+    found = []
+    for engine in ENGINES:
+        out = np.zeros((2, 8, 64, 8), np.uint32)
+        launch = MachineLaunch(kernel(NEIGHBOURS), (8, 2, 1), (64, 1, 1), (out,), dynamic_shared_bytes=2048)
+        found.append(run(launch, engine))
+        y, x, thread = np.indices((2, 8, 64))
+        number = 8 * y + x
+        following, before = (number & ~3 | (number + step) & 3 for step in (1, 3))
+        assert np.array_equal(out[..., 0], 1000 * following + thread)
+        assert not out[..., 1].any()
+        assert np.array_equal(out[..., 2], 1000 * before + thread)
+        assert np.array_equal(out[..., 3], 1000 * number + thread)  # what the one before read here
+        assert np.array_equal(out[..., 4:], np.stack([x // 4, 0 * x + 2, x % 4, 0 * x + 4], axis=-1))
+    assert first_difference(found[2], found[1]) is None
+
+
+def test_the_blocks_of_a_cluster_are_launched_at_once_on_several_sms_of_a_group() -> None:
+    out = np.zeros((2, 8, 64, 8), np.uint32)
+    launch = MachineLaunch(kernel(NEIGHBOURS), (8, 2, 1), (64, 1, 1), (out,), dynamic_shared_bytes=2048)
+    blocks = run(launch, "compiled").blocks
+    sms, begun = blocks.sm.reshape(4, 4), blocks.launch.reshape(4, 4)
+    assert all(len(set(row)) == 4 for row in sms.tolist())
+    assert (begun == begun[:, :1]).all()
+    assert all(len({sm // GPU.integer("gpu.group_sms") for sm in row}) == 1 for row in sms.tolist())
+
+
+MULTICAST = f"""
+setp.ne.u32 %p0, %r0, 0; @%p0 bra begun;
+mbarrier.init.shared.b64 [%r1], 1; fence.proxy.async; mbarrier.arrive.expect_tx.shared.b64 _, [%r1], 4096;
+begun: {SYNC}
+or.b32 %r3, %r0, %r2; setp.ne.u32 %p0, %r3, 0; @%p0 bra wait;
+ld.param.u64 %w0, [map]; add.u32 %r4, %r1, 1024; mov.u32 %r5, 0; mov.u16 %h0, 13;
+cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster
+    [%r4], [%w0, {{%r5, %r5}}], [%r1], %h0;
+wait: setp.eq.u32 %p2, %r2, 1; @%p2 bra done;
+w: mbarrier.try_wait.parity.shared.b64 %p1, [%r1], 0; @!%p1 bra w;
+done: mad.lo.u32 %r6, %r0, 4, %r1; ld.shared.b32 %r7, [%r6+1024];
+ld.param.u64 %w1, [out]; mad.lo.u32 %r8, %r30, 64, %r0; mul.wide.u32 %w2, %r8, 4; add.u64 %w1, %w1, %w2;
+st.global.b32 [%w1], %r7;
+"""
+
+
+def test_a_copy_to_several_blocks() -> None:
+    """Blocks 0, 2 and 3 get the box, by one copy; its bytes are asked for once."""
+    parameters, results = ".param .u64 map, .param .u64 out", []
+    for engine in ENGINES:
+        a, out = np.arange(1, 2049, dtype=np.uint16), np.zeros((4, 64), np.uint32)
+        arguments = (TensorMap(a, (64, 32), (64, 32)), out)
+        image = kernel(MULTICAST, parameters)
+        launch = MachineLaunch(
+            image, (4, 1, 1), (64, 1, 1), arguments, dynamic_shared_bytes=8192, check_shared=False
+        )
+        results.append(run(launch, engine))
+        expected = np.tile(a.view(np.uint32)[:64], (4, 1))
+        expected[1] = 0
+        assert np.array_equal(out, expected)
+    assert first_difference(results[2], results[1]) is None
+    asked = results[1].memory.l2_sector_hits + results[1].memory.l2_sector_misses
+    assert asked < 2 * 4096 // 32
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_block_that_does_not_come_is_named(engine: str) -> None:
+    body = "setp.eq.u32 %p0, %r2, 2; @%p0 bra w; barrier.cluster.arrive; barrier.cluster.wait; bra done; " + (
+        "w: mbarrier.init.shared.b64 [%r1], 1; "
+        "v: mbarrier.try_wait.parity.shared.b64 %p1, [%r1], 0; @!%p1 bra v; done:"
+    )
+    launch = MachineLaunch(kernel(body, ""), (4, 1, 1), (32, 1, 1), dynamic_shared_bytes=64, most_checks=1000)
+    told = "barrier of a cluster that never opens: warps of the block of rank 2 do not come; at 0x.* UCGABAR"
+    told += "|never completes: the one at 0x400, phase 0, lacks 1 arrival and 0 bytes"
+    with pytest.raises(SmlabError, match=told):
+        run(launch, engine)
+
+
+def test_a_launch_says_the_shape_of_clusters() -> None:
+    body = "ld.param.u64 %w1, [out]; mul.wide.u32 %w2, %r30, 4; add.u64 %w1, %w1, %w2; "
+    body += "st.global.b32 [%w1], %r2;"
+    image, out = kernel(body, shape=""), np.zeros(16, np.uint32)
+    functional.run(MachineLaunch(image, (4, 4, 1), (1, 1, 1), (out,), cluster_shape=(2, 2, 1)))
+    ranks = np.array([[0, 1], [2, 3]], np.uint32)
+    assert np.array_equal(out.reshape(4, 4), np.tile(ranks, (2, 2)))
+
+
+@pytest.mark.parametrize(
+    ("grid", "shape", "told"),
+    [
+        ((6, 1, 1), None, "x of the grid is no multiple of the cluster's 4"),
+        ((8, 1, 1), (2, 1, 1), "not what the kernel was compiled for"),
+    ],
+)
+def test_shapes_that_no_gpu_takes(grid: Any, shape: Any, told: str) -> None:
+    with pytest.raises(SmlabError, match=told):
+        MachineLaunch(kernel(""), grid, (32, 1, 1), (np.zeros(8, np.uint32),), cluster_shape=shape)
+
+
+def test_where_there_are_no_clusters_they_are_refused() -> None:
+    launch = MachineLaunch(kernel("", ""), (8, 1, 1), (32, 1, 1))
+    with pytest.raises(SmlabError, match="no part of the grid can be simulated"):
+        run_machine_code(launch, GPU, sms=2)
+    with pytest.raises(SmlabError, match="this GPU has no clusters of blocks"):
+        run_machine_code(launch, load_gpu("a100-40"))
