@@ -11,7 +11,7 @@ from smlab.models.advisor.changes.apply_rewrites import VECTOR_WORDS
 from smlab.models.advisor.changes.matching import Context, Match, matched
 from smlab.models.advisor.changes.rewrites import Rewrite
 from smlab.models.advisor.code import AdvisedCode, LoopOf
-from smlab.models.advisor.stall_causes.addresses import address_of, begins_aligned, step_of
+from smlab.models.advisor.stall_causes.addresses import Sum, address_of, begins_aligned, step_of
 from smlab.models.advisor.stall_causes.blame import Blame
 from smlab.models.advisor.stall_causes.slicing import address_sources, definitions
 
@@ -103,24 +103,37 @@ def unrolled(context: Context, loops: Iterable[LoopOf], overhead: Iterable[int],
         factor=round(factor),
         loops=frozenset(loop.header for loop in chosen),
         overhead=frozenset(overhead),
-        widened=frozenset(n for loop in chosen for n in widened(context.code, loop)),
+        widened={n: w for loop in chosen for n, w in widened(context.code, loop, round(factor)).items()},
     )
 
 
-def widened(code: AdvisedCode, loop: LoopOf) -> frozenset[int]:
-    """Loads of single words from shared memory that move on by a word a round from where two words may be
-    loaded together."""
-    return frozenset(
-        n
-        for n in loop.members
-        if code.kinds[n] == "shared"
-        and code.innermost_loop(n) is loop
-        and is_load(code.instructions[n])
-        and access_words(code.instructions[n]) == 1
-        and (address := address_of(code, n)) is not None
-        and step_of(code, address, loop) == WORD_BYTES
-        and begins_aligned(code, address, loop, VECTOR_WORDS * WORD_BYTES)
-    )
+def widened(code: AdvisedCode, loop: LoopOf, rounds: int) -> dict[int, int]:
+    """Loads of single words from shared memory that move on by a word a round, with the words that one brings
+    when so many rounds are unrolled.
+
+    Of all the words that a pointer serves then, compilers let it point to the middle one, and load no wider
+    than that place is aligned: half of a row behind its begin, or for an even number of rows, at a begin.
+    """
+    rows: dict[object, dict[int, Sum]] = {}
+    for n in loop.members:
+        single = (
+            code.kinds[n] == "shared"
+            and code.innermost_loop(n) is loop
+            and is_load(code.instructions[n])
+            and access_words(code.instructions[n]) == 1
+        )
+        address = address_of(code, n) if single else None
+        if address is not None and step_of(code, address, loop) == WORD_BYTES:
+            rows.setdefault(address.terms, {})[n] = address
+    found: dict[int, int] = {}
+    for served in rows.values():
+        middle = rounds // 2 if len(served) % 2 else rounds
+        for n, address in served.items():
+            for words in VECTOR_WORDS:
+                if middle % words == 0 and begins_aligned(code, address, loop, words * WORD_BYTES):
+                    found[n] = words
+                    break
+    return found
 
 
 def jammed(context: Context, loops: Iterable[LoopOf], factor: float) -> Rewrite | None:

@@ -98,10 +98,7 @@ def _row(
     gpu: Gpu,
 ) -> ChangeRow:
     after = execute(kernel.launch(gpu.sm_architecture, change), gpu, keep=Record.TOTALS)
-    factor = next(
-        (float(change.defines[k]) for k in ("UNROLL", "CHAINS", "COPIES") if k in change.defines), None
-    )
-    answer = estimate(context, optimizer_of(change.optimizer), factor)
+    answer = estimate_of(context, change)
     rank = next((n for n, a in enumerate(advice) if change.optimizer in a.names), None)
     return ChangeRow(
         kernel.name,
@@ -114,6 +111,18 @@ def _row(
         bound=1.0 if answer is None else float(answer.bound),
         doubt=NOT_FORESEEN if answer is None else answer.doubt,
     )
+
+
+def estimate_of(context: Context, change: Change) -> Advice | None:
+    """What the advisor promises for a change as it was made: so many rounds, chains or copies; a tile with or
+    without padding; loads written ahead, whose loop stays as it is."""
+    made = change.defines
+    factor = next((float(made[k]) for k in ("UNROLL", "CHAINS", "COPIES") if k in made), None)
+    if "TILE" in made and change.optimizer == "uncoalesced-access":
+        factor = float(made.get("PAD", 0))
+    if "AHEAD" in made:
+        factor = 1.0
+    return estimate(context, optimizer_of(change.optimizer), factor)
 
 
 def with_intervals(rows: Iterable[ChangeRow], known: Iterable[ChangeRow]) -> list[ChangeRow]:
