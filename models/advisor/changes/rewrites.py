@@ -43,9 +43,7 @@ class Edit:
     @property
     def adds(self) -> bool:
         """Whether it brings something that was not there."""
-        return bool(
-            self.chain or self.added or self.staged or self.constant or self.tiled or self.retried
-        )
+        return bool(self.chain or self.added or self.staged or self.constant or self.tiled or self.retried)
 
 
 @dataclass(frozen=True)
