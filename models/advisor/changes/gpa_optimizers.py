@@ -147,20 +147,22 @@ def _offset(address: str) -> int:
 
 
 def _second_words(context: Context, loads: set[int]) -> set[int]:
-    """Loads of constants that come with the word before theirs: LDC brings two words that lie side by side, if
-    all rounds begin at an even one."""
-    code, pair, places = context.code, 2 * WORD_BYTES, dict[tuple[object, ...], int]()
+    """Loads of constants that come with the word before theirs: LDC brings two words that lie side by side,
+    if all rounds begin at an even one."""
+    code, pair = context.code, 2 * WORD_BYTES
+    places: dict[tuple[int, object], dict[int, int]] = {}
     for n in loads:
         loop, address = code.innermost_loop(n), address_of(code, n)
         if loop is None or address is None or access_words(code.instructions[n]) != 1:
             continue
         step = step_of(code, address, loop)
         if (step or 0) % pair == 0 and begins_aligned(code, address, loop, pair, arrays=True):
-            places[code.block_of[n], address.terms, address.offset] = n
+            places.setdefault((code.block_of[n], address.terms), {})[address.offset] = n
     return {
         n
-        for (*where, offset), n in places.items()
-        if offset % pair == WORD_BYTES and (*where, offset - WORD_BYTES) in places
+        for row in places.values()
+        for offset, n in row.items()
+        if offset % pair == WORD_BYTES and offset - WORD_BYTES in row
     }
 
 
