@@ -54,8 +54,8 @@ def advise(
         typer.Option(
             "--try-seconds",
             metavar="S",
-            help="CPU time for other launch shapes and versions of the source, which are simulated and "
-            "compared; 0 tries none.",
+            help="CPU time of the command up to which other launch shapes and versions of the source are "
+            "simulated and compared; 0 tries none.",
         ),
     ] = 30.0,
     top: Annotated[
