@@ -123,9 +123,9 @@ def uncoalesced_access(context: Context, factor: float) -> Match | None:
 
     if not any(edit.tiled for edit in coalesced(factor).edits.values()):
         return matched(edges, why, rewrites=(coalesced(factor),))
-    why += ": through a tile of shared memory, its rows padded by a word"
+    how = "through a tile of shared memory with rows padded by a word"
     bare = Alternative("without the padding", coalesced(0))
-    return matched(edges, why, rewrites=(coalesced(factor),), worse=bare)
+    return matched(edges, why, rewrites=(coalesced(factor),), how=how, worse=bare)
 
 
 def _through_tiles(context: Context, edits: Mapping[int, Edit], padding: float) -> dict[int, Edit]:

@@ -55,7 +55,8 @@ class Match:
     (M^L), and where. ``scopes`` are (A, M^L) of each loop, for Equation 5;
     ``among_warps`` are those of them in which a warp waits for others and not for its own results (`AMONG`).
     ``paper`` overrides the estimate by Equations 2 to 10. ``rewrites`` are what a compiler may make of the
-    change, of which the best is promised; without any there is a bound alone. ``worse`` is told beside it."""
+    change, of which the best is promised; without any there is a bound alone. ``how`` says in
+    words how the change has to be made, and ``worse`` is told beside it."""
 
     matched: float
     latency: float
@@ -65,6 +66,7 @@ class Match:
     paper: float | None = None
     rewrites: tuple[Rewrite, ...] = ()
     among_warps: float = 0.0
+    how: str = ""
     worse: Alternative | None = None
 
 

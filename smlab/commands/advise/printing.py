@@ -205,9 +205,14 @@ def _instruction(code: AdvisedCode, number: int) -> str:
     return f"{instruction.address:#06x} {instruction}{where}"
 
 
+def what_text(advice: Advice) -> str:
+    """What to change, and how."""
+    return ", ".join(filter(None, (advice.optimizer.what, advice.match.how)))
+
+
 def short_text(kernel: KernelAdvice, advice: Advice) -> str:
     """What to change and where, in one sentence."""
-    told = advice.optimizer.what
+    told = what_text(advice)
     if advice.match.hotspots:
         assert kernel.code is not None
         told += f", at {where_text(kernel.code, advice.match.hotspots[0].cause)}"
@@ -220,7 +225,7 @@ def text(kernel: KernelAdvice, advice: Advice) -> str:
     record = record_of(advice.optimizer.name)
     share = 100 * min(advice.match.matched / kernel.samples.samples, 1.0)
     parts = [
-        f"{advice.optimizer.what}: {advice.match.why}.",
+        f"{what_text(advice)}: {advice.match.why}.",
         f"{share:.1f} % of the samples match; {gain_text(one)}, if {advice.optimizer.assumes}.",
     ]
     if advice.also:
