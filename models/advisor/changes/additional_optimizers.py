@@ -9,9 +9,9 @@ from typing import Final
 
 from smlab.hw_bench.sass.effects import access_words
 from smlab.models.advisor.changes.matching import (
-    Alternative,
     Category,
     Context,
+    LesserChange,
     Match,
     Optimizer,
     at_instructions,
@@ -124,7 +124,7 @@ def uncoalesced_access(context: Context, factor: float) -> Match | None:
     if not any(edit.tiled for edit in coalesced(factor).edits.values()):
         return matched(edges, why, rewrites=(coalesced(factor),))
     how = "through a tile of shared memory with rows padded by a word"
-    bare = Alternative("without the padding", coalesced(0))
+    bare = LesserChange("without the padding", coalesced(0))
     return matched(edges, why, rewrites=(coalesced(factor),), how=how, worse=bare)
 
 

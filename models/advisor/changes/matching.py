@@ -42,7 +42,7 @@ class Hotspot:
 
 
 @dataclass(frozen=True)
-class Alternative:
+class LesserChange:
     """A change as it is often made, which gains less: how it differs, in words."""
 
     how: str
@@ -67,7 +67,7 @@ class Match:
     rewrites: tuple[Rewrite, ...] = ()
     among_warps: float = 0.0
     how: str = ""
-    worse: Alternative | None = None
+    worse: LesserChange | None = None
 
 
 @dataclass(frozen=True)

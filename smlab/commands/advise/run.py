@@ -13,7 +13,7 @@ from smlab.commands.advise.kernel_advice import KernelAdvice, SimulatedVersion, 
 from smlab.commands.advise.printing import document, short_text, text, trials_text, tried_text
 from smlab.commands.advise.ranking import RankedAdvice, ranked
 from smlab.commands.advise.trials import try_changes
-from smlab.commands.advise.trying import cpu_s, run_and_keep, tried_as_asked
+from smlab.commands.advise.trying import run_and_keep, tried_as_asked
 from smlab.commands.kernel_page.sectors import SectorCount
 from smlab.commands.run.run import macros_of, sms_of
 from smlab.examples import KERNEL, KERNEL_LAUNCH, KERNEL_SOURCE
@@ -27,7 +27,8 @@ DEFAULT_GPU = "v100"
 
 @dataclass(frozen=True)
 class AdviseOptions:
-    """What ``smlab advise`` was asked for."""
+    """What ``smlab advise`` was asked for. Of ``trial_budget_s`` of CPU time, counted from ``begun_s``, changes
+    are tried in what is left."""
 
     profile: str
     code: Path | None
@@ -45,6 +46,7 @@ class AdviseOptions:
     as_json: bool
     details: bool = False
     trial_budget_s: float = 30.0
+    begun_s: float = 0.0
 
 
 def run_advise(options: AdviseOptions) -> None:
@@ -76,7 +78,6 @@ def run_advise(options: AdviseOptions) -> None:
 
 
 def _simulated(options: AdviseOptions) -> KernelAdvice:
-    begun = cpu_s()
     gpu = load_gpu(options.gpu or DEFAULT_GPU)
     kernel = str(KERNEL) if options.example else options.profile
     path = KERNEL_LAUNCH if options.example else options.launch
@@ -98,7 +99,7 @@ def _simulated(options: AdviseOptions) -> KernelAdvice:
     return replace(
         advice,
         tried=tuple(tried_as_asked(base, what) for what in options.tried),
-        trials=try_changes(base, advice, options.trial_budget_s, begun, source),
+        trials=try_changes(base, advice, options.trial_budget_s, options.begun_s, source),
         run=base.run,
         sectors=None if counted is None else counted.of_instructions(len(base.run.instructions)),
     )

@@ -127,19 +127,19 @@ def test_it_does_not_where_it_must_not(name: str, context_of: Callable[..., Any]
 
 TILED = """
 S2R R2, SR_TID.X | write=0 line=1
-IMAD R2, R2, {apart}, RZ | waits=0 stall=4 line=1
+IMAD R2, R2, {distance}, RZ | waits=0 stall=4 line=1
 LDG.E R0, [R2] | write=0 line=2
 FADD R4, R0, R4 | waits=0 stall=4 line=2
 EXIT
 """
 
 
-@pytest.mark.parametrize(("apart", "tiled"), [("0xc", False), ("c[0x0][0x180]", True)])
+@pytest.mark.parametrize(("distance", "tiled"), [("0xc", False), ("c[0x0][0x180]", True)])
 def test_rows_become_columns_in_a_tile_whose_padding_counts(
-    context_of: Callable[..., Any], apart: str, tiled: bool
+    context_of: Callable[..., Any], distance: str, tiled: bool
 ) -> None:
-    """Words of a record lie apart by another layout of the data, a transposition needs shared memory."""
-    context = context_of(TILED.format(apart=apart), {3: LONG}, passes={2: 32.0}, excess={"l2": 4.0})
+    """Words of a record move together by another layout of the data; a transposition needs shared memory."""
+    context = context_of(TILED.format(distance=distance), {3: LONG}, passes={2: 32.0}, excess={"l2": 4.0})
     wanted = optimizer_of("uncoalesced-access")
     padded, bare = (wanted.match(context, factor) for factor in (1, 0))
     assert padded is not None

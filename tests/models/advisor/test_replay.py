@@ -96,12 +96,12 @@ def test_warps_of_a_full_pipe_share_it_only_where_they_take_turns() -> None:
     """Three warps of one scheduler: oldest first, two of them keep the pipe and the third begins late; in
     turn each step of each waits."""
     chain = [(PIPE, 4, 4)] * 20
-    turns, oldest = (
+    rotated, oldest = (
         replay(steps(chain, {}, {}), frame(warps=12)._replace(recent_last=recent)).spent.tolist()
         for recent in (True, False)
     )
-    assert turns[1:] == [4 * 3 * 6] * 19
-    assert oldest[0] > 5 * turns[0]
+    assert rotated[1:] == [4 * 3 * 6] * 19
+    assert oldest[0] > 5 * rotated[0]
     assert oldest[10] == 4 * 3 * 4
 
 
