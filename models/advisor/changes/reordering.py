@@ -57,15 +57,16 @@ def _chained(context: Context, causes: Iterable[int]) -> int:
     then little ahead, and what helps is another round beside it. 0 where a round's first needs the last of
     the round before."""
     code, deepest = context.code, 0
+    inside: dict[LoopOf, set[int]] = {}
     for cause in causes:
         loop = code.innermost_loop(cause)
-        if loop is None or code.kinds[cause] != "global":
-            continue
+        if loop is not None and code.kinds[cause] == "global":
+            inside.setdefault(loop, set()).add(cause)
+    for loop, mine in inside.items():
         loads = {n for n in loop.members if code.kinds[n] == "global" and is_load(code.instructions[n])}
         needed = {n: address_sources(code, n) & loads for n in loads}
-        if any(n in needed[n] for n in needed):
-            continue
-        deepest = max(deepest, 1 + max((len(needed[n]) for n in loads & {cause}), default=0))
+        if not any(n in needed[n] for n in needed):
+            deepest = max(deepest, 1 + max((len(needed[n]) for n in loads & mine), default=0))
     return deepest
 
 

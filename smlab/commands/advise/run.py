@@ -27,8 +27,8 @@ DEFAULT_GPU = "v100"
 
 @dataclass(frozen=True)
 class AdviseOptions:
-    """What ``smlab advise`` was asked for. Of ``trial_budget_s`` of CPU time, counted from ``begun_s``, changes
-    are tried in what is left."""
+    """What ``smlab advise`` was asked for. ``trial_budget_s`` is the CPU time, from ``begun_s`` on, in which
+    changes are tried."""
 
     profile: str
     code: Path | None

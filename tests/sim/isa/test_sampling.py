@@ -73,7 +73,7 @@ def test_a_sample_reads_from_dram_what_the_whole_grid_reads(launch: Launch) -> N
 
 
 def test_the_first_sample_alone_is_recorded(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Recordings are large, and only the first sample's is given. The time is that of all, whatever is kept."""
+    """Recordings are large, and only the first sample's is given. The time is that of all."""
     gpu = load_gpu("v100").with_values({"gpu.sms": 16}, source="assumed: a small GPU", where="test")
     kept = []
     plain = MachineRunOptions.simulate
