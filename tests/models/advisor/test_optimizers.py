@@ -149,6 +149,17 @@ def test_rows_become_columns_in_a_tile_whose_padding_counts(
     assert not tiled or padded.worse.rewrite == bare.rewrites[0]
 
 
+def test_copies_of_a_table_part_lanes_only_by_lane(context_of: Callable[..., Any]) -> None:
+    listing, stalls, more = MATCHES["privatisation"]
+    match = optimizer_of("privatisation").match(context_of(listing, stalls, **more), 8)
+    assert match is not None
+    (by_lane,) = match.rewrites
+    assert {edit.passes for edit in by_lane.edits.values()} == {4.0}
+    assert match.worse is not None
+    assert not match.worse.rewrite.edits
+    assert match.worse.rewrite.repeated == by_lane.repeated
+
+
 CONSTANTS = """
 MOV R2, {begin} | line=1 stall=4
 LDG.E R0, [R2] | write=0 line=2
