@@ -8,7 +8,7 @@ from typing import Final
 from smlab.hw_bench.sass.effects import access_words
 from smlab.hw_bench.sass.opcodes import is_load
 from smlab.models.advisor.changes.apply_rewrites import VECTOR_WORDS
-from smlab.models.advisor.changes.matching import Context, Match, matched
+from smlab.models.advisor.changes.matching import Context, LesserChange, Match, matched
 from smlab.models.advisor.changes.rewrites import Rewrite
 from smlab.models.advisor.code import AdvisedCode, LoopOf
 from smlab.models.advisor.stall_causes.addresses import Sum, address_of, begins_aligned, step_of
@@ -170,4 +170,9 @@ def code_reordering(context: Context, factor: float) -> Match | None:
     else:
         held = [loop for loop in loops if any(code.kinds[n] == "barrier" for n in loop.members)]
         rewrites += [Rewrite(order="prefetched", loops=frozenset(o.header for o in held), overhead=overhead)]
-    return matched(edges, "results are used soon after they are asked for", rewrites=tuple(rewrites))
+    # What is only written ahead in the source, the compiler moves back.
+    ahead = LesserChange("written ahead alone", Rewrite())
+    unrolls = any(rewrite.order == "unrolled" for rewrite in rewrites)
+    beside = {"how": f"{factor:.0f} rounds side by side", "worse": ahead} if unrolls and factor > 1 else {}
+    why = "results are used soon after they are asked for"
+    return matched(edges, why, rewrites=tuple(rewrites), **beside)
