@@ -171,8 +171,8 @@ def code_reordering(context: Context, factor: float) -> Match | None:
         held = [loop for loop in loops if any(code.kinds[n] == "barrier" for n in loop.members)]
         rewrites += [Rewrite(order="prefetched", loops=frozenset(o.header for o in held), overhead=overhead)]
     # What is only written ahead in the source, the compiler moves back.
-    ahead = LesserChange("written ahead alone", Rewrite())
+    alone = LesserChange("written ahead alone", Rewrite())
     unrolls = any(rewrite.order == "unrolled" for rewrite in rewrites)
-    beside = {"how": f"{factor:.0f} rounds side by side", "worse": ahead} if unrolls and factor > 1 else {}
+    beside = {"how": f"{factor:.0f} rounds side by side", "worse": alone} if unrolls and factor > 1 else {}
     why = "results are used soon after they are asked for"
     return matched(edges, why, rewrites=tuple(rewrites), **beside)
