@@ -157,7 +157,7 @@ class Executed:
         area = sum(sm.resident_warp_cycles for sm in result.sms)
         active = sum(sm.active_cycles for sm in result.sms)
         return LaunchFacts(
-            blocks=launch.blocks,
+            blocks=self.lowered.kernel.blocks,  # of a part of a grid those that ran
             threads_per_block=launch.threads,
             registers_per_thread=launch.image.registers,
             shared_bytes_per_block=launch.shared_bytes,

@@ -204,3 +204,23 @@ def read_cubin(content: bytes | Path, where: str | None = None) -> Cubin:
         if name.startswith(_TEXT)
     )
     return Cubin(sections.architecture, functions, hashlib.sha256(content).hexdigest())
+
+
+def unloaded(content: bytes, where: str | None = None) -> bytes:
+    """A cubin that a profiler kept as it lay in the GPU's memory, as it was in its file: its symbols and its
+    line table have the addresses of the code there, with which NVIDIA's disassembler refuses it.
+
+    Raises:
+        SmlabError: no cubin, or a damaged one.
+    """
+    sections = CubinSections(content, where or "cubin")
+    texts = {
+        n for name in sections.names if name.startswith(_TEXT) and (n := sections.find(name)) is not None
+    }
+    placed: dict[int, int] = {}
+    for symbol in sections.symbols:
+        if symbol.section in texts:
+            placed[symbol.section] = min(symbol.offset, placed.get(symbol.section, symbol.offset))
+    for address in filter(None, placed.values()):
+        content = content.replace(address.to_bytes(8, "little"), bytes(8))
+    return content

@@ -371,7 +371,8 @@ def _jobs(table: Table) -> JobTrace:
 def _issues(table: Table) -> IssueTrace:
     """The issues in the order of cycle, SM and scheduler; they are nearly so already."""
     key = (table[:, 0] << 20) + (table[:, 1] << 8) + table[:, 2]
-    return IssueTrace(*np.ascontiguousarray(table[np.argsort(key, kind="stable")].T))
+    order = np.argsort(key, kind="stable")
+    return IssueTrace(*(column[order] for column in table.T))
 
 
 def _spans(table: Table) -> SpanTrace:
@@ -380,4 +381,4 @@ def _spans(table: Table) -> SpanTrace:
     warps = table[:, 1]
     few = len(warps) and int(warps.max()) < 1 << 16
     order = np.argsort(warps.astype(np.uint16) if few else warps, kind="stable")
-    return SpanTrace(*np.ascontiguousarray(table[order].T))
+    return SpanTrace(*(column[order] for column in table.T))

@@ -82,7 +82,7 @@ def sample(
     not_issued = np.zeros_like(stalled)
     state = _WarpStates(issues, spans, result.cycles)
     warps = result.warps
-    busy_key = np.unique((issues.sm * schedulers + issues.scheduler) * (result.cycles + 1) + issues.cycle)
+    busy_key = np.sort((issues.sm * schedulers + issues.scheduler) * (result.cycles + 1) + issues.cycle)
     for sm in np.unique(warps.sm).tolist():
         for scheduler in range(schedulers):
             mine = np.nonzero((warps.sm == sm) & (warps.slot % schedulers == scheduler))[0]

@@ -235,7 +235,8 @@ def _sampled(launch: MachineLaunch, gpu: Gpu, count: int, options: MachineRunOpt
         source = MachineSource(launch, count, chosen, elsewhere)
         kernel = dataclasses.replace(whole.kernel, blocks=len(chosen))
         lowered = dataclasses.replace(whole, kernel=kernel, source=source)
-        result = options.simulate(lowered)
+        # What is recorded is the first sample's; of the others only the time is told.
+        result = (dataclasses.replace(options, keep=Record.TOTALS) if sample else options).simulate(lowered)
         sources.append(source)
         printed += launch.printed
         first = first or _Simulated(lowered, result, count, wanted)

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import smlab
 from smlab.cli.main import run
 from smlab.commands.advise import api
+from smlab.commands.advise.trying import Trial, TrialBudget, cpu_s
 from smlab.commands.run.results import UNCHANGED, same_results
 from smlab.examples import KERNEL, KERNEL_LAUNCH
 from smlab.hw_bench.profiles.pc_samples.sample_files import read_samples
@@ -253,3 +255,32 @@ def test_results_that_tell_nothing_are_no_proof() -> None:
     assert equal is False
     assert "4 of 4 elements differ" in said
     assert same_results({}, {}, {})[0] is None
+
+
+def test_a_part_of_a_grid_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its time is that of the blocks that ran, not of the grid's."""
+    text = KERNEL_LAUNCH.read_text().replace("grid = 8", "grid = 640").replace("65536", str(640 * 256 * 8))
+    (tmp_path / "k.toml").write_text(text)
+    asked = ["advise", str(KERNEL), "--launch", str(tmp_path / "k.toml"), "--gpu", "v100", "--sms", "2"]
+    assert run([*asked, "--try-seconds", "0", "--json"]) == 0
+    (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
+    assert "replayed" in {advice["how"] for advice in kernel["advice"]}
+    assert not any("no counts" in advice.get("doubt", "") for advice in kernel["advice"])
+
+
+def test_trials_are_begun_while_the_command_has_time() -> None:
+    """What went before them counts, and the first is expected to take as long as the kernel's own run."""
+
+    def never() -> None:
+        raise AssertionError("there is no time for it")
+
+    def candidates() -> Any:
+        yield Trial("grid=80", "grid", never)
+
+    for spent_s, longest_s in ((31.0, 0.0), (20.0, 12.0)):
+        budget = TrialBudget(30.0, cpu_s() - spent_s, longest_s)
+        budget.try_in_turn([candidates()])
+        assert budget.trials().late == ("grid=80",)
+    budget = TrialBudget(30.0, cpu_s() - 20.0, 8.0)
+    with pytest.raises(AssertionError):
+        budget.try_in_turn([candidates()])

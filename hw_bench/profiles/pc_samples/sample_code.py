@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,7 @@ from smlab.hw_bench.sass import (
     parse_listing,
     read_cubin,
 )
+from smlab.hw_bench.sass.cubin import unloaded
 from smlab.hw_bench.sass.linking import mangled_name, plain_name
 from smlab.hw_bench.sass.listing import split_operands
 from smlab.hw_bench.sass.tools import disassemble_raw
@@ -90,7 +92,8 @@ def aligned(samples: KernelSamples, function: Function) -> KernelSamples:
                 row.text,
                 "the code that ran",
             )
-        line = row.line if row.line is not None else _line(instruction)
+        line = _line(instruction)  # a profiler's is that of the function that was inlined
+        line = row.line if line is None else line
         rows.append(dataclasses.replace(row, address=row.address - offset, line=line))
     return dataclasses.replace(samples, rows=tuple(rows))
 
@@ -125,22 +128,31 @@ def _of_report(samples: KernelSamples) -> Function:
     assert samples.cubin is not None
     cubin = read_cubin(samples.cubin, samples.where)
     wanted = plain_name(samples.kernel)
-    for function in cubin.functions:
-        if wanted in (function.name, mangled_name(function.name)) or len(cubin.functions) == 1:
-            return disassemble_raw(function.code, cubin.architecture, function.name)
-    raise SmlabError.at(samples.where, "its cubin does not hold the kernel", samples.kernel)
+    names = [f.name for f in cubin.functions if wanted in (f.name, mangled_name(f.name))]
+    if not names and len(cubin.functions) == 1:
+        names = [cubin.functions[0].name]
+    if not names:
+        raise SmlabError.at(samples.where, "its cubin does not hold the kernel", samples.kernel)
+    with suppress(SmlabError):  # a damaged table of lines: the instructions alone
+        for function in disassemble(unloaded(samples.cubin, samples.where)):
+            if function.name == names[0]:
+                return function
+    code = next(f.code for f in cubin.functions if f.name == names[0])
+    return disassemble_raw(code, cubin.architecture, names[0])
 
 
 def _lined(function: Function, samples: KernelSamples) -> Function:
-    """Source lines from the samples, where the code has none; padding behind the last sample is dropped."""
+    """Source lines from the samples, where the code has none: its own tell of functions that were inlined.
+    Padding behind the last sample is dropped."""
     lines = {row.address: row.line for row in samples.rows}
     last = max(lines)
     kept = []
     for instruction in function.instructions:
         if instruction.address > last and instruction.opcode in ("NOP", "BRA"):
             continue
-        line = lines.get(instruction.address)
-        source = SourceLine(samples.kernel, line) if line else instruction.source
+        line, source = lines.get(instruction.address), instruction.source
+        if source is None and line:
+            source = SourceLine(samples.kernel, line)
         kept.append(dataclasses.replace(instruction, source=source))
     return dataclasses.replace(function, instructions=tuple(kept))
 

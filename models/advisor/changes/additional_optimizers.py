@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from collections.abc import Mapping
 from typing import Final
 
 from smlab.hw_bench.sass.effects import access_words
 from smlab.models.advisor.changes.matching import (
     Category,
     Context,
+    LesserChange,
     Match,
     Optimizer,
     at_instructions,
@@ -27,6 +31,7 @@ from smlab.models.advisor.changes.shared_atomics import (
     warp_aggregation,
     wavefronts_of,
 )
+from smlab.models.advisor.stall_causes.addresses import address_of, thread_step
 
 WASTED: Final = 1.5
 """Sectors over those needed from which on accesses are uncoalesced."""
@@ -110,9 +115,37 @@ def uncoalesced_access(context: Context, factor: float) -> Match | None:
     sectors = excess.get("l2", 1.0)
     dram = 1 / excess.get("dram", 1.0)
     each = {n: 1 / (_excess_sectors(context, n) or sectors) for n in movable}
-    coalesced = Rewrite(edits={n: Edit(passes=1.0, traffic=part, dram=dram) for n, part in each.items()})
     why = f"accesses move {sectors:.1f} times the sectors, and {lines:.1f} times the lines, of their bytes"
-    return matched(edges, why, rewrites=(coalesced,))
+
+    def coalesced(padding: float) -> Rewrite:
+        edits = {n: Edit(passes=1.0, traffic=part, dram=dram) for n, part in each.items()}
+        return Rewrite(edits=edits | _through_tiles(context, edits, padding))
+
+    if not any(edit.tiled for edit in coalesced(factor).edits.values()):
+        return matched(edges, why, rewrites=(coalesced(factor),))
+    how = "through a tile of shared memory with rows padded by a word"
+    bare = LesserChange("without the padding", coalesced(0))
+    return matched(edges, why, rewrites=(coalesced(factor),), how=how, worse=bare)
+
+
+def _through_tiles(context: Context, edits: Mapping[int, Edit], padding: float) -> dict[int, Edit]:
+    """Where the threads of a warp are a line or more apart, or by what no number says, no other layout of the
+    data brings them together: a tile of shared memory with a row a warp turns rows into columns. Lanes walk
+    down a column, and those on one bank take turns."""
+    code, banks = context.code, context.gpu.integer("banks.count")
+    tiled: dict[int, Edit] = {}
+    first: set[int] = set()
+    for n, edit in sorted(edits.items()):
+        address, wide = address_of(code, n), context.rows[n].passes or 1.0
+        step = None if address is None else thread_step(code, address)
+        near = step is not None and abs(step) < context.gpu.integer("l1.line_bytes")
+        if near or wide < WASTED * _lines_needed(context, n):
+            continue
+        passes = float(math.gcd(banks + round(padding), banks))
+        loop = id(code.innermost_loop(n))
+        tiled[n] = dataclasses.replace(edit, tiled=passes, staged=loop not in first)
+        first.add(loop)
+    return tiled
 
 
 def _excess_sectors(context: Context, number: int) -> float | None:
@@ -127,10 +160,16 @@ def _excess_lines(context: Context, accesses: set[int]) -> float:
     for n in accesses:
         row, times = context.rows[n], context.executed.get(n, 0.0)
         if row.passes:
-            bytes_of_lanes = row.active_lanes * 4 * access_words(context.code.instructions[n])
             asked += times * row.passes
-            needed += times * max(1.0, bytes_of_lanes / context.gpu.number("l1.line_bytes"))
+            needed += times * _lines_needed(context, n)
     return asked / needed if needed else 1.0
+
+
+def _lines_needed(context: Context, number: int) -> float:
+    """Lines that the bytes of an access's lanes fill."""
+    row, instruction = context.rows[number], context.code.instructions[number]
+    bytes_of_lanes = row.active_lanes * 4 * access_words(instruction)
+    return max(1.0, bytes_of_lanes / context.gpu.number("l1.line_bytes"))
 
 
 def bank_conflicts(context: Context, factor: float) -> Match | None:

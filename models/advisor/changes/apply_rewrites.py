@@ -47,7 +47,7 @@ def rewritten(model: KernelModel, change: Rewrite, costs_before: Costs | None = 
         laps = [path.laps for path in model.paths]
         tracks = [_repeated(*both, change, far) for both in zip(tracks, laps, strict=True)]
     costs = _edited(model, change, before)
-    tracks = [_replaced(track, change, before) for track in tracks]
+    tracks = [_replaced(track, change, before, model.context.code) for track in tracks]
     frame = model.frame if change.merged == 1 else model.merged(change.merged)
     if change.regrouped:
         frame = frame._replace(turning=False)
@@ -64,8 +64,8 @@ def _edited(model: KernelModel, change: Rewrite, before: Costs) -> Costs:
     if change.flushed is not None:
         costs.take(costs.extra("flush"), change.flushed)
         costs.work[costs.extra("flush"), WORK.index("words")] = 0  # its lanes are on words of their own
-    for n in change.widened:  # as many passes as before, but one for each word at least
-        costs.work[n, 0] *= max(model.passes(n), VECTOR_WORDS) / max(model.passes(n), 1.0)
+    for n, words in change.widened.items():  # as many passes as before, but one for each word at least
+        costs.work[n, 0] *= max(model.passes(n), words) / max(model.passes(n), 1.0)
     for n, edit in change.edits.items():
         instruction = model.context.code.instructions[n]
         if edit.free:
@@ -79,7 +79,7 @@ def _edited(model: KernelModel, change: Rewrite, before: Costs) -> Costs:
             costs.take(n, costs.extra("constant"))
         elif edit.exchanged:
             costs.take(n, costs.extra("shuffle"))
-        elif edit.staged:
+        elif edit.staged and not edit.tiled:
             costs.miss[n] = 1.0
         elif edit.retried:
             _retried(costs, n, edit, gpu)
@@ -100,6 +100,9 @@ def _edited(model: KernelModel, change: Rewrite, before: Costs) -> Costs:
                 costs.work[n, :2] = atomic_work(gpu, instruction, edit.passes)
             else:
                 costs.work[n, 0] *= edit.passes / max(model.passes(n), 1.0)
+        if edit.tiled:
+            interval = gpu.number("shared.interval_cycles_per_pass")
+            costs.work[costs.extra("load"), 0] = edit.tiled * interval
         costs.work[n, 2:4] *= edit.traffic
         costs.work[n, 4] *= edit.dram
     return costs
@@ -133,9 +136,11 @@ def _retried(costs: Costs, n: int, edit: Edit, gpu: Gpu) -> None:
     costs.tail[n] = edit.retried * (swap + again)
 
 
-def _expanded(n: int, edit: Edit | None, row: Callable[[str], int]) -> tuple[tuple[int, bool], ...]:
-    """The steps that come in the place of one, each with whether it waits for the one before; the last has
-    the result."""
+def _expanded(
+    n: int, edit: Edit | None, row: Callable[[str], int], loads: bool
+) -> tuple[tuple[int, bool], ...]:
+    """The steps that come in the place of one that ``loads`` or does not, each with whether it waits for the
+    one before; the last has the result."""
     plain = ((n, False),)
     if edit is None:
         return plain
@@ -144,6 +149,11 @@ def _expanded(n: int, edit: Edit | None, row: Callable[[str], int]) -> tuple[tup
         return ((arithmetic, False),) * edit.chain
     if edit.exchanged:
         return (*plain, (arithmetic, True))
+    if edit.tiled:
+        barriers = ((row("barrier"), False),) * edit.staged
+        if loads:
+            return (*plain, (row("store"), True), *barriers, (row("load"), False))
+        return ((row("store"), False), *barriers, (row("load"), False), (n, True))
     if edit.staged:
         barrier = (row("barrier"), False)
         return (barrier, *plain, (row("store"), True), barrier, (row("load"), False))
@@ -152,8 +162,9 @@ def _expanded(n: int, edit: Edit | None, row: Callable[[str], int]) -> tuple[tup
     return ((arithmetic, False),) * edit.added + plain
 
 
-def _replaced(track: Track, change: Rewrite, costs: Costs) -> Track:
+def _replaced(track: Track, change: Rewrite, costs: Costs, code: AdvisedCode) -> Track:
     """Without some instructions, and with others in the place of some or around them."""
+    loads = {n for n in change.edits if is_load(code.instructions[n])}
     place: dict[int, int] = {}
     steps: list[int] = []
     waits: list[tuple[tuple[int, int], ...]] = []
@@ -182,7 +193,7 @@ def _replaced(track: Track, change: Rewrite, costs: Costs) -> Track:
             left = kept if change.condensed else ()
             continue
         edit = change.edits.get(n)
-        put(_expanded(n, edit, costs.extra), track.lines[s], kept)
+        put(_expanded(n, edit, costs.extra, n in loads), track.lines[s], kept)
         if edit is not None and edit.chain:
             continue
         place[s] = len(steps) - 1
@@ -219,8 +230,8 @@ BRANCH_CYCLES: Final = 12
 """From the comparison to the branch that it decides."""
 LINES_OF_A_LOOP: Final = 512
 """Room for each unrolled loop behind the code, in lines of the instruction cache."""
-VECTOR_WORDS: Final = 2
-"""Words that a widened load brings."""
+VECTOR_WORDS: Final = (4, 2)
+"""Words that a widened load may bring."""
 LEAST_WIDENED: Final = 4
 """Unrolled rounds from which on compilers load words together."""
 _MEMORY: Final = frozenset(("global", "local", "shared", "shared-atomic"))
@@ -373,13 +384,19 @@ def _unrolled(code: AdvisedCode, track: Track, group: Sequence[Lap], change: Rew
     return _Reordering(order + [s for s in counting if s not in depth], joined=joined)
 
 
-def _joined(track: Track, group: Sequence[Lap], widened: frozenset[int]) -> dict[int, int]:
-    """Loads of every second round that come with the one of the round before."""
+def _joined(track: Track, group: Sequence[Lap], widened: Mapping[int, int]) -> dict[int, int]:
+    """Loads of rounds that come with the one of a round before."""
     joined: dict[int, int] = {}
-    for first, second in zip(group[::VECTOR_WORDS], group[1::VECTOR_WORDS], strict=False):
-        steps = {n: s for s in range(first.begin, first.end) if (n := track.steps[s]) in widened}
-        mine = {s: n for s in range(second.begin, second.end) if (n := track.steps[s]) in steps}
-        joined |= {s: steps[n] for s, n in mine.items()}
+    first: dict[int, int] = {}
+    for number, lap in enumerate(group):
+        for s in range(lap.begin, lap.end):
+            n = track.steps[s]
+            if n not in widened:
+                continue
+            if number % widened[n] == 0:
+                first[n] = s
+            elif n in first:
+                joined[s] = first[n]
     return joined
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from smlab.hw_bench.sass.effects import access_words
 from smlab.hw_bench.sass.opcodes import is_load
 from smlab.models.advisor.changes.arithmetic import fast_math, strength_reduction
 from smlab.models.advisor.changes.matching import (
@@ -16,10 +17,11 @@ from smlab.models.advisor.changes.matching import (
     matched,
 )  # fmt: skip
 from smlab.models.advisor.changes.matrix_kernels import spilled_sums
-from smlab.models.advisor.changes.reordering import code_reordering, loop_unrolling
+from smlab.models.advisor.changes.reordering import WORD_BYTES, code_reordering, loop_unrolling
 from smlab.models.advisor.changes.rewrites import Edit, Rewrite
 from smlab.models.advisor.estimates.gpa_equations import parallel
 from smlab.models.advisor.estimates.sm_model import model_of
+from smlab.models.advisor.stall_causes.addresses import address_of, begins_aligned, step_of
 from smlab.models.advisor.stall_causes.blame import SYNCHRONIZATION
 from smlab.models.advisor.stall_causes.slicing import address_sources, same_for_all
 
@@ -111,7 +113,8 @@ def memory_transaction_reduction(context: Context, factor: float) -> Match | Non
     if same and context.share_executed(same) > 0:
         why = "all threads load the same words: constant memory gives them as operands"
         loaded = {n for n in same if _moves(context, n)}
-        removal = Rewrite(removed=frozenset(same - loaded), edits=dict.fromkeys(loaded, Edit(constant=True)))
+        edits = dict.fromkeys(loaded - _second_words(context, loaded), Edit(constant=True))
+        removal = Rewrite(removed=frozenset(same - edits.keys()), edits=edits)
         return matched(edges, why, rewrites=(removal,))
     again = _read_again(context)
     edges += context.edges(lambda b: b.cause in again and b not in edges)
@@ -141,6 +144,26 @@ def _offset(address: str) -> int:
     """The number that is added to an address's registers, in bytes."""
     match = _OFFSET.search(address)
     return int(match[1].replace("+", ""), 0) if match else 0
+
+
+def _second_words(context: Context, loads: set[int]) -> set[int]:
+    """Loads of constants that come with the word before theirs: LDC brings two words that lie side by side,
+    if all rounds begin at an even one."""
+    code, pair = context.code, 2 * WORD_BYTES
+    places: dict[tuple[int, object], dict[int, int]] = {}
+    for n in loads:
+        loop, address = code.innermost_loop(n), address_of(code, n)
+        if loop is None or address is None or access_words(code.instructions[n]) != 1:
+            continue
+        step = step_of(code, address, loop)
+        if (step or 0) % pair == 0 and begins_aligned(code, address, loop, pair, arrays=True):
+            places.setdefault((code.block_of[n], address.terms), {})[address.offset] = n
+    return {
+        n
+        for row in places.values()
+        for offset, n in row.items()
+        if offset % pair == WORD_BYTES and offset - WORD_BYTES in row
+    }
 
 
 def _through_shared(context: Context, loads: set[int], factor: float) -> dict[int, Edit]:

@@ -8,10 +8,10 @@ from typing import Final
 from smlab.hw_bench.sass.effects import access_words
 from smlab.hw_bench.sass.opcodes import is_load
 from smlab.models.advisor.changes.apply_rewrites import VECTOR_WORDS
-from smlab.models.advisor.changes.matching import Context, Match, matched
+from smlab.models.advisor.changes.matching import Context, LesserChange, Match, matched
 from smlab.models.advisor.changes.rewrites import Rewrite
 from smlab.models.advisor.code import AdvisedCode, LoopOf
-from smlab.models.advisor.stall_causes.addresses import address_of, begins_aligned, step_of
+from smlab.models.advisor.stall_causes.addresses import Sum, address_of, begins_aligned, step_of
 from smlab.models.advisor.stall_causes.blame import Blame
 from smlab.models.advisor.stall_causes.slicing import address_sources, definitions
 
@@ -57,15 +57,16 @@ def _chained(context: Context, causes: Iterable[int]) -> int:
     then little ahead, and what helps is another round beside it. 0 where a round's first needs the last of
     the round before."""
     code, deepest = context.code, 0
+    inside: dict[LoopOf, set[int]] = {}
     for cause in causes:
         loop = code.innermost_loop(cause)
-        if loop is None or code.kinds[cause] != "global":
-            continue
+        if loop is not None and code.kinds[cause] == "global":
+            inside.setdefault(loop, set()).add(cause)
+    for loop, mine in inside.items():
         loads = {n for n in loop.members if code.kinds[n] == "global" and is_load(code.instructions[n])}
         needed = {n: address_sources(code, n) & loads for n in loads}
-        if any(n in needed[n] for n in needed):
-            continue
-        deepest = max(deepest, 1 + max((len(needed[n]) for n in loads & {cause}), default=0))
+        if not any(n in needed[n] for n in needed):
+            deepest = max(deepest, 1 + max((len(needed[n]) for n in loads & mine), default=0))
     return deepest
 
 
@@ -103,24 +104,37 @@ def unrolled(context: Context, loops: Iterable[LoopOf], overhead: Iterable[int],
         factor=round(factor),
         loops=frozenset(loop.header for loop in chosen),
         overhead=frozenset(overhead),
-        widened=frozenset(n for loop in chosen for n in widened(context.code, loop)),
+        widened={n: w for loop in chosen for n, w in widened(context.code, loop, round(factor)).items()},
     )
 
 
-def widened(code: AdvisedCode, loop: LoopOf) -> frozenset[int]:
-    """Loads of single words from shared memory that move on by a word a round from where two words may be
-    loaded together."""
-    return frozenset(
-        n
-        for n in loop.members
-        if code.kinds[n] == "shared"
-        and code.innermost_loop(n) is loop
-        and is_load(code.instructions[n])
-        and access_words(code.instructions[n]) == 1
-        and (address := address_of(code, n)) is not None
-        and step_of(code, address, loop) == WORD_BYTES
-        and begins_aligned(code, address, loop, VECTOR_WORDS * WORD_BYTES)
-    )
+def widened(code: AdvisedCode, loop: LoopOf, rounds: int) -> dict[int, int]:
+    """Loads of single words from shared memory that move on by a word a round, with the words that one brings
+    when so many rounds are unrolled.
+
+    Of all the words that a pointer serves then, compilers let it point to the middle one, and load no wider
+    than that place is aligned: half of a row behind its begin, or for an even number of rows, at a begin.
+    """
+    rows: dict[object, dict[int, Sum]] = {}
+    for n in loop.members:
+        single = (
+            code.kinds[n] == "shared"
+            and code.innermost_loop(n) is loop
+            and is_load(code.instructions[n])
+            and access_words(code.instructions[n]) == 1
+        )
+        address = address_of(code, n) if single else None
+        if address is not None and step_of(code, address, loop) == WORD_BYTES:
+            rows.setdefault(address.terms, {})[n] = address
+    found: dict[int, int] = {}
+    for served in rows.values():
+        middle = rounds // 2 if len(served) % 2 else rounds
+        for n, address in served.items():
+            for words in VECTOR_WORDS:
+                if middle % words == 0 and begins_aligned(code, address, loop, words * WORD_BYTES):
+                    found[n] = words
+                    break
+    return found
 
 
 def jammed(context: Context, loops: Iterable[LoopOf], factor: float) -> Rewrite | None:
@@ -156,4 +170,9 @@ def code_reordering(context: Context, factor: float) -> Match | None:
     else:
         held = [loop for loop in loops if any(code.kinds[n] == "barrier" for n in loop.members)]
         rewrites += [Rewrite(order="prefetched", loops=frozenset(o.header for o in held), overhead=overhead)]
-    return matched(edges, "results are used soon after they are asked for", rewrites=tuple(rewrites))
+    # What is only written ahead in the source, the compiler moves back.
+    alone = LesserChange("written ahead alone", Rewrite())
+    unrolls = any(rewrite.order == "unrolled" for rewrite in rewrites)
+    beside = {"how": f"{factor:.0f} rounds side by side", "worse": alone} if unrolls and factor > 1 else {}
+    why = "results are used soon after they are asked for"
+    return matched(edges, why, rewrites=tuple(rewrites), **beside)

@@ -19,7 +19,8 @@ class Edit:
     or nothing (``free``). ``added`` arithmetic instructions come before it.
 
     A load that is ``staged`` brings its words into shared memory between two barriers, and they are loaded
-    from there; one from ``constant`` memory takes that one's latency. What is ``exchanged``
+    from there; one from ``constant`` memory takes that one's latency. An access that is ``tiled`` passes its
+    words through a tile of shared memory, one side of which takes so many passes. What is ``exchanged``
     becomes a shuffle and an operation on what comes. An atomic that is ``retried`` is a loop
     of compare-and-swap that goes round so many times in the mean.
     """
@@ -35,20 +36,22 @@ class Edit:
     free: bool = False
     staged: bool = False
     constant: bool = False
+    tiled: float = 0.0
     exchanged: bool = False
     retried: float = 0.0
 
     @property
     def adds(self) -> bool:
         """Whether it brings something that was not there."""
-        return bool(self.chain or self.added or self.staged or self.constant or self.retried)
+        return bool(self.chain or self.added or self.staged or self.constant or self.tiled or self.retried)
 
 
 @dataclass(frozen=True)
 class Rewrite:
     """A change: instructions ``removed``, ``edits`` by instruction, the ``order`` of the innermost of
     ``loops`` (by header; jammed, of those around them) by a ``factor``, with the ``overhead`` that only one
-    of the unrolled rounds keeps and the loads that are ``widened`` when rounds lie side by side.
+    of the unrolled rounds keeps and the words that loads bring which are ``widened`` when rounds lie side by
+    side.
 
     Rounds of the loops ``repeated`` come so many ``times``. ``condensed``: what follows waits for what the
     removed instructions waited for. ``even``: all warps go as many rounds. ``regrouped``: lanes that go one
@@ -63,7 +66,7 @@ class Rewrite:
     factor: int = 1
     loops: frozenset[int] = frozenset()
     overhead: frozenset[int] = frozenset()
-    widened: frozenset[int] = frozenset()
+    widened: Mapping[int, int] = field(default_factory=dict)
     condensed: bool = False
     even: bool = False
     regrouped: bool = False

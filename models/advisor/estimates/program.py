@@ -61,7 +61,7 @@ def waits_of(code: AdvisedCode, steps: Sequence[int]) -> tuple[tuple[tuple[int, 
         mine: list[tuple[int, int]] = []
         for name in effects.waits:
             mine += out.pop(name, ())
-        waits.append(tuple(mine))
+        waits.append(tuple(sorted(mine)))  # an order that no hash decides
         if effects.result_on is not None:
             out.setdefault(effects.result_on, []).append((s, RESULT))
         if effects.operands_on is not None:
@@ -74,7 +74,7 @@ def _by_registers(code: AdvisedCode, steps: Sequence[int]) -> tuple[tuple[tuple[
     waits = []
     for s, i in enumerate(steps):
         effects = code.effects[i]
-        waits.append(tuple({(writer[name], RESULT) for name in effects.reads if name in writer}))
+        waits.append(tuple(sorted({(writer[name], RESULT) for name in effects.reads if name in writer})))
         for name in effects.writes:
             writer[name] = s
     return tuple(waits)

@@ -67,7 +67,8 @@ class Frame(NamedTuple):
 
     Paths that are fewer than all warps' are dealt out anew in each block (``turning``), or warp by warp.
     A sub-core holds ``code_lines`` of code, in order of use; another comes ``fetch_cycles`` after it is asked
-    for, with ``prefetch_lines`` after it.
+    for, with ``prefetch_lines`` after it. A scheduler that has to leave its warp takes the one that issued
+    longest ago (``recent_last``, the policy ``glr``), or the oldest (``gto``).
     """
 
     schedulers: int
@@ -89,6 +90,7 @@ class Frame(NamedTuple):
     resident: int
     blocks: int
     turning: bool = True
+    recent_last: bool = True
 
 
 @dataclass(frozen=True)
@@ -194,6 +196,7 @@ def _replay(steps, frame, waits, spent) -> Any:  # type: ignore[no-untyped-def]
     barrier_latency, barrier_interval = int(frame.barrier_latency), int(frame.barrier_interval)
     per_block, resident, blocks = int(frame.warps_of_block), int(frame.resident), int(frame.blocks)
     launch, turning = int(frame.launch_cycles), int(frame.turning)
+    recent_last = frame.recent_last > 0
     paths = len(first) - 1
     never = np.int64(1) << 60
     warps = per_block * resident
@@ -354,6 +357,9 @@ def _replay(steps, frame, waits, spent) -> Any:  # type: ignore[no-untyped-def]
                 continue
             w = best
             favourite[c] = w
+            if recent_last:  # the order of issues takes the place of ages
+                age[w] = next_age
+                next_age += 1
             f = first[path[w]]
             s = f + place[w]
             u = unit[s]

@@ -153,15 +153,19 @@ def _thread_step_of(code: AdvisedCode, number: int, value: Sum, depth: int) -> i
     return distances[2] if distances[:2] == [0, 0] else None
 
 
-def begins_aligned(code: AdvisedCode, address: Sum, loop: LoopOf, size: int, depth: int = 0) -> bool:
-    """Whether an address is a multiple of ``size`` bytes, but for a number, where a loop begins."""
+def begins_aligned(
+    code: AdvisedCode, address: Sum, loop: LoopOf, size: int, arrays: bool = False, depth: int = 0
+) -> bool:
+    """Whether an address is a multiple of ``size`` bytes, but for a number, where a loop begins; ``arrays``
+    says that constants are where arrays begin, which is aligned."""
     for (_, producers), factor in address.terms:
-        if factor * _multiple(code, producers) % size == 0:
+        if factor * _multiple(code, producers) % size == 0 or (arrays and not producers):
             continue
         before = [n for n in producers if n not in loop.members]
         if depth > DEEPEST or len(before) != 1 or len(producers) == 1:
             return False
-        if not begins_aligned(code, _definition_sum(code, before[0], 0).times(factor), loop, size, depth + 1):
+        value = _definition_sum(code, before[0], 0).times(factor)
+        if not begins_aligned(code, value, loop, size, arrays, depth + 1):
             return False
     return True
 

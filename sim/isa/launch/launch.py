@@ -352,6 +352,11 @@ class MachineLaunch:
         return decode(self.image.function, self.rows)
 
     @cached_property
+    def code_words(self) -> NDArray[np.int64]:
+        """The words of the micro-operations (operations, words), before anything has its place."""
+        return np.array([micro.words() for micro in self.code], dtype=np.int64)
+
+    @cached_property
     def early_execution_flags(self) -> NDArray[np.int64]:
         return early_execution_flags(self.code)
 
@@ -437,7 +442,7 @@ class MachineMemory:
         self.constant_rows = aligned(32 * len(words), np.uint32)
         self.constant_rows[:] = np.repeat(words, 32)
         ops = aligned(len(code) * memory_layout.WORDS, np.int64).reshape(len(code), memory_layout.WORDS)
-        ops[:] = [micro.words() for micro in code]
+        ops[:] = launch.code_words
         ops[:, memory_layout.PLACE["early_execution"]] = launch.early_execution_flags
         for name in "abc":
             place, register = memory_layout.PLACE[name], memory_layout.PLACE[f"{name}_reg"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -54,8 +55,8 @@ def advise(
         typer.Option(
             "--try-seconds",
             metavar="S",
-            help="CPU time for other launch shapes and versions of the source, which are simulated and "
-            "compared; 0 tries none.",
+            help="CPU time of the command up to which other launch shapes and versions of the source are "
+            "simulated and compared; 0 tries none.",
         ),
     ] = 30.0,
     top: Annotated[
@@ -72,6 +73,7 @@ def advise(
     as_json: JsonOption = False,
 ) -> None:
     """What to change in a kernel, where, and what it would gain, by samples of its instructions."""
+    begun_s = sum(os.times()[:4])  # CPU time; what is imported next counts as the command's
     if example and (profile is not None or launch is not None):
         raise SmlabError.at("--example", "takes no profile", profile, "one or the other")
     if not example and profile is None:
@@ -112,6 +114,7 @@ def advise(
             as_json=as_json,
             details=details,
             trial_budget_s=try_seconds,
+            begun_s=begun_s,
         )
     )
 

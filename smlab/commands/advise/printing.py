@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from smlab.commands.advise.kernel_advice import RESTRICT, SHAPE_KINDS, KernelAdvice, SimulatedVersion
 from smlab.commands.advise.ranking import RankedAdvice, of_optimizer, ranked
-from smlab.commands.advise.source_loops import innermost_of, loops_of
+from smlab.commands.advise.source_loops import loop_around, loops_of
 from smlab.hw_bench.profiles.pc_samples.samples import SELECTED
 from smlab.models.advisor.advice import Advice
 from smlab.models.advisor.changes.matching import Hotspot
-from smlab.models.advisor.code import AdvisedCode
+from smlab.models.advisor.code import AdvisedCode, LoopOf
 from smlab.models.advisor.stall_causes.blame import Blame
 from smlab.models.advisor.track_record import record_of
 
@@ -144,20 +146,36 @@ def place(kernel: KernelAdvice, spot: Hotspot) -> dict[str, Any]:
         "line": code.line(spot.cause),
         "share": spot.samples / kernel.samples.samples,
         "instruction": str(code.instructions[spot.cause]),
-        "loop_line": None if loop is None else loop_line(kernel, code.line(loop.header)),
+        "loop_line": None if loop is None else loop_line(kernel, loop),
         "function": code.function_of(spot.cause) or code.function.name,
         "chain": chain(kernel, spot),
     }
 
 
-def loop_line(kernel: KernelAdvice, line: int | None) -> int | None:
-    """The line that the loop around a line begins at, where the source is there; else the line itself."""
-    source = kernel.samples.source
-    if line is None or not source:
-        return line
-    text = "\n".join(source.get(n, "") for n in range(1, max(source) + 1))
-    loop = innermost_of(loops_of(text), line)
-    return line if loop is None else loop.line
+def loop_line(kernel: KernelAdvice, loop: LoopOf) -> int | None:
+    """The line that a loop of the code begins at in the source, where that is there: that which most of its
+    own instructions stand in. Else the line of its first instruction."""
+    code, source = kernel.code, kernel.samples.source
+    assert code is not None
+    first = code.instructions[loop.header].source
+    if first is None or not source:
+        return code.line(loop.header)
+    loops = loops_of("\n".join(source.get(n, "") for n in range(1, max(source) + 1)))
+    file = Path(first.outermost.file).name
+    mine = [n for n in sorted(loop.members) if code.innermost_loop(n) is loop]
+    around = [loop_around(loops, code.instructions[n].source, file) for n in mine]
+    (found, _), *_ = Counter(around).most_common()
+    return first.outermost.line if found is None else found.line
+
+
+def where_text(code: AdvisedCode, number: int) -> str:
+    """Where an instruction comes from: ``line 12``, and of an inlined function also the line within that."""
+    line, inside = code.line(number), code.instructions[number].source
+    if line is None or inside is None:
+        return f"{code.instructions[number].address:#x}"
+    if inside.inlined_at is None:
+        return f"line {line}"
+    return f"line {line}, inlined {Path(inside.file).name}:{inside.line}"
 
 
 def chain(kernel: KernelAdvice, spot: Hotspot) -> list[str]:
@@ -183,17 +201,21 @@ def _samples(b: Blame) -> float:
 
 def _instruction(code: AdvisedCode, number: int) -> str:
     instruction = code.instructions[number]
-    line = code.line(number)
-    where = "" if line is None else f" (line {line})"
+    where = "" if code.line(number) is None else f" ({where_text(code, number)})"
     return f"{instruction.address:#06x} {instruction}{where}"
+
+
+def what_text(advice: Advice) -> str:
+    """What to change, and how."""
+    return ", ".join(filter(None, (advice.optimizer.what, advice.match.how)))
 
 
 def short_text(kernel: KernelAdvice, advice: Advice) -> str:
     """What to change and where, in one sentence."""
-    told = advice.optimizer.what
+    told = what_text(advice)
     if advice.match.hotspots:
-        spot = place(kernel, advice.match.hotspots[0])
-        told += f", at line {spot['line']}" if spot["line"] is not None else f", at {spot['address']:#x}"
+        assert kernel.code is not None
+        told += f", at {where_text(kernel.code, advice.match.hotspots[0].cause)}"
     return told
 
 
@@ -203,14 +225,15 @@ def text(kernel: KernelAdvice, advice: Advice) -> str:
     record = record_of(advice.optimizer.name)
     share = 100 * min(advice.match.matched / kernel.samples.samples, 1.0)
     parts = [
-        f"{advice.optimizer.what}: {advice.match.why}.",
+        f"{what_text(advice)}: {advice.match.why}.",
         f"{share:.1f} % of the samples match; {gain_text(one)}, if {advice.optimizer.assumes}.",
     ]
     if advice.also:
         parts.append(f"The same change is what {', '.join(advice.also)} would advise.")
     if advice.match.hotspots:
         spot = place(kernel, advice.match.hotspots[0])
-        where = f"line {spot['line']}" if spot["line"] is not None else f"{spot['address']:#x}"
+        assert kernel.code is not None
+        where = where_text(kernel.code, advice.match.hotspots[0].cause)
         inside = f" in the loop at line {spot['loop_line']}" if spot["loop_line"] is not None else ""
         parts.append(f"First at {where}{inside}: {' <- '.join(spot['chain'])}.")
     if record.n and one.how == "replayed":

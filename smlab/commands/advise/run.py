@@ -27,7 +27,8 @@ DEFAULT_GPU = "v100"
 
 @dataclass(frozen=True)
 class AdviseOptions:
-    """What ``smlab advise`` was asked for."""
+    """What ``smlab advise`` was asked for. ``trial_budget_s`` is the CPU time, from ``begun_s`` on, in which
+    changes are tried."""
 
     profile: str
     code: Path | None
@@ -45,6 +46,7 @@ class AdviseOptions:
     as_json: bool
     details: bool = False
     trial_budget_s: float = 30.0
+    begun_s: float = 0.0
 
 
 def run_advise(options: AdviseOptions) -> None:
@@ -97,7 +99,7 @@ def _simulated(options: AdviseOptions) -> KernelAdvice:
     return replace(
         advice,
         tried=tuple(tried_as_asked(base, what) for what in options.tried),
-        trials=try_changes(base, advice, options.trial_budget_s, source),
+        trials=try_changes(base, advice, options.trial_budget_s, options.begun_s, source),
         run=base.run,
         sectors=None if counted is None else counted.of_instructions(len(base.run.instructions)),
     )

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
+
+from smlab.hw_bench.sass import SourceLine
 
 _NO_CODE: Final = re.compile(
     r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'|^[ \t]*\#(?:\\\r?\n|[^\n])*""",
@@ -55,6 +58,17 @@ def innermost_of(loops: tuple[SourceLoop, ...], line: int) -> SourceLoop | None:
     """The loop with the fewest lines that goes over a line."""
     around = [loop for loop in loops if loop.line <= line <= loop.last_line]
     return min(around, key=lambda loop: (loop.last_line - loop.line, -loop.at), default=None)
+
+
+def loop_around(loops: tuple[SourceLoop, ...], place: SourceLine | None, file: str) -> SourceLoop | None:
+    """The innermost loop of a file of that name that an instruction's line stands in; of an inlined function
+    that has none around it there, the loop around its call."""
+    while place is not None:
+        loop = innermost_of(loops, place.line) if Path(place.file).name == file else None
+        if loop is not None:
+            return loop
+        place = place.inlined_at
+    return None
 
 
 def unrolled(text: str, at: int, factor: int) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 
 from smlab.commands.advise.batched_loads import batched_loads
 from smlab.commands.advise.kernel_advice import RESTRICT, KernelAdvice, SimulatedVersion
-from smlab.commands.advise.source_loops import SourceLoop, innermost_of, loops_of, unrolled
+from smlab.commands.advise.source_loops import SourceLoop, loop_around, loops_of, unrolled
 from smlab.commands.advise.trying import Trial, TrialSource, TriedKernel, simulated
 from smlab.hw_bench.inputs import source_text
 from smlab.hw_bench.sass.image import KernelImage
@@ -189,14 +189,9 @@ class SourceVersions:
             return ()
         waits: dict[SourceLoop, float] = {}
         for b in blamed.blame:
-            source = code.instructions[b.stalled].source
-            while source is not None:
-                here = Path(source.file).name == self.path.name
-                loop = innermost_of(loops, source.line) if here else None
-                if loop is not None:
-                    waits[loop] = waits.get(loop, 0.0) + b.latency
-                    break
-                source = source.inlined_at
+            loop = loop_around(loops, code.instructions[b.stalled].source, self.path.name)
+            if loop is not None:
+                waits[loop] = waits.get(loop, 0.0) + b.latency
         least = LEAST_SHARE * advice.samples.samples
         order = sorted((loop for loop in waits if waits[loop] > least), key=lambda loop: -waits[loop])
         return tuple(order[:LOOPS])

@@ -24,12 +24,14 @@ from smlab.sim.isa.launch.launch_file import LaunchFile
 COMBINED: Final = "combined"
 
 
-def try_changes(base: TriedKernel, advice: KernelAdvice, budget_s: float, source: Path | None) -> Trials:
-    """Simulate changes for at most ``budget_s`` of CPU time: launch shapes and versions of the ``source`` in
-    turn, and at last the best of both."""
+def try_changes(
+    base: TriedKernel, advice: KernelAdvice, budget_s: float, since_s: float, source: Path | None
+) -> Trials:
+    """Simulate changes until ``budget_s`` of CPU time are spent since ``since_s``: launch shapes and versions
+    of the ``source`` in turn, and at last the best of both."""
     if budget_s <= 0:
         return Trials()
-    budget, versions = TrialBudget(budget_s), None
+    budget, versions = TrialBudget(budget_s, since_s, base.cpu_s), None
     if source is not None:
         try:
             versions = SourceVersions(base, source, advice)

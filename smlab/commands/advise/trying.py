@@ -41,7 +41,7 @@ Shape = tuple[int, int, int]
 @dataclass(frozen=True)
 class TriedKernel:
     """The kernel that changes are tried on: how it was run, and what it computed. ``before`` are its arrays
-    as they were, ``after`` as it left them."""
+    as they were, ``after`` as it left them. ``cpu_s`` is the CPU time that its run took."""
 
     kernel: str
     launch_path: Path
@@ -51,6 +51,7 @@ class TriedKernel:
     run: MachineRun
     before: dict[str, np.ndarray]
     after: dict[str, np.ndarray]
+    cpu_s: float
 
 
 def run_and_keep(
@@ -62,10 +63,12 @@ def run_and_keep(
     recording: Recording | None = None,
 ) -> TriedKernel:
     """Run the kernel, recorded in full, and keep what it computed; ``recording`` is for this run alone."""
+    begun = cpu_s()
     launch = read_launch(path, defines)
     before = result_arrays(launch)
     done = run_file(kernel, launch, gpu, defines=defines, keep=Record.ALL, recording=recording, **how)
-    return TriedKernel(kernel, path, defines, gpu, how, done, before, result_arrays(launch))
+    after = result_arrays(launch)
+    return TriedKernel(kernel, path, defines, gpu, how, done, before, after, cpu_s() - begun)
 
 
 def tried_as_asked(base: TriedKernel, what: str) -> SimulatedVersion:
@@ -153,10 +156,15 @@ TrialSource = Generator[Trial, SimulatedVersion | None, None]
 
 
 class TrialBudget:
-    """Changes that are simulated while there is CPU time for them, child processes included."""
+    """Changes that are simulated while there is CPU time for them, child processes included.
 
-    def __init__(self, budget_s: float) -> None:
-        self._budget_s, self._begun, self._longest_s = budget_s, cpu_s(), 0.0
+    ``budget_s`` are counted from ``since_s`` (of `cpu_s`); a change is expected to take ``longest_s``, until
+    one has taken longer.
+    """
+
+    def __init__(self, budget_s: float, since_s: float, longest_s: float) -> None:
+        self._budget_s, self._since_s, self._longest_s = budget_s, since_s, longest_s
+        self._begun = cpu_s()
         self.versions: list[SimulatedVersion] = []
         self.refused: list[str] = []
         self.late: list[str] = []
@@ -176,7 +184,7 @@ class TrialBudget:
 
     def _try(self, candidate: Trial) -> SimulatedVersion | None:
         started = cpu_s()
-        if started - self._begun + self._longest_s > self._budget_s:
+        if started - self._since_s + self._longest_s > self._budget_s:
             self.late.append(candidate.what)
             return None
         try:

@@ -81,6 +81,7 @@ def run_until_steady(launch: MachineLaunch, gpu: Gpu, **how: Any) -> SteadyRun:
         if 2 * SAMPLES * run.blocks_simulated >= run.blocks:
             why = f"the samples of {count} would be as many blocks"
             break
+        del run  # a recording is large, and the next one takes its place
     else:
         why = "no two times were near enough"
     return _ended(run_machine_code(launch, gpu, sms="all", **how), attempts, f"the grid runs whole: {why}")

@@ -125,6 +125,66 @@ def test_it_does_not_where_it_must_not(name: str, context_of: Callable[..., Any]
     assert estimate(context, optimizer_of(name)) is None
 
 
+TILED = """
+S2R R2, SR_TID.X | write=0 line=1
+IMAD R2, R2, {distance}, RZ | waits=0 stall=4 line=1
+LDG.E R0, [R2] | write=0 line=2
+FADD R4, R0, R4 | waits=0 stall=4 line=2
+EXIT
+"""
+
+
+@pytest.mark.parametrize(("distance", "tiled"), [("0xc", False), ("c[0x0][0x180]", True)])
+def test_rows_become_columns_in_a_tile_whose_padding_counts(
+    context_of: Callable[..., Any], distance: str, tiled: bool
+) -> None:
+    """Words of a record move together by another layout of the data; a transposition needs shared memory."""
+    context = context_of(TILED.format(distance=distance), {3: LONG}, passes={2: 32.0}, excess={"l2": 4.0})
+    wanted = optimizer_of("uncoalesced-access")
+    padded, bare = (wanted.match(context, factor) for factor in (1, 0))
+    assert padded is not None
+    assert bare is not None
+    assert [m.rewrites[0].edits[2].tiled for m in (padded, bare)] == ([1.0, 32.0] if tiled else [0.0, 0.0])
+    assert (padded.worse is not None) is tiled
+    assert not tiled or padded.worse.rewrite == bare.rewrites[0]
+
+
+def test_copies_of_a_table_part_lanes_only_by_lane(context_of: Callable[..., Any]) -> None:
+    listing, stalls, more = MATCHES["privatisation"]
+    match = optimizer_of("privatisation").match(context_of(listing, stalls, **more), 8)
+    assert match is not None
+    (by_lane,) = match.rewrites
+    assert {edit.passes for edit in by_lane.edits.values()} == {4.0}
+    assert match.worse is not None
+    assert not match.worse.rewrite.edits
+    assert match.worse.rewrite.repeated == by_lane.repeated
+
+
+CONSTANTS = """
+MOV R2, {begin} | line=1 stall=4
+LDG.E R0, [R2] | write=0 line=2
+LDG.E R1, [R2+0x4] | write=0 line=2
+FADD R4, R0, R1 | waits=0 stall=4 line=2
+IADD3 R2, R2, {step}, RZ | line=2 stall=4
+ISETP.NE.AND P0, PT, R2, R9, PT | line=2 stall=12
+@P0 BRA 0x10 | stall=5 line=2
+EXIT
+"""
+
+
+@pytest.mark.parametrize(("step", "paired"), [("0x8", True), ("0x4", False)])
+def test_constants_come_in_pairs_where_all_rounds_begin_at_one(
+    context_of: Callable[..., Any], step: str, paired: bool
+) -> None:
+    listing = CONSTANTS.format(begin="c[0x0][0x160]", step=step)
+    context = context_of(listing, {3: LONG})
+    match = optimizer_of("memory-transaction-reduction").match(context, 4)
+    assert match is not None
+    (rewrite,) = match.rewrites
+    assert sorted(rewrite.edits) == ([1] if paired else [1, 2])
+    assert rewrite.removed == ({2} if paired else set())
+
+
 def test_a_popc_inc_is_not_there_before_ampere(context_of: Callable[..., Any]) -> None:
     listing, stalls, more = MATCHES["popc-inc"]
     context = context_of(listing, stalls, **{**more, "architecture": "sm_75"})

@@ -92,6 +92,19 @@ def test_a_chain_takes_its_stall_counts_and_others_hide_it() -> None:
     assert played(chain, warps=16).cycles == 4 * 10 * 2 - 1  # four of one: its pipe takes one in two cycles
 
 
+def test_warps_of_a_full_pipe_share_it_only_where_they_take_turns() -> None:
+    """Three warps of one scheduler: oldest first, two of them keep the pipe and the third begins late; in
+    turn each step of each waits."""
+    chain = [(PIPE, 4, 4)] * 20
+    rotated, oldest = (
+        replay(steps(chain, {}, {}), frame(warps=12)._replace(recent_last=recent)).spent.tolist()
+        for recent in (True, False)
+    )
+    assert rotated[1:] == [4 * 3 * 6] * 19
+    assert oldest[0] > 5 * rotated[0]
+    assert oldest[10] == 4 * 3 * 4
+
+
 def test_a_result_is_waited_for_and_told() -> None:
     found = played([(EXCHANGE, 1, 8), (PIPE, 4, 4)], {1: 0}, work={0: (1.0,)})
     assert found.cycles == 11 + 1 + 8 + 1  # through the front, one pass, its tail, and the use
@@ -261,6 +274,8 @@ def test_what_changes_add_takes_time(context: Context) -> None:
     assert rewritten(model, Rewrite(removed=frozenset({1}))) + ROUNDS * latency / 2 < loaded < before
     staged = rewritten(model, Rewrite(edits={1: Edit(staged=True)}))
     assert staged > before + ROUNDS * 2 * context.gpu.number("sm.barrier_latency_cycles")
+    padded, bare = (rewritten(model, Rewrite(edits={1: Edit(tiled=n)})) for n in (1.0, 32.0))
+    assert before < padded < bare - ROUNDS * 31 * 0.9  # a store and a load more, whose lanes take turns
     flushed = rewritten(model, Rewrite(flushed=1))
     assert before + 200 < flushed < 1.2 * before
     once, often = (rewritten(model, Rewrite(edits={1: Edit(shared=True, retried=n)})) for n in (1.0, 30.0))

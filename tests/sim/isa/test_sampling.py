@@ -9,11 +9,12 @@ import pytest
 from smlab.commands.run import steady
 from smlab.commands.run.steady import run_until_steady
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.sim import Record
+from smlab.sim import Record, SimResult
 from smlab.sim.execution.functional_warming import Neighbours
-from smlab.sim.execution.run import MachineRun, run_machine_code
+from smlab.sim.execution.run import MachineRun, MachineRunOptions, run_machine_code
 from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.sim.isa.memory.global_memory import COMPARED_BYTES, ContentsBefore, GlobalMemory
+from smlab.sim.lowering import LoweredKernel
 
 Launch = Callable[..., MachineLaunch]
 BLOCKS = 1200
@@ -85,6 +86,26 @@ def test_a_sample_reads_from_dram_what_the_whole_grid_reads(launch: Launch) -> N
     assert 0 < part.blocks_simulated < BLOCKS
     assert whole.dram_sectors_read == 4 * (BLOCKS + 2)
     assert abs(part.dram_sectors_read / whole.dram_sectors_read - 1) < 0.02
+
+
+def test_the_first_sample_alone_is_recorded(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recordings are large, and only the first sample's is given. The time is that of all."""
+    gpu = load_gpu("v100").with_values({"gpu.sms": 16}, source="assumed: a small GPU", where="test")
+    kept = []
+    plain = MachineRunOptions.simulate
+
+    def watched(options: MachineRunOptions, lowered: LoweredKernel) -> SimResult:
+        kept.append(options.keep)
+        return plain(options, lowered)
+
+    monkeypatch.setattr(MachineRunOptions, "simulate", watched)
+    recorded, told = (
+        run_machine_code(launch(LINES, *arrays(), grid=BLOCKS), gpu, sms=2, keep=keep)
+        for keep in (Record.ALL, Record.TOTALS)
+    )
+    assert kept == [Record.ALL, Record.TOTALS, Record.TOTALS, *[Record.TOTALS] * 3]
+    assert recorded.result.spans is not None
+    assert (recorded.cycles, recorded.cycles_low) == (told.cycles, told.cycles_low)
 
 
 def test_both_engines_find_the_same_in_l2(launch: Launch) -> None:

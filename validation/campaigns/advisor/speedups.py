@@ -26,6 +26,8 @@ from smlab.validation.campaigns.advisor.simulate import JudgedRun, execute
 LEVEL: Final = 0.9
 NOT_FORESEEN: Final = "no rule matches it"
 FIRST: Final = 2
+UNPADDED_BYTES: Final = 32 * 32 * 4
+"""Of a tile of 32 rows over 32 banks."""
 NOTHING: Final = 1.05
 """More than this is not promised where there is nothing to gain."""
 
@@ -98,10 +100,7 @@ def _row(
     gpu: Gpu,
 ) -> ChangeRow:
     after = execute(kernel.launch(gpu.sm_architecture, change), gpu, keep=Record.TOTALS)
-    factor = next(
-        (float(change.defines[k]) for k in ("UNROLL", "CHAINS", "COPIES") if k in change.defines), None
-    )
-    answer = estimate(context, optimizer_of(change.optimizer), factor)
+    answer = estimate_of(context, change, after.launch.shared_bytes - run.launch.shared_bytes)
     rank = next((n for n, a in enumerate(advice) if change.optimizer in a.names), None)
     return ChangeRow(
         kernel.name,
@@ -114,6 +113,19 @@ def _row(
         bound=1.0 if answer is None else float(answer.bound),
         doubt=NOT_FORESEEN if answer is None else answer.doubt,
     )
+
+
+def estimate_of(context: Context, change: Change, tile_bytes: int = 0) -> Advice | None:
+    """What the advisor promises for a change as it was made: so many rounds, chains or copies; loads written
+    ahead, whose loop stays as it is; accesses through a tile of shared memory, which has padding unless the
+    ``tile_bytes`` that the change adds are whole rows of all banks, one a lane."""
+    made = change.defines
+    factor = next((float(made[k]) for k in ("UNROLL", "CHAINS", "COPIES") if k in made), None)
+    if change.optimizer == "uncoalesced-access" and tile_bytes and tile_bytes % UNPADDED_BYTES == 0:
+        factor = 0.0
+    if "AHEAD" in made:
+        factor = 1.0
+    return estimate(context, optimizer_of(change.optimizer), factor)
 
 
 def with_intervals(rows: Iterable[ChangeRow], known: Iterable[ChangeRow]) -> list[ChangeRow]:
