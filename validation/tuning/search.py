@@ -236,7 +236,7 @@ class _Search:
 
     def _prior(self, number: int) -> float:
         """A sample of several times the SMs is off by half as much."""
-        return PRIOR_SPREAD / 2 ** (number - 1)
+        return PRIOR_SPREAD * 0.5 ** (number - 1)
 
     def _may_be_first(self, number: int) -> list[str]:
         """Those that the sample before leaves a chance to be among the first ones; best first."""

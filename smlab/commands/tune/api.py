@@ -108,7 +108,7 @@ def tune(
     began = time.perf_counter()
     description = a_gpu("gpu", gpu)
     asked = space if isinstance(space, TuningSpace) else _read(space, description, more)
-    options: dict[str, Any] = {key: more[key] for key in _OPTIONS if key in more}  # type: ignore[literal-required]
+    options: dict[str, Any] = {key: more[key] for key in _OPTIONS if key in more}
     for key, least in (("top", 1), ("seed", 0), ("draw", 1), ("jobs", 1)):
         if options.get(key) is not None:
             a_whole(key, options[key], least)

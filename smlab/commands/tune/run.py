@@ -21,6 +21,7 @@ from smlab.examples import TUNING_SPACE
 from smlab.hw_bench.files import write_atomic
 from smlab.sim.simulate import looks_cold, warm
 from smlab.validation.experiments.run.export import write_csv
+from smlab.validation.tuning.ranking import RankedTime
 from smlab.validation.tuning.search import (
     LONGEST,
     SETTLED,
@@ -34,10 +35,8 @@ from smlab.validation.tuning.space_file import SpaceAsked, read_space
 RANKING, PROGRESS = "ranking.csv", "progress.json"
 EVERY_S: Final = 2.0
 """How often the file of progress is written."""
-SHORT: Final = 5
-"""Rows that are shown without --details: verdict and table are twelve lines at most."""
-TELL_FROM: Final = 1.2
-"""From which ratio on a gain is told as a factor, else in percent."""
+LINES, HEADING, SHORT = 12, 2, 6
+"""Lines that are printed without --details, those of a table's heading, and rows at most."""
 
 
 @dataclass(frozen=True)
@@ -229,14 +228,12 @@ def _write_ranking(result: TuningResult) -> None:
 
 def _print(result: TuningResult, options: TuneSpaceOptions) -> None:
     space, found = result.space, result.search
-    labels = [space.label(n) for members in found.groups.values() for n in members]
-    same = same_everywhere(labels)
-    for line in _verdict(result, same):
+    same = same_everywhere([space.label(n) for members in found.groups.values() for n in members])
+    lines = [*_verdict(result, same), *_rest(result)]
+    for line in lines:
         out.print(line, markup=False, soft_wrap=True)
     if result.ranking:
-        out.print(_table(result, same, options.top if options.details else min(SHORT, options.top)))
-    for line in _rest(result):
-        out.print(line, markup=False, soft_wrap=True)
+        out.print(_table(result, same, options, sum(-(-len(line) // out.width) for line in lines)))
     if options.details:
         for line in _details(result, same):
             out.print(line, markup=False, soft_wrap=True)
@@ -247,27 +244,24 @@ def _varying(label: str, same: set[str]) -> str:
 
 
 def _verdict(result: TuningResult, same: set[str]) -> list[str]:
+    """The best, its time, what it gains."""
     space, found = result.space, result.search
     if not result.ranking:
         return [f"{space.title} on {result.gpu.name}: no configuration has a time"]
     best = result.ranking[0]
+    seconds = f"{_us(best.seconds)} us" if best.time.whole else f"{_us(best.seconds)} us ({_interval(best)})"
+    real = "" if result.real is None else "; real card {} to {} (90 %)".format(*map(_us, result.real))
     lines = [
         f"{space.title} on {result.gpu.name}: best of {found.drawn:,} configurations",
         _varying(space.label(best.numbers[0]), same),
-        f"{_us(best.seconds)} us ({_us(best.low)} to {_us(best.high)} beside the others)",
+        f"takes {seconds}{real}",
     ]
-    if result.real is not None:
-        low, high = result.real
-        lines[-1] += f"; on a real card {_us(low)} to {_us(high)} (90 %)"
     if result.gain is not None:
         factor, low, high = result.gain
+        between = "" if low == high else f" ({low:.2f} to {high:.2f})"
         first = _varying(space.label(space.first), same)
-        told = (
-            "is the best itself"
-            if factor == 1
-            else f"takes {factor:.2f} times as long ({low:.2f} to {high:.2f})"
-        )
-        lines.append(f"the first configuration ({first}) {told}")
+        told = "is the best itself" if factor == 1 else f"takes {factor:.2f}x{between}"
+        lines.append(f"the first, {first}, {told}")
     return lines
 
 
@@ -275,49 +269,60 @@ def _us(seconds: float) -> str:
     return f"{1e6 * seconds:,.4g}" if seconds < 0.01 else f"{1e6 * seconds:,.0f}"
 
 
-def _table(result: TuningResult, same: set[str], rows: int) -> Listing:
+def _interval(row: RankedTime) -> str:
+    return "exact" if row.time.whole else f"{_us(row.low)} to {_us(row.high)}"
+
+
+def _table(result: TuningResult, same: set[str], options: TuneSpaceOptions, above: int) -> Listing:
+    """The first ones: with --details as many as were asked for, else those for which twelve lines have
+    room."""
+    rows = options.top if options.details else max(1, min(SHORT, options.top, LINES - HEADING - above))
     table = Listing()
     table.add_column("", justify="right")
     table.add_column("configuration", fold=True)
     table.add_column("us", justify="right")
     table.add_column("95 %", justify="right", drop=1)
-    table.add_column("by", drop=2)
+    if options.details:
+        table.add_column("by", drop=2)
+    shown_rows: list[list[str]] = []
     for rank, row in enumerate(result.ranking[:rows], start=1):
-        alike = f" (+ {len(row.numbers) - 1} of equal code)" if len(row.numbers) > 1 else ""
-        table.add_row(
-            str(rank),
-            shown(_varying(result.space.label(row.numbers[0]), same) + alike),
-            _us(row.seconds),
-            f"{_us(row.low)} to {_us(row.high)}",
-            str(row.sample),
-        )
+        alike = f" (+{len(row.numbers) - 1} alike)" if len(row.numbers) > 1 else ""
+        label = shown(_varying(result.space.label(row.numbers[0]), same) + alike)
+        by = "whole grid" if row.time.whole else str(row.sample)
+        shown_rows.append([str(rank), label, _us(row.seconds), _interval(row), by])
+    wide = 30  # numbers beside the configuration
+    if not options.details:
+        room = LINES - HEADING - above
+        while (
+            len(shown_rows) > 1 and sum(-(-len(c[1]) // max(12, out.width - wide)) for c in shown_rows) > room
+        ):
+            shown_rows.pop()
+    for cells in shown_rows:
+        table.add_row(*cells[: 4 + options.details])
     return table
 
 
 def _rest(result: TuningResult) -> list[str]:
-    """How the search ended, what failed, how the order fits."""
+    """How many were simulated, how the search ended, what failed, how the order fits."""
     found, space = result.search, result.space
     screened = len(found.times[0])
-    told = f"{screened:,} different codes of {found.drawn:,} configurations simulated"
+    told = f"{screened:,} codes simulated"
     if screened < len(found.groups):
         told += f", {len(found.groups) - screened:,} not reached"
     if space.restricted:
-        told += f"; {space.restricted:,} excluded by restrictions"
+        told += f", {space.restricted:,} excluded"
     if found.ended == SETTLED:
-        why = "the order of the first is settled"
+        why = "the order is settled"
     else:
-        reason = "the longest sample is reached" if found.ended == LONGEST else "the budget is used"
-        why = f"{reason}; {len(found.open)} cannot be told from the best"
+        reason = "longest sample" if found.ended == LONGEST else "budget used"
+        why = f"{reason}, {len(found.open)} cannot be told apart"
     lines = [f"{told}; {why}"]
     if result.failed:
-        parts = ", ".join(f"{len(f.numbers):,} {f.reason}" for f in result.failed)
-        lines.append(f"without a time: {parts}; such as {result.failed[0].example}")
+        lines.append("without a time: " + ", ".join(f"{len(f.numbers):,} {f.reason}" for f in result.failed))
     if result.truth is not None:
         t = result.truth
         lines.append(
-            f"against {t.n:,} measured times: rank correlation {t.spearman:.3f}, the best measured is number "
-            f"{t.best_place} here; the first reaches {t.fraction_first:.3f} of it, the best of ten "
-            f"{t.fraction_ten:.3f}"
+            f"of {t.n:,} measured: rank correlation {t.spearman:.3f}, the best is number {t.best_place} here"
         )
     return lines
 
@@ -332,6 +337,10 @@ def _details(result: TuningResult, same: set[str]) -> list[str]:
             f"{100 * spread:.1f} %"
         )
     lines += [f"{f.reason}: {len(f.numbers):,}, such as {f.example}" for f in result.failed]
+    if result.truth is not None:
+        t = result.truth
+        lines.append(f"the best measured is {_varying(t.best, same)}; the first here reaches ")
+        lines[-1] += f"{t.fraction_first:.3f} of it, the best of the first ten {t.fraction_ten:.3f}"
     lines += list(result.space.notes)
     each = found.cpu_s / max(1, sum(map(len, found.times)))
     lines.append(
