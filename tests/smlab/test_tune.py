@@ -102,8 +102,8 @@ def test_processes_and_one_process_rank_alike(tmp_path: Path) -> None:
 
 
 def test_a_budget_and_another_gpu_are_told(tmp_path: Path, capsys) -> None:
-    path, out = str(small(tmp_path)), str(tmp_path / "out")
-    found, _ = told(capsys, path, "--budget-cpu-s", "1e-9", "--jobs", "1", "--out", out, "--draw", "5")
+    path, out = str(TUNING_SPACE), str(tmp_path / "out")
+    found, _ = told(capsys, path, "--budget-cpu-s", "1e-9", "--jobs", "1", "--out", out)
     assert found["ended"] == "budget"
     assert found["screened"] < found["codes"]
     with (tmp_path / "out" / "ranking.csv").open() as file:

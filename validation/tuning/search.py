@@ -120,8 +120,9 @@ def search(
             raise SmlabError(
                 f"{store.path}: holds an earlier search: continue it with --resume, or use another --out"
             )
-        store.begin(_identity(space, gpu), "space, GPU or version of smlab", resume=options.resume)
-        run = _Search(space, gpu, groups, options, store, progress)
+        identity = _identity(space, gpu)
+        store.begin(identity, "space, GPU or version of smlab", resume=options.resume)
+        run = _Search(space, gpu, groups, options, store, identity, progress)
         try:
             with open_workers(options.jobs, dask=options.dask) as workers:
                 return run.whole(workers)
@@ -158,6 +159,7 @@ class _Search:
     groups: dict[str, list[int]]
     options: SearchOptions
     store: Store
+    identity: str
     progress: Progress | None
     times: list[dict[str, SimulatedTime]] = field(default_factory=lambda: [{}])
     ratio: list[float] = field(default_factory=list)
@@ -305,7 +307,7 @@ class _Search:
             chunk = list(keys[at : at + size])
             members = [self.groups[key][0] for key in chunk]
             asked = [Asked(self.space.settings(m), self.space.tables_of(m)) for m in members]
-            yield Task(chunk, simulate_all, (kernel, gpu, asked, sample))
+            yield Task(chunk, simulate_all, (kernel, gpu, asked, sample, self.identity))
 
     def _hash(self, key: str, sample: Sample) -> bytes:
         return hashlib.sha256(f"{key} {sample}".encode()).digest()

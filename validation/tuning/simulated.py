@@ -86,16 +86,18 @@ class _Prepared:
     names: tuple[str, ...] = ()
     constants: dict[str, Any] = field(default_factory=dict)
     before: ContentsBefore | None = None
+    known: dict[Any, tuple[float, float, float, bool]] = field(default_factory=dict)
 
 
 _PREPARED: dict[str, _Prepared] = {}
 
 
 def simulate_all(
-    kernel: TunedKernel, gpu: Gpu, asked: Sequence[Asked], sample: Sample
+    kernel: TunedKernel, gpu: Gpu, asked: Sequence[Asked], sample: Sample, identity: str
 ) -> list[SimulatedTime]:
-    """The times of some configurations, in their order; what one cannot do is its ``error``."""
-    prepared, found = _prepared(kernel, gpu), []
+    """The times of some configurations, in their order; what one cannot do is its ``error``. ``identity``
+    tells kernels, GPUs and contents of files apart: what a worker keeps is of one."""
+    prepared, found = _prepared(kernel, gpu, identity), []
     began = _cpu_s()
     sources = [_source(kernel, prepared, gpu, one) for one in asked]
     if isinstance(prepared.kernel, type(kernel.path)) and kernel.path.suffix == ".cu":
@@ -121,8 +123,8 @@ def _ask(source: KernelSource) -> CompileAsk | None:
         return None
 
 
-def _prepared(kernel: TunedKernel, gpu: Gpu) -> _Prepared:
-    key = f"{kernel!r} {gpu.sm_architecture}"
+def _prepared(kernel: TunedKernel, gpu: Gpu, identity: str) -> _Prepared:
+    key = f"{kernel!r} {identity}"
     if key not in _PREPARED:
         _PREPARED.clear()
         resolved = resolved_kernel(kernel.kernel, gpu.sm_architecture)
@@ -199,8 +201,8 @@ def _launch(prepared: _Prepared, loaded: LoadedKernel, file: LaunchFile) -> Mach
 def _timed(prepared: _Prepared, launch: MachineLaunch, gpu: Gpu, work: _Work) -> SimulatedTime:
     code = _code(launch.image)
     key = (code, launch.grid, launch.block, launch.shared_bytes, work.sample, repr(work.asked.launch))
-    if key in _KNOWN:
-        seconds, low, high, whole = _KNOWN[key]
+    if key in prepared.known:
+        seconds, low, high, whole = prepared.known[key]
     else:
         # Of a launch whose arrays are its own (Triton's), nothing is kept from one to the next.
         own = ContentsBefore(launch.allocations, prepared.before)
@@ -223,9 +225,9 @@ def _timed(prepared: _Prepared, launch: MachineLaunch, gpu: Gpu, work: _Work) ->
             own.go_back()
         hz, whole = run.cycles / run.seconds, run.whole
         seconds, low, high = run.seconds, run.cycles_low / hz, run.cycles_high / hz
-        while len(_KNOWN) >= KEPT:
-            _KNOWN.pop(next(iter(_KNOWN)))
-        _KNOWN[key] = seconds, low, high, whole
+        while len(prepared.known) >= KEPT:
+            prepared.known.pop(next(iter(prepared.known)))
+        prepared.known[key] = seconds, low, high, whole
     return SimulatedTime(
         seconds,
         low,
@@ -237,9 +239,6 @@ def _timed(prepared: _Prepared, launch: MachineLaunch, gpu: Gpu, work: _Work) ->
         code,
         whole,
     )
-
-
-_KNOWN: dict[Any, tuple[float, float, float, bool]] = {}
 
 
 def _code(image: KernelImage) -> str:

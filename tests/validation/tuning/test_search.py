@@ -51,7 +51,9 @@ class Simulated:
     def true_s(self, blocks: int) -> float:
         return 1e-3 * math.exp(self.apart * ((37 * blocks) % 300))
 
-    def __call__(self, kernel: Any, gpu: Any, asked: Sequence[Asked], sample: Sample) -> list[SimulatedTime]:
+    def __call__(
+        self, kernel: Any, gpu: Any, asked: Sequence[Asked], sample: Sample, identity: str
+    ) -> list[SimulatedTime]:
         return [self.one(int(one.settings["BLOCKS"]), sample) for one in asked]
 
     def one(self, blocks: int, sample: Sample) -> SimulatedTime:
