@@ -74,7 +74,8 @@ sass: contract
 	    tests/validation/campaigns/test_calibration_trials.py tests/hw_bench/cuda/test_cuda_failures.py \
 	    tests/hw_bench/cuda/test_cuda_harness.py \
 	    tests/hw_bench/cuda/test_cuda_on_simulator.py tests/hw_bench/cuda/test_cuda_driver.py \
-	    tests/validation/campaigns/test_synchronization.py tests/validation/campaigns/test_tensor_cores.py
+	    tests/validation/campaigns/test_synchronization.py tests/validation/campaigns/test_tensor_cores.py \
+	    tests/validation/tuning/test_compiled_spaces.py
 
 $(VENV)-cuda/.installed: .ci/locked/toolchain.txt | $(VENV)/.installed-dev
 	$(BIN)/python -m venv --clear $(VENV)-cuda

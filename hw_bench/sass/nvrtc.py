@@ -92,7 +92,7 @@ class _Job:
     kept: Path | None
 
 
-def compile_ahead(asks: Sequence[CompileAsk]) -> None:
+def compile_into_cache(asks: Sequence[CompileAsk]) -> None:
     """Compile several sources by one process, which takes 0.2 s to begin, so that `compile_cuda` finds them
     in the cache. What fails, or has no place in the cache, is left to that."""
     jobs = {job.kept: job for job in map(_job_of, asks) if job.kept is not None and not job.kept.is_file()}

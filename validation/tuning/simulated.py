@@ -16,7 +16,7 @@ from smlab.hw_bench.datasets.tuning import Parameter
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.image import KernelImage
-from smlab.hw_bench.sass.nvrtc import CompileAsk, compile_ahead
+from smlab.hw_bench.sass.nvrtc import CompileAsk, compile_into_cache
 from smlab.sim.execution.run import run_machine_code
 from smlab.sim.frontends.cuda_c import compile_asked
 from smlab.sim.frontends.launching import machine_launch
@@ -101,7 +101,7 @@ def simulate_all(
     began = _cpu_s()
     sources = [_source(kernel, prepared, gpu, one) for one in asked]
     if isinstance(prepared.kernel, type(kernel.path)) and kernel.path.suffix == ".cu":
-        compile_ahead([a for s in sources if (a := _ask(s)) is not None])
+        compile_into_cache([a for s in sources if (a := _ask(s)) is not None])
     for source, one in zip(sources, asked, strict=True):
         found.append(_simulated(kernel, prepared, gpu, _Work(source, one, sample, began)))
         began = _cpu_s()

@@ -44,12 +44,12 @@ def cache_of(space: TuningSpace, seconds: Sequence[float]) -> dict[str, Any]:
 class Simulated:
     """Times of configurations: true ones grow with the number of blocks, samples scatter around them."""
 
-    def __init__(self, *, apart: float, broken: int = 0) -> None:
-        self.apart, self.broken = apart, broken
+    def __init__(self, *, gap: float, broken: int = 0) -> None:
+        self.gap, self.broken = gap, broken
         self.asked: list[tuple[int, Sample]] = []
 
     def true_s(self, blocks: int) -> float:
-        return 1e-3 * math.exp(self.apart * ((37 * blocks) % 300))
+        return 1e-3 * math.exp(self.gap * ((37 * blocks) % 300))
 
     def __call__(
         self, kernel: Any, gpu: Any, asked: Sequence[Asked], sample: Sample, identity: str
@@ -67,7 +67,7 @@ class Simulated:
 
 @pytest.fixture
 def simulated(monkeypatch: pytest.MonkeyPatch) -> Simulated:
-    made = Simulated(apart=0.003)
+    made = Simulated(gap=0.003)
     monkeypatch.setattr(searching, "simulate_all", made)
     return made
 
@@ -93,7 +93,7 @@ def test_all_are_screened_and_only_the_first_run_longer(simulated: Simulated, tm
 
 
 def test_a_search_stops_when_the_order_is_settled(simulated: Simulated, tmp_path: Path) -> None:
-    simulated.apart = 0.5
+    simulated.gap = 0.5
     found = searched(tmp_path, top=3)
     assert found.ended == SETTLED
     assert len(found.open) == 1
