@@ -113,10 +113,10 @@ def test_a_time_does_not_hang_on_what_ran_before(space: Path) -> None:
     asked = read_space(space)
     gpu, sample = load_gpu("v100"), Sample(1, 1)
     rows = [Asked(asked.settings(n), asked.tables_of(n)) for n in range(len(asked))]
-    together = simulate_all(asked.kernel, gpu, rows, sample, "together")
+    in_one_call = simulate_all(asked.kernel, gpu, rows, sample, "in_one_call")
     alone = [simulate_all(asked.kernel, gpu, [row], sample, f"{n}")[0] for n, row in enumerate(rows)]
-    assert [t.error for t in together] == [t.error for t in alone]
-    fine = [(a.seconds, b.seconds) for a, b in zip(together, alone, strict=True) if not a.error]
+    assert [t.error for t in in_one_call] == [t.error for t in alone]
+    fine = [(a.seconds, b.seconds) for a, b in zip(in_one_call, alone, strict=True) if not a.error]
     assert len(fine) == 4
     assert all(a == b for a, b in fine)
 

@@ -41,7 +41,7 @@ def cache_of(space: TuningSpace, seconds: Sequence[float]) -> dict[str, Any]:
     }
 
 
-class Simulated:
+class ScatteredTimes:
     """Times of configurations: true ones grow with the number of blocks, samples scatter around them."""
 
     def __init__(self, *, gap: float, broken: int = 0) -> None:
@@ -66,8 +66,8 @@ class Simulated:
 
 
 @pytest.fixture
-def simulated(monkeypatch: pytest.MonkeyPatch) -> Simulated:
-    made = Simulated(gap=0.003)
+def simulated(monkeypatch: pytest.MonkeyPatch) -> ScatteredTimes:
+    made = ScatteredTimes(gap=0.003)
     monkeypatch.setattr(searching, "simulate_all", made)
     return made
 
@@ -77,7 +77,7 @@ def searched(folder: Path, space: TuningSpace | None = None, **options: Any) -> 
     return search(space or wide_space(), load_gpu("v100"), folder, given)
 
 
-def test_all_are_screened_and_only_the_first_run_longer(simulated: Simulated, tmp_path: Path) -> None:
+def test_all_are_screened_and_only_the_first_run_longer(simulated: ScatteredTimes, tmp_path: Path) -> None:
     found = searched(tmp_path)
     counts = [len(times) for times in found.times]
     assert counts[0] == 300
@@ -92,7 +92,7 @@ def test_all_are_screened_and_only_the_first_run_longer(simulated: Simulated, tm
     assert found.ended == LONGEST
 
 
-def test_a_search_stops_when_the_order_is_settled(simulated: Simulated, tmp_path: Path) -> None:
+def test_a_search_stops_when_the_order_is_settled(simulated: ScatteredTimes, tmp_path: Path) -> None:
     simulated.gap = 0.5
     found = searched(tmp_path, top=3)
     assert found.ended == SETTLED
@@ -100,7 +100,7 @@ def test_a_search_stops_when_the_order_is_settled(simulated: Simulated, tmp_path
     assert len(found.times) == 2
 
 
-def test_intervals_hold_the_true_times(simulated: Simulated, tmp_path: Path) -> None:
+def test_intervals_hold_the_true_times(simulated: ScatteredTimes, tmp_path: Path) -> None:
     """Of all rows, whatever sample they were run by, at least 90 % where 95 % are said."""
     rows = ranked(searched(tmp_path), LADDER)
     space = wide_space()
@@ -108,7 +108,7 @@ def test_intervals_hold_the_true_times(simulated: Simulated, tmp_path: Path) -> 
     assert np.mean(held) > 0.9
 
 
-def test_the_budget_ends_a_search_and_says_so(simulated: Simulated, tmp_path: Path) -> None:
+def test_the_budget_ends_a_search_and_says_so(simulated: ScatteredTimes, tmp_path: Path) -> None:
     found = searched(tmp_path, budget_cpu_s=100.0)
     assert found.ended == SPENT
     assert 100 <= found.cpu_s < 130
@@ -119,7 +119,9 @@ def test_the_budget_ends_a_search_and_says_so(simulated: Simulated, tmp_path: Pa
         SearchOptions(budget_cpu_s=0.0)
 
 
-def test_a_search_that_was_cut_off_ends_as_one_that_was_not(simulated: Simulated, tmp_path: Path) -> None:
+def test_a_search_that_was_cut_off_ends_as_one_that_was_not(
+    simulated: ScatteredTimes, tmp_path: Path
+) -> None:
     whole = searched(tmp_path / "whole")
     asked = len(simulated.asked)
     searched(tmp_path / "cut", budget_cpu_s=50.0)
@@ -132,7 +134,9 @@ def test_a_search_that_was_cut_off_ends_as_one_that_was_not(simulated: Simulated
     assert [(r.numbers, r.seconds) for r in first] == [(r.numbers, r.seconds) for r in second]
 
 
-def test_a_folder_with_a_search_is_continued_only_when_asked(simulated: Simulated, tmp_path: Path) -> None:
+def test_a_folder_with_a_search_is_continued_only_when_asked(
+    simulated: ScatteredTimes, tmp_path: Path
+) -> None:
     searched(tmp_path, budget_cpu_s=5.0)
     with pytest.raises(SmlabError, match="holds an earlier search: continue it with --resume"):
         searched(tmp_path)
@@ -141,7 +145,7 @@ def test_a_folder_with_a_search_is_continued_only_when_asked(simulated: Simulate
         searched(tmp_path, other, resume=True)
 
 
-def test_failures_are_counted_by_reason(simulated: Simulated, tmp_path: Path) -> None:
+def test_failures_are_counted_by_reason(simulated: ScatteredTimes, tmp_path: Path) -> None:
     simulated.broken = 40
     found = searched(tmp_path)
     (one,) = failures(found, wide_space())
@@ -153,21 +157,21 @@ def test_failures_are_counted_by_reason(simulated: Simulated, tmp_path: Path) ->
     assert len(searched(tmp_path, resume=True).times[0]) == 300
 
 
-def test_a_space_where_nothing_works_has_no_ranking(simulated: Simulated, tmp_path: Path) -> None:
+def test_a_space_where_nothing_works_has_no_ranking(simulated: ScatteredTimes, tmp_path: Path) -> None:
     simulated.broken = 300
     found = searched(tmp_path)
     assert ranked(found, LADDER) == []
     assert found.open == ()
 
 
-def test_drawn_configurations_are_those_of_the_seed(simulated: Simulated, tmp_path: Path) -> None:
+def test_drawn_configurations_are_those_of_the_seed(simulated: ScatteredTimes, tmp_path: Path) -> None:
     found = [searched(tmp_path / str(n), draw=20, seed=seed) for n, seed in enumerate((1, 1, 2))]
     drawn = [{m for members in f.groups.values() for m in members} for f in found]
     assert drawn[0] == drawn[1] != drawn[2]
     assert all(0 in numbers and 20 <= len(numbers) <= 21 for numbers in drawn)
 
 
-def test_an_order_is_judged_by_measured_times(simulated: Simulated, tmp_path: Path) -> None:
+def test_an_order_is_judged_by_measured_times(simulated: ScatteredTimes, tmp_path: Path) -> None:
     space = wide_space()
     rows = ranked(searched(tmp_path), LADDER)
     seconds = [simulated.true_s(int(str(c[1]))) for c in space.configurations]

@@ -178,7 +178,13 @@ def test_a_problem_of_kernel_tuner(folder: Path) -> None:
 def test_a_problem_of_ktt_tells_blocks_or_threads(folder: Path) -> None:
     """KTT's GlobalSize is in blocks for CUDA, in threads where the file says OpenCL."""
     size = {"X": "1024 // block_size_x", "Y": "4"}
-    kind = {"ProblemSize": None, "GridDivX": None, "GlobalSize": size, "GlobalSizeType": "CUDA"}
+    kind = {
+        "Arguments": [],
+        "ProblemSize": None,
+        "GridDivX": None,
+        "GlobalSize": size,
+        "GlobalSizeType": "CUDA",
+    }
     assert read_space(problem(folder, **kind)).tables_of(0)["grid"] == ["1024 // block_size_x", "4"]
     threads = read_space(problem(folder, **{**kind, "GlobalSizeType": "OpenCL"})).tables_of(0)["grid"]
     assert threads == ["ceil((1024 // block_size_x) / (block_size_x))", "ceil((4) / (1))"]
