@@ -1,9 +1,9 @@
 """smlab: how far GPU performance models can be trusted, and where.
 
 The functions are those of the command line: `simulate`, `run`, `advise`, `utilization`, `roofline`,
-`project`, `port`, `whatif`, `claims` and `validate`. Each returns a frozen result, which prints as one line,
-shows as a table in a notebook, and has ``to_dataframe()``. Names are imported when they are first used, so
-``import smlab`` takes no time.
+`project`, `port`, `tune`, `whatif`, `claims` and `validate`. Each returns a frozen result, which prints as
+one line, shows as a table in a notebook, and has ``to_dataframe()``. Names are imported when they are first
+used, so ``import smlab`` takes no time.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from smlab.commands.run.api import run
     from smlab.commands.run.simulated import ScriptGpu, simulated
     from smlab.commands.simulate.api import simulate
+    from smlab.commands.tune.api import TuningResult, tune
     from smlab.commands.utilization.api import UtilizationResult, utilization
     from smlab.commands.validate.api import ValidationResult, validate
     from smlab.commands.whatif.api import WhatifResult, whatif
@@ -68,6 +69,7 @@ _HOME = {
     "smlab.commands.run.simulated": ("ScriptGpu", "simulated"),
     "smlab.sim.execution.run": ("MachineRun",),
     "smlab.commands.simulate.api": ("simulate",),
+    "smlab.commands.tune.api": ("TuningResult", "tune"),
     "smlab.commands.utilization.api": ("UtilizationResult", "utilization"),
     "smlab.commands.validate.api": ("ValidationResult", "validate"),
     "smlab.commands.whatif.api": ("WhatifResult", "whatif"),
@@ -112,6 +114,7 @@ __all__ = [
     "SimResult",
     "SmlabError",
     "TensorMap",
+    "TuningResult",
     "UtilizationResult",
     "ValidationResult",
     "WhatifResult",
@@ -132,6 +135,7 @@ __all__ = [
     "service_table",
     "simulate",
     "simulated",
+    "tune",
     "utilization",
     "validate",
     "whatif",

@@ -22,6 +22,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,30 +51,11 @@ def compile_cuda(
     Raises:
         SmlabError: no compiler, or the first error that it tells.
     """
-    if importlib.util.find_spec("cuda") is None or importlib.util.find_spec("cuda.bindings") is None:
-        raise SmlabError(f"the CUDA compiler was not found: {_ADVICE}")
-    try:
-        from cuda.bindings import nvrtc
-    except ImportError as error:
-        raise SmlabError(f"the CUDA compiler cannot be loaded ({error}): {_ADVICE}") from error
-    named = folders.text(source)
-    headers = HEADERS if includes_files(named) else {}
-    if first := read_first(named):
-        headers = {**headers, READ_FIRST: first}
-        options = [f"--pre-include={READ_FIRST}", *options]
-    if "__int128" in named:  # nvcc on Linux has it without being asked
-        options = ["--device-int128", *options]
-    options = [*folders.options(), *options, *_includes()]
-    wanted = [f"--gpu-architecture={architecture}", "--std=c++17", "-lineinfo", *options]
-    try:
-        status, *release = nvrtc.nvrtcVersion()
-        kept = _kept(source, where, wanted, headers, f"{status} {release}")
-        if kept is not None and kept.is_file():
-            with contextlib.suppress(OSError):
-                return kept.read_bytes()
-    except RuntimeError as error:
-        raise SmlabError(f"the CUDA compiler cannot be loaded ({error}): {_ADVICE}") from error
-    failed, log, cubin = _compile_in_process(source, where, wanted, headers, folders.beside)
+    ask = CompileAsk(source, architecture, tuple(options), where, folders)
+    job = _job_of(ask)
+    if (known := _known(job)) is not None:
+        return known
+    failed, log, cubin = _compile_in_process(job, folders.beside)
     if failed:
         lines = [line for line in log.splitlines() if "error" in line]
         message = lines[0] if lines else failed
@@ -84,11 +66,79 @@ def compile_cuda(
         elif "open source file" in message and not _includes():
             message += " (headers of CUDA come with pip install nvidia-cuda-runtime-cu12, or 'smlab[cuda12]')"
         raise SmlabError(f"{where}: does not compile for {architecture}: {message}")
-    if kept is not None:
-        with contextlib.suppress(OSError):
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(kept, cubin)
+    _keep(job, cubin)
     return cubin
+
+
+@dataclass(frozen=True)
+class CompileAsk:
+    """A source to compile, as `compile_cuda` takes it."""
+
+    source: str
+    architecture: str
+    options: tuple[str, ...] = ()
+    where: str = "kernel.cu"
+    folders: HeaderFolders = NO_FOLDERS
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What the compiler is given, and where the cubin is kept, if it may be."""
+
+    source: str
+    where: str
+    options: list[str]
+    headers: Mapping[str, str]
+    kept: Path | None
+
+
+def compile_into_cache(asks: Sequence[CompileAsk]) -> None:
+    """Compile several sources by one process, which takes 0.2 s to begin, so that `compile_cuda` finds them
+    in the cache. What fails, or has no place in the cache, is left to that."""
+    jobs = {job.kept: job for job in map(_job_of, asks) if job.kept is not None and not job.kept.is_file()}
+    if len(jobs) < 2:
+        return
+    for job, (failed, _, cubin) in zip(jobs.values(), _answers(list(jobs.values()), None), strict=False):
+        if not failed:
+            _keep(job, cubin)
+
+
+def _job_of(ask: CompileAsk) -> _Job:
+    if importlib.util.find_spec("cuda") is None or importlib.util.find_spec("cuda.bindings") is None:
+        raise SmlabError(f"the CUDA compiler was not found: {_ADVICE}")
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError as error:
+        raise SmlabError(f"the CUDA compiler cannot be loaded ({error}): {_ADVICE}") from error
+    named, options = ask.folders.text(ask.source), list(ask.options)
+    headers = HEADERS if includes_files(named) else {}
+    if first := read_first(named):
+        headers = {**headers, READ_FIRST: first}
+        options = [f"--pre-include={READ_FIRST}", *options]
+    if "__int128" in named:  # nvcc on Linux has it without being asked
+        options = ["--device-int128", *options]
+    options = [*ask.folders.options(), *options, *_includes()]
+    wanted = [f"--gpu-architecture={ask.architecture}", "--std=c++17", "-lineinfo", *options]
+    try:
+        status, *release = nvrtc.nvrtcVersion()
+    except RuntimeError as error:
+        raise SmlabError(f"the CUDA compiler cannot be loaded ({error}): {_ADVICE}") from error
+    kept = _kept(ask.source, ask.where, wanted, headers, f"{status} {release}")
+    return _Job(ask.source, ask.where, wanted, headers, kept)
+
+
+def _known(job: _Job) -> bytes | None:
+    if job.kept is not None and job.kept.is_file():
+        with contextlib.suppress(OSError):
+            return job.kept.read_bytes()
+    return None
+
+
+def _keep(job: _Job, cubin: bytes) -> None:
+    if job.kept is not None:
+        with contextlib.suppress(OSError):
+            job.kept.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(job.kept, cubin)
 
 
 def compile_file(
@@ -111,33 +161,54 @@ _MOST_BYTES: Final = 2**32
 _TIMEOUT_S: Final = 900.0
 
 
-def _compile_in_process(
-    source: str, where: str, options: Sequence[str], headers: Mapping[str, str], beside: Path | None
-) -> tuple[str, str, bytes]:
+def _compile_in_process(job: _Job, beside: Path | None) -> tuple[str, str, bytes]:
     """`compile_here` in a child process: a macro of a few lines may ask for all memory, and a template
-    for all time. It works in the folder ``beside``, where the compiler looks for names in quotes.
+    instantiated without end for all time. It works in the folder ``beside``, where the compiler looks for
+    names in quotes.
 
     Raises:
         SmlabError: the compiler ended on the source, or took `_CPU_S` or `_MOST_BYTES`.
     """
+    answers = _answers([job], beside)
+    if answers.status or not answers:
+        how = f"{_CPU_S} s of processor time" if answers.status == _SIGXCPU else f"{_MOST_BYTES / 1e9:.1f} GB"
+        raise SmlabError(f"{job.where}: the CUDA compiler ended on it; it may take {how}")
+    return answers[0]
+
+
+class _Answers(list[tuple[str, str, bytes]]):
+    """What `compile_here` gave for each job that the child came to, and the child's status."""
+
+    status = 0
+
+
+def _answers(jobs: Sequence[_Job], beside: Path | None) -> _Answers:
+    """The jobs done by one child, one after the other."""
     place = None if beside is None else os.fspath(beside)
-    ask = json.dumps([place, source, where, list(options), dict(headers)]).encode()
+    asks = [[job.source, job.where, job.options, dict(job.headers)] for job in jobs]
+    where, limit_s = jobs[0].where, _TIMEOUT_S * len(jobs)
     try:
         done = run_python(
-            _CHILD, input=ask, timeout_s=_TIMEOUT_S, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            _CHILD,
+            input=json.dumps([place, asks]).encode(),
+            timeout_s=limit_s,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired as error:
-        raise SmlabError(f"{where}: the CUDA compiler has not ended after {_TIMEOUT_S:g} s") from error
+        raise SmlabError(f"{where}: the CUDA compiler has not ended after {limit_s:g} s") from error
     except OSError as error:
         raise SmlabError(f"{where}: no process can be started to compile it: {error.strerror}") from error
-    head, _, cubin = done.stdout.partition(b"\n")
-    if done.returncode or not head:
-        how = (
-            f"{_CPU_S} s of processor time" if done.returncode == _SIGXCPU else f"{_MOST_BYTES / 1e9:.1f} GB"
-        )
-        raise SmlabError(f"{where}: the CUDA compiler ended on it; it may take {how}")
-    failed, log = json.loads(head)
-    return failed, log, cubin
+    found, rest = _Answers(), done.stdout
+    found.status = done.returncode
+    while b"\n" in rest:
+        head, _, rest = rest.partition(b"\n")
+        failed, log, size = json.loads(head)
+        if len(rest) < size:
+            break
+        found.append((failed, log, rest[:size]))
+        rest = rest[size:]
+    return found
 
 
 _SIGXCPU: Final = -24
@@ -146,12 +217,11 @@ _SIGXCPU: Final = -24
 
 def answer() -> None:
     """What the process does."""
-    beside, *ask = json.load(sys.stdin.buffer)
+    beside, asks = json.load(sys.stdin.buffer)
     if sys.platform == "linux":
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
-        resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S + 1))
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # it writes no file
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)  # what the library prints is no answer
@@ -160,8 +230,14 @@ def answer() -> None:
 
             nvrtc.nvrtcVersion()  # nothing is loaded from the user's folder
             os.chdir(beside)
-        failed, log, cubin = compile_here(*ask)
-        out.write(json.dumps([failed, log]).encode() + b"\n" + cubin)
+        for ask in asks:
+            if sys.platform == "linux":
+                used = int(sum(resource.getrusage(resource.RUSAGE_SELF)[:2]))
+                hard = _CPU_S * len(asks) + 1
+                resource.setrlimit(resource.RLIMIT_CPU, (min(used + _CPU_S, hard), hard))
+            failed, log, cubin = compile_here(*ask)
+            out.write(json.dumps([failed, log, len(cubin)]).encode() + b"\n" + cubin)
+            out.flush()
 
 
 def compile_here(

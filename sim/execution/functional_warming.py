@@ -138,7 +138,9 @@ class Neighbours:
     """Blocks of a launch executed without timing, one by one as they are asked for; after each call the
     launch's arrays are again what they were at first, which ``before`` holds."""
 
-    def __init__(self, launch: MachineLaunch, sector_bytes: int) -> None:
+    def __init__(
+        self, launch: MachineLaunch, sector_bytes: int, before: ContentsBefore | None = None
+    ) -> None:
         self.launch, self.sector_bytes = launch, sector_bytes
         size = max((a.end for a in launch.allocations), default=FIRST_ADDRESS + 1) - FIRST_ADDRESS
         self.count = -(-min(size, MAX_BYTES) // sector_bytes)
@@ -153,7 +155,7 @@ class Neighbours:
         self.covered = 0
         self.ends = self.cut_short = False
         self.memory = MachineMemory(launch, 1)
-        self.before = ContentsBefore(launch.allocations)
+        self.before = ContentsBefore(launch.allocations, before)
         words = self.count * sector_bytes // 4
         self.writers = np.zeros(words, dtype=np.uint32)  # only what is written to takes memory
         nowhere = (words, -1)
@@ -196,7 +198,7 @@ class Neighbours:
         self.covered = int(sectors[COVERED])
         touched = self.sectors[: sectors[TOUCHED]].copy()
         self.seen[touched >> 1] = 0
-        if left >= 0 and len(runs := _runs(touched)) <= self.room:
+        if left >= 0 and self.room and len(runs := _runs(touched)) <= self.room:
             self.kept[index] = runs
             self.room -= len(runs)
         return touched, bool(left >= 0)

@@ -21,6 +21,7 @@ from smlab.sim.execution.source import MachineSource, lower_machine_code
 from smlab.sim.instructions import Reason
 from smlab.sim.isa.launch.faults import notes_of
 from smlab.sim.isa.launch.launch import MachineLaunch, add_unwritten
+from smlab.sim.isa.memory.global_memory import ContentsBefore
 from smlab.sim.lowering import LoweredKernel
 from smlab.sim.machine import Machine, machine_from
 from smlab.sim.object_code.loading import ready
@@ -40,6 +41,7 @@ blocks that began together take some waves to get out of step."""
 GRID_INSTRUCTIONS: Final = 6_000_000
 """Warp-instructions of the whole GPU in the waves of a sample, where that is more waves than the fewest."""
 SAMPLES: Final = 3
+"""Samples that tell a time with its interval."""
 UNSEEN: Final = 0.03
 """What a sample cannot see of how SMs meet in L2 and DRAM, as a part of the cycles."""
 T_HALF_WIDTH: Final = 4.303
@@ -129,8 +131,13 @@ class MachineRun(TimedRun):
 class MachineRunOptions:
     """The options of `run_machine_code`.
 
+    ``samples`` are those of a part of the grid, one to three; one tells a time without its spread. A grid of
+    ``whole_up_to`` warp-instructions runs whole, however many SMs are asked for. ``before`` is what the
+    arrays hold, for who launches on the same arrays again and again: a sampled run makes no copy of them
+    then, and leaves them as they were.
+
     Raises:
-        SmlabError: an unknown engine.
+        SmlabError: an unknown engine, too many samples.
     """
 
     sms: int | str = "all"
@@ -141,8 +148,13 @@ class MachineRunOptions:
     progress: Progress | None = None
     recording: Recording | None = None
     threads: int | None = None
+    samples: int = SAMPLES
+    whole_up_to: int = 0
+    before: ContentsBefore | None = None
 
     def __post_init__(self) -> None:
+        if not 1 <= self.samples <= SAMPLES:
+            raise SmlabError.at("samples", "out of range", self.samples, f"1 to {SAMPLES}")
         if self.engine and self.engine not in ENGINES:
             raise SmlabError.at("engine", "unknown", self.engine, "one of " + ", ".join(ENGINES))
 
@@ -179,22 +191,29 @@ def run_machine_code(launch: MachineLaunch, gpu: Gpu, options: MachineRunOptions
     count = all_sms if sms == "all" else sms
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= all_sms:
         raise SmlabError.at("sms", "out of range", sms, f"1 to {all_sms}, or all")
-    if launch.blocks <= count or count == all_sms:  # a block that has an SM of its own needs no sample
-        used = min(all_sms, launch.blocks)
-        lowered = lower_machine_code(launch, machine_from(gpu, options.policy), used, options.recording)
-        lowered = dataclasses.replace(lowered, l2=launch.memory.l2)
-        result = options.simulate(lowered)
-        simulated = _Simulated(lowered, result, used, launch.blocks)
-        moved = float(result.memory.dram_sectors)
-        run = _told(launch, simulated, [GridEstimate(float(result.cycles))], moved)
-        return dataclasses.replace(run, notes=_notes(launch, result, [_source(lowered)]))
-    if launch.cluster_blocks > 1:
+    if launch.cluster_blocks > 1 and launch.blocks > count != all_sms:
         what = "blocks of clusters wait for each other, so that no part of the grid can be simulated"
         raise SmlabError.at("sms", what, sms, "all")
-    if options.recording is not None:
+    if options.recording is not None and launch.blocks > count != all_sms:
         raise SmlabError.at("sms", "a part of the grid is no recording of the kernel", sms, "all")
-    launch.memory.l2.forget()  # what a part of the grid leaves in L2 tells nothing of the whole grid's
-    return _sampled(launch, gpu, count, options)
+    if launch.blocks > count and count != all_sms:  # a block that has an SM of its own needs no sample
+        launch.memory.l2.forget()  # what a part of the grid leaves in L2 tells nothing of the whole grid's
+        found = _sampled(launch, gpu, count, options)
+        if found is not None:
+            return found
+    return _whole(launch, gpu, options)
+
+
+def _whole(launch: MachineLaunch, gpu: Gpu, options: MachineRunOptions) -> MachineRun:
+    all_sms = gpu.integer("gpu.sms")
+    used = min(all_sms, launch.blocks)
+    lowered = lower_machine_code(launch, machine_from(gpu, options.policy), used, options.recording)
+    lowered = dataclasses.replace(lowered, l2=launch.memory.l2)
+    result = options.simulate(lowered)
+    simulated = _Simulated(lowered, result, used, launch.blocks)
+    moved = float(result.memory.dram_sectors)
+    run = _told(launch, simulated, [GridEstimate(float(result.cycles))], moved)
+    return dataclasses.replace(run, notes=_notes(launch, result, [_source(lowered)]))
 
 
 @dataclass(frozen=True)
@@ -207,14 +226,19 @@ class _Simulated:
     blocks: int
 
 
-def _sampled(launch: MachineLaunch, gpu: Gpu, count: int, options: MachineRunOptions) -> MachineRun:
+def _sampled(launch: MachineLaunch, gpu: Gpu, count: int, options: MachineRunOptions) -> MachineRun | None:
+    """The run of a part of the grid; None for a grid that is small enough to run whole."""
     all_sms = gpu.integer("gpu.sms")
     machine = _share_of_machine(launch, gpu, count, options.policy)
     whole = lower_machine_code(launch, machine, count, blocks=1)
     room = blocks_per_sm(whole.kernel, machine)
     each = math.ceil(launch.blocks / all_sms)  # blocks that the busiest SM gets
-    neighbours = Neighbours(launch, machine.sector_bytes)
+    neighbours = Neighbours(launch, machine.sector_bytes, options.before)
+    if options.samples == 1:
+        neighbours.room = 0  # there is no later sample to keep anything for
     per_block = neighbours.block_instructions(min(launch.blocks, room * all_sms))
+    if per_block * launch.blocks <= options.whole_up_to:
+        return None
     waves = GRID_INSTRUCTIONS // max(1, per_block * room * all_sms)
     # The last wave is as full as the whole run's: what is left out are whole waves.
     wanted = min(each, min(max(waves, WAVES[0]), WAVES[1]) * room + each % room) * count
@@ -224,12 +248,12 @@ def _sampled(launch: MachineLaunch, gpu: Gpu, count: int, options: MachineRunOpt
     sources: list[MachineSource] = []
     printed = ""
     first: _Simulated | None = None
-    for sample in range(SAMPLES):
+    for sample in range(options.samples):
         chosen = _blocks_of(launch.blocks, all_sms, count, wanted, sample)
         if sample and np.array_equal(chosen, _blocks_of(launch.blocks, all_sms, count, wanted, 0)):
             break
         if sample:
-            neighbours.before.go_back(keep=True)
+            neighbours.before.go_back(keep=options.before is None)
         elsewhere = neighbours.fetched(chosen, room * all_sms)
         reads.append(elsewhere.read_each * launch.blocks)
         source = MachineSource(launch, count, chosen, elsewhere)
@@ -242,7 +266,10 @@ def _sampled(launch: MachineLaunch, gpu: Gpu, count: int, options: MachineRunOpt
         first = first or _Simulated(lowered, result, count, wanted)
         estimates.append(_extended(result, launch.blocks / all_sms, count, room))
     assert first is not None
-    neighbours.before.put_in()
+    if options.before is None:
+        neighbours.before.put_in()
+    else:
+        neighbours.before.go_back()
     run = _told(launch, first, estimates, float(np.mean(reads)))
     notes = _notes(launch, first.result, sources)
     if neighbours.cut_short:

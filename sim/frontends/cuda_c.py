@@ -19,7 +19,7 @@ from typing import Final
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.inputs import check_folder, source_text
 from smlab.hw_bench.sass.includes import HeaderFolders
-from smlab.hw_bench.sass.nvrtc import compile_cuda
+from smlab.hw_bench.sass.nvrtc import CompileAsk, compile_cuda
 from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.frontends.protocol import KernelSource, LoadedKernel
 
@@ -38,6 +38,16 @@ _OF_HOST: Final = re.compile(r"<<<|\bint\s+main\s*\(|\bcuda(?:Malloc|Memcpy|Devi
 def load_cuda(source: KernelSource) -> LoadedKernel:
     """A file of CUDA C. The options are ``flags``, passed to the compiler, and ``compiler``, one of
     `COMPILERS`; without it a file with code of the host is compiled by nvcc, any other by NVRTC."""
+    ask = compile_asked(source)
+    if ask is None:
+        content = _by_nvcc(source, shlex.split(source.option("flags", str, "")))
+    else:
+        content = compile_cuda(ask.source, ask.architecture, ask.options, ask.where, ask.folders)
+    return LoadedKernel(from_cubin(content, source.name, source.where))
+
+
+def compile_asked(source: KernelSource) -> CompileAsk | None:
+    """What NVRTC is asked to compile; None for a file that nvcc compiles."""
     source.check_options("flags", "compiler")
     flags = shlex.split(source.option("flags", str, ""))
     compiler = source.option("compiler", str, "")
@@ -46,12 +56,10 @@ def load_cuda(source: KernelSource) -> LoadedKernel:
     text = source_text(source.path)
     hosted = _OF_HOST.search(_COMMENT.sub("", text)) is not None
     if compiler == "nvcc" or (hosted and not compiler):
-        content = _by_nvcc(source, flags)
-    else:
-        options = [*(f"-D{name}={value}" for name, value in source.defines.items()), *flags]
-        places = HeaderFolders.of(source.path, source.folders)
-        content = compile_cuda(text, source.architecture, options, source.path.name, places)
-    return LoadedKernel(from_cubin(content, source.name, source.where))
+        return None
+    options = [*(f"-D{name}={value}" for name, value in source.defines.items()), *flags]
+    places = HeaderFolders.of(source.path, source.folders)
+    return CompileAsk(text, source.architecture, tuple(options), source.path.name, places)
 
 
 def find_nvcc() -> Path | None:

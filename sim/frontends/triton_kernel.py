@@ -81,6 +81,15 @@ def load_triton(source: KernelSource) -> LoadedKernel:
     return taken[0]
 
 
+def configurations_of(kernel: Any) -> list[dict[str, Any]]:
+    """What each configuration of an autotuner sets; empty for a kernel without one. What is None is left to
+    Triton."""
+    return [
+        {name: value for name, value in config.all_kwargs().items() if value is not None}
+        for config in getattr(kernel, "configs", None) or ()
+    ]
+
+
 def _configured(source: KernelSource) -> tuple[Any, dict[str, Any]]:
     """The kernel below its autotuner, and the options with those of the configuration."""
     kernel, options = source.kernel, dict(source.options)

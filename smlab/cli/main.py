@@ -34,6 +34,7 @@ from smlab.commands.roofline import command as roofline
 from smlab.commands.run import command as run_command
 from smlab.commands.simulate import command as simulate
 from smlab.commands.table import command as table
+from smlab.commands.tune import command as tune
 from smlab.commands.utilization import command as utilization
 from smlab.commands.validate import command as validate
 from smlab.commands.whatif import command as whatif
@@ -61,7 +62,7 @@ GROUPS = {
     MEASURE: (utilization, roofline, advise),
     RUN: (run_command, compare, simulate),
     COMPARE: (project, port, gpus),
-    STUDY: (whatif, case, table),
+    STUDY: (tune, whatif, case, table),
     TESTBED: (validate, claims, bench),
 }
 """The commands, as ``smlab --help`` groups them."""

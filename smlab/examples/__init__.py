@@ -20,6 +20,9 @@ KERNEL_LAUNCH: Final = Path(__file__).with_name("histogram.toml")
 """What ``smlab run --example`` runs: the listing of `histogram.cu` as NVRTC 12.9 compiles it, and a launch
 of it."""
 
+TUNING_SPACE: Final = Path(__file__).with_name("histogram-space.toml")
+"""What ``smlab tune --example`` ranks: launches of `KERNEL`."""
+
 TARGET: Final = "h100-pcie"
 """Where ``smlab project --example`` projects to unless told otherwise."""
 

@@ -17,6 +17,7 @@ from PIL import Image
 
 from smlab import SmlabError, load_gpu, read_workload
 from smlab.sim.isa.launch.launch_file import read_launch
+from smlab.validation.tuning.space_file import read_space
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = tuple(sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")))
@@ -171,7 +172,10 @@ def check_toml(block: str, folder: Path) -> None:
     path = folder / "block.toml"
     path.write_text(block, encoding="utf-8")
     tables = tomllib.loads(block)
-    if "launch" in tables:
+    if "parameters" in tables:
+        (folder / tables["kernel"]["file"]).touch()
+        assert len(read_space(path)) > 1
+    elif "launch" in tables:
         read_launch(path)
     elif "program" in tables:
         read_workload(path)
@@ -250,7 +254,9 @@ MADE = (
     "profile-data/",
 )
 """Folders that commands make, and examples of names."""
-PLACEHOLDERS = re.compile(r"NAME|<|\*|^mine\.|^study\.toml|^metrics\.json|^report\.html|^h200|^quick")
+PLACEHOLDERS = re.compile(
+    r"NAME|<|\*|^mine\.|^study\.toml|^space\.toml|^progress\.json|^metrics\.json|^report\.html|^h200|^quick"
+)
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

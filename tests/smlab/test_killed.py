@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from smlab.examples import KERNEL, TUNING_SPACE
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
 
 STUDY = """
@@ -47,9 +49,20 @@ def started(path: Path, count: int) -> Callable[[Path], bool]:
     return there
 
 
+SPACE = TUNING_SPACE.read_text()
+"""The example's, with more configurations on a larger image, so that it takes a while."""
+
+
+def large_space(folder: Path) -> None:
+    (folder / KERNEL.name).write_bytes(KERNEL.read_bytes())
+    text = SPACE.replace("65536", "4194304").replace("(1, 2, 5, 10, 20)", "range(1, 60)")
+    (folder / "space.toml").write_text(text)
+
+
 COMMANDS: dict[str, tuple[list[str], Callable[[Path], bool]]] = {
     "case": (["case", "histogram"], started(Path("points.sqlite"), 2)),
     "whatif": (["whatif", "STUDY"], started(Path("points.sqlite"), 20)),
+    "tune": (["tune", "SPACE"], started(Path("times.sqlite"), 4)),
     "validate": (["validate", "--quick"], started(Path("results.sqlite"), 5)),
 }
 LONG = pytest.mark.thorough
@@ -59,9 +72,12 @@ LONG = pytest.mark.thorough
     ("name", "how"),
     [
         ("whatif", signal.SIGTERM),
+        ("tune", signal.SIGTERM),
         ("case", signal.SIGKILL),
         ("validate", signal.SIGTERM),
         pytest.param("whatif", signal.SIGKILL, marks=LONG),
+        pytest.param("tune", signal.SIGKILL, marks=LONG),
+        pytest.param("tune", signal.SIGINT, marks=LONG),
         pytest.param("case", signal.SIGTERM, marks=LONG),
         pytest.param("case", signal.SIGINT, marks=LONG),
         pytest.param("validate", signal.SIGKILL, marks=LONG),
@@ -70,9 +86,11 @@ LONG = pytest.mark.thorough
 )
 def test_no_worker_survives_two_seconds(name: str, how: signal.Signals, tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(STUDY)
+    large_space(tmp_path)
     options, ready = COMMANDS[name]
     out = tmp_path / "out"
-    arguments = [str(tmp_path / "study.toml") if o == "STUDY" else o for o in options]
+    files = {"STUDY": str(tmp_path / "study.toml"), "SPACE": str(tmp_path / "space.toml")}
+    arguments = [files.get(o, o) for o in options]
     command = [sys.executable, "-m", "smlab.cli", *arguments, "--out", str(out), "--jobs", "2"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 120

@@ -1,7 +1,7 @@
 """Commands killed at random moments, ten times by each signal: nothing outlives them, what they keep is sane,
 and what they say in the end is what they would have said.
 
-Seeded; 150 kills:
+Seeded; 180 kills:
 
     pytest --thorough tests/smlab/test_killed_commands.py
 
@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from smlab.examples import KERNEL, KERNEL_LAUNCH
+from smlab.examples import KERNEL, KERNEL_LAUNCH, TUNING_SPACE
 from smlab.hw_bench.files import cache_folder
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.calibrate.simulated import write_simulated
@@ -74,6 +74,10 @@ def table_of(folder: Path, _: str) -> Any:
     return (folder / "out" / "points.csv").read_bytes()
 
 
+def ranking_of(folder: Path, _: str) -> Any:
+    return (folder / "out" / "ranking.csv").read_bytes()
+
+
 def metrics_of(folder: Path, _: str) -> Any:
     metrics = json.loads((folder / "out" / "metrics.json").read_text())
     del metrics["provenance"]  # date and commit
@@ -113,6 +117,7 @@ JOBS = {
     "whatif": KilledCommand(
         ("whatif", "study.toml", "--resume", "--jobs", "2", "--out", "out"), table_of, 4.0
     ),
+    "tune": KilledCommand(("tune", "space.toml", "--resume", "--jobs", "2", "--out", "out"), ranking_of, 5.0),
     "run": KilledCommand(
         (
             *("run", str(KERNEL), "--launch", str(KERNEL_LAUNCH), "--result", "out.npz"),
@@ -129,6 +134,8 @@ SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 def prepare(folder: Path) -> None:
     """What the commands read."""
     (folder / "study.toml").write_text(STUDY)
+    (folder / KERNEL.name).write_bytes(KERNEL.read_bytes())
+    (folder / "space.toml").write_text(TUNING_SPACE.read_text().replace("65536", "1048576"))
     for name, factor in (("here", 1.0), ("there", 0.8)):
         space = json.loads(json.dumps(KTT))
         for n, result in enumerate(space["Results"] * 1):

@@ -2,8 +2,8 @@
 
 ``[launch]`` has ``grid`` and ``block`` (a number or up to three; no ``block`` for a kernel that tells its
 threads itself, as Triton's do) and ``shared_bytes`` (dynamic; of a listing, all). A number may be written as
-a text with names of macros in it, ``"ceil(4096 / TILE)"``: whole numbers, ``+ - *``, ``//``, ``%``, and
-``ceil(a / b)``. ``check_shared = false`` lets the kernel read shared memory that nobody has written.
+a text with names of macros in it, ``"ceil(4096 / TILE)"`` (`smlab.hw_bench.expressions`).
+``check_shared = false`` lets the kernel read shared memory that nobody has written.
 
 Each ``[[argument]]`` has a ``name`` and a ``dtype``, and is a scalar (``value``) or an array: ``file``
 (.npy), or ``shape`` and ``make``: ``zeros``, ``arange`` or ``uniform`` (``low``, ``high``, ``seed``).
@@ -15,11 +15,9 @@ Triton's meta-parameters. Numbers of the launch may name them as they name macro
 
 from __future__ import annotations
 
-import ast
 import math
-import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -30,6 +28,7 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.arrays import load_array
 from smlab.hw_bench.errors import SmlabError, nearest
+from smlab.hw_bench.expressions import evaluate
 from smlab.hw_bench.inputs import load_toml
 from smlab.sim.execution.device import as_dim
 from smlab.sim.isa.launch.tensor_map import TensorMap
@@ -37,8 +36,6 @@ from smlab.sim.isa.launch.tensor_map import TensorMap
 MAX_BYTES: Final = 1 << 30
 """Of all arrays that a file asks for."""
 MAX_DIMENSIONS: Final = 32
-MAX_FORMULA: Final = 1000
-"""Characters of a number that is written as a text."""
 CHUNK: Final = 1 << 20
 """Random numbers that are drawn at a time."""
 KEPT_BYTES: Final = 1 << 27
@@ -137,8 +134,8 @@ def launch_of(
     if isinstance(shared, bool) or not isinstance(shared, int) or not 0 <= shared <= 1 << 20:
         raise SmlabError.at(f"{where}: shared_bytes", "not a size", shared, "a whole number of bytes")
     return LaunchFile(
-        _dim(where, launch, "grid", given),
-        _dim(where, launch, "block", given) if "block" in launch or not options else None,
+        dim_of(f"{where}: grid", launch.get("grid"), given),
+        dim_of(f"{where}: block", launch.get("block"), given) if "block" in launch or not options else None,
         shared,
         check,
         tuple(names),
@@ -146,7 +143,7 @@ def launch_of(
         tuple(returned),
         constants,
         options,
-        _dim(where, launch, "cluster", given) if "cluster" in launch else None,
+        dim_of(f"{where}: cluster", launch.get("cluster"), given) if "cluster" in launch else None,
     )
 
 
@@ -174,60 +171,42 @@ def _known(where: str, table: Any, keys: tuple[str, ...]) -> None:
             raise SmlabError.at(where, "unknown key", key, perhaps + ", ".join(keys))
 
 
-def _dim(where: str, launch: dict[str, Any], key: str, macros: Mapping[str, object]) -> tuple[int, int, int]:
-    value = launch.get(key)
+def dim_of(where: str, value: Any, macros: Mapping[str, object]) -> tuple[int, int, int]:
+    """A shape as a launch file writes it: a number or up to three, each of which may be an expression.
+
+    Raises:
+        SmlabError: no shape, or an expression that gives no whole number.
+    """
     numbers = [value] if isinstance(value, int | str) else value
     if isinstance(numbers, list):
-        numbers = [whole_number(f"{where}: {key}", n, macros) if isinstance(n, str) else n for n in numbers]
+        numbers = [whole_number(where, n, macros) if isinstance(n, str) else n for n in numbers]
     fine = isinstance(numbers, list) and 1 <= len(numbers) <= 3
     if not fine or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in numbers or ()):
-        raise SmlabError.at(f"{where}: {key}", "not a shape", value, "one to three numbers from 1 on")
+        raise SmlabError.at(where, "not a shape", value, "one to three numbers from 1 on")
     return as_dim(tuple(numbers or ()))
 
 
 def whole_number(where: str, text: str, macros: Mapping[str, object]) -> int:
-    """A whole number written as a text: macros by name, ``+ - * // %`` and ``ceil(a / b)``.
+    """A whole number written as a text: an expression (`smlab.hw_bench.expressions`) of macros by name.
 
     Raises:
         SmlabError: a macro that is not there, or anything else.
     """
 
-    def value(node: ast.expr) -> int:
-        if isinstance(node, ast.Constant) and type(node.value) is int:
-            return node.value
-        if isinstance(node, ast.Name):
-            if node.id not in macros:
-                known = "one of " + ", ".join(macros) if macros else "-D NAME=VALUE"
-                raise SmlabError.at(where, "names a macro that is not given", node.id, known)
-            try:
-                return int(str(macros[node.id]))
-            except ValueError:
-                raise SmlabError.at(where, f"{node.id} is no whole number", macros[node.id]) from None
-        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            return _OPERATORS[type(node.op)](value(node.left), value(node.right))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ceil":
-            (inner,) = node.args if len(node.args) == 1 else (None,)
-            if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Div):
-                return -(-value(inner.left) // value(inner.right))
-        raise SmlabError.at(where, "not a whole number", text, "numbers, macros, + - * // %, ceil(a / b)")
+    def named(name: str) -> int:
+        if name not in macros:
+            known = "one of " + ", ".join(macros) if macros else "-D NAME=VALUE"
+            raise SmlabError.at(where, "names a macro that is not given", name, known)
+        try:
+            return int(str(macros[name]))
+        except ValueError:
+            raise SmlabError.at(where, f"{name} is no whole number", macros[name]) from None
 
-    if len(text) > MAX_FORMULA:
-        raise SmlabError.at(where, "is too long", f"{len(text)} characters", f"at most {MAX_FORMULA}")
-    try:
-        return value(ast.parse(text, mode="eval").body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise SmlabError.at(where, "cannot be read", text, "such as ceil(4096 / TILE)") from error
-    except ZeroDivisionError:
-        raise SmlabError.at(where, "divides by zero", text) from None
-
-
-_OPERATORS: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
+    expected = "numbers, macros, + - * // %, ceil(a / b)"
+    value = evaluate(where, text, named, f"a whole number: {expected}")
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise SmlabError.at(where, "not a whole number", text, expected)
+    return value
 
 
 def _value(where: str, row: Any, folder: Path, left_bytes: int) -> Any:

@@ -36,19 +36,24 @@ COMPARED_BYTES: Final = 1 << 16
 
 
 class ContentsBefore:
-    """What allocations held at one moment, to go back to; one copy of them."""
+    """What allocations held at one moment, to go back to; one copy of them. Where ``known`` has the same
+    memory, which must hold what it held then, its copy serves again."""
 
-    def __init__(self, allocations: list[Allocation]) -> None:
+    def __init__(self, allocations: list[Allocation], known: ContentsBefore | None = None) -> None:
         self._now = [a.content for a in allocations]
-        self._before = [content.copy() for content in self._now]
+        copies = {} if known is None else known._copies()
+        self._before = [copies[_place(c)] if _place(c) in copies else c.copy() for c in self._now]
         self._written: dict[tuple[int, int], NDArray[np.uint8]] = {}
+
+    def _copies(self) -> dict[tuple[int, int], NDArray[np.uint8]]:
+        return dict(zip(map(_place, self._now), self._before, strict=True))
 
     def _changed(self) -> Iterator[tuple[int, int, NDArray[np.uint8], NDArray[np.uint8]]]:
         """The pieces that are not what they were: allocation, first byte, now and before."""
         for n, (now, before) in enumerate(zip(self._now, self._before, strict=True)):
             for at in range(0, len(now), COMPARED_BYTES):
                 new, old = now[at : at + COMPARED_BYTES], before[at : at + COMPARED_BYTES]
-                if not np.array_equal(new, old):
+                if not _equal(new, old):
                     yield n, at, new, old
 
     def go_back(self, *, keep: bool = False) -> None:
@@ -68,6 +73,19 @@ class ContentsBefore:
             written = (kept != old) & (new == old)
             new[written] = kept[written]
         self._written.clear()
+
+
+def _place(content: NDArray[np.uint8]) -> tuple[int, int]:
+    """Which memory an array's bytes are."""
+    return content.ctypes.data, len(content)
+
+
+def _equal(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> bool:
+    """Eight bytes at a time, which takes an eighth of the time."""
+    whole = len(a) & ~7
+    return bool(
+        (a[:whole].view(np.int64) == b[:whole].view(np.int64)).all() and (a[whole:] == b[whole:]).all()
+    )
 
 
 class GlobalMemory:

@@ -6,22 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
-import numpy as np
-
 from smlab.commands.arguments import a_gpu, a_path, check_keywords
 from smlab.commands.run.steady import AUTO, run_until_steady
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.image import KernelImage
 from smlab.sim import Record
-from smlab.sim.execution.device import as_dim
 from smlab.sim.execution.recording import Recording
 from smlab.sim.execution.run import MachineRun, run_machine_code
-from smlab.sim.frontends.protocol import KernelSource, LoadedKernel
+from smlab.sim.frontends.launching import machine_launch
+from smlab.sim.frontends.protocol import KernelSource
 from smlab.sim.frontends.registry import front_end_of, load, resolved_kernel
-from smlab.sim.isa.launch.launch import Dim, MachineLaunch
-from smlab.sim.isa.launch.tensor_map import TensorMap
-from smlab.sim.isa.memory.global_memory import GlobalMemory
+from smlab.sim.isa.launch.launch import MachineLaunch
 
 
 class TimingKeywords(TypedDict, total=False):
@@ -138,54 +134,3 @@ def _block_of(
     if not arguments:
         raise SmlabError.at("block", "is missing", None, "the threads of a block behind the grid")
     return arguments[0], arguments[1:]
-
-
-def machine_launch(
-    loaded: LoadedKernel, grid: Any, block: Any, arguments: tuple[Any, ...], more: Mapping[str, Any]
-) -> MachineLaunch:
-    """What a front end gave with what else a call says: ``more`` as `run` has it."""
-    given = loaded.arguments
-    return MachineLaunch(
-        loaded.image,
-        loaded.grid or _shape("grid", grid),
-        loaded.block or _shape("block", block),
-        _arguments(loaded.image, arguments) if given is None else given,
-        loaded.names,
-        dynamic_shared_bytes=more.get("shared_bytes", 0) + loaded.shared_bytes,
-        constants={k: np.asarray(v) for k, v in (more.get("constants") or {}).items()},
-        check_shared=more.get("check_shared", True),
-        cluster_shape=_shape("cluster", more["cluster"]) if more.get("cluster") else None,
-        memory=GlobalMemory() if loaded.memory is None else loaded.memory,
-    )
-
-
-def _shape(what: str, value: Any) -> Dim:
-    if value is None:
-        raise SmlabError.at(what, "is missing", None, "one to three numbers")
-    try:
-        return as_dim(value)
-    except (TypeError, ValueError) as error:
-        raise SmlabError.at(what, "not a shape", value, "one to three numbers") from error
-
-
-def _arguments(image: KernelImage, arguments: tuple[Any, ...]) -> list[Any]:
-    """Arguments as parameters: Python numbers by the size that the parameter has."""
-    given: list[Any] = []
-    for n, argument in enumerate(arguments):
-        if isinstance(argument, np.ndarray | np.generic | bytes | TensorMap):
-            given.append(argument)
-            continue
-        parameters = image.parameters
-        size = parameters[n].size if parameters is not None and n < len(parameters) else 4
-        if isinstance(argument, bool | int) and size in (1, 2, 4, 8):
-            try:
-                given.append(int(argument).to_bytes(size, "little", signed=argument < 0))
-            except OverflowError:
-                raise SmlabError.at(f"argument {n + 1}", "too large", argument, f"{size} bytes") from None
-        elif isinstance(argument, float) and size in (4, 8):
-            given.append((np.float32 if size == 4 else np.float64)(argument))
-        else:
-            raise SmlabError.at(
-                f"argument {n + 1}", "no argument of a kernel", argument, "an array or a number"
-            )
-    return given

@@ -12,10 +12,11 @@ from types import TracebackType
 from typing import Any
 
 from smlab.commands.arguments import a_gpu
-from smlab.commands.run.api import RunKeywords, TimingKeywords, machine_launch, run, timed
+from smlab.commands.run.api import RunKeywords, TimingKeywords, run, timed
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.execution.run import MachineRun
+from smlab.sim.frontends.launching import machine_launch
 from smlab.sim.frontends.protocol import LoadedKernel
 from smlab.sim.frontends.triton_driver import SimulatedDriver, TritonTarget, start
 

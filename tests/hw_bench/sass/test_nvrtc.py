@@ -76,7 +76,11 @@ def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Compiler:
     monkeypatch.setattr(bindings, "nvrtc", found, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     # A child would not have the stand-in.
-    monkeypatch.setattr(nvrtc, "_compile_in_process", lambda *ask: nvrtc.compile_here(*ask[:-1]))
+    monkeypatch.setattr(
+        nvrtc,
+        "_compile_in_process",
+        lambda job, _: nvrtc.compile_here(job.source, job.where, job.options, job.headers),
+    )
     return found
 
 

@@ -1,0 +1,1 @@
+"""``smlab tune``: all configurations of a kernel, simulated and ranked."""

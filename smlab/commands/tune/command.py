@@ -1,0 +1,110 @@
+"""``smlab tune``: its command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from smlab.cli.fast_start import check_gpus, check_inputs
+from smlab.cli.loading import loading
+from smlab.cli.options import ClockOption, DetailsOption, GpuOption, GpuSetOption, JsonOption
+from smlab.hw_bench.errors import SmlabError
+
+
+def tune(
+    space: Annotated[
+        str | None,
+        typer.Argument(
+            help="A tuning space (TOML), a problem or results of Kernel Tuner or KTT (.json, .json.gz), or "
+            "file.py:kernel under triton.autotune (executes the Python file)."
+        ),
+    ] = None,
+    gpu: GpuOption = "v100",
+    source: Annotated[
+        Path | None, typer.Option("--source", help="CUDA C of the kernel, where the space names none.")
+    ] = None,
+    launch: Annotated[
+        Path | None, typer.Option(help="The launch (TOML), where the space has none; may name parameters.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Which kernel of a file with several.")] = None,
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="First configurations to put in order.")] = 10,
+    budget_cpu_s: Annotated[
+        float | None,
+        typer.Option("--budget-cpu-s", metavar="SECONDS", help="Processor time to use at most, in all."),
+    ] = None,
+    draw: Annotated[
+        int | None,
+        typer.Option("--draw", metavar="N", min=1, help="Only so many configurations, drawn by --seed."),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")] = 0,
+    truth: Annotated[
+        Path | None,
+        typer.Option("--truth", help="Results of a tuner on this GPU: says how well the order fits."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the results (results/tune/SPACE).")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Worker processes (all cores).")
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run on the Dask cluster with this scheduler.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Keep the times in the folder and simulate the others.")
+    ] = False,
+    clock: ClockOption = None,
+    settings: GpuSetOption = None,
+    example: Annotated[bool, typer.Option("--example", help="Tune the small space that ships.")] = False,
+    details: DetailsOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Rank the configurations of a kernel by simulation: the best of a tuning space, without the GPU."""
+    if example and space is not None:
+        raise SmlabError.at("--example", "takes no space", space, "one or the other")
+    if not example and space is None:
+        raise SmlabError(
+            "SPACE: no tuning space given (expected a space file, a problem or results of Kernel Tuner or "
+            "KTT, file.py:kernel, or --example)"
+        )
+    if jobs is not None and dask is not None:
+        raise SmlabError("--jobs: has no meaning with --dask, where the cluster says how many")
+    if space is not None:
+        head, colon, _ = space.rpartition(":")
+        check_inputs(Path(head if colon and head.endswith(".py") else space))
+    check_inputs(source, launch, truth)
+    check_gpus(gpu)
+    with loading():
+        from smlab.commands.gpu_choice import GpuChoice
+        from smlab.commands.tune.run import TuneSpaceOptions, run_tune_space
+
+    run_tune_space(
+        TuneSpaceOptions(
+            space=space,
+            gpu=GpuChoice(gpu, clock, tuple(settings or ())),
+            source=source,
+            launch=launch,
+            name=name,
+            top=top,
+            budget_cpu_s=budget_cpu_s,
+            draw=draw,
+            seed=seed,
+            truth=truth,
+            out=out,
+            jobs=jobs,
+            dask=dask,
+            resume=resume,
+            details=details,
+            as_json=as_json,
+        )
+    )
+
+
+def register(app: typer.Typer, panel: str) -> None:
+    """Add the command to the front door, under the heading ``panel`` of its help."""
+    app.command(
+        short_help="Rank the configurations of a kernel.",
+        rich_help_panel=panel,
+    )(tune)
