@@ -43,7 +43,7 @@ class Margin:
 
 
 MARGINS: Final = {
-    "product": Margin(0.0, 0.066),
+    "product": Margin(0.0, 0.078),
     "stream": Margin(0.0, 0.0),
     "once more": Margin(0.0, 0.008),
     "twice more": Margin(0.0, 0.036),

@@ -250,7 +250,7 @@ def test_left_out_targets_are_covered(measured: OperatorTimes) -> None:
         assert margin.below == pytest.approx(MARGINS[kind].below, abs=0.002)
         assert margin.above == pytest.approx(MARGINS[kind].above, abs=0.002)
     found = operator_coverage(cases)
-    for target, most in (("v100", 0.95), ("a100-40", 0.95), ("t4", 0.96)):  # T4: its bandwidth is assumed
+    for target, most in (("v100", 0.95), ("a100-40", 0.95), ("t4", 0.975)):  # T4: its bandwidth is assumed
         of = [c for c in found if c.target == target]
         assert 0.85 < np.average([c.coverage for c in of], weights=[c.n for c in of]) <= most, target
     for operator in ("linear", "elementwise", "layernorm", "softmax"):
