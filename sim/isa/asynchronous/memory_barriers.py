@@ -170,7 +170,7 @@ def settle_copies(warp: int, launch: int) -> Any:
 
 
 @helper
-def arrive_elsewhere(warp: int, launch: int, lane: int, arrivals: int) -> Any:
+def arrive_remote(warp: int, launch: int, lane: int, arrivals: int) -> Any:
     """A lane arrives at a barrier of another block of the cluster, where that is known later. One whose block
     has retired is nobody's any more. False after a fault."""
     address = get64(warp + 8 * (ADDRESSES + lane))
@@ -243,7 +243,7 @@ def use_barrier(op: int, warp: int, launch: int, lanes: int) -> Any:
             arrivals = at(op, I_ARRIVALS)
             if arrivals == d.FROM_REGISTER:
                 arrivals = value & _M20
-            if not arrive_elsewhere(warp, launch, lane, arrivals):
+            if not arrive_remote(warp, launch, lane, arrivals):
                 return FAULTS
             continue
         place = place_of(warp, launch, d.SHARED, lane, address, 8)

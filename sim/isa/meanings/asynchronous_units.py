@@ -104,7 +104,7 @@ class AsynchronousUnits(WarpMemory):
                 arrivals = (0, 1, values[lane] & _M20)[f["arrivals"]]
                 size = (0, 0, values[lane] & _M20, -(values[lane] & _M20))[f["transactions"]]
                 if f.get("remote") and self.owner_of(w, w.addresses[lane]) is not w.block:
-                    self._arrive_elsewhere(w, w.addresses[lane], lane, arrivals)
+                    self._arrive_remote(w, w.addresses[lane], lane, arrivals)
                     continue
                 counts = (arrivals, size, f["drops"])
                 token = self._change_barrier(w, w.addresses[lane], lane, counts)
@@ -125,7 +125,7 @@ class AsynchronousUnits(WarpMemory):
             raise Fault(memory_layout.NEVER_COMPLETES, lane, told_barrier(w.addresses[lane], word))
         return AWAITS
 
-    def _arrive_elsewhere(self, w: WarpState, address: int, lane: int, arrivals: int) -> None:
+    def _arrive_remote(self, w: WarpState, address: int, lane: int, arrivals: int) -> None:
         """A lane arrives at a barrier of another block of the cluster, where that is known later; one whose
         block has retired is nobody's any more."""
         block = self.owner_of(w, address)

@@ -218,8 +218,8 @@ def test_a_long_sum_is_split_where_the_library_splits() -> None:
     them."""
     shapes = Shapes(*(np.array([x], dtype=np.float64) for x in (1, 512, 512, 65536)))
     work = 2 * 512 * 512 * 65536
-    assert work / pipe_seconds(shapes, V100)[0] > 0.75 * 14e12
-    assert work / pipe_seconds(shapes, A100)[0] < 0.6 * 19.5e12
+    assert work / pipe_seconds(shapes, V100)[0] > 0.9 * 14e12
+    assert work / pipe_seconds(shapes, A100)[0] < 0.7 * 19.5e12
 
 
 def test_half_of_a_shortfall_goes_along_and_all_to_the_same_kernels() -> None:
