@@ -60,6 +60,13 @@ IncludeOption = Annotated[
     list[Path] | None,
     typer.Option("-I", metavar="DIR", help="A folder with headers, besides the source's own; repeatable."),
 ]
+JobsOption = Annotated[
+    int | None, typer.Option("--jobs", metavar="N", min=1, help="Worker processes (all cores).")
+]
+DaskOption = Annotated[
+    str | None,
+    typer.Option("--dask", metavar="ADDRESS", help="Run on the Dask cluster with this scheduler."),
+]
 ClockOption = Annotated[
     float | None,
     typer.Option("--clock", metavar="MHZ", help="The SMs' clock, where somebody saw it (the GPU's)."),

@@ -9,7 +9,15 @@ import typer
 
 from smlab.cli.fast_start import check_gpus, check_inputs
 from smlab.cli.loading import loading
-from smlab.cli.options import ClockOption, DetailsOption, GpuOption, GpuSetOption, JsonOption
+from smlab.cli.options import (
+    ClockOption,
+    DaskOption,
+    DetailsOption,
+    GpuOption,
+    GpuSetOption,
+    JobsOption,
+    JsonOption,
+)
 from smlab.hw_bench.errors import SmlabError
 
 
@@ -46,12 +54,8 @@ def tune(
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for the results (results/tune/SPACE).")
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Worker processes (all cores).")
-    ] = None,
-    dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Run on the Dask cluster with this scheduler.")
-    ] = None,
+    jobs: JobsOption = None,
+    dask: DaskOption = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the times in the folder and simulate the others.")
     ] = False,

@@ -9,7 +9,7 @@ import typer
 
 from smlab.cli.fast_start import check_inputs
 from smlab.cli.loading import loading
-from smlab.cli.options import ClockOption, GpuSetOption, JsonOption
+from smlab.cli.options import ClockOption, DaskOption, GpuSetOption, JobsOption, JsonOption
 
 
 def whatif(
@@ -19,12 +19,8 @@ def whatif(
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for the results (results/whatif/STUDY).")
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Worker processes (all cores).")
-    ] = None,
-    dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Run on the Dask cluster with this scheduler.")
-    ] = None,
+    jobs: JobsOption = None,
+    dask: DaskOption = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the points in the folder and run the others.")
     ] = False,
