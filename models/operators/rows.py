@@ -13,7 +13,6 @@ nothing and all that two SMs lose, and the estimate is their middle in logarithm
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -21,9 +20,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
-from smlab.models.operators.tiles import TABLE, executed_as
+from smlab.models.operators.tiles import executed_as, executed_part
 
 Floats = NDArray[np.float64]
 
@@ -73,10 +71,9 @@ def longer_than_dram(read_in_steps: NDArray[np.bool_], values: Floats, gpu: Gpu)
 @cache
 def _executed(architecture: str) -> tuple[Floats, Floats]:
     """Lengths of rows, (lengths,), and how much longer they took, (lengths, runs)."""
-    try:
-        found: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))["rows"]
-        runs = [[float(x) for x in text.split()] for text in found["longer"][architecture]]
-        return np.array(found["lengths"], dtype=np.float64), np.array(runs)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        said = f"has no rows of softmax ({error})"
-        raise SmlabError.at(str(TABLE), said, expected=f"what `{ROWS_MADE_BY}` writes") from None
+
+    def read(rows: Any) -> tuple[Floats, Floats]:
+        runs = [[float(x) for x in text.split()] for text in rows["longer"][architecture]]
+        return np.array(rows["lengths"], dtype=np.float64), np.array(runs)
+
+    return executed_part("rows", ROWS_MADE_BY, read)

@@ -12,11 +12,11 @@ the source.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from smlab.hw_bench.profiles.kernel_names import tile_of
 from smlab.hw_bench.rows import Rows
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 TABLE: Final = Path(__file__).with_name("tiles.json")
 MADE_BY: Final = "python -m smlab.validation.campaigns.projection tiles"
@@ -74,15 +75,23 @@ class Tile:
     block_cycles: Mapping[str, float]
 
 
+def executed_part(name: str, made_by: str, read: Callable[[Any], T]) -> T:
+    """What ``read`` makes of a part of the stored table of executed kernels.
+
+    Raises:
+        SmlabError: a table without it, with the command that makes it.
+    """
+    try:
+        return read(json.loads(TABLE.read_text(encoding="utf-8"))[name])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        said = f"{name} cannot be read ({error})"
+        raise SmlabError.at(str(TABLE), said, expected=f"what `{made_by}` writes") from None
+
+
 @cache
 def library_tiles() -> tuple[Tile, ...]:
     """The tiles that were executed; `SmlabError` with the command that makes them if they cannot be read."""
-    try:
-        document = json.loads(TABLE.read_text(encoding="utf-8"))
-        return tuple(Tile(**tile) for tile in document["tiles"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        said = f"cannot be read ({error})"
-        raise SmlabError.at(str(TABLE), said, expected=f"what `{MADE_BY}` writes") from None
+    return executed_part("tiles", MADE_BY, lambda tiles: tuple(Tile(**tile) for tile in tiles))
 
 
 def executed_as(gpu: Gpu) -> str:

@@ -29,7 +29,7 @@ from hostile import (
 )
 from smlab.cli.main import run
 from smlab.commands.project.measured_times import read_truth
-from smlab.examples import KERNEL, PROFILE
+from smlab.examples import KERNEL, PROFILE, TUNING_SPACE
 from smlab.hw_bench.arrays import load_array, load_arrays
 from smlab.hw_bench.cuda.measuring.dataset import DataSet
 from smlab.hw_bench.cuda.toolkit import has_compiler
@@ -58,6 +58,7 @@ from smlab.validation.calibrate.simulated import write_simulated
 from smlab.validation.campaigns.calibration.trials import SMALL
 from smlab.validation.experiments.design.study import read_study
 from smlab.validation.papers.histogram.images import read_image
+from smlab.validation.tuning.space_file import read_space
 from smlab.validation.work.encoding import decode, encode
 from smlab.validation.work.store import Entry, Store
 from whole_files import (
@@ -166,7 +167,7 @@ def kinds() -> dict[str, Kind]:
     from smlab.models import utilization as models
     from smlab.validation import calibrate
 
-    workloads = tuple(tree for tree in tomls(PROFILE.parent) if "kernel" in tree)
+    workloads = tuple(tree for tree in tomls(PROFILE.parent) if "kernel" in tree and "parameters" not in tree)
     boards = Path(descriptions.__file__).parent / "boards"
     fits = stored(calibrate, "joint.json")
     results = (
@@ -176,6 +177,12 @@ def kinds() -> dict[str, Kind]:
     found = {
         "launch": Kind((tomllib.loads(LAUNCH + CONSTANTS),), "l.toml", read_launch),
         "workload": Kind(workloads, "w.toml", read_workload),
+        "tuning-space": Kind(
+            (tomllib.loads(TUNING_SPACE.read_text()),),
+            "space.toml",
+            read_space,
+            lambda: {KERNEL.name: KERNEL.read_bytes()},
+        ),
         "gpu": Kind(tomls(boards)[::5], "g.toml", lambda path: load_gpu(str(path))),
         "study": Kind((tomllib.loads(STUDY), tomllib.loads(LISTED)), "s.toml", read_study),
         "shipped-study": Kind(
@@ -328,7 +335,18 @@ def png_bytes(pixels: Any) -> bytes:
 
 
 KINDS = (
-    *("launch", "workload", "gpu", "study", "shipped-study", "ktt", "kernel-tuner", "bench-note", "samples"),
+    *(
+        "launch",
+        "workload",
+        "tuning-space",
+        "gpu",
+        "study",
+        "shipped-study",
+        "ktt",
+        "kernel-tuner",
+        "bench-note",
+        "samples",
+    ),
     *(
         "profile",
         "counter-table",
