@@ -211,15 +211,15 @@ def _command(*arguments: str) -> dict[str, Any]:
 
 
 def judged(answers: list[PairAnswer]) -> dict[str, Any]:
-    """A round, or both: the summary of changes that are estimated, those tried apart, and how many are told
-    as numbers and among the first pieces of advice."""
+    """A round, or both: the summary of changes that are estimated, those tried apart, how many are told as
+    numbers, and among how many first pieces of advice the change is. All other errors of `summary` would take
+    bounds for estimates."""
     rows = [answer.row for answer in answers]
     kept = [answer for answer in answers if answer.row.change != TRIED]
     told = summary([answer.row for answer in kept], [answer.first for answer in kept])
     ranks = [row.rank for row in rows]
     return {
-        "summary": told
-        | {
+        "summary": {
             "pairs": len(rows),
             "told_as_numbers": sum(not row.doubt for row in rows),
             "told_as_bounds": sum(row.doubt not in ("", NOT_FORESEEN) for row in rows),
@@ -227,8 +227,22 @@ def judged(answers: list[PairAnswer]) -> dict[str, Any]:
             "among_the_first": {
                 str(n): sum(rank is not None and rank < n for rank in ranks) for n in (1, FIRST, FIVE)
             },
-            "tried": [asdict(row) for row in rows if row.change == TRIED],
+            **{key: told[key] for key in ("changes", "kernels", "numbers", "bounds", "first_advice")},
+            "tried": [asdict(answer.row) for answer in answers if answer.row.change == TRIED],
         },
         "rows": [asdict(row) for row in rows],
+        "first_advice": [asdict(answer.first) for answer in answers],
         "told": {answer.row.kernel: answer.told for answer in answers},
     }
+
+
+def answers_of(part: dict[str, Any]) -> list[PairAnswer]:
+    """The answers in a stored round."""
+    return [
+        PairAnswer(
+            ChangeRow(**row),
+            FirstRow(**{**first, "first": tuple(first["first"])}),
+            tuple(part["told"][row["kernel"]]),
+        )
+        for row, first in zip(part["rows"], part["first_advice"], strict=True)
+    ]
