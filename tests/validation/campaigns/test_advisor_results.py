@@ -34,7 +34,7 @@ def test_the_report_tells_the_stored_tables() -> None:
     (finding,) = page.findings
     told = found["pairs"]["summary"]
     assert finding.comparison.error == pytest.approx(told["numbers"]["mape"], rel=1e-3)
-    assert page.tables()["advisor-pairs"].rows[-1][1:3] == [told["changes"], told["numbers"]["changes"]]
+    assert page.tables()["advisor-pairs"].rows[-1][1:3] == (told["changes"], told["numbers"]["changes"])
 
 
 def table_on_trust() -> list[str]:
