@@ -2,7 +2,8 @@
 
 Needs the CUDA compiler of the extra cuda12. Parts: ``blame``, ``samples``, ``producer-gains``,
 ``speedups``; of kernels held out, ``held-out`` (speedups), ``held-out-blame``,
-``held-out-producer-gains``; of kernels made by chance, ``generated`` (blame). What is found goes to a
+``held-out-producer-gains``; of kernels made by chance, ``generated`` (blame); of kernels by others,
+``pairs`` (the command's advice). What is found goes to a
 JSON file, and with ``--record`` the track record that ``smlab advise`` tells, from all changes.
 """
 
@@ -16,12 +17,20 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from smlab.hw_bench.files import write_atomic
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sources import digest_of, package_folder
-from smlab.validation.campaigns.advisor import blame, producer_gains, simulate, speedups, stall_truth
+from smlab.validation.campaigns.advisor import (
+    blame,
+    pair_inputs,
+    pairs,
+    producer_gains,
+    simulate,
+    speedups,
+    stall_truth,
+)
 from smlab.validation.campaigns.advisor.generated_kernels import JUDGED, SHAPED, generated
 from smlab.validation.campaigns.advisor.held_out_kernels import LATER_ROUNDS, ROUNDS
 from smlab.validation.campaigns.advisor.kernels import KERNELS, StudyKernel, study_gpu
@@ -29,9 +38,22 @@ from smlab.validation.campaigns.advisor.section import rounded
 from smlab.validation.work.encoding import decode, encode
 from smlab.validation.work.store import Entry, Store
 
+
+class Named(Protocol):
+    """What is judged: `StudyKernel`, `pairs.ChangedKernel`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def source(self) -> str: ...
+
+
+K = TypeVar("K", bound=Named)
 R = TypeVar("R")
-PACKAGES: Final = ("smlab.sim", "smlab.models", "smlab.hw_bench")
-JUDGES: Final = tuple(Path(str(m.__file__)) for m in (blame, simulate, speedups, stall_truth, producer_gains))
+PACKAGES: Final = ("smlab.sim", "smlab.models", "smlab.hw_bench", "smlab.commands")
+_MODULES: Final = (blame, pair_inputs, pairs, producer_gains, simulate, speedups, stall_truth)
+JUDGES: Final = tuple(Path(str(module.__file__)) for module in _MODULES)
 """All code that results depend on."""
 PATHS: Final = (
     "blame",
@@ -42,6 +64,7 @@ PATHS: Final = (
     "held-out-blame",
     "held-out-producer-gains",
     "generated",
+    "pairs",
 )
 
 
@@ -76,9 +99,7 @@ class KeptStudy:
         self.gpu, self.store, self.names = study_gpu(gpu), store, names
         self._code = digest_of(*map(package_folder, PACKAGES), *JUDGES)
 
-    def each(
-        self, what: str, kernels: Iterable[StudyKernel], judge_one: Callable[[StudyKernel, Gpu], R]
-    ) -> list[R]:
+    def each(self, what: str, kernels: Iterable[K], judge_one: Callable[[K, Gpu], R]) -> list[R]:
         """What ``judge_one`` finds of each kernel; taken from the store where the same code has found it."""
         found: list[R] = []
         for kernel in kernels:
@@ -106,6 +127,8 @@ def run(part: str, study: KeptStudy) -> dict[str, Any]:
         return _generated(study)
     if part == "held-out":
         return {name: _estimates(study, round_of) for name, round_of in ROUNDS.items()}
+    if part == "pairs":
+        return _pairs(study)
     if part.startswith("held-out-"):
         kernels, part = LATER_ROUNDS, part.removeprefix("held-out-")
     if part == "blame":
@@ -145,6 +168,15 @@ def _generated(study: KeptStudy) -> dict[str, Any]:
         rows = [row for of in study.each("blame", kernels, blame.judge_one) for row in of]
         found[name] = {"summary": blame.summary(rows), "worst_runs": blame.worst_runs(rows)}
     return {"summary": {name: part["summary"] for name, part in found.items()}} | found
+
+
+def _pairs(study: KeptStudy) -> dict[str, Any]:
+    """The command's advice on kernels by others: by round, and both as one set."""
+    answers = {name: study.each("pairs", kernels, pairs.judge_one) for name, kernels in pairs.PAIRS.items()}
+    every = [answer for of in answers.values() for answer in of]
+    return {name: pairs.judged(of) for name, of in answers.items()} | {
+        "summary": pairs.judged(every)["summary"]
+    }
 
 
 def _estimates(study: KeptStudy, kernels: Iterable[StudyKernel]) -> dict[str, Any]:
