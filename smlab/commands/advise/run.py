@@ -20,6 +20,7 @@ from smlab.examples import KERNEL, KERNEL_LAUNCH, KERNEL_SOURCE
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.inputs import source_text
 from smlab.hw_bench.sass.linking import readable_name
+from smlab.models.advisor.track_record import BY_OTHERS, track_records
 from smlab.validation.sampled_run import executed
 
 DEFAULT_GPU = "v100"
@@ -124,10 +125,13 @@ def _print(kernel: KernelAdvice, details: bool) -> None:
         out.print(f"{head}; nothing to advise: no change that smlab knows gains anything")
     elif best is not None:
         out.print(f"{head}; most promising: {shown(best.name)}, {best.speedup:.2f}x")
+    elif all(one.how == "bound" for one in told):
+        out.print(f"{head}; no change is sure to help: there are bounds only")
     else:
-        bounds = all(one.how == "bound" for one in told)
-        why = "there are bounds only" if bounds else "every interval holds 1"
-        out.print(f"{head}; no change is sure to help: {why}")
+        first = next(one for one in told if one.how != "bound")
+        out.print(f"{head}; no change is sure to help, try first: {shown(first.name)}")
+    if any(one.how == "replayed" for one in told[: len(told) if details else TOLD]):
+        out.print(f"[dim]a replayed speedup is no promise: {track_records()[BY_OTHERS].text}[/dim]")
     for n, one in enumerate(told if details else told[:TOLD], start=1):
         _print_advice(kernel, n, one, details)
     if not details and len(told) > TOLD:

@@ -196,7 +196,10 @@ def _records(found: dict[str, Any]) -> list[dict[str, Any]]:
     """The track record from every change that was simulated."""
     parts = [found.get("speedups", {}), *found.get("held-out", {}).values()]
     rows = [speedups.ChangeRow(**row) for part in parts for row in part.get("rows", ())]
-    return speedups.track_record(rows) if rows else []
+    rounds = [found["pairs"][name] for name in pairs.PAIRS if "pairs" in found]
+    answers = [answer for part in rounds for answer in pairs.answers_of(part)]
+    by_others = [answer.row for answer in answers if answer.row.change != pairs.TRIED]
+    return speedups.track_record(rows, by_others) if rows else []
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from smlab.models.advisor.changes.matching import Context
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.stall_causes.blame import blame
 from smlab.models.advisor.stall_causes.latencies import described_latencies
-from smlab.models.advisor.track_record import ALL
+from smlab.models.advisor.track_record import ALL, BY_OTHERS
 from smlab.sim import Record
 from smlab.validation.campaigns.advisor.kernels import Change, StudyKernel
 from smlab.validation.campaigns.advisor.simulate import JudgedRun, execute
@@ -222,13 +222,19 @@ def best_constant(true: np.ndarray) -> dict[str, float]:
     return {"value": best, **errors(np.full(len(true), best), true)}
 
 
-def track_record(rows: list[ChangeRow]) -> list[dict[str, Any]]:
+def track_record(rows: list[ChangeRow], by_others: list[ChangeRow]) -> list[dict[str, Any]]:
     """What `smlab.models.advisor.track_record` ships: by optimizer, and all. Each one's interval comes from
-    changes of other kinds."""
+    changes of other kinds. One more record is of the numbers told for kernels that others wrote."""
     told, sure = [], [r for r in rows if not r.doubt]
     for name in (*sorted({r.optimizer for r in sure}), ALL):
         mine = [r for r in sure if name in (ALL, r.optimizer)]
         low, high = spread(r for r in sure if r.optimizer != name)
         mape = float(100 * np.mean([abs(r.estimated / r.true - 1) for r in mine]))
         told.append({"optimizer": name, "n": len(mine), "mape": mape, "low": low, "high": high})
+    sure = [r for r in by_others if not r.doubt]
+    if sure:
+        low, high = spread(sure)
+        of = numbers(sure)
+        errors_of = {"mape": of["mape"], "low": low, "high": high, "constant_mape": of["constant"]["mape"]}
+        told.append({"optimizer": BY_OTHERS, "n": len(sure), **errors_of})
     return told
