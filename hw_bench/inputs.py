@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, Final
 
-from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.errors import SmlabError, nearest
 
 MAX_TOML_BYTES: Final = 16 * 2**20
 MAX_BYTES: Final = 2**30
@@ -152,6 +152,21 @@ def _long_line(where: str, number: int) -> SmlabError:
         f"more than {MAX_LINE_BYTES} bytes",
         "a shorter line",
     )
+
+
+def check_keys(where: str, table: Any, keys: tuple[str, ...]) -> None:
+    """Refuse what is no table, or has a key that is none of ``keys``.
+
+    Raises:
+        SmlabError: with the nearest key, where one is near.
+    """
+    if not isinstance(table, dict):
+        raise SmlabError.at(where, "is not a table", table)
+    for key in table:
+        if key not in keys:
+            guess = nearest(key, keys)
+            perhaps = f"perhaps {guess}; one of " if guess else "one of "
+            raise SmlabError.at(where, "unknown key", key, perhaps + ", ".join(keys))
 
 
 def load_toml(path: Path) -> dict[str, Any]:

@@ -212,6 +212,17 @@ def release(st: State, index: int) -> None:
 
 
 @helper
+def leave_port(st: State, i: int, index: int) -> None:
+    """An access is on its way to L2 from when the port of SM ``i`` has taken it."""
+    sm, access = sm_at(st, i), access_at(st, index)
+    access.when = ceil_cycles(sm.port_free)
+    await_l2(st, i, index)
+    if sm.flying == 0:
+        sm.horizon = min(sm.horizon, access.when + st.window)
+    sm.flying += 1
+
+
+@helper
 def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
     """Look the sectors of an access of SM ``i`` up; if all are there, it completes at ``hit``. Send the
     missed ones on."""
@@ -247,11 +258,7 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
     else:
         sm.store_sectors += access.sectors
     sm.port_free = max(access.end << TICK_BITS, sm.port_free) + port_ticks(st, index)
-    access.when = ceil_cycles(sm.port_free)
-    await_l2(st, i, index)
-    if sm.flying == 0:
-        sm.horizon = min(sm.horizon, access.when + st.window)
-    sm.flying += 1
+    leave_port(st, i, index)
 
 
 @helper
@@ -483,11 +490,7 @@ def send_part(st: State, i: int, index: int) -> None:
     """A part of a bulk copy takes the port once the copy engine has asked for all of it."""
     sm, access = sm_at(st, i), access_at(st, index)
     sm.port_free = max(sm.bulk_free, sm.port_free) + access.sectors * st.port_ticks
-    access.when = ceil_cycles(sm.port_free)
-    await_l2(st, i, index)
-    if sm.flying == 0:
-        sm.horizon = min(sm.horizon, access.when + st.window)
-    sm.flying += 1
+    leave_port(st, i, index)
 
 
 @helper

@@ -155,3 +155,15 @@ factors.service_rate = { distribution = "normal", mean = 2, sd = 0.1, low = 1.5,
 design.kind = "listed"
 design.cases = "cases.csv"
 """
+TUNED_TRITON = """
+import triton
+import triton.language as tl
+
+few, many = triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 512}, num_warps=8)
+
+@triton.autotune(configs=[few, many], key=["n"])
+@triton.jit
+def doubled(x, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
+"""

@@ -20,8 +20,8 @@ import numpy as np
 from smlab.hw_bench.datasets.kernel_tuner import read_search
 from smlab.hw_bench.datasets.ktt import read_ktt
 from smlab.hw_bench.datasets.tuning import Parameter, TuningTimes, read_json
-from smlab.hw_bench.errors import SmlabError, nearest
-from smlab.hw_bench.inputs import check_file, check_folder, load_toml
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.inputs import check_file, check_folder, check_keys, load_toml
 from smlab.sim.frontends.python_file import split_name
 from smlab.validation.tuning.problem_file import is_problem, read_problem
 from smlab.validation.tuning.space import Shape, TunedKernel, TuningSpace, allowed, check_values
@@ -75,11 +75,11 @@ def read_space(file: str | Path, asked: SpaceAsked = SpaceAsked()) -> TuningSpac
 
 def _own_file(path: Path, raw: dict[str, Any]) -> TuningSpace:
     where = str(path)
-    _known(where, raw, _TOP)
+    check_keys(where, raw, _TOP)
     table = raw.get("kernel")
     if not isinstance(table, dict):
         raise SmlabError.at(where, "has no table [kernel]", None, "file, and name where it holds several")
-    _known(f"{where}: [kernel]", table, _KERNEL)
+    check_keys(f"{where}: [kernel]", table, _KERNEL)
     kernel = TunedKernel(
         kernel=_kernel_file(where, path.parent, table),
         name=_text(f"{where}: [kernel]: name", table.get("name")),
@@ -142,7 +142,7 @@ def _first(where: str, raw: Any, space: TuningSpace) -> int:
 def _listed(path: Path, table: Any, kernel: TunedKernel, title: str) -> TuningSpace:
     """The configurations of a tuner's results."""
     where = f"{path}: [configurations]"
-    _known(where, table, ("file", "where"))
+    check_keys(where, table, ("file", "where"))
     file = _text(f"{where}: file", table.get("file"))
     if not file:
         raise SmlabError.at(f"{where}: file", "is missing", None, "results of Kernel Tuner or KTT")
@@ -237,7 +237,7 @@ def _with_asked(space: TuningSpace, asked: SpaceAsked) -> TuningSpace:
 
 def _launch_tables(path: Path) -> dict[str, Any]:
     raw = load_toml(path)
-    _known(str(path), raw, _LAUNCH)
+    check_keys(str(path), raw, _LAUNCH)
     if not isinstance(raw.get("launch"), dict):
         raise SmlabError.at(str(path), "has no table [launch]", None, "grid and block")
     return raw
@@ -263,16 +263,6 @@ def _texts(where: str, table: Any) -> dict[str, str]:
     if not isinstance(table, dict) or not all(isinstance(v, str | int | float) for v in table.values()):
         raise SmlabError.at(where, "not a table of texts or numbers", table)
     return {key: str(int(v)) if isinstance(v, bool) else str(v) for key, v in table.items()}
-
-
-def _known(where: str, table: Any, keys: tuple[str, ...]) -> None:
-    if not isinstance(table, dict):
-        raise SmlabError.at(where, "is not a table", table)
-    for key in table:
-        if key not in keys:
-            guess = nearest(key, keys)
-            perhaps = f"perhaps {guess}; one of " if guess else "one of "
-            raise SmlabError.at(where, "unknown key", key, perhaps + ", ".join(keys))
 
 
 __all__ = ["EXPECTED", "Parameter", "SpaceAsked", "read_space", "read_times"]

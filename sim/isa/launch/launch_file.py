@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smlab.hw_bench.arrays import load_array
-from smlab.hw_bench.errors import SmlabError, nearest
+from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.expressions import evaluate
-from smlab.hw_bench.inputs import load_toml
+from smlab.hw_bench.inputs import check_keys, load_toml
 from smlab.sim.execution.device import as_dim
 from smlab.sim.isa.launch.tensor_map import TensorMap
 
@@ -85,11 +85,11 @@ def launch_of(
     where: str, raw: dict[str, Any], folder: Path, macros: Mapping[str, object] | None = None
 ) -> LaunchFile:
     """The launch in the tables of a file, whose arrays lie in ``folder``; see `read_launch`."""
-    _known(where, raw, ("launch", "argument", "constant", "options"))
+    check_keys(where, raw, ("launch", "argument", "constant", "options"))
     launch = raw.get("launch")
     if not isinstance(launch, dict):
         raise SmlabError.at(where, "has no table [launch]", None, "grid and block")
-    _known(f"{where}: [launch]", launch, ("grid", "block", "cluster", "shared_bytes", "check_shared"))
+    check_keys(f"{where}: [launch]", launch, ("grid", "block", "cluster", "shared_bytes", "check_shared"))
     options = _options(where, raw.get("options", {}), macros or {})
     given = {**options, **(macros or {})}
     names, arguments, returned = [], [], []
@@ -98,7 +98,7 @@ def launch_of(
         raise SmlabError.at(f"{where}: argument", "is not a list of tables", rows, "[[argument]]")
     left_bytes = MAX_BYTES
     for n, row in enumerate(rows, start=1):
-        _known(f"{where}: argument {n}", row, _KEYS)
+        check_keys(f"{where}: argument {n}", row, _KEYS)
         name = row.get("name", f"argument{n}")
         if not isinstance(name, str) or not name:
             raise SmlabError.at(f"{where}: argument {n}: name", "not a name", name, "a text")
@@ -123,7 +123,7 @@ def launch_of(
         raise SmlabError.at(f"{where}: constant", "is not a table", tables, "[constant.NAME]")
     for name, row in tables.items():
         at = f"{where}: constant {name}"
-        _known(at, row, tuple(key for key in _KEYS if key not in ("name", "returned")))
+        check_keys(at, row, tuple(key for key in _KEYS if key not in ("name", "returned")))
         constants[name] = np.asarray(_value(at, row, folder, left_bytes))
         left_bytes -= constants[name].nbytes
     shared, check = launch.get("shared_bytes", 0), launch.get("check_shared", True)
@@ -159,16 +159,6 @@ def _options(where: str, table: Any, macros: Mapping[str, object]) -> dict[str, 
         if name in macros and type(value) is int:
             table = {**table, name: whole_number(f"{where}: options: {name}", name, macros)}
     return dict(table)
-
-
-def _known(where: str, table: Any, keys: tuple[str, ...]) -> None:
-    if not isinstance(table, dict):
-        raise SmlabError.at(where, "is not a table", table)
-    for key in table:
-        if key not in keys:
-            guess = nearest(key, keys)
-            perhaps = f"perhaps {guess}; one of " if guess else "one of "
-            raise SmlabError.at(where, "unknown key", key, perhaps + ", ".join(keys))
 
 
 def dim_of(where: str, value: Any, macros: Mapping[str, object]) -> tuple[int, int, int]:
@@ -231,7 +221,7 @@ def _tensor_map(where: str, row: dict[str, Any]) -> TensorMap:
         if key not in ("name", "tensor_map"):
             raise SmlabError.at(f"{where}: {key}", "means nothing with tensor_map", row[key])
     table = row["tensor_map"]
-    _known(f"{where}: tensor_map", table, _MAP_KEYS)
+    check_keys(f"{where}: tensor_map", table, _MAP_KEYS)
     for key in ("array", "shape", "box"):
         if key not in table:
             raise SmlabError.at(f"{where}: tensor_map: {key}", "is missing")

@@ -260,7 +260,7 @@ def _verdict(result: TuningResult, same: set[str]) -> list[str]:
         factor, low, high = result.gain
         between = "" if low == high else f" ({low:.2f} to {high:.2f})"
         first = _varying(space.label(space.first), same)
-        told = "is the best itself" if factor == 1 else f"takes {factor:.2f}x{between}"
+        told = "is the best itself" if factor == 1 else f"takes {factor:.2f} times as long{between}"
         lines.append(f"the first, {first}, {told}")
     return lines
 

@@ -20,6 +20,7 @@ import triton.language as tl
 from triton.runtime import driver
 
 import triton_kernels as kernels
+from whole_files import TUNED_TRITON
 
 N = 1000
 LAUNCH = """
@@ -53,18 +54,6 @@ returned = true
 name = "n"
 dtype = "int32"
 value = 1000
-"""
-TUNED = """
-import triton
-import triton.language as tl
-
-few, many = triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 512}, num_warps=8)
-
-@triton.autotune(configs=[few, many], key=["n"])
-@triton.jit
-def doubled(x, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(x + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
 """
 
 
@@ -154,7 +143,7 @@ def test_a_file_with_a_launch(tmp_path: Path) -> None:
 
 def test_an_autotuner_gives_one_of_its_configurations(tmp_path: Path) -> None:
     file = tmp_path / "tuned.py"
-    file.write_text(TUNED)
+    file.write_text(TUNED_TRITON)
     threads = []
     for options in ({}, {"config": 1}, {"config": 1, "num_warps": 1}):
         x = np.ones(N, np.float32)
@@ -184,7 +173,7 @@ def test_a_script_launches_on_the_simulator(arrays: list[np.ndarray]) -> None:
 
 
 def test_two_gpus_do_not_share_what_was_compiled_or_chosen(tmp_path: Path) -> None:
-    (tmp_path / "tuned.py").write_text(TUNED)
+    (tmp_path / "tuned.py").write_text(TUNED_TRITON)
     architectures, chosen = [], []
     for name, tune in (("a100-40", False), ("rtx-3090", True)):
         with smlab.simulated(name, tune=tune) as gpu:

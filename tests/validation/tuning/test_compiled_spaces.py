@@ -10,6 +10,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.tuning.simulated import Asked, Sample, simulate_all
 from smlab.validation.tuning.space_file import SpaceAsked, read_space
+from whole_files import TUNED_TRITON
 
 if not has_compiler():
     pytest.skip("the CUDA compiler of the extra cuda12 is not installed", allow_module_level=True)
@@ -57,20 +58,7 @@ value = 20000
 dtype = "float32"
 value = [1, 2, 3, 4]
 """
-TUNED = """
-import triton
-import triton.language as tl
-
-few, many = triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 512}, num_warps=8)
-
-@triton.autotune(configs=[few, many], key=["n"])
-@triton.jit
-def doubled(x, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(x + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
-
-plain = doubled.fn
-"""
+TUNED = TUNED_TRITON + "\nplain = doubled.fn\n"
 LAUNCH = """
 [launch]
 grid = "ceil(1000 / BLOCK)"
