@@ -50,6 +50,11 @@ class TrackRecord:
         return f"{self.n} {what} simulated: estimates off by {self.mape:.0f} % in the mean"
 
 
+def no_promise() -> str:
+    """What is said beside numbers that were not tried."""
+    return f"a replayed speedup is no promise: {track_records()[BY_OTHERS].text}"
+
+
 @functools.cache
 def track_records() -> dict[str, TrackRecord]:
     """By optimizer, `ALL` for those of which no change was made, and `BY_OTHERS`."""

@@ -20,7 +20,7 @@ from smlab.examples import KERNEL, KERNEL_LAUNCH, KERNEL_SOURCE
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.inputs import source_text
 from smlab.hw_bench.sass.linking import readable_name
-from smlab.models.advisor.track_record import BY_OTHERS, track_records
+from smlab.models.advisor.track_record import no_promise
 from smlab.validation.sampled_run import executed
 
 DEFAULT_GPU = "v100"
@@ -131,7 +131,7 @@ def _print(kernel: KernelAdvice, details: bool) -> None:
         first = next(one for one in told if one.how != "bound")
         out.print(f"{head}; no change is sure to help, try first: {shown(first.name)}")
     if any(one.how == "replayed" for one in told[: len(told) if details else TOLD]):
-        out.print(f"[dim]a replayed speedup is no promise: {track_records()[BY_OTHERS].text}[/dim]")
+        out.print(f"[dim]{no_promise()}[/dim]")
     for n, one in enumerate(told if details else told[:TOLD], start=1):
         _print_advice(kernel, n, one, details)
     if not details and len(told) > TOLD:

@@ -21,6 +21,7 @@ from smlab.commands.kernel_page.of_run import PagedRun, busy_bars, page_of_run, 
 from smlab.commands.run.real_time import RealTime
 from smlab.hw_bench.gpu.alternatives import Alternative
 from smlab.hw_bench.sass.linking import readable_name
+from smlab.models.advisor.track_record import no_promise
 
 PLACES = 6
 """Places that a piece of advice leads to."""
@@ -82,6 +83,9 @@ def _with_promise(page: KernelPage, kernel: KernelAdvice) -> KernelPage:
             sure = f" at most (no number: {first.advice.doubt})" if first.advice is not None else ""
         what = tried_text(kernel, first) if first.advice is None else first.advice.optimizer.what
         promise = f"Most promising: {first.name}, {first.speedup:.2f}x{sure}: {what}."
+        if first.how == "replayed":
+            note = no_promise()
+            promise += f" {note[0].upper()}{note[1:]}."
     return KernelPage(
         page.title,
         page.subtitle,

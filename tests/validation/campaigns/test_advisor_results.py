@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.models.advisor.track_record import record_of, track_records
+from smlab.models.advisor.track_record import no_promise, record_of, track_records
 from smlab.validation.campaigns.advisor import section as advisor
 from smlab.validation.campaigns.advisor.__main__ import _records
 from smlab.validation.campaigns.advisor.generated_kernels import JUDGED, SHAPED
@@ -230,3 +230,6 @@ def test_no_interval_is_narrower_than_that_of_kernels_by_others() -> None:
         low, high = record_of(name).interval(2.0)
         assert low <= 2 * min(ratios) * 1.001
         assert high >= 2 * max(ratios) * 0.999
+    of = found["summary"]["numbers"]
+    assert f"{of['changes']} were off by {of['mape']:.0f} % in the mean" in no_promise()
+    assert f"a constant by {of['constant']['mape']:.0f} %" in no_promise()
