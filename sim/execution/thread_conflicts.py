@@ -4,8 +4,7 @@ SMs execute in no fixed order within a window. That changes nothing where they t
 memory, or only read a word, or only reduce it by one operation on whole numbers, whose order does not matter.
 What the code says is asked first. Then each thread writes down for each word which SM has read, written and
 reduced it there. Where two SMs met on a word in another way, the run is void: the arrays become what they
-were, and the kernel runs once more on one thread. Whether it is void does not depend on which thread ran which
-SM."""
+were, and the kernel runs once more on one thread. That does not depend on which thread ran which SM."""
 
 from __future__ import annotations
 
