@@ -99,9 +99,10 @@ def start(st: State) -> None:
     st.retired_blocks = st.cycles = 0
     st.jobs_kept = st.issues_kept = st.spans_kept = 0
     common = common_at(st, 0)
-    common.next_sm = common.next_block = common.dispatcher_free = 0
+    common.next_block = common.dispatcher_free = 0
     common.next_access = common.fault = common.stopping = 0
-    thread_at(st, st.thread).sm = 0
+    mine = thread_at(st, st.thread)
+    mine.sm = mine.next_sm = mine.end_sm = 0
     for i in range(st.sms):
         sm = sm_at(st, i)
         sm.next_look = sm.next_serve = sm.next_retire = NEVER
@@ -349,6 +350,36 @@ def turn_window(st: State, low: int, high: int) -> int:
 
 
 @helper
+def share_out(st: State, low: int, high: int) -> None:
+    """A window begins: each thread has its share of the SMs, the same in each window, so that what they work
+    on stays in its processor's caches."""
+    threads = common_at(st, 0).threads
+    for n in range(threads):
+        thread = thread_at(st, n)
+        thread.next_sm = low + (high - low) * n // threads
+        thread.end_sm = low + (high - low) * (n + 1) // threads
+
+
+@helper
+def next_turn(st: State) -> int:
+    """The SM whose turn in the window is next: of the thread's own share, else of the largest one that is
+    left; -1: none."""
+    mine = thread_at(st, st.thread)
+    if mine.next_sm < mine.end_sm:
+        mine.next_sm += 1
+        return mine.next_sm - 1
+    most, slowest = 0, 0
+    for n in range(common_at(st, 0).threads):
+        other = thread_at(st, n)
+        if other.end_sm - other.next_sm > most:
+            most, slowest = other.end_sm - other.next_sm, n
+    if most == 0:
+        return -1
+    thread_at(st, slowest).end_sm -= 1
+    return thread_at(st, slowest).end_sm
+
+
+@helper
 def take(st: State, low: int, high: int) -> int:
     """The thread is done with its SM and takes the next one, TAKEN; or why there is none.
 
@@ -364,11 +395,8 @@ def take(st: State, low: int, high: int) -> int:
         if load_atomic(address_of(common) + STOPPING_BYTES, 0) != 0:
             unlock(st)
             return PAUSED
-        chosen, stop = -1, NEVER
-        if common.next_sm < high:
-            chosen = common.next_sm
-            common.next_sm += 1
-        else:
+        chosen, stop = next_turn(st), NEVER
+        if chosen < 0:
             for i in range(low, high):
                 at = stopped_at(st, i).value
                 if at == RELEASED:
@@ -395,7 +423,7 @@ def take(st: State, low: int, high: int) -> int:
             if status != PAUSED:
                 unlock(st)
                 return status
-            common.next_sm = low
+            share_out(st, low, high)
             changed(common)
         else:
             await_change(st, behind if stop < common.window_end else -1, stop)

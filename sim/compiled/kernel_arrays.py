@@ -239,7 +239,7 @@ class Memory:
     """The state of a run as Python holds it: the root record, and the tables that it points to."""
 
     def __init__(self, constants: dict[str, int], arena: NDArray[np.int64]) -> None:
-        self.root = np.zeros(1, dtype=layout.STATE)
+        self.root = aligned(1, layout.STATE)
         self.arena = arena  # holds the tables that begin as zeros and never grow
         self.tables: dict[str, NDArray[Any]] = {}
         self.source: CompiledSource | None = None

@@ -90,11 +90,12 @@ def _lines(fields: str) -> np.dtype[Any]:
 
 
 def _separate(*groups: str) -> np.dtype[Any]:
-    """Fields in groups, each of which begins a cache line: what one thread writes often is in none of which
-    another one reads."""
+    """Fields in groups, each of which begins a pair of cache lines, which processors fetch together: what one
+    thread writes often is in none of which another one reads."""
     return _record(
         " ".join(
-            f"{fields} " + " ".join(f"spare_{g}_{n}" for n in range(-len(fields.split()) % CACHE_LINE_WORDS))
+            f"{fields} "
+            + " ".join(f"spare_{g}_{n}" for n in range(-len(fields.split()) % (2 * CACHE_LINE_WORDS)))
             for g, fields in enumerate(groups)
         )
     )
@@ -155,18 +156,18 @@ NEED = _record("slot reason")
 """A place of the scoreboard that an instruction needs, and what a warp waits with for it."""
 
 COMMON = _separate(
-    "lock changes next_sm next_block dispatcher_free next_access served",
+    "lock changes next_block dispatcher_free next_access served",
     "stopping window_end served_end fault fault_cycle",
     "threads yields l2_free dram_free dram_sectors",
 )
 """What there is once for all threads; who changes it holds ``lock``. ``changes`` counts what a thread may
-wait for, ``next_sm`` is the next SM whose turn begins in this window, accesses from ``next_access`` on belong
-to no SM yet. ``stopping`` sends all threads back to Python. L2 has served the requests that reached it before
-``served_end``, or so many (``served``) of this window's. ``yields`` is the address of the function that gives
-up the processor, or 0."""
+wait for, accesses from ``next_access`` on belong to no SM yet. ``stopping`` sends all threads back to Python.
+L2 has served the requests that reached it before ``served_end``, or so many (``served``) of this window's.
+``yields`` is the address of the function that gives up the processor, or 0."""
 
-THREAD = _lines("sm clock")
-"""``sm`` is the SM that the thread runs, plus 1, or 0; it has run that as far as ``clock``."""
+THREAD = _separate("sm clock next_sm end_sm")
+"""``sm`` is the SM that the thread runs, plus 1, or 0; it has run that as far as ``clock``. Those from
+``next_sm`` up to ``end_sm`` have their turn in this window still before them."""
 
 ASSIGNED = _record("block begin")
 """A block that an SM gets when it goes on, and when its dispatch begins, in ticks."""

@@ -1,12 +1,10 @@
 """Whether several threads may execute one launch at the same time, and whether its SMs met.
 
-SMs that run on different threads execute in no fixed order within a window. That changes nothing where they
-touch different words of global memory, or only read a word, or only reduce it by one operation on whole
-numbers, whose order does not matter. What the code says is asked first. Then each thread writes down for each
-word which SM has read, written and reduced it there. Where two SMs met on a word in another way, on two
-threads, the run is void: the arrays become what they were, and the kernel runs once more on one thread.
-
-What SMs do on one thread is in the order of a run on one thread (`smlab.sim.compiled.gpu.take`)."""
+SMs execute in no fixed order within a window. That changes nothing where they touch different words of global
+memory, or only read a word, or only reduce it by one operation on whole numbers, whose order does not matter.
+What the code says is asked first. Then each thread writes down for each word which SM has read, written and
+reduced it there. Where two SMs met on a word in another way, the run is void: the arrays become what they
+were, and the kernel runs once more on one thread. That does not depend on which thread ran which SM."""
 
 from __future__ import annotations
 
@@ -107,11 +105,9 @@ class ThreadConflicts:
 
     def found(self) -> str | None:
         """Where two SMs met so that their order matters, in words."""
-        for n, mine in enumerate(self.marks):
-            for other in self.marks[n + 1 :]:
-                if (word := _met(mine, other)) >= 0:
-                    return f"SMs meet at {self.launch.place(FIRST_ADDRESS + 4 * word)}"
-        return None
+        if (word := _first_meeting(self.marks)) < 0:
+            return None
+        return f"SMs meet at {self.launch.place(FIRST_ADDRESS + 4 * word)}"
 
     def undo(self) -> None:
         """Make the arrays what they were at first."""
@@ -130,16 +126,24 @@ PIECE: Final = 1 << 20
 """Words whose marks are compared at once."""
 
 
-def _met(a: _Marks, b: _Marks) -> int:
-    """The first word at which two SMs met on two threads so that their order matters, or -1."""
-    for begin in range(0, len(a.words[READ]), PIECE):
-        mine, others = (tuple(kind[begin : begin + PIECE] for kind in x.words) for x in (a, b))
-        for x, y in ((mine, others), (others, mine)):
-            for kind, against in ((WRITTEN, KINDS), (REDUCED, (READ,))):
-                if not x[kind].any():
-                    continue
-                for other in against:
-                    met = (x[kind] != 0) & (y[other] != 0) & ((x[kind] != y[other]) | (x[kind] == SEVERAL))
-                    if met.any():
-                        return begin + int(np.flatnonzero(met)[0])
+def _first_meeting(threads: list[_Marks]) -> int:
+    """The first word at which two SMs met so that their order matters, or -1."""
+    for begin in range(0, len(threads[0].words[READ]) if threads else 0, PIECE):
+        marks = [_of_all([thread.words[kind][begin : begin + PIECE] for thread in threads]) for kind in KINDS]
+        for kind, against in ((WRITTEN, KINDS), (REDUCED, (READ,))):
+            if not marks[kind].any():
+                continue
+            for other in against:
+                both = (marks[kind] != 0) & (marks[other] != 0)
+                met = both & ((marks[kind] != marks[other]) | (marks[kind] == SEVERAL))
+                if met.any():
+                    return begin + int(np.flatnonzero(met)[0])
     return -1
+
+
+def _of_all(marks: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    """Marks of one kind, of all threads: the SM where it is one, `SEVERAL`, or 0."""
+    total = marks[0].copy()
+    for more in marks[1:]:
+        total = np.where((total == 0) | (more == 0) | (total == more), np.maximum(total, more), SEVERAL)
+    return total.astype(np.uint8)

@@ -465,7 +465,7 @@ class MachineMemory:
         self.shared = aligned(resident * self.shared_stride, np.uint8)
         self.known = aligned(resident * self.shared_stride if launch.check_shared else 64, np.uint8)
         self.local = np.zeros(max(8, resident * warps * 32 * launch.local_bytes), dtype=np.uint8)
-        self.blocks = np.zeros(resident * memory_layout.BLOCK_WORDS, dtype=np.int64)
+        self.blocks = aligned(resident * memory_layout.BLOCK_WORDS, np.int64)
         self.allocations = np.array(
             [(a.address, a.end, a.content.ctypes.data) for a in launch.allocations] or [(0, 0, 0)],
             dtype=np.int64,
@@ -476,7 +476,7 @@ class MachineMemory:
             for n in range(8)
         ]
         self.bank_table = np.array(table, dtype=np.int64)
-        words = np.zeros(memory_layout.LAUNCH_WORDS, dtype=np.int64)
+        words = aligned(memory_layout.LAUNCH_WORDS, np.int64)
         words[memory_layout.GRID_X : memory_layout.GRID_X + 3] = launch.grid
         words[memory_layout.DIM_X : memory_layout.DIM_X + 3] = launch.block
         words[memory_layout.SHARED_BYTES], words[memory_layout.SHARED_FIRST] = shared, launch.shared_first
@@ -490,21 +490,21 @@ class MachineMemory:
         words[memory_layout.BLOCKS_AT] = self.blocks.ctypes.data
         words[memory_layout.KNOWN_BYTES] = self.shared_stride * launch.check_shared
         words[memory_layout.UNIFORM_ROWS_USED] = _uniform_rows(ops)
-        self.executed = np.zeros(len(ops), dtype=np.int64)
-        self.lanes = np.zeros(len(ops), dtype=np.int64)
+        self.executed = aligned(len(ops), np.int64)
+        self.lanes = aligned(len(ops), np.int64)
         words[memory_layout.EXECUTED], words[memory_layout.EXECUTED_LANES] = (
             self.executed.ctypes.data,
             self.lanes.ctypes.data,
         )
-        self.unwritten = np.zeros((len(ops), memory_layout.UNWRITTEN_WORDS), dtype=np.int64)
+        self.unwritten = aligned(len(ops) * memory_layout.UNWRITTEN_WORDS, np.int64).reshape(len(ops), -1)
         words[memory_layout.UNWRITTEN] = self.unwritten.ctypes.data
-        self.scratch = np.zeros(memory_layout.SCRATCH_WORDS, dtype=np.int64)
+        self.scratch = aligned(memory_layout.SCRATCH_WORDS, np.int64)
         words[memory_layout.SCRATCH] = self.scratch.ctypes.data
         words[memory_layout.THREADS], words[memory_layout.WARPS] = launch.threads, warps
         words[memory_layout.SM_HZ] = launch.sm_hz
         copies = any(micro.code == BULK_COPY for micro in code)
         pieces = (shared // BULK_PIECE_BYTES + 1) * copies
-        self.bulk_request = np.zeros(FIRST_RUN + 2 * pieces, dtype=np.int64)
+        self.bulk_request = aligned(FIRST_RUN + 2 * pieces, np.int64)
         words[memory_layout.BULK_REQUEST] = self.bulk_request.ctypes.data
         words[memory_layout.MOST_CHECKS] = launch.most_checks
         words[memory_layout.CLUSTER_BLOCKS] = launch.cluster_blocks
@@ -568,10 +568,10 @@ class ThreadContext:
     """A launch's words for one thread more."""
 
     def __init__(self, memory: MachineMemory) -> None:
-        self.executed, self.lanes = np.zeros_like(memory.executed), np.zeros_like(memory.lanes)
-        self.unwritten = np.zeros_like(memory.unwritten)
+        self.executed, self.lanes = aligned(memory.length, np.int64), aligned(memory.length, np.int64)
+        self.unwritten = aligned(memory.unwritten.size, np.int64).reshape(memory.unwritten.shape)
         self.scratch = aligned(len(memory.scratch), np.int64)
-        self.bulk_request = np.zeros_like(memory.bulk_request)
+        self.bulk_request = aligned(len(memory.bulk_request), np.int64)
         self.words = aligned(len(memory.words), np.int64)
         self.words[:] = memory.words
         for place, own in (
