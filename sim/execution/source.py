@@ -20,12 +20,13 @@ from smlab.sim.instruction_source import (
     COPY_GROUPS,
     PRODUCT_GROUPS,
     SCOREBOARDS,
+    TOLD,
     CompiledSource,
     ReferenceSource,
     SharedExecution,
     UnsampledFetches,
 )
-from smlab.sim.instructions import CLASSES, QUEUED_UNITS, Unit
+from smlab.sim.instructions import CLASSES, QUEUED_UNITS, InstructionClass, Unit
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.control import empties_l1, is_fence, is_system_fence
@@ -199,6 +200,13 @@ def _products_left(micro: MicroOperation) -> int:
     return min(int(instruction.operands[1].text, 0), PRODUCT_GROUPS - 2)
 
 
+def passes_of(cls: InstructionClass) -> int:
+    """The passes of every execution of an instruction, or that its source tells them."""
+    if cls.unit in (Unit.SHARED, Unit.ATOMIC) or cls.operation == "match":
+        return TOLD
+    return int(cls.operation != "constant")
+
+
 def request_of(micro: MicroOperation, machine: Machine) -> RequestTicks:
     """What the address unit, the port and L2 take for an access; nothing for another instruction."""
     cls = CLASSES[micro.cls]
@@ -293,7 +301,7 @@ def lower_machine_code(
                 after=(),
                 lanes=32,
                 returns=control.write_barrier is not None or micro.code == d.COPY,
-                passes=int(cls.operation != "constant"),
+                passes=passes_of(cls),
                 work=base + each,
                 control=control,
                 base_work=base,
