@@ -141,6 +141,7 @@ class Machine:
     registers: int
     register_unit_per_warp: int
     max_registers_per_thread: int
+    register_banks: int
     shared_bytes: int
     shared_bytes_per_block: int
     shared_reserved_bytes_per_block: int
@@ -253,7 +254,11 @@ class Machine:
         return cycles + (self.wide_store_read_cycles.get(width, 0) if stores else 0)
 
     def request_ticks(
-        self, cls: InstructionClass, registers: int = 1, floating: bool = False
+        self,
+        cls: InstructionClass,
+        registers: int = 1,
+        floating: bool = False,
+        address_registers: int = ADDRESS_REGISTERS,
     ) -> RequestTicks:
         """What an access of a class takes whose operands, without the address, fill ``registers`` of a
         lane."""
@@ -269,7 +274,7 @@ class Machine:
         return RequestTicks(
             stage=stage,
             later=stage,
-            address=max(self.address_ticks, (ADDRESS_REGISTERS + registers) * own.register_ticks),
+            address=max(self.address_ticks, (address_registers + registers) * own.register_ticks),
             lane=4 * registers * own.byte_ticks,
             packet=own.packet_ticks if cls.operation == "reduce" else own.return_packet_ticks,
             word=own.float_word_ticks if floating else own.word_ticks,
@@ -402,6 +407,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         registers=gpu.integer("sm.registers"),
         register_unit_per_warp=gpu.integer("sm.register_unit_per_warp"),
         max_registers_per_thread=gpu.integer("sm.max_registers_per_thread"),
+        register_banks=gpu.integer("sm.register_banks"),
         shared_bytes=gpu.integer("sm.shared_bytes"),
         shared_bytes_per_block=gpu.integer("sm.shared_bytes_per_block"),
         shared_reserved_bytes_per_block=gpu.integer("sm.shared_reserved_bytes_per_block"),

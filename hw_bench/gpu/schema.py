@@ -263,6 +263,7 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
     _whole("sm.registers", "registers", "32-bit registers in the register file"),
     _whole("sm.register_unit_per_warp", "registers", "granularity in which a warp is given registers"),
     _whole("sm.max_registers_per_thread", "registers", "registers that one thread can have"),
+    _whole("sm.register_banks", "banks", "banks of a sub-core's registers, each read once a cycle"),
     _whole("sm.shared_bytes", "bytes", "largest shared memory of the SM"),
     _whole("sm.shared_bytes_per_block", "bytes", "largest shared memory of a block, with opt-in"),
     _whole(
