@@ -142,7 +142,11 @@ def _path_keys() -> Iterable[ConstantKey]:
     yield _latency("mio.shuffle_latency_cycles", "shuffle, issue to use")
     yield _latency("mio.match_latency_cycles", "match of lanes that all have one value, issue to use")
     yield _number(
-        "mio.match_value_cycles", "cycles", "what each further distinct value adds to a match's latency", 0, 1e3
+        "mio.match_value_cycles",
+        "cycles",
+        "what each further distinct value adds to a match's latency",
+        0,
+        1e3,
     )
     yield _number(
         "mio.match_pass_cycles",

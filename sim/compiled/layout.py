@@ -150,8 +150,8 @@ the line of code that it is in; ``joins`` and ``groups_left`` are what it does t
 the result and the reading; machine code also says the cycles that its warp then waits (``stall``), the
 scoreboards that it waits for itself (``waits``, a mask), and its work as a base and a part for each pass.
 Its address unit takes ``address_ticks``, the data stage ``stage_ticks`` a pass; its result comes
-``later_ticks`` later for each pass beyond ``hidden_wavefronts``; an atomic on global memory takes ``lane_ticks`` and ``packet_ticks``
-of the port, and ``word_ticks`` of L2 for each lane on a word."""
+``later_ticks`` later for each pass beyond ``hidden_wavefronts``; an atomic on global memory takes
+``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a word."""
 
 NEED = _record("slot reason")
 """A place of the scoreboard that an instruction needs, and what a warp waits with for it."""

@@ -218,7 +218,8 @@ def request_of(micro: MicroOperation, machine: Machine) -> RequestTicks:
     if micro.fields.get("operation") in (d.SWAP, d.SPIN):
         registers *= 2  # the value compared with, and the new one
     floating = micro.fields.get("number_type") in _FLOATING and micro.fields.get("operation") == d.ADD
-    address = ADDRESS_REGISTERS if micro.fields.get("a_reg", -1) else 0  # none of a lane's own: [UR4]
+    uniform = micro.fields.get("a") == memory_layout.zero_at()  # [UR4] has no register of a lane's own
+    address = 0 if uniform else ADDRESS_REGISTERS
     return machine.request_ticks(cls, registers, floating, address)
 
 
