@@ -1,5 +1,5 @@
-"""Matches, register banks, NOPs and atomics at uniform addresses in machine code (SEMANTICS 5.4, 6.12, 7.7), in both
-engines."""
+"""Matches, register banks, NOPs and atomics at uniform addresses in machine code (SEMANTICS 5.4, 6.12, 7.7,
+9.2), in both engines."""
 
 from collections.abc import Callable
 
@@ -43,8 +43,8 @@ def matched(result: SimResult) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize(("values", "mask"), [(1, 0), (2, 1), (4, 3), (16, 15), (32, 31)])
 def test_a_match_takes_a_pass_for_each_distinct_value(execute: Execute, values: int, mask: int) -> None:
-    """Burtchell and Burtscher, 2024, A100 and RTX 4090: 34, 45, 67 and 199 cycles for 1, 2, 4 and 16 values, of which
-    LOP3 takes 6; of 64 bits 38, 51, 77 and 233."""
+    """Burtchell and Burtscher, 2024, A100 and RTX 4090: 34, 45, 67 and 199 cycles for 1, 2, 4 and 16 values,
+    of which LOP3 takes 6; of 64 bits 38, 51, 77 and 233."""
     short = execute("S2R R0, SR_TID.X", f"LOP3.LUT R2, R0, {mask:#x}, RZ, 0xc0, !PT", "MATCH.ANY R4, R2")
     assert matched(short) == (values, 2 * values, 17 + 11 * values)
     long = execute(
@@ -97,7 +97,7 @@ def test_an_operand_that_is_kept_is_not_read_again(execute: Execute) -> None:
 
 
 def test_a_nop_takes_its_issue_alone(execute: Execute) -> None:
-    """1,024 threads take 8 cycles for a barrier of a warp, 8 warps a scheduler (Burtchell and Burtscher, 2024)."""
+    """1,024 threads take 8 cycles for a barrier of a warp, 8 warps a scheduler (Burtchell and Burtscher)."""
     assert apart(execute("NOP", block=160), 0) == 1
     assert apart(execute("YIELD", block=160), 0) == 2
 
