@@ -36,7 +36,9 @@ that the simulation takes."""
 # The words of a warp that engine and source share; a source may keep more behind them.
 PC: Final = 0
 LANES: Final = 1  # mask of the lanes that took part in the last instruction
-PASSES: Final = 2  # its passes over the banks
+PASSES: Final = 2  # its passes over the banks, or a match's over its values
+TOLD: Final = -1
+"""Stands for the passes of an instruction whose source tells them."""
 CONSECUTIVE: Final = 3  # whether its lanes ask global memory for consecutive places, in ascending order
 ADDRESSES: Final = 8  # and its lanes' byte addresses in global memory, by lane
 BARRIER: Final = 40  # the block's barrier it came to last: its number, and 16 times the warps that it is for

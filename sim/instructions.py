@@ -44,7 +44,7 @@ class Unit(IntEnum):
     ATOMIC = 3  # the memory path to the shared-memory atomic unit
     GLOBAL = 4  # the memory path to L1, L2 and DRAM
     BARRIER = 5  # the block's barrier
-    EXCHANGE = 6  # the memory path to what has no queue of its own: shuffles, constant loads
+    EXCHANGE = 6  # the memory path to what has no queue of its own: shuffles, matches, constant loads
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ CLASSES: dict[str, InstructionClass] = {
         _pipe("uniform"),
         _pipe("tensor"),
         _pipe("vote"),
-        _pipe("match", Reason.SHORT_SCOREBOARD),
+        _memory("match", Unit.EXCHANGE, "match"),
         _pipe("redux", Reason.SHORT_SCOREBOARD),
         _pipe("special-register", Reason.SHORT_SCOREBOARD),
         _memory("shuffle", Unit.EXCHANGE, "shuffle"),

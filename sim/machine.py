@@ -108,10 +108,13 @@ class GlobalAtomicTiming:
 
 @dataclass(frozen=True)
 class RequestTicks:
-    """What one access takes: of its address unit; and, of an atomic on global memory, of the port for each
-    lane and packet, and of L2 for each lane on a word."""
+    """What one access takes: of its address unit; of the data stage for each pass, and ``later`` its result
+    comes for each pass beyond those that its width needs; and, of an atomic on global memory, of the port for
+    each lane and packet, and of L2 for each lane on a word."""
 
     address: int = 0
+    stage: int = 0
+    later: int = 0
     lane: int = 0
     packet: int = 0
     word: int = 0
@@ -138,6 +141,7 @@ class Machine:
     registers: int
     register_unit_per_warp: int
     max_registers_per_thread: int
+    register_banks: int
     shared_bytes: int
     shared_bytes_per_block: int
     shared_reserved_bytes_per_block: int
@@ -162,6 +166,8 @@ class Machine:
     address_ticks: int
     request_interval_cycles: int
     shared_pass_ticks: int
+    match_pass_ticks: int  # what a match takes of the data stage for each register of each distinct value
+    match_value_ticks: int  # how much later its result comes for each value beyond the first
     access_latency_cycles: dict[str, int]  # issue to use, 32 bits a lane, by class name
     wide_extra_cycles: dict[tuple[Unit, int], int]  # of a load, by unit and bits a lane
     uniform_saving_cycles: dict[Unit, int]
@@ -195,10 +201,12 @@ class Machine:
     def sectors_per_line(self) -> int:
         return self.line_bytes // self.sector_bytes
 
-    def stage_ticks(self, unit: Unit) -> int:
-        """What a pass, or a line, of a unit's accesses takes of the data stage."""
+    def stage_ticks(self, cls: InstructionClass) -> int:
+        """What a pass, or a line, of an access of a class takes of the data stage."""
+        if cls.operation == "match":
+            return self.match_pass_ticks
         return {Unit.GLOBAL: self.l1_line_ticks, Unit.ATOMIC: self.atomic_stage_ticks}.get(
-            unit, self.shared_pass_ticks
+            cls.unit, self.shared_pass_ticks
         )
 
     @cached_property
@@ -231,6 +239,9 @@ class Machine:
         elif cls.operation in ("load", "copy"):
             cycles += self.wide_extra_cycles.get((cls.unit, width), 0)
             cycles -= self.uniform_saving_cycles[cls.unit] if uniform else 0
+        elif cls.operation == "match":  # a second register is read, and compared
+            more = self.global_atomics.register_ticks + self.match_pass_ticks
+            cycles += (width // 32 - 1) * more >> TICK_BITS
         return max(1, cycles)
 
     def read_offset_cycles(self, cls: InstructionClass, width: int = 32, uniform: bool = False) -> int:
@@ -243,17 +254,27 @@ class Machine:
         return cycles + (self.wide_store_read_cycles.get(width, 0) if stores else 0)
 
     def request_ticks(
-        self, cls: InstructionClass, registers: int = 1, floating: bool = False
+        self,
+        cls: InstructionClass,
+        registers: int = 1,
+        floating: bool = False,
+        address_registers: int = ADDRESS_REGISTERS,
     ) -> RequestTicks:
         """What an access of a class takes whose operands, without the address, fill ``registers`` of a
         lane."""
+        stage = self.stage_ticks(cls)
         if cls.unit is Unit.ATOMIC:
-            return RequestTicks(self.atomic_address_ticks)
+            return RequestTicks(self.atomic_address_ticks, stage)
+        if cls.operation == "match":
+            each = self.match_value_ticks + (registers - 1) * self.match_pass_ticks
+            return RequestTicks(self.address_ticks, stage, each // registers)
         if cls.operation not in ("reduce", "atomic"):
-            return RequestTicks(self.address_ticks)
+            return RequestTicks(self.address_ticks, stage, stage)
         own = self.global_atomics
         return RequestTicks(
-            address=max(self.address_ticks, (ADDRESS_REGISTERS + registers) * own.register_ticks),
+            stage=stage,
+            later=stage,
+            address=max(self.address_ticks, (address_registers + registers) * own.register_ticks),
             lane=4 * registers * own.byte_ticks,
             packet=own.packet_ticks if cls.operation == "reduce" else own.return_packet_ticks,
             word=own.float_word_ticks if floating else own.word_ticks,
@@ -386,6 +407,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         registers=gpu.integer("sm.registers"),
         register_unit_per_warp=gpu.integer("sm.register_unit_per_warp"),
         max_registers_per_thread=gpu.integer("sm.max_registers_per_thread"),
+        register_banks=gpu.integer("sm.register_banks"),
         shared_bytes=gpu.integer("sm.shared_bytes"),
         shared_bytes_per_block=gpu.integer("sm.shared_bytes_per_block"),
         shared_reserved_bytes_per_block=gpu.integer("sm.shared_reserved_bytes_per_block"),
@@ -432,10 +454,13 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         address_ticks=to_ticks(gpu.integer("mio.address_interval_cycles")),
         request_interval_cycles=gpu.integer("mio.request_interval_cycles"),
         shared_pass_ticks=_interval_ticks(gpu, "shared.interval_cycles_per_pass"),
+        match_pass_ticks=to_ticks(gpu.number("mio.match_pass_cycles")),
+        match_value_ticks=to_ticks(gpu.number("mio.match_value_cycles")),
         access_latency_cycles={
             "shared-load": _whole_cycles(gpu, "shared.load_latency_cycles"),
             "shared-store": _whole_cycles(gpu, "shared.store_latency_cycles"),
             "shuffle": _whole_cycles(gpu, "mio.shuffle_latency_cycles"),
+            "match": _whole_cycles(gpu, "mio.match_latency_cycles"),
             "constant-load": _whole_cycles(gpu, "constant.latency_cycles"),
             "constant-immediate": _whole_cycles(gpu, "constant.immediate_latency_cycles"),
             "global-load": _whole_cycles(gpu, "l1.latency_cycles"),

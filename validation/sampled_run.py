@@ -97,7 +97,7 @@ class Executed:
             "l2": l2 * machine.l2_sector_ticks / TICKS_PER_CYCLE / time,
             "dram": memory.dram_sectors * machine.dram_sector_ticks / TICKS_PER_CYCLE / time,
         }
-        stage = np.array([machine.stage_ticks(unit) for unit in Unit])[jobs.unit] / TICKS_PER_CYCLE
+        stage = np.array([machine.stage_ticks(cls) for cls in CLASSES.values()])[jobs.op] / TICKS_PER_CYCLE
         taken = np.maximum(jobs.passes * stage, machine.request_interval_cycles)
         told["memory"] = float(taken.sum()) / (time * sms)
         told["atomic"] = sum(s.atomic_occupied_cycles for s in result.sms) / (

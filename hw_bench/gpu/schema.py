@@ -17,7 +17,7 @@ ARCHITECTURES: Final = ("pascal", "volta", "turing", "ampere", "ada", "hopper", 
 
 PIPES: Final = (
     *("int32", "fp32", "fp64", "fp16", "sfu", "control", "conversion", "uniform", "tensor", "vote"),
-    *("match", "redux", "special-register"),
+    *("redux", "special-register"),
 )
 """The execution pipes of the SM that a description has."""
 
@@ -140,6 +140,21 @@ def _path_keys() -> Iterable[ConstantKey]:
         "mio.request_interval_cycles", "cycles", "time between requests that the SM's shared structures take"
     )
     yield _latency("mio.shuffle_latency_cycles", "shuffle, issue to use")
+    yield _latency("mio.match_latency_cycles", "match of lanes that all have one value, issue to use")
+    yield _number(
+        "mio.match_value_cycles",
+        "cycles",
+        "what each further distinct value adds to a match's latency",
+        0,
+        1e3,
+    )
+    yield _number(
+        "mio.match_pass_cycles",
+        "cycles",
+        "the data stage's time for a 32-bit register of each distinct value of a match",
+        0.5,
+        64,
+    )
     for width in (64, 128):
         yield _number(
             f"mio.store_read_{width}_extra_cycles",
@@ -252,6 +267,7 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
     _whole("sm.registers", "registers", "32-bit registers in the register file"),
     _whole("sm.register_unit_per_warp", "registers", "granularity in which a warp is given registers"),
     _whole("sm.max_registers_per_thread", "registers", "registers that one thread can have"),
+    _whole("sm.register_banks", "banks", "banks of a sub-core's registers, each read once a cycle"),
     _whole("sm.shared_bytes", "bytes", "largest shared memory of the SM"),
     _whole("sm.shared_bytes_per_block", "bytes", "largest shared memory of a block, with opt-in"),
     _whole(

@@ -116,8 +116,8 @@ _CONSTANTS = (
     "resources width positions slots barriers"
     " held_base held_bytes left_lines lines_left elsewhere elsewhere_first unsampled_sectors"
     " depth keep limit mio_entries mio_resource lg_resource front"
-    " request_interval pass_ticks atomic_stage_ticks atomic_entries servers round_gap barrier_interval"
-    " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors l1_line_ticks l1_tail"
+    " request_interval atomic_entries servers round_gap barrier_interval"
+    " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors l1_tail"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
     " spare_accesses bulk_line_ticks cluster_blocks group_sms network window source context source_warps"
     " source_bytes instructions"
@@ -135,6 +135,7 @@ OP = _narrow(
     ("slot", "i4"),
     ("cas cls", "i2"),
     ("passes base_work pass_work tail hidden_wavefronts read_offset address_ticks", "i8"),
+    ("stage_ticks later_ticks", "i8"),
     ("lanes work passes_at work_at times count start base", "i8"),
     ("warp_stride iteration_stride lane_stride addresses_at", "i8"),
     ("extra lane_ticks packet_ticks word_ticks", "i8"),
@@ -149,8 +150,9 @@ the line of code that it is in; ``joins`` and ``groups_left`` are what it does t
 ``effect`` is what else its issue does. ``target`` and ``read_target`` are the places of the scoreboard for
 the result and the reading; machine code also says the cycles that its warp then waits (``stall``), the
 scoreboards that it waits for itself (``waits``, a mask), and its work as a base and a part for each pass.
-Its address unit takes ``address_ticks``; an atomic on global memory takes ``lane_ticks`` and ``packet_ticks``
-of the port, and ``word_ticks`` of L2 for each lane on a word."""
+Its address unit takes ``address_ticks``, the data stage ``stage_ticks`` a pass; its result comes
+``later_ticks`` later for each pass beyond ``hidden_wavefronts``; an atomic on global memory takes
+``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a word."""
 
 NEED = _record("slot reason")
 """A place of the scoreboard that an instruction needs, and what a warp waits with for it."""

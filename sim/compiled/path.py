@@ -57,7 +57,7 @@ from smlab.sim.compiled.memory import (
     unlink_first,
 )
 from smlab.sim.compiled.warp_progress import emit, first_timer, resolve, resolve_read
-from smlab.sim.instruction_source import PASSES
+from smlab.sim.instruction_source import PASSES, TOLD
 
 TICK_BITS = 20
 FRACTION = (1 << TICK_BITS) - 1
@@ -84,7 +84,7 @@ def enqueue(st: State, i: int, s: int, w: int, now: int) -> None:
     job.warp, job.op, job.issue, job.sequence = w, warp.pc, now, sm.jobs
     if st.source != 0:
         job.passes = op.passes
-        if op.unit == SHARED or op.unit == ATOMIC:
+        if job.passes == TOLD:
             job.passes = read_at(st.source_warps + w * st.source_bytes, PASSES)
         job.work = op.base_work + job.passes * op.pass_work
     else:
@@ -242,12 +242,7 @@ def take(st: State, i: int, s: int, now: int) -> None:
     ticks = scheduler.address_carry + op.address_ticks
     scheduler.free_at = now + (ticks >> TICK_BITS)
     scheduler.address_carry = ticks & FRACTION
-    per_pass = st.pass_ticks
-    if unit == GLOBAL:
-        per_pass = st.l1_line_ticks
-    elif unit == ATOMIC:
-        per_pass = st.atomic_stage_ticks
-    ticks = sm.stage_carry + job.passes * per_pass
+    ticks = sm.stage_carry + job.passes * op.stage_ticks
     wavefronts = ticks >> TICK_BITS
     sm.stage_carry = ticks & FRACTION
     sm.stage_occupied += wavefronts
@@ -266,7 +261,8 @@ def take(st: State, i: int, s: int, now: int) -> None:
         sm.atomic_until = max(sm.atomic_until, completion)
     else:
         completion = max(
-            end + 1, now + op.tail + ((max(0, job.passes - op.hidden_wavefronts) * per_pass) >> TICK_BITS)
+            end + 1,
+            now + op.tail + ((max(0, job.passes - op.hidden_wavefronts) * op.later_ticks) >> TICK_BITS),
         )
     w, row, access = job.warp, job.row, job.access
     if row >= 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import Counter
 from typing import Final
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import ControlCode
+from smlab.hw_bench.sass.instruction import Operand
 from smlab.hw_bench.sass.operations import tensor_product
 from smlab.sim.execution.compiled_step import step
 from smlab.sim.execution.recording import Recording
@@ -20,12 +22,13 @@ from smlab.sim.instruction_source import (
     COPY_GROUPS,
     PRODUCT_GROUPS,
     SCOREBOARDS,
+    TOLD,
     CompiledSource,
     ReferenceSource,
     SharedExecution,
     UnsampledFetches,
 )
-from smlab.sim.instructions import CLASSES, QUEUED_UNITS, Unit
+from smlab.sim.instructions import CLASSES, QUEUED_UNITS, InstructionClass, Unit
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.control import empties_l1, is_fence, is_system_fence
@@ -34,7 +37,7 @@ from smlab.sim.isa.launch.faults import fault_error
 from smlab.sim.isa.launch.launch import MachineLaunch, MachineMemory
 from smlab.sim.isa.meanings.interpreter import Interpreter
 from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation
-from smlab.sim.machine import NO_REQUEST, Machine, RequestTicks
+from smlab.sim.machine import ADDRESS_REGISTERS, NO_REQUEST, Machine, PipeTiming, RequestTicks
 from smlab.sim.workloads.workload import Instruction, Kernel, Program, check_fits
 
 CLOSING: Final = ("LDGDEPBAR", "UTMACMDFLUSH")
@@ -199,6 +202,13 @@ def _products_left(micro: MicroOperation) -> int:
     return min(int(instruction.operands[1].text, 0), PRODUCT_GROUPS - 2)
 
 
+def passes_of(cls: InstructionClass) -> int:
+    """The passes of every execution of an instruction, or that its source tells them."""
+    if cls.unit in (Unit.SHARED, Unit.ATOMIC) or cls.operation == "match":
+        return TOLD
+    return int(cls.operation != "constant")
+
+
 def request_of(micro: MicroOperation, machine: Machine) -> RequestTicks:
     """What the address unit, the port and L2 take for an access; nothing for another instruction."""
     cls = CLASSES[micro.cls]
@@ -208,7 +218,9 @@ def request_of(micro: MicroOperation, machine: Machine) -> RequestTicks:
     if micro.fields.get("operation") in (d.SWAP, d.SPIN):
         registers *= 2  # the value compared with, and the new one
     floating = micro.fields.get("number_type") in _FLOATING and micro.fields.get("operation") == d.ADD
-    return machine.request_ticks(cls, registers, floating)
+    uniform = micro.fields.get("a") == memory_layout.zero_at()  # [UR4] has no register of a lane's own
+    address = 0 if uniform else ADDRESS_REGISTERS
+    return machine.request_ticks(cls, registers, floating, address)
 
 
 _FLOATING: Final = (d.FLOAT32, d.FLOAT64, d.HALF_PAIR, d.BFLOAT16_PAIR)
@@ -233,6 +245,43 @@ def _check_cluster(launch: MachineLaunch, machine: Machine, sms: int) -> None:
     if size > min(machine.group_sms, sms):
         most = f"at most {min(machine.group_sms, sms)}"
         raise SmlabError.at(f"{launch.where}: cluster", "more blocks than a group of SMs has", size, most)
+
+
+def pipe_of(micro: MicroOperation, before: MicroOperation | None, machine: Machine) -> PipeTiming | None:
+    """What an instruction takes of its pipe where that is not what its class does: a product of matrices; a
+    NOP, which takes its issue alone; and one whose operands lie in one bank of the registers."""
+    cls = CLASSES[micro.cls]
+    if micro.instruction.opcode == "NOP":
+        return dataclasses.replace(machine.pipes["control"], interval_cycles=1)
+    if cls.unit is Unit.PIPE and cls.pipe in _BANKED:
+        timing, reads = machine.pipes[cls.timing], reads_of_one_bank(micro, before, machine.register_banks)
+        if reads > timing.interval_cycles:
+            return dataclasses.replace(timing, interval_cycles=reads)
+    return machine.tensor_timing(tensor_product(micro.instruction))
+
+
+_BANKED: Final = ("int32", "fp32", "fp16")
+"""Pipes of a fixed latency that read their operands when they issue."""
+
+
+def reads_of_one_bank(micro: MicroOperation, before: MicroOperation | None, banks: int) -> int:
+    """How many registers an instruction reads of the bank that it reads most of, without those that the
+    instruction before it left in the operand cache at the same place."""
+    kept = {} if before is None else {k: o.registers for k, o in _sources(before) if o.reused}
+    read = {
+        name
+        for k, operand in _sources(micro)
+        if kept.get(k) != operand.registers
+        for name in operand.registers
+        if name[0] == "R" and name != "RZ"
+    }
+    return max(Counter(int(name[1:]) % banks for name in read).values(), default=0)
+
+
+def _sources(micro: MicroOperation) -> list[tuple[int, Operand]]:
+    """An instruction's register operands but the first register, its result, by place."""
+    found = [(k, o) for k, o in enumerate(micro.instruction.operands) if o.kind == "register"]
+    return found[1:]
 
 
 def stall_of(micro: MicroOperation, control: ControlCode, machine: Machine) -> int:
@@ -274,7 +323,6 @@ def lower_machine_code(
                 "a listing made with -hex",
             )
         control, left = _waits(micro, control, copies)
-        product = tensor_product(micro.instruction)
         cls = CLASSES[micro.cls]
         base, each, tail, free, read = 0, 0, 0, 1, 0
         if cls.unit is Unit.ATOMIC:
@@ -293,7 +341,7 @@ def lower_machine_code(
                 after=(),
                 lanes=32,
                 returns=control.write_barrier is not None or micro.code == d.COPY,
-                passes=int(cls.operation != "constant"),
+                passes=passes_of(cls),
                 work=base + each,
                 control=control,
                 base_work=base,
@@ -302,7 +350,7 @@ def lower_machine_code(
                 hidden_wavefronts=free,
                 read_offset_cycles=read,
                 request=request_of(micro, machine),
-                pipe=machine.tensor_timing(product),
+                pipe=pipe_of(micro, code[number - 1] if number else None, machine),
                 stall_cycles=stall_of(micro, control, machine),
                 joins_group=micro.code == d.COPY or _bulk_copy(micro) == "store",
                 closes_group=micro.instruction.opcode in CLOSING,

@@ -77,29 +77,39 @@ def _candidates() -> Iterator[Path]:
 
 
 def _by_nvcc(source: KernelSource, flags: Sequence[str]) -> bytes:
-    nvcc = find_nvcc()
-    if nvcc is None:
+    if find_nvcc() is None:
         raise SmlabError(f"{source.where}: has code of the host, which NVRTC refuses, and no nvcc: {INSTALL}")
     for folder in source.folders:
         check_folder("-I", folder, "a folder with headers")
     options = [
-        *("-cubin", f"-arch={source.architecture}", "-lineinfo"),
         *(f"-D{name}={value}" for name, value in source.defines.items()),
         *(f"-I{folder.absolute()}" for folder in source.folders),
         *flags,
     ]
+    return compile_by_nvcc(source.path, source.architecture, options, source.where)
+
+
+def compile_by_nvcc(path: Path, architecture: str, options: Sequence[str], where: str) -> bytes:
+    """The cubin that nvcc makes of a file for ``sm_86`` and its like. It is not what NVRTC makes of the same
+    text: nvcc has addresses of shared memory in 32 bits, NVRTC in 64.
+
+    Raises:
+        SmlabError: no nvcc, or what it says first.
+    """
+    nvcc = find_nvcc()
+    if nvcc is None:
+        raise SmlabError(f"{where}: no nvcc: {INSTALL}")
+    options = ["-cubin", f"-arch={architecture}", "-lineinfo", *options]
     with tempfile.TemporaryDirectory() as work:
         made = Path(work) / "kernel.cubin"
-        command = [str(nvcc), *options, "-o", str(made), str(source.path.absolute())]
+        command = [str(nvcc), *options, "-o", str(made), str(path.absolute())]
         try:
             done = subprocess.run(command, cwd=work, capture_output=True, timeout=TIMEOUT_S, check=False)
         except (OSError, subprocess.SubprocessError) as error:
-            raise SmlabError(f"{source.where}: nvcc cannot be run: {error}") from error
+            raise SmlabError(f"{where}: nvcc cannot be run: {error}") from error
         if done.returncode or not made.is_file():
             said = (done.stderr + done.stdout).decode("utf-8", "replace")
-            raise SmlabError(
-                f"{source.where}: nvcc does not compile it for {source.architecture}: {_first_error(said)}"
-            )
+            raise SmlabError(f"{where}: nvcc does not compile it for {architecture}: {_first_error(said)}")
         return made.read_bytes()
 
 

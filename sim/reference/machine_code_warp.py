@@ -21,6 +21,7 @@ from smlab.sim.instruction_source import (
     SLOTS,
     STALL_SLOT,
     STORE_SLOT,
+    TOLD,
     ReferenceSource,
     awaited_product_slots,
     awaited_slots,
@@ -83,8 +84,7 @@ class MachineCodeWarp(CountedWarp):
         self.at = self.next.slot
 
     def value(self, operation: Operation, of: str) -> int:
-        banked = operation.cls.unit in (Unit.SHARED, Unit.ATOMIC)
-        passes = self.passes if banked else int(operation.passes)
+        passes = self.passes if operation.passes == TOLD else int(operation.passes)
         return passes if of == "passes" else operation.base_work + passes * operation.pass_work
 
     def byte_addresses(self, operation: Operation) -> list[int]:

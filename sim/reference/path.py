@@ -119,7 +119,7 @@ class MemoryPath:
         unit = job.operation.cls.unit
         self.last = own.index
         own.free_at = now + own.whole_cycles.take(job.operation.request.address)
-        wavefronts = self.stage.take(job.passes * m.stage_ticks(unit))
+        wavefronts = self.stage.take(job.passes * job.operation.request.stage)
         self.stage_cycles += wavefronts
         self.free_at = now + max(m.request_interval_cycles, wavefronts)
         if unit is Unit.ATOMIC:
@@ -127,12 +127,11 @@ class MemoryPath:
             self.complete_after(job, job.end + job.operation.tail_cycles - now)
         else:
             job.start, job.end = now, now + max(1, wavefronts)
-            unconflicted = now + job.operation.tail_cycles
             conflicts = max(0, job.passes - job.operation.hidden_wavefronts)
+            ready = now + job.operation.tail_cycles + (conflicts * job.operation.request.later >> TICK_BITS)
             if unit is Unit.GLOBAL:
-                self.l1.serve(job, unconflicted + (conflicts * m.l1_line_ticks >> TICK_BITS))
+                self.l1.serve(job, ready)
             else:
-                ready = unconflicted + (conflicts * m.shared_pass_ticks >> TICK_BITS)
                 self.complete_after(job, max(job.end + 1, ready) - now)
         self.sm.room_in(own.index)
         if own.jobs:

@@ -95,7 +95,7 @@ TOYS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "sim/instructions.py": ('        _pipe("vote"),', '        _pipe("toy"),\n        _pipe("vote"),')
     },
     "a pipe": {
-        "hw_bench/gpu/schema.py": ('"match", "redux", ', '"toy", "match", "redux", '),
+        "hw_bench/gpu/schema.py": ('"redux", "special', '"toy", "redux", "special'),
         "hw_bench/gpu/generations/common.toml": ("", PIPE),
     },
     "a GPU": {"hw_bench/gpu/boards/toy.toml": ("", BOARD)},

@@ -51,7 +51,7 @@ def subcores(jobs: JobTrace, warps: WarpTable, schedulers: int) -> Ints:
 
 def stage_ticks(jobs: JobTrace, machine: Machine) -> Ints:
     """What each job asks of the data stage."""
-    per_pass = np.array([machine.stage_ticks(Unit(u)) for u in jobs.unit.tolist()], dtype=np.int64)
+    per_pass = np.array([machine.stage_ticks(cls) for cls in CLASSES.values()], dtype=np.int64)[jobs.op]
     found: Ints = jobs.passes * per_pass
     return found
 

@@ -15,7 +15,7 @@ from smlab.models.advisor.estimates.replay import ATOMIC, BARRIER, EXCHANGE, FRE
 
 PIPES: Final = (
     "int32", "fp32", "fp64", "fp16", "sfu", "control", "conversion", "uniform", "vote", "special-register",
-    "tensor", "match", "redux",
+    "tensor", "redux",
 )  # fmt: skip
 _BY_KIND: Final = {
     "fp32": "fp32", "fp64": "fp64", "fp16": "fp16", "tensor": "tensor", "control": "control",
@@ -23,14 +23,15 @@ _BY_KIND: Final = {
 }  # fmt: skip
 _BY_OPCODE: Final = {
     "MUFU": "sfu", "POPC": "sfu", "FLO": "sfu", "BREV": "sfu", "S2R": "special-register",
-    "S2UR": "special-register", "VOTE": "vote", "VOTEU": "vote", "MATCH": "match", "REDUX": "redux",
+    "S2UR": "special-register", "VOTE": "vote", "VOTEU": "vote", "REDUX": "redux",
     "CREDUX": "redux", "B2R": "sfu", "I2FP": "conversion", "FSETP": "int32", "FSEL": "int32",
     "FMNMX": "int32", "FCHK": "int32", "BMOV": "control", "DEPBAR": "control", "WARPSYNC": "control",
     "MEMBAR": "control", "ERRBAR": "control", "CCTL": "control", "FENCE": "control", "ULDC": "uniform",
 }  # fmt: skip
 """Comparisons, minima and selections of FP32 values take the integer pipe (ALU in Nsight Compute)."""
 _STORES: Final = ("ST", "STG", "STL", "STS", "RED", "REDG", "ATOM", "ATOMG", "ATOMS")
-_EXCHANGES: Final = ("SHFL", "LDC", "LDCU")
+_EXCHANGES: Final = ("SHFL", "MATCH", "LDC", "LDCU")
+_BETWEEN_LANES: Final = {"SHFL": "mio.shuffle_latency_cycles", "MATCH": "mio.match_latency_cycles"}
 _MEMORY: Final = ("global", "local")
 FAR_ATOMICS: Final = ("RED", "REDG", "ATOM", "ATOMG")
 _QUEUED: Final = frozenset(("global", "local", "shared", "shared-atomic", "constant", "exchange"))
@@ -168,7 +169,7 @@ def _arithmetic(costs: Costs, i: int, gpu: Gpu, pipe: str, timing: str) -> None:
 
 
 def _near(costs: Costs, i: int, gpu: Gpu, instruction: SassInstruction, kind: str, passes: float) -> None:
-    """Shared memory, shuffles, constants that are loaded."""
+    """Shared memory, shuffles, matches, constants that are loaded."""
     costs.unit[i] = EXCHANGE
     stores = instruction.opcode in _STORES
     if kind == "constant":
@@ -177,8 +178,9 @@ def _near(costs: Costs, i: int, gpu: Gpu, instruction: SassInstruction, kind: st
         costs.reading[i] = gpu.integer("constant.read_cycles")
     else:
         key = f"shared.{'store' if stores else 'load'}_latency_cycles"
-        key = "mio.shuffle_latency_cycles" if instruction.opcode == "SHFL" else key
-        stage = passes * gpu.number("shared.interval_cycles_per_pass")
+        key = _BETWEEN_LANES.get(instruction.opcode, key)
+        each = "mio.match_pass_cycles" if instruction.opcode == "MATCH" else "shared.interval_cycles_per_pass"
+        stage = passes * gpu.number(each)
         costs.reading[i] = gpu.integer(f"shared.{'store' if stores else 'load'}_read_cycles")
     costs.work[i, 0] = stage
     costs.tail[i] = max(gpu.number(key) - gpu.number("mio.front_cycles") - min(stage, 1.0), 1.0)

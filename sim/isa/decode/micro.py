@@ -50,6 +50,8 @@ class MicroOperation:
         return (
             max(32, 8 * self.fields.get("width_bytes", 4))
             if self.code in (LOAD, STORE, ATOMIC, LOAD_CONSTANT, COPY)
+            else 64
+            if self.fields.get("is_64_bit")
             else 32
         )
 

@@ -88,6 +88,8 @@ class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts, AsynchronousU
                 passes = bank_wavefronts(micro, w)
             elif space == d.LOCAL:
                 addresses = self._placed_local(micro, w)
+        elif micro.code == d.MATCH:
+            passes = w.passes
         if self.recording is not None:
             number = w.block.index * self.launch.warps_per_block + w.number
             self.recording.add(number, w.last_pc, w.lanes, asked)

@@ -119,6 +119,7 @@ class WarpExchange(WarpOperands):
         ]
         same = {lane: sum(1 << o for o in members(lanes) if held[o] == held[lane]) for lane in members(lanes)}
         everyone = all(mask == lanes for mask in same.values())
+        w.passes = len(set(same.values())) * (1 + f["is_64_bit"])
         for lane, mask in same.items():
             self.put(w, f["dst"], lane, (lanes if everyone else 0) if f["mode"] == d.SAME else mask)
         if f["mode"] == d.SAME:

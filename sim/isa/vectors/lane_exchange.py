@@ -18,6 +18,7 @@ from smlab.sim.isa.memory_layout import (
     CLOCK,
     DIM_X,
     NOT_WAITING,
+    PASSES,
     PC,
     PREDICATES,
     REDUCED,
@@ -153,7 +154,7 @@ def match(op: int, warp: int, lanes: int, active: int) -> None:
         if long:
             value |= get32(row + 128 + 4 * lane) << 32
         put64(held + 8 * lane, value)
-    dst, everyone = warp + at(op, I_DST), True
+    dst, everyone, values = warp + at(op, I_DST), True, 0
     for lane in range(32):
         if (lanes >> lane) & 1 == 0:
             continue
@@ -163,7 +164,10 @@ def match(op: int, warp: int, lanes: int, active: int) -> None:
                 same |= 1 << other
         if same != lanes:
             everyone = False
+        if lowest_bit(same) == lane:
+            values += 1
         put32(dst + 4 * lane, same)
+    put(warp, PASSES, values * (2 if long else 1))
     if at(op, I_MODE) == d.SAME:
         put_all(dst, lanes if everyone else 0, lanes)
         set_predicate(op, warp, I_PREDICATE_DST, FULL if everyone else 0, lanes)

@@ -14,6 +14,7 @@ from smlab.cli.terminal import err, out, print_json, progress_bar
 from smlab.hw_bench.datasets.measured_kernels import MeasuredKernelSet, list_sets, read_measured
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import write_atomic
+from smlab.sim.frontends.cuda_c import find_nvcc
 from smlab.validation.record.judge import LEVEL, ErrorModel, SetError, document, judge
 from smlab.validation.record.run import SMS, SimulatedRow, described, simulate_set
 from smlab.validation.service_tables import rules_version
@@ -53,6 +54,7 @@ def run_record(options: RecordOptions) -> None:
             )
     errors, model = judge([(one.name, one.title, one.gpu, one.kind) for one in sets], rows)
     how = {"seed": options.seed, "rows": options.rows, "sms": SMS, "rules": rules_version()}
+    how["nvcc"] = int(find_nvcc() is not None)  # else the sets measured with nvcc are compiled by NVRTC
     whole = document(errors, how)
     write_atomic(options.out / FOUND, json.dumps(whole, indent=1) + "\n")
     if options.as_json:

@@ -25,7 +25,7 @@ def listing(lines: Sequence[str]) -> str:
         if line.endswith(":"):
             text.append(line)
             continue
-        slow = any(name in line for name in ("LD", "ATOM", "S2R", "SHFL", "MUFU"))
+        slow = any(name in line for name in ("LD", "ATOM", "S2R", "SHFL", "MATCH", "MUFU"))
         code = 15 | (0 if slow else 7) << 5 | 7 << 8 | 0x3F << 11
         text.append(f"        /*{address:04x}*/  {line} ;  /* 0x0000000000000000 */")
         text.append(f"                                /* {code << 41:#018x} */")

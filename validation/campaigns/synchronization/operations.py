@@ -49,7 +49,7 @@ _EXCHANGE = "kept = atomicExch(first, value)"
 _SHUFFLE = "kept = __shfl_sync(0xffffffffu, kept, (threadIdx.x + 1) % 32)"
 _SHUFFLE_DOWN = "kept = __shfl_down_sync(0xffffffffu, kept, 1)"
 _VOTE = "kept += __any_sync(0xffffffffu, thread)"
-_MATCH = "mask = __match_any_sync(mask, (Value)(thread % 16))"
+_MATCH = "key ^= __match_any_sync(0xffffffffu, key) & zero"
 
 OPERATIONS: Final = {
     "barrier of a block": TimedOperation("__syncthreads()", "__syncthreads()"),

@@ -3,6 +3,16 @@
 
 typedef VALUE_TYPE Value;
 
+template <int Bytes>
+struct Bits {
+  typedef unsigned Type;
+};
+template <>
+struct Bits<8> {
+  typedef unsigned long long Type;
+};
+typedef typename Bits<sizeof(Value)>::Type Key;
+
 #ifndef UNROLL
 #define UNROLL 100
 #endif
@@ -12,7 +22,11 @@ __device__ void run(int rounds, Value* first, Value* second, long long* cycles) 
   const int thread = threadIdx.x + blockIdx.x * blockDim.x;
   Value value = (Value)thread;
   Value kept = value;
-  unsigned mask = 0xffffffffu;
+  // A match whose result the next one's value waits for, by one LOP3: MATCH.ANY and LOP3 in turn is what nvcc 12.0 makes
+  // of the published mask = __match_any_sync(mask, value). Versions from 12.3 on test the mask, and take lanes with masks
+  // of their own group by group.
+  Key key = thread % 16;
+  const unsigned zero = (unsigned)rounds >> 30;
   long long begin = 0;
   for (int round = -1; round < rounds; round++) {  // the first one warms the caches
     if (round == 0) {
@@ -30,7 +44,7 @@ __device__ void run(int rounds, Value* first, Value* second, long long* cycles) 
   }
   cycles[thread] = clock64() - begin;
   if (kept == (Value)123456789) second[thread] = kept;
-  if (mask == 123456789u) second[thread] = value;
+  if (key == 123456789u) second[thread] = value;
 }
 
 extern "C" __global__ void without(int rounds, Value* first, Value* second, long long* cycles) {

@@ -1,0 +1,120 @@
+"""Matches, register banks, NOPs and atomics at uniform addresses in machine code (SEMANTICS 5.4, 6.12, 7.7,
+9.2), in both engines."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.sim import Record
+from smlab.sim.execution.source import lower_machine_code
+from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.sim.machine import TICKS_PER_CYCLE, machine_from
+from smlab.sim.result import SimResult
+from smlab.sim.simulate import ENGINES
+
+Launch = Callable[..., MachineLaunch]
+Execute = Callable[..., SimResult]
+
+
+@pytest.fixture(params=["compiled", "simpy"])
+def execute(request: pytest.FixtureRequest, launch: Launch) -> Execute:
+    """Runs lines on one SM of an RTX A6000, at given constants."""
+
+    def run(*lines: str, block: int = 32, **constants: float) -> SimResult:
+        values = {name.replace("_", ".", 1): value for name, value in constants.items()}
+        described = load_gpu("a6000")
+        described = described.with_values(values, source="a test") if values else described
+        made = launch([*lines, "EXIT"], np.zeros(64, dtype=np.int32), block=block)
+        return ENGINES[request.param](
+            lower_machine_code(made, machine_from(described), 1), Record.ALL, None, None
+        )
+
+    return run
+
+
+def matched(result: SimResult) -> tuple[int, int, int]:
+    """Passes, cycles in the data stage and latency of a run's only match."""
+    assert result.jobs is not None
+    jobs = result.jobs
+    return int(jobs.passes[0]), int((jobs.end - jobs.start)[0]), int((jobs.completion - jobs.issue)[0])
+
+
+@pytest.mark.parametrize(("values", "mask"), [(1, 0), (2, 1), (4, 3), (16, 15), (32, 31)])
+def test_a_match_takes_a_pass_for_each_distinct_value(execute: Execute, values: int, mask: int) -> None:
+    """Burtchell and Burtscher, 2024, A100 and RTX 4090: 34, 45, 67 and 199 cycles for 1, 2, 4 and 16 values,
+    of which LOP3 takes 6; of 64 bits 38, 51, 77 and 233."""
+    short = execute("S2R R0, SR_TID.X", f"LOP3.LUT R2, R0, {mask:#x}, RZ, 0xc0, !PT", "MATCH.ANY R4, R2")
+    assert matched(short) == (values, 2 * values, 17 + 11 * values)
+    long = execute(
+        "S2R R0, SR_TID.X", f"LOP3.LUT R2, R0, {mask:#x}, RZ, 0xc0, !PT", "MOV R3, RZ", "MATCH.ANY.U64 R4, R2"
+    )
+    assert matched(long) == (2 * values, 4 * values, 19 + 13 * values)
+
+
+def test_inactive_lanes_and_other_constants_change_a_match(execute: Execute) -> None:
+    lines = ("S2R R0, SR_TID.X", "ISETP.LT.U32.AND P0, PT, R0, 0x3, PT", "@P0 MATCH.ALL PT, R4, R0")
+    assert matched(execute(*lines)) == (3, 6, 50)
+    changed = execute(*lines, mio_match_pass_cycles=5, mio_match_value_cycles=20, mio_match_latency_cycles=40)
+    assert matched(changed) == (3, 15, 80)
+
+
+def apart(result: SimResult, place: int) -> int:
+    """How far apart two warps of one scheduler issue the instruction at a place."""
+    assert result.issues is not None
+    issues = result.issues
+    cycles = issues.cycle[issues.slot == place]
+    assert len(cycles) == 5
+    return int(np.sort(cycles[np.isin(issues.warp[issues.slot == place], (0, 4))]) @ (-1, 1))
+
+
+@pytest.mark.parametrize(
+    ("instruction", "cycles"),
+    [
+        ("FFMA R11, R10, R13, R16", 2),
+        ("FFMA R11, R10, R12, R14", 3),
+        ("FFMA R11, R10, R10, R13", 1),  # one register, read once
+        ("FFMA R11, R10, R13, RZ", 1),
+        ("FFMA R11, R10, c[0x0][0x160], R12", 2),
+        ("FADD R11, R10, R13", 1),
+        ("FADD R11, R10, R12", 2),
+        ("IADD3 R11, R10, R12, R14", 3),
+    ],
+)
+def test_a_bank_of_registers_is_read_once_a_cycle(execute: Execute, instruction: str, cycles: int) -> None:
+    assert apart(execute(instruction, block=160), 0) == cycles
+    assert apart(execute(instruction, block=160, sm_register_banks=64), 0) == (
+        2 if instruction[0] == "I" else 1
+    )
+
+
+def test_an_operand_that_is_kept_is_not_read_again(execute: Execute) -> None:
+    second = "FFMA R15, R10, R12, R14"
+    assert apart(execute("FFMA R11, R10.reuse, R13, R17", second, block=160), 1) == 2
+    assert apart(execute("FFMA R11, R13, R10.reuse, R17", second, block=160), 1) == 3  # another place
+    assert apart(execute("FFMA R11, R10, R13, R17", second, block=160), 1) == 3
+
+
+def test_a_nop_takes_its_issue_alone(execute: Execute) -> None:
+    """1,024 threads take 8 cycles for a barrier of a warp, 8 warps a scheduler (Burtchell and Burtscher)."""
+    assert apart(execute("NOP", block=160), 0) == 1
+    assert apart(execute("YIELD", block=160), 0) == 2
+
+
+@pytest.mark.parametrize(
+    ("instruction", "cycles"),
+    [
+        ("RED.E.ADD.64.STRONG.GPU [UR4], R2", 4),
+        ("RED.E.ADD.STRONG.GPU [UR4], R2", 4),
+        ("RED.E.ADD.64.STRONG.GPU [R24], R2", 8),
+        ("RED.E.ADD.STRONG.GPU [R24], R2", 6),
+    ],
+)
+def test_an_address_in_uniform_registers_is_not_read_of_the_lanes(
+    launch: Launch, instruction: str, cycles: int
+) -> None:
+    """One thread on an RTX 2070 Super: 4 cycles at [UR4], whether of 32 or 64 bits; 6 and 8 at [R24]."""
+    machine = machine_from(load_gpu("rtx-2070-super"))
+    lowered = lower_machine_code(launch([instruction, "EXIT"]), machine, 1)
+    assert lowered.programs[0].operations[0].request.address == cycles * TICKS_PER_CYCLE
