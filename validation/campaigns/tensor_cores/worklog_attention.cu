@@ -48,13 +48,13 @@ __device__ __forceinline__ float power(float x) {  // of e, or of 2
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(BASE_2 ? x : x * 1.4426950408889634f));
     return y;
 }
+// Brings rows. A thread has one place of 16 bytes in every so many rows: `from` and `to` are those of its first.
 template <int ROWS> __device__ __forceinline__ void fetch(word to, const element *from) {
+    constexpr int step = THREADS / (D / 8);
+    static_assert(!SWIZZLE || step % 8 == 0, "a thread's places are exchanged alike");
 #pragma unroll
-    for (int n = 0; n < ROWS * D / 8 / THREADS; n++) {
-        int at = n * THREADS + threadIdx.x, row = at / (D / 8), part = at % (D / 8);
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + place(row, part)), "l"(from + row * D + part * 8)
-                     : "memory");
-    }
+    for (int n = 0; n < ROWS / step; n++)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + n * step * ROW), "l"(from + n * step * D) : "memory");
 }
 __device__ __forceinline__ void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int LEFT> __device__ __forceinline__ void arrive() {
@@ -135,8 +135,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     int blocks = rows / BQ, head = blockIdx.x / blocks;
     q += (size_t)blockIdx.x * BQ * D, o += (size_t)blockIdx.x * BQ * D;
     k += (size_t)head * keys * D, v += (size_t)head * keys * D;
+    const word own = place(threadIdx.x / (D / 8), threadIdx.x % (D / 8));
+    q += threadIdx.x * 8, k += threadIdx.x * 8, v += threadIdx.x * 8;
     word k_at = shared + (Q_SHARED ? BQ * ROW : 0), v_at = k_at + (OVERLAP == 2 || OVERLAP == 3 ? 2 : 1) * TILE;
-    fetch<BQ>(shared, q);
+    fetch<BQ>(shared + own, q);
     commit();
     arrive<0>();
 #if !Q_SHARED
@@ -159,11 +161,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     int turns = keys / BKV;
     auto ask_k = [&](int turn) {
-        if (turn < turns) fetch<BKV>(k_at + (OVERLAP == 2 || OVERLAP == 3 ? turn % 2 * TILE : 0), k + (size_t)turn * BKV * D);
+        if (turn < turns) fetch<BKV>(own + k_at + (OVERLAP == 2 || OVERLAP == 3 ? turn % 2 * TILE : 0), k + (size_t)turn * BKV * D);
         commit();
     };
     auto ask_v = [&](int turn) {
-        if (turn < turns) fetch<BKV>(v_at + (OVERLAP == 2 ? turn % 2 * TILE : 0), v + (size_t)turn * BKV * D);
+        if (turn < turns) fetch<BKV>(own + v_at + (OVERLAP == 2 ? turn % 2 * TILE : 0), v + (size_t)turn * BKV * D);
         commit();
     };
     if (OVERLAP && OVERLAP != 4) ask_k(0);

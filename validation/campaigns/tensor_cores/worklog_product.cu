@@ -64,23 +64,23 @@ template <int WIDTH> __device__ __forceinline__ word place(int row, int part) {
     return row * WIDTH * 2 + 16 * part;
 }
 
+// Brings a tile of HEIGHT x WIDTH elements. A thread has one place of 16 bytes in every STEP-th row: `from` and `to` are those of its
+// first.
 template <int HEIGHT, int WIDTH, int STRIDE>
 __device__ __forceinline__ void fetch(word to, const element *from, int width) {
-    constexpr int parts = WIDTH / 8, all = HEIGHT * parts;
 #if COPY == 2
-    constexpr int elements = HEIGHT * WIDTH;
+    constexpr int step = THREADS / WIDTH;
 #pragma unroll
-    for (int n = 0; n < elements / THREADS; n++) {
-        int row = (n * THREADS + threadIdx.x) / WIDTH, place = (n * THREADS + threadIdx.x) % WIDTH;
-        element v = from[(size_t)row * width + place];
-        asm volatile("st.shared.u16 [%0], %1;" ::"r"(to + row * STRIDE * 2 + place * 2), "h"(v) : "memory");
+    for (int n = 0; n < HEIGHT / step; n++) {
+        element v = from[n * step * width];
+        asm volatile("st.shared.u16 [%0], %1;" ::"r"(to + n * step * STRIDE * 2), "h"(v) : "memory");
     }
 #else
+    constexpr int step = THREADS / (WIDTH / 8);
 #pragma unroll
-    for (int n = 0; n < all / THREADS; n++) {
-        int row = (n * THREADS + threadIdx.x) / parts, part = (n * THREADS + threadIdx.x) % parts;
-        const element *source = from + (size_t)row * width + 8 * part;
-        word at = to + place<STRIDE>(row, part);
+    for (int n = 0; n < HEIGHT / step; n++) {
+        const element *source = from + n * step * width;
+        word at = to + n * step * STRIDE * 2;
 #if COPY == 1
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(source) : "memory");
 #else
@@ -89,6 +89,16 @@ __device__ __forceinline__ void fetch(word to, const element *from, int width) {
 #endif
     }
 #endif
+}
+template <int WIDTH, int STRIDE> __device__ __forceinline__ word first_place() {
+    constexpr int parts = COPY == 2 ? WIDTH : WIDTH / 8;
+    static_assert(COPY == 2 || !SWIZZLE || THREADS / parts % 8 == 0, "a thread's places are exchanged alike");
+    int row = threadIdx.x / parts, part = threadIdx.x % parts;
+    return COPY == 2 ? row * STRIDE * 2 + part * 2 : place<STRIDE>(row, part);
+}
+template <int WIDTH> __device__ __forceinline__ int first_element(int width) {
+    constexpr int parts = COPY == 2 ? WIDTH : WIDTH / 8;
+    return threadIdx.x / parts * width + threadIdx.x % parts * (WIDTH / parts);
 }
 
 __device__ __forceinline__ void commit() {
@@ -187,12 +197,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
             for (int r = 0; r < SUMS; r++) c[i][j][r] = 0;
     int count = k / BK;
+    constexpr int b_columns = B_ROWS ? BN : BK;
+    const word a_place = tiles + first_place<BK, A_WIDTH>(), b_place = tiles + A_BYTES + first_place<b_columns, B_WIDTH>();
+    a += first_element<BK>(k), b += first_element<b_columns>(B_ROWS ? n : k);
     auto ask = [&](int step) {
         if (step < count) {
-            word to = tiles + step % STAGES * (A_BYTES + B_BYTES);
-            fetch<BM, BK, A_WIDTH>(to, a + step * BK, k);
-            fetch<B_HEIGHT, B_ROWS ? BN : BK, B_WIDTH>(to + A_BYTES, b + (B_ROWS ? (size_t)step * BK * n : (size_t)step * BK),
-                                                       B_ROWS ? n : k);
+            int to = step % STAGES * (A_BYTES + B_BYTES);
+            fetch<BM, BK, A_WIDTH>(a_place + to, a, k);
+            fetch<B_HEIGHT, b_columns, B_WIDTH>(b_place + to, b, B_ROWS ? n : k);
+            a += BK, b += B_ROWS ? BK * n : BK;
         }
         commit();
     };
