@@ -1,0 +1,215 @@
+"""Hand-written products and attention in the steps of published worklogs, beside the rates that their authors
+measured.
+
+``python -m smlab.validation.campaigns.tensor_cores.worklogs`` makes ``worklogs.json`` anew and prints the
+table: some ten minutes. nvcc or NVRTC must be there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import statistics
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smlab.commands.run.api import run
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.sim import Record
+from smlab.sim.execution.run import MachineRun
+from smlab.validation.campaigns.tensor_cores.published_products import bfloat16
+from smlab.validation.service_tables import rules_version
+
+PUBLISHED: Final = Path(__file__).with_name("worklogs.csv")
+RESULTS: Final = Path(__file__).with_name("worklogs.json")
+SMS: Final = 2
+LOG2_E: Final = 1.4426950408889634
+BASES: Final[Mapping[str, Mapping[str, int]]] = {
+    "product": {
+        **{"BM": 128, "BN": 128, "BK": 64, "WM": 64, "WN": 64, "STAGES": 1, "COPY": 1, "PAD": 0, "SWIZZLE": 0},
+        **{"LOADS": 1, "B_PARTS": 2, "ORDER": 0, "RELOAD": 0, "LATE": 0, "B_ROWS": 0, "WIDE": 0, "BFLOAT": 0},
+        "HALF_SUMS": 0,
+    },
+    "attention": {
+        **{"BQ": 64, "BKV": 64, "D": 128, "WARPS": 4, "SWIZZLE": 1, "K_PARTS": 2, "V_PARTS": 2, "Q_SHARED": 0},
+        **{"OVERLAP": 0, "BATCHED": 0, "BASE_2": 0, "BFLOAT": 0},
+    },
+}
+"""What a step's macros are where its row does not say."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a published worklog, and its author's rate. ``clock_mhz`` is None where nobody locked it."""
+
+    series: str
+    kernel: str
+    card: str
+    gpu: str
+    clock_mhz: float | None
+    step: str
+    what: str
+    sizes: tuple[int, int, int]
+    macros: Mapping[str, int]
+    tflops: float
+    rests: str
+    source: str
+
+    @property
+    def description(self) -> Gpu:
+        """The GPU, at the clock that the author locked."""
+        gpu = load_gpu(self.gpu)
+        if self.clock_mhz is None:
+            return gpu
+        return gpu.with_values({"clock.sm_hz": self.clock_mhz * 1e6}, "as the author locked it")
+
+
+def published(path: Path = PUBLISHED) -> list[Step]:
+    """All steps."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    texts = ("series", "kernel", "card", "gpu", "step", "what", "rests", "source")
+    steps = []
+    for row in rows:
+        m, n, k = map(int, row["sizes"].split())
+        changed = dict(pair.split("=") for pair in row["macros"].split())
+        steps.append(
+            Step(
+                clock_mhz=float(row["clock_mhz"]) if row["clock_mhz"] else None,
+                sizes=(m, n, k),
+                macros={**BASES[row["kernel"]], **{name: int(value) for name, value in changed.items()}},
+                tflops=float(row["tflops"]),
+                **{name: row[name] for name in texts},
+            )
+        )
+    return steps
+
+
+def execute(
+    step: Step, sizes: tuple[int, int, int], sms: int | str
+) -> tuple[MachineRun, NDArray[Any], NDArray[Any]]:
+    """The step's kernel on matrices of ``sizes``: the run, what it computed, and what NumPy has of it."""
+    small, arrays = (_product if step.kernel == "product" else _attention)(step.macros, sizes)
+    result, expected, how = small
+    source = Path(__file__).with_name(f"worklog_{step.kernel}.cu")
+    more: dict[str, Any] = {"defines": step.macros, "sms": sms, "keep": Record.TOTALS, "check_shared": False}
+    done = run(source, how["blocks"], how["threads"], *arrays, gpu=step.description, **more, **how["more"])
+    return done, _numbers(result, step.macros), expected
+
+
+def rate(step: Step, sizes: tuple[int, int, int], seconds: float) -> float:
+    """TFLOP/s of the products in it, as the authors count."""
+    m, n, k = sizes
+    per_head = 4 * step.macros["D"] if step.kernel == "attention" else 2
+    return per_head * m * n * k / seconds / 1e12
+
+
+def _product(d: Mapping[str, int], sizes: tuple[int, int, int]) -> tuple[Any, list[Any]]:
+    m, n, k = sizes
+    (a, a_bits), (b, b_bits) = (_random(d, seed, (rows, k)) for seed, rows in enumerate((m, n)))
+    c = np.zeros((m, n), np.float32 if d["WIDE"] else np.uint16)
+    right = np.ascontiguousarray(b_bits.T) if d["B_ROWS"] else b_bits
+    b_tile = d["BK"] * (d["BN"] + d["PAD"]) if d["B_ROWS"] else d["BN"] * (d["BK"] + d["PAD"])
+    how = {
+        "blocks": (m // d["BM"] * (n // d["BN"]),),
+        "threads": d["BM"] // d["WM"] * (d["BN"] // d["WN"]) * 32,
+        "more": {"shared_bytes": 2 * d["STAGES"] * (d["BM"] * (d["BK"] + d["PAD"]) + b_tile)},
+    }
+    expected = a @ b.T if m * n * k <= 1 << 30 else np.zeros(0)
+    return (c, expected, how), [a_bits, right, c, n, k]
+
+
+def _attention(d: Mapping[str, int], sizes: tuple[int, int, int]) -> tuple[Any, list[Any]]:
+    heads, rows, keys = sizes
+    drawn = [_random(d, seed, (heads, count, d["D"])) for seed, count in enumerate((rows, keys, keys))]
+    (q, q_bits), (k, k_bits), (v, v_bits) = drawn
+    o = np.zeros((heads, rows, d["D"]), np.uint16)
+    q_bytes, tile = d["BQ"] * d["D"] * 2, d["BKV"] * d["D"] * 2
+    tiles = {2: 4, 3: 3}.get(d["OVERLAP"], 2) * tile
+    how = {
+        "blocks": (heads * rows // d["BQ"],),
+        "threads": d["WARPS"] * 32,
+        "more": {"shared_bytes": q_bytes + tiles if d["Q_SHARED"] else max(q_bytes, tiles)},
+    }
+    scale = np.float32(d["D"] ** -0.5 * (LOG2_E if d["BASE_2"] else 1))
+    expected = np.zeros(0)
+    if heads * rows * keys <= 1 << 22:
+        scores = q @ k.transpose(0, 2, 1) * d["D"] ** -0.5
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        expected = weights / weights.sum(-1, keepdims=True) @ v
+    return (o, expected, how), [q_bits, k_bits, v_bits, o, rows, keys, scale]
+
+
+def _random(d: Mapping[str, int], seed: int, shape: tuple[int, ...]) -> tuple[NDArray[Any], NDArray[np.uint16]]:
+    """Normal numbers that the format has, and their bits."""
+    drawn = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+    bits = bfloat16(drawn) if d["BFLOAT"] else drawn.astype(np.float16).view(np.uint16)
+    return _numbers(bits, d).astype(np.float32), bits
+
+
+def _numbers(bits: NDArray[Any], d: Mapping[str, int]) -> NDArray[Any]:
+    if bits.dtype == np.float32:
+        return bits
+    return (bits.astype(np.uint32) << 16).view(np.float32) if d["BFLOAT"] else bits.view(np.float16)
+
+
+def judge(steps: Iterable[Step], sms: int | str = SMS) -> list[dict[str, Any]]:
+    """Each step beside its author's rate."""
+    found = []
+    for step in steps:
+        done, _, _ = execute(step, step.sizes, sms)
+        simulated = rate(step, step.sizes, done.seconds)
+        row = {"series": step.series, "card": step.card, "kernel": step.kernel, "step": step.step}
+        row |= {"published": step.tflops, "simulated": round(simulated, 1), "rests": step.rests}
+        found.append(row | {"ratio": round(simulated / step.tflops, 3)})
+        print(f"{step.series} {step.step}: {simulated:.1f} for {step.tflops:g}", file=sys.stderr)
+    return found
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """By series: the mean of how far the rates are off, the worst, and in how many neighbouring steps the
+    rate moves the way it was measured to."""
+    told: dict[str, Any] = {}
+    for name in dict.fromkeys((row["series"], row["kernel"]) for row in rows):
+        mine = [row for row in rows if (row["series"], row["kernel"]) == name]
+        off = [abs(row["ratio"] - 1) for row in mine]
+        moves = [
+            (after["published"] > before["published"]) == (after["simulated"] > before["simulated"])
+            for before, after in zip(mine, mine[1:], strict=False)
+        ]
+        told[" ".join(name)] = {
+            "steps": len(mine),
+            "mean_percent": round(100 * statistics.mean(off), 1),
+            "worst_percent": round(100 * max(off), 1),
+            "moves": f"{sum(moves)} of {len(moves)}",
+        }
+    return told
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--series", nargs="*", help="of these authors only; writes nothing")
+    parser.add_argument("--sms", default=SMS, type=lambda text: text if text == "all" else int(text))
+    asked = parser.parse_args(given)
+    steps = [s for s in published() if not asked.series or s.series in asked.series]
+    rows = judge(steps, asked.sms)
+    print("| card | step | what is new | published | simulated | ratio |\n|---|---|---|---|---|---|")
+    for step, row in zip(steps, rows, strict=True):
+        figures = f"{step.tflops:g} | {row['simulated']:.1f} | {row['ratio']:.2f}"
+        print(f"| {step.card} | {step.step} | {step.what} | {figures} |")
+    told = {"rules": rules_version(), "sms": asked.sms, "summary": summary(rows), "rows": rows}
+    print(json.dumps(told["summary"], indent=2))
+    if not asked.series:
+        RESULTS.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
