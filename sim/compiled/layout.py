@@ -118,6 +118,7 @@ _CONSTANTS = (
     " request_interval pass_ticks atomic_stage_ticks atomic_entries servers round_gap barrier_interval"
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors l1_line_ticks l1_tail"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
+    " dram_write_ticks shares_dram"
     " spare_accesses bulk_line_ticks cluster_blocks group_sms network window source context source_warps"
     " source_bytes instructions"
     " fetch_lines l0_lines first_l0 first_l1i prefetch_lines l0_miss fetch_interval fetch_l2"
@@ -157,7 +158,7 @@ NEED = _record("slot reason")
 COMMON = _separate(
     "lock changes next_sm next_block dispatcher_free next_access served",
     "stopping window_end served_end fault fault_cycle",
-    "threads yields l2_free dram_free dram_sectors",
+    "threads yields l2_free dram_free dram_deepest dram_sectors",
 )
 """What there is once for all threads; who changes it holds ``lock``. ``changes`` counts what a thread may
 wait for, ``next_sm`` is the next SM whose turn begins in this window, accesses from ``next_access`` on belong
