@@ -264,5 +264,5 @@ def _identity(launch: MachineLaunch) -> Hashable:
 def _agree(one: MachineRun, other: MachineRun) -> bool:
     """Whether two launches took the same time and executed the same."""
     counts = [np.array([i.executed for i in run.instructions], dtype=np.int64) for run in (one, other)]
-    apart = np.abs(counts[0] - counts[1]).sum() <= AGREE * counts[0].sum()
-    return bool(apart) and abs(other.cycles - one.cycles) <= AGREE * one.cycles
+    same = np.abs(counts[0] - counts[1]).sum() <= AGREE * counts[0].sum()
+    return bool(same) and abs(other.cycles - one.cycles) <= AGREE * one.cycles
