@@ -268,8 +268,7 @@ def _sampled(launch: MachineLaunch, gpu: Gpu, count: int, options: MachineRunOpt
     first: _Simulated | None = None
     first_clusters = np.zeros(0, dtype=np.int64)
     for sample in range(options.samples):
-        shape = (n // size for n in (launch.blocks, all_sms, count, wanted))
-        clusters = _blocks_of(*shape, sample)
+        clusters = _blocks_of(launch.blocks // size, all_sms // size, count // size, wanted // size, sample)
         if sample and np.array_equal(clusters, first_clusters):
             break
         first_clusters = clusters if not sample else first_clusters

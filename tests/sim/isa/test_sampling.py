@@ -103,8 +103,8 @@ PHASES = [
 
 
 def test_dram_is_not_idle_while_a_sampled_sm_has_nothing_to_ask_for(launch: Launch) -> None:
-    """The other SMs have its share meanwhile, and it theirs: at the DRAM's limit a sample takes nearly what the
-    whole grid takes. (20 % more if its share of the time were lost.)"""
+    """The other SMs have its share meanwhile, and it theirs: at the DRAM's limit a sample takes nearly what
+    the whole grid takes. (20 % more if its share of the time were lost.)"""
     gpu = load_gpu("v100").with_values(
         {"gpu.sms": 16, "dram.sustained_bandwidth_bytes_per_s": 250e9},
         source="assumed: a small GPU",
