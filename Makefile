@@ -133,7 +133,7 @@ wheel-check: $(VENV)/.installed
 # The long profiles, by hand. Hostile input once more where the CUDA compiler is: cubins and CUDA C too.
 thorough: $(VENV)/.installed-dev $(VENV)-cuda/.installed
 	$(BIN)/pytest -q -n 2 --thorough
-	$(VENV)-cuda/bin/python -m pytest -q --thorough tests/smlab/test_mutated_structure.py
+	$(VENV)-cuda/bin/python -m pytest -q --thorough tests/smlab/test_mutated_structure.py tests/sim/isa/test_random_clusters.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

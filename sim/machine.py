@@ -191,10 +191,14 @@ class Machine:
     global_atomics: GlobalAtomicTiming
     system_fence_cycles: int  # what a fence for the whole system takes beyond one for the GPU
     l2_latency_cycles: int
-    dram_sector_ticks: int
+    dram_sector_ticks: int  # of a sector read
+    dram_write_ticks: int
     dram_latency_cycles: int
     fetch: FetchTiming
     sm_hz: int  # turns cycles into seconds for the counters; the engines do not use it
+    shares_dram: bool = (
+        False  # a sample of the SMs: what it leaves of its share of DRAM others take, and give back
+    )
     gpu: tuple[str, str] | None = None  # title and compute capability, for the counters alone
 
     @cached_property
@@ -392,6 +396,8 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
     def sector_ticks(bytes_per_cycle: float) -> int:
         return max(1, to_ticks(sector_bytes / bytes_per_cycle))
 
+    sustained = gpu.number("dram.sustained_bandwidth_bytes_per_s")
+    read_factor = gpu.number("dram.read_factor") if gpu.has("dram.read_factor") else 1.0
     l2_sector_ticks = sector_ticks(gpu.number("l2.bandwidth_bytes_per_s") / sm_hz)
 
     return Machine(
@@ -511,7 +517,9 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         ),
         system_fence_cycles=_whole_cycles(gpu, "gpu.system_fence_cycles"),
         l2_latency_cycles=_whole_cycles(gpu, "l2.latency_cycles"),
-        dram_sector_ticks=sector_ticks(gpu.number("dram.sustained_bandwidth_bytes_per_s") / sm_hz),
+        dram_sector_ticks=sector_ticks(sustained * read_factor / sm_hz),
+        # Two reads and a write take as long as three sectors of the sustained stream.
+        dram_write_ticks=sector_ticks(sustained / (3 - 2 / read_factor) / sm_hz),
         dram_latency_cycles=_whole_cycles(gpu, "dram.latency_cycles"),
         fetch=_fetch(gpu),
         sm_hz=round(sm_hz),

@@ -47,6 +47,7 @@ ELSEWHERE: Final = (
     "gpu.",
     "clock.",
     "power.",
+    "launch.",
     "l1.",
     "l2.",
     "dram.",

@@ -483,6 +483,8 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "atomics_in_flight": machine.global_atomics.in_flight,
         "l2_return": machine.l2_return_cycles,
         "dram_ticks": machine.dram_sector_ticks,
+        "dram_write_ticks": machine.dram_write_ticks,
+        "shares_dram": int(machine.shares_dram),
         "dram_extra": machine.dram_extra_cycles,
         "window": 1
         if lowered.source is not None and lowered.source.ordered

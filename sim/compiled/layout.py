@@ -119,6 +119,7 @@ _CONSTANTS = (
     " request_interval atomic_entries servers round_gap barrier_interval"
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors l1_tail"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
+    " dram_write_ticks shares_dram"
     " spare_accesses bulk_line_ticks cluster_blocks group_sms network window source context source_warps"
     " source_bytes instructions"
     " fetch_lines l0_lines first_l0 first_l1i prefetch_lines l0_miss fetch_interval fetch_l2"
@@ -160,7 +161,7 @@ NEED = _record("slot reason")
 COMMON = _separate(
     "lock changes next_block dispatcher_free next_access served",
     "stopping window_end served_end fault fault_cycle",
-    "threads yields l2_free dram_free dram_sectors",
+    "threads yields l2_free dram_free dram_deepest dram_sectors",
 )
 """What there is once for all threads; who changes it holds ``lock``. ``changes`` counts what a thread may
 wait for, accesses from ``next_access`` on belong to no SM yet. ``stopping`` sends all threads back to Python.

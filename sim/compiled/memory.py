@@ -654,7 +654,7 @@ def _l2_line(st: State, tag: int) -> Word:
     if at == 0:
         at, dirty = make(st, st.sms, tag)
         if dirty != 0:
-            _dram(st, bits_set(dirty))
+            _dram(st, bits_set(dirty), st.dram_write_ticks)
     return at
 
 
@@ -673,7 +673,7 @@ def _serve_sector(st: State, at: int, sector: int, store: int, queue_ticks: int)
         if store == STORE or fetched_by_unsampled_blocks(st, sector) != 0:
             moment = common.l2_free
         else:
-            moment = _dram(st, 1) + (st.dram_extra << TICK_BITS)
+            moment = _dram(st, 1, st.dram_ticks) + (st.dram_extra << TICK_BITS)
         line.valid |= 1 << place
         ready.value = moment
     if store == REDUCE:
@@ -685,11 +685,14 @@ def _serve_sector(st: State, at: int, sector: int, store: int, queue_ticks: int)
 
 
 @helper
-def _dram(st: State, sectors: int) -> Word:
+def _dram(st: State, sectors: int, sector_ticks: int) -> Word:
     common = common_at(st, 0)
-    common.dram_free = max(common.l2_free, common.dram_free) + sectors * st.dram_ticks
+    arrival = common.l2_free
+    if st.shares_dram != 0:
+        common.dram_deepest = max(common.dram_deepest, common.dram_free - arrival)
+    common.dram_free = max(arrival - common.dram_deepest, common.dram_free) + sectors * sector_ticks
     common.dram_sectors += sectors
-    return common.dram_free
+    return max(arrival, common.dram_free)
 
 
 @helper

@@ -326,49 +326,56 @@ def touch_runs(op, warp, launch, sectors, watched):  # type: ignore[no-untyped-d
 
 @entry
 def touch_block(block, sectors, watched, steps):  # type: ignore[no-untyped-def]
-    """Run a block to its end, writing down the sectors that it touches, in order.
+    """Run a cluster of blocks (one, without clusters) to its end, writing down the sectors that it touches,
+    in order.
 
     ``block`` has the words from `OPS` on, ``sectors`` those from `SEEN_AT` on, ``watched`` what `watch`
-    takes. Gives the steps left, or -1 if the block does not end.
+    takes. Gives the steps left, or -1 if the cluster does not end.
     """
     ops, length, launch, path = at(block, OPS), at(block, LENGTH), at(block, LAUNCH), at(block, PATH_AT)
     warps_at, warps, state = at(block, WARPS_AT), at(block, WARPS), at(block, STATES_AT)
-    size = at(launch, memory_layout.REGISTER_FILE_BYTES)
+    size, blocks = at(launch, memory_layout.REGISTER_FILE_BYTES), at(launch, memory_layout.CLUSTER_BLOCKS)
     while True:
-        for w in range(warps):
-            warp = warps_at + w * size
-            while at(state, w) == RUNS:
-                pc = at(warp, memory_layout.PC)
-                if steps <= 0 or pc < 0 or pc >= length:
-                    return -1
-                following = get32(path + 4 * pc)
-                put(sectors, COVERED, at(sectors, COVERED) + (following >> 1) - pc + 1)
-                pc = following >> 1
-                if pc >= length:
-                    return -1
-                steps -= 1
-                put(warp, memory_layout.PC, pc)
-                op = ops + pc * (8 * memory_layout.WORDS)
-                if following & 1 != 0:
-                    after = place_lanes(op, warp, launch)
-                else:
-                    after = execute(ops, warp, launch, length)
-                if after == FAULTS:
-                    return -1
-                if (
-                    at(op, I_CODE) in ACCESSES
-                    and at(warp, memory_layout.LANES) != 0
-                    and at(op, I_SPACE) in GLOBAL_SPACES
-                ):
-                    touch_lanes(op, warp, sectors, watched)
-                if at(op, I_CODE) == operation_codes.BULK_COPY and at(warp, memory_layout.LANES) != 0:
-                    touch_runs(op, warp, launch, sectors, watched)
-                if after == AWAITS:
-                    break
-                if after in (ARRIVES, EXITS):
-                    put(state, w, WAITS if after == ARRIVES else GONE)
-                if after in (ARRIVES, NOTIFIES):
-                    arrived(warps_at, size, warps, state, w)
-        going = meet(warps_at, size, warps, state)
-        if going <= 0:
-            return steps if going < 0 else -1
+        done = 0
+        for b in range(blocks):
+            own, mine = warps_at + b * warps * size, state + 8 * b * warps
+            for w in range(warps):
+                warp = own + w * size
+                while at(mine, w) == RUNS:
+                    pc = at(warp, memory_layout.PC)
+                    if steps <= 0 or pc < 0 or pc >= length:
+                        return -1
+                    following = get32(path + 4 * pc)
+                    put(sectors, COVERED, at(sectors, COVERED) + (following >> 1) - pc + 1)
+                    pc = following >> 1
+                    if pc >= length:
+                        return -1
+                    steps -= 1
+                    put(warp, memory_layout.PC, pc)
+                    op = ops + pc * (8 * memory_layout.WORDS)
+                    if following & 1 != 0:
+                        after = place_lanes(op, warp, launch)
+                    else:
+                        after = execute(ops, warp, launch, length)
+                    if after == FAULTS:
+                        return -1
+                    if (
+                        at(op, I_CODE) in ACCESSES
+                        and at(warp, memory_layout.LANES) != 0
+                        and at(op, I_SPACE) in GLOBAL_SPACES
+                    ):
+                        touch_lanes(op, warp, sectors, watched)
+                    if at(op, I_CODE) == operation_codes.BULK_COPY and at(warp, memory_layout.LANES) != 0:
+                        touch_runs(op, warp, launch, sectors, watched)
+                    if after == AWAITS:
+                        break
+                    if after in (ARRIVES, EXITS):
+                        put(mine, w, WAITS if after == ARRIVES else GONE)
+                    if after in (ARRIVES, NOTIFIES):
+                        arrived(own, size, warps, mine, w)
+            going = meet(own, size, warps, mine)
+            if going == 0:
+                return -1
+            done += int(going < 0)
+        if done == blocks:
+            return steps

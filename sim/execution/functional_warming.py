@@ -135,8 +135,9 @@ class _Owners:
 
 
 class Neighbours:
-    """Blocks of a launch executed without timing, one by one as they are asked for; after each call the
-    launch's arrays are again what they were at first, which ``before`` holds."""
+    """Blocks of a launch executed without timing, cluster by cluster as they are asked for (without clusters
+    one by one); after each call the launch's arrays are again what they were at first, which ``before``
+    holds. Blocks and clusters are numbered in the order in which they are launched."""
 
     def __init__(
         self, launch: MachineLaunch, sector_bytes: int, before: ContentsBefore | None = None
@@ -154,7 +155,8 @@ class Neighbours:
         self.left = self.budget = MAX_INSTRUCTIONS
         self.covered = 0
         self.ends = self.cut_short = False
-        self.memory = MachineMemory(launch, 1)
+        self.size = launch.cluster_blocks
+        self.memory = MachineMemory(launch, self.size)
         self.before = ContentsBefore(launch.allocations, before)
         words = self.count * sector_bytes // 4
         self.writers = np.zeros(words, dtype=np.uint32)  # only what is written to takes memory
@@ -168,15 +170,16 @@ class Neighbours:
         self.room = MAX_KEPT
 
     def _touched(self, index: int) -> tuple[NDArray[np.int32], bool]:
-        """The sectors that block ``index`` touches, as `touch_block` writes them, in some order; whether it
+        """The sectors that cluster ``index`` touches, as `touch_block` writes them, in some order; whether it
         ends."""
         if (found := self.kept.get(index)) is not None:
             return _of_runs(found), True
         self.ran = True
         memory, warps = self.memory, self.launch.warps_per_block
         words, first = memory.words.ctypes.data, memory.warp_address(0, 0)
-        start_block(words, memory.block_address(0), first, index)
-        state = np.zeros(warps, dtype=np.int64)
+        for n in range(self.size):
+            start_block(words, memory.block_address(n), memory.warp_address(n, 0), index * self.size + n)
+        state = np.zeros(warps * self.size, dtype=np.int64)
         block = np.array(
             [
                 *(memory.ops.ctypes.data, memory.length, words, first, warps, state.ctypes.data),
@@ -207,12 +210,12 @@ class Neighbours:
         """Warp-instructions of the grid's middle block; more than are ever executed where it does not end.
         From then on a ``wave`` of blocks may be executed for a sample."""
         self.left = MAX_INSTRUCTIONS
-        _, ended = self._touched(self.launch.blocks // 2)
+        _, ended = self._touched(self.launch.blocks // self.size // 2)
         self.ends = ended
         self._go_back()
-        executed = MAX_INSTRUCTIONS - self.left
+        executed = (MAX_INSTRUCTIONS - self.left) // self.size
         self.budget = max(MAX_INSTRUCTIONS, min(2 * executed * wave, MAX_OF_A_WAVE))
-        return self.covered if ended else MAX_INSTRUCTIONS
+        return self.covered // self.size if ended else MAX_INSTRUCTIONS
 
     def dependence(self) -> str | None:
         """How blocks depend on each other, as far as it was seen."""
@@ -221,7 +224,7 @@ class Neighbours:
             word, tag = int(self.watched[FOUND_WORD]), int(self.watched[FOUND_WRITER])
             what = launch.place(FIRST_ADDRESS + 4 * word)
             return (
-                f"block {block_name(launch, self.reader)} reads what block {block_name(launch, tag - 1)} "
+                f"block {self._name(self.reader)} reads what block {self._name(tag - 1)} "
                 f"wrote ({what}), at {where_in_code(launch.code[pc])}"
             )
         if self.all_watched:
@@ -235,21 +238,27 @@ class Neighbours:
                 return f"as an atomic may tell one what others did, at {where_in_code(micro)}"
         return None
 
+    def _name(self, cluster: int) -> str:
+        """A cluster by its first block."""
+        order, first = self.launch.launch_order, cluster * self.size
+        return block_name(self.launch, first if order is None else int(order[first]))
+
     def _go_back(self) -> None:
         if self.ran:
             self.before.go_back()
         self.ran = False
 
     def fetched(self, chosen: NDArray[np.int64], wave: int) -> ForeignSectors:
-        """What blocks of the grid fetch that are not ``chosen`` (grid indices), from a ``wave`` of blocks
-        ahead of the first one to the last one, or to the first that does not end without others."""
-        own, owners = set(chosen.tolist()), _Owners(self.count)
-        blocks, ended = 0, True
+        """What blocks of the grid fetch that are not ``chosen`` (numbers), from a ``wave`` of blocks ahead of
+        the first one to the last one, or to the first that does not end without others."""
+        own, owners = set((chosen // self.size).tolist()), _Owners(self.count)
+        clusters, ended = 0, True
+        wave = max(1, wave // self.size)
         if self.asks:
             self.left = self.budget
             for index in range(max(0, min(own) - wave), max(own) + 1):
                 touched, ended = self._touched(index)
-                blocks += 1
+                clusters += 1
                 if index % wave == 0:
                     owners.next_wave()
                 owners.ask(index, touched, index in own)
@@ -263,4 +272,6 @@ class Neighbours:
         packed = np.packbits(seen & _OTHER != 0, bitorder="little")
         bits[: len(packed)] = packed
         sectors = FIRST_ADDRESS // self.sector_bytes
-        return ForeignSectors(sectors, len(seen), bits.view(np.int64), read / max(blocks - (not ended), 1))
+        return ForeignSectors(
+            sectors, len(seen), bits.view(np.int64), read / max(clusters - (not ended), 1) / self.size
+        )

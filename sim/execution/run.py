@@ -173,7 +173,8 @@ def run_machine_code(launch: MachineLaunch, gpu: Gpu, options: MachineRunOptions
 
     ``sms`` is how many of the GPU's SMs run, ``all`` of them or fewer: then, if the grid has more blocks,
     each runs some waves of blocks that it would get, with its share of the bandwidth of L2 and DRAM, three
-    times with other blocks, and the grid's time follows. What their neighbours fetch is in L2
+    times with other blocks, and the grid's time follows. Of a kernel in clusters so many SMs run as whole
+    clusters need, and blocks are chosen by clusters. What their neighbours fetch is in L2
     (`smlab.sim.execution.functional_warming`). Each time the arrays hold what they held at first; at the end
     they hold what the blocks of all three wrote.
 
@@ -191,14 +192,13 @@ def run_machine_code(launch: MachineLaunch, gpu: Gpu, options: MachineRunOptions
     count = all_sms if sms == "all" else sms
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= all_sms:
         raise SmlabError.at("sms", "out of range", sms, f"1 to {all_sms}, or all")
-    if launch.cluster_blocks > 1 and launch.blocks > count != all_sms:
-        what = "blocks of clusters wait for each other, so that no part of the grid can be simulated"
-        raise SmlabError.at("sms", what, sms, "all")
     if options.recording is not None and launch.blocks > count != all_sms:
         raise SmlabError.at("sms", "a part of the grid is no recording of the kernel", sms, "all")
-    if launch.blocks > count and count != all_sms:  # a block that has an SM of its own needs no sample
-        launch.memory.l2.forget()  # what a part of the grid leaves in L2 tells nothing of the whole grid's
-        found = _sampled(launch, gpu, count, options)
+    share = _clustered(launch, gpu, count)
+    # A block that has an SM of its own needs no sample.
+    if launch.blocks > count != all_sms and share is not None:
+        launch.memory.l2.forget()  # what a part of the grid leaves there tells nothing of the whole grid's
+        found = _sampled(launch, *share, options)
         if found is not None:
             return found
     return _whole(launch, gpu, options)
@@ -226,12 +226,30 @@ class _Simulated:
     blocks: int
 
 
+def _clustered(launch: MachineLaunch, gpu: Gpu, count: int) -> tuple[Gpu, int] | None:
+    """The GPU as a grid of clusters sees it, and how many of its SMs are a sample of ``count`` or a few more:
+    only whole clusters find room, each in one group of SMs. None where a sample would be the whole GPU."""
+    size, all_sms = launch.cluster_blocks, gpu.integer("gpu.sms")
+    if size == 1:
+        return gpu, count
+    machine = machine_from(gpu)
+    room = blocks_per_sm(lower_machine_code(launch, machine, all_sms, blocks=size).kernel, machine)
+    groups = [min(machine.group_sms, all_sms - first) for first in range(0, all_sms, machine.group_sms)]
+    # So many SMs would be full of clusters; others stay empty, or have fewer blocks.
+    used = sum(sms * room // size for sms in groups) * size // room // size * size
+    count = -(-count // size) * size
+    if count >= used:
+        return None
+    return gpu.with_values({"gpu.sms": used}, "assumed: the SMs that clusters find room on"), count
+
+
 def _sampled(launch: MachineLaunch, gpu: Gpu, count: int, options: MachineRunOptions) -> MachineRun | None:
     """The run of a part of the grid; None for a grid that is small enough to run whole."""
     all_sms = gpu.integer("gpu.sms")
     machine = _share_of_machine(launch, gpu, count, options.policy)
     whole = lower_machine_code(launch, machine, count, blocks=1)
     room = blocks_per_sm(whole.kernel, machine)
+    size, order = launch.cluster_blocks, launch.launch_order
     each = math.ceil(launch.blocks / all_sms)  # blocks that the busiest SM gets
     neighbours = Neighbours(launch, machine.sector_bytes, options.before)
     if options.samples == 1:
@@ -248,15 +266,18 @@ def _sampled(launch: MachineLaunch, gpu: Gpu, count: int, options: MachineRunOpt
     sources: list[MachineSource] = []
     printed = ""
     first: _Simulated | None = None
+    first_clusters = np.zeros(0, dtype=np.int64)
     for sample in range(options.samples):
-        chosen = _blocks_of(launch.blocks, all_sms, count, wanted, sample)
-        if sample and np.array_equal(chosen, _blocks_of(launch.blocks, all_sms, count, wanted, 0)):
+        clusters = _blocks_of(launch.blocks // size, all_sms // size, count // size, wanted // size, sample)
+        if sample and np.array_equal(clusters, first_clusters):
             break
+        first_clusters = clusters if not sample else first_clusters
+        chosen = (clusters[:, None] * size + np.arange(size)).reshape(-1)
         if sample:
             neighbours.before.go_back(keep=options.before is None)
         elsewhere = neighbours.fetched(chosen, room * all_sms)
         reads.append(elsewhere.read_each * launch.blocks)
-        source = MachineSource(launch, count, chosen, elsewhere)
+        source = MachineSource(launch, count, chosen if order is None else order[chosen], elsewhere)
         kernel = dataclasses.replace(whole.kernel, blocks=len(chosen))
         lowered = dataclasses.replace(whole, kernel=kernel, source=source)
         # What is recorded is the first sample's; of the others only the time is told.
@@ -301,6 +322,7 @@ def _share_of_machine(launch: MachineLaunch, gpu: Gpu, count: int, policy: str |
     """The machine of ``count`` SMs with their share of what all share: bandwidth, and, for a kernel whose
     memory does not fit into L2, room in that (or else a sample would never write back what it stores)."""
     all_sms, machine = gpu.integer("gpu.sms"), machine_from(share_of(gpu, count), policy)
+    machine = dataclasses.replace(machine, shares_dram=True)
     lines = machine.l2.sets * machine.l2.ways
     local = 32 * launch.warps_per_block * launch.local_bytes
     if local:

@@ -55,9 +55,8 @@ class NamedArray:
 class ArgumentMemory:
     """The global memory of one launch, which holds arrays of the host."""
 
-    def __init__(self) -> None:
-        self.memory = GlobalMemory()
-        self._pieces: dict[tuple[int, int], int] = {}
+    def __init__(self, memory: GlobalMemory) -> None:
+        self.memory = memory
 
     def address_of(self, name: str, value: Any) -> int:
         """The simulated address of an array's first element.
@@ -80,10 +79,8 @@ class ArgumentMemory:
             storage = value.untyped_storage()
             first, place = storage.data_ptr(), value.data_ptr()
             end = first + storage.nbytes()
-        if (first, end) not in self._pieces:
-            content = np.ctypeslib.as_array((ctypes.c_uint8 * max(end - first, 1)).from_address(first))
-            self._pieces[first, end] = self.memory.allocate(name, content)
-        return self._pieces[first, end] + place - first
+        content = np.ctypeslib.as_array((ctypes.c_uint8 * max(end - first, 1)).from_address(first))
+        return self.memory.allocate(name, content) + place - first
 
     def zeros(self, name: str, size: int) -> int:
         """The address of so many bytes of zeros."""

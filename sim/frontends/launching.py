@@ -20,7 +20,8 @@ def machine_launch(
     loaded: LoadedKernel, grid: Any, block: Any, arguments: tuple[Any, ...], more: Mapping[str, Any]
 ) -> MachineLaunch:
     """What a front end gave with what else a call says: ``more`` has ``shared_bytes`` (dynamic),
-    ``constants``, ``check_shared``, ``cluster`` and ``names`` of the arguments.
+    ``constants``, ``check_shared``, ``cluster``, ``names`` of the arguments, and the ``memory`` that they lie
+    in.
 
     Raises:
         SmlabError: no shape, or what is no argument of a kernel.
@@ -36,7 +37,7 @@ def machine_launch(
         constants={k: np.asarray(v) for k, v in (more.get("constants") or {}).items()},
         check_shared=more.get("check_shared", True),
         cluster_shape=_shape("cluster", more["cluster"]) if more.get("cluster") else None,
-        memory=GlobalMemory() if loaded.memory is None else loaded.memory,
+        memory=loaded.memory or more.get("memory") or GlobalMemory(),
     )
 
 

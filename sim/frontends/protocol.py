@@ -23,7 +23,7 @@ class KernelSource:
 
     ``name`` chooses among several kernels of a file; ``defines`` and ``folders`` are a C compiler's macros
     and folders with headers. ``grid``, ``arguments`` and ``options`` are those of the launch, for kernels
-    that are compiled for them.
+    that are compiled for them; ``memory`` is what their arrays lie in.
     """
 
     kernel: Any
@@ -34,6 +34,7 @@ class KernelSource:
     grid: Any = None
     arguments: tuple[Any, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    memory: GlobalMemory = field(default_factory=GlobalMemory)
 
     @property
     def path(self) -> Path:

@@ -27,6 +27,7 @@ from smlab.sim.frontends.host_arrays import ArgumentMemory, NamedArray, is_array
 from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.frontends.protocol import LoadedKernel
 from smlab.sim.isa.launch.launch import Dim
+from smlab.sim.isa.memory.global_memory import GlobalMemory
 
 CACHE: Final = "TRITON_CACHE_DIR"
 MAX_THREADS: Final = 1024
@@ -65,11 +66,25 @@ Launched = Callable[[LoadedKernel], float]
 
 
 class SimulatedDriver:
-    """What `triton.runtime.driver.active` is while a simulated GPU stands in for one."""
+    """What `triton.runtime.driver.active` is while a simulated GPU stands in for one.
 
-    def __init__(self, target: TritonTarget, launched: Launched, *, tune: bool = False) -> None:
+    ``memory`` is what launches follow each other on, and ``flush`` empties its L2; by default each launch has
+    a memory of its own.
+    """
+
+    def __init__(
+        self,
+        target: TritonTarget,
+        launched: Launched,
+        memory: GlobalMemory | None = None,
+        *,
+        tune: bool = False,
+        flush: Callable[[], None] | None = None,
+    ) -> None:
         self.target = target
         self.launched = launched
+        self._memory = memory
+        self._flush = flush
         self.chosen: dict[int, dict[Any, Any]] = {}
         self.tune = tune
         self.seconds = 0.0
@@ -83,6 +98,10 @@ class SimulatedDriver:
 
     def _properties(self, device: Any = None) -> dict[str, int]:
         return dict(self.target.properties)
+
+    def memory(self) -> GlobalMemory:
+        """The memory of the next launch."""
+        return GlobalMemory() if self._memory is None else self._memory.after()
 
     def launch(self, kernel: LoadedKernel) -> None:
         if not self.dry:
@@ -126,8 +145,10 @@ class SimulatedDriver:
     def get_empty_cache_for_benchmark(self) -> Any:
         return None
 
-    def clear_cache(self, cache: Any) -> None:
-        """Each launch finds the caches empty."""
+    def clear_cache(self, cache: Any = None) -> None:
+        """The next launch finds the caches empty."""
+        if self._flush is not None:
+            self._flush()
 
     def map_python_to_cpp_type(self, kind: str) -> str:
         return "CUdeviceptr" if kind.startswith("*") else kind
@@ -173,9 +194,11 @@ def benchmarked(call: Callable[[], object], *_: Any, quantiles: Any = None, **mo
 
 def measured(call: Callable[[], object], *_: Any, quantiles: Any = None, **more: Any) -> Any:
     """In place of `triton.testing.do_bench`: how long a call's launches take, in ms, from one call, as every
-    run of a simulation takes the same time. What launches nothing has no time here."""
+    run of a simulation takes the same time. It begins with empty caches, as Triton's does. What launches
+    nothing has no time here."""
     driver = _active()
     seconds, launches = driver.seconds, driver.launches
+    driver.clear_cache()
     call()
     milliseconds = (driver.seconds - seconds) * 1e3 if driver.launches > launches else float("nan")
     return milliseconds if quantiles is None else [milliseconds] * len(quantiles)
@@ -251,7 +274,7 @@ class SimulatedLauncher:
         if getattr(told, "num_ctas", 1) != 1:
             raise SmlabError.at(where, "blocks in clusters are not simulated", told.num_ctas, "num_ctas=1")
         image = from_cubin(function.content, function.name, where)
-        memory = ArgumentMemory()
+        memory = ArgumentMemory(_active().memory())
         parameters = image.parameters or ()
         given = [
             one

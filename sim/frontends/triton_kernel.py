@@ -68,7 +68,7 @@ def load_triton(source: KernelSource) -> LoadedKernel:
     grid = source.grid
     if not callable(grid):
         grid = (grid,) if isinstance(grid, int) else tuple(grid or (1,))
-    with driving(SimulatedDriver(_target(source.architecture), take)):
+    with driving(SimulatedDriver(_target(source.architecture), take, source.memory)):
         try:
             kernel[grid](*source.arguments, **options)
         except SmlabError:

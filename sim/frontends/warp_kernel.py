@@ -50,7 +50,7 @@ def load_warp(source: KernelSource) -> LoadedKernel:
         raise SmlabError.at(
             kernel.key, "wrong number of arguments", len(source.arguments), str(len(parameters))
         )
-    memory, given = ArgumentMemory(), [bytes(types.launch_bounds_t(tuple(dim)))]
+    memory, given = ArgumentMemory(source.memory), [bytes(types.launch_bounds_t(tuple(dim)))]
     for parameter, value in zip(parameters, source.arguments, strict=True):
         try:
             packed = context.pack_arg(kernel, parameter.type, parameter.label, value, "cpu")

@@ -80,7 +80,8 @@ def _load(content: bytes) -> Any:
     llvm.initialize_native_asmprinter()
     llvm.load_library_permanently("")  # what this process has is found by name
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    # LLVM's own manager puts sections too far apart where arrays of gigabytes were made before, and aborts.
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=True)
     engine.add_object_file(llvm.ObjectFileRef.from_data(content))
     engine.finalize_object()
     return engine

@@ -105,6 +105,7 @@ class MemorySystem:
         self.l2 = Cache(machine.l2, machine.sectors_per_line)
         self.l2_free_ticks = 0
         self.dram_free_ticks = 0
+        self.dram_deepest_ticks = 0
         self.dram_sectors = 0
 
     def hold(self, base_bytes: int, size_bytes: int) -> None:
@@ -142,7 +143,7 @@ class MemorySystem:
             self.l2_free_ticks = max(now << TICK_BITS, self.l2_free_ticks) + ticks
             line, evicted = self.l2.allocate(sector // m.sectors_per_line)
             if evicted is not None and evicted.dirty:
-                self._dram(evicted.dirty.bit_count(), self.l2_free_ticks)
+                self._dram(evicted.dirty.bit_count(), m.dram_write_ticks)
             place = sector % m.sectors_per_line
             hit = bool(line.valid >> place & 1)
             if hit:
@@ -153,7 +154,7 @@ class MemorySystem:
                 ready = self.l2_free_ticks
             else:
                 self.l2.misses += 1
-                ready = self._dram(1, self.l2_free_ticks) + (m.dram_extra_cycles << TICK_BITS)
+                ready = self._dram(1, m.dram_sector_ticks) + (m.dram_extra_cycles << TICK_BITS)
             if atomic:
                 ready += crowd[sector] * asks.request.word
             if not hit or atomic:
@@ -164,12 +165,13 @@ class MemorySystem:
             last = max(last, ready)
         return ceil_cycles(last)
 
-    def _dram(self, sectors: int, arrival_ticks: int) -> int:
-        self.dram_free_ticks = (
-            max(arrival_ticks, self.dram_free_ticks) + sectors * self.machine.dram_sector_ticks
-        )
+    def _dram(self, sectors: int, sector_ticks: int) -> int:
+        arrival = self.l2_free_ticks
+        self.dram_deepest_ticks = max(self.dram_deepest_ticks, self.dram_free_ticks - arrival)
+        saved = self.dram_deepest_ticks if self.machine.shares_dram else 0
+        self.dram_free_ticks = max(arrival - saved, self.dram_free_ticks) + sectors * sector_ticks
         self.dram_sectors += sectors
-        return self.dram_free_ticks
+        return max(arrival, self.dram_free_ticks)
 
 
 class LevelOne:

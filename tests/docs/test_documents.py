@@ -17,6 +17,7 @@ from PIL import Image
 
 from smlab import SmlabError, load_gpu, read_workload
 from smlab.sim.isa.launch.launch_file import read_launch
+from smlab.sim.isa.launch.program_file import read_program
 from smlab.validation.tuning.space_file import read_space
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -175,6 +176,8 @@ def check_toml(block: str, folder: Path) -> None:
     if "parameters" in tables:
         (folder / tables["kernel"]["file"]).touch()
         assert len(read_space(path)) > 1
+    elif "step" in tables:
+        assert read_program(path) is not None
     elif "launch" in tables:
         read_launch(path)
     elif "program" in tables:

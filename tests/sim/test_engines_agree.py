@@ -75,6 +75,8 @@ def unusual_machines(draw: st.DrawFn) -> Machine:
         ),
         l2_sector_ticks=draw(ticks),
         dram_sector_ticks=draw(ticks),
+        dram_write_ticks=draw(ticks),
+        shares_dram=draw(st.booleans()),
     )
 
 

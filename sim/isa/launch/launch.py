@@ -94,12 +94,7 @@ class MachineLaunch:
         if self.cluster_blocks > MOST_CLUSTER_BLOCKS:
             expected = f"at most {MOST_CLUSTER_BLOCKS}"
             raise SmlabError.at(f"{self.where}: cluster", "too many blocks", self.cluster_blocks, expected)
-        content = np.frombuffer(bytearray(self.image.global_content or b"\0"), dtype=np.uint8)
-        self._globals = (
-            self.memory.allocate("the module's variables", content) if self.image.global_content else 0
-        )
-        for offset, place in self.image.global_addresses:
-            content[offset : offset + 8].view("<u8")[:] = self._globals + place
+        self._globals = self._module_variables()
         self._prints = 0
         if "vprintf" in self.image.function.parts:
             room = np.zeros(PRINT_BUFFER_BYTES, dtype=np.uint8)
@@ -109,6 +104,19 @@ class MachineLaunch:
         if self._takes_address_of_constants():
             three = np.frombuffer(bytearray(self._bank_three or b"\0"), dtype=np.uint8)
             self._constants = self.memory.allocate("the module's constants", three)
+
+    def _module_variables(self) -> int:
+        """Where the variables of the kernel's module lie in global memory; 0 without any."""
+        image = self.image
+        if not image.global_content:
+            return 0
+        module = (image.globals, image.global_content, image.global_addresses)
+        content = self.memory.variables(module, image.global_content)
+        address = self.memory.allocate("the module's variables", content)
+        for offset, place in image.global_addresses:
+            if content[offset : offset + 8].tobytes() == image.global_content[offset : offset + 8]:
+                content[offset : offset + 8].view("<u8")[:] = address + place
+        return address
 
     @property
     def printed(self) -> str:

@@ -85,13 +85,67 @@ def launch_of(
     where: str, raw: dict[str, Any], folder: Path, macros: Mapping[str, object] | None = None
 ) -> LaunchFile:
     """The launch in the tables of a file, whose arrays lie in ``folder``; see `read_launch`."""
+    if "step" in raw:
+        what = "has [[step]], which make a program of several kernels"
+        raise SmlabError.at(where, what, None, "a launch of one kernel; smlab run takes programs")
     check_keys(where, raw, ("launch", "argument", "constant", "options"))
     launch = raw.get("launch")
     if not isinstance(launch, dict):
         raise SmlabError.at(where, "has no table [launch]", None, "grid and block")
-    check_keys(f"{where}: [launch]", launch, ("grid", "block", "cluster", "shared_bytes", "check_shared"))
-    options = _options(where, raw.get("options", {}), macros or {})
-    given = {**options, **(macros or {})}
+    check_keys(f"{where}: [launch]", launch, LAUNCH_KEYS)
+    options = options_of(where, raw.get("options", {}), macros or {})
+    data = arguments_of(where, raw, folder)
+    shape = shape_of(where, launch, {**options, **(macros or {})}, not options)
+    return LaunchFile(
+        **shape,
+        names=data.names,
+        arguments=data.values,
+        returned=data.returned,
+        constants=data.constants,
+        options=options,
+    )
+
+
+LAUNCH_KEYS: Final = ("grid", "block", "cluster", "shared_bytes", "check_shared")
+
+
+def shape_of(
+    where: str, launch: Mapping[str, Any], given: Mapping[str, object], needs_block: bool
+) -> dict[str, Any]:
+    """What a table of `LAUNCH_KEYS` says, as fields of a `LaunchFile`; ``given`` is what its texts may
+    name."""
+    shared, check = launch.get("shared_bytes", 0), launch.get("check_shared", True)
+    if isinstance(shared, str):
+        shared = whole_number(f"{where}: shared_bytes", shared, given)
+    if not isinstance(check, bool):
+        raise SmlabError.at(f"{where}: check_shared", "not a truth value", check, "true or false")
+    if isinstance(shared, bool) or not isinstance(shared, int) or not 0 <= shared <= 1 << 20:
+        raise SmlabError.at(f"{where}: shared_bytes", "not a size", shared, "a whole number of bytes")
+    has_block, has_cluster = "block" in launch or needs_block, "cluster" in launch
+    return {
+        "grid": dim_of(f"{where}: grid", launch.get("grid"), given),
+        "threads": dim_of(f"{where}: block", launch.get("block"), given) if has_block else None,
+        "shared_bytes": shared,
+        "check_shared": check,
+        "cluster": dim_of(f"{where}: cluster", launch.get("cluster"), given) if has_cluster else None,
+    }
+
+
+@dataclass(frozen=True)
+class FileArguments:
+    """The tables ``[[argument]]`` and ``[constant.NAME]`` of a file: names, values and which come back."""
+
+    names: tuple[str, ...]
+    values: tuple[Any, ...]
+    returned: tuple[str, ...]
+    constants: dict[str, NDArray[Any]]
+
+
+def arguments_of(where: str, raw: Mapping[str, Any], folder: Path) -> FileArguments:
+    """
+    Raises:
+        SmlabError: naming the argument and the key that is missing, unknown or wrong.
+    """
     names, arguments, returned = [], [], []
     rows = raw.get("argument", [])
     if not isinstance(rows, list):
@@ -126,28 +180,10 @@ def launch_of(
         check_keys(at, row, tuple(key for key in _KEYS if key not in ("name", "returned")))
         constants[name] = np.asarray(_value(at, row, folder, left_bytes))
         left_bytes -= constants[name].nbytes
-    shared, check = launch.get("shared_bytes", 0), launch.get("check_shared", True)
-    if isinstance(shared, str):
-        shared = whole_number(f"{where}: shared_bytes", shared, given)
-    if not isinstance(check, bool):
-        raise SmlabError.at(f"{where}: check_shared", "not a truth value", check, "true or false")
-    if isinstance(shared, bool) or not isinstance(shared, int) or not 0 <= shared <= 1 << 20:
-        raise SmlabError.at(f"{where}: shared_bytes", "not a size", shared, "a whole number of bytes")
-    return LaunchFile(
-        dim_of(f"{where}: grid", launch.get("grid"), given),
-        dim_of(f"{where}: block", launch.get("block"), given) if "block" in launch or not options else None,
-        shared,
-        check,
-        tuple(names),
-        tuple(arguments),
-        tuple(returned),
-        constants,
-        options,
-        dim_of(f"{where}: cluster", launch.get("cluster"), given) if "cluster" in launch else None,
-    )
+    return FileArguments(tuple(names), tuple(arguments), tuple(returned), constants)
 
 
-def _options(where: str, table: Any, macros: Mapping[str, object]) -> dict[str, Any]:
+def options_of(where: str, table: Any, macros: Mapping[str, object]) -> dict[str, Any]:
     """What a front end is told; a macro of the same name takes the place of a number."""
     if not isinstance(table, dict):
         raise SmlabError.at(f"{where}: options", "is not a table", table, "[options]")

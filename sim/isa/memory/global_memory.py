@@ -16,6 +16,9 @@ from smlab.sim.l2_contents import LevelTwoLines
 ALIGNMENT: Final = 512
 GAP: Final = 4096
 """Bytes that belong to nobody behind each allocation, so that running over an end is found."""
+MOST_ADDRESSED: Final = 1 << 33
+"""Bytes of addresses from which on a program's next launch begins at the lowest one again: samples keep notes
+of each sector below the highest."""
 
 
 @dataclass(frozen=True)
@@ -89,16 +92,63 @@ def _equal(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> bool:
 
 
 class GlobalMemory:
-    """Allocations of global memory, which may outlive a launch, and what L2 holds of them between two."""
+    """Allocations of global memory, which may outlive a launch, and what L2 holds of them between two.
+
+    The same bytes of the host have one address, in this launch and in those that follow (`after`).
+    """
 
     def __init__(self) -> None:
         self.allocations: list[Allocation] = []
         self.l2 = LevelTwoLines()
-        self._next = FIRST_ADDRESS
+        self._addresses = _AddressBook()
+        self._variables: dict[object, NDArray[np.uint8]] = {}
+
+    def after(self) -> GlobalMemory:
+        """The memory as the next launch finds it: with the arrays that this will be given and no others, each
+        where it lay before; with the same L2 and the same variables of modules. Programs that make array
+        after array begin at the lowest address again, with an empty L2."""
+        following = GlobalMemory()
+        following.l2, following._variables = self.l2, self._variables
+        following._addresses = self._addresses
+        if self._addresses.used_bytes > MOST_ADDRESSED:
+            self._addresses.forget()
+            self.l2.forget()
+        return following
 
     def allocate(self, name: str, content: NDArray[np.uint8]) -> int:
         """Put an array's bytes into global memory; its address."""
-        address = self._next
-        self.allocations.append(Allocation(name, address, content))
-        self._next = -(-(address + max(1, len(content)) + GAP) // ALIGNMENT) * ALIGNMENT
+        address = self._addresses.of(content)
+        if all(one.address != address for one in self.allocations):
+            self.allocations.append(Allocation(name, address, content))
+            self.allocations.sort(key=lambda one: one.address)
         return address
+
+    def variables(self, module: object, content: bytes) -> NDArray[np.uint8]:
+        """The variables of a module, which is told from others by what it is: as the launches before left
+        them, and ``content`` at first."""
+        if module not in self._variables:
+            self._variables[module] = np.frombuffer(bytearray(content), dtype=np.uint8)
+        return self._variables[module]
+
+
+class _AddressBook:
+    """Addresses by the place and size of bytes on the host."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], int] = {}
+        self._next = FIRST_ADDRESS
+
+    @property
+    def used_bytes(self) -> int:
+        return self._next - FIRST_ADDRESS
+
+    def forget(self) -> None:
+        self._known.clear()
+        self._next = FIRST_ADDRESS
+
+    def of(self, content: NDArray[np.uint8]) -> int:
+        place = _place(content)
+        if place not in self._known:
+            self._known[place] = self._next
+            self._next = -(-(self._next + max(1, len(content)) + GAP) // ALIGNMENT) * ALIGNMENT
+        return self._known[place]

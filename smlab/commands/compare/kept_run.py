@@ -57,6 +57,8 @@ def kept_run(
     Raises:
         SmlabError: a key that is missing or has an impossible value.
     """
+    if "kernels" in document:
+        raise SmlabError.at(where, "is a program of several kernels", None, "a run of one kernel")
     seconds, cycles = (_number(document, key, where) for key in ("seconds", "cycles"))
     if not seconds > 0 or not cycles > 0:
         raise SmlabError.at(f"{where}: seconds", "no time of a kernel", seconds, "seconds above 0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -18,6 +19,7 @@ from smlab.sim.frontends.launching import machine_launch
 from smlab.sim.frontends.protocol import KernelSource
 from smlab.sim.frontends.registry import front_end_of, load, resolved_kernel
 from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.sim.isa.memory.global_memory import GlobalMemory
 
 
 class TimingKeywords(TypedDict, total=False):
@@ -90,26 +92,51 @@ def run(
         line.
     """
     description = a_gpu("gpu", gpu)
-    kernel = resolved_kernel(kernel, description.sm_architecture)
+    launch, timing = prepared(KernelCall(kernel, grid, arguments, description, name), more)
+    return timed(launch, description, timing)
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """What a call of `run` names: a kernel, its grid and arguments, a GPU, and which kernel of a file."""
+
+    kernel: Any
+    grid: Any
+    arguments: tuple[Any, ...]
+    gpu: Gpu
+    name: str | None = None
+
+
+def prepared(
+    call: KernelCall, more: Mapping[str, Any], memory: GlobalMemory | None = None
+) -> tuple[MachineLaunch, dict[str, Any]]:
+    """The launch of a call with further keywords of `run`, in ``memory``, and the keywords that say how it is
+    timed.
+
+    Raises:
+        SmlabError: what cannot be read, compiled or launched.
+    """
+    more, memory = dict(more), GlobalMemory() if memory is None else memory
+    kernel = resolved_kernel(call.kernel, call.gpu.sm_architecture)
     sets_block = not isinstance(kernel, KernelImage) and front_end_of(kernel).sets_block
     options = dict(more.pop("options", None) or {})
     if sets_block:
         options |= {key: more.pop(key) for key in [*more] if key not in RunKeywords.__annotations__}
     check_keywords("run", more, RunKeywords)
-    block, arguments = _block_of(more, arguments, sets_block)
+    block, arguments = _block_of(more, call.arguments, sets_block)
     source = KernelSource(
         kernel,
-        description.sm_architecture,
-        name,
+        call.gpu.sm_architecture,
+        call.name,
         {k: str(v) for k, v in (more.get("defines") or {}).items()},
         [a_path("folders", folder) for folder in more.get("folders", ())],
-        grid,
+        call.grid,
         arguments,
         options,
+        memory,
     )
-    launch = machine_launch(load(source), grid, block, arguments, more)
-    timing: Any = {k: v for k, v in more.items() if k in TimingKeywords.__annotations__}
-    return timed(launch, description, timing)
+    launch = machine_launch(load(source), call.grid, block, arguments, {**more, "memory": memory})
+    return launch, {k: v for k, v in more.items() if k in TimingKeywords.__annotations__}
 
 
 def timed(launch: MachineLaunch, gpu: Gpu, timing: Mapping[str, Any]) -> MachineRun:

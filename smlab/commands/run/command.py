@@ -43,7 +43,10 @@ def run(
             "trace of Accel-Sim (.traceg, .traceg.xz, kernelslist.g)."
         ),
     ] = None,
-    launch: Annotated[Path | None, typer.Option(help="The launch (TOML): grid, block, arguments.")] = None,
+    launch: Annotated[
+        Path | None,
+        typer.Option(help="The launch (TOML): grid, block, arguments; with [[step]], of several kernels."),
+    ] = None,
     gpu: GpuOption = "v100",
     name: Annotated[str | None, typer.Option(help="Which kernel of a file with several.")] = None,
     defines: Annotated[
@@ -128,7 +131,7 @@ def run(
     """
     if example and kernel is not None:
         raise SmlabError.at("--example", "takes no kernel", kernel, "one or the other")
-    if not example and kernel is None:
+    if not example and kernel is None and launch is None:
         raise SmlabError(
             "KERNEL: no kernel given (expected a .cubin, .sass, .ptx, .cu, a program or file.py:kernel, "
             "or --example)"

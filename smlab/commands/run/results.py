@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from smlab.hw_bench.arrays import load_arrays
+from smlab.hw_bench.errors import SmlabError
 from smlab.sim.isa.launch.launch_file import LaunchFile
 
 RELATIVE, ABSOLUTE = 1e-5, 1e-6
@@ -28,6 +31,41 @@ def difference(got: np.ndarray, wanted: np.ndarray) -> str:
         return ""
     n = int(np.argmax(wrong))
     return f"{count} of {got.size} elements differ; the first is element {n}: {got[n]}, not {wanted[n]}"
+
+
+def checked_arrays(
+    whole: bool, arrays: Mapping[str, object], expected: Mapping[str, np.ndarray]
+) -> list[dict[str, object]]:
+    """A verdict on each array that is expected; none where a part of a grid ran.
+
+    Raises:
+        SmlabError: an array of another size.
+    """
+    rows: list[dict[str, object]] = []
+    for name, wanted in expected.items():
+        if not whole:
+            rows.append({"name": name, "verdict": "not done", "summary": "only a part of the grid ran"})
+            continue
+        got = np.asarray(arrays[name])
+        if got.size != wanted.size:
+            raise SmlabError.at(f"--check {name}", "has another size", wanted.size, f"{got.size} elements")
+        summary = difference(got, wanted)
+        told = summary or f"{got.size} elements as expected"
+        rows.append({"name": name, "verdict": "fell short" if summary else "held", "summary": told})
+    return rows
+
+
+def expected_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """The arrays of a file (.npz), each by the name of an argument.
+
+    Raises:
+        SmlabError: an array that is no argument.
+    """
+    arrays = load_arrays(path)
+    for name in arrays:
+        if name not in names:
+            raise SmlabError.at(str(path), "an array that is no argument", name, "one of " + ", ".join(names))
+    return arrays
 
 
 def result_arrays(launch: LaunchFile) -> dict[str, np.ndarray]:

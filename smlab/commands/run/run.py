@@ -20,11 +20,12 @@ from smlab.commands.kernel_page.sectors import SectorCount
 from smlab.commands.run.api import run
 from smlab.commands.run.document import results_document, run_document
 from smlab.commands.run.grid_counters import grid_counters, tensor_lines
+from smlab.commands.run.program import ProgramCall, run_program
 from smlab.commands.run.real_time import RealTime
-from smlab.commands.run.results import difference
+from smlab.commands.run.results import checked_arrays, expected_arrays
 from smlab.commands.run.steady import SteadyRun
 from smlab.examples import KERNEL, KERNEL_LAUNCH
-from smlab.hw_bench.arrays import load_arrays, write_arrays
+from smlab.hw_bench.arrays import write_arrays
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.profiles.pc_samples.sample_files import write_samples
@@ -34,6 +35,7 @@ from smlab.sim import Record
 from smlab.sim.execution.recording import Recording
 from smlab.sim.execution.run import MachineRun, TimedRun
 from smlab.sim.isa.launch.launch_file import LaunchFile, read_launch
+from smlab.sim.isa.launch.program_file import ProgramFile, read_program
 from smlab.sim.traces.chrome_trace import InstructionName, write_chrome_trace
 from smlab.sim.traces.reading import find_trace, is_trace, read_trace
 from smlab.sim.traces.run import run_trace
@@ -111,9 +113,14 @@ def run_run(options: RunOptions) -> int:
     path = KERNEL_LAUNCH if options.example else options.launch
     assert path is not None
     defines = macros_of(options.defines)
+    program = read_program(path, defines)
+    if program is not None:
+        return _run_program(program, options, defines)
+    if not kernel:
+        raise SmlabError.at("KERNEL", "is missing", None, "a file: the launch has no [[step]] that names one")
     launch, gpu = read_launch(path, defines), chosen_gpu(options.gpu)
     (reading, gpu), *others = readings(gpu, options.gpu.alternative)
-    expected = None if options.check is None else _expected(options.check, launch)
+    expected = None if options.check is None else expected_arrays(options.check, launch.names)
     begun = time.perf_counter()
     recording = _recording(options)
     done = run_file(
@@ -162,7 +169,7 @@ def run_run(options: RunOptions) -> int:
     arrays = dict(zip(launch.names, launch.arguments, strict=True))
     if options.result is not None:
         write_arrays(options.result, {name: np.asarray(arrays[name]) for name in launch.returned})
-    checks = [] if expected is None else _checks(done, arrays, expected)
+    checks = [] if expected is None else checked_arrays(done.whole, arrays, expected)
     if options.html is not None:
         from smlab.commands.kernel_page.html import write_pages
         from smlab.commands.kernel_page.of_run import PagedRun, page_of_run
@@ -208,6 +215,26 @@ def _write(done: TimedRun, options: RunOptions) -> None:
         if not done.whole:
             of = f"{done.result.launch.blocks:,} of {done.blocks:,} blocks"
             err.print(f"the counters are those of {of}, scaled to the whole grid", markup=False)
+
+
+def _run_program(program: ProgramFile, options: RunOptions, defines: dict[str, str]) -> int:
+    """``smlab run --launch PROGRAM``: several kernels."""
+    given: dict[str, object] = {"--name": options.name, "--anchor": options.anchor_s}
+    given |= {"--counters": options.counters, "--samples": options.samples, "--trace": options.trace}
+    given |= {"--html": options.html, "--baseline": options.baseline, "--accel-sim": options.accel_sim}
+    for option, value in given.items():
+        if value is not None:
+            what = "is of one kernel, and the launch has [[step]]"
+            raise SmlabError.at(option, what, str(value), "a launch without steps")
+    (reading, gpu), *others = readings(chosen_gpu(options.gpu), options.gpu.alternative)
+    if others:
+        what = "a program runs under one reading"
+        raise SmlabError.at("--alternative", what, ALL, "one of their names")
+    common: dict[str, Any] = {"defines": defines, "folders": options.folders}
+    timing: dict[str, Any] = {"sms": sms_of(options.sms), "engine": options.engine}
+    timing |= {"max_cycles": options.max_cycles, "threads": options.threads}
+    call = ProgramCall(options.kernel or None, gpu, reading, common, timing)
+    return run_program(program, call, options.check, options.result, options.as_json)
 
 
 def _run_trace(options: RunOptions) -> int:
@@ -256,33 +283,6 @@ def sms_of(text: str) -> int | str:
     if not text.isdecimal():
         return text
     return int(text)
-
-
-def _expected(path: Path, launch: LaunchFile) -> dict[str, np.ndarray]:
-    arrays = load_arrays(path)
-    for name in arrays:
-        if name not in launch.names:
-            raise SmlabError.at(
-                str(path), "an array that is no argument", name, "one of " + ", ".join(launch.names)
-            )
-    return arrays
-
-
-def _checks(
-    done: MachineRun, arrays: dict[str, object], expected: dict[str, np.ndarray]
-) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
-    for name, wanted in expected.items():
-        if not done.whole:
-            rows.append({"name": name, "verdict": "not done", "summary": "only a part of the grid ran"})
-            continue
-        got = np.asarray(arrays[name])
-        if got.size != wanted.size:
-            raise SmlabError.at(f"--check {name}", "has another size", wanted.size, f"{got.size} elements")
-        summary = difference(got, wanted)
-        told = summary or f"{got.size} elements as expected"
-        rows.append({"name": name, "verdict": "fell short" if summary else "held", "summary": told})
-    return rows
 
 
 def _print(

@@ -12,9 +12,10 @@ from types import TracebackType
 from typing import Any
 
 from smlab.commands.arguments import a_gpu
-from smlab.commands.run.api import RunKeywords, TimingKeywords, run, timed
+from smlab.commands.run.api import KernelCall, RunKeywords, TimingKeywords, prepared, timed
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.sim.execution.program import ProgramRun, SimulatedProgram
 from smlab.sim.execution.run import MachineRun
 from smlab.sim.frontends.launching import machine_launch
 from smlab.sim.frontends.protocol import LoadedKernel
@@ -26,7 +27,11 @@ def simulated(gpu: str | Path | Gpu = "v100", *, tune: bool = False, **how: Any)
 
         with smlab.simulated("a100-40") as gpu:
             add[(4,)](x, y, out, 4096, BLOCK=1024)
-        print(gpu.runs[-1])
+        print(gpu.runs[-1], gpu.program)
+
+    What is launched is one program: on one memory, with an L2 that keeps what the launches before left. A
+    kernel that is launched again and again is timed until its launches agree (`ScriptGpu.program` says how
+    many), and then executed alone. `ScriptGpu.run` launches any kernel that `smlab.run` takes.
 
     Kernels of Triton take arrays of NumPy or PyTorch's tensors on the CPU, and change them in place; Numba's
     take arrays. A script that asks for the device when it is imported, or for ``device="cuda"``, needs one
@@ -47,7 +52,8 @@ def simulated(gpu: str | Path | Gpu = "v100", *, tune: bool = False, **how: Any)
 
 
 class ScriptGpu:
-    """A GPU that scripts launch on. ``runs`` are the launches so far, each a `MachineRun`."""
+    """A GPU that scripts launch on. ``runs`` are the launches so far, each a `MachineRun`; those of a kernel
+    whose launches agree are one and the same."""
 
     def __init__(self, gpu: Gpu, tune: bool, how: dict[str, Any]) -> None:
         self.gpu = gpu
@@ -55,14 +61,21 @@ class ScriptGpu:
         self._tune = tune
         self._how = how
         self._ends = ExitStack()
+        self._timing = {key: value for key, value in how.items() if key in TimingKeywords.__annotations__}
+        self._launches = SimulatedProgram(gpu, lambda launch: timed(launch, gpu, self._timing))
 
     def __repr__(self) -> str:
         return f"<{self.gpu.name}, simulated: {len(self.runs)} launches, {self.seconds:.3g} s>"
 
     @property
     def seconds(self) -> float:
-        """What all launches took."""
+        """What all launches took, without what lies between them."""
         return sum(run.seconds for run in self.runs)
+
+    @property
+    def program(self) -> ProgramRun:
+        """All launches so far as one program: its time with the gaps between launches, and a row a kernel."""
+        return self._launches.run
 
     def start(self) -> ScriptGpu:
         """Stand in for the GPU from now on, until `stop` or the program's end."""
@@ -75,7 +88,8 @@ class ScriptGpu:
 
     def __enter__(self) -> ScriptGpu:
         if importlib.util.find_spec("triton") is not None:
-            driver = SimulatedDriver(_target(self.gpu), self._launched, tune=self._tune)
+            memory, flush = self._launches.memory, self._launches.forget_caches
+            driver = SimulatedDriver(_target(self.gpu), self._launched, memory, tune=self._tune, flush=flush)
             self._ends.callback(start(driver))
         if "torch" in sys.modules or importlib.util.find_spec("torch") is not None:
             self._ends.enter_context(_torch_on_cpu())
@@ -93,15 +107,29 @@ class ScriptGpu:
 
     def _launched(self, kernel: LoadedKernel) -> float:
         """A launch of Triton's."""
-        launch = machine_launch(kernel, None, None, (), self._how)
-        timing = {key: value for key, value in self._how.items() if key in TimingKeywords.__annotations__}
-        self.runs.append(timed(launch, self.gpu, timing))
+        self.runs.append(self._launches.launch(machine_launch(kernel, None, None, (), self._how)))
         return self.runs[-1].seconds
+
+    def run(
+        self, kernel: Any, grid: Any, *arguments: Any, name: str | None = None, **more: Any
+    ) -> MachineRun:
+        """Launch a kernel on this GPU and its memory: what `smlab.run` takes, but for ``gpu`` and how it is
+        timed.
+
+        Raises:
+            SmlabError: as `smlab.run` has it.
+        """
+        for key in more:
+            if key in TimingKeywords.__annotations__:
+                raise TypeError(f"run() got an unexpected keyword argument {key!r}: simulated() takes it")
+        call = KernelCall(kernel, grid, arguments, self.gpu, name)
+        launch, _ = prepared(call, {**self._how, **more}, self._launches.next_memory())
+        self.runs.append(self._launches.launch(launch))
+        return self.runs[-1]
 
     def launch(self, kernel: Any, grid: Any, block: Any, arguments: Iterable[Any]) -> None:
         """A launch of Numba's."""
-        given = [_as_array(one) for one in arguments]
-        self.runs.append(run(kernel, grid, block, *given, gpu=self.gpu, **self._how))
+        self.run(kernel, grid, block, *(_as_array(one) for one in arguments))
 
 
 def _target(gpu: Gpu) -> TritonTarget:

@@ -58,15 +58,13 @@ def run_until_steady(launch: MachineLaunch, gpu: Gpu, **how: Any) -> SteadyRun:
         raise SmlabError.at("sms", "a part of the grid is no recording of the kernel", AUTO, "all")
     all_sms = gpu.integer("gpu.sms")
     whole = ""
-    if launch.cluster_blocks > 1:
-        whole = "the grid runs whole: blocks of clusters wait for each other"
-    elif launch.blocks <= all_sms or _grid_instructions(launch, gpu) <= SMALL_GRID:
+    if launch.blocks <= all_sms or _grid_instructions(launch, gpu) <= SMALL_GRID:
         whole = "the grid is small, and runs whole"
     if whole:
         return _ended(run_machine_code(launch, gpu, sms="all", **how), [], whole)
     before = ContentsBefore(launch.allocations)
     attempts: list[Attempt] = []
-    count = 1
+    count = launch.cluster_blocks
     while count < all_sms:
         run = run_machine_code(launch, gpu, sms=count, **how)
         attempts.append(_attempt(run))

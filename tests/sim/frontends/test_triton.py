@@ -172,6 +172,21 @@ def test_a_script_launches_on_the_simulator(arrays: list[np.ndarray]) -> None:
     assert compiled.n_regs == gpu.runs[0].launch.image.registers
 
 
+def test_launches_of_a_script_find_a_warm_l2_and_benchmarks_a_cold_one(arrays: list[np.ndarray]) -> None:
+    x, y, out = arrays
+    with smlab.simulated("a100-40", sms="all") as gpu:
+        for _ in range(5):
+            kernels.add[(4,)](x, y, out, N, BLOCK=256)
+        milliseconds = triton.testing.do_bench(lambda: kernels.add[(4,)](x, y, out, N, BLOCK=256))
+    first, second, *_ = gpu.runs
+    assert second.cycles < 0.9 * first.cycles
+    assert milliseconds == pytest.approx(first.seconds * 1e3)
+    (row,) = gpu.program.rows
+    assert (row.launches, row.steady) == (6, True)
+    assert row.simulated < 6
+    assert gpu.program.gaps == 5
+
+
 def test_two_gpus_do_not_share_what_was_compiled_or_chosen(tmp_path: Path) -> None:
     (tmp_path / "tuned.py").write_text(TUNED_TRITON)
     architectures, chosen = [], []

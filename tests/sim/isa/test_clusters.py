@@ -166,9 +166,40 @@ def test_shapes_that_no_gpu_takes(grid: Any, shape: Any, told: str) -> None:
         MachineLaunch(kernel(""), grid, (32, 1, 1), (np.zeros(8, np.uint32),), cluster_shape=shape)
 
 
+def neighbours(blocks: int) -> MachineLaunch:
+    out = np.zeros((blocks, 64, 8), np.uint32)
+    return MachineLaunch(kernel(NEIGHBOURS), (blocks, 1, 1), (64, 1, 1), (out,), dynamic_shared_bytes=16384)
+
+
+@pytest.mark.parametrize("sms", [4, 8])
+def test_a_sample_of_clusters_tells_the_time_of_the_grid(sms: int) -> None:
+    whole = run_machine_code(neighbours(8192), GPU, sms="all")
+    sample = run_machine_code(neighbours(8192), GPU, sms=sms)
+    assert sample.blocks_simulated < 8192 / 8
+    assert sample.cycles == pytest.approx(whole.cycles, rel=0.1)
+
+
+def test_a_sample_has_whole_clusters_in_one_group_on_both_engines() -> None:
+    """Three SMs are no whole clusters of four blocks; each block of a sample meets its neighbour."""
+    found = []
+    for engine in ("compiled", "simpy"):
+        launch = neighbours(4096)
+        run = run_machine_code(launch, GPU, sms=3, engine=engine, keep=Record.ALL, samples=1)
+        (out,) = launch.arguments
+        blocks = np.flatnonzero(out[:, 0, 3])
+        assert run.sms == 4
+        assert len(blocks) == run.blocks_simulated
+        assert all(np.isin(blocks & ~3 | rank, blocks).all() for rank in range(4))
+        ranks = run.result.blocks.sm.reshape(-1, 4)
+        assert all(len(set(row)) == 4 for row in ranks.tolist())
+        wrote = out[blocks, :, 0]
+        following = blocks & ~3 | (blocks + 1) & 3
+        assert np.array_equal(wrote, (1000 * following[:, None] + np.arange(64)).astype(np.uint32))
+        found.append(run.result)
+    assert first_difference(found[1], found[0]) is None
+
+
 def test_where_there_are_no_clusters_they_are_refused() -> None:
     launch = MachineLaunch(kernel("", ""), (8, 1, 1), (32, 1, 1))
-    with pytest.raises(SmlabError, match="no part of the grid can be simulated"):
-        run_machine_code(launch, GPU, sms=2)
     with pytest.raises(SmlabError, match="this GPU has no clusters of blocks"):
         run_machine_code(launch, load_gpu("a100-40"))

@@ -156,11 +156,22 @@ ret; }}"""
         return run_machine_code(launch, GPU, engine=engine, keep=Record.ALL).result, out, far
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_both_engines_agree(seed: int) -> None:
+def check_engines_agree(seed: int) -> None:
     program = ClusterProgram(seed)
     image = program.image()
     expected, found = (program.run(image, engine) for engine in ("simpy", "compiled"))
-    assert first_difference(expected[0], found[0]) is None
-    assert np.array_equal(expected[1], found[1])
-    assert np.array_equal(expected[2], found[2])
+    assert first_difference(expected[0], found[0]) is None, seed
+    assert np.array_equal(expected[1], found[1]), seed
+    assert np.array_equal(expected[2], found[2]), seed
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_both_engines_agree(seed: int) -> None:
+    check_engines_agree(seed)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("first", range(1000, 3000, 50))
+def test_both_engines_agree_on_many(first: int) -> None:
+    for seed in range(first, first + 50):
+        check_engines_agree(seed)

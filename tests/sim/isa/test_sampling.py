@@ -88,6 +88,41 @@ def test_a_sample_reads_from_dram_what_the_whole_grid_reads(launch: Launch) -> N
     assert abs(part.dram_sectors_read / whole.dram_sectors_read - 1) < 0.02
 
 
+PHASES = [
+    "S2R R0, SR_TID.X",
+    "S2R R1, SR_CTAID.X",
+    "MOV R24, c[0x0][0x160]",
+    "MOV R25, c[0x0][0x164]",
+    "IMAD R2, R1, 0x1000, R0",
+    "IMAD.WIDE.U32 R22, R2, 0x4, R24",
+    *(f"LDG.E.SYS R{4 + n}, [R22+{4096 * n:#x}]" for n in range(4)),
+    *("IADD3 R4, R4, R5, R6" for _ in range(100)),
+    "EXIT",
+]
+"""A block of 1,024 threads reads 16 KiB, and computes then for 1,500 cycles."""
+
+
+def test_dram_is_not_idle_while_a_sampled_sm_has_nothing_to_ask_for(launch: Launch) -> None:
+    """The other SMs have its share meanwhile, and it theirs: at the DRAM's limit a sample takes nearly what
+    the whole grid takes. (20 % more if its share of the time were lost.)"""
+    gpu = load_gpu("v100").with_values(
+        {"gpu.sms": 16, "dram.sustained_bandwidth_bytes_per_s": 250e9},
+        source="assumed: a small GPU",
+        where="test",
+    )
+    blocks = 640
+
+    def run(sms: int | str, engine: str = "compiled") -> MachineRun:
+        source = np.zeros(blocks * 4096, dtype=np.int32)
+        asked = launch(PHASES, source, grid=blocks, block=1024, shared=48 << 10)
+        return run_machine_code(asked, gpu, sms=sms, engine=engine, samples=1)
+
+    whole, part = run("all"), run(1)
+    assert whole.cycles > 0.97 * blocks * 4096 * 4 / 250e9 * 1.38e9  # DRAM is the limit
+    assert part.cycles == pytest.approx(whole.cycles, rel=0.1)
+    assert run(1, "simpy").cycles == part.cycles
+
+
 def test_the_first_sample_alone_is_recorded(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     """Recordings are large, and only the first sample's is given. The time is that of all."""
     gpu = load_gpu("v100").with_values({"gpu.sms": 16}, source="assumed: a small GPU", where="test")

@@ -143,6 +143,15 @@ def test_two_first_runs_at_once_build_once(tmp_path: Path) -> None:
     assert sum("compiling the engine" in text for text in said) == 1
 
 
+def test_an_object_is_loaded_behind_arrays_of_gigabytes() -> None:
+    """Of which not a page is touched. The sections of the object must lie near each other nevertheless."""
+    made = "import numpy as np; kept = [np.empty(1 << 32, np.uint8) for _ in range(2)]"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", f"{made}; {RUN}"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("child", ["import sys; sys.exit(3)", None])
 def test_without_a_child_the_caller_builds(monkeypatch: pytest.MonkeyPatch, child: str | None) -> None:
     monkeypatch.setattr(loading, "_CHILD", child or "")

@@ -1,4 +1,5 @@
-"""Published kernels of an H100 compute right products: with bulk copies, barriers in memory, and clusters."""
+"""Published kernels of an H100 compute right products, with bulk copies, barriers in memory, and clusters,
+and right sums."""
 
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from smlab.validation.campaigns.tensor_cores.published_products import (
     product_launch,
     single,
 )
+from smlab.validation.campaigns.tensor_cores.published_sums import FORMS, run_sum
 
 if not has_compiler():
     pytest.skip("the CUDA compiler of the extra cuda12 is not installed", allow_module_level=True)
@@ -36,6 +38,15 @@ def test_products_are_right(kernel: int, shared_data: Path) -> None:
     c = np.zeros((n, m), np.uint16)
     run_machine_code(product_launch(kernel, folder, a, b, c), load_gpu("h100-sxm"), sms="all")
     assert np.allclose(single(c), expected, rtol=2**-8, atol=2**-8)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_sums_are_right(form: int, shared_data: Path) -> None:
+    if find_nvcc() is None:
+        pytest.skip("nvcc is not installed")
+    numbers = np.random.default_rng(form).integers(0, 100, 1 << 17, dtype=np.int32)
+    _, found = run_sum(form, shared_data / "worklogs" / "matmul-h100", numbers, "all")
+    assert found == int(numbers.sum())
 
 
 def test_hilberts_curve_takes_each_tile_once() -> None:

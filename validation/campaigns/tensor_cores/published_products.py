@@ -2,7 +2,8 @@
 rates that their author reports.
 
 ``python -m smlab.validation.campaigns.tensor_cores.published_products ../shared/data/worklogs/matmul-h100``
-prints the table: some half an hour. nvcc must be there, with the headers of CUDA's C++ library.
+prints the table: some half an hour. nvcc must be there, with the headers of CUDA's C++ library. ``--size
+8192 --sms 2 --kernels 11 12`` runs a sample of a larger product.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ PUBLISHED: Final = {
 }
 """What is new in a kernel, and its TFLOP/s at 4,096 (P. Shankhdhar, "Outperforming cuBLAS on H100: a
 Worklog", 2024; 2 to 11 second hand, by a table that quotes it; 12 by the README of pranjalssh/fast.cu)."""
+LARGE_PUBLISHED: Final = 808
+"""TFLOP/s at `LARGE` (README of pranjalssh/fast.cu, of its fastest kernel)."""
 SIZE: Final = 4096
+LARGE: Final = 8192
 CLOCK_HZ: Final = 1660e6
 """Fitted to kernel 12: the clock of the published runs is not known."""
 SPACE: Final = 128
@@ -148,15 +152,19 @@ def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="the sources, matmul_2.cuh and on")
     parser.add_argument("--kernels", type=int, nargs="*", default=[*PUBLISHED])
+    parser.add_argument("--size", type=int, choices=(SIZE, LARGE), default=SIZE)
+    parser.add_argument("--sms", type=int, help="how many SMs run; without it, all")
     asked = parser.parse_args(given)
     gpu = load_gpu("h100-sxm").with_values({"clock.sm_hz": CLOCK_HZ}, "fitted to kernel 12")
     draw = np.random.default_rng(1)
-    a, b = (bfloat16(draw.standard_normal((SIZE, SIZE))) for _ in range(2))
+    size = asked.size
+    a, b = (bfloat16(draw.standard_normal((size, size))) for _ in range(2))
     print("| kernel | what is new | published, TFLOP/s | simulated | error |\n|---|---|---|---|---|")
     for kernel in asked.kernels:
         what, published = PUBLISHED[kernel]
-        launch = product_launch(kernel, asked.folder, a, b, np.zeros((SIZE, SIZE), np.uint16))
-        rate = 2 * SIZE**3 / run_machine_code(launch, gpu, sms="all").seconds / 1e12
+        published = published if size == SIZE else LARGE_PUBLISHED
+        launch = product_launch(kernel, asked.folder, a, b, np.zeros((size, size), np.uint16))
+        rate = 2 * size**3 / run_machine_code(launch, gpu, sms=asked.sms or "all").seconds / 1e12
         error = f"{100 * (rate / published - 1):+.1f} %"
         print(f"| {kernel} | {what} | {published} | {rate:.0f} | {error} |", flush=True)
     return 0
