@@ -233,6 +233,19 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
         leave(st, i, w, now)
 
 
+@helper
+def queue_product(st: State, i: int, s: int, w: int, now: int) -> None:
+    """A product by a group of warps waits for its scheduler's tensor core in a queue, and joins its warp's
+    open group of products."""
+    warp, scheduler = warp_at(st, w), scheduler_at(st, i * st.schedulers + s)
+    op = op_at(st, warp.pc)
+    begin = max(now, scheduler.products_end)
+    scheduler.products_end = begin + op.interval
+    result(st, w, PRODUCT_SLOT + (warp.products & (PRODUCT_GROUPS - 1)), begin + op.latency)
+    free = max(now + 1, begin + op.interval - op.backlog)
+    throttle(st, i, s, warp.resource, op.reason, now + 1, free)
+
+
 @inlined
 def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -> None:
     """Execute the selected instruction of a warp that is led by a source, unless that has been done, and send
@@ -266,14 +279,14 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
         warp.lanes = lanes
         following = entry_at(st, 0).value + read_at(words, PC) - warp.ahead
     if op.unit == PIPE or op.unit == BARRIER:
-        if op.wide != 0:
+        if op.effect == JOINS_PRODUCTS or op.effect == CLOSES_PRODUCTS:
+            queue_product(st, i, s, w, now)
+        elif op.wide != 0:
             sm.first_scheduler = s + 1 if s + 1 < st.schedulers else 0
             occupy(st, i, s, first, (warp.resource, op.reason, now + op.interval), now)
         elif op.interval > 1:
             throttle(st, i, s, warp.resource, op.reason, now + 1, now + op.interval)
-        if op.effect == JOINS_PRODUCTS or op.effect == CLOSES_PRODUCTS:
-            result(st, w, PRODUCT_SLOT + (warp.products & (PRODUCT_GROUPS - 1)), now + op.latency)
-        elif op.target >= 0:
+        if op.target >= 0 and op.effect != JOINS_PRODUCTS and op.effect != CLOSES_PRODUCTS:
             result(st, w, op.target, now + op.latency)
     elif lanes != 0:
         enqueue(st, i, s, w, now)

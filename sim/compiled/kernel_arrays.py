@@ -93,6 +93,7 @@ class Code:
                 wide=machine.pipes[cls.pipe].per_sm,
                 interval=timing.interval_cycles,
                 latency=timing.latency_cycles,
+                backlog=timing.backlog_cycles,
             )
         elif cls.unit in QUEUED_UNITS:
             resource = cls.full_reason

@@ -49,6 +49,7 @@ class Scheduler:
         self.last: Warp | None = None
         self.next_look = NEVER
         self.pipe_free = dict.fromkeys(sm.machine.pipes, 0)
+        self.products_end = 0  # when its tensor core has done the products by groups of warps accepted so far
 
     def add(self, warp: Warp) -> None:
         self.warps.append(warp)
