@@ -110,7 +110,9 @@ def look(st: State, i: int, s: int, first: int, now: int) -> None:
     scheduler.next_look = NEVER
     if scheduler.next_wake <= now:
         eligible |= wake_up(st, i, k, now)
-    if eligible != 0:
+    if eligible != 0 and scheduler.held > now:
+        later = min(later, scheduler.held)
+    elif eligible != 0:
         position = choose(st, i, s, eligible)
         bit = 1 << position
         g = k * st.width + warp_at(st, i * st.max_warps + position * st.schedulers + s).resource
@@ -292,6 +294,9 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
         enqueue(st, i, s, w, now)
     if op.read_watched != 0 and (lanes == 0 or op.unit == PIPE or op.unit == BARRIER):
         result(st, w, op.read_target, now + max(1, op.interval))
+    scheduler = scheduler_at(st, i * st.schedulers + s)
+    if scheduler.products_end > now:
+        scheduler.held = now + op.crowded
     warp.stalled = now + op.stall + (RETRY_CYCLES if state == AWAITS else 0)
     if op.effect == CLOSES_GROUP:
         warp.groups += 1

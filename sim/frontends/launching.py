@@ -11,7 +11,8 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.image import KernelImage
 from smlab.sim.execution.device import as_dim
 from smlab.sim.frontends.protocol import LoadedKernel
-from smlab.sim.isa.launch.launch import Dim, MachineLaunch, Structure
+from smlab.sim.isa.launch.launch import Dim, MachineLaunch
+from smlab.sim.isa.launch.structure import Structure
 from smlab.sim.isa.launch.tensor_map import TensorMap
 from smlab.sim.isa.memory.global_memory import GlobalMemory
 

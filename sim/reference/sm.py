@@ -224,6 +224,8 @@ class StreamingMultiprocessor:
             read_target = -1
         if read_target >= 0:
             warp.result_at[read_target] = max(warp.result_at[read_target], read_at)
+        if scheduler.products_end > now:
+            scheduler.held = now + operation.crowded_cycles
         warp.result_at[STALL_SLOT] = now + warp.issue_stall + (RETRY_CYCLES if state == AWAITS else 0)
         warp.groups += operation.closes_group
         warp.products += operation.closes_products

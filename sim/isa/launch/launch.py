@@ -24,6 +24,7 @@ from smlab.sim.isa.decode.decode import decode
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.decode.operands import OperandRows, Unknown
 from smlab.sim.isa.launch.printf import MAX_PRINTS, PRINT_BUFFER_BYTES, printed
+from smlab.sim.isa.launch.structure import Structure
 from smlab.sim.isa.launch.tensor_map import TensorMap
 from smlab.sim.isa.memory.constant_bank import ABSENT_WORDS, BANK_ZERO, BankZero
 from smlab.sim.isa.memory.global_memory import Allocation, GlobalMemory
@@ -50,18 +51,6 @@ class ArrayView:
     """An array that is passed by its address, among other words of Numba's calling convention."""
 
     array: NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Structure:
-    """A structure that is passed by value: its bytes, and what lies in it from which byte on.
-
-    ``fields`` are numpy scalars, arrays (the structure holds their addresses) and tensor maps. An array that
-    they point to is an argument of the launch only so that it has a name: the kernel takes the structure.
-    """
-
-    content: bytes
-    fields: Mapping[int, Any] = field(default_factory=dict)
 
 
 @dataclass

@@ -27,7 +27,8 @@ from smlab.hw_bench.sass.image import KernelImage
 from smlab.sim.frontends.cuda_c import INSTALL, find_nvcc
 from smlab.sim.frontends.host_binary import load_binary
 from smlab.sim.frontends.protocol import KernelSource
-from smlab.sim.isa.launch.launch import MachineLaunch, Structure
+from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.sim.isa.launch.structure import Structure
 from smlab.sim.isa.launch.tensor_map import TensorMap
 
 HOST: Final = Path(__file__).parent / "host"
@@ -121,10 +122,14 @@ def _image(program: Path) -> KernelImage:
 
 
 def attention_launch(
-    case: Attention, program: Path, arrays: Mapping[str, NDArray[Any]] | None = None
+    case: Attention, program: Path, sms: int = 132, arrays: Mapping[str, NDArray[Any]] | None = None
 ) -> MachineLaunch:
-    """A case's launch. ``arrays`` are ``q``, ``k`` and ``v`` of shape (batch, sequence, heads, head_dim) in
-    FP16; without them, numbers by a fixed seed. ``arrays`` of the launch by name: `launch_arrays`."""
+    """A case's launch on so many SMs, each of which has a block of version 3, that stays.
+
+    ``arrays`` are ``q``, ``k`` and ``v`` of shape (batch, sequence, heads, head_dim) in FP16; without them,
+    numbers by a fixed seed. They and the results ``o``, of that shape, and ``lse`` (batch, heads, sequence)
+    are arguments by these names.
+    """
     image = _image(program)
     (parameter,) = image.parameters or ()
     told = subprocess.run(
@@ -154,15 +159,15 @@ def attention_launch(
             fields[at] = given[_ADDRESSES[number]]
     pointed = [value.array if isinstance(value, TensorMap) else value for value in fields.values()]
     given = {name: array for name, array in given.items() if any(array is other for other in pointed)}
-    x, y, z = (tuple(map(int, says[key])) for key in ("grid", "block", "cluster"))
+    grid, block, cluster = (tuple(map(int, says[key])) for key in ("grid", "block", "cluster"))
     return MachineLaunch(
         image,
-        x,
-        y,
+        (sms, 1, 1) if case.version == 3 else grid,
+        block,
         [Structure(content, fields), *given.values()],
         ("parameters", *given),
         dynamic_shared_bytes=int(says["shared"][0]),
-        cluster_shape=z if z != (1, 1, 1) else None,
+        cluster_shape=cluster if cluster != (1, 1, 1) else None,
         check_shared=False,
     )
 
