@@ -96,7 +96,8 @@ class Operation:
     at most ``groups_left`` closed ones (-1: it does not wait) have copies on their way. A fence waits for its
     warp's accesses to global memory; ``fenced`` is a store or reduction that one may wait for. Products of
     matrices by a group of warps form groups in the same way: ``joins_products``, ``closes_products`` and
-    ``products_left``. ``bulk_copy`` is what the copy engine does with global memory, a load or a store, of
+    ``products_left``; for ``crowded_cycles`` an instruction keeps its scheduler while the tensor core does such
+    products. ``bulk_copy`` is what the copy engine does with global memory, a load or a store, of
     ``bulk_sectors`` sectors at most.
     """
 
@@ -122,6 +123,7 @@ class Operation:
     joins_products: bool = False
     closes_products: bool = False
     products_left: int = -1
+    crowded_cycles: int = 1
     request: RequestTicks = NO_REQUEST
     pipe: PipeTiming | None = None
     is_fence: bool = False

@@ -38,11 +38,13 @@ def ceil_cycles(ticks: int) -> int:
 @dataclass(frozen=True)
 class PipeTiming:
     """One arithmetic pipe: a warp-instruction every ``interval_cycles``, its result ``latency_cycles``
-    after issue."""
+    after issue. Where it keeps a queue, an instruction is accepted while ``backlog_cycles`` of work at most
+    are in front of it, and both times count from when its turn comes."""
 
     interval_cycles: int
     latency_cycles: int
     per_sm: bool
+    backlog_cycles: int = 0
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,10 @@ class Machine:
     tensor_rates: dict[str, float]  # multiply-adds a cycle of a scheduler's tensor core, by type
     least_tensor_shape: tuple[int, int]  # rows, and bytes of a row, that it takes at least
     group_product_tail_cycles: int
+    group_reads_left: float  # registers a cycle that a sub-core reads beside such a product; 0: any number
+    group_queue_entries: tuple[
+        int, int
+    ]  # products accepted by a tensor core: first matrix in registers, shared
     group_sms: int  # SMs that a cluster of blocks may be spread over; 0: there are no clusters
     network_cycles: int  # from one of them to another
     bulk_extra_cycles: int  # what a bulk copy takes beyond a load
@@ -287,7 +293,7 @@ class Machine:
     def tensor_timing(self, product: TensorProduct | None) -> PipeTiming | None:
         """What a product of matrices takes of its scheduler's tensor core: its multiply-adds at the rate of
         its type, those of the smallest shape at least. A product by a group of warps also takes the time in
-        which shared memory gives its matrices. None for another instruction, or where the description has no
+        which shared memory gives its matrices, and waits in a queue for the tensor core. None for another instruction, or where the description has no
         rate for the type."""
         if product is None:
             return None
@@ -299,7 +305,13 @@ class Machine:
             return replace(self.pipes["tensor"], interval_cycles=interval)
         interval = max(interval, -(-product.shared_bytes // (self.banks * self.bank_bytes)))
         latency = interval + self.group_product_tail_cycles
-        return replace(self.pipes["tensor"], interval_cycles=interval, latency_cycles=latency)
+        entries = self.group_queue_entries[product.first_in_shared]
+        return replace(
+            self.pipes["tensor"],
+            interval_cycles=interval,
+            latency_cycles=latency,
+            backlog_cycles=interval * (entries - 1),
+        )
 
     def dram_sectors_left(self, free_ticks: int, cycle: int) -> int:
         """Sectors that the DRAM server, which will be free at ``free_ticks``, has not moved yet at
@@ -353,6 +365,12 @@ def _fetch(gpu: Gpu) -> FetchTiming:
         l0_miss_cycles=_whole_cycles(gpu, "icache.l0_miss_cycles"),
         request_interval_cycles=gpu.integer("icache.request_interval_cycles"),
     )
+
+
+def _queue_entries(gpu: Gpu, place: str) -> int:
+    """Products by groups of warps that a tensor core accepts; 1, where a description does not say."""
+    key = f"tensor.group_{place}_queue_entries"
+    return round(gpu.number(key)) if gpu.has(key) else 1
 
 
 def _whole_cycles(gpu: Gpu, key: str) -> int:
@@ -455,6 +473,12 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         group_product_tail_cycles=(
             _whole_cycles(gpu, "tensor.group_tail_cycles") if gpu.has("tensor.group_tail_cycles") else 0
         ),
+        group_reads_left=(
+            gpu.number("tensor.group_reads_left_per_cycle")
+            if gpu.has("tensor.group_reads_left_per_cycle")
+            else 0.0
+        ),
+        group_queue_entries=(_queue_entries(gpu, "register"), _queue_entries(gpu, "shared")),
         mio_queue_entries=gpu.integer("mio.queue_entries"),
         front_cycles=gpu.integer("mio.front_cycles"),
         address_ticks=to_ticks(gpu.integer("mio.address_interval_cycles")),

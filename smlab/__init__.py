@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         read_workload,
     )
     from smlab.sim.execution.run import MachineRun
+    from smlab.sim.isa.launch.structure import Structure
     from smlab.sim.isa.launch.tensor_map import TensorMap
     from smlab.sim.service_table import service_table
 
@@ -89,6 +90,7 @@ _HOME = {
         "counter_table",
         "read_workload",
     ),
+    "smlab.sim.isa.launch.structure": ("Structure",),
     "smlab.sim.isa.launch.tensor_map": ("TensorMap",),
     "smlab.sim.service_table": ("service_table",),
 }
@@ -113,6 +115,7 @@ __all__ = [
     "ServiceTable",
     "SimResult",
     "SmlabError",
+    "Structure",
     "TensorMap",
     "TuningResult",
     "UtilizationResult",

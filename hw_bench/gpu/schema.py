@@ -522,6 +522,31 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
         1e4,
         optional=True,
     ),
+    _number(
+        "tensor.group_reads_left_per_cycle",
+        "registers",
+        "of a warp that a sub-core reads a cycle while its tensor core does a product by a group of warps",
+        0.1,
+        64,
+        optional=True,
+    ),
+    _number(
+        "tensor.group_register_queue_entries",
+        "products",
+        "that a tensor core accepts before the first of them is done, by groups of warps, the first matrix in "
+        "registers",
+        1,
+        64,
+        optional=True,
+    ),
+    _number(
+        "tensor.group_shared_queue_entries",
+        "products",
+        "the same, with the first matrix in shared memory",
+        1,
+        64,
+        optional=True,
+    ),
     _rate(
         "peak.sustained_flops_per_s",
         "FLOP/s",

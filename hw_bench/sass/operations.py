@@ -212,7 +212,7 @@ class TensorProduct:
     """A warp-instruction's product of matrices, ``rows`` x ``depth`` by ``depth`` x ``columns``: one of
     `smlab.hw_bench.gpu.schema.TENSOR_TYPES`. ``several``: how many such products it is, for Volta's in steps
     a part of one, and a quarter for one of the four warps of a group (``of_group``), which together read
-    ``shared_bytes`` of shared memory."""
+    ``shared_bytes`` of shared memory, the first matrix among them where it is ``first_in_shared``."""
 
     type: str
     rows: int
@@ -221,6 +221,7 @@ class TensorProduct:
     several: float = 1
     of_group: bool = False
     shared_bytes: int = 0
+    first_in_shared: bool = False
 
     @property
     def multiply_adds(self) -> int:
@@ -253,9 +254,11 @@ def tensor_product(instruction: SassInstruction) -> TensorProduct | None:
     kind = _type_of(opcode, modifiers)
     if not opcode.endswith("GMMA"):
         return TensorProduct(kind, rows, columns, depth)
-    in_shared = columns + rows * any(o.text.startswith("gdesc") for o in instruction.operands[1:2])
+    first = any(o.text.startswith("gdesc") for o in instruction.operands[1:2])
+    in_shared = columns + rows * first
     bits = _BITS[kind.removesuffix("_fp32")]
-    return TensorProduct(kind, rows, columns, depth, 1 / WARPS_OF_GROUP, True, in_shared * depth * bits // 8)
+    size = in_shared * depth * bits // 8
+    return TensorProduct(kind, rows, columns, depth, 1 / WARPS_OF_GROUP, True, size, first)
 
 
 def _type_of(opcode: str, modifiers: tuple[str, ...]) -> str:

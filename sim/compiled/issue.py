@@ -110,7 +110,9 @@ def look(st: State, i: int, s: int, first: int, now: int) -> None:
     scheduler.next_look = NEVER
     if scheduler.next_wake <= now:
         eligible |= wake_up(st, i, k, now)
-    if eligible != 0:
+    if eligible != 0 and scheduler.held > now:
+        later = min(later, scheduler.held)
+    elif eligible != 0:
         position = choose(st, i, s, eligible)
         bit = 1 << position
         g = k * st.width + warp_at(st, i * st.max_warps + position * st.schedulers + s).resource
@@ -233,6 +235,19 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
         leave(st, i, w, now)
 
 
+@helper
+def queue_product(st: State, i: int, s: int, w: int, now: int) -> None:
+    """A product by a group of warps waits for its scheduler's tensor core in a queue, and joins its warp's
+    open group of products."""
+    warp, scheduler = warp_at(st, w), scheduler_at(st, i * st.schedulers + s)
+    op = op_at(st, warp.pc)
+    begin = max(now, scheduler.products_end)
+    scheduler.products_end = begin + op.interval
+    result(st, w, PRODUCT_SLOT + (warp.products & (PRODUCT_GROUPS - 1)), begin + op.latency)
+    free = max(now + 1, begin + op.interval - op.backlog)
+    throttle(st, i, s, warp.resource, op.reason, now + 1, free)
+
+
 @inlined
 def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -> None:
     """Execute the selected instruction of a warp that is led by a source, unless that has been done, and send
@@ -266,19 +281,22 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
         warp.lanes = lanes
         following = entry_at(st, 0).value + read_at(words, PC) - warp.ahead
     if op.unit == PIPE or op.unit == BARRIER:
-        if op.wide != 0:
+        if op.effect == JOINS_PRODUCTS or op.effect == CLOSES_PRODUCTS:
+            queue_product(st, i, s, w, now)
+        elif op.wide != 0:
             sm.first_scheduler = s + 1 if s + 1 < st.schedulers else 0
             occupy(st, i, s, first, (warp.resource, op.reason, now + op.interval), now)
         elif op.interval > 1:
             throttle(st, i, s, warp.resource, op.reason, now + 1, now + op.interval)
-        if op.effect == JOINS_PRODUCTS or op.effect == CLOSES_PRODUCTS:
-            result(st, w, PRODUCT_SLOT + (warp.products & (PRODUCT_GROUPS - 1)), now + op.latency)
-        elif op.target >= 0:
+        if op.target >= 0 and op.effect != JOINS_PRODUCTS and op.effect != CLOSES_PRODUCTS:
             result(st, w, op.target, now + op.latency)
     elif lanes != 0:
         enqueue(st, i, s, w, now)
     if op.read_watched != 0 and (lanes == 0 or op.unit == PIPE or op.unit == BARRIER):
         result(st, w, op.read_target, now + max(1, op.interval))
+    scheduler = scheduler_at(st, i * st.schedulers + s)
+    if scheduler.products_end > now:
+        scheduler.held = now + op.crowded
     warp.stalled = now + op.stall + (RETRY_CYCLES if state == AWAITS else 0)
     if op.effect == CLOSES_GROUP:
         warp.groups += 1

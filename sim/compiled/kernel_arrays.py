@@ -93,6 +93,7 @@ class Code:
                 wide=machine.pipes[cls.pipe].per_sm,
                 interval=timing.interval_cycles,
                 latency=timing.latency_cycles,
+                backlog=timing.backlog_cycles,
             )
         elif cls.unit in QUEUED_UNITS:
             resource = cls.full_reason
@@ -141,7 +142,7 @@ class Code:
         else:
             at = first + 2 * operation.slot
             values["target"], values["read_target"] = at, at + 1
-            values["base_work"], values["pass_work"] = operation.base_work, operation.pass_work
+        values["base_work"], values["pass_work"] = operation.base_work, operation.pass_work
         for name, value in (("passes", operation.passes), ("work", operation.work)):
             if isinstance(value, np.ndarray):
                 values.update({f"{name}_at": self._table(value), "times": value.shape[1]})
@@ -179,6 +180,7 @@ class Code:
         values["read_target"] = -1 if read is None or read >= SCOREBOARDS else SHORT_SLOT + read
         values["watched"], values["read_watched"] = values["target"] >= 0, values["read_target"] >= 0
         values["base_work"], values["pass_work"] = operation.base_work, operation.pass_work
+        values["crowded"] = operation.crowded_cycles
         if operation.joins_group and operation.bulk_copy is None:
             values["target"], values["watched"] = GROUP_SLOT, 1
         elif operation.joins_products:

@@ -139,7 +139,7 @@ OP = _narrow(
     ("stage_ticks later_ticks", "i8"),
     ("lanes work passes_at work_at times count start base", "i8"),
     ("warp_stride iteration_stride lane_stride addresses_at", "i8"),
-    ("extra lane_ticks packet_ticks word_ticks", "i8"),
+    ("extra lane_ticks packet_ticks word_ticks backlog crowded", "i8"),
 )
 """An item of code. An issue to a pipe reads its first cache line, one to a queue the second as well; what
 counts cycles, bytes or passes has 64 bits, numbers of things fewer.
@@ -153,7 +153,9 @@ the result and the reading; machine code also says the cycles that its warp then
 scoreboards that it waits for itself (``waits``, a mask), and its work as a base and a part for each pass.
 Its address unit takes ``address_ticks``, the data stage ``stage_ticks`` a pass; its result comes
 ``later_ticks`` later for each pass beyond ``hidden_wavefronts``; an atomic on global memory takes
-``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a word."""
+``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a word. A product by
+a group of warps is accepted while the tensor core has ``backlog`` cycles of others in front of it; for
+``crowded`` cycles another instruction keeps its scheduler while that works."""
 
 NEED = _record("slot reason")
 """A place of the scoreboard that an instruction needs, and what a warp waits with for it."""
@@ -203,7 +205,7 @@ on; ``faulted`` is the warp + 1 that had a fault."""
 
 SCHEDULER = _lines(
     "next_look next_wake blocked last_position last_age shuffled ready atomic_first"
-    " queue_head queued free_at address_carry coming residents"
+    " queue_head queued free_at address_carry coming residents products_end held"
 )
 """``queue_head``, ``queued`` and ``free_at`` are its sub-core's queue and address unit, ``ready`` is when the
 first of the queue has passed that (NEVER, where there is none), ``atomic_first`` whether that is an atomic
@@ -211,7 +213,8 @@ first of the queue has passed that (NEVER, where there is none), ``atomic_first`
 ``blocked`` has a bit for each warp with a timer, ``coming`` for those of them that then want a place in the
 queue, which nobody looks at while that is full; ``next_wake`` is the first of the other timers, ``last_age``
 is 0 before the first issue and the age plus 1 of the warp issued last afterwards; ``shuffled`` says that ages
-may not rise with the slots."""
+may not rise with the slots; ``products_end`` is when its tensor core has done all products by groups of
+warps that it has accepted; it issues nothing before ``held``."""
 
 GROUP = _record("throttled closed")
 """``closed`` is the cycle + 1 from which on it waits for room in the queue, or 0."""

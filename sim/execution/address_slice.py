@@ -104,6 +104,8 @@ class _Effects:
         if self.micro.code == d.COPY:
             return frozenset((d.GLOBAL,))
         if self.micro.code == d.BULK_COPY:
+            if self._field("to_l2"):
+                return frozenset()
             return frozenset((d.SHARED if self._field("to_global") else d.GLOBAL,))
         if self.micro.code == d.MMA_GROUP:
             return frozenset((d.SHARED,))
@@ -114,6 +116,8 @@ class _Effects:
         if self.micro.code == d.COPY:
             return frozenset((d.SHARED,))
         if self.micro.code == d.BULK_COPY:
+            if self._field("to_l2"):
+                return frozenset()
             return frozenset((d.GLOBAL if self._field("to_global") else d.SHARED,))
         return self.spaces if self.micro.code in (d.STORE, d.STORE_MATRIX, d.ATOMIC) else frozenset()
 

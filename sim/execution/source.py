@@ -4,8 +4,10 @@ them."""
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import ControlCode
+from smlab.hw_bench.sass.effects import effects_of
 from smlab.hw_bench.sass.instruction import Operand
 from smlab.hw_bench.sass.operations import tensor_product
 from smlab.sim.execution.compiled_step import step
@@ -226,6 +229,21 @@ def request_of(micro: MicroOperation, machine: Machine) -> RequestTicks:
 _FLOATING: Final = (d.FLOAT32, d.FLOAT64, d.HALF_PAIR, d.BFLOAT16_PAIR)
 
 
+def _crowded_cycles(code: Sequence[MicroOperation], number: int, machine: Machine) -> int:
+    """How long an instruction keeps its scheduler for the registers that it reads while the tensor core does
+    products by groups of warps. What the instruction before it marked for reuse is not read again."""
+    here = code[number]
+    if not machine.group_reads_left or here.code in (d.MMA_GROUP, d.EMPTY_GROUP):
+        return 1
+    reads = {name for name in effects_of(here.instruction).reads if name.startswith("R")}
+    if number:
+        reads -= {f"R{n}" for o in code[number - 1].instruction.operands for n in _REUSED.findall(o.text)}
+    return max(1, math.ceil(len(reads) / machine.group_reads_left))
+
+
+_REUSED: Final = re.compile(r"(?<![\w.])R(\d+)\.reuse")
+
+
 def _bulk_copy(micro: MicroOperation) -> str | None:
     """What a bulk copy does with global memory."""
     if micro.code != d.BULK_COPY:
@@ -358,6 +376,7 @@ def lower_machine_code(
                 joins_products=bool(micro.fields.get("joins_products")),
                 closes_products=bool(micro.fields.get("closes_products")),
                 products_left=_products_left(micro),
+                crowded_cycles=_crowded_cycles(code, number, machine),
                 is_fence=is_fence(micro.instruction),
                 fenced=waits_for_stores
                 and cls.operation in ("store", "reduce")

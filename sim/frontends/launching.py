@@ -12,6 +12,7 @@ from smlab.hw_bench.sass.image import KernelImage
 from smlab.sim.execution.device import as_dim
 from smlab.sim.frontends.protocol import LoadedKernel
 from smlab.sim.isa.launch.launch import Dim, MachineLaunch
+from smlab.sim.isa.launch.structure import Structure
 from smlab.sim.isa.launch.tensor_map import TensorMap
 from smlab.sim.isa.memory.global_memory import GlobalMemory
 
@@ -54,7 +55,7 @@ def _arguments(image: KernelImage, arguments: tuple[Any, ...]) -> list[Any]:
     """Arguments as parameters: Python numbers by the size that the parameter has."""
     given: list[Any] = []
     for n, argument in enumerate(arguments):
-        if isinstance(argument, np.ndarray | np.generic | bytes | TensorMap):
+        if isinstance(argument, np.ndarray | np.generic | bytes | TensorMap | Structure):
             given.append(argument)
             continue
         parameters = image.parameters

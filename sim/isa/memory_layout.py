@@ -116,6 +116,7 @@ _PLAIN: Final = {
     "dimensions": 34,  # of a tensor map; 0: consecutive bytes
     "to_global": 35,
     "multicast": 36,  # to the blocks of the cluster that `c` has bits for
+    "to_l2": 37,  # asked for, and copied nowhere
 }
 PLACE: Final = (
     _COMMON
@@ -221,7 +222,7 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
     "memory barrier": _kind(
         *("dst", "c", *_ADDRESS, "action", "arrivals", "transactions", "drops", "phase_predicate", "remote")
     ),
-    "bulk copy": _kind("a", "b", "c", "dimensions", "to_global", "multicast"),
+    "bulk copy": _kind("a", "b", "c", "dimensions", "to_global", "multicast", "to_l2"),
     "election": _kind("dst", "predicate_dst", "predicate_a"),
 }
 """The fields of each kind of micro-operation, and the word of each."""

@@ -49,6 +49,8 @@ class Scheduler:
         self.last: Warp | None = None
         self.next_look = NEVER
         self.pipe_free = dict.fromkeys(sm.machine.pipes, 0)
+        self.held = 0  # it issues nothing before
+        self.products_end = 0  # when its tensor core has done the products by groups of warps accepted so far
 
     def add(self, warp: Warp) -> None:
         self.warps.append(warp)
@@ -69,7 +71,12 @@ class Scheduler:
                 self.sm.charge(warp, now, reason)
             if until != UNKNOWN:
                 wake = min(wake, until)
-        if eligible:
+        if eligible and now < self.held:
+            for warp in eligible:
+                if warp.reason is not Reason.NOT_SELECTED:
+                    self.sm.charge(warp, now, Reason.NOT_SELECTED)
+            wake = min(wake, self.held)
+        elif eligible:
             chosen = cast(Warp, self.policy(eligible, self.last))
             self.last = chosen
             chosen.issued = now + 1

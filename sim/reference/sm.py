@@ -207,7 +207,13 @@ class StreamingMultiprocessor:
             if operation.cls.unit is Unit.PIPE:
                 timing = operation.pipe or self.machine.pipes[operation.cls.timing]
                 interval, latency = timing.interval_cycles, timing.latency_cycles
-                scheduler.pipes_of(operation.cls.pipe)[operation.cls.pipe] = now + interval
+                free = now + interval
+                if operation.joins_products:
+                    begin = max(now, scheduler.products_end)
+                    scheduler.products_end = begin + interval
+                    latency += begin - now
+                    free = max(now + 1, begin + interval - timing.backlog_cycles)
+                scheduler.pipes_of(operation.cls.pipe)[operation.cls.pipe] = free
                 if self.machine.pipes[operation.cls.pipe].per_sm:
                     self.first_scheduler = (scheduler.index + 1) % len(self.schedulers)
             read_at = max(read_at, now + interval)
@@ -218,6 +224,8 @@ class StreamingMultiprocessor:
             read_target = -1
         if read_target >= 0:
             warp.result_at[read_target] = max(warp.result_at[read_target], read_at)
+        if scheduler.products_end > now:
+            scheduler.held = now + operation.crowded_cycles
         warp.result_at[STALL_SLOT] = now + warp.issue_stall + (RETRY_CYCLES if state == AWAITS else 0)
         warp.groups += operation.closes_group
         warp.products += operation.closes_products

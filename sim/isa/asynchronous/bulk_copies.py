@@ -24,6 +24,7 @@ from smlab.sim.isa.vectors.word_access import (
     I_DIMENSIONS,
     I_MULTICAST,
     I_TO_GLOBAL,
+    I_TO_L2,
     at,
     fault,
     get8,
@@ -37,6 +38,7 @@ from smlab.sim.isa.vectors.word_access import (
 )
 
 _PIECE = 16
+_TO_GLOBAL, _TO_L2 = 1, 2
 _MAGIC = tm._MAGIC
 _HALF_MAP = tm.MAP_BYTES // 2
 _SHAPE_AT, _BOX_AT, _STRIDES_AT = 4 * tm.W_SHAPE, 4 * tm.W_BOX, 4 * tm.W_STRIDES
@@ -77,17 +79,20 @@ def copy_elements(warp: int, launch: int, here: int, far: int, each: int, inside
 
 
 @helper
-def copy_piece(warp: int, launch: int, shared: int, far: int, each: int, inside: int, to_global: int) -> Any:
-    """16 bytes of shared memory and of global memory; ``inside`` has a bit for each element that lies in the
-    tensor. False after a fault."""
+def copy_piece(warp: int, launch: int, shared: int, far: int, each: int, inside: int, way: int) -> Any:
+    """16 bytes of shared memory and of global memory, or the asking for them alone; ``inside`` has a bit for
+    each element that lies in the tensor. False after a fault."""
+    if inside != 0:
+        first = lowest_bit(inside)
+        note_run(launch, far + first * each, far + (first + lowest_bit(~(inside >> first))) * each)
+    if way == _TO_L2:
+        return True
+    to_global = int(way == _TO_GLOBAL)
     here = place_of(warp, launch, d.SHARED, 0, shared, _PIECE)
     if here == 0:
         return False
     if to_global == 0:
         make_known(warp, launch, shared, _PIECE)
-    if inside != 0:
-        first = lowest_bit(inside)
-        note_run(launch, far + first * each, far + (first + lowest_bit(~(inside >> first))) * each)
     there = 0
     if inside == (1 << (_PIECE // each)) - 1 and far & (each - 1) == 0:
         there = translate(launch, far, _PIECE)
@@ -107,7 +112,7 @@ def copy_box(op: int, warp: int, launch: int, shape: int, begin: int, shared: in
     """A box of a tensor whose map lies at ``shape``, from coordinates in rows from ``begin`` on; its bytes,
     with those outside of the tensor, or -1 after a fault."""
     dimensions, each = at(op, I_DIMENSIONS), get32(shape + 4 * tm.W_ELEMENT)
-    span, to_global = get32(shape + 4 * tm.W_SPAN), at(op, I_TO_GLOBAL)
+    span, way = get32(shape + 4 * tm.W_SPAN), at(op, I_TO_GLOBAL) + _TO_L2 * at(op, I_TO_L2)
     rows, inner = 1, get32(shape + _BOX_AT)
     for k in range(1, dimensions):
         rows *= get32(shape + _BOX_AT + 4 * k)
@@ -128,7 +133,7 @@ def copy_box(op: int, warp: int, launch: int, shape: int, begin: int, shared: in
                         inside |= 1 << n
             to = shared + done
             to ^= (to >> 3) & (span - _PIECE)
-            if not copy_piece(warp, launch, to, row + column * each, each, inside, to_global):
+            if not copy_piece(warp, launch, to, row + column * each, each, inside, way):
                 return -1
             done += _PIECE
     return done
@@ -168,11 +173,13 @@ def copy_to_or_from(op: int, warp: int, launch: int, shared: int, barrier: int) 
         if get32(shape) != _MAGIC or get32(shape + 4 * tm.W_DIMENSIONS) != at(op, I_DIMENSIONS):
             fault(warp, NO_TENSOR_MAP, 0, far)
             return False
-        begin = row_of(op, warp, I_A) + ROW_BYTES * (1 if to_global != 0 else 2)
+        begin = row_of(op, warp, I_A)
+        if at(op, I_TO_L2) == 0:
+            begin += ROW_BYTES * (1 if to_global != 0 else 2)
         size = copy_box(op, warp, launch, shape, begin, shared)
         if size < 0:
             return False
-    return to_global != 0 or end_copy(warp, launch, barrier, size)
+    return to_global != 0 or at(op, I_TO_L2) != 0 or end_copy(warp, launch, barrier, size)
 
 
 @helper

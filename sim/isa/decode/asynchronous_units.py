@@ -1,5 +1,5 @@
 """The table's rows for barriers in shared memory, the copy engine, and what goes with them: SYNCS, UTMALDG,
-UTMASTG, UBLKCP, ELECT, USETMAXREG.
+UTMASTG, UTMAPF, UBLKCP, ELECT, USETMAXREG.
 """
 
 from __future__ import annotations
@@ -82,6 +82,15 @@ def _utmaldg(o: Operands, m: tuple[str, ...]) -> Fields:
 @opcode("UTMASTG", cls="uniform")
 def _utmastg(o: Operands, m: tuple[str, ...]) -> Fields:
     return _tensor(o, m, True)
+
+
+@opcode("UTMAPF", cls="uniform")
+def _utmapf(o: Operands, m: tuple[str, ...]) -> Fields:
+    """Asks L2 for a box of a tensor; the first operand has the coordinates alone."""
+    if m[0] != "L2":
+        raise Unknown(f"the form {'.'.join(m)}")
+    code, fields = _tensor(o, m[1:], False)
+    return code, {**fields, "to_l2": 1}
 
 
 @opcode("UBLKCP", cls="uniform")

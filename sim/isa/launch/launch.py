@@ -7,6 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +24,7 @@ from smlab.sim.isa.decode.decode import decode
 from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.decode.operands import OperandRows, Unknown
 from smlab.sim.isa.launch.printf import MAX_PRINTS, PRINT_BUFFER_BYTES, printed
+from smlab.sim.isa.launch.structure import Structure
 from smlab.sim.isa.launch.tensor_map import TensorMap
 from smlab.sim.isa.memory.constant_bank import ABSENT_WORDS, BANK_ZERO, BankZero
 from smlab.sim.isa.memory.global_memory import Allocation, GlobalMemory
@@ -55,8 +57,9 @@ class ArrayView:
 class MachineLaunch:
     """A kernel image with everything that a launch gives it. Arrays are changed in place by the run.
 
-    ``arguments`` are scalars, as numpy scalars or bytes of the parameter's own size, and C-contiguous
-    arrays, which are passed by address. ``constants`` are contents of ``__constant__`` variables by name.
+    ``arguments`` are scalars, as numpy scalars or bytes of the parameter's own size, structures of them, and
+    C-contiguous arrays, which are passed by address. ``constants`` are contents of ``__constant__`` variables
+    by name.
     ``ordered`` keeps the order of plain accesses to one place by several SMs, too (a data race); that of
     atomics with a result and of strong loads is kept anyway, at some cost of time. ``sm_hz`` is the SM's
     clock, by which ``%globaltimer`` tells nanoseconds; lowering for a machine sets it, and
@@ -197,39 +200,30 @@ class MachineLaunch:
         return self.memory.allocate(name, flat.reshape(-1).view(np.uint8))
 
     def _parameters(self) -> bytes:
-        given: list[bytes] = []
         arrays: dict[str, tuple[NDArray[Any], int]] = {}
+        fields = chain(*(a.fields.values() for a in self.arguments if isinstance(a, Structure)))
+        inside = [value.array if isinstance(value, TensorMap) else value for value in fields]
+        given: list[tuple[str, Any]] = []
         for n, argument in enumerate(self.arguments):
             name = self.names[n] if n < len(self.names) else f"argument {n + 1}"
             if isinstance(argument, ArrayView):
                 argument = argument.array
             if isinstance(argument, np.ndarray):
                 arrays[name] = argument, self.allocate_array(name, argument)
-                given.append(struct.pack("<Q", arrays[name][1]))
-            elif isinstance(argument, TensorMap):
-                given.append(b"")  # when all arrays have their addresses
-            elif isinstance(argument, bytes):
-                given.append(argument)
-            elif isinstance(argument, np.generic):
-                given.append(argument.tobytes())
-            else:
-                raise SmlabError.at(
-                    f"{self.where}: {name}", "has no type", argument, "a numpy scalar, an array or bytes"
-                )
+                if any(argument is array for array in inside):
+                    continue
+            given.append((name, argument))
         parameters = self.image.parameters
         if parameters is None:
-            parameters = _natural([len(g) or ADDRESS_BYTES for g in given])
-        for n, argument in enumerate(self.arguments):
-            if isinstance(argument, TensorMap):
-                by_address = n >= len(parameters) or parameters[n].size == ADDRESS_BYTES
-                given[n] = self._tensor_map(argument, arrays, by_address)
+            sizes = [self._value(name, argument, arrays, ADDRESS_BYTES) for name, argument in given]
+            parameters = _natural([len(value) for value in sizes])
         if len(given) != len(parameters):
             raise SmlabError.at(self.where, "wrong number of arguments", len(given), f"{len(parameters)}")
         size = max((p.offset + p.size for p in parameters), default=0)
         content = bytearray(size)
-        for n, (value, parameter) in enumerate(zip(given, parameters, strict=True)):
+        for (name, argument), parameter in zip(given, parameters, strict=True):
+            value = self._value(name, argument, arrays, parameter.size)
             if len(value) != parameter.size:
-                name = self.names[n] if n < len(self.names) else f"argument {n + 1}"
                 raise SmlabError.at(
                     f"{self.where}: {name}",
                     "has the wrong size",
@@ -238,6 +232,40 @@ class MachineLaunch:
                 )
             content[parameter.offset : parameter.offset + parameter.size] = value
         return bytes(content)
+
+    def _value(
+        self, name: str, argument: Any, arrays: dict[str, tuple[NDArray[Any], int]], room: int
+    ) -> bytes:
+        """An argument's bytes, for a parameter or a place of ``room`` bytes."""
+        if isinstance(argument, np.ndarray):
+            address = next((at for array, at in arrays.values() if array is argument), None)
+            if address is None:
+                address = self.allocate_array(name, argument)
+                arrays[name] = argument, address
+            return struct.pack("<Q", address)
+        if isinstance(argument, TensorMap):
+            return self._tensor_map(argument, arrays, room == ADDRESS_BYTES)
+        if isinstance(argument, Structure):
+            content = bytearray(argument.content)
+            for at, value in argument.fields.items():
+                inner = f"{name}, byte {at}"
+                part = self._value(inner, value, arrays, len(content))
+                if at < 0 or at + len(part) > len(content):
+                    raise SmlabError.at(
+                        f"{self.where}: {inner}",
+                        "ends behind the structure",
+                        f"{len(part)} bytes",
+                        f"a structure of {len(content)} bytes",
+                    )
+                content[at : at + len(part)] = part
+            return bytes(content)
+        if isinstance(argument, bytes):
+            return argument
+        if isinstance(argument, np.generic):
+            return argument.tobytes()
+        raise SmlabError.at(
+            f"{self.where}: {name}", "has no type", argument, "a numpy scalar, an array, bytes or a structure"
+        )
 
     def _tensor_map(
         self, described: TensorMap, arrays: dict[str, tuple[NDArray[Any], int]], by_address: bool
@@ -250,8 +278,7 @@ class MachineLaunch:
             array, address = arrays[described.array]
         else:
             array = described.array
-            same = [address for other, address in arrays.values() if other is array]
-            address = same[0] if same else self.allocate_array("the array of a tensor map", array)
+            (address,) = struct.unpack("<Q", self._value("the array of a tensor map", array, arrays, 8))
         content = described.content(address, described.element_bytes or array.itemsize)
         if not by_address:
             return content
@@ -372,7 +399,8 @@ class MachineLaunch:
     def most_bulk_sectors(self) -> int:
         """What a bulk copy may ask of global memory at most, in sectors of 32 bytes: a box, or all of shared
         memory."""
-        maps = [a for a in self.arguments if isinstance(a, TensorMap)]
+        structures = [a.fields.values() for a in self.arguments if isinstance(a, Structure)]
+        maps = [a for a in chain(self.arguments, *structures) if isinstance(a, TensorMap)]
         bulk = [micro for micro in self.code if micro.code == BULK_COPY]
         if not maps or any(micro.fields["dimensions"] == 0 for micro in bulk):
             return 2 * self.shared_bytes // BULK_PIECE_BYTES + 2

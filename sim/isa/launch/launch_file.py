@@ -7,7 +7,10 @@ a text with names of macros in it, ``"ceil(4096 / TILE)"`` (`smlab.hw_bench.expr
 
 Each ``[[argument]]`` has a ``name`` and a ``dtype``, and is a scalar (``value``) or an array: ``file``
 (.npy), or ``shape`` and ``make``: ``zeros``, ``arange`` or ``uniform`` (``low``, ``high``, ``seed``).
-A table ``tensor_map`` in place of these makes a tensor map of another argument (`TensorMap`).
+A table ``tensor_map`` in place of these makes a tensor map of another argument (`TensorMap`), and a table
+``structure`` a structure of so many ``bytes`` with ``fields``: ``at`` which byte lies an ``array`` (the
+address of another argument), a ``value`` with a ``dtype``, or a ``tensor_map``. An array that a structure
+points to is no argument of the kernel's own (`Structure`).
 ``returned = true`` says that it comes back. ``[constant.NAME]`` fills a ``__constant__`` variable in the same
 way. ``[options]`` are what the kernel's front end takes: numbers, texts and truth values by name, such as
 Triton's meta-parameters. Numbers of the launch may name them as they name macros, which count more.
@@ -18,7 +21,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +34,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.expressions import evaluate
 from smlab.hw_bench.inputs import check_keys, load_toml
 from smlab.sim.execution.device import as_dim
+from smlab.sim.isa.launch.structure import Structure
 from smlab.sim.isa.launch.tensor_map import TensorMap
 
 MAX_BYTES: Final = 1 << 30
@@ -41,8 +45,11 @@ CHUNK: Final = 1 << 20
 KEPT_BYTES: Final = 1 << 27
 _KEYS: Final = (
     *("name", "dtype", "value", "file", "shape", "make", "low", "high", "seed", "returned"),
-    "tensor_map",
+    *("tensor_map", "structure"),
 )
+_FIELD_KEYS: Final = ("at", "array", "dtype", "value", "tensor_map")
+MAX_STRUCTURE_BYTES: Final = 32764
+"""Of a kernel's parameters."""
 _MAP_KEYS: Final = ("array", "shape", "box", "strides_bytes", "swizzle")
 _MAKES: Final = ("zeros", "arange", "uniform")
 _ONLY_WITH: Final = {"shape": ("make",), "low": ("make",), "high": ("make",), "seed": ("make",)}
@@ -171,6 +178,8 @@ def arguments_of(where: str, raw: Mapping[str, Any], folder: Path) -> FileArgume
         names.append(name)
         if comes_back:
             returned.append(name)
+    named = dict(zip(names, arguments, strict=True))
+    arguments = [_linked(f"{where}: {name}", value, named) for name, value in named.items()]
     constants = {}
     tables = raw.get("constant", {})
     if not isinstance(tables, dict):
@@ -238,7 +247,9 @@ def whole_number(where: str, text: str, macros: Mapping[str, object]) -> int:
 def _value(where: str, row: Any, folder: Path, left_bytes: int) -> Any:
     """A scalar, an array or a tensor map; an array of ``left_bytes`` at most."""
     if "tensor_map" in row:
-        return _tensor_map(where, row)
+        return _tensor_map(where, row, ("name", "tensor_map"))
+    if "structure" in row:
+        return _structure(where, row)
     sources = [key for key in ("value", "file", "make") if key in row]
     if len(sources) != 1:
         raise SmlabError.at(where, "needs one of value, file and make", ", ".join(sources) or None)
@@ -251,10 +262,62 @@ def _value(where: str, row: Any, folder: Path, left_bytes: int) -> Any:
     return _given(where, row["value"], kind) if "value" in row else _made(where, row, kind, left_bytes)
 
 
-def _tensor_map(where: str, row: dict[str, Any]) -> TensorMap:
+def _linked(where: str, value: Any, arguments: Mapping[str, Any]) -> Any:
+    """What names another argument, with the array itself in place of the name."""
+    if isinstance(value, Structure):
+        fields = {at: _linked(f"{where}, byte {at}", inner, arguments) for at, inner in value.fields.items()}
+        return replace(value, fields=fields)
+    name = value.array if isinstance(value, TensorMap) else value
+    if not isinstance(name, str):
+        return value
+    array = arguments.get(name)
+    if not isinstance(array, np.ndarray):
+        known = ", ".join(n for n, a in arguments.items() if isinstance(a, np.ndarray)) or "there are none"
+        raise SmlabError.at(where, "names no array", name, known)
+    return replace(value, array=array) if isinstance(value, TensorMap) else array
+
+
+def _structure(where: str, row: dict[str, Any]) -> Structure:
+    """A structure; its arrays are still names."""
+    for key in row:
+        if key not in ("name", "structure"):
+            raise SmlabError.at(f"{where}: {key}", "means nothing with structure", row[key])
+    table = row["structure"]
+    check_keys(f"{where}: structure", table, ("bytes", "fields"))
+    size, listed = table.get("bytes"), table.get("fields", [])
+    if type(size) is not int or not 1 <= size <= MAX_STRUCTURE_BYTES:
+        raise SmlabError.at(f"{where}: structure: bytes", "not a size", size, f"1 to {MAX_STRUCTURE_BYTES}")
+    if not isinstance(listed, list):
+        raise SmlabError.at(
+            f"{where}: structure: fields", "is not a list of tables", listed, "{ at = 0, ... }"
+        )
+    fields: dict[int, Any] = {}
+    for number, one in enumerate(listed, start=1):
+        place = f"{where}: structure: field {number}"
+        check_keys(place, one, _FIELD_KEYS)
+        at = one.get("at")
+        if type(at) is not int or not 0 <= at < size or at in fields:
+            raise SmlabError.at(f"{place}: at", "no place of its own", at, f"a byte from 0 to {size - 1}")
+        kinds = [key for key in ("array", "value", "tensor_map") if key in one]
+        if len(kinds) != 1:
+            raise SmlabError.at(place, "needs one of array, value and tensor_map", ", ".join(kinds) or None)
+        if "array" in one:
+            if not isinstance(one["array"], str):
+                raise SmlabError.at(f"{place}: array", "not a text", one["array"], "a text")
+            fields[at] = one["array"]
+        elif "value" in one:
+            fields[at] = _given(place, one["value"], _dtype(place, one.get("dtype")))
+            if isinstance(fields[at], np.ndarray):
+                raise SmlabError.at(f"{place}: value", "not one number", one["value"], "a field for each")
+        else:
+            fields[at] = _tensor_map(place, one, ("at", "tensor_map"))
+    return Structure(bytes(size), fields)
+
+
+def _tensor_map(where: str, row: dict[str, Any], keys: tuple[str, ...]) -> TensorMap:
     """A tensor map of another argument, by its name."""
     for key in row:
-        if key not in ("name", "tensor_map"):
+        if key not in keys:
             raise SmlabError.at(f"{where}: {key}", "means nothing with tensor_map", row[key])
     table = row["tensor_map"]
     check_keys(f"{where}: tensor_map", table, _MAP_KEYS)

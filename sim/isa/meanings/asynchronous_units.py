@@ -176,16 +176,17 @@ class AsynchronousUnits(WarpMemory):
             shape = unpack_map(bytes(memory[at : at + MAP_BYTES]))
             if shape is None or shape.dimensions != f["dimensions"]:
                 raise Fault(memory_layout.NO_TENSOR_MAP, 0, far)
-            first = 1 if to_global else 2
+            first = 0 if f.get("to_l2") else 1 if to_global else 2
             begin = [signed(self.row(w, micro, "a", first + n)[0]) for n in range(shape.dimensions)]
-            size = self._copy_box(w, shape, begin, shared, to_global)
-        if not to_global:
+            size = self._copy_box(w, shape, begin, None if f.get("to_l2") else shared, to_global)
+        if not to_global and not f.get("to_l2"):
             self._end_copy(w, barrier, size)
 
     def _copy_box(
-        self, w: WarpState, shape: TensorMapWords, begin: list[int], shared: int, to_global: bool
+        self, w: WarpState, shape: TensorMapWords, begin: list[int], shared: int | None, to_global: bool
     ) -> int:
-        """A box of a tensor; its bytes, with those outside of the tensor, which are zeros."""
+        """A box of a tensor; its bytes, with those outside of the tensor, which are zeros. Without a place in
+        shared memory it is asked for only."""
         each = PIECE_BYTES // shape.element_bytes
         at = 0
         for outer in product(*(range(n) for n in reversed(shape.box[1:]))):
@@ -198,9 +199,14 @@ class AsynchronousUnits(WarpMemory):
                     row + column * shape.element_bytes if inside and 0 <= column < shape.shape[0] else None
                     for column in columns
                 ]
-                place = shared + at
-                place ^= place >> 3 & shape.span_bytes - PIECE_BYTES
-                self._copy_piece(w, place, far, shape.element_bytes, to_global)
+                if shared is None:
+                    for address in far:
+                        if address is not None:
+                            w.bulk_request.add_run(address, address + shape.element_bytes)
+                else:
+                    place = shared + at
+                    place ^= place >> 3 & shape.span_bytes - PIECE_BYTES
+                    self._copy_piece(w, place, far, shape.element_bytes, to_global)
                 at += PIECE_BYTES
         return at
 

@@ -97,6 +97,7 @@ I_PHASE_PREDICATE = _P["phase_predicate"]
 I_DIMENSIONS = _P["dimensions"]
 I_TO_GLOBAL = _P["to_global"]
 I_MULTICAST = _P["multicast"]
+I_TO_L2 = _P["to_l2"]
 I_REMOTE = _P["remote"]
 
 

@@ -1,6 +1,7 @@
 """Barriers in shared memory and copies of the copy engine: PTX, against NumPy, on both engines."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +81,19 @@ mad.lo.u32 %r4, %r0, 4, %r1;
 """
 
 
-def copied(box: TensorMap, begin: tuple[int, ...], run: Run, threads: int = 64) -> tuple[Any, int]:
-    """What shared memory holds after a copy of a box, in words, and the cycles."""
+PREFETCH = "cp.async.bulk.prefetch.tensor.{n}d.L2.global.tile [%w0, {{{names}}}];"
+
+
+def copied(
+    box: TensorMap, begin: tuple[int, ...], run: Run, threads: int = 64, prefetch: bool = False
+) -> tuple[Any, int]:
+    """What shared memory holds after a copy of a box, in words, and the cycles; L2 may be asked for it
+    before."""
     size = int(np.prod(box.box)) * (box.element_bytes or box.array.itemsize)  # type: ignore[union-attr]
     names = [f"%r{10 + n}" for n in range(len(begin))]
     lines = [f"mov.s32 {name}, {place};" for name, place in zip(names, begin, strict=True)]
+    if prefetch:
+        lines.append(PREFETCH.format(n=len(begin), names=", ".join(names)))
     body = TO_SHARED.format(
         size=size, coordinates=" ".join(lines), names=", ".join(names), copy=COPY.format(n=len(begin))
     )
@@ -176,6 +185,21 @@ def test_a_copy_counts_in_l2() -> None:
     copied(described, (0, 0), events("compiled"))
     assert RESULTS[0].memory.l2_sector_misses >= 64 * 256 * 2 // 32
     assert RESULTS[0].memory.dram_sectors >= 64 * 256 * 2 // 32
+
+
+def test_a_box_may_be_asked_of_l2_before() -> None:
+    """The copy behind it finds it there or on its way, and copies the same."""
+    array = np.arange(64 * 256, dtype=np.uint16)
+    described = TensorMap(array, (64, 256), (64, 64), swizzle="128")
+    for engine in ("compiled", "simpy"):
+        RESULTS.clear()
+        plain, _ = copied(described, (0, 230), events(engine))
+        asked, _ = copied(described, (0, 230), events(engine), prefetch=True)
+        assert np.array_equal(asked, plain)
+        before, after = (result.memory for result in RESULTS)
+        assert after.l2_sector_misses == before.l2_sector_misses
+        assert after.l2_sector_hits == before.l2_sector_hits + 26 * 4
+    assert np.array_equal(copied(described, (0, 230), RUNS["untimed"], prefetch=True)[0], plain)
 
 
 @pytest.mark.parametrize("which", RUNS)
@@ -288,7 +312,8 @@ def test_a_launch_file_has_tensor_maps() -> None:
     ]
     raw = {"launch": {"grid": 1, "block": 64}, "argument": argument}
     launch = launch_of("launch", raw, Path())
-    assert launch.arguments[1] == smlab.TensorMap("a", [64, 64], [64, 8], swizzle="128")
+    assert launch.arguments[1].array is launch.arguments[0]
+    assert replace(launch.arguments[1], array="a") == TensorMap("a", [64, 64], [64, 8], swizzle="128")
     argument[1]["tensor_map"] = {"array": "a", "shape": [64, 64]}
     with pytest.raises(SmlabError, match="tensor_map: box: is missing"):
         launch_of("launch", raw, Path())
