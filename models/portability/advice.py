@@ -41,7 +41,7 @@ EVIDENCE: Final[dict[Evidence, GuessQuality]] = {
 }
 """Fitted to pairs that differ by 3 % on the new GPU, of two public pairs of searches, ratios drawn for them
 and kernels in closed form; what each says of the others is a study
-(`smlab.validation.campaigns.portability.signs`). Of changes whose code was compiled a single search tells
+(docs/findings/porting.md). Of changes whose code was compiled a single search tells
 (0.15 and 0.03): they are said to be no surer than projected ones."""
 
 

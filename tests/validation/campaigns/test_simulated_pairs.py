@@ -1,5 +1,4 @@
-"""Simulated kernels against their ceilings: the drawing, the reading, the judging, and the section of the
-report."""
+"""Simulated kernels against their ceilings: the drawing, the reading and the judging."""
 
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from smlab.sim import Instruction, Kernel, Loop, Program, counter_table, simulat
 from smlab.sim.address_patterns import Affine, Strided
 from smlab.sim.machine import machine_from
 from smlab.sim.workloads.workload import blocks_per_sm
-from smlab.validation.campaigns.projection import simulated_section as check
 from smlab.validation.campaigns.projection.judge import EXACT, METHODS, judge_ceilings, judge_projection
 from smlab.validation.campaigns.projection.kernels import REGIMES, draw, working_set_bytes
 from smlab.validation.campaigns.projection.simulate import (
@@ -26,10 +24,9 @@ from smlab.validation.campaigns.projection.simulate import (
     simulate_kernels,
     simulate_probe,
 )
-from smlab.validation.checks import Plan
 from smlab.validation.projection.gpu_parts import PART, part_of
 
-GPUS = tuple(part_of(load_gpu(name)) for name in check.GPUS)
+GPUS = tuple(part_of(load_gpu(name)) for name in ("v100", "a100-40"))
 NUMBERED = [(regime, number) for regime in REGIMES for number in range(2)]
 
 
@@ -227,8 +224,3 @@ def test_shared_atomics_beside_shared_loads_pass_one_data_stage(probe: Simulated
         found = judge_ceilings(work, gpu)
         assert found.limiter[0] == "shared"
         assert 0.95 < found.of_bound[0] <= 1 + EXACT
-
-
-@pytest.fixture(scope="module")
-def plan() -> Plan:
-    return Plan(load_gpu("v100"), quick=True, seed=5, processes=1)

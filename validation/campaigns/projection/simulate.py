@@ -86,10 +86,3 @@ def read_work(table: CounterTable, gpu: Gpu, kernels: int) -> KernelWork:
             "simulated kernels", f"the reader left some out ({left})", len(read.work), str(kernels)
         )
     return read.work
-
-
-def joined(parts: Sequence[Simulated]) -> Simulated:
-    """The kernels of all parts, in their order."""
-    regimes = tuple(regime for part in parts for regime in part.regimes)
-    work = tuple(KernelWork.joined(part.work[i] for part in parts) for i in range(len(parts[0].work)))
-    return Simulated(regimes, work, np.concatenate([part.working_set_bytes for part in parts]))

@@ -7,20 +7,16 @@ is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-
+from gpu_pairs import draw_kernel, draw_pair
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim.address_patterns import Strided
 from smlab.sim.workloads.workload import Instruction, Kernel, Loop
-from smlab.validation.campaigns.portability.pairs import draw_kernel, draw_pair
 from smlab.validation.campaigns.projection.kernels import DrawnKernel
 from smlab.validation.campaigns.projection.simulate import run
-from smlab.validation.method.statistics import binomial_interval
 from smlab.validation.paired_advice.paired_advice import TriedChange, changes
 from smlab.validation.paired_advice.proxies import fitted_proxy, seconds_on
 
@@ -104,34 +100,3 @@ def changed_kernel(kernel: Kernel, change: TriedChange) -> Kernel:
 
 def _padded(one: Instruction) -> Instruction:
     return replace(one, shared=Strided(1)) if one.op.startswith("shared") else one
-
-
-def summary_of_advice(judged: Sequence[JudgedChange]) -> dict[str, Any]:
-    """By kind of change: how often the sign is right where it is clear, and how far off the size is."""
-    return {
-        kind: _summary([one for one in judged if kind in (one.kind, "all")])
-        for kind in (*KINDS, "all")
-        if any(kind in (one.kind, "all") for one in judged)
-    }
-
-
-def _summary(judged: Sequence[JudgedChange]) -> dict[str, Any]:
-    clear = [one for one in judged if abs(one.true) >= CLEAR]
-    advised = [one for one in judged if one.foreseen <= -CLEAR]
-    return {
-        "changes": len(judged),
-        "sign_right_where_clear": _share([one.foreseen * one.true > 0 for one in clear]),
-        "old_gpus_sign_right": _share([one.copied * one.true > 0 for one in clear]),
-        "advised_that_gain": _share([one.true < 0 for one in advised]),
-        "median_error_of_the_factor": round(
-            float(np.median([abs((1 + one.foreseen) / (1 + one.true) - 1) for one in judged])), 4
-        ),
-    }
-
-
-def _share(values: Sequence[bool]) -> dict[str, float]:
-    if not values:
-        return {"n": 0}
-    found = binomial_interval(sum(values), len(values))
-    told = {"share": found.estimate, "low": found.low, "high": found.high}
-    return {"n": len(values), **{name: round(value, 4) for name, value in told.items()}}

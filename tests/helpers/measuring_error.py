@@ -5,15 +5,11 @@ times are held against the exact ones of the same description, which come from o
 around them. What is left is the benchmark's own measuring error: reading the clock, the loop, the path
 before the unit. Batches without a result, which a calibration leaves out since it does not know when the
 load behind them returns, are held against the same operations and load executed alone. A float's addition
-is a loop that other warps send round again, so it has no exact time and is not judged. ``python -m
-smlab.validation.campaigns.calibration.measuring_error FOLDER --gpu G`` prints the errors by form.
+is a loop that other warps send round again, so it has no exact time and is not judged.
 """
 
 from __future__ import annotations
 
-import argparse
-import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +20,8 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.cuda.kernels.shared_atomics import WORDS
 from smlab.hw_bench.cuda.measuring.dataset import find_table, read_table
-from smlab.hw_bench.errors import SmlabError, end_with
-from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
+from smlab.hw_bench.errors import SmlabError
+from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.sim import Instruction, Kernel, Program, Record, simulate
 from smlab.sim.address_patterns import Grouped
 from smlab.sim.instructions import Unit
@@ -160,25 +156,3 @@ def _errors(form: str, cases: Cases, error: Floats, at: NDArray[np.bool_]) -> Fo
         float(np.percentile(np.abs(own), 95)),
         f"{own[np.argmax(np.abs(own))]:+.1f} % at {where}",
     )
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m smlab.validation.campaigns.calibration.measuring_error", description=__doc__
-    )
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--gpu", required=True)
-    parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
-    rows = measuring_errors(asked.folder, load_gpu(asked.gpu))
-    if asked.json:
-        print(json.dumps([dataclasses.asdict(row) for row in rows], indent=1))
-        return 0
-    for r in rows:
-        told = f"bias {r.bias:+.2f} %, median {r.median:.2f} %, 95th percentile {r.p95:.2f} %"
-        print(f"{r.form}: n = {r.n}, {told}; worst {r.worst}")
-    return 0
-
-
-if __name__ == "__main__":
-    end_with(main)

@@ -1,20 +1,15 @@
 """Does a calibration find the constants of machines that execute the suite's machine code?
 
-``python -m smlab.validation.campaigns.calibration.trials --store FILE [--trials 30] [--gpus a100-40
-h100-sxm]`` draws a machine for each trial (a shipped description with other constants of the atomic unit,
-`drawn_machine`), executes the suite on it, lays noise over the times and fits the shipped description to
-them. Each trial is kept in the store as it ends, and an interrupted run resumes; so is what was executed,
-which serves all conditions.
+Each trial draws a machine (a shipped description with other constants of the atomic unit, `drawn_machine`),
+executes the suite on it, lays noise over the times and fits the shipped description to them. What was
+executed is kept in a store and serves all conditions.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -23,12 +18,12 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from executed_suite import Noise, execute_suite, write_executed
 from smlab.hw_bench.cuda.contract.compiler import linker_release
 from smlab.hw_bench.cuda.measuring import plan
 from smlab.hw_bench.cuda.measuring.batch import Batch
 from smlab.hw_bench.cuda.measuring.plan import BenchmarkProfile
 from smlab.hw_bench.cuda.toolkit import package_versions
-from smlab.hw_bench.errors import end_with
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.hw_bench.sources import digest_of, package_folder
 from smlab.sim.options import by_keywords
@@ -38,7 +33,6 @@ from smlab.validation.calibrate.fit import atomic_parameters, fit, split
 from smlab.validation.calibrate.on_simulator import BenchmarkGpu
 from smlab.validation.calibrate.predict import BASE, LATENCY, MEASURING, PASS, QUEUE, UNIT_QUEUE, key
 from smlab.validation.calibrate.simulated import write_simulated
-from smlab.validation.campaigns.calibration.executed import Noise, execute_suite, write_executed
 from smlab.validation.work.encoding import decode, encode
 from smlab.validation.work.store import Entry, Store
 
@@ -239,65 +233,6 @@ def _calibrating() -> str:
 
 def _plain(gpu: Gpu) -> list[tuple[str, str]]:
     return sorted((name, str(constant.value)) for name, constant in gpu.constants.items())
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m smlab.validation.campaigns.calibration.trials",
-        description=(__doc__ or "").split("\n\n")[0],
-    )
-    parser.add_argument("--store", type=Path, help="where to keep what was executed and judged (SQLite)")
-    parser.add_argument("--trials", type=int, default=30, help="of each condition and depth")
-    parser.add_argument("--gpus", nargs="+", default=list(GPUS), metavar="GPU", help="taken in turn")
-    parser.add_argument("--only", nargs="+", metavar="CONDITION", help="; ".join(c.name for c in CONDITIONS))
-    parser.add_argument(
-        "--depths", type=int, nargs="+", metavar="ENTRIES", help="of the queue: some of a condition's"
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
-    chosen = [c for c in CONDITIONS if asked.only is None or c.name in asked.only]
-    if not chosen:
-        parser.error("--only: none of these is a condition: " + ", ".join(asked.only))
-    print(
-        f"{'condition':26}{'depth':>6}  {'gpu':12}{'trials':>7}{'together':>9}{'lacking':>8}"
-        f"{'drifting':>9}{'or noticed':>11}  half-width"
-    )
-    with ExitStack() as opened:
-        store = None if asked.store is None else opened.enter_context(Store(asked.store))
-        for condition in chosen:
-            for depth in [d for d in condition.depths if asked.depths is None or d in asked.depths]:
-                found = []
-                for _, gpu, trial in run_trials(
-                    condition, asked.trials, gpus=asked.gpus, depths=(depth,), seed=asked.seed, store=store
-                ):
-                    found.append((gpu, trial))
-                    if sys.stderr.isatty():
-                        print(f"\r{condition.name}: {len(found)} of {asked.trials}", end="", file=sys.stderr)
-                for gpu in dict.fromkeys(g for g, _ in found):
-                    _tell(condition, depth, gpu, [t for g, t in found if g == gpu])
-                _tell(condition, depth, "all", [t for _, t in found])
-    return 0
-
-
-def _tell(condition: TrialCondition, depth: int, gpu: str, trials: Sequence[CalibrationTrial]) -> None:
-    """A row of the table, and beneath it which constants were missed how often."""
-    all_covered, lacking, drifting = (
-        sum(getattr(t, what) for t in trials) for what in ("together", "lacking", "drifting")
-    )
-    either = sum(t.all_covered or t.noticed for t in trials)
-    width = float(np.median([t.queue_half_width for t in trials]))
-    missed: dict[str, int] = {}
-    for trial in trials:
-        for name, held in trial.inside.items():
-            missed[name] = missed.get(name, 0) + (not held)
-    counts = f"{len(trials):7}{all_covered:9}{lacking:8}{drifting:9}{either:11}"
-    print(f"{condition.name:26}{depth:6}  {gpu:12}{counts}  {width:g}")
-    if gpu == "all" and any(missed.values()):
-        print("    missed: " + ", ".join(f"{name} {n}" for name, n in missed.items() if n), flush=True)
-
-
-if __name__ == "__main__":
-    end_with(main)
 
 
 ALL: Final = "atomic unit, all"

@@ -1,35 +1,37 @@
 """The five studies: their files are sound, and what they say is what the simulator does."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim import atomics, simulate
 from smlab.sim.workloads.histogram import histogram, share_of
-from smlab.validation.campaigns.studies.book import CHAPTERS
-from smlab.validation.campaigns.studies.points import FOLDER, folder_of, other_alternatives, read
+from smlab.validation.experiments.design.study import read_study
 from smlab.validation.experiments.effects.paired import variance_reduction
 
-FILES = [(c.folder, file) for c in CHAPTERS for file in c.files]
+FOLDER = Path(__file__).parents[3] / "examples" / "studies"
+FILES = sorted(FOLDER.glob("*/study*.toml"))
 
 
-@pytest.mark.parametrize(("folder", "file"), FILES)
-def test_study_files_are_sound(folder: str, file: str) -> None:
-    study = read(folder, file)
+@pytest.mark.parametrize("path", FILES, ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_study_files_are_sound(path: Path) -> None:
+    study = read_study(path)
     assert study.title
     assert study.question
     assert study.design.size >= 20
 
 
-@pytest.mark.parametrize("folder", [c.folder for c in CHAPTERS])
-def test_readmes_have_question_method_and_answer_with_intervals(folder: str) -> None:
-    text = (folder_of(folder) / "README.md").read_text()
+@pytest.mark.parametrize("folder", sorted({p.parent for p in FILES}), ids=lambda p: p.name)
+def test_readmes_have_question_method_and_answer_with_intervals(folder: Path) -> None:
+    text = (folder / "README.md").read_text()
     for part in ("**Question.**", "**Method.**", "**Answer.**"):
         assert part in text
     assert re.search(r"\([-+]?\d+(\.\d+)? to [-+]?\d+(\.\d+)?\)", text)
-    assert f"]({folder_of(folder).name})" in (FOLDER / "README.md").read_text()
+    assert f"]({folder.name})" in (FOLDER / "README.md").read_text()
 
 
 def test_two_pipes_that_are_kept_busy_are_as_fast_as_the_data_stage() -> None:
@@ -78,7 +80,7 @@ def _cycles(common: bool) -> tuple[np.ndarray, np.ndarray]:
     from smlab.hw_bench.inputs import load_toml
     from smlab.sim.workloads.workload_file import parse_workload
 
-    tables = load_toml(folder_of("newer-sm") / "kernel-gather.toml")
+    tables = load_toml(FOLDER / "newer_sm" / "kernel-gather.toml")
     tables["kernel"].update(blocks=4, sms=1)
     tables["program"][0]["body"][0]["loop"] = 40
     kernel = parse_workload(tables, "gather")
@@ -92,10 +94,12 @@ def _cycles(common: bool) -> tuple[np.ndarray, np.ndarray]:
 
 def test_a_study_about_what_an_alternative_sets_is_not_asked_under_it() -> None:
     """Its levels hold the description's own value, and not the alternative's."""
-    said = other_alternatives("second-pipe", "study-popc-inc.toml")
-    assert said["rounds"] == ""
-    assert "is about gpu.atomic.pipes = 1, which is 2 under 'two-pipes'" in said["two-pipes"]
-    said = other_alternatives("second-pipe", "study.toml")
-    assert (
-        "factors.banks: is about gpu.atomic.add.base_interval_cycles = 3.431, which is 0.0" in said["rounds"]
-    )
+    counted = read_study(FOLDER / "second_pipe" / "study-popc-inc.toml")
+    counted.under("rounds")
+    with pytest.raises(SmlabError, match=r"is about gpu.atomic.pipes = 1, which is 2 under 'two-pipes'"):
+        counted.under("two-pipes")
+    added = read_study(FOLDER / "second_pipe" / "study.toml")
+    with pytest.raises(
+        SmlabError, match=r"factors.banks: is about gpu.atomic.add.base_interval_cycles = 3.431, which is 0.0"
+    ):
+        added.under("rounds")

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smlab.hw_bench.cuda import toolkit
-from smlab.hw_bench.gpu.descriptions import load_gpu
-from smlab.validation.campaigns.calibration import trials
-from smlab.validation.campaigns.calibration.trials import (
+import calibration_trials as trials
+from calibration_trials import (
     CONDITIONS,
     CalibrationTrial,
     drawn_machine,
     true_constants,
 )
+from smlab.hw_bench.cuda import toolkit
+from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.work.store import Store
 
 
