@@ -20,7 +20,6 @@ from smlab.sim.reference import Record
 from smlab.sim.simulate import ENGINES
 from smlab.validation.campaigns.projection.kernels import (
     DrawnKernel,
-    atomics_beside_loads,
     draw,
     draw_reuse,
     working_set_bytes,
@@ -52,12 +51,6 @@ def simulate_reuse(gpus: Sequence[Gpu], kernels: int, seed: int, engine: str) ->
     """Run kernels that come back to a buffer which one GPU's L2 may hold and another's not."""
     smaller = min((machine_from(gpu) for gpu in gpus), key=lambda m: m.sms)
     return run([draw_reuse(number, seed, smaller) for number in range(kernels)], gpus, engine)
-
-
-def simulate_probe(gpus: Sequence[Gpu], engine: str) -> Simulated:
-    """The kernel that asks for all that the banks have, by loads and by atomics."""
-    smaller = min((machine_from(gpu) for gpu in gpus), key=lambda m: m.sms)
-    return run([atomics_beside_loads(smaller)], gpus, engine)
 
 
 def run(drawn: Sequence[DrawnKernel], gpus: Sequence[Gpu], engine: str) -> Simulated:
