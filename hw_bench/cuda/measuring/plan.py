@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from smlab.hw_bench.cuda.kernels.points import MAX_WARPS, AtomicPoint, Pattern, every_pattern, paper_points
 from smlab.hw_bench.errors import SmlabError
@@ -79,7 +79,8 @@ class BenchmarkProfile:
 
 
 def _profiles() -> dict[str, BenchmarkProfile]:
-    tables = tomllib.loads(Path(__file__).with_name("profiles.toml").read_text(encoding="utf-8"))
+    text = Path(__file__).with_name("profiles.toml").read_text(encoding="utf-8")
+    tables: dict[str, dict[str, Any]] = tomllib.loads(text)
     return {
         name: BenchmarkProfile(name, **{k: tuple(v) if isinstance(v, list) else v for k, v in table.items()})
         for name, table in tables.items()
