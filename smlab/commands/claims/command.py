@@ -8,6 +8,7 @@ import typer
 
 from smlab.cli.loading import loading
 from smlab.cli.options import DetailsOption, JsonOption
+from smlab.cli.registering import registers
 
 
 def claims(
@@ -31,9 +32,4 @@ def claims(
         raise typer.Exit(1)
 
 
-def register(app: typer.Typer, panel: str) -> None:
-    """Add the command to the front door, under the heading ``panel`` of its help."""
-    app.command(
-        short_help="Judge what four papers claim.",
-        rich_help_panel=panel,
-    )(claims)
+register = registers(claims, "Judge what four papers claim.")

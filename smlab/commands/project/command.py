@@ -27,6 +27,7 @@ from smlab.cli.options import (
     ParallelismOption,
     ProfilesArgument,
 )
+from smlab.cli.registering import registers
 from smlab.hw_bench.errors import SmlabError
 
 
@@ -196,9 +197,4 @@ def project(
     )
 
 
-def register(app: typer.Typer, panel: str) -> None:
-    """Add the command to the front door, under the heading ``panel`` of its help."""
-    app.command(
-        short_help="Predict a kernel's time on another GPU.",
-        rich_help_panel=panel,
-    )(project)
+register = registers(project, "Predict a kernel's time on another GPU.")

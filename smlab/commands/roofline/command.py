@@ -21,6 +21,7 @@ from smlab.cli.options import (
     ProfileGpuOption,
     ProfilesArgument,
 )
+from smlab.cli.registering import registers
 
 
 def roofline(
@@ -76,9 +77,4 @@ def roofline(
     )
 
 
-def register(app: typer.Typer, panel: str) -> None:
-    """Add the command to the front door, under the heading ``panel`` of its help."""
-    app.command(
-        short_help="What limits each kernel, by roofline.",
-        rich_help_panel=panel,
-    )(roofline)
+register = registers(roofline, "What limits each kernel, by roofline.")

@@ -17,6 +17,7 @@ from smlab.cli.options import (
     JsonOption,
     SetOption,
 )
+from smlab.cli.registering import registers
 from smlab.hw_bench.errors import SmlabError
 
 WORKLOADS = ("atomics", "histogram")
@@ -79,9 +80,4 @@ def simulate(
     )
 
 
-def register(app: typer.Typer, panel: str) -> None:
-    """Add the command to the front door, under the heading ``panel`` of its help."""
-    app.command(
-        short_help="Simulate a workload described in a file.",
-        rich_help_panel=panel,
-    )(simulate)
+register = registers(simulate, "Simulate a workload described in a file.")

@@ -10,6 +10,7 @@ import typer
 from smlab.cli.fast_start import check_gpus, check_inputs, check_outputs
 from smlab.cli.loading import loading
 from smlab.cli.options import AlternativeOption, GpuOption, JsonOption
+from smlab.cli.registering import registers
 
 
 def table(
@@ -53,9 +54,4 @@ def table(
     )
 
 
-def register(app: typer.Typer, panel: str) -> None:
-    """Add the command to the front door, under the heading ``panel`` of its help."""
-    app.command(
-        short_help="Tabulate the atomic unit's service times.",
-        rich_help_panel=panel,
-    )(table)
+register = registers(table, "Tabulate the atomic unit's service times.")

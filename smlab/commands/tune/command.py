@@ -18,6 +18,7 @@ from smlab.cli.options import (
     JobsOption,
     JsonOption,
 )
+from smlab.cli.registering import registers
 from smlab.hw_bench.errors import SmlabError
 
 
@@ -106,9 +107,4 @@ def tune(
     )
 
 
-def register(app: typer.Typer, panel: str) -> None:
-    """Add the command to the front door, under the heading ``panel`` of its help."""
-    app.command(
-        short_help="Rank the configurations of a kernel.",
-        rich_help_panel=panel,
-    )(tune)
+register = registers(tune, "Rank the configurations of a kernel.")

@@ -17,6 +17,7 @@ from smlab.cli.options import (
     ProfileGpuOption,
     ProfilesArgument,
 )
+from smlab.cli.registering import registers
 
 
 def utilization(
@@ -65,9 +66,4 @@ def utilization(
     )
 
 
-def register(app: typer.Typer, panel: str) -> None:
-    """Add the command to the front door, under the heading ``panel`` of its help."""
-    app.command(
-        short_help="Is the shared-memory atomic unit the bottleneck?",
-        rich_help_panel=panel,
-    )(utilization)
+register = registers(utilization, "Is the shared-memory atomic unit the bottleneck?")

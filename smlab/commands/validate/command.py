@@ -10,6 +10,7 @@ import typer
 from smlab.cli.fast_start import check_gpus
 from smlab.cli.loading import loading
 from smlab.cli.options import GpuOption, JsonOption
+from smlab.cli.registering import registers
 from smlab.hw_bench.errors import SmlabError
 
 
@@ -61,9 +62,4 @@ def validate(
         raise typer.Exit(1)
 
 
-def register(app: typer.Typer, panel: str) -> None:
-    """Add the command to the front door, under the heading ``panel`` of its help."""
-    app.command(
-        short_help="Run every cross-check and write the report.",
-        rich_help_panel=panel,
-    )(validate)
+register = registers(validate, "Run every cross-check and write the report.")
