@@ -81,10 +81,11 @@ class BenchmarkProfile:
 def _profiles() -> dict[str, BenchmarkProfile]:
     text = Path(__file__).with_name("profiles.toml").read_text(encoding="utf-8")
     tables: dict[str, dict[str, Any]] = tomllib.loads(text)
-    return {
-        name: BenchmarkProfile(name, **{k: tuple(v) if isinstance(v, list) else v for k, v in table.items()})
-        for name, table in tables.items()
-    }
+    found = {}
+    for name, table in tables.items():
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in table.items()}
+        found[name] = BenchmarkProfile(name, **values)
+    return found
 
 
 PROFILES: Final = _profiles()
