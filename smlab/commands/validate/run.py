@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-
 from smlab.cli.terminal import err, print_json, progress_bar
 from smlab.commands.validate.api import validate
+from smlab.commands.validate.command import ValidateOptions
 from smlab.commands.validate.output import print_checks, print_findings
 from smlab.sim.simulate import looks_cold, warm
 from smlab.validation.checks.run import RESULTS
-
-
-@dataclass(frozen=True)
-class ValidateOptions:
-    """What ``smlab validate`` was asked for; ``jobs`` are processes, None for all cores."""
-
-    gpu: str
-    quick: bool
-    out: Path
-    resume: bool
-    seed: int
-    jobs: int | None
-    as_json: bool
 
 
 def run_validate(options: ValidateOptions) -> bool:
