@@ -24,7 +24,6 @@ MAX_BITS: Final = 256
 MAX_ITEMS: Final = 100_000
 """Of a list."""
 
-Refuse = Callable[[str, object, str | None], SmlabError]
 Lookup = Callable[[str], Any]
 
 

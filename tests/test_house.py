@@ -25,7 +25,7 @@ ROOMS = {"hw_bench": "hw_bench", "sim": "sim", "models": "models", "validation":
 
 FORBIDDEN_PLANTS = {
     "hw_bench": "import smlab.sim.workloads.workload",
-    "sim": "import smlab.models.operational",
+    "sim": "import smlab.models.roofline.ceilings",
     "models": "import smlab.hw_bench.datasets",
     "validation": "import smlab.cli.terminal",
 }

@@ -39,7 +39,6 @@ from smlab.hw_bench.sass.tools import (
     disassemble,
     find_nvdisasm,
     find_ptxas,
-    flow_edges,
     listing_of,
 )
 
@@ -70,7 +69,6 @@ __all__ = [
     "disassemble",
     "find_nvdisasm",
     "find_ptxas",
-    "flow_edges",
     "listing_of",
     "parse_listing",
     "read_code",

@@ -41,21 +41,8 @@ EVIDENCE: Final[dict[Evidence, GuessQuality]] = {
 }
 """Fitted to pairs that differ by 3 % on the new GPU, of two public pairs of searches, ratios drawn for them
 and kernels in closed form; what each says of the others is a study
-(`smlab.validation.campaigns.portability.signs`). Of changes whose code was compiled a single search tells
+(docs/findings/porting.md). Of changes whose code was compiled a single search tells
 (0.15 and 0.03): they are said to be no surer than projected ones."""
-
-
-@dataclass(frozen=True, eq=False)
-class OneChange:
-    """Pairs of rows that differ in one parameter: ``first`` and ``second`` are rows, ``parameter`` its
-    column, all (pairs,)."""
-
-    first: Ints
-    second: Ints
-    parameter: Ints
-
-    def __len__(self) -> int:
-        return len(self.first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,19 +74,6 @@ def sign_chance(log_guess: Floats, ratio: ScaleMixture, evidence: Evidence) -> F
     right = np.where(log_guess + ratio.weight @ ratio.mean < 0, faster, 1 - faster)
     accidents = EVIDENCE[evidence].accidents
     return np.asarray((1 - accidents) * right + accidents / 2)
-
-
-def one_change(config: Sequence[Sequence[object]]) -> OneChange:
-    """All pairs of configurations that differ in one parameter, each once, the first row the lower one."""
-    pairs: list[tuple[int, int, int]] = []
-    for column in range(len(config[0]) if config else 0):
-        groups: dict[tuple[object, ...], list[int]] = {}
-        for row, values in enumerate(config):
-            groups.setdefault((*values[:column], *values[column + 1 :]), []).append(row)
-        for members in groups.values():
-            pairs += [(a, b, column) for i, a in enumerate(members) for b in members[i + 1 :]]
-    rows = np.array(pairs, dtype=np.int64).reshape(-1, 3)
-    return OneChange(rows[:, 0], rows[:, 1], rows[:, 2])
 
 
 def changes_from(config: Sequence[Sequence[object]], row: int) -> list[tuple[int, int]]:

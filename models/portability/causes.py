@@ -56,7 +56,7 @@ STEP: Final = 0.05
 
 MODEL_ERROR: Final = 0.07
 """Standard error of the model's logarithm of a ratio where all constants are known: the spread of what was
-left unexplained on simulated pairs (`smlab.validation.campaigns.portability`)."""
+left unexplained on simulated pairs (docs/findings/porting.md)."""
 
 TERM_SHARE: Final = 0.15
 TERM_FLOOR: Final = 0.02

@@ -20,7 +20,7 @@ So this one divides its budget among three:
 While nothing ran, the next is one that is fast on the old GPU and little like those that failed.
 
 How often the search falls behind the old GPU's best, on which kinds of pairs, is a study
-(`smlab.validation.campaigns.portability`).
+(docs/findings/porting.md).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ WORTH: Final = 0.02
 
 LOSS: Final = 4.0
 """How much more it weighs to be behind the old GPU's best than to be as far ahead of them. Chosen with pairs
-of searches of all kinds in view; judged on others (`smlab.validation.campaigns.portability`)."""
+of searches of all kinds in view; judged on others (docs/findings/porting.md)."""
 
 DOUBT: Final = 0.3
 """How far the logarithms of two ratios are apart, as long as nothing ran (standard deviation)."""

@@ -28,7 +28,7 @@ DOCUMENTS = (
     *PAGES,
     "hw_bench/datasets/measured/README.md",
     "sim/SEMANTICS.md",
-    "validation/campaigns/studies/README.md",
+    "examples/studies/README.md",
 )
 
 SETUP = ("pip install .", "make validate", "make test", "make docs")

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from calibration_trials import SMALL
 from hostile import (
     flipped,
     hostile_listing,
@@ -55,7 +56,6 @@ from smlab.sim.workloads.workload_file import read_workload
 from smlab.validation.calibrate.dataset import read_set
 from smlab.validation.calibrate.joint_fits import JointFit, load_joint_fits
 from smlab.validation.calibrate.simulated import write_simulated
-from smlab.validation.campaigns.calibration.trials import SMALL
 from smlab.validation.experiments.design.study import read_study
 from smlab.validation.papers.histogram.images import read_image
 from smlab.validation.tuning.space_file import read_space
@@ -82,7 +82,7 @@ from whole_files import (
     WIDE,
 )
 
-PATH_OF_STUDIES = Path(__file__).parents[2] / "validation" / "campaigns" / "studies"
+PATH_OF_STUDIES = Path(__file__).parents[2] / "examples" / "studies"
 
 
 def cells(text: str) -> list[list[str]]:

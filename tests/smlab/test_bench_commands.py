@@ -146,10 +146,10 @@ def test_the_loop_measures_first_where_it_can(
 ) -> None:
     """With a stand-in for the GPU: what it measures is calibrated, unless its results were wrong."""
     pytest.importorskip("numba.cuda", reason="not measured: this Numba has no CUDA target")
+    from calibration_trials import SMALL
     from smlab.hw_bench.cuda import toolkit
     from smlab.hw_bench.cuda.measuring import harness
     from smlab.validation.calibrate.simulated import write_simulated
-    from smlab.validation.campaigns.calibration.trials import SMALL
 
     def measure(out: Path, **options: object) -> harness.SuiteOutcome:
         assert options["benchmarks"] == ("shared-atomics", "latency", "shared-banks")

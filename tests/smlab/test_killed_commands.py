@@ -28,11 +28,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from calibration_trials import SMALL
 from smlab.examples import KERNEL, KERNEL_LAUNCH, TUNING_SPACE
 from smlab.hw_bench.files import cache_folder
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.calibrate.simulated import write_simulated
-from smlab.validation.campaigns.calibration.trials import SMALL
 from whole_files import KTT
 
 pytestmark = [

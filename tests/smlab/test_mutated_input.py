@@ -49,7 +49,7 @@ COMMANDS = (
     ("whatif", "--jobs", "2"),
 )
 ADVISE = ("advise", "--gpu", "v100", "--code", str(KERNEL))
-STUDIES = Path(__file__).parents[2] / "validation" / "campaigns" / "studies"
+STUDIES = Path(__file__).parents[2] / "examples" / "studies"
 
 
 def sources(command: str) -> list[Path]:

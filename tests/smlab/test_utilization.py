@@ -82,11 +82,11 @@ def document(capsys: pytest.CaptureFixture[str], *paths: Path, **options) -> dic
 
 def test_the_document_has_the_agreed_keys_and_adds_up(tmp_path: Path, capsys) -> None:
     path = tmp_path / "counters.csv"
-    counters("work-queue", "uneven-tail").write_csv(path)
+    counters("work-queue", "chains").write_csv(path)
     found = document(capsys, path)
     assert list(found) == ["schema", "kernels", "skipped"]
     assert found["skipped"] == []
-    assert {row["kernel"] for row in found["kernels"]} == {"work-queue", "uneven-tail"}
+    assert {row["kernel"] for row in found["kernels"]} == {"work-queue", "chains"}
     for row in found["kernels"]:
         assert list(row) == KEYS
         assert 0 <= row["low"] <= row["utilization"] <= row["high"] <= 1 or row["flags"]
@@ -130,7 +130,7 @@ def test_what_the_evidence_leaves_open_is_told_where_it_matters(
 def test_counters_survive_every_format(tmp_path: Path, capsys) -> None:
     """The simulator's own table, ncu long and wide, and nvprof give identical tables and identical
     estimates."""
-    table = whole(counters("exponential", "histogram", "producers", "hash-insert"))
+    table = whole(counters("exponential", "histogram", "producers", "lookups"))
     own = tmp_path / "own.csv"
     table.write_csv(own)
     expected = document(capsys, own)
@@ -142,7 +142,7 @@ def test_counters_survive_every_format(tmp_path: Path, capsys) -> None:
 
 
 def test_counters_of_each_sm_survive_nvprof(tmp_path: Path, capsys) -> None:
-    table = counters("uneven-blocks", "uneven-tail")
+    table = counters("uneven-blocks", "chains")
     own, nvprof = tmp_path / "own.csv", tmp_path / "nvprof.csv"
     table.write_csv(own)
     write_nvprof(table, nvprof, gpu=GPU)

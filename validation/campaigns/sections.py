@@ -15,9 +15,7 @@ from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sources import commit
 from smlab.sim.compiled.threads import processors
 from smlab.validation.campaigns.advisor import section as advisor
-from smlab.validation.campaigns.projection import measured_section, simulated_section
-from smlab.validation.campaigns.studies import section as studies
-from smlab.validation.campaigns.utilization_maps import section as utilization_maps
+from smlab.validation.campaigns.projection import measured_section
 from smlab.validation.checks import Plan, Results, Task
 from smlab.validation.checks.stored import JUDGEMENTS
 from smlab.validation.report import Report
@@ -38,11 +36,8 @@ class StoredSection:
 
 
 SECTIONS: Final = {
-    "utilization-maps": StoredSection(utilization_maps.tasks, utilization_maps.report),
-    "simulated-pairs": StoredSection(simulated_section.tasks, simulated_section.report),
     "measured-pairs": StoredSection(measured_section.tasks, measured_section.report),
     "advisor": StoredSection(advisor.tasks, advisor.report),
-    "studies": StoredSection(studies.tasks, studies.report),
 }
 
 

@@ -1,8 +1,8 @@
 """Judgements that a campaign made and that the report shows as they were stored.
 
-They take hours, or judge stored tables and not the testbed. ``python -m
-smlab.validation.campaigns.sections NAME`` makes one anew in a checkout; the report says when and with
-what each was made.
+They take hours, or judge stored tables and not the testbed. The report says when and with what each was
+made. ``python -m smlab.validation.campaigns.sections NAME`` makes the advisor's and that of measured pairs
+anew in a checkout; the code of the others is at the commit that `validation/campaigns/README.md` names.
 """
 
 from __future__ import annotations

@@ -143,11 +143,6 @@ def policies() -> st.SearchStrategy[str]:
     return _POLICIES
 
 
-def durations() -> st.SearchStrategy[Duration]:
-    """Times of 1 to 300 cycles, fixed or exponential."""
-    return _DURATIONS
-
-
 @st.composite
 def gpus(draw: st.DrawFn, base: str = "a100-40") -> Gpu:
     """A GPU description near ``base`` in what the SM's units do: queues, intervals, latencies, schedulers."""

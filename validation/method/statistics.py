@@ -1,9 +1,9 @@
-"""Confidence intervals for what a simulation estimates, and the test that they cover what they claim.
+"""Confidence intervals for what a simulation estimates.
 
 Simulated waits are correlated, so an interval from raw waits is far too narrow: on an M/M/1 queue at a load
 of 0.7, a nominal 95 % held the truth in 27 % of the runs. Use independent replications (`mean_interval`), or
-one long run cut into batches long enough to be nearly independent (`batch_means`). `coverage_study` measures
-how often an interval holds the truth; the intervals of means and ratios are tested that way.
+one long run cut into batches long enough to be nearly independent (`batch_means`). How often an
+interval holds the truth is tested.
 
 Every random stream comes from ``numpy.random.SeedSequence.spawn``, so trials are independent and repeatable.
 """
@@ -11,11 +11,9 @@ Every random stream comes from ``numpy.random.SeedSequence.spawn``, so trials ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
 
@@ -67,23 +65,6 @@ class BatchInterval(Interval):
     batch_length: int
     lag1: float
     note: str
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """How often an interval held the truth: ``observed`` per cent, with its own 95 % interval ``low`` to
-    ``high``.
-
-    ``trials`` were run; in ``refused`` of them the estimator declined to give an interval, and the
-    percentages are of the others. ``mean_half_width`` tells what the coverage was bought with.
-    """
-
-    observed: float
-    low: float
-    high: float
-    trials: int
-    refused: int
-    mean_half_width: float
 
 
 def mean_interval(replications: ArrayLike, level: float = 0.95) -> Interval:
@@ -206,26 +187,6 @@ def von_neumann_p(x: FloatArray) -> float:
     return float(special.ndtr(-z))
 
 
-def ratio_interval(numerators: ArrayLike, denominators: ArrayLike, level: float = 0.95) -> Interval:
-    """Jackknife interval of ``mean(numerators) / mean(denominators)`` over k paired batches or replications.
-
-    For utilization = busy / length or throughput = jobs / length. The mean of the ratios of the batches is
-    biased; the ratio of the means is less so, and the jackknife takes out most of the rest. With r the ratio
-    over all and r_i the one without batch i, the pseudo-values ``k r - (k - 1) r_i`` are treated as
-    independent (Student's t, k - 1).
-    """
-    x = _column("numerators", numerators, fewest=2)
-    y = _column("denominators", denominators, fewest=2)
-    if len(x) != len(y):
-        raise SmlabError.at("ratio_interval", "unequal lengths", (len(x), len(y)), "paired batches")
-    if np.any(y < 0) or np.count_nonzero(y) < 2:
-        raise SmlabError.at("denominators", "unusable values", expected="none negative, two or more above 0")
-    k = len(x)
-    whole = np.sum(x) / np.sum(y)
-    without = (np.sum(x) - x) / (np.sum(y) - y)
-    return _student(k * whole - (k - 1) * without, _checked(level))
-
-
 def geometric_ratio_interval(numerators: ArrayLike, denominators: ArrayLike, level: float = 0.95) -> Interval:
     """The geometric mean of k paired ratios, with Student's t interval of their logarithms (k - 1).
 
@@ -253,38 +214,6 @@ def binomial_interval(successes: int, trials: int, level: float = 0.95) -> Inter
         )
     found = stats.binomtest(successes, trials).proportion_ci(_checked(level), method="wilson")
     return Interval(successes / trials, float(found.low), float(found.high), level, trials)
-
-
-def coverage_study(
-    run_trial: Callable[[SeedSequence], Interval], truth: float, trials: int, seed: int
-) -> Coverage:
-    """Run ``trials`` independent trials, each with a seed sequence of its own, and count intervals that hold
-    ``truth``.
-
-    A trial that raises `SmlabError` counts as refused; if all do, the last one's message is raised.
-    """
-    if trials < 1:
-        raise SmlabError.at("coverage_study", "unusable number of trials", trials, "at least 1")
-    held, widths, refusal = 0, [], None
-    for stream in SeedSequence(seed).spawn(trials):
-        try:
-            interval = run_trial(stream)
-        except SmlabError as error:
-            refusal = error
-            continue
-        held += interval.contains(truth)
-        widths.append(interval.half_width)
-    if not widths:
-        raise SmlabError(f"coverage study: each of {trials} trials was refused, the last with: {refusal}")
-    share = binomial_interval(held, len(widths))
-    return Coverage(
-        observed=100 * share.estimate,
-        low=100 * share.low,
-        high=100 * share.high,
-        trials=trials,
-        refused=trials - len(widths),
-        mean_half_width=float(np.mean(widths)),
-    )
 
 
 def _student(x: FloatArray, level: float) -> Interval:

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from smlab.hw_bench.errors import SmlabError
-
-Floats = NDArray[np.float64]
 
 LEVEL: Final = 0.9
 

@@ -58,7 +58,6 @@ SUM_COLUMNS: Final = 2
 COUNTS_FROM: Final = 80
 """The architecture from which on the assembler has the counting form. Before, adding the constant 1 is an
 addition that first puts the 1 into a register, behind the clock; there the number is one that is read."""
-FORMS: Final = ("batch", "dependent", "independent", "burst")
 
 
 def point_kernel(core: Any, number: Any, cas_core: Any = None) -> Callable[..., None]:

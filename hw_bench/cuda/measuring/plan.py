@@ -6,9 +6,11 @@ size.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from smlab.hw_bench.cuda.kernels.points import MAX_WARPS, AtomicPoint, Pattern, every_pattern, paper_points
 from smlab.hw_bench.errors import SmlabError
@@ -56,7 +58,6 @@ class BenchmarkProfile:
     repetitions: int
     warps: tuple[int, ...]
     lanes: tuple[int, ...]
-    cas_steps: int | None
     loop_lanes: tuple[int, ...]
     iterations: tuple[int, ...]
     bursts: tuple[int, ...]
@@ -72,129 +73,22 @@ class BenchmarkProfile:
     contention_grids: tuple[int, ...]
     stopping_s: float
     series_s: float
+    cas_steps: int | None = None
     small: bool = False
     profiler: bool = False
 
 
-_ALL: Final = tuple(range(1, 33))
-PROFILES: Final = {
-    "full": BenchmarkProfile(
-        name="full",
-        repetitions=8,
-        warps=tuple(range(1, 65)),
-        lanes=_ALL,
-        cas_steps=None,
-        loop_lanes=(1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32),
-        iterations=(64, 192),
-        bursts=(4, 8, 16, 24, 32, 48, 64, 96, 128),
-        pattern_warps=(1, 2, 4, 8, 16, 32, 64),
-        bank_warps=(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64),
-        links=4096,
-        operations=65536,
-        max_bytes=2**29,
-        pixels=tuple(2**k for k in range(5, 23)),
-        image_threads=(32, 64, 128, 256, 512, 1024),
-        grids=(8, 16, 32, 64, 96, 128, 160, 192, 224, 256, 288, 512, 1024),
-        contention=tuple(2**k for k in range(15)),
-        contention_grids=(8, 32, 128, 512, 2048, 8192),
-        stopping_s=2.0,
-        series_s=0.1,
-    ),
-    "quick": BenchmarkProfile(
-        name="quick",
-        repetitions=5,
-        warps=(1, 2, 4, 8, 16, 24, 32, 48, 64),
-        lanes=(1, 2, 4, 8, 16, 32),
-        cas_steps=4,
-        loop_lanes=(1, 2, 4, 8, 16, 32),
-        iterations=(64, 192),
-        bursts=(4, 8, 16, 24, 32, 48, 64, 96, 128),
-        pattern_warps=(1, 8, 32),
-        bank_warps=(1, 4, 8, 32),
-        links=1024,
-        operations=16384,
-        max_bytes=2**27,
-        pixels=(2**5, 2**10, 2**14, 2**18, 2**22),
-        image_threads=(32, 256, 1024),
-        grids=(8, 160, 1024),
-        contention=(1, 32, 1024),
-        contention_grids=(32, 512),
-        stopping_s=0.3,
-        series_s=0.02,
-    ),
-    # Under a profiler, which launches each kernel again for every few counters: one launch a series, in the
-    # order of the rows.
-    "profiled": BenchmarkProfile(
-        name="profiled",
-        repetitions=2,
-        warps=(1, 8, 32),
-        lanes=(1, 4, 32),
-        cas_steps=1,
-        loop_lanes=(1, 32),
-        iterations=(64,),
-        bursts=(64,),
-        pattern_warps=(8,),
-        bank_warps=(8,),
-        links=256,
-        operations=4096,
-        max_bytes=2**20,
-        pixels=(2**8, 2**12, 2**16, 2**20, 2**22),
-        image_threads=(32, 128, 256, 512, 1024),
-        grids=(160,),
-        contention=(1, 32, 1024),
-        contention_grids=(512,),
-        stopping_s=0.0,
-        series_s=0.0,
-        profiler=True,
-    ),
-    "smoke": BenchmarkProfile(
-        name="smoke",
-        repetitions=2,
-        warps=(1, 2),
-        lanes=(1, 4),
-        cas_steps=1,
-        loop_lanes=(2,),
-        iterations=(16, 32),
-        bursts=(2, 4),
-        pattern_warps=(1,),
-        bank_warps=(2,),
-        links=16,
-        operations=64,
-        max_bytes=2**12,
-        pixels=(96,),
-        image_threads=(64,),
-        grids=(2,),
-        contention=(1, 4),
-        contention_grids=(2,),
-        stopping_s=0.0,
-        series_s=0.0,
-        small=True,
-    ),
-    # As "smoke", with what only more warps and launches show: blocks that share an SM, both lengths of loops.
-    "tiny": BenchmarkProfile(
-        name="tiny",
-        repetitions=2,
-        warps=(1, 4, 40),
-        lanes=(1, 8),
-        cas_steps=1,
-        loop_lanes=(4,),
-        iterations=(16, 32),
-        bursts=(4, 16),
-        pattern_warps=(2,),
-        bank_warps=(2, 40),
-        links=32,
-        operations=128,
-        max_bytes=2**16,
-        pixels=(96, 1024),
-        image_threads=(64, 256),
-        grids=(2, 8),
-        contention=(1, 32),
-        contention_grids=(2,),
-        stopping_s=0.0,
-        series_s=0.0,
-        small=True,
-    ),
-}
+def _profiles() -> dict[str, BenchmarkProfile]:
+    text = Path(__file__).with_name("profiles.toml").read_text(encoding="utf-8")
+    tables: dict[str, dict[str, Any]] = tomllib.loads(text)
+    found = {}
+    for name, table in tables.items():
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in table.items()}
+        found[name] = BenchmarkProfile(name, **values)
+    return found
+
+
+PROFILES: Final = _profiles()
 
 
 def profile(name: str) -> BenchmarkProfile:

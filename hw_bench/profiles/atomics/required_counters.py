@@ -11,7 +11,9 @@ Names and what stands in for them, by tool and architecture:
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from smlab.hw_bench.errors import SmlabError
@@ -59,72 +61,22 @@ class HowTo:
     counters: tuple[Need, ...]
 
 
-_TOTAL = Need(
-    "jobs",
-    JOBS,
-    "inst",
-    "warp-instructions of shared atomics, all SMs",
-    (*JOBS_SASS, f"{ALU} + {CAS}"),
-)
-_NCU: Final = (
-    Need("cas_jobs", CAS, "inst", "those of them that compare and swap", (f"jobs - {ALU}",)),
-    Need(
-        "wavefronts",
-        WAVEFRONTS,
-        "",
-        "passes of shared atomics over the banks, all SMs",
-        (f"jobs + {CONFLICTS}",),
-    ),
-    Need(
-        "wavefronts",
-        CONFLICTS,
-        "",
-        "passes beyond the first of each job; passes = jobs + conflicts",
-    ),
-    Need(
-        "thread_operations",
-        LANES,
-        "",
-        "mean active lanes of all the kernel's instructions, taken for those of its atomics",
-        (THREADS,),
-    ),
-    Need(
-        "elapsed_cycles",
-        ELAPSED,
-        "cycle",
-        "SM cycles from the kernel's start to its end",
-        (
-            "sm__cycles_elapsed.avg",
-            "smsp__cycles_elapsed.max",
-            "smsp__cycles_elapsed.avg",
-            "gpc__cycles_elapsed.max",
-            "gpu__time_duration.sum x sm__cycles_elapsed.avg.per_second",
-        ),
-    ),
-    Need(
-        "active_cycles",
-        ACTIVE,
-        "cycle",
-        "cycles with at least one warp, mean over all SMs",
-        ("sm__cycles_active.sum / SMs", "elapsed_cycles"),
-    ),
-    Need(
-        "mean_active_warps",
-        WARPS,
-        "warp",
-        "resident warps an SM, mean over its active cycles",
-        (f"{WARPS_PERCENT} x warps that an SM can hold",),
-    ),
-    Need(
-        "peak_warps",
-        PEAK_WARPS,
-        "warp",
-        "warps that the launch allows on an SM at a time; without it, the mean is taken",
-        (f"{PEAK_WARPS_PERCENT} x warps that an SM can hold",),
-    ),
-    Need("peak_warps", GRID, "", "blocks; a small grid keeps fewer warps on an SM than the launch allows"),
-    Need("peak_warps", BLOCK, "", "threads of a block"),
-)
+def _needs() -> dict[str, tuple[Need, ...]]:
+    """The rows of ``needs.csv`` by who needs them."""
+    found: dict[str, list[Need]] = {}
+    text = Path(__file__).with_name("needs.csv").read_text(encoding="utf-8")
+    for row in csv.DictReader(text.splitlines()):
+        fallbacks = tuple(filter(None, row["fallbacks"].split(" | ")))
+        need = Need(row["quantity"], row["counter"], row["unit"], row["doc"], fallbacks)
+        found.setdefault(row["tool"], []).append(need)
+    return {tool: tuple(rows) for tool, rows in found.items()}
+
+
+_NEEDS: Final = _needs()
+(_TOTAL,), _NCU, _NVPROF = (_NEEDS[tool] for tool in ("total", "ncu", "nvprof"))
+_REQUESTS: Final = _NEEDS["requests"]
+"""What else goes through the memory path: narrows the answer, and need not be there."""
+
 STATE: Final = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 """Mean warps in a state for each instruction that is issued: the counters of warp state statistics."""
 
@@ -132,50 +84,10 @@ EXECUTED_PLAIN: Final = "smsp__inst_executed_op_{}.sum"
 EXECUTED: Final = "smsp__sass_inst_executed_op_{}.sum"
 SHARED_WAVEFRONTS: Final = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 SECTORS: Final = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
-_OPERATIONS: Final = {"ld": "loads", "st": "stores"}
-_REQUESTS: Final = (
-    *(
-        Need(
-            "requests",
-            EXECUTED.format(f"{m}_{o}"),
-            "inst",
-            f"{m} {doc}, all SMs",
-            (EXECUTED_PLAIN.format(f"{m}_{o}"),),
-        )
-        for m in ("shared", "global")
-        for o, doc in _OPERATIONS.items()
-    ),
-    *(
-        Need("requests", SHARED_WAVEFRONTS.format(o), "", f"passes of shared {doc} over the banks")
-        for o, doc in _OPERATIONS.items()
-    ),
-    *(
-        Need("requests", SECTORS.format(o), "sector", f"sectors of global {doc} in L1")
-        for o, doc in _OPERATIONS.items()
-    ),
-    Need("requests", "smsp__inst_executed.sum", "inst", "all the kernel's warp-instructions"),
-)
-"""What else goes through the memory path: narrows the answer, and need not be there."""
-
 STATES: Final = (
-    "selected",
-    "not_selected",
-    "short_scoreboard",
-    "mio_throttle",
-    "long_scoreboard",
-    "lg_throttle",
-    "barrier",
-    "drain",
-    "wait",
-    "math_pipe_throttle",
-    "tex_throttle",
-    "dispatch_stall",
-    "no_instruction",
-    "branch_resolving",
-    "imc_miss",
-    "membar",
-    "sleeping",
-    "misc",
+    *("selected", "not_selected", "short_scoreboard", "mio_throttle", "long_scoreboard", "lg_throttle"),
+    *("barrier", "drain", "wait", "math_pipe_throttle", "tex_throttle", "dispatch_stall"),
+    *("no_instruction", "branch_resolving", "imc_miss", "membar", "sleeping", "misc"),
 )
 """The warp states of Nsight Compute from sm_70 on (newer ones have gmma and warpgroup_arrive as well)."""
 _STATES: Final = tuple(
@@ -187,27 +99,6 @@ _STATES: Final = tuple(
         (f"smsp__average_warp_latency_issue_stalled_{name}.ratio",),
     )
     for name in STATES
-)
-_NVPROF: Final = (
-    Need("jobs", "shared_atom", "inst", "fetch-and-op warp-instructions of each SM"),
-    Need("cas_jobs", "shared_atom_cas", "inst", "compare-and-swap warp-instructions of each SM"),
-    Need("elapsed_cycles", "elapsed_cycles_sm", "cycle", "cycles of each SM", ("active_cycles",)),
-    Need("active_cycles", "active_cycles", "cycle", "cycles of each SM with at least one warp"),
-    Need(
-        "mean_active_warps",
-        "active_warps",
-        "warp",
-        "resident warps of each SM, summed over its cycles; divided by active_cycles",
-        ("achieved_occupancy x warps that an SM can hold",),
-    ),
-    Need(
-        "thread_operations",
-        "thread_inst_executed",
-        "inst",
-        "lanes of all the kernel's instructions; divided by inst_executed they are taken for those of its "
-        "atomics",
-    ),
-    Need("thread_operations", "inst_executed", "inst", "all the kernel's warp-instructions"),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 from smlab.cli.fast_start import check_gpus
 from smlab.cli.loading import loading
 from smlab.cli.options import GpuOption, JsonOption
+from smlab.cli.registering import with_options
 
 case = typer.Typer(help="Case studies from papers, simulated: rerun and vary them.")
 
@@ -19,56 +21,49 @@ def _root() -> None:
     """Case studies from papers, simulated: rerun and vary them."""
 
 
-@case.command("histogram", short_help="Dong & Pai's histogram, Figures 3 to 5.")
-def case_histogram(
-    gpu: GpuOption = "titan-v",
+@dataclass(frozen=True)
+class CaseArguments:
+    """What ``smlab case`` was asked for."""
+
+    gpu: GpuOption = "titan-v"
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for the results (results/case/histogram-GPU).")
-    ] = None,
+    ] = None
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the points in the folder and run the others.")
-    ] = False,
-    image: Annotated[
+    ] = False
+    images: Annotated[
         list[str] | None,
         typer.Option("--image", help="Only this image: a name, or a .png or .npy file; repeatable."),
-    ] = None,
-    cache: Annotated[
-        str, typer.Option(help="Has L2 seen the image before the launch: warm or cold.")
-    ] = "warm",
+    ] = None
+    cache: Annotated[str, typer.Option(help="Has L2 seen the image before the launch: warm or cold.")] = (
+        "warm"
+    )
     blocks_per_sm: Annotated[
         int, typer.Option(metavar="N", min=0, help="Blocks for each SM; 0 fills it.")
-    ] = 1,
+    ] = 1
     channels: Annotated[
         str, typer.Option(help="Does the compiler know that there are four channels: constant or variable.")
-    ] = "constant",
-    quick: Annotated[bool, typer.Option("--quick", help="Four sizes only.")] = False,
-    jobs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Processes to use (all cores).")
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")] = 0,
-    as_json: JsonOption = False,
-) -> None:
+    ] = "constant"
+    quick: Annotated[bool, typer.Option("--quick", help="Four sizes only.")] = False
+    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Processes to use (all cores).")] = None
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")] = 0
+    as_json: JsonOption = False
+
+
+def case_histogram(asked: CaseArguments) -> None:
     """Dong & Pai's histogram: utilization against image size, Figures 3 to 5, and what holds of their
     findings."""
-    check_gpus(gpu)
+    check_gpus(asked.gpu)
     with loading():
-        from smlab.commands.case.run import CaseArguments, run_histogram
+        from smlab.commands.case.run import run_histogram
 
-    run_histogram(
-        CaseArguments(
-            gpu=gpu,
-            out=out,
-            resume=resume,
-            images=tuple(image or ()),
-            cache=cache,
-            blocks_per_sm=blocks_per_sm,
-            channels=channels,
-            quick=quick,
-            jobs=jobs,
-            seed=seed,
-            as_json=as_json,
-        )
-    )
+    run_histogram(asked)
+
+
+case.command("histogram", short_help="Dong & Pai's histogram, Figures 3 to 5.")(
+    with_options(case_histogram, CaseArguments)
+)
 
 
 def register(app: typer.Typer, panel: str) -> None:

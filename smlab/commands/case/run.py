@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
+from smlab.commands.case.command import CaseArguments
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.sim.simulate import looks_cold, warm
@@ -31,28 +31,11 @@ ALTERNATIVES: Final = "alternatives"
 """The folder, in a study's, with a folder for each further alternative of its GPU."""
 
 
-@dataclass(frozen=True)
-class CaseArguments:
-    """What ``smlab case histogram`` was asked for; ``out`` None is ``results/case/histogram-GPU``."""
-
-    gpu: str
-    out: Path | None
-    resume: bool
-    images: tuple[str, ...]
-    cache: str
-    blocks_per_sm: int
-    channels: str
-    quick: bool
-    jobs: int | None
-    seed: int
-    as_json: bool
-
-
 def run_histogram(options: CaseArguments) -> None:
     """``smlab case histogram``: the study under each alternative that the GPU's description carries, the
     description as it stands first."""
     gpu = load_gpu(options.gpu)
-    for name in options.images:
+    for name in options.images or ():
         check_name(name)
     for option, value, known in (
         ("--cache", options.cache, CACHES),
@@ -67,7 +50,7 @@ def run_histogram(options: CaseArguments) -> None:
         "blocks_per_sm": options.blocks_per_sm,
         "channels": options.channels,
     }
-    specs = grid(gpu, sizes=sizes, images=list(options.images) or None, **settings)  # type: ignore[arg-type]
+    specs = grid(gpu, sizes=sizes, images=options.images or None, **settings)  # type: ignore[arg-type]
     if looks_cold():
         warm()
     told = {**settings, "seed": options.seed, "sizes": list(sizes)}

@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from smlab.cli.loading import loading
 from smlab.cli.options import DetailsOption, JsonOption
+from smlab.cli.registering import registers
 
 
-def claims(
-    quick: Annotated[bool, typer.Option("--quick", help="Only what is judged within seconds.")] = False,
+@dataclass(frozen=True)
+class ClaimsOptions:
+    """What ``smlab claims`` was asked for."""
+
+    quick: Annotated[bool, typer.Option("--quick", help="Only what is judged within seconds.")] = False
     only: Annotated[
         list[str] | None,
         typer.Option("--only", metavar="ID", help="Only this claim, or all whose id begins so; repeatable."),
-    ] = None,
-    source: Annotated[
+    ] = None
+    sources: Annotated[
         list[str] | None,
         typer.Option("--source", metavar="NAME", help="Only the claims of this paper; repeatable."),
-    ] = None,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
-) -> None:
+    ] = None
+    details: DetailsOption = False
+    as_json: JsonOption = False
+
+
+def claims(asked: ClaimsOptions) -> None:
     """What the papers behind smlab claim, and whether it holds here. Every verdict is computed now."""
     with loading():
-        from smlab.commands.claims.run import ClaimsOptions, run_claims
+        from smlab.commands.claims.run import run_claims
 
-    if not run_claims(ClaimsOptions(quick, tuple(only or ()), tuple(source or ()), as_json, details)):
+    if not run_claims(asked):
         raise typer.Exit(1)
 
 
-def register(app: typer.Typer, panel: str) -> None:
-    """Add the command to the front door, under the heading ``panel`` of its help."""
-    app.command(
-        short_help="Judge what four papers claim.",
-        rich_help_panel=panel,
-    )(claims)
+register = registers(claims, "Judge what four papers claim.", ClaimsOptions)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.claims.api import claims
+from smlab.commands.claims.command import ClaimsOptions
 from smlab.sim.simulate import looks_cold, warm
 from smlab.validation.papers.claims import JudgedClaim, Ledger, tally
 from smlab.validation.papers.judging import Met, PaperVerdict
@@ -22,24 +22,15 @@ STYLES = {
 MARKS = {Met.YES: "[green]+[/]", Met.PARTLY: "[yellow]~[/]", Met.NO: "[red]-[/]"}
 
 
-@dataclass(frozen=True)
-class ClaimsOptions:
-    """What ``smlab claims`` was asked for; ``only`` are ids, or what ids begin with; ``sources`` papers."""
-
-    quick: bool
-    only: tuple[str, ...]
-    sources: tuple[str, ...]
-    as_json: bool
-    details: bool = False
-
-
 def run_claims(options: ClaimsOptions) -> bool:
     """Whether every claim was judged or names what is missing; a claim that does not hold is a finding,
     not a failure."""
     if looks_cold():
         warm()
     with progress_bar("judging claims") as advance:
-        found = claims(options.only, sources=options.sources, quick=options.quick, progress=advance)
+        found = claims(
+            options.only or (), sources=options.sources or (), quick=options.quick, progress=advance
+        )
     if options.as_json:
         print_json(
             {

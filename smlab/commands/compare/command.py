@@ -17,6 +17,7 @@ from smlab.cli.options import (
     ToleranceOption,
     tolerance_of,
 )
+from smlab.cli.registering import registers
 from smlab.hw_bench.errors import SmlabError
 
 SIDE = "a kept run (.json), or a kernel with --launch"
@@ -114,9 +115,4 @@ def is_kept(what: str) -> bool:
     return what.endswith((".json", ".json.gz"))
 
 
-def register(app: typer.Typer, panel: str) -> None:
-    """Add the command to the front door, under the heading ``panel`` of its help."""
-    app.command(
-        short_help="What changed between two runs of a kernel.",
-        rich_help_panel=panel,
-    )(compare)
+register = registers(compare, "What changed between two runs of a kernel.")

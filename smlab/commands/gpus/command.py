@@ -8,6 +8,7 @@ import typer
 
 from smlab.cli.loading import loading
 from smlab.cli.options import DetailsOption, JsonOption, complete_gpu
+from smlab.cli.registering import registers
 
 
 def gpus(
@@ -28,9 +29,4 @@ def gpus(
     show_gpus(name, details=details, as_json=as_json)
 
 
-def register(app: typer.Typer, panel: str) -> None:
-    """Add the command to the front door, under the heading ``panel`` of its help."""
-    app.command(
-        short_help="List the GPUs and their constants.",
-        rich_help_panel=panel,
-    )(gpus)
+register = registers(gpus, "List the GPUs and their constants.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +12,13 @@ from typer.core import TyperCommand, TyperGroup
 from smlab.cli.fast_start import check_gpus, check_includes, check_inputs
 from smlab.cli.loading import loading
 from smlab.cli.options import DetailsOption, IncludeOption, JsonOption
+from smlab.cli.registering import with_options
 
 
-def port(
+@dataclass(frozen=True)
+class PortOptions:
+    """What ``smlab port`` was asked for."""
+
     files: Annotated[
         list[str] | None,
         typer.Argument(
@@ -21,45 +26,45 @@ def port(
             help="Times on each GPU: nsys's trace (CSV), a profile of ncu, Kernel Tuner's cache or T4, KTT's "
             "JSON, a folder of bench run, or CSV kernel,config,launch,seconds. The first is the source.",
         ),
-    ] = None,
+    ] = None
     source: Annotated[
         str | None, typer.Option("--from", help="With --to and one FILE: the GPU that it was measured on.")
-    ] = None,
+    ] = None
     target: Annotated[
         str | None, typer.Option("--to", help="The GPU whose times are modelled, because none were measured.")
-    ] = None,
-    gpu: Annotated[
+    ] = None
+    gpus: Annotated[
         list[str] | None,
         typer.Option(
             "--gpu",
             metavar="NAME=GPU",
             help="Which GPU a NAME stands for, if neither the name nor the file says.",
         ),
-    ] = None,
-    clock: Annotated[
+    ] = None
+    clocks: Annotated[
         list[str] | None,
         typer.Option("--clock", metavar="NAME=GHZ", help="The SM clock, if no file has it."),
-    ] = None,
+    ] = None
     expect: Annotated[
         str,
         typer.Option(
             "--expect", help="The ratio that verdicts compare with: same, peak, roofline or project."
         ),
-    ] = "same",
+    ] = "same"
     code: Annotated[
         Path | None,
         typer.Option(
             "--source", help="CUDA C of the kernels: compiled for both, for registers and instructions."
         ),
-    ] = None,
-    define: Annotated[
+    ] = None
+    defines: Annotated[
         list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="A macro for --source.")
-    ] = None,
-    include: IncludeOption = None,
-    cubin: Annotated[
+    ] = None
+    folders: IncludeOption = None
+    cubins: Annotated[
         list[str] | None,
         typer.Option("--cubin", metavar="NAME=FILE", help="The machine code that runs on a GPU."),
-    ] = None,
+    ] = None
     samples: Annotated[
         list[str] | None,
         typer.Option(
@@ -68,7 +73,7 @@ def port(
             help="Samples by instruction on a GPU (ncu's source page, .ncu-rep, smlab run --samples): where "
             "it stalls is compared.",
         ),
-    ] = None,
+    ] = None
     pairs: Annotated[
         Path | None,
         typer.Option(
@@ -77,111 +82,83 @@ def port(
             help="CSV source,target: kernels that are one. Others of traces without a partner are "
             "paired by name, launch and order.",
         ),
-    ] = None,
+    ] = None
     advise: Annotated[
         bool,
         typer.Option("--advise", help="What would make each kernel faster on the target, with its evidence."),
-    ] = False,
+    ] = False
     top: Annotated[
         int | None,
         typer.Option("--top", metavar="N", min=1, help="Configurations to list (5; 20 with --details)."),
-    ] = None,
+    ] = None
     example: Annotated[
         bool, typer.Option("--example", help="Compare two small files that ship (Coyne's published ratios).")
-    ] = False,
+    ] = False
     plot: Annotated[
         Path | None,
         typer.Option("--plot", help="Draw the cascade of efficiencies (.png, .svg, .pdf; data beside it)."),
-    ] = None,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
-) -> None:
+    ] = None
+    details: DetailsOption = False
+    as_json: JsonOption = False
+
+
+def port(asked: PortOptions) -> None:
     """Compare the same kernels on two or more GPUs: the ratios of their times, with intervals that allow for
     drift; why they differ; how portable the kernels are."""
-    check_gpus(source, target)
-    check_inputs(code, pairs)
-    check_includes(include)
+    check_gpus(asked.source, asked.target)
+    check_inputs(asked.code, asked.pairs)
+    check_includes(asked.folders)
     with loading():
-        from smlab.commands.port.run import PortOptions, run_port
+        from smlab.commands.port.run import run_port
 
-    run_port(
-        PortOptions(
-            files=tuple(files or ()),
-            example=example,
-            gpus=tuple(gpu or ()),
-            clocks=tuple(clock or ()),
-            source=source,
-            target=target,
-            expect=expect,
-            code=code,
-            defines=tuple(define or ()),
-            folders=tuple(include or ()),
-            cubins=tuple(cubin or ()),
-            samples=tuple(samples or ()),
-            advise=advise,
-            top=top,
-            plot=plot,
-            as_json=as_json,
-            details=details,
-            pairs=pairs,
-        )
-    )
+    run_port(asked)
 
 
-def tune(
+@dataclass(frozen=True)
+class TuneOptions:
+    """What ``smlab port`` was asked for."""
+
     file: Annotated[
         Path, typer.Argument(help="A whole space measured on the old GPU, such as a tuner's cache.")
-    ],
-    source: Annotated[str, typer.Option("--from", help="The GPU that it was measured on.")],
-    target: Annotated[str, typer.Option("--to", help="The new GPU.")],
+    ]
+    source: Annotated[str, typer.Option("--from", help="The GPU that it was measured on.")]
+    target: Annotated[str, typer.Option("--to", help="The new GPU.")]
     measured: Annotated[
         Path | None, typer.Option("--measured", help="What was measured on the new GPU so far.")
-    ] = None,
+    ] = None
     truth: Annotated[
         Path | None,
         typer.Option("--truth", help="The whole space on the new GPU: replay measurements and judge."),
-    ] = None,
+    ] = None
     kernel: Annotated[
         Path | None,
         typer.Option("--source", help="CUDA C of the kernel: what does not fit once compiled is left out."),
-    ] = None,
+    ] = None
     compile_all: Annotated[
         bool,
         typer.Option(
             "--compile-all",
             help="With --source: compile all that may not fit, not only what is proposed (minutes).",
         ),
-    ] = False,
+    ] = False
     budget: Annotated[
         int, typer.Option("--budget", metavar="N", min=1, help="Configurations to measure in all.")
-    ] = 10,
-    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Replays, with --truth.")] = 20,
+    ] = 10
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Replays, with --truth.")] = 20
     curves: Annotated[
         bool, typer.Option("--curves", help="With --truth: replay budgets of 5, 10, 20 and 50 too.")
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Which few configurations to measure on a new GPU, when a whole space was measured on an old one."""
-    check_gpus(source, target)
-    check_inputs(file, measured, truth, kernel)
-    with loading():
-        from smlab.commands.port.tune_run import TuneOptions, run_tune
+    ] = False
+    as_json: JsonOption = False
 
-    run_tune(
-        TuneOptions(
-            file=file,
-            source=source,
-            target=target,
-            measured=measured,
-            truth=truth,
-            kernel=kernel,
-            compile_all=compile_all,
-            budget=budget,
-            seeds=seeds,
-            curves=curves,
-            as_json=as_json,
-        )
-    )
+
+def tune(asked: TuneOptions) -> None:
+    """Which few configurations to measure on a new GPU, when a whole space was measured on an old one."""
+    check_gpus(asked.source, asked.target)
+    check_inputs(asked.file, asked.measured, asked.truth, asked.kernel)
+    with loading():
+        from smlab.commands.port.tune_run import run_tune
+
+    run_tune(asked)
 
 
 COMPARE = "compare"
@@ -208,8 +185,8 @@ def register(app: typer.Typer, panel: str) -> None:
     """Add the command to the front door, under the heading ``panel`` of its help."""
     group = typer.Typer(cls=ComparesByDefault, help=port.__doc__)
     epilog = "smlab port tune --help: which configurations to measure on a new GPU."
-    group.command(COMPARE, cls=NamelessCompare, epilog=epilog)(port)
-    group.command("tune")(tune)
+    group.command(COMPARE, cls=NamelessCompare, epilog=epilog)(with_options(port, PortOptions))
+    group.command("tune")(with_options(tune, TuneOptions))
     app.add_typer(
         group, name="port", short_help="Compare the same kernels on two or more GPUs.", rich_help_panel=panel
     )

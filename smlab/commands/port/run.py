@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from smlab.commands.plots import check_plot
 from smlab.commands.port.api import port, port_modelled
 from smlab.commands.port.causes import TITLES
 from smlab.commands.port.code import PortCode
+from smlab.commands.port.command import PortOptions
 from smlab.commands.port.result import (
     NOT_TOLD,
     PortResult,
@@ -35,31 +36,6 @@ EXAMPLE_SAYS = (
     "differences of run time from Coyne 2025, Tables 5.1 and 5.3 to 5.5; the V100's times are set to 1 ms, "
     "the first launch is the thesis's initial state"
 )
-
-
-@dataclass(frozen=True)
-class PortOptions:
-    """What ``smlab port`` was asked for; ``files`` are ``NAME=FILE``, or one FILE with ``source`` and
-    ``target``; ``gpus`` are ``NAME=GPU``."""
-
-    files: tuple[str, ...]
-    example: bool
-    gpus: tuple[str, ...]
-    clocks: tuple[str, ...]
-    source: str | None
-    target: str | None
-    expect: str
-    code: Path | None
-    defines: tuple[str, ...]
-    folders: tuple[Path, ...]
-    cubins: tuple[str, ...]
-    samples: tuple[str, ...]
-    advise: bool
-    top: int | None
-    plot: Path | None
-    as_json: bool
-    details: bool = False
-    pairs: Path | None = None
 
 
 def run_port(options: PortOptions) -> None:
@@ -85,7 +61,9 @@ def run_port(options: PortOptions) -> None:
 
 
 def _compared(options: PortOptions) -> PortResult:
-    code = PortCode(options.code, macros_of(options.defines), _cubins(options), options.folders)
+    code = PortCode(
+        options.code, macros_of(options.defines or ()), _cubins(options), tuple(options.folders or ())
+    )
     modelled = options.source is not None or options.target is not None
     if modelled:
         _check_modelled(options)
@@ -101,7 +79,7 @@ def _compared(options: PortOptions) -> PortResult:
     with progress_bar("kernels looked at") if slow else nullcontext() as advance:
         more: dict[str, Any] = {"code": code, "advise": options.advise, "progress": advance}
         if modelled:
-            return port_modelled(options.files[0], options.source or "", options.target or "", **more)
+            return port_modelled(_only_file(options), options.source or "", options.target or "", **more)
         return port(
             paths,
             gpus=_named(options.gpus, "GPU", "old=v100"),
@@ -126,12 +104,17 @@ def _files(options: PortOptions) -> dict[str, str]:
     return {name: str(path) for name, path in PORT_FILES.items()}
 
 
+def _only_file(options: PortOptions) -> str:
+    files = options.files or []
+    if options.source is None or options.target is None or len(files) != 1:
+        raise SmlabError.at("port", "--from and --to need each other and one FILE", len(files), "1")
+    return files[0]
+
+
 def _check_modelled(options: PortOptions) -> None:
     if options.samples:
         raise SmlabError.at("--samples", "needs two measured GPUs", options.samples[0], "NAME=FILE NAME=FILE")
-    if options.source is None or options.target is None or len(options.files) != 1:
-        raise SmlabError.at("port", "--from and --to need each other and one FILE", len(options.files), "1")
-    file = options.files[0]
+    file = _only_file(options)
     if options.plot is not None:
         check_plot(options.plot, (Path(file),))
 
@@ -146,9 +129,9 @@ def _ghz(name: str, text: str) -> float:
     return value
 
 
-def _named(given: tuple[str, ...], what: str, such_as: str) -> dict[str, str]:
+def _named(given: Sequence[str] | None, what: str, such_as: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for text in given:
+    for text in given or ():
         name, equals, value = text.partition("=")
         if not (name and equals and value):
             raise SmlabError.at(

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
+from smlab.commands.port.command import TuneOptions
 from smlab.commands.port.result import same_everywhere
 from smlab.commands.port.tune import CURVE, Replayed, TuneResult, port_tune, tune_rows
-
-
-@dataclass(frozen=True)
-class TuneOptions:
-    """What ``smlab port tune`` was asked for."""
-
-    file: Path
-    source: str
-    target: str
-    measured: Path | None
-    truth: Path | None
-    kernel: Path | None
-    compile_all: bool
-    budget: int
-    seeds: int
-    curves: bool
-    as_json: bool
 
 
 def run_tune(options: TuneOptions) -> None:

@@ -18,7 +18,7 @@ from smlab.commands.gpu_choice import GpuChoice, chosen_gpu
 from smlab.commands.profiles import chosen_profiles, kernel_column, label, longest
 from smlab.commands.project.api import ProjectResult, project, rows_of
 from smlab.commands.project.code import KernelCode, macros_of
-from smlab.commands.project.options import ProjectOptions
+from smlab.commands.project.command import ProjectOptions
 from smlab.examples import TARGET
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
@@ -32,14 +32,14 @@ def run_project(options: ProjectOptions) -> None:
     """``smlab project``."""
     truth, plot = options.truth, options.plot
     if options.dataset is not None:
-        profiles = options.profiles
+        profiles = tuple(options.profiles or ())
         if profiles or options.example:
             raise SmlabError.at("--dataset", "takes no profile", str((*profiles, "--example")[0]))
     else:
-        profiles = chosen_profiles(options.profiles, options.example, PROFILE_OR_DATASET)
+        profiles = chosen_profiles(tuple(options.profiles or ()), options.example, PROFILE_OR_DATASET)
     if options.simulate != (options.launch is not None):
         raise SmlabError("--simulate, --launch: one goes with the other (expected both, or none)")
-    if options.simulate and options.code_source is None and len(options.cubins) < 1:
+    if options.simulate and options.code_source is None and not options.cubins:
         raise SmlabError("--simulate: no machine code to run (expected --source, or --cubin for both GPUs)")
     to = options.target or (TARGET if options.example else None)
     if to is None:
@@ -60,12 +60,13 @@ def run_project(options: ProjectOptions) -> None:
         raise SmlabError.at("--draw", "draws rows of a tuning set", options.draw, "with --dataset")
     if truth is not None and len(profiles) > 1:
         raise SmlabError.at("--truth", "goes with one profile", len(profiles), "one profile")
-    target = chosen_gpu(GpuChoice(to, None, options.settings))
-    working_sets = dict(_working_set(text) for text in options.working_sets)
+    target = chosen_gpu(GpuChoice(to, None, tuple(options.settings or ())))
+    working_sets = dict(_working_set(text) for text in options.working_sets or ())
     cubins = None
     if options.cubin_from is not None and options.cubin_to is not None:
         cubins = (options.cubin_from, options.cubin_to)
-    code = KernelCode(options.code_source, macros_of(options.defines), options.cubins, options.folders)
+    defines, folders = macros_of(options.defines or ()), tuple(options.folders or ())
+    code = KernelCode(options.code_source, defines, tuple(options.cubins or ()), folders)
     if cubins is not None and code:
         raise SmlabError.at("--cubin-from", "goes without --source and --cubin", str(options.cubin_from))
     answers = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -21,64 +22,49 @@ from smlab.cli.options import (
     ProfileGpuOption,
     ProfilesArgument,
 )
+from smlab.cli.registering import registers
 
 
-def roofline(
-    profiles: ProfilesArgument = None,
-    gpu: ProfileGpuOption = None,
-    maxima: MaximaOption = "sustained",
-    parallelism: ParallelismOption = True,
-    issue: IssueOption = True,
+@dataclass(frozen=True)
+class RooflineOptions:
+    """What ``smlab roofline`` was asked for."""
+
+    profiles: ProfilesArgument = None
+    gpu: ProfileGpuOption = None
+    maxima: MaximaOption = "sustained"
+    parallelism: ParallelismOption = True
+    issue: IssueOption = True
     at_clock: Annotated[
         bool, typer.Option("--at-clock", help="Scale the SM's ceilings to the clock in the profile.")
-    ] = False,
-    clock: Annotated[
+    ] = False
+    clock_mhz: Annotated[
         float | None,
         typer.Option(
             "--clock",
             metavar="MHZ",
             help="The SMs' clock, where somebody saw it and the profile does not tell; with --at-clock.",
         ),
-    ] = None,
-    settings: GpuSetOption = None,
+    ] = None
+    settings: GpuSetOption = None
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw the roofline (.png, .svg, .pdf; data beside it).")
-    ] = None,
-    example: ExampleOption = False,
-    show_how: HowOption = False,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
-) -> None:
+    ] = None
+    example: ExampleOption = False
+    show_how: HowOption = False
+    details: DetailsOption = False
+    as_json: JsonOption = False
+
+
+def roofline(asked: RooflineOptions) -> None:
     """What limits each kernel: the roofs of its GPU and the ceilings of its own instructions."""
-    if not show_how:
-        check_profiles(profiles, example, PROFILE_OR_HOW)
-    check_gpus(gpu)
-    check_outputs(plot)
+    if not asked.show_how:
+        check_profiles(asked.profiles, asked.example, PROFILE_OR_HOW)
+    check_gpus(asked.gpu)
+    check_outputs(asked.plot)
     with loading():
-        from smlab.commands.roofline.run import RooflineOptions, run_roofline
+        from smlab.commands.roofline.run import run_roofline
 
-    run_roofline(
-        RooflineOptions(
-            profiles=tuple(profiles or ()),
-            gpu=gpu,
-            maxima=maxima,
-            parallelism=parallelism,
-            issue=issue,
-            at_clock=at_clock,
-            clock_mhz=clock,
-            settings=tuple(settings or ()),
-            example=example,
-            plot=plot,
-            show_how=show_how,
-            details=details,
-            as_json=as_json,
-        )
-    )
+    run_roofline(asked)
 
 
-def register(app: typer.Typer, panel: str) -> None:
-    """Add the command to the front door, under the heading ``panel`` of its help."""
-    app.command(
-        short_help="What limits each kernel, by roofline.",
-        rich_help_panel=panel,
-    )(roofline)
+register = registers(roofline, "What limits each kernel, by roofline.", RooflineOptions)

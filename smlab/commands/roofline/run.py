@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.profiles import chosen_profiles, kernel_column, label, longest
 from smlab.commands.roofline.api import RooflineResult, roofline
+from smlab.commands.roofline.command import RooflineOptions
 from smlab.commands.roofline.rows import kernel_rows, limiter_shares, roofs
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.profiles.work.roofline_quantities import NEEDED
@@ -27,30 +26,11 @@ from smlab.models.roofline.violations import RooflineViolation
 PRINTED_VIOLATIONS = 5
 
 
-@dataclass(frozen=True)
-class RooflineOptions:
-    """What ``smlab roofline`` was asked for."""
-
-    profiles: tuple[Path, ...]
-    gpu: str | None
-    maxima: str
-    parallelism: bool
-    issue: bool
-    at_clock: bool
-    clock_mhz: float | None
-    settings: tuple[str, ...]
-    example: bool
-    plot: Path | None
-    show_how: bool
-    as_json: bool
-    details: bool = False
-
-
 def run_roofline(options: RooflineOptions) -> None:
     """``smlab roofline PROFILE...``."""
     if options.show_how:
         return _show_how(options.as_json)
-    profiles = chosen_profiles(options.profiles, options.example, PROFILE_OR_HOW)
+    profiles = chosen_profiles(tuple(options.profiles or ()), options.example, PROFILE_OR_HOW)
     if options.plot is not None:
         from smlab.commands.plots import check_plot
 
@@ -64,7 +44,7 @@ def run_roofline(options: RooflineOptions) -> None:
             issue=options.issue,
             at_clock=options.at_clock,
             clock_mhz=options.clock_mhz,
-            settings=options.settings,
+            settings=options.settings or (),
         )
         for path in profiles
     ]

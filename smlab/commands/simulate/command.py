@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -17,71 +18,58 @@ from smlab.cli.options import (
     JsonOption,
     SetOption,
 )
+from smlab.cli.registering import registers
 from smlab.hw_bench.errors import SmlabError
 
 WORKLOADS = ("atomics", "histogram")
 ENGINES = ("compiled", "simpy")
 
 
-def simulate(
+@dataclass(frozen=True)
+class SimulateArguments:
+    """What ``smlab simulate`` was asked for."""
+
     workload: Annotated[
         str, typer.Argument(help="A built-in workload (atomics, histogram) or a workload file (TOML).")
-    ],
-    gpu: GpuOption = "v100",
+    ]
+    gpu: GpuOption = "v100"
     engine: Annotated[
         str, typer.Option(help="The simulator's engine: compiled, or simpy, the reference.")
-    ] = "compiled",
+    ] = "compiled"
     policy: Annotated[
         str | None,
         typer.Option(help="Warp scheduler policy: glr, gto, gty, lrr or oldest (default: the GPU's)."),
-    ] = None,
-    settings: SetOption = None,
-    clock: ClockOption = None,
-    alternative: AlternativeOption = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")] = 0,
-    trace: Annotated[Path | None, typer.Option(help="Write a Chrome trace (opens in Perfetto).")] = None,
+    ] = None
+    settings: SetOption = None
+    clock_mhz: ClockOption = None
+    alternative: AlternativeOption = None
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")] = 0
+    trace: Annotated[Path | None, typer.Option(help="Write a Chrome trace (opens in Perfetto).")] = None
     counters: Annotated[
         Path | None, typer.Option(help="Write the counter table (CSV), as a profiler would give it.")
-    ] = None,
+    ] = None
     max_cycles: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Give up when the kernel runs longer.")
-    ] = None,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
-) -> None:
+    ] = None
+    details: DetailsOption = False
+    as_json: JsonOption = False
+
+
+def simulate(asked: SimulateArguments) -> None:
     """Run one workload on a simulated GPU."""
-    if workload not in WORKLOADS and not Path(workload).exists():
+    if asked.workload not in WORKLOADS and not Path(asked.workload).exists():
         known = ", ".join(WORKLOADS)
-        raise SmlabError.at("WORKLOAD", "neither a built-in workload nor a file", workload, f"one of {known}")
-    check_inputs(None if workload in WORKLOADS else Path(workload))
-    check_choice("--engine", engine, ENGINES)
-    check_gpus(gpu)
-    check_outputs(trace, counters)
-    with loading():
-        from smlab.commands.simulate.run import SimulateArguments, run_simulate
-
-    run_simulate(
-        SimulateArguments(
-            workload=workload,
-            gpu=gpu,
-            engine=engine,
-            policy=policy,
-            settings=tuple(settings or ()),
-            seed=seed,
-            clock_mhz=clock,
-            alternative=alternative,
-            trace=trace,
-            counters=counters,
-            max_cycles=max_cycles,
-            as_json=as_json,
-            details=details,
+        raise SmlabError.at(
+            "WORKLOAD", "neither a built-in workload nor a file", asked.workload, f"one of {known}"
         )
-    )
+    check_inputs(None if asked.workload in WORKLOADS else Path(asked.workload))
+    check_choice("--engine", asked.engine, ENGINES)
+    check_gpus(asked.gpu)
+    check_outputs(asked.trace, asked.counters)
+    with loading():
+        from smlab.commands.simulate.run import run_simulate
+
+    run_simulate(asked)
 
 
-def register(app: typer.Typer, panel: str) -> None:
-    """Add the command to the front door, under the heading ``panel`` of its help."""
-    app.command(
-        short_help="Simulate a workload described in a file.",
-        rich_help_panel=panel,
-    )(simulate)
+register = registers(simulate, "Simulate a workload described in a file.", SimulateArguments)

@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Final
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.gpu_choice import ALL, CLOCK, at_clock, clock_text, readings
 from smlab.commands.simulate.api import simulate
+from smlab.commands.simulate.command import SimulateArguments
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.alternatives import Alternative
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.hw_bench.sass.linking import readable_name
 from smlab.sim import Record, SimResult, counter_table
 from smlab.sim.traces.chrome_trace import write_chrome_trace
-
-
-@dataclasses.dataclass(frozen=True)
-class SimulateArguments:
-    """What ``smlab simulate`` was asked for; ``settings`` are the texts of ``--set``."""
-
-    workload: str
-    gpu: str
-    engine: str
-    policy: str | None
-    settings: tuple[str, ...]
-    seed: int
-    clock_mhz: float | None
-    alternative: str | None
-    trace: Path | None
-    counters: Path | None
-    max_cycles: int | None
-    as_json: bool
-    details: bool = False
 
 
 def run_simulate(options: SimulateArguments) -> None:
@@ -50,7 +31,7 @@ def run_simulate(options: SimulateArguments) -> None:
             result = simulate(
                 options.workload,
                 gpu,
-                settings=options.settings,
+                settings=options.settings or (),
                 engine=options.engine,
                 policy=options.policy,
                 seed=options.seed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,52 +11,40 @@ import typer
 from smlab.cli.fast_start import check_gpus, check_inputs, check_outputs
 from smlab.cli.loading import loading
 from smlab.cli.options import AlternativeOption, GpuOption, JsonOption
+from smlab.cli.registering import registers
 
 
-def table(
-    out: Annotated[Path, typer.Option("--out", help="Where to write the table (.csv or .nc).")],
-    gpu: GpuOption = "v100",
-    op: Annotated[str, typer.Option(help="add, cas or popc-inc.")] = "add",
-    form: Annotated[
-        str, typer.Option(help="batch (all jobs at once) or looped (n jobs circulating).")
-    ] = "batch",
-    source: Annotated[str, typer.Option(help="sim, or the file of a table to check and convert.")] = "sim",
+@dataclass(frozen=True)
+class TableOptions:
+    """What ``smlab table`` was asked for."""
+
+    out: Annotated[Path, typer.Option("--out", help="Where to write the table (.csv or .nc).")]
+    gpu: GpuOption = "v100"
+    op: Annotated[str, typer.Option(help="add, cas or popc-inc.")] = "add"
+    form: Annotated[str, typer.Option(help="batch (all jobs at once) or looped (n jobs circulating).")] = (
+        "batch"
+    )
+    source: Annotated[str, typer.Option(help="sim, or the file of a table to check and convert.")] = "sim"
     engine: Annotated[
         str, typer.Option(help="The simulator's engine: compiled, or simpy, the reference.")
-    ] = "compiled",
+    ] = "compiled"
     max_n: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Up to how many jobs (the GPU's warps an SM).")
-    ] = None,
-    with_cas: Annotated[bool, typer.Option(help="All c up to n; without, only c = 0.")] = True,
-    alternative: AlternativeOption = None,
-    as_json: JsonOption = False,
-) -> None:
+    ] = None
+    with_cas: Annotated[bool, typer.Option(help="All c up to n; without, only c = 0.")] = True
+    alternative: AlternativeOption = None
+    as_json: JsonOption = False
+
+
+def table(asked: TableOptions) -> None:
     """Write the service table T(n, e, c) of the shared-memory atomic unit."""
-    check_gpus(gpu)
-    check_inputs(None if source == "sim" else Path(source))
-    check_outputs(out)
+    check_gpus(asked.gpu)
+    check_inputs(None if asked.source == "sim" else Path(asked.source))
+    check_outputs(asked.out)
     with loading():
-        from smlab.commands.table.run import TableOptions, run_table
+        from smlab.commands.table.run import run_table
 
-    run_table(
-        TableOptions(
-            out=out,
-            gpu=gpu,
-            op=op,
-            form=form,
-            source=source,
-            engine=engine,
-            max_n=max_n,
-            with_cas=with_cas,
-            alternative=alternative,
-            as_json=as_json,
-        )
-    )
+    run_table(asked)
 
 
-def register(app: typer.Typer, panel: str) -> None:
-    """Add the command to the front door, under the heading ``panel`` of its help."""
-    app.command(
-        short_help="Tabulate the atomic unit's service times.",
-        rich_help_panel=panel,
-    )(table)
+register = registers(table, "Tabulate the atomic unit's service times.", TableOptions)

@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from smlab.cli.terminal import err, print_json, progress_bar
 from smlab.commands.gpu_choice import ALL, readings
+from smlab.commands.table.command import TableOptions
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.models import ServiceTable
 from smlab.sim.service_table import service_table
-
-
-@dataclass(frozen=True)
-class TableOptions:
-    """What ``smlab table`` was asked for; ``source`` is ``sim``, or the file of a table to convert."""
-
-    out: Path
-    gpu: str
-    op: str
-    form: str
-    source: str
-    engine: str
-    max_n: int | None
-    with_cas: bool
-    alternative: str | None
-    as_json: bool
 
 
 def run_table(options: TableOptions) -> None:

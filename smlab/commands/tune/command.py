@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -18,97 +19,78 @@ from smlab.cli.options import (
     JobsOption,
     JsonOption,
 )
+from smlab.cli.registering import registers
 from smlab.hw_bench.errors import SmlabError
 
 
-def tune(
+@dataclass(frozen=True)
+class TuneSpaceOptions:
+    """What ``smlab tune`` was asked for."""
+
     space: Annotated[
         str | None,
         typer.Argument(
             help="A tuning space (TOML), a problem or results of Kernel Tuner or KTT (.json, .json.gz), or "
             "file.py:kernel under triton.autotune (executes the Python file)."
         ),
-    ] = None,
-    gpu: GpuOption = "v100",
+    ] = None
+    gpu: GpuOption = "v100"
     source: Annotated[
         Path | None, typer.Option("--source", help="CUDA C of the kernel, where the space names none.")
-    ] = None,
+    ] = None
     launch: Annotated[
         Path | None, typer.Option(help="The launch (TOML), where the space has none; may name parameters.")
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="Which kernel of a file with several.")] = None,
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="First configurations to put in order.")] = 10,
+    ] = None
+    name: Annotated[str | None, typer.Option(help="Which kernel of a file with several.")] = None
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="First configurations to put in order.")] = 10
     budget_cpu_s: Annotated[
         float | None,
         typer.Option("--budget-cpu-s", metavar="SECONDS", help="Processor time to use at most, in all."),
-    ] = None,
+    ] = None
     draw: Annotated[
         int | None,
         typer.Option("--draw", metavar="N", min=1, help="Only so many configurations, drawn by --seed."),
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")] = 0,
+    ] = None
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")] = 0
     truth: Annotated[
         Path | None,
         typer.Option("--truth", help="Results of a tuner on this GPU: says how well the order fits."),
-    ] = None,
+    ] = None
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for the results (results/tune/SPACE).")
-    ] = None,
-    jobs: JobsOption = None,
-    dask: DaskOption = None,
+    ] = None
+    jobs: JobsOption = None
+    dask: DaskOption = None
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the times in the folder and simulate the others.")
-    ] = False,
-    clock: ClockOption = None,
-    settings: GpuSetOption = None,
-    example: Annotated[bool, typer.Option("--example", help="Tune the small space that ships.")] = False,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
-) -> None:
+    ] = False
+    clock_mhz: ClockOption = None
+    settings: GpuSetOption = None
+    example: Annotated[bool, typer.Option("--example", help="Tune the small space that ships.")] = False
+    details: DetailsOption = False
+    as_json: JsonOption = False
+
+
+def tune(asked: TuneSpaceOptions) -> None:
     """Rank the configurations of a kernel by simulation: the best of a tuning space, without the GPU."""
-    if example and space is not None:
-        raise SmlabError.at("--example", "takes no space", space, "one or the other")
-    if not example and space is None:
+    if asked.example and asked.space is not None:
+        raise SmlabError.at("--example", "takes no space", asked.space, "one or the other")
+    if not asked.example and asked.space is None:
         raise SmlabError(
             "SPACE: no tuning space given (expected a space file, a problem or results of Kernel Tuner or "
             "KTT, file.py:kernel, or --example)"
         )
-    if jobs is not None and dask is not None:
+    if asked.jobs is not None and asked.dask is not None:
         raise SmlabError("--jobs: has no meaning with --dask, where the cluster says how many")
-    if space is not None:
-        head, colon, _ = space.rpartition(":")
-        check_inputs(Path(head if colon and head.endswith(".py") else space))
-    check_inputs(source, launch, truth)
-    check_gpus(gpu)
+    if asked.space is not None:
+        head, colon, _ = asked.space.rpartition(":")
+        check_inputs(Path(head if colon and head.endswith(".py") else asked.space))
+    check_inputs(asked.source, asked.launch, asked.truth)
+    check_gpus(asked.gpu)
     with loading():
-        from smlab.commands.gpu_choice import GpuChoice
-        from smlab.commands.tune.run import TuneSpaceOptions, run_tune_space
+        from smlab.commands.tune.run import run_tune_space
 
-    run_tune_space(
-        TuneSpaceOptions(
-            space=space,
-            gpu=GpuChoice(gpu, clock, tuple(settings or ())),
-            source=source,
-            launch=launch,
-            name=name,
-            top=top,
-            budget_cpu_s=budget_cpu_s,
-            draw=draw,
-            seed=seed,
-            truth=truth,
-            out=out,
-            jobs=jobs,
-            dask=dask,
-            resume=resume,
-            details=details,
-            as_json=as_json,
-        )
-    )
+    run_tune_space(asked)
 
 
-def register(app: typer.Typer, panel: str) -> None:
-    """Add the command to the front door, under the heading ``panel`` of its help."""
-    app.command(
-        short_help="Rank the configurations of a kernel.",
-        rich_help_panel=panel,
-    )(tune)
+register = registers(tune, "Rank the configurations of a kernel.", TuneSpaceOptions)

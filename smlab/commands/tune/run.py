@@ -8,7 +8,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.gpu_choice import GpuChoice, chosen_gpu, clock_text
 from smlab.commands.port.result import same_everywhere
 from smlab.commands.tune.api import RESULTS, TuningResult, ranking_rows, tune
+from smlab.commands.tune.command import TuneSpaceOptions
 from smlab.examples import TUNING_SPACE
 from smlab.hw_bench.files import write_atomic
 from smlab.sim.simulate import looks_cold, warm
@@ -39,31 +39,9 @@ LINES, HEADING, SHORT = 12, 2, 6
 """Lines that are printed without --details, those of a table's heading, and rows at most."""
 
 
-@dataclass(frozen=True)
-class TuneSpaceOptions:
-    """What ``smlab tune`` was asked for; ``space`` None is the example."""
-
-    space: str | None
-    gpu: GpuChoice
-    source: Path | None
-    launch: Path | None
-    name: str | None
-    top: int
-    budget_cpu_s: float | None
-    draw: int | None
-    seed: int
-    truth: Path | None
-    out: Path | None
-    jobs: int | None
-    dask: str | None
-    resume: bool
-    details: bool
-    as_json: bool
-
-
 def run_tune_space(options: TuneSpaceOptions) -> None:
     """Search and print; an example's times are kept nowhere."""
-    gpu = chosen_gpu(options.gpu)
+    gpu = chosen_gpu(GpuChoice(options.gpu, options.clock_mhz, tuple(options.settings or ())))
     SearchOptions(budget_cpu_s=options.budget_cpu_s)  # refused before the work
     space = read_space(
         options.space or TUNING_SPACE,
@@ -111,17 +89,17 @@ def _folder(options: TuneSpaceOptions, space: TuningSpace) -> Iterator[Path]:
 
 
 def _tell_kept(options: TuneSpaceOptions, folder: Path, stopped: SearchInterrupted) -> None:
-    given: dict[str, object] = {"--gpu": options.gpu.gpu, "--source": options.source}
+    given: dict[str, object] = {"--gpu": options.gpu, "--source": options.source}
     given |= {"--launch": options.launch, "--name": options.name, "--truth": options.truth}
     given |= {
         "--budget-cpu-s": options.budget_cpu_s,
         "--draw": options.draw,
-        "--clock": options.gpu.clock_mhz,
+        "--clock": options.clock_mhz,
     }
     given |= {"--top": options.top, "--seed": options.seed}
     words = ["smlab", "tune", str(options.space)]
     words += [word for option, value in given.items() if value is not None for word in (option, str(value))]
-    words += [word for setting in options.gpu.settings for word in ("--set", setting)]
+    words += [word for setting in options.settings or () for word in ("--set", setting)]
     again = shlex.join([*words, "--out", str(folder), "--resume"])
     kept = f"{stopped.done:,} of {stopped.total:,}"
     err.print(f"kept {kept} screened times; to go on: {again}", markup=False, soft_wrap=True)

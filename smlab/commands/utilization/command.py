@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -17,57 +18,43 @@ from smlab.cli.options import (
     ProfileGpuOption,
     ProfilesArgument,
 )
+from smlab.cli.registering import registers
 
 
-def utilization(
-    profiles: ProfilesArgument = None,
-    gpu: ProfileGpuOption = None,
+@dataclass(frozen=True)
+class UtilizationOptions:
+    """What ``smlab utilization`` was asked for."""
+
+    profiles: ProfilesArgument = None
+    gpu: ProfileGpuOption = None
     table: Annotated[
         Path | None, typer.Option("--table", help="A service table to use instead of the GPU's own.")
-    ] = None,
+    ] = None
     samples: Annotated[
         Path | None,
         typer.Option("--samples", help="Samples by instruction: ncu's source page (.csv, .ncu-rep)."),
-    ] = None,
-    example: ExampleOption = False,
-    show_how: HowOption = False,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Two profiles: did the bottleneck move?")
-    ] = False,
+    ] = None
+    example: ExampleOption = False
+    show_how: HowOption = False
+    compare: Annotated[bool, typer.Option("--compare", help="Two profiles: did the bottleneck move?")] = False
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw utilization with intervals (.png, .svg, .pdf).")
-    ] = None,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
-) -> None:
+    ] = None
+    details: DetailsOption = False
+    as_json: JsonOption = False
+
+
+def utilization(asked: UtilizationOptions) -> None:
     """Is the shared-memory atomic unit the bottleneck of each kernel? How busy was it? How sure is that?"""
-    if not show_how:
-        check_profiles(profiles, example, PROFILE_OR_HOW)
-    check_gpus(gpu)
-    check_inputs(table, samples)
-    check_outputs(plot)
+    if not asked.show_how:
+        check_profiles(asked.profiles, asked.example, PROFILE_OR_HOW)
+    check_gpus(asked.gpu)
+    check_inputs(asked.table, asked.samples)
+    check_outputs(asked.plot)
     with loading():
-        from smlab.commands.utilization.run import UtilizationOptions, run_utilization
+        from smlab.commands.utilization.run import run_utilization
 
-    run_utilization(
-        UtilizationOptions(
-            profiles=tuple(profiles or ()),
-            gpu=gpu,
-            table=table,
-            samples=samples,
-            compare=compare,
-            example=example,
-            plot=plot,
-            show_how=show_how,
-            details=details,
-            as_json=as_json,
-        )
-    )
+    run_utilization(asked)
 
 
-def register(app: typer.Typer, panel: str) -> None:
-    """Add the command to the front door, under the heading ``panel`` of its help."""
-    app.command(
-        short_help="Is the shared-memory atomic unit the bottleneck?",
-        rich_help_panel=panel,
-    )(utilization)
+register = registers(utilization, "Is the shared-memory atomic unit the bottleneck?", UtilizationOptions)

@@ -3,8 +3,7 @@ that is, the verdict."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 from smlab.cli.fast_start import PROFILE_OR_HOW
@@ -12,6 +11,7 @@ from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.profiles import chosen_profiles, label, short_label
 from smlab.commands.utilization.api import utilization
+from smlab.commands.utilization.command import UtilizationOptions
 from smlab.commands.utilization.printing import print_answer, print_compared
 from smlab.commands.utilization.rows import compare_rows
 from smlab.hw_bench.errors import SmlabError
@@ -22,28 +22,12 @@ HOW_GPU = "v100"
 """Whose counters ``--how`` names where ``--gpu`` does not say: those of compute capability 7.0 serve most."""
 
 
-@dataclass(frozen=True)
-class UtilizationOptions:
-    """What ``smlab utilization`` was asked for."""
-
-    profiles: tuple[Path, ...]
-    gpu: str | None
-    table: Path | None
-    samples: Path | None
-    compare: bool
-    example: bool
-    plot: Path | None
-    show_how: bool
-    as_json: bool
-    details: bool = False
-
-
 def run_utilization(options: UtilizationOptions) -> None:
     """``smlab utilization PROFILE...``."""
     compare, plot, as_json = options.compare, options.plot, options.as_json
     if options.show_how:
         return _show_how(load_gpu(options.gpu or HOW_GPU), as_json)
-    profiles = chosen_profiles(options.profiles, options.example, PROFILE_OR_HOW)
+    profiles = chosen_profiles(tuple(options.profiles or ()), options.example, PROFILE_OR_HOW)
     if compare and len(profiles) != 2:
         raise SmlabError.at("--compare", "wrong number of profiles", len(profiles), "two: before and after")
     if plot is not None:

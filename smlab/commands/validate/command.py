@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,60 +11,56 @@ import typer
 from smlab.cli.fast_start import check_gpus
 from smlab.cli.loading import loading
 from smlab.cli.options import GpuOption, JsonOption
+from smlab.cli.registering import registers
 from smlab.hw_bench.errors import SmlabError
 
 
-def validate(
-    gpu: GpuOption = "v100",
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer random cases: a minute or so.")] = False,
-    out: Annotated[Path, typer.Option("--out", help="Folder for the report.")] = Path("results/validate"),
+@dataclass(frozen=True)
+class ValidateOptions:
+    """What ``smlab validate`` was asked for."""
+
+    gpu: GpuOption = "v100"
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer random cases: a minute or so.")] = False
+    out: Annotated[Path, typer.Option("--out", help="Folder for the report.")] = Path("results/validate")
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the results in the folder and compute the others.")
-    ] = False,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")] = 0,
-    jobs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Processes to use (all cores).")
-    ] = None,
+    ] = False
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")] = 0
+    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Processes to use (all cores).")] = None
     record: Annotated[
         bool, typer.Option("--record", help="Simulate measured kernels instead, and judge their times.")
-    ] = False,
+    ] = False
     sets: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME", help="Only this set of the record; repeatable."),
-    ] = None,
+    ] = None
     rows: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Kernels drawn of each set of the record (8).")
-    ] = None,
+    ] = None
     data: Annotated[
         Path | None, typer.Option("--data", help="Folder of measurements by others ($SMLAB_SHARED_DATA).")
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Run every cross-check and write the report."""
-    check_gpus(gpu)
-    if not record and (sets or data is not None or rows is not None):
-        raise SmlabError.at("--set, --rows, --data", "mean nothing without --record", None, "--record")
-    if record and (quick or jobs is not None):
-        raise SmlabError.at("--quick, --jobs", "mean nothing with --record", None, "--rows")
-    if record:
-        with loading():
-            from smlab.commands.validate.record import RecordOptions, run_record
+    ] = None
+    as_json: JsonOption = False
 
-        run_record(RecordOptions(out, tuple(sets or ()), data, rows or 8, seed, as_json))
+
+def validate(asked: ValidateOptions) -> None:
+    """Run every cross-check and write the report."""
+    check_gpus(asked.gpu)
+    if not asked.record and (asked.sets or asked.data is not None or asked.rows is not None):
+        raise SmlabError.at("--set, --rows, --data", "mean nothing without --record", None, "--record")
+    if asked.record and (asked.quick or asked.jobs is not None):
+        raise SmlabError.at("--quick, --jobs", "mean nothing with --record", None, "--rows")
+    if asked.record:
+        with loading():
+            from smlab.commands.validate.record import run_record
+
+        run_record(asked)
         return
     with loading():
-        from smlab.commands.validate.run import ValidateOptions, run_validate
+        from smlab.commands.validate.run import run_validate
 
-    options = ValidateOptions(
-        gpu=gpu, quick=quick, out=out, resume=resume, seed=seed, jobs=jobs, as_json=as_json
-    )
-    if not run_validate(options):
+    if not run_validate(asked):
         raise typer.Exit(1)
 
 
-def register(app: typer.Typer, panel: str) -> None:
-    """Add the command to the front door, under the heading ``panel`` of its help."""
-    app.command(
-        short_help="Run every cross-check and write the report.",
-        rich_help_panel=panel,
-    )(validate)
+register = registers(validate, "Run every cross-check and write the report.", ValidateOptions)

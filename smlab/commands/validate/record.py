@@ -6,11 +6,12 @@ import json
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar
+from smlab.commands.validate.command import ValidateOptions
 from smlab.hw_bench.datasets.measured_kernels import MeasuredKernelSet, list_sets, read_measured
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.files import write_atomic
@@ -21,21 +22,11 @@ from smlab.validation.service_tables import rules_version
 
 DATA = "SMLAB_SHARED_DATA"
 STORE, FOUND = "record.sqlite", "record.json"
+DRAWN = 8
+"""Kernels of each set, where nothing is said."""
 
 
-@dataclass(frozen=True)
-class RecordOptions:
-    """What ``smlab validate --record`` was asked for."""
-
-    out: Path
-    sets: tuple[str, ...]
-    data: Path | None
-    rows: int
-    seed: int
-    as_json: bool
-
-
-def run_record(options: RecordOptions) -> None:
+def run_record(options: ValidateOptions) -> None:
     """Simulate the rows of the record, judge them, and write ``record.json`` into the folder.
 
     Rows that the folder has of the same code, card and simulator are not simulated again, so a run that was
@@ -46,14 +37,15 @@ def run_record(options: RecordOptions) -> None:
         raise SmlabError.at("--data", "is missing", None, expected)
     options.out.mkdir(parents=True, exist_ok=True)
     rows: list[SimulatedRow] = []
-    sets = [read_measured(name, data, options.rows, options.seed) for name in options.sets or list_sets()]
+    each = options.rows or DRAWN
+    sets = [read_measured(name, data, each, options.seed) for name in options.sets or list_sets()]
     for one in sets:
         with progress_bar(f"simulating {one.title}") as advance:
             rows += simulate_set(
                 one, described(one), options.out / STORE, lambda _, done, total: advance(done, total)
             )
     errors, model = judge([(one.name, one.title, one.gpu, one.kind) for one in sets], rows)
-    how = {"seed": options.seed, "rows": options.rows, "sms": SMS, "rules": rules_version()}
+    how = {"seed": options.seed, "rows": each, "sms": SMS, "rules": rules_version()}
     how["nvcc"] = int(find_nvcc() is not None)  # else the sets measured with nvcc are compiled by NVRTC
     whole = document(errors, how)
     write_atomic(options.out / FOUND, json.dumps(whole, indent=1) + "\n")

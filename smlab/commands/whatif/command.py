@@ -10,6 +10,7 @@ import typer
 from smlab.cli.fast_start import check_inputs
 from smlab.cli.loading import loading
 from smlab.cli.options import ClockOption, DaskOption, GpuSetOption, JobsOption, JsonOption
+from smlab.cli.registering import registers
 
 
 def whatif(
@@ -46,9 +47,4 @@ def whatif(
         raise typer.Exit(1)
 
 
-def register(app: typer.Typer, panel: str) -> None:
-    """Add the command to the front door, under the heading ``panel`` of its help."""
-    app.command(
-        short_help="Vary hardware and workload; measure the effects.",
-        rich_help_panel=panel,
-    )(whatif)
+register = registers(whatif, "Vary hardware and workload; measure the effects.")

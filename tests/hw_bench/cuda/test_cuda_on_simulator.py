@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from measuring_error import measuring_errors
 from smlab.cli.main import run as command
 from smlab.hw_bench.cuda.toolkit import has_compiler
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.calibrate.dataset import read_set
-from smlab.validation.campaigns.calibration.measuring_error import measuring_errors
 
 compiler = pytest.mark.skipif(not has_compiler(), reason="the CUDA compiler of the extra cuda12 is missing")
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from disassembler_graph import parse_flow_edges
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import ControlFlow, Function, Operand, Predicate, SassInstruction, parse_listing
-from smlab.hw_bench.sass.tools import parse_flow_edges
 
 LISTINGS = Path(__file__).parent / "listings"
 

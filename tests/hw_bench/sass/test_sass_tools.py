@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from disassembler_graph import flow_edges
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import (
     ControlFlow,
@@ -15,7 +16,6 @@ from smlab.hw_bench.sass import (
     disassemble,
     find_nvdisasm,
     find_ptxas,
-    flow_edges,
     read_cubin,
 )
 from smlab.hw_bench.sass import tools as sass_tools

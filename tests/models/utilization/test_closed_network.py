@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from operational import asymptotic_bounds, balanced_job_bounds
 from smlab.hw_bench.errors import SmlabError
-from smlab.models.operational import asymptotic_bounds, balanced_job_bounds
 from smlab.models.utilization.closed_network import Station, solve, solve_machine_repairman
 
 cycles = st.integers(1, 400).map(lambda k: k / 4)  # exact in binary, so that fractions can check it

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from calibration_trials import ALL, SMALL, recover
 from smlab.hw_bench.cuda.measuring.dataset import read_table
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
@@ -20,7 +21,6 @@ from smlab.validation.calibrate.fit import atomic_parameters, split
 from smlab.validation.calibrate.judge import BASELINES, baselines
 from smlab.validation.calibrate.predict import QUEUE, Predictor
 from smlab.validation.calibrate.simulated import is_measured, write_simulated
-from smlab.validation.campaigns.calibration.trials import ALL, SMALL, recover
 
 TRUTH = {
     "atomic.add.base_interval_cycles": 5.3,

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from calibration_trials import SMALL
 from smlab.hw_bench.cuda.measuring import steadiness
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
@@ -28,7 +29,6 @@ from smlab.validation.calibrate.noise import (
 )
 from smlab.validation.calibrate.predict import MEASURING, BurstPath, last_issue
 from smlab.validation.calibrate.simulated import write_simulated
-from smlab.validation.campaigns.calibration.trials import SMALL
 
 
 def test_repetitions_tell_the_noise_of_their_median() -> None:

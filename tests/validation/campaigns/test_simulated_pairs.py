@@ -1,11 +1,11 @@
-"""Simulated kernels against their ceilings: the drawing, the reading, the judging, and the section of the
-report."""
+"""Simulated kernels against their ceilings: the drawing, the reading and the judging."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from judged_ceilings import EXACT, atomics_beside_loads, judge_ceilings
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.hw_bench.profiles import read_profile
@@ -17,19 +17,17 @@ from smlab.sim import Instruction, Kernel, Loop, Program, counter_table, simulat
 from smlab.sim.address_patterns import Affine, Strided
 from smlab.sim.machine import machine_from
 from smlab.sim.workloads.workload import blocks_per_sm
-from smlab.validation.campaigns.projection import simulated_section as check
-from smlab.validation.campaigns.projection.judge import EXACT, METHODS, judge_ceilings, judge_projection
+from smlab.validation.campaigns.projection.judge import METHODS, judge_projection
 from smlab.validation.campaigns.projection.kernels import REGIMES, draw, working_set_bytes
 from smlab.validation.campaigns.projection.simulate import (
     Simulated,
     read_work,
+    run,
     simulate_kernels,
-    simulate_probe,
 )
-from smlab.validation.checks import Plan
 from smlab.validation.projection.gpu_parts import PART, part_of
 
-GPUS = tuple(part_of(load_gpu(name)) for name in check.GPUS)
+GPUS = tuple(part_of(load_gpu(name)) for name in ("v100", "a100-40"))
 NUMBERED = [(regime, number) for regime in REGIMES for number in range(2)]
 
 
@@ -217,7 +215,8 @@ def test_the_parallelism_ceiling_helps_where_it_should(seen: Simulated) -> None:
 
 @pytest.fixture(scope="module")
 def probe() -> Simulated:
-    return simulate_probe(GPUS, "compiled")
+    smaller = min((machine_from(gpu) for gpu in GPUS), key=lambda m: m.sms)
+    return run([atomics_beside_loads(smaller)], GPUS, "compiled")
 
 
 def test_shared_atomics_beside_shared_loads_pass_one_data_stage(probe: Simulated) -> None:
@@ -227,8 +226,3 @@ def test_shared_atomics_beside_shared_loads_pass_one_data_stage(probe: Simulated
         found = judge_ceilings(work, gpu)
         assert found.limiter[0] == "shared"
         assert 0.95 < found.of_bound[0] <= 1 + EXACT
-
-
-@pytest.fixture(scope="module")
-def plan() -> Plan:
-    return Plan(load_gpu("v100"), quick=True, seed=5, processes=1)

@@ -3,15 +3,12 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.random import SeedSequence, default_rng
 from SALib.sample import sobol as saltelli
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.models import solve_machine_repairman
-from smlab.validation.campaigns.studies.pairs import elasticity, saltelli_pairs, two_levels
-from smlab.validation.experiments.effects.points import FactorLevels, Layout
 from smlab.validation.experiments.effects.sensitivity import rank_coefficients, sobol_indices
 from smlab.validation.method.statistics import binomial_interval
 
@@ -147,41 +144,7 @@ def test_equal_seeds_give_equal_intervals_also_for_seed_0() -> None:
     assert found[0] != sobol_indices(ishigami(x), NAMES, second_order=False, seed=1, resamples=50)
 
 
-# Pairs of a Saltelli design, and a random design
-
-
-def power_law(second_order: bool) -> tuple[Layout, pd.DataFrame]:
-    """y = x1^0.7 x2^-0.2, and twice that where x3 is "b"."""
-    problem = {"num_vars": 3, "names": list(NAMES), "bounds": [[1, 10], [1, 10], [0, 1]]}
-    x = saltelli.sample(problem, 64, calc_second_order=second_order, seed=2)
-    frame = pd.DataFrame(x, columns=list(NAMES))
-    frame["x3"] = np.where(frame["x3"] < 0.5, "a", "b")
-    frame["y"] = frame["x1"] ** 0.7 * frame["x2"] ** -0.2 * np.where(frame["x3"] == "b", 2.0, 1.0)
-    frame["replication"], frame["case"] = 0, np.arange(1, len(frame) + 1)
-    base = pd.DataFrame([{"x1": 1.0, "x2": 1.0, "x3": "a", "y": 1.0, "replication": 0, "case": 0}])
-    layout = Layout(
-        "law", "sobol", tuple(FactorLevels(n, None, ()) for n in NAMES), ("y",), second_order=second_order
-    )
-    return layout, pd.concat([base, frame], ignore_index=True)
-
-
-@pytest.mark.parametrize("second_order", [False, True])
-def test_pairs_of_a_saltelli_design_differ_in_one_factor(second_order: bool) -> None:
-    layout, frame = power_law(second_order)
-    for name in NAMES:
-        a, b = saltelli_pairs(layout, frame, name)
-        assert (a[name] != b[name]).all()
-        for other in set(NAMES) - {name}:
-            assert (a[other] == b[other]).all()
-    for name, power in (("x1", 0.7), ("x2", -0.2)):
-        found = elasticity(*saltelli_pairs(layout, frame, name), name, "y")
-        assert found.estimate == pytest.approx(power)
-        assert found.half_width < 1e-9
-    variant, base = two_levels(*saltelli_pairs(layout, frame, "x3"), "x3", "y", "b", "a")
-    assert len(variant) > 20
-    np.testing.assert_allclose(variant / base, 2.0)
-    with pytest.raises(SmlabError, match="no Saltelli design"):
-        saltelli_pairs(layout, frame, "x4")
+# A random design
 
 
 def test_rank_coefficients_hold_what_theory_says() -> None:

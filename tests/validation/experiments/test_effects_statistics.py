@@ -8,11 +8,12 @@ import pandas as pd
 import pytest
 from numpy.random import SeedSequence, default_rng
 
+from coverage_study import coverage_study
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.experiments.effects.factorial import interaction, marginal, variance_shares
 from smlab.validation.experiments.effects.paired import compare, mean_of, variance_reduction
 from smlab.validation.experiments.effects.points import FactorLevels, Layout
-from smlab.validation.method.statistics import Interval, coverage_study
+from smlab.validation.method.statistics import Interval
 
 # Paired comparisons
 

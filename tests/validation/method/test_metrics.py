@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coverage_study import coverage_study
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.method.metrics import error_table, mean_bootstrap, points_table
-from smlab.validation.method.statistics import Interval, coverage_study
+from smlab.validation.method.statistics import Interval
 
 KEYS = [
     "n",

@@ -7,17 +7,16 @@ import pytest
 from numpy.random import SeedSequence, default_rng
 from scipy import signal
 
+from coverage_study import coverage_study
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.method.statistics import (
     MIN_BATCHES,
     Interval,
     batch_means,
     binomial_interval,
-    coverage_study,
     lag1,
     mean_interval,
     mser5,
-    ratio_interval,
     von_neumann_p,
 )
 
@@ -198,31 +197,6 @@ class TestVonNeumann:
     def test_constant_values(self):
         assert von_neumann_p(np.ones(10)) == 1
         assert lag1(np.ones(10)) == 0
-
-
-class TestRatio:
-    def test_proportional_batches_have_no_uncertainty(self):
-        interval = ratio_interval([1.0, 2.0, 4.0], [2.0, 4.0, 8.0])
-        assert (interval.estimate, interval.low, interval.high) == pytest.approx((0.5, 0.5, 0.5))
-
-    def test_coverage_for_a_ratio_of_means(self):
-        """Batches of random length y with busy time x = 0.6 y + noise; the mean of the ratios would be
-        biased.
-        """
-
-        def trial(stream):
-            rng = default_rng(stream)
-            y = rng.exponential(10.0, 25) + 1.0
-            return ratio_interval(0.6 * y + rng.normal(0.0, 1.0, 25) * y, y)
-
-        assert inside(coverage_study(trial, 0.6, TRIALS, seed=26))
-
-    @pytest.mark.parametrize(
-        ("x", "y"), [([1], [1]), ([1, 2], [1]), ([1, 2], [-1, 2]), ([1, 2], [0, 2]), ([1, math.inf], [1, 1])]
-    )
-    def test_refusals(self, x, y):
-        with pytest.raises(SmlabError):
-            ratio_interval(x, y)
 
 
 class TestBinomial:

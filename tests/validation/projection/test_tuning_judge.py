@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from smlab.cli.main import run
-from smlab.commands.port.registers import CompiledConfigurations
+from smlab.commands.port.tune import CompiledConfigurations
 from smlab.hw_bench.datasets import read_tuning
 from smlab.hw_bench.datasets.timed_work import work_of_times
 from smlab.hw_bench.errors import SmlabError
@@ -234,7 +234,7 @@ def test_a_code_is_compiled_once_for_all_rows_that_share_it(
     compiled: list[int] = []
     monkeypatch.setattr(TuningSource, "cubin", lambda self, times, row, gpu: compiled.append(row) or b"")
     few = CompiledResources(32, 0, 0)
-    monkeypatch.setattr("smlab.commands.port.registers.resources_of", lambda *_: few)
+    monkeypatch.setattr("smlab.commands.port.tune.resources_of", lambda *_: few)
     configurations = CompiledConfigurations(TuningSource(tmp_path / "k.cu"), THERE, None)
     assert all(configurations.fits(pairs, row) for row in range(4))
     assert compiled == [0, 2]

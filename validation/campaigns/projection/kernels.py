@@ -296,20 +296,6 @@ def draw_reuse(number: int, seed: int, machine: Machine) -> DrawnKernel:
     return _looped(REUSE, number, shape, iterations, body, rng)
 
 
-def atomics_beside_loads(machine: Machine) -> DrawnKernel:
-    """Shared loads without conflict and shared atomics at once: together they ask for all that the banks
-    have.
-
-    Both pass one data stage (SEMANTICS.md, 6.5). It is no part of any regime, and none of those has shared
-    atomics.
-    """
-    loads = [Instruction("shared-load", shared=Strided(1)) for _ in range(5)]
-    body = (*loads, Instruction("atomic-add", shared=Strided(1), returns=False))
-    program = Program("p", (Loop(100, body),))
-    kernel = Kernel("atomics beside loads", (program,), ((0,) * 16,), 4 * machine.sms, _SHARED_BYTES)
-    return DrawnKernel("atomics beside loads", kernel, 0)
-
-
 def working_set_bytes(kernel: Kernel) -> float:
     """Bytes of global memory that the whole grid touches, whole sectors each; buffers of random addresses
     count whole.

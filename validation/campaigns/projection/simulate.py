@@ -20,7 +20,6 @@ from smlab.sim.reference import Record
 from smlab.sim.simulate import ENGINES
 from smlab.validation.campaigns.projection.kernels import (
     DrawnKernel,
-    atomics_beside_loads,
     draw,
     draw_reuse,
     working_set_bytes,
@@ -54,12 +53,6 @@ def simulate_reuse(gpus: Sequence[Gpu], kernels: int, seed: int, engine: str) ->
     return run([draw_reuse(number, seed, smaller) for number in range(kernels)], gpus, engine)
 
 
-def simulate_probe(gpus: Sequence[Gpu], engine: str) -> Simulated:
-    """The kernel that asks for all that the banks have, by loads and by atomics."""
-    smaller = min((machine_from(gpu) for gpu in gpus), key=lambda m: m.sms)
-    return run([atomics_beside_loads(smaller)], gpus, engine)
-
-
 def run(drawn: Sequence[DrawnKernel], gpus: Sequence[Gpu], engine: str) -> Simulated:
     """Run kernels on every GPU and read their counters."""
     machines = [machine_from(gpu) for gpu in gpus]
@@ -86,10 +79,3 @@ def read_work(table: CounterTable, gpu: Gpu, kernels: int) -> KernelWork:
             "simulated kernels", f"the reader left some out ({left})", len(read.work), str(kernels)
         )
     return read.work
-
-
-def joined(parts: Sequence[Simulated]) -> Simulated:
-    """The kernels of all parts, in their order."""
-    regimes = tuple(regime for part in parts for regime in part.regimes)
-    work = tuple(KernelWork.joined(part.work[i] for part in parts) for i in range(len(parts[0].work)))
-    return Simulated(regimes, work, np.concatenate([part.working_set_bytes for part in parts]))

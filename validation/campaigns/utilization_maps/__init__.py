@@ -3,13 +3,12 @@ can be trusted.
 
 `families` names the kinds of kernels and draws them (`random_families` those of random programs),
 `simulate` runs them, `fit` makes the trust map (`models/utilization/trust_map.json`) and `fit_maps` the
-counter maps from some of them, `judge` holds estimates and intervals against the truth on others, `section`
-puts that into the report of ``smlab validate``. ``python -m smlab.validation.campaigns.utilization_maps --out
+counter maps. ``python -m smlab.validation.campaigns.utilization_maps --out
 models/utilization/trust_map.json`` makes the maps anew.
 """
 
 from smlab.validation.campaigns.utilization_maps.draws import run_campaign
-from smlab.validation.campaigns.utilization_maps.families import FAMILIES, FIT, HELD_OUT
+from smlab.validation.campaigns.utilization_maps.families import FAMILIES, FIT
 from smlab.validation.campaigns.utilization_maps.simulate import CampaignTable
 
-__all__ = ["FAMILIES", "FIT", "HELD_OUT", "CampaignTable", "run_campaign"]
+__all__ = ["FAMILIES", "FIT", "CampaignTable", "run_campaign"]

@@ -2,7 +2,6 @@
 trust map anew, and the counter maps beside it.
 
 With ``--store FILE`` what is simulated is kept there as it comes, and an interrupted run resumes.
-``python -m smlab.validation.campaigns.sections utilization-maps`` judges the maps that ship.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from smlab.validation.campaigns.utilization_maps.draws import run_campaign
 from smlab.validation.campaigns.utilization_maps.families import (
     FEW,
     FIT,
-    HELD_OUT,
     RANDOM,
     group_of,
 )
@@ -42,7 +40,6 @@ from smlab.validation.work.store import Store
 
 GPUS = ("v100", "a100-40")
 FIT_SEED = 2026
-"""The families that judge differ, and so do their seeds (`section`)."""
 
 FEW_TIMES = 10
 """Kernels of each family of few warps for one of each other fitting family."""
@@ -96,7 +93,6 @@ def make_maps(
         "gpus": names,
         "families": list(FIT),
         "random_families": len(RANDOM),
-        "families_that_judge": list(HELD_OUT),
         "kernels": len(families),
         "seed": seed,
         "simulator": engine_version(),

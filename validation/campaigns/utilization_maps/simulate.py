@@ -25,7 +25,13 @@ from smlab.sim.machine import Machine, machine_from
 from smlab.sim.reference import Record
 from smlab.sim.result import SimResult, SmTruth
 from smlab.sim.workloads.workload import Instruction, Kernel, Loop
-from smlab.validation.campaigns.utilization_maps.families import FAMILIES, FIRST_RANDOM, RANDOM, Family
+from smlab.validation.campaigns.utilization_maps.families import (
+    FAMILIES,
+    FIRST_RANDOM,
+    NUMBERS,
+    RANDOM,
+    Family,
+)
 
 Floats = NDArray[np.float64]
 
@@ -203,7 +209,7 @@ def family_of(name: str) -> tuple[Family, int]:
     """The family of a name, and its number among all, which its kernels' random numbers hang on."""
     if name in RANDOM:
         return RANDOM[name], FIRST_RANDOM + list(RANDOM).index(name)
-    return FAMILIES[name], list(FAMILIES).index(name)
+    return FAMILIES[name], NUMBERS[name]
 
 
 def draw_kernel(machine: Machine, family: str, stream: SeedSequence) -> tuple[Kernel, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from smlab.validation.experiments.effects.paired import mean_of, over_cells
@@ -320,54 +320,6 @@ def rank_bars(ranks: Sequence[RankCoefficient], response: str) -> Figure:
     ax.grid(axis="y", visible=False)
     ax.set_xlabel(f"Standardised rank coefficient of {response} (R² {rows[0].r_squared:.2f})")
     return fig
-
-
-@styled
-def pairing(paired: Mapping[str, tuple[float, float]], response: str, unit: str = "") -> Figure:
-    """Half widths of the interval of a difference, paired (same random numbers) and independent, a row a
-    comparison.
-
-    ``paired`` gives for each comparison (half width paired, half width independent), both above 0.
-    """
-    fig = new_figure(6.8, 1.2 + 0.42 * len(paired))
-    ax = fig.subplots()
-    for y, (own, independent) in enumerate(reversed(list(paired.values()))):
-        ax.plot([own, independent], [y, y], color=FAINT, lw=2)
-        for value, number, label in ((own, 0, "same random numbers"), (independent, 1, "independent runs")):
-            drawn = look(number)
-            ax.plot(
-                [value],
-                [y],
-                color=drawn.colour,
-                marker=drawn.marker,
-                ls="none",
-                label=label if y == 0 else None,
-            )
-        ax.annotate(
-            _times(independent / own),
-            (max(own, independent), y),
-            xytext=(8, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8,
-        )
-    ax.set_xscale("log")
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-    ax.set_yticks(range(len(paired)), [textwrap.fill(name, 38) for name in reversed(list(paired))])
-    ax.set_ylim(-0.6, len(paired) - 0.4)
-    ax.margins(x=0.3)
-    ax.set_xlabel(f"Half width of the 95 % interval of a difference of {response}{in_unit(unit)}")
-    fig.legend(loc="outside upper left", ncols=2)
-    return fig
-
-
-def _times(ratio: float) -> str:
-    """How many runs a ratio of half widths is worth, in words."""
-    runs = ratio**2
-    if runs < 1.05:
-        return "no gain"
-    return f"{runs:,.1f} × fewer runs" if runs < 10 else f"{runs:,.0f} × fewer runs"
 
 
 def _short(name: str) -> str:

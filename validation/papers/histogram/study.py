@@ -39,14 +39,11 @@ from smlab.validation.work.store import Entry, Store
 SIZES = tuple(2**k for k in range(5, 23))
 """Pixels: the powers of two from 32 to 4,194,304 (the paper gives these two ends, and no list)."""
 THREADS = (32, 64, 256, 512, 1024)
-LARGEST = SIZES[-1]
 
 BETWEEN_SIZES = (2**16, 2**18, 2**20, 2**22)
 """Sizes at which the images that the paper does not have are run."""
 
 REDUCED_SIZES = (2**8, 2**14, 2**18, 2**20)
-QUICK_SIZES = (2**12, 2**17)
-QUICK_THREADS = (64, 256, 1024)
 
 
 @dataclass(frozen=True, order=True)

@@ -1,8 +1,8 @@
 """Van Lanker et al.'s method on simulated kernels, whose times on both GPUs are known: as a campaign found
 it.
 
-The numbers are stored in ``simulated_pairs.json``; in a checkout ``python -m
-smlab.validation.campaigns.projection.claims`` makes them anew from the ledger's claims.
+The numbers are stored in ``simulated_pairs.json``. The code that made them is at commit 098b7c2
+(``validation/campaigns/projection/claims.py``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from smlab.validation.papers.claims.registry import Observed, quantity
 from smlab.validation.papers.judging import Scale
 
 STORED: Final = Path(__file__).parents[1] / "simulated_pairs.json"
-MADE_BY: Final = "python -m smlab.validation.campaigns.projection.claims"
+MADE_AT: Final = "validation/campaigns/projection/claims.py at commit 098b7c2"
 
 
 @functools.cache
@@ -26,7 +26,7 @@ def _stored() -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(STORED.read_text(encoding="utf-8"))["observed"]
     except (OSError, ValueError, KeyError) as error:
         said = f"cannot be read ({error!r})"
-        raise SmlabError.at(str(STORED), said, expected=f"what `{MADE_BY}` writes") from error
+        raise SmlabError.at(str(STORED), said, expected=f"what {MADE_AT} writes") from error
     return found
 
 
@@ -34,7 +34,7 @@ def _observed(name: str, **arguments: object) -> Observed:
     for row in _stored():
         if (row["quantity"], row["with"]) == (name, arguments):
             return Observed(row["value"], row["low"], row["high"], row["detail"])
-    raise SmlabError.at(name, "no stored number for", arguments, f"a claim's arguments; `{MADE_BY}` makes it")
+    raise SmlabError.at(name, "no stored number for", arguments, f"one that {MADE_AT} made")
 
 
 @quantity("projection.simulated_error", unit="%", evidence="simulated", scale=Scale.ERROR, quick=False)

@@ -1,1 +1,0 @@
-"""Study: what V100 code gains from newer SMs, one constant at a time."""

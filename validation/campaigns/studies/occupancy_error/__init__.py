@@ -1,1 +1,0 @@
-"""Study: how wrong the occupancy estimator is across Ampere-like SMs."""

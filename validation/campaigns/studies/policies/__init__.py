@@ -1,1 +1,0 @@
-"""Study: which scheduler policy serves atomics best."""

@@ -1,1 +1,0 @@
-"""Study: what a second atomic pipe buys."""

@@ -1,1 +1,0 @@
-"""Study: where S(n, e, c) comes from."""
