@@ -205,7 +205,7 @@ def _products_left(micro: MicroOperation) -> int:
     return min(int(instruction.operands[1].text, 0), PRODUCT_GROUPS - 2)
 
 
-def passes_of(cls: InstructionClass) -> int:
+def passes_told(cls: InstructionClass) -> int:
     """The passes of every execution of an instruction, or that its source tells them."""
     if cls.unit in (Unit.SHARED, Unit.ATOMIC) or cls.operation == "match":
         return TOLD
@@ -359,7 +359,7 @@ def lower_machine_code(
                 after=(),
                 lanes=32,
                 returns=control.write_barrier is not None or micro.code == d.COPY,
-                passes=passes_of(cls),
+                passes=passes_told(cls),
                 work=base + each,
                 control=control,
                 base_work=base,

@@ -20,7 +20,7 @@ from smlab.hw_bench.sass.effects import access_words
 from smlab.hw_bench.sass.opcodes import kind_of_opcode
 from smlab.hw_bench.sass.operations import tensor_product
 from smlab.sim.execution.run import InstructionCount, TimedRun, counts_of
-from smlab.sim.execution.source import passes_of, request_of
+from smlab.sim.execution.source import passes_told, request_of
 from smlab.sim.instructions import CLASSES, QUEUED_UNITS, InstructionClass, Reason, Unit
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.control import OF_FENCES, UNTIMED
@@ -229,7 +229,7 @@ def _operation(n: int, micro: MicroOperation, machine: Machine, after: tuple[int
         after=after,
         lanes=32,
         returns=bool(micro.instruction.operands),
-        passes=passes_of(cls),
+        passes=passes_told(cls),
         work=base + each,
         base_work=base,
         pass_work=each,

@@ -60,8 +60,8 @@ def test_inactive_lanes_and_other_constants_change_a_match(execute: Execute) -> 
     assert matched(changed) == (3, 15, 80)
 
 
-def apart(result: SimResult, place: int) -> int:
-    """How far apart two warps of one scheduler issue the instruction at a place."""
+def cycles_between(result: SimResult, place: int) -> int:
+    """The cycles between the issues of an instruction by two warps of one scheduler."""
     assert result.issues is not None
     issues = result.issues
     cycles = issues.cycle[issues.slot == place]
@@ -83,23 +83,25 @@ def apart(result: SimResult, place: int) -> int:
     ],
 )
 def test_a_bank_of_registers_is_read_once_a_cycle(execute: Execute, instruction: str, cycles: int) -> None:
-    assert apart(execute(instruction, block=160), 0) == cycles
-    assert apart(execute(instruction, block=160, sm_register_banks=64), 0) == (
+    assert cycles_between(execute(instruction, block=160), 0) == cycles
+    assert cycles_between(execute(instruction, block=160, sm_register_banks=64), 0) == (
         2 if instruction[0] == "I" else 1
     )
 
 
 def test_an_operand_that_is_kept_is_not_read_again(execute: Execute) -> None:
     second = "FFMA R15, R10, R12, R14"
-    assert apart(execute("FFMA R11, R10.reuse, R13, R17", second, block=160), 1) == 2
-    assert apart(execute("FFMA R11, R13, R10.reuse, R17", second, block=160), 1) == 3  # another place
-    assert apart(execute("FFMA R11, R10, R13, R17", second, block=160), 1) == 3
+    assert cycles_between(execute("FFMA R11, R10.reuse, R13, R17", second, block=160), 1) == 2
+    assert (
+        cycles_between(execute("FFMA R11, R13, R10.reuse, R17", second, block=160), 1) == 3
+    )  # another place
+    assert cycles_between(execute("FFMA R11, R10, R13, R17", second, block=160), 1) == 3
 
 
 def test_a_nop_takes_its_issue_alone(execute: Execute) -> None:
     """1,024 threads take 8 cycles for a barrier of a warp, 8 warps a scheduler (Burtchell and Burtscher)."""
-    assert apart(execute("NOP", block=160), 0) == 1
-    assert apart(execute("YIELD", block=160), 0) == 2
+    assert cycles_between(execute("NOP", block=160), 0) == 1
+    assert cycles_between(execute("YIELD", block=160), 0) == 2
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,9 @@ def test_what_is_stored_is_of_all_published_costs() -> None:
         ("shuffle", "int", 32, 25.0),
         ("barrier of a block", "none", 1024, 85.0),
         ("fence", "int", 32, 773.3),
+        ("match", "int", 32, 199.0),
+        ("match", "double", 256, 511.0),
+        ("barrier of a warp", "none", 1024, 8.0),
     ],
 )
 def test_an_operation_costs_what_was_measured_on_an_a100(

@@ -7,11 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smlab.hw_bench.datasets.measured_kernels import list_sets, read_measured
+from smlab.hw_bench.datasets.measured_kernels import (
+    MeasuredKernel,
+    MeasuredKernelSet,
+    list_sets,
+    read_measured,
+)
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.inputs import load_toml
 from smlab.sim.isa.launch.launch_file import launch_of
+from smlab.validation.record import run as running
 from smlab.validation.record.judge import (
     LEAST_SETS,
     SetLogs,
@@ -176,3 +182,24 @@ def test_a_clock_that_was_seen_has_no_range() -> None:
     gpu = load_gpu("a100-40")
     assert ClockRange.of(gpu).slower == pytest.approx(np.log(1410 / 765))
     assert ClockRange.of(gpu.with_values({"clock.sm_hz": 1e9}, "test", "measured")) == ClockRange()
+
+
+@pytest.mark.parametrize(
+    ("compiler", "here", "by"),
+    [
+        ("nvcc 12, sm_86", True, "nvcc"),
+        ("nvcc 12, sm_86", False, "NVRTC"),
+        ("NVRTC, release unknown", True, "NVRTC"),
+    ],
+)
+def test_a_kernel_is_compiled_by_the_compiler_that_it_was_measured_with(
+    compiler: str, here: bool, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "find_nvcc", lambda: Path("nvcc") if here else None)
+    monkeypatch.setattr(running, "compile_cuda", lambda source, *_: f"NVRTC {source}".encode())
+    monkeypatch.setattr(
+        running, "compile_by_nvcc", lambda path, *_: f"nvcc {path.read_text(encoding='utf-8')}".encode()
+    )
+    kernel = MeasuredKernel("one", "k", Path("k.cuh"), "text", {"A": "1"}, {}, None, None, 1.0)
+    one = MeasuredKernelSet("set", "a set", "a6000", "product", "us", compiler, None, {}, (kernel,))
+    assert running.compiled(one, kernel, "sm_86") == f"{by} text".encode()
