@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         counter_table,
         read_workload,
     )
+    from smlab.sim.execution.program import ProgramRun
     from smlab.sim.execution.run import MachineRun
     from smlab.sim.isa.launch.structure import Structure
     from smlab.sim.isa.launch.tensor_map import TensorMap
@@ -68,6 +69,7 @@ _HOME = {
     "smlab.commands.roofline.api": ("RooflineResult", "roofline"),
     "smlab.commands.run.api": ("run",),
     "smlab.commands.run.simulated": ("ScriptGpu", "simulated"),
+    "smlab.sim.execution.program": ("ProgramRun",),
     "smlab.sim.execution.run": ("MachineRun",),
     "smlab.commands.simulate.api": ("simulate",),
     "smlab.commands.tune.api": ("TuningResult", "tune"),
@@ -108,6 +110,7 @@ __all__ = [
     "MachineRun",
     "PortResult",
     "Program",
+    "ProgramRun",
     "ProjectResult",
     "Record",
     "RooflineResult",

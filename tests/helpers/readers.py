@@ -51,6 +51,7 @@ from smlab.models.utilization.service_table import ServiceTable
 from smlab.models.utilization.trust_map import TrustMap
 from smlab.sim.frontends.registry import load_kernel
 from smlab.sim.isa.launch.launch_file import read_launch
+from smlab.sim.isa.launch.program_file import read_program
 from smlab.sim.traces.reading import read_list, read_trace
 from smlab.sim.workloads.workload_file import read_workload
 from smlab.validation.calibrate.dataset import read_set
@@ -73,6 +74,7 @@ from whole_files import (
     NSYS,
     NVPROF,
     SAMPLES,
+    STEPS,
     STUDY,
     STUDY_OF_CASES,
     T4,
@@ -176,6 +178,7 @@ def kinds() -> dict[str, Kind]:
     )
     found = {
         "launch": Kind((tomllib.loads(LAUNCH + CONSTANTS),), "l.toml", read_launch),
+        "program": Kind((tomllib.loads(LAUNCH + CONSTANTS + STEPS),), "p.toml", read_program),
         "workload": Kind(workloads, "w.toml", read_workload),
         "tuning-space": Kind(
             (tomllib.loads(TUNING_SPACE.read_text()),),
@@ -337,6 +340,7 @@ def png_bytes(pixels: Any) -> bytes:
 KINDS = (
     *(
         "launch",
+        "program",
         "workload",
         "tuning-space",
         "gpu",

@@ -36,6 +36,20 @@ dtype = "int16"
 make = "arange"
 shape = [8, 8]
 """
+STEPS = """
+[[step]]
+kernel = "h.sass"
+name = "histogram"
+arguments = ["pixels", "bins", "n"]
+repeat = 3
+[[step]]
+kernel = "h.sass"
+grid = [1, "4 - 2"]
+block = 32
+shared_bytes = 0
+arguments = ["bins", 256, 1.5, true]
+options = { flags = "-w", TILE = 2 }
+"""
 SHAPE = {"X": 80, "Y": 1, "Z": 1}
 KTT = {
     "Metadata": {"Device": "Tesla V100", "TimeUnit": "Microseconds", "GlobalSizeType": "CUDA"},

@@ -163,6 +163,35 @@ def test_a_module_keeps_its_variables_and_arrays_their_addresses() -> None:
     assert second.variables("m", b"\1\2").tolist() == [7, 2]
 
 
+def test_a_long_program_begins_at_the_lowest_address_again() -> None:
+    """Of the arrays not a page is touched."""
+    program = SimulatedProgram(smlab.load_gpu("v100"), lambda launch: run_machine_code(launch, None))  # type: ignore[arg-type]
+    first = program.next_memory()
+    place = first.allocate("a", np.empty(1 << 33, np.uint8))
+    program.memory.l2.shape = "not empty"
+    second = program.next_memory()
+    assert second.allocate("b", np.zeros(100, np.uint8)) == place
+    assert program.memory.l2.shape is None
+
+
+@pytest.mark.parametrize("stuck", [True, False])
+def test_what_cannot_be_executed_alone_is_timed(monkeypatch: pytest.MonkeyPatch, stuck: bool) -> None:
+    """Blocks that wait for each other end only together: memory is put back, and launches are timed."""
+    counts, pixels = np.zeros(256, np.int32), PIXELS.copy()
+
+    def never_ends(launch, **how):
+        counts[:] = -1
+        raise SmlabError("not finished after the allowed warp-instructions")
+
+    if stuck:
+        monkeypatch.setattr(functional, "run", never_ends)
+    with smlab.simulated("v100") as gpu:
+        for _ in range(7):
+            gpu.run(KERNEL, 8, 256, pixels, counts, 65536, shared_bytes=1024)
+    assert np.array_equal(counts, 7 * COUNTS)
+    assert (gpu.program.simulated == 7) is stuck
+
+
 WRONG = {
     "step = 5\n": "step: is not a list of tables",
     STEP.replace("grid = 8", ""): "step 1: grid: not a shape",
