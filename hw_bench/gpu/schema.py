@@ -222,6 +222,9 @@ def _icache_keys() -> Iterable[ConstantKey]:
         "icache.l0_miss_cycles", "a line that the sub-core does not have and the SM has, need to issue"
     )
     yield _whole(
+        "icache.earlier_launches", "launches", "of the kernel, whose code the SM's L1 still has: 0 or 1", 0, 1
+    )
+    yield _whole(
         "icache.request_interval_cycles", "cycles", "time between lines that an SM's sub-cores ask for"
     )
 
@@ -500,8 +503,7 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
     _number(
         "tensor.group_register_queue_entries",
         "products",
-        "that a tensor core accepts before the first of them is done, by groups of warps, the first matrix in "
-        "registers",
+        "by groups of warps that a tensor core accepts before the first is done, its first matrix in registers",
         1,
         64,
         optional=True,

@@ -252,7 +252,9 @@ def _structure(where: str, row: dict[str, Any]) -> Structure:
     if type(size) is not int or not 1 <= size <= MAX_STRUCTURE_BYTES:
         raise SmlabError.at(f"{where}: structure: bytes", "not a size", size, f"1 to {MAX_STRUCTURE_BYTES}")
     if not isinstance(listed, list):
-        raise SmlabError.at(f"{where}: structure: fields", "is not a list of tables", listed, "{ at = 0, ... }")
+        raise SmlabError.at(
+            f"{where}: structure: fields", "is not a list of tables", listed, "{ at = 0, ... }"
+        )
     fields: dict[int, Any] = {}
     for number, one in enumerate(listed, start=1):
         place = f"{where}: structure: field {number}"

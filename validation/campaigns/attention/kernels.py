@@ -179,8 +179,7 @@ def _map(words: list[str], arrays: Mapping[str, NDArray[Any]]) -> TensorMap:
     """A tensor map as the recorder tells it: address, swizzle, sizes / strides / edges of the box."""
     first, second = (n for n, word in enumerate(words) if word == "/")
     sizes, strides, box = (
-        [int(n) for n in words[a:b]]
-        for a, b in ((2, first), (first + 1, second), (second + 1, len(words)))
+        [int(n) for n in words[a:b]] for a, b in ((2, first), (first + 1, second), (second + 1, len(words)))
     )
     return TensorMap(arrays[_ADDRESSES[int(words[0])]], sizes, box, strides, words[1])
 

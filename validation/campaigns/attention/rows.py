@@ -1,7 +1,6 @@
 """The measured rows of FlashAttention on an H100, beside the simulated kernels as published.
 
-``python -m smlab.validation.campaigns.attention.rows ../shared/data/worklogs/attention-h100.csv --flash-attn DIR
---xformers DIR --cutlass DIR`` builds the kernels (`smlab.validation.campaigns.attention.kernels`), runs the
+``python -m smlab.validation.campaigns.attention.rows TABLE --flash-attn DIR --xformers DIR --cutlass DIR`` builds the kernels (`smlab.validation.campaigns.attention.kernels`), runs the
 rows and prints the table. Rows of the set ``large`` are drawn by a seed, and run on a part of the card.
 """
 
@@ -25,6 +24,7 @@ from smlab.sim.execution.run import run_machine_code
 from smlab.validation.campaigns.attention.kernels import Attention, Sources, attention_launch, build
 
 CLOCK_HZ: Final = 1500e6
+AS_MEASURED: Final = {"clock.sm_hz": CLOCK_HZ, "icache.earlier_launches": 0}
 SMS: Final = 132
 BEGIN_CYCLES: Final = 5500
 """Of a kernel, before its blocks run and after: FlashGPU-Sim's H100 counts so many (Accel-Sim 5,000), and the
@@ -77,10 +77,14 @@ def simulated_s(case: Attention, program: Path, sms: int, gpu: Gpu) -> float:
 def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("measured", type=Path, help="the table of measured rows")
-    parser.add_argument("--flash-attn", type=Path, required=True, help="flash-attn's unpacked source distribution")
+    parser.add_argument(
+        "--flash-attn", type=Path, required=True, help="flash-attn's unpacked source distribution"
+    )
     parser.add_argument("--xformers", type=Path, required=True, help="xformers' unpacked source distribution")
     parser.add_argument("--cutlass", type=Path, required=True, help="CUTLASS's headers for version 2")
-    parser.add_argument("--programs", type=Path, default=Path("results/attention"), help="where programs are kept")
+    parser.add_argument(
+        "--programs", type=Path, default=Path("results/attention"), help="where programs are kept"
+    )
     parser.add_argument("--sets", nargs="*", default=["small", "medium", "large"])
     parser.add_argument("--whole", action="store_true", help="the rows of medium on all SMs, too")
     asked = parser.parse_args(given)
@@ -94,8 +98,8 @@ def main(given: Sequence[str] | None = None) -> int:
     if large:
         drawn = np.random.default_rng(SEED).choice(len(large), DRAWN, replace=False)
         rows = [row for row in rows if row["set"] != "large"] + [large[n] for n in sorted(drawn)]
-    gpu = load_gpu("h100-sxm").with_values({"clock.sm_hz": CLOCK_HZ}, "as measured")
-    print("| version, batch x sequence, heads x elements | measured, us | simulated | error | with begin | peer | SMs | s |")
+    gpu = load_gpu("h100-sxm").with_values(AS_MEASURED, "as measured: clock, and caches emptied before")
+    print("| version, batch x sequence, heads x size | measured, us | simulated | error | with begin | peer | SMs | s |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
     errors: dict[str, list[tuple[float, float, float]]] = {}
     for row in rows:
@@ -111,7 +115,10 @@ def main(given: Sequence[str] | None = None) -> int:
         errors.setdefault(row["set"], []).append((off[0], off[1], off[2]))
         what = f"{version}, {batch} x {sequence}, {heads} x {size}{', causal' if case.causal else ''}"
         told = " | ".join(f"{100 * x:+.1f} %" for x in off)
-        print(f"| {what} | {measured:.1f} | {ours:.1f} | {told} | {sms} | {time.perf_counter() - begun:.0f} |", flush=True)
+        print(
+            f"| {what} | {measured:.1f} | {ours:.1f} | {told} | {sms} | {time.perf_counter() - begun:.0f} |",
+            flush=True,
+        )
     for name, found in errors.items():
         for n, which in enumerate(("simulated", "with begin", "peer")):
             sizes = [100 * abs(e[n]) for e in found]
