@@ -503,7 +503,7 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
     _number(
         "tensor.group_register_queue_entries",
         "products",
-        "by groups of warps that a tensor core accepts before the first is done, its first matrix in registers",
+        "by groups of warps that a tensor core accepts before one is done, the first matrix in registers",
         1,
         64,
         optional=True,

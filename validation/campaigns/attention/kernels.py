@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.image import KernelImage
+from smlab.sim.execution.device import as_dim
 from smlab.sim.frontends.cuda_c import INSTALL, find_nvcc
 from smlab.sim.frontends.host_binary import load_binary
 from smlab.sim.frontends.protocol import KernelSource
@@ -159,7 +160,7 @@ def attention_launch(
             fields[at] = given[_ADDRESSES[number]]
     pointed = [value.array if isinstance(value, TensorMap) else value for value in fields.values()]
     given = {name: array for name, array in given.items() if any(array is other for other in pointed)}
-    grid, block, cluster = (tuple(map(int, says[key])) for key in ("grid", "block", "cluster"))
+    grid, block, cluster = (as_dim(tuple(map(int, says[key]))) for key in ("grid", "block", "cluster"))
     return MachineLaunch(
         image,
         (sms, 1, 1) if case.version == 3 else grid,

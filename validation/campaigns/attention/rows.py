@@ -1,7 +1,8 @@
 """The measured rows of FlashAttention on an H100, beside the simulated kernels as published.
 
-``python -m smlab.validation.campaigns.attention.rows TABLE --flash-attn DIR --xformers DIR --cutlass DIR`` builds the kernels (`smlab.validation.campaigns.attention.kernels`), runs the
-rows and prints the table. Rows of the set ``large`` are drawn by a seed, and run on a part of the card.
+``python -m smlab.validation.campaigns.attention.rows TABLE --flash-attn DIR --xformers DIR --cutlass DIR``
+builds the kernels (`smlab.validation.campaigns.attention.kernels`), runs the rows and prints the table. Rows
+of the set ``large`` are drawn by a seed, and run on a part of the card.
 """
 
 from __future__ import annotations
@@ -99,7 +100,10 @@ def main(given: Sequence[str] | None = None) -> int:
         drawn = np.random.default_rng(SEED).choice(len(large), DRAWN, replace=False)
         rows = [row for row in rows if row["set"] != "large"] + [large[n] for n in sorted(drawn)]
     gpu = load_gpu("h100-sxm").with_values(AS_MEASURED, "as measured: clock, and caches emptied before")
-    print("| version, batch x sequence, heads x size | measured, us | simulated | error | with begin | peer | SMs | s |")
+    print(
+        "| version, batch x sequence, heads x size | measured, us | simulated | error | with begin | peer "
+        "| SMs | s |"
+    )
     print("|---|---|---|---|---|---|---|---|", flush=True)
     errors: dict[str, list[tuple[float, float, float]]] = {}
     for row in rows:
