@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.image import KernelImage
+from smlab.sim.execution import functional
 from smlab.sim.execution.device import as_dim
 from smlab.sim.frontends.cuda_c import INSTALL, find_nvcc
 from smlab.sim.frontends.host_binary import load_binary
@@ -204,3 +205,12 @@ def attended(
     powers = np.exp(scores - most)
     sums = powers.sum(axis=-1, keepdims=True)
     return np.einsum("bhij,bjhd->bihd", powers / sums, v.astype(np.float64)), (most + np.log(sums))[..., 0]
+
+
+def worst_difference(case: Attention, program: Path) -> float:
+    """The greatest difference between what the kernel computes on four SMs and `attended`."""
+    launch = attention_launch(case, program, 4)
+    functional.run(launch)
+    arrays = dict(zip(launch.names, launch.arguments, strict=True))
+    out, logarithms = attended(arrays["q"], arrays["k"], arrays["v"], case.causal)
+    return float(max(np.abs(out - arrays["o"]).max(), np.abs(logarithms - arrays["lse"]).max()))

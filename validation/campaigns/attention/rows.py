@@ -13,8 +13,9 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,13 @@ import numpy as np
 
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim.execution.run import run_machine_code
-from smlab.validation.campaigns.attention.kernels import Attention, Sources, attention_launch, build
+from smlab.validation.campaigns.attention.kernels import (
+    Attention,
+    Sources,
+    attention_launch,
+    build,
+    worst_difference,
+)
 
 CLOCK_HZ: Final = 1500e6
 AS_MEASURED: Final = {"clock.sm_hz": CLOCK_HZ, "icache.earlier_launches": 0}
@@ -32,6 +39,8 @@ BEGIN_CYCLES: Final = 5500
 simulator none."""
 SEED: Final = 33
 DRAWN: Final = 8
+_MOST_DIFFERENCE: Final = 2e-3
+"""Results of some units are halves: 2^-11 of them, and weights that were rounded to halves before."""
 _TILE_ROWS: Final = {64: 192, 128: 128}
 """Of version 3 by elements of a head."""
 
@@ -75,6 +84,17 @@ def simulated_s(case: Attention, program: Path, sms: int, gpu: Gpu) -> float:
     return factor * run_machine_code(launch, part_of(gpu, sms), sms="all").seconds
 
 
+def check(sources: Mapping[int, Sources], programs: Path) -> int:
+    """Print how far each kernel's results are from NumPy's; 1 if one is farther than halves allow."""
+    worst = 0.0
+    for version, size, causal in product((2, 3), _TILE_ROWS, (False, True)):
+        case = Attention(version, 2, 512, 2, size, causal)
+        found = worst_difference(case, build(case, sources[version], programs))
+        print(f"version {version}, heads of {size}{', causal' if causal else ''}: {found:.1e}", flush=True)
+        worst = max(worst, found)
+    return int(worst > _MOST_DIFFERENCE)
+
+
 def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("measured", type=Path, help="the table of measured rows")
@@ -87,12 +107,15 @@ def main(given: Sequence[str] | None = None) -> int:
         "--programs", type=Path, default=Path("results/attention"), help="where programs are kept"
     )
     parser.add_argument("--sets", nargs="*", default=["small", "medium", "large"])
+    parser.add_argument("--check", action="store_true", help="compare results with NumPy's, and run no rows")
     parser.add_argument("--whole", action="store_true", help="the rows of medium on all SMs, too")
     asked = parser.parse_args(given)
     sources = {
         2: Sources(asked.flash_attn, asked.cutlass),
         3: Sources(asked.xformers, asked.xformers / "third_party/cutlass/include"),
     }
+    if asked.check:
+        return check(sources, asked.programs)
     with asked.measured.open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["set"] in asked.sets]
     large = [row for row in rows if row["set"] == "large"]
