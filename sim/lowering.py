@@ -96,8 +96,8 @@ class Operation:
     at most ``groups_left`` closed ones (-1: it does not wait) have copies on their way. A fence waits for its
     warp's accesses to global memory; ``fenced`` is a store or reduction that one may wait for. Products of
     matrices by a group of warps form groups in the same way: ``joins_products``, ``closes_products`` and
-    ``products_left``; for ``crowded_cycles`` an instruction keeps its scheduler while the tensor core does such
-    products. ``bulk_copy`` is what the copy engine does with global memory, a load or a store, of
+    ``products_left``; while the tensor core does such products, an instruction keeps its scheduler for
+    ``crowded_cycles``. ``bulk_copy`` is what the copy engine does with global memory, a load or a store, of
     ``bulk_sectors`` sectors at most.
     """
 

@@ -77,7 +77,7 @@ class FetchTiming:
     and an L1 in each SM.
 
     ``l0_miss_cycles`` is what a line takes that L0 does not have and L1 has; one request leaves the
-    sub-cores every ``request_interval_cycles``.
+    sub-cores every ``request_interval_cycles``. ``warm``: L1 has the kernel's code from an earlier launch.
     """
 
     line_instructions: int
@@ -86,6 +86,7 @@ class FetchTiming:
     prefetch_lines: int
     l0_miss_cycles: int
     request_interval_cycles: int
+    warm: bool
 
 
 @dataclass(frozen=True)
@@ -293,8 +294,8 @@ class Machine:
     def tensor_timing(self, product: TensorProduct | None) -> PipeTiming | None:
         """What a product of matrices takes of its scheduler's tensor core: its multiply-adds at the rate of
         its type, those of the smallest shape at least. A product by a group of warps also takes the time in
-        which shared memory gives its matrices, and waits in a queue for the tensor core. None for another instruction, or where the description has no
-        rate for the type."""
+        which shared memory gives its matrices, and waits in a queue for the tensor core. None for another
+        instruction, or where the description has no rate for the type."""
         if product is None:
             return None
         rate = self.tensor_rates.get(f"group_{product.type}" if product.of_group else product.type)
@@ -364,6 +365,7 @@ def _fetch(gpu: Gpu) -> FetchTiming:
         prefetch_lines=gpu.integer("icache.ahead_lines"),
         l0_miss_cycles=_whole_cycles(gpu, "icache.l0_miss_cycles"),
         request_interval_cycles=gpu.integer("icache.request_interval_cycles"),
+        warm=gpu.integer("icache.earlier_launches") > 0,
     )
 
 

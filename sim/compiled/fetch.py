@@ -88,5 +88,5 @@ def _ask(st: State, i: int, line: int, now: int) -> Word:
 def warm(st: State) -> None:
     """The SMs' L1s hold the code as an earlier launch has left it: as if looked up in ascending order."""
     for i in range(st.sms):
-        for line in range(st.fetch_lines):
+        for line in range(st.fetch_lines * st.fetch_warm):
             make(st, st.first_l1i + i, line)

@@ -510,6 +510,7 @@ def _fetch_constants(lowered: LoweredKernel) -> dict[str, int]:
     return {
         "fetch_lines": -(-code // fetch.line_instructions),
         "prefetch_lines": fetch.prefetch_lines,
+        "fetch_warm": fetch.warm,
         "l0_miss": fetch.l0_miss_cycles,
         "fetch_interval": fetch.request_interval_cycles,
         "fetch_l2": lowered.machine.l2_latency_cycles,

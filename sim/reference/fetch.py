@@ -23,7 +23,7 @@ class FrontEnd:
         self.l0 = [Cache(machine.fetch.l0, 1) for _ in range(machine.schedulers)]
         self.l1 = Cache(self.timing.l1, 1)
         self.free = 0  # when the next line can be asked for
-        for line in range(self.lines):
+        for line in range(self.lines if self.timing.warm else 0):
             self.l1.allocate(line)
 
     def line_of(self, place: int) -> int:

@@ -218,6 +218,7 @@ def _machine(gpu: str, random: np.random.Generator) -> Machine:
         prefetch_lines=int(random.integers(0, 4)),
         l0_miss_cycles=int(random.integers(1, 90)),
         request_interval_cycles=int(random.integers(1, 5)),
+        warm=bool(random.integers(0, 2)),
     )
     few = dataclasses.replace(machine.global_atomics, in_flight=int(random.integers(1, 6)))
     return dataclasses.replace(machine, fetch=fetch, global_atomics=few)

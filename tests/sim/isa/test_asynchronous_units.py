@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import smlab
 from smlab import SmlabError
 from smlab.hw_bench.cuda.toolkit import has_compiler
 from smlab.hw_bench.gpu.descriptions import load_gpu

@@ -68,6 +68,12 @@ def test_code_beyond_l1_comes_from_l2(waits: Runner) -> None:
     assert far - near == pytest.approx(TURNS * 13 * l2, rel=0.1)
 
 
+def test_code_of_a_first_launch_comes_from_l2_once(waits: Runner) -> None:
+    few = {"l0_bytes": 4 * 128, "l0_ways": 4, "ahead_lines": 0}
+    warm, cold = (waits(loop(12), with_caches(**few, earlier_launches=n)) for n in (1, 0))
+    assert cold - warm == pytest.approx(13 * load_gpu("v100").number("l2.latency_cycles"), rel=0.1)
+
+
 def test_lines_asked_for_ahead_hide_misses(waits: Runner) -> None:
     small = {"l0_bytes": 16 * 128, "l0_ways": 16}
     assert (
@@ -77,7 +83,8 @@ def test_lines_asked_for_ahead_hide_misses(waits: Runner) -> None:
 
 
 def test_engines_agree_where_little_fits(launch: Callable[..., MachineLaunch]) -> None:
-    gpu = with_caches(l0_bytes=2 * 128, l0_ways=1, l1_bytes=6 * 128, l1_ways=2, request_interval_cycles=3)
+    few = {"l0_bytes": 2 * 128, "l0_ways": 1, "l1_bytes": 6 * 128, "l1_ways": 2}
+    gpu = with_caches(**few, request_interval_cycles=3, earlier_launches=0)
     one, other = (
         run_machine_code(launch(loop(11), grid=9, block=160), gpu, engine=engine, keep=Record.ALL)
         for engine in ("compiled", "simpy")

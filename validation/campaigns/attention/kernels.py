@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.image import KernelImage
+from smlab.sim.execution import functional
+from smlab.sim.execution.device import as_dim
 from smlab.sim.frontends.cuda_c import INSTALL, find_nvcc
 from smlab.sim.frontends.host_binary import load_binary
 from smlab.sim.frontends.protocol import KernelSource
@@ -159,7 +161,7 @@ def attention_launch(
             fields[at] = given[_ADDRESSES[number]]
     pointed = [value.array if isinstance(value, TensorMap) else value for value in fields.values()]
     given = {name: array for name, array in given.items() if any(array is other for other in pointed)}
-    grid, block, cluster = (tuple(map(int, says[key])) for key in ("grid", "block", "cluster"))
+    grid, block, cluster = (as_dim(tuple(map(int, says[key]))) for key in ("grid", "block", "cluster"))
     return MachineLaunch(
         image,
         (sms, 1, 1) if case.version == 3 else grid,
@@ -179,8 +181,7 @@ def _map(words: list[str], arrays: Mapping[str, NDArray[Any]]) -> TensorMap:
     """A tensor map as the recorder tells it: address, swizzle, sizes / strides / edges of the box."""
     first, second = (n for n, word in enumerate(words) if word == "/")
     sizes, strides, box = (
-        [int(n) for n in words[a:b]]
-        for a, b in ((2, first), (first + 1, second), (second + 1, len(words)))
+        [int(n) for n in words[a:b]] for a, b in ((2, first), (first + 1, second), (second + 1, len(words)))
     )
     return TensorMap(arrays[_ADDRESSES[int(words[0])]], sizes, box, strides, words[1])
 
@@ -204,3 +205,12 @@ def attended(
     powers = np.exp(scores - most)
     sums = powers.sum(axis=-1, keepdims=True)
     return np.einsum("bhij,bjhd->bihd", powers / sums, v.astype(np.float64)), (most + np.log(sums))[..., 0]
+
+
+def worst_difference(case: Attention, program: Path) -> float:
+    """The greatest difference between what the kernel computes on four SMs and `attended`."""
+    launch = attention_launch(case, program, 4)
+    functional.run(launch)
+    arrays = dict(zip(launch.names, launch.arguments, strict=True))
+    out, logarithms = attended(arrays["q"], arrays["k"], arrays["v"], case.causal)
+    return float(max(np.abs(out - arrays["o"]).max(), np.abs(logarithms - arrays["lse"]).max()))
