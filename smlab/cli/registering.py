@@ -5,9 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields
+from importlib import import_module
 from typing import Any, TypeVar, cast, get_type_hints
 
 import typer
+
+from smlab.cli.loading import loading
 
 Asked = TypeVar("Asked")
 
@@ -46,3 +49,11 @@ def with_options(command: Callable[[Asked], None], options: type[Asked]) -> Call
         ]
     )
     return called
+
+
+def call(place: str, asked: object) -> Any:
+    """What ``module:function`` makes of the options: imported now, after they were read and found usable."""
+    module, _, name = place.partition(":")
+    with loading():
+        function = getattr(import_module(module), name)
+    return function(asked)

@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from smlab.cli.fast_start import check_gpus
-from smlab.cli.loading import loading
 from smlab.cli.options import GpuOption, JsonOption
-from smlab.cli.registering import with_options
+from smlab.cli.registering import call, with_options
 
 case = typer.Typer(help="Case studies from papers, simulated: rerun and vary them.")
 
@@ -55,10 +54,7 @@ def case_histogram(asked: CaseArguments) -> None:
     """Dong & Pai's histogram: utilization against image size, Figures 3 to 5, and what holds of their
     findings."""
     check_gpus(asked.gpu)
-    with loading():
-        from smlab.commands.case.run import run_histogram
-
-    run_histogram(asked)
+    call("smlab.commands.case.run:run_histogram", asked)
 
 
 case.command("histogram", short_help="Dong & Pai's histogram, Figures 3 to 5.")(

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from smlab.cli.loading import loading
 from smlab.cli.options import DetailsOption, JsonOption
-from smlab.cli.registering import registers
+from smlab.cli.registering import call, registers
 
 
 @dataclass(frozen=True)
@@ -31,10 +30,7 @@ class ClaimsOptions:
 
 def claims(asked: ClaimsOptions) -> None:
     """What the papers behind smlab claim, and whether it holds here. Every verdict is computed now."""
-    with loading():
-        from smlab.commands.claims.run import run_claims
-
-    if not run_claims(asked):
+    if not call("smlab.commands.claims.run:run_claims", asked):
         raise typer.Exit(1)
 
 

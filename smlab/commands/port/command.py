@@ -10,9 +10,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from smlab.cli.fast_start import check_gpus, check_includes, check_inputs
-from smlab.cli.loading import loading
 from smlab.cli.options import DetailsOption, IncludeOption, JsonOption
-from smlab.cli.registering import with_options
+from smlab.cli.registering import call, with_options
 
 
 @dataclass(frozen=True)
@@ -108,10 +107,7 @@ def port(asked: PortOptions) -> None:
     check_gpus(asked.source, asked.target)
     check_inputs(asked.code, asked.pairs)
     check_includes(asked.folders)
-    with loading():
-        from smlab.commands.port.run import run_port
-
-    run_port(asked)
+    call("smlab.commands.port.run:run_port", asked)
 
 
 @dataclass(frozen=True)
@@ -155,10 +151,7 @@ def tune(asked: TuneOptions) -> None:
     """Which few configurations to measure on a new GPU, when a whole space was measured on an old one."""
     check_gpus(asked.source, asked.target)
     check_inputs(asked.file, asked.measured, asked.truth, asked.kernel)
-    with loading():
-        from smlab.commands.port.tune_run import run_tune
-
-    run_tune(asked)
+    call("smlab.commands.port.tune_run:run_tune", asked)
 
 
 COMPARE = "compare"

@@ -16,7 +16,6 @@ from smlab.cli.fast_start import (
     check_outputs,
     check_profiles,
 )
-from smlab.cli.loading import loading
 from smlab.cli.options import (
     DetailsOption,
     ExampleOption,
@@ -27,7 +26,7 @@ from smlab.cli.options import (
     ParallelismOption,
     ProfilesArgument,
 )
-from smlab.cli.registering import registers
+from smlab.cli.registering import call, registers
 from smlab.hw_bench.errors import SmlabError
 
 if TYPE_CHECKING:
@@ -182,10 +181,7 @@ def project(asked: ProjectOptions) -> None:
             raise SmlabError.at(option, "the published method knows no clock", told, "no --paper")
     if asked.dataset is not None and asked.settings:
         raise SmlabError.at("--set", "goes with a profile", asked.settings[0], "no --dataset")
-    with loading():
-        from smlab.commands.project.run import run_project
-
-    run_project(asked)
+    call("smlab.commands.project.run:run_project", asked)
 
 
 register = registers(project, "Predict a kernel's time on another GPU.", ProjectOptions)

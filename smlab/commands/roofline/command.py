@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from smlab.cli.fast_start import PROFILE_OR_HOW, check_gpus, check_outputs, check_profiles
-from smlab.cli.loading import loading
 from smlab.cli.options import (
     DetailsOption,
     ExampleOption,
@@ -22,7 +21,7 @@ from smlab.cli.options import (
     ProfileGpuOption,
     ProfilesArgument,
 )
-from smlab.cli.registering import registers
+from smlab.cli.registering import call, registers
 
 
 @dataclass(frozen=True)
@@ -61,10 +60,7 @@ def roofline(asked: RooflineOptions) -> None:
         check_profiles(asked.profiles, asked.example, PROFILE_OR_HOW)
     check_gpus(asked.gpu)
     check_outputs(asked.plot)
-    with loading():
-        from smlab.commands.roofline.run import run_roofline
-
-    run_roofline(asked)
+    call("smlab.commands.roofline.run:run_roofline", asked)
 
 
 register = registers(roofline, "What limits each kernel, by roofline.", RooflineOptions)

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from smlab.cli.fast_start import check_choice, check_gpus, check_inputs, check_outputs
-from smlab.cli.loading import loading
 from smlab.cli.options import (
     AlternativeOption,
     ClockOption,
@@ -18,7 +17,7 @@ from smlab.cli.options import (
     JsonOption,
     SetOption,
 )
-from smlab.cli.registering import registers
+from smlab.cli.registering import call, registers
 from smlab.hw_bench.errors import SmlabError
 
 WORKLOADS = ("atomics", "histogram")
@@ -66,10 +65,7 @@ def simulate(asked: SimulateArguments) -> None:
     check_choice("--engine", asked.engine, ENGINES)
     check_gpus(asked.gpu)
     check_outputs(asked.trace, asked.counters)
-    with loading():
-        from smlab.commands.simulate.run import run_simulate
-
-    run_simulate(asked)
+    call("smlab.commands.simulate.run:run_simulate", asked)
 
 
 register = registers(simulate, "Simulate a workload described in a file.", SimulateArguments)

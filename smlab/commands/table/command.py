@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from smlab.cli.fast_start import check_gpus, check_inputs, check_outputs
-from smlab.cli.loading import loading
 from smlab.cli.options import AlternativeOption, GpuOption, JsonOption
-from smlab.cli.registering import registers
+from smlab.cli.registering import call, registers
 
 
 @dataclass(frozen=True)
@@ -41,10 +40,7 @@ def table(asked: TableOptions) -> None:
     check_gpus(asked.gpu)
     check_inputs(None if asked.source == "sim" else Path(asked.source))
     check_outputs(asked.out)
-    with loading():
-        from smlab.commands.table.run import run_table
-
-    run_table(asked)
+    call("smlab.commands.table.run:run_table", asked)
 
 
 register = registers(table, "Tabulate the atomic unit's service times.", TableOptions)

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from smlab.cli.fast_start import check_gpus, check_inputs
-from smlab.cli.loading import loading
 from smlab.cli.options import (
     ClockOption,
     DaskOption,
@@ -19,7 +18,7 @@ from smlab.cli.options import (
     JobsOption,
     JsonOption,
 )
-from smlab.cli.registering import registers
+from smlab.cli.registering import call, registers
 from smlab.hw_bench.errors import SmlabError
 
 
@@ -87,10 +86,7 @@ def tune(asked: TuneSpaceOptions) -> None:
         check_inputs(Path(head if colon and head.endswith(".py") else asked.space))
     check_inputs(asked.source, asked.launch, asked.truth)
     check_gpus(asked.gpu)
-    with loading():
-        from smlab.commands.tune.run import run_tune_space
-
-    run_tune_space(asked)
+    call("smlab.commands.tune.run:run_tune_space", asked)
 
 
 register = registers(tune, "Rank the configurations of a kernel.", TuneSpaceOptions)

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from smlab.cli.fast_start import PROFILE_OR_HOW, check_gpus, check_inputs, check_outputs, check_profiles
-from smlab.cli.loading import loading
 from smlab.cli.options import (
     DetailsOption,
     ExampleOption,
@@ -18,7 +17,7 @@ from smlab.cli.options import (
     ProfileGpuOption,
     ProfilesArgument,
 )
-from smlab.cli.registering import registers
+from smlab.cli.registering import call, registers
 
 
 @dataclass(frozen=True)
@@ -51,10 +50,7 @@ def utilization(asked: UtilizationOptions) -> None:
     check_gpus(asked.gpu)
     check_inputs(asked.table, asked.samples)
     check_outputs(asked.plot)
-    with loading():
-        from smlab.commands.utilization.run import run_utilization
-
-    run_utilization(asked)
+    call("smlab.commands.utilization.run:run_utilization", asked)
 
 
 register = registers(utilization, "Is the shared-memory atomic unit the bottleneck?", UtilizationOptions)

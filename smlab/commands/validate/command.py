@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from smlab.cli.fast_start import check_gpus
-from smlab.cli.loading import loading
 from smlab.cli.options import GpuOption, JsonOption
-from smlab.cli.registering import registers
+from smlab.cli.registering import call, registers
 from smlab.hw_bench.errors import SmlabError
 
 
@@ -51,15 +50,9 @@ def validate(asked: ValidateOptions) -> None:
     if asked.record and (asked.quick or asked.jobs is not None):
         raise SmlabError.at("--quick, --jobs", "mean nothing with --record", None, "--rows")
     if asked.record:
-        with loading():
-            from smlab.commands.validate.record import run_record
-
-        run_record(asked)
+        call("smlab.commands.validate.record:run_record", asked)
         return
-    with loading():
-        from smlab.commands.validate.run import run_validate
-
-    if not run_validate(asked):
+    if not call("smlab.commands.validate.run:run_validate", asked):
         raise typer.Exit(1)
 
 
