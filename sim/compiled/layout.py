@@ -153,8 +153,8 @@ the result and the reading; machine code also says the cycles that its warp then
 scoreboards that it waits for itself (``waits``, a mask), and its work as a base and a part for each pass.
 Its address unit takes ``address_ticks``, the data stage ``stage_ticks`` a pass; its result comes
 ``later_ticks`` later for each pass beyond ``hidden_wavefronts``; an atomic on global memory takes
-``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a word. A product by
-a group of warps is accepted while the tensor core has ``backlog`` cycles of others in front of it; for
+``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a word. A product
+by a group of warps is accepted while the tensor core has ``backlog`` cycles of others in front of it; for
 ``crowded`` cycles another instruction keeps its scheduler while that works."""
 
 NEED = _record("slot reason")
