@@ -361,7 +361,7 @@ def share_out(st: State, low: int, high: int) -> None:
 
 
 @helper
-def next_turn(st: State) -> int:
+def next_turn(st: State) -> Word:
     """The SM whose turn in the window is next: of the thread's own share, else of the largest one that is
     left; -1: none."""
     mine = thread_at(st, st.thread)
