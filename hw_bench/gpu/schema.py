@@ -483,6 +483,14 @@ KEYS: Final[tuple[ConstantKey, ...]] = (
         optional=True,
     ),
     _number(
+        "gpu.network_bytes_per_cycle",
+        "bytes/cycle",
+        "what an SM's port to the network between SMs carries",
+        1,
+        1e4,
+        optional=True,
+    ),
+    _number(
         "copy_engine.extra_cycles",
         "cycles",
         "what a bulk copy of one sector takes beyond a load, until its barrier knows that it is done",
