@@ -165,6 +165,7 @@ class Machine:
         int, int
     ]  # products accepted by a tensor core: first matrix in registers, shared
     group_sms: int  # SMs that a cluster of blocks may be spread over; 0: there are no clusters
+    network_sector_ticks: int  # what an SM's port to other SMs takes for a sector; 0: there is no limit
     network_cycles: int  # from one of them to another
     bulk_extra_cycles: int  # what a bulk copy takes beyond a load
     bulk_line_ticks: int  # what the copy engine takes for a line
@@ -460,6 +461,11 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             if gpu.has(key := f"tensor.{name}_fma_per_cycle")
         },
         least_tensor_shape=(gpu.integer("tensor.least_rows"), gpu.integer("tensor.least_depth_bytes")),
+        network_sector_ticks=(
+            sector_ticks(gpu.number("gpu.network_bytes_per_cycle"))
+            if gpu.has("gpu.network_bytes_per_cycle")
+            else 0
+        ),
         group_sms=gpu.integer("gpu.group_sms") if gpu.has("gpu.group_sms") else 0,
         network_cycles=(
             _whole_cycles(gpu, "gpu.network_latency_cycles") if gpu.has("gpu.network_latency_cycles") else 1

@@ -496,6 +496,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "bulk_line_ticks": machine.bulk_line_ticks,
         "cluster_blocks": lowered.cluster_blocks,
         "group_sms": machine.group_sms,
+        "network_sector_ticks": machine.network_sector_ticks,
         "network": machine.network_cycles,
         "instructions": len(code.items) if lowered.by_instruction else 0,
         **_fetch_constants(lowered),

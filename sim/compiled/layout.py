@@ -120,7 +120,8 @@ _CONSTANTS = (
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors l1_tail"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
     " dram_write_ticks shares_dram"
-    " spare_accesses bulk_line_ticks cluster_blocks group_sms network window source context source_warps"
+    " spare_accesses bulk_line_ticks cluster_blocks group_sms network network_sector_ticks window"
+    " source context source_warps"
     " source_bytes instructions"
     " fetch_lines l0_lines first_l0 first_l1i prefetch_lines l0_miss fetch_interval fetch_l2 fetch_warm"
 )
@@ -188,7 +189,7 @@ SM = _lines(
     "instructions"
     " resident_area active_cycles active_since atomic_jobs cas_jobs atomic_area cas_area atomic_busy "
     "atomic_until"
-    " lanes passes atomic_occupied stage_occupied port_free fill_head fill_tail"
+    " lanes passes atomic_occupied stage_occupied port_free network_free fill_head fill_tail"
     " load_passes store_passes store_sectors stage_free stage_carry turn atomic_ahead busy_since barrier_free"
     " rooms fetch_free flying horizon return_place bulk_free taken"
     " free_access free_accesses request_head request_tail assigned faulted"

@@ -267,7 +267,10 @@ def reach_shared(st: State, i: int, index: int, hit: int) -> None:
     access = access_at(st, index)
     rank = sector_at(st, index * MAX_LANES).value * st.sector_bytes >> 24
     if rank != (warp_at(st, access.warp).block - 1) % st.cluster_blocks:
-        hit += st.network
+        # A sector that finds the port free takes the latency alone.
+        sm, each = sm_at(st, i), st.network_sector_ticks
+        sm.network_free = max(access.end << TICK_BITS, sm.network_free) + access.sectors * each
+        hit += st.network + ceil_cycles(sm.network_free - each) - access.end
     if access.store == REDUCE:
         returning_at(st, access.place).value = hit
     resolve(st, i, access.warp, access.target, access.row, hit)

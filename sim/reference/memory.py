@@ -199,6 +199,7 @@ class LevelOne:
         self.asked: dict[int, Job] = {}  # the load that asked L2 for each sector that is on its way
         self.cluster_blocks = 1
         self.port_free_ticks = 0
+        self.network_free_ticks = 0
         self.bulk_free_ticks = 0  # when the copy engine has asked for all that it was to
         self.store_sectors = 0
 
@@ -209,6 +210,12 @@ class LevelOne:
             return 0
         before = self.atomics[-places].completion
         return NEVER if before < 0 else before
+
+    def _network_wait(self, job: Job, sectors: int) -> int:
+        """How long a job's sectors take of the port to other SMs, beyond one that finds it free."""
+        each = self.machine.network_sector_ticks
+        self.network_free_ticks = max(job.end << TICK_BITS, self.network_free_ticks) + sectors * each
+        return ceil_cycles(self.network_free_ticks - each) - job.end
 
     def serve(self, job: Job, hit_cycle: int) -> None:
         """Look a job's sectors up now; if all are there, it completes in ``hit_cycle``. The others go through
@@ -223,7 +230,8 @@ class LevelOne:
             if operation in ATOMICS:
                 self.atomics.append(job)
             job.addresses = []
-            self.complete_after(job, max(job.end + 1, hit_cycle) + elsewhere * m.network_cycles - now)
+            network = m.network_cycles + self._network_wait(job, len(sectors)) if elsewhere else 0
+            self.complete_after(job, max(job.end + 1, hit_cycle) + network - now)
             return
         crowd, ticks = {}, 0
         if operation in ATOMICS:

@@ -166,6 +166,38 @@ def test_shapes_that_no_gpu_takes(grid: Any, shape: Any, told: str) -> None:
         MachineLaunch(kernel(""), grid, (32, 1, 1), (np.zeros(8, np.uint32),), cluster_shape=shape)
 
 
+STREAM = f"""
+mad.lo.u32 %r3, %r0, 4, %r1; st.shared.b32 [%r3], %r0;
+{SYNC}
+xor.b32 %r6, %r2, 1; mapa.shared::cluster.u32 %r7, %r3, %r6; mov.u32 %r8, 0; mov.u32 %r9, 0;
+again: {" ".join(f"ld.volatile.shared::cluster.u32 %r{10 + n}, [%r7];" for n in range(8))}
+{" ".join(f"add.u32 %r8, %r8, %r{10 + n};" for n in range(8))}
+add.u32 %r9, %r9, 1; setp.lt.u32 %p0, %r9, 16; @%p0 bra again;
+{SYNC}
+ld.param.u64 %w1, [out]; mad.lo.u32 %r13, %r30, 512, %r0; mul.wide.u32 %w2, %r13, 4; add.u64 %w1, %w1, %w2;
+st.global.u32 [%w1], %r8;
+"""
+
+
+def test_the_network_between_sms_carries_what_its_port_takes() -> None:
+    """Sixteen warps of each of two blocks load 128 lines of the other's shared memory each."""
+    cycles = {}
+    for rate in (4.0, 16.3):
+        gpu = GPU.with_values({"gpu.network_bytes_per_cycle": rate}, "assumed: a test")
+        found = []
+        for engine in ("compiled", "simpy"):
+            out = np.zeros((2, 512), np.uint32)
+            image = kernel(STREAM, shape=".reqnctapercluster 2, 1, 1")
+            launch = MachineLaunch(image, (2, 1, 1), (512, 1, 1), (out,), dynamic_shared_bytes=4096)
+            found.append(run_machine_code(launch, gpu, engine=engine, keep=Record.ALL).result)
+            assert np.array_equal(out, np.tile(128 * np.arange(512, dtype=np.uint32), (2, 1)))
+        assert first_difference(found[1], found[0]) is None
+        cycles[rate] = found[0].cycles
+    taken = 16 * 128 * 128
+    for rate, took in cycles.items():
+        assert taken / rate < took < 1.15 * taken / rate + 2000
+
+
 def neighbours(blocks: int) -> MachineLaunch:
     out = np.zeros((blocks, 64, 8), np.uint32)
     return MachineLaunch(kernel(NEIGHBOURS), (blocks, 1, 1), (64, 1, 1), (out,), dynamic_shared_bytes=16384)
