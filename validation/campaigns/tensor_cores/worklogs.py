@@ -14,6 +14,7 @@ import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,18 +30,13 @@ from smlab.validation.service_tables import rules_version
 
 PUBLISHED: Final = Path(__file__).with_name("worklogs.csv")
 RESULTS: Final = Path(__file__).with_name("worklogs.json")
-SMS: Final = 2
+SMS: Final = 4
 LOG2_E: Final = 1.4426950408889634
-BASES: Final[Mapping[str, Mapping[str, int]]] = {
-    "product": {
-        **{"BM": 128, "BN": 128, "BK": 64, "WM": 64, "WN": 64, "STAGES": 1, "COPY": 1, "PAD": 0, "SWIZZLE": 0},
-        **{"LOADS": 1, "B_PARTS": 2, "ORDER": 0, "RELOAD": 0, "LATE": 0, "B_ROWS": 0, "WIDE": 0, "BFLOAT": 0},
-        "HALF_SUMS": 0,
-    },
-    "attention": {
-        **{"BQ": 64, "BKV": 64, "D": 128, "WARPS": 4, "SWIZZLE": 1, "K_PARTS": 2, "V_PARTS": 2, "Q_SHARED": 0},
-        **{"OVERLAP": 0, "BATCHED": 0, "BASE_2": 0, "BFLOAT": 0},
-    },
+BASES: Final = {
+    "product": "BM=128 BN=128 BK=64 WM=64 WN=64 STAGES=1 COPY=1 PAD=0 SWIZZLE=0 LOADS=1 B_PARTS=2 ORDER=0"
+    " RELOAD=0 LATE=0 B_ROWS=0 WIDE=0 BFLOAT=0 HALF_SUMS=0",
+    "attention": "BQ=64 BKV=64 D=128 WARPS=4 SWIZZLE=1 K_PARTS=2 V_PARTS=2 Q_SHARED=0 OVERLAP=0 BATCHED=0"
+    " BASE_2=0 BFLOAT=0",
 }
 """What a step's macros are where its row does not say."""
 
@@ -79,12 +75,12 @@ def published(path: Path = PUBLISHED) -> list[Step]:
     steps = []
     for row in rows:
         m, n, k = map(int, row["sizes"].split())
-        changed = dict(pair.split("=") for pair in row["macros"].split())
+        macros = f"{BASES[row['kernel']]} {row['macros']}".split()
         steps.append(
             Step(
                 clock_mhz=float(row["clock_mhz"]) if row["clock_mhz"] else None,
                 sizes=(m, n, k),
-                macros={**BASES[row["kernel"]], **{name: int(value) for name, value in changed.items()}},
+                macros={name: int(value) for name, value in (pair.split("=") for pair in macros)},
                 tflops=float(row["tflops"]),
                 **{name: row[name] for name in texts},
             )
@@ -147,7 +143,9 @@ def _attention(d: Mapping[str, int], sizes: tuple[int, int, int]) -> tuple[Any, 
     return (o, expected, how), [q_bits, k_bits, v_bits, o, rows, keys, scale]
 
 
-def _random(d: Mapping[str, int], seed: int, shape: tuple[int, ...]) -> tuple[NDArray[Any], NDArray[np.uint16]]:
+def _random(
+    d: Mapping[str, int], seed: int, shape: tuple[int, ...]
+) -> tuple[NDArray[Any], NDArray[np.uint16]]:
     """Normal numbers that the format has, and their bits."""
     drawn = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
     bits = bfloat16(drawn) if d["BFLOAT"] else drawn.astype(np.float16).view(np.uint16)
@@ -166,7 +164,12 @@ def judge(steps: Iterable[Step], sms: int | str = SMS) -> list[dict[str, Any]]:
     for step in steps:
         done, _, _ = execute(step, step.sizes, sms)
         simulated = rate(step, step.sizes, done.seconds)
-        row = {"series": step.series, "card": step.card, "kernel": step.kernel, "step": step.step}
+        row: dict[str, Any] = {
+            "series": step.series,
+            "card": step.card,
+            "kernel": step.kernel,
+            "step": step.step,
+        }
         row |= {"published": step.tflops, "simulated": round(simulated, 1), "rests": step.rests}
         found.append(row | {"ratio": round(simulated / step.tflops, 3)})
         print(f"{step.series} {step.step}: {simulated:.1f} for {step.tflops:g}", file=sys.stderr)
@@ -182,7 +185,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         off = [abs(row["ratio"] - 1) for row in mine]
         moves = [
             (after["published"] > before["published"]) == (after["simulated"] > before["simulated"])
-            for before, after in zip(mine, mine[1:], strict=False)
+            for before, after in pairwise(mine)
         ]
         told[" ".join(name)] = {
             "steps": len(mine),

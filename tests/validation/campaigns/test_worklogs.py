@@ -1,0 +1,48 @@
+"""Published worklogs of products and attention: our kernels compute what NumPy does, and what is stored is of
+all steps."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from smlab.hw_bench.cuda.toolkit import has_compiler
+from smlab.validation.campaigns.tensor_cores.worklogs import RESULTS, Step, execute, published, rate, summary
+
+if not has_compiler():
+    pytest.skip("the CUDA compiler of the extra cuda12 is not installed", allow_module_level=True)
+
+STEPS = published()
+STORED: dict[str, Any] = json.loads(RESULTS.read_text())
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda s: f"{s.series} {s.kernel} {s.step}")
+def test_a_step_computes_what_numpy_does(step: Step) -> None:
+    sizes = (1, 128, 256) if step.kernel == "attention" else (128, 256, 256)
+    done, found, expected = execute(step, sizes, "all")
+    coarse = 2**-7 if step.macros["BFLOAT"] else 2**-10
+    tolerance = 1e-4 if step.macros["WIDE" if step.kernel == "product" else "D"] == 1 else coarse
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
+    assert not [i for i in done.instructions if i.opcode in ("STL", "LDL")]
+
+
+def test_the_last_step_of_products_is_faster_than_the_first() -> None:
+    """By a few blocks that have an SM each; less than by whole matrices, where more of them share one."""
+    of_author = [s for s in STEPS if (s.series, s.kernel) == ("yencal", "product")]
+    taken = {s.step: execute(s, (256, 256, 256), "all")[0].cycles for s in of_author}
+    assert taken["03"] < taken["02"] < 0.6 * taken["01b"]
+
+
+def test_the_stored_rates_are_of_all_steps() -> None:
+    told = [(row["series"], row["kernel"], row["step"]) for row in STORED["rows"]]
+    assert told == [(s.series, s.kernel, s.step) for s in STEPS]
+    assert [row["published"] for row in STORED["rows"]] == [s.tflops for s in STEPS]
+    assert summary(STORED["rows"]) == STORED["summary"]
+
+
+def test_a_rate_counts_a_multiplication_and_an_addition() -> None:
+    product = next(s for s in STEPS if s.kernel == "product")
+    attention = next(s for s in STEPS if s.kernel == "attention")
+    assert rate(product, (1000, 1000, 1000), 1e-3) == pytest.approx(2.0)
+    assert rate(attention, (2, 1000, 1000), 1e-3) == pytest.approx(4 * 128 * 2e6 / 1e-3 / 1e12)
