@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from smlab.commands.advise.kernel_advice import SimulatedVersion, Trials
+from smlab.commands.advise.kernel_advice import COMBINED, SimulatedVersion, Trials
+from smlab.commands.advise.rewrites.every import ADVISED_BY
 from smlab.commands.run.results import result_arrays, same_results
 from smlab.commands.run.run import macros_of, run_file
 from smlab.hw_bench.errors import SmlabError
@@ -29,8 +30,11 @@ from smlab.sim.workloads.workload import blocks_per_sm
 
 SHAPES: Final = ("grid", "block")
 """What ``--try`` takes for the launch; other names are macros."""
-SOURCE_KINDS: Final = ("unroll", "batched-loads", "fast-math", "restrict", "registers")
-"""Versions that a compiler made of the same source, for the same launch."""
+SOURCE_KINDS: Final = ("unroll", "batched-loads", "fast-math", "restrict", "registers", *ADVISED_BY)
+"""Versions of the same source, for the same grid."""
+ROUNDING: Final = 1e-3
+"""How far a version's floating-point results may be from the kernel's, as a part of the largest: other orders
+of sums, and functions with fewer digits. Told where it is more than `smlab run --check` allows."""
 BLOCK_FACTORS: Final = (0.5, 2.0, 0.25, 4.0)
 MAX_THREADS: Final = 1024
 LANES: Final = 32
@@ -126,9 +130,19 @@ def simulated(
     done = run_file(kernel or base.kernel, launch, base.gpu, defines=used, keep=Record.TOTALS, **how)
     equal: bool | None = None
     note = PART
-    alike = kind in SOURCE_KINDS and done.blocks_simulated == base.run.blocks_simulated
+    if kind == COMBINED and (done.launch.grid, done.launch.block) == (
+        base.run.launch.grid,
+        base.run.launch.block,
+    ):
+        source = True
+    else:
+        source = kind in SOURCE_KINDS
+    alike = source and done.blocks_simulated == base.run.blocks_simulated
     if alike or (done.whole and base.run.whole):
-        equal, note = same_results(base.before, base.after, result_arrays(launch))
+        got = {**launch.constants, **result_arrays(launch)}
+        equal, note = same_results(base.before, base.after, got)
+        if equal is False and (source or kind == COMBINED):
+            equal, note = _nearly(base.after, got, note)
     return SimulatedVersion(
         what=what,
         cycles=done.cycles,
@@ -140,6 +154,23 @@ def simulated(
         note=note,
         cpu_s=cpu_s() - begun,
     )
+
+
+def _nearly(wanted: dict[str, np.ndarray], got: dict[str, np.ndarray], note: str) -> tuple[bool, str]:
+    """Whether results differ by rounding alone, and by how much."""
+    most = 0.0
+    for name, array in wanted.items():
+        found, mine = np.asarray(got[name]).reshape(-1), array.reshape(-1)
+        if mine.dtype.kind != "f" or found.size != mine.size:
+            if found.size != mine.size or not np.array_equal(found, mine):
+                return False, note
+            continue
+        if not np.array_equal(np.isfinite(found), np.isfinite(mine)):
+            return False, note
+        finite = np.isfinite(mine)
+        off = np.abs(found[finite].astype(float) - mine[finite]).max(initial=0.0)
+        most = max(most, off / max(float(np.abs(mine[finite]).max(initial=0.0)), 1e-30))
+    return (True, f"results differ by up to {most:.0e} of the largest") if most <= ROUNDING else (False, note)
 
 
 @dataclass(frozen=True)

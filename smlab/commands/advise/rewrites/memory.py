@@ -1,0 +1,360 @@
+"""Other accesses to memory: tables in constant memory, wider loads, another layout of an array."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from smlab.commands.advise.rewrites.parsed import (
+    TYPE_BYTES,
+    Edit,
+    Parameter,
+    ParsedKernel,
+    Render,
+    Rewrite,
+    walk,
+)
+from smlab.sim.isa.launch.launch_file import LaunchFile
+
+CONSTANT_BYTES: Final = 1 << 16
+"""Of constant memory."""
+VECTOR_BYTES: Final = 16
+"""That one load brings at most."""
+FIELDS: Final = "xyzw"
+_VECTORS: Final = {
+    "signed char": "char",
+    "unsigned char": "uchar",
+    "unsigned": "uint",
+    "unsigned int": "uint",
+}
+
+
+def constant_tables(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
+    """An array that is only read, in constant memory."""
+    arrays = _arrays(launch)
+    for parameter in parsed.parameters:
+        size = TYPE_BYTES.get(parameter.element)
+        array = arrays.get(parameter.name)
+        written = parameter.name in launch.returned or _is_written(parsed, parameter.name)
+        if size is None or array is None or not parameter.pointer or array.nbytes > CONSTANT_BYTES or written:
+            continue
+        at = parsed.outer.start_byte
+        table = f"__constant__ {parameter.element} {parameter.name}[{array.nbytes // size}];\n"
+        edits = (Edit(at, at, table), _without_parameter(parsed, parameter))
+        text = f"{parameter.name} in constant memory ({array.nbytes:,} bytes)"
+        yield Rewrite("constant-table", text, edits, _Moved(parameter.name))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Moved:
+    """A launch whose argument is a ``__constant__`` variable."""
+
+    name: str
+
+    def __call__(self, launch: LaunchFile) -> LaunchFile:
+        at = launch.names.index(self.name)
+        return dataclasses.replace(
+            launch,
+            names=launch.names[:at] + launch.names[at + 1 :],
+            arguments=launch.arguments[:at] + launch.arguments[at + 1 :],
+            constants={**launch.constants, self.name: np.asarray(launch.arguments[at])},
+        )
+
+
+def _without_parameter(parsed: ParsedKernel, parameter: Parameter) -> Edit:
+    listed = parsed.parameters
+    number = listed.index(parameter)
+    if number + 1 < len(listed):
+        return Edit(parameter.node.start_byte, listed[number + 1].node.start_byte, "")
+    first = listed[number - 1].node.end_byte if number else parameter.node.start_byte
+    return Edit(first, parameter.node.end_byte, "")
+
+
+def _arrays(launch: LaunchFile) -> dict[str, np.ndarray]:
+    pairs = zip(launch.names, launch.arguments, strict=True)
+    return {name: value for name, value in pairs if isinstance(value, np.ndarray)}
+
+
+def _is_written(parsed: ParsedKernel, name: str) -> bool:
+    """Whether the kernel's text writes to an array, as far as it names it."""
+    return any(name in parsed.names_in(target) for target in _targets(parsed))
+
+
+def _targets(parsed: ParsedKernel) -> Iterator[Any]:
+    for node in walk(parsed.body):
+        if node.type == "assignment_expression":
+            target = node.child_by_field_name("left")
+            while target.type in ("subscript_expression", "field_expression", "parenthesized_expression"):
+                target = target.child_by_field_name("argument") or target.named_children[0]
+            yield target
+        elif node.type in ("update_expression", "pointer_expression") and not parsed.of(node).startswith("*"):
+            yield node
+        elif node.type == "call_expression" and "atomic" in parsed.of(node.child_by_field_name("function")):
+            yield node.child_by_field_name("arguments").named_children[0]
+
+
+def transposed_arrays(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
+    """An array that is only read with its rows and columns exchanged: ``p[i * COLUMNS + j]`` becomes
+    ``p[j * ROWS + i]``."""
+    arrays = _arrays(launch)
+    scalars = {
+        n: int(v)
+        for n, v in zip(launch.names, launch.arguments, strict=True)
+        if np.ndim(v) == 0 and np.asarray(v).dtype.kind in "iu"
+    }
+    known = {**scalars, **parsed.macros}
+    for parameter in parsed.parameters:
+        array = arrays.get(parameter.name)
+        if array is None or not parameter.pointer or TYPE_BYTES.get(parameter.element) != array.itemsize:
+            continue
+        written = parameter.name in launch.returned or _is_written(parsed, parameter.name)
+        if written or not launch.returned:
+            continue
+        uses = [n for n in walk(parsed.body) if n.type == "identifier" and parsed.of(n) == parameter.name]
+        found = [_row_and_column(parsed, use.parent, known, array.size) for use in uses]
+        widths = {each[1] for each in found if each is not None}
+        if not found or None in found or len(widths) != 1:
+            continue
+        (columns,) = widths
+        rows = array.size // columns
+        edits = tuple(
+            Edit(each[0].start_byte, each[0].end_byte, f"({each[3]}) * {rows} + ({each[2]})")
+            for each in found
+            if each is not None
+        )
+        text = f"{parameter.name} column by column ({columns:,} columns of {rows:,}), laid out so before the launch"
+        yield Rewrite("transposed-array", text, edits, _Transposed(parameter.name, columns))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Transposed:
+    """A launch with one array's rows and columns exchanged."""
+
+    name: str
+    columns: int
+
+    def __call__(self, launch: LaunchFile) -> LaunchFile:
+        at = launch.names.index(self.name)
+        array = np.asarray(launch.arguments[at])
+        turned = np.ascontiguousarray(array.reshape(-1, self.columns).T).reshape(array.shape)
+        return dataclasses.replace(
+            launch, arguments=(*launch.arguments[:at], turned, *launch.arguments[at + 1 :])
+        )
+
+
+def _row_and_column(
+    parsed: ParsedKernel, subscript: Any, known: dict[str, int], size: int
+) -> tuple[Any, int, str, str] | None:
+    """Of ``p[row * columns + column]`` the index, the number of columns, the row and the column."""
+    if subscript.type != "subscript_expression":
+        return None
+    index = subscript.child_by_field_name("indices").named_children[0]
+    terms = list(_summands(index))
+    for n, term in enumerate(terms):
+        if term.type != "binary_expression" or term.child_by_field_name("operator").type != "*":
+            continue
+        right = term.child_by_field_name("right")
+        text = parsed.of(right)
+        columns = known.get(text, int(text) if text.isdecimal() else 0)
+        others = [parsed.of(t) for m, t in enumerate(terms) if m != n]
+        if columns > 1 and size % columns == 0 and others:
+            return index, columns, parsed.of(term.child_by_field_name("left")), " + ".join(others)
+    return None
+
+
+def _summands(node: Any) -> Iterator[Any]:
+    if node.type == "binary_expression" and node.child_by_field_name("operator").type == "+":
+        yield from _summands(node.child_by_field_name("left"))
+        yield from _summands(node.child_by_field_name("right"))
+    else:
+        yield node
+
+
+def vector_accesses(parsed: ParsedKernel) -> Iterator[Rewrite]:
+    """Neighbouring words as one vector: of ``p[0]`` to ``p[3]`` in one block of the text, and in the rounds
+    of a loop whose lanes go along words."""
+    yield from _straight(parsed)
+    loops = [list(_contiguous_rounds(parsed, n)) for n in walk(parsed.body) if n.type == "for_statement"]
+    found = [of for of in loops if of]
+    if len(found) > 1:  # all loops at once, where none is in another
+        yield Rewrite(
+            "vector-loads",
+            "; ".join(of[0].text for of in found),
+            tuple(edit for of in found for edit in of[0].edits),
+        )
+    for of in found:
+        yield from of
+
+
+def _straight(parsed: ParsedKernel) -> Iterator[Rewrite]:
+    edits: list[Edit] = []
+    lines = []
+    for block in walk(parsed.body):
+        if block.type != "compound_statement":
+            continue
+        loads: dict[str, dict[int, list[Any]]] = {}
+        stores: dict[str, dict[int, Any]] = {}
+        for node in _own(block):
+            if node.type != "subscript_expression":
+                continue
+            place = _pointer_and_number(parsed, node)
+            if place is None:
+                continue
+            parent = node.parent
+            if parent.type == "assignment_expression" and parent.child_by_field_name("left") == node:
+                if parent.child_by_field_name("operator").type == "=" and parent.parent.parent == block:
+                    stores.setdefault(place[0], {})[place[1]] = parent
+            else:
+                loads.setdefault(place[0], {}).setdefault(place[1], []).append(node)
+        for pointer, by_number in loads.items():
+            element = parsed.declared[pointer].removesuffix(" *")
+            for numbers in _runs(by_number, element):
+                name = f"smlab_{pointer}_{numbers[0]}_{block.start_byte}"
+                first = min((n for k in numbers for n in by_number[k]), key=lambda n: n.start_byte)
+                at = _statement(first, block).start_byte
+                vector = f"{_VECTORS.get(element, element)}{len(numbers)}"
+                load = (
+                    f"const {vector} {name} = *reinterpret_cast<const {vector} *>(&{pointer}[{numbers[0]}]); "
+                )
+                edits.append(Edit(at, at, load))
+                lines.append(parsed.line(first))
+                for k, field in zip(numbers, FIELDS, strict=False):
+                    edits += [Edit(n.start_byte, n.end_byte, f"{name}.{field}") for n in by_number[k]]
+        for pointer, assigned in stores.items():
+            element = parsed.declared[pointer].removesuffix(" *")
+            for numbers in _runs(assigned, element):
+                vector = f"{_VECTORS.get(element, element)}{len(numbers)}"
+                values = [parsed.of(assigned[k].child_by_field_name("right")) for k in numbers]
+                target = f"*reinterpret_cast<{vector} *>(&{pointer}[{numbers[0]}])"
+                ordered = sorted((assigned[k] for k in numbers), key=lambda n: n.start_byte)
+                for node in ordered[:-1]:
+                    edits.append(Edit(node.start_byte, node.end_byte, ""))
+                last = ordered[-1]
+                edits.append(
+                    Edit(last.start_byte, last.end_byte, f"{target} = make_{vector}({', '.join(values)})")
+                )
+                lines.append(parsed.line(last))
+    if edits:
+        yield Rewrite("vector-loads", f"neighbouring words at line {min(lines)} as one vector", tuple(edits))
+
+
+def _own(block: Any) -> Iterator[Any]:
+    """The nodes of a block that are in no block of its own."""
+    for child in block.children:
+        stack = [child]
+        while stack:
+            node = stack.pop()
+            if node.type in ("compound_statement", "for_statement", "while_statement", "if_statement"):
+                continue
+            yield node
+            stack.extend(reversed(node.children))
+
+
+def _statement(node: Any, block: Any) -> Any:
+    while node.parent != block:
+        node = node.parent
+    return node
+
+
+def _pointer_and_number(parsed: ParsedKernel, node: Any) -> tuple[str, int] | None:
+    pointer = parsed.of(node.child_by_field_name("argument"))
+    index = parsed.of(node.child_by_field_name("indices").named_children[0])
+    if not parsed.declared.get(pointer, "").endswith(" *") or not index.isdecimal():
+        return None
+    return pointer, int(index)
+
+
+def _runs(by_number: dict[int, Any], element: str) -> Iterator[list[int]]:
+    """Four neighbours, else two, from a whole multiple on."""
+    size = TYPE_BYTES.get(element, VECTOR_BYTES)
+    taken: set[int] = set()
+    for many in (4, 2):
+        if many * size > VECTOR_BYTES or element[-1] in "24":
+            continue
+        for k in sorted(by_number):
+            numbers = list(range(k, k + many))
+            if k % many == 0 and all(n in by_number and n not in taken for n in numbers):
+                taken.update(numbers)
+                yield numbers
+
+
+def _contiguous_rounds(parsed: ParsedKernel, loop: Any) -> Iterator[Rewrite]:
+    """``for (i = a; i < n; i += s) use(p[i])`` as rounds of four neighbours from ``4 * a`` on in steps of
+    ``4 * s``, their loads as one."""
+    text = parsed.of(loop)
+    header = re.match(
+        r"for\s*\(\s*((?:\w+\s+)+)(\w+)\s*=([^;]*);\s*\2\s*<([^;=]*);"
+        r"\s*(?:\2\s*\+\+|\+\+\s*\2|\2\s*\+=(.*))\s*\)\s*$",
+        text[: loop.child_by_field_name("body").start_byte - loop.start_byte],
+        re.DOTALL,
+    )
+    body = loop.child_by_field_name("body")
+    if header is None or re.search(r"\b(?:break|return|goto)\b", parsed.of(body)):
+        return
+    kind, name, begin, limit, step = (part.strip() if part else "1" for part in header.groups())
+    changed = parsed.changed_in(body)
+    if name in changed:
+        return
+    reads: dict[str, tuple[str, str]] = {}
+    for node in walk(body):
+        if node.type != "subscript_expression" or node.parent.type == "pointer_expression":
+            continue
+        parent = node.parent
+        if parent.type == "assignment_expression" and parent.child_by_field_name("left") == node:
+            continue
+        pointer = parsed.of(node.child_by_field_name("argument"))
+        index = node.child_by_field_name("indices").named_children[0]
+        element = parsed.declared.get(pointer, "")
+        of = [t for t in _summands(index) if name in parsed.names_in(t)]
+        alone = len(of) == 1 and parsed.of(of[0]) == name
+        free = not parsed.names_in(index) & changed and "[" not in parsed.of(index)
+        if element.endswith(" *") and alone and free and pointer not in written_in(parsed, body):
+            reads[parsed.of(node)] = (element.removesuffix(" *"), pointer)
+    for many in (4, 2):
+        taken = {
+            read: (element, pointer)
+            for read, (element, pointer) in reads.items()
+            if many * TYPE_BYTES.get(element, VECTOR_BYTES) <= VECTOR_BYTES and element[-1] not in "24"
+        }
+        if not taken:
+            continue
+        arrays = {read: f"smlab_vector{n}" for n, read in enumerate(taken)}
+
+        def rule(node: Any, _: Render, arrays: dict[str, str] = arrays) -> str | None:
+            name = arrays.get(parsed.of(node)) if node.type == "subscript_expression" else None
+            return None if name is None else f"{name}[smlab_word]"
+
+        inner = parsed.of(body)
+        for edit in sorted(parsed.edits(rule, body), key=lambda e: -e.first):
+            a, b = edit.first - body.start_byte, edit.last - body.start_byte
+            inner = inner[:a] + edit.new + inner[b:]
+        loads = ""
+        for read, (element, _) in taken.items():
+            vector = f"{_VECTORS.get(element, element)}{many}"
+            at = re.sub(rf"\b{name}\b", "smlab_first", read)
+            loads += f" alignas({VECTOR_BYTES}) {element} {arrays[read]}[{many}];"
+            loads += f" *reinterpret_cast<{vector} *>({arrays[read]})"
+            loads += f" = *reinterpret_cast<const {vector} *>(&{at});"
+        new = (
+            f"for ({kind} smlab_first = {many} * ({begin}); smlab_first < {limit};"
+            f" smlab_first += {many} * ({step}))"
+            f' {{{loads} _Pragma("unroll") for (int smlab_word = 0; smlab_word < {many}; smlab_word++)'
+            f" {{ const {kind.removeprefix('const ')} {name} = smlab_first + smlab_word; {inner} }} }}"
+        )
+        told = (
+            f"{', '.join(taken)} at line {parsed.line(loop)} as vectors of {many}, {many} neighbours a lane"
+        )
+        yield Rewrite("vector-loads", told, (Edit(loop.start_byte, loop.end_byte, new),))
+
+
+def written_in(parsed: ParsedKernel, body: Any) -> set[str]:
+    """Names of the arrays that a part of the body writes to."""
+    found = set()
+    for target in _targets(parsed):
+        if body.start_byte <= target.start_byte < body.end_byte:
+            found |= parsed.names_in(target)
+    return found

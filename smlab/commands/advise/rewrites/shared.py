@@ -1,0 +1,210 @@
+"""Changes of shared memory: padded rows, counters of a block's own, fewer barriers; and of a kernel's launch
+bounds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from smlab.commands.advise.rewrites.parsed import (
+    SYNC,
+    TYPE_BYTES,
+    Edit,
+    ParsedKernel,
+    Rewrite,
+    around,
+    walk,
+)
+from smlab.sim.isa.launch.launch_file import LaunchFile
+
+TABLE_BYTES: Final = 1 << 15
+"""Of a block's own counters: more would keep other blocks from the SM."""
+COUNTED: Final = ("int", "unsigned", "unsigned int", "float")
+BOUNDS: Final = re.compile(r"__launch_bounds__\s*\(([^(),]*),[^()]*\)")
+_THREAD: Final = "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
+_THREADS: Final = "blockDim.x * blockDim.y * blockDim.z"
+
+
+def padded_rows(parsed: ParsedKernel) -> Iterator[Rewrite]:
+    """Shared arrays of two dimensions, a word longer in each row."""
+    edits, names = [], []
+    for node in walk(parsed.root):
+        if node.type != "declaration" or "__shared__" not in parsed.of(node):
+            continue
+        for one in node.children_by_field_name("declarator"):
+            inner = one.child_by_field_name("declarator") if one.type == "array_declarator" else None
+            if inner is None or inner.type != "array_declarator":
+                continue
+            size = one.child_by_field_name("size")
+            edits.append(Edit(size.start_byte, size.end_byte, f"({parsed.of(size)}) + 1"))
+            names.append(re.split(r"\W", parsed.of(inner))[0])
+    if edits:
+        yield Rewrite("padded-rows", f"rows of {', '.join(names)} a word longer", tuple(edits))
+
+
+def without_block_bound(parsed: ParsedKernel) -> Iterator[Rewrite]:
+    """Launch bounds that ask for no number of resident blocks, so that a thread may have more registers."""
+    first = parsed.kernel.start_byte
+    found = BOUNDS.search(parsed.text, first, parsed.body.start_byte)
+    if found is not None:
+        text = f"__launch_bounds__({found[1].strip()}) without a number of blocks"
+        edit = Edit(found.start(), found.end(), f"__launch_bounds__({found[1]})")
+        yield Rewrite("more-registers", text, (edit,))
+
+
+def own_counters(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
+    """Counters that each block keeps in shared memory and adds to the global ones at its end."""
+    arrays = dict(zip(launch.names, launch.arguments, strict=True))
+    edits, tables = [], {}
+    for node in walk(parsed.body):
+        if node.type != "call_expression" or parsed.of(node.child_by_field_name("function")) != "atomicAdd":
+            continue
+        target = node.child_by_field_name("arguments").named_children[0]
+        for name in parsed.names_in(target):
+            parameter, array = parsed.parameter(name), arrays.get(name)
+            if parameter is None or not parameter.pointer or parameter.element not in COUNTED:
+                continue
+            if isinstance(array, np.ndarray) and array.nbytes <= TABLE_BYTES:
+                tables[name] = parameter.element
+                edits += [
+                    Edit(n.start_byte, n.end_byte, f"smlab_own_{name}")
+                    for n in walk(target)
+                    if n.type == "identifier" and parsed.of(n) == name
+                ]
+    size = sum(np.asarray(arrays[name]).nbytes for name in tables)
+    if not tables or size > TABLE_BYTES or parsed.outer.type == "template_declaration":
+        return
+    body_at = parsed.body.start_byte
+    listed = next(n for n in walk(parsed.kernel) if n.type == "parameter_list")
+    head = parsed.text[parsed.kernel.start_byte : listed.start_byte]
+    head = re.sub(
+        r"__launch_bounds__\s*\([^()]*\)", "", head.replace("__global__", "__device__ __forceinline__")
+    )
+    head = re.sub(rf"\b{parsed.name}\b", "smlab_body", head)
+    edits.append(Edit(parsed.kernel.start_byte, listed.start_byte, head))
+    more = "".join(f", {element} *smlab_own_{name}" for name, element in tables.items())
+    edits.append(Edit(listed.end_byte - 1, listed.end_byte - 1, more))
+    given = ", ".join([*(p.name for p in parsed.parameters), *(f"smlab_own_{name}" for name in tables)])
+    new = parsed.text[parsed.outer.start_byte : body_at] + " {"
+    walked = f"for (int smlab_i = {_THREAD}; smlab_i < %d; smlab_i += {_THREADS})"
+    for name, element in tables.items():
+        many = np.asarray(arrays[name]).nbytes // TYPE_BYTES[element]
+        new += (
+            f" __shared__ {element} smlab_own_{name}[{many}]; {walked % many} smlab_own_{name}[smlab_i] = 0;"
+        )
+    new += f" {SYNC} smlab_body({given}); {SYNC}"
+    for name, element in tables.items():
+        many = np.asarray(arrays[name]).nbytes // TYPE_BYTES[element]
+        new += f" {walked % many} atomicAdd(&{name}[smlab_i], smlab_own_{name}[smlab_i]);"
+    edits.append(Edit(parsed.outer.end_byte, parsed.outer.end_byte, f"\n{new} }}\n"))
+    text = f"{', '.join(tables)} counted by each block in shared memory, added up at its end"
+    yield Rewrite("own-counters", text, tuple(edits))
+
+
+def trees(parsed: ParsedKernel) -> Iterator[Rewrite]:
+    """Trees in shared memory whose last levels one warp climbs: by shuffles where a level is one operation on
+    one array, else without barriers of the block."""
+    shuffles: list[Edit] = []
+    warps: list[Edit] = []
+    lines = []
+    for loop in walk(parsed.body):
+        if loop.type != "for_statement":
+            continue
+        head = parsed.text[loop.start_byte : loop.child_by_field_name("body").start_byte]
+        found = re.search(r"(\w+)\s*(?:/=\s*2|>>=\s*1|=\s*\1\s*/\s*2|=\s*\1\s*>>\s*1)\s*\)\s*$", head)
+        body = loop.child_by_field_name("body")
+        if found is None or body.type != "compound_statement":
+            continue
+        half = found[1]
+        syncs = [s for s in body.named_children if parsed.of(s).replace(" ", "") == SYNC]
+        if len(syncs) != 1 or not re.search(rf"<\s*{half}\b|{half}\s*>", parsed.of(body)):
+            continue
+        inside = f"if ({half} > 32) {SYNC} else __syncwarp();"
+        warp_edits = [
+            Edit(syncs[0].start_byte, syncs[0].end_byte, inside),
+            Edit(loop.end_byte, loop.end_byte, SYNC),
+        ]
+        warps += warp_edits
+        lines.append(parsed.line(loop))
+        shuffles += _shuffled(parsed, loop, head, half, len(lines)) or warp_edits
+    if lines:
+        where = ", ".join(map(str, lines))
+        if shuffles != warps:
+            yield Rewrite("trees", f"shuffles in place of the tree at line {where}", tuple(shuffles))
+        yield Rewrite(
+            "trees", f"no barrier of the block in a tree's last levels at line {where}", tuple(warps)
+        )
+
+
+def _shuffled(parsed: ParsedKernel, loop: Any, head: str, half: str, number: int) -> list[Edit] | None:
+    """``part[t] = x; barrier; tree`` as shuffles; what reads ``part[0]`` behind it takes the result."""
+    begun = re.search(rf"\b{half}\s*=([^;]*);", head)
+    body = loop.child_by_field_name("body")
+    condition = next((s for s in body.named_children if s.type == "if_statement"), None)
+    block = loop.parent
+    if begun is None or condition is None or block.type != "compound_statement":
+        return None
+    inside = [n for n in walk(condition) if n.type == "expression_statement"]
+    siblings = [s for s in block.named_children if s.type != "comment"]
+    at = siblings.index(loop)
+    if len(inside) != 1 or at < 2 or parsed.of(siblings[at - 1]).replace(" ", "") != SYNC:
+        return None
+    level = re.fullmatch(r"\s*(\w+)\s*\[([^][]+)\]\s*(\+|\*|)=\s*(.*);", parsed.of(inside[0]), re.DOTALL)
+    before = re.fullmatch(r"\s*(\w+)\s*\[([^][]+)\]\s*=\s*(.*);", parsed.of(siblings[at - 2]), re.DOTALL)
+    if level is None or before is None or level[1] != before[1] or level[2].strip() != before[2].strip():
+        return None
+    part, thread, operator, right = level[1], level[2].strip(), level[3], level[4]
+    mine = re.compile(rf"\b{part}\s*\[\s*{re.escape(thread)}\s*\]")
+    other = re.compile(rf"\b{part}\s*\[\s*{re.escape(thread)}\s*\+\s*{half}\s*\]")
+    if not other.search(right):
+        return None
+    value, came = f"smlab_value{number}", f"smlab_other{number}"
+    step = mine.sub(value, other.sub(came, right))
+    if part in step:
+        return None
+    step = f"{value} {operator}= {step};"
+    element = next(
+        (
+            re.sub(r"\b__shared__\b", "", parsed.of(n)).split(part)[0].strip()
+            for n in walk(parsed.body)
+            if n.type == "declaration"
+            and "__shared__" in parsed.of(n)
+            and re.search(rf"\b{part}\s*\[", parsed.of(n))
+        ),
+        None,
+    )
+    if element not in TYPE_BYTES:
+        return None
+    warps = f"(2 * ({begun[1].strip()}) / 32)"
+    new = (
+        f'{element} {value} = {before[3]}; _Pragma("unroll")'
+        " for (int smlab_lane = 16; smlab_lane > 0; smlab_lane /= 2)"
+        f" {{ const {element} {came} = __shfl_xor_sync(0xffffffffu, {value}, smlab_lane); {step} }}"
+        f" if (({thread}) % 32 == 0) {part}[({thread}) / 32] = {value}; {SYNC} {value} = {part}[0];"
+        f' _Pragma("unroll") for (int smlab_warp = 1; smlab_warp < {warps}; smlab_warp++)'
+        f" {{ const {element} {came} = {part}[smlab_warp]; {step} }}"
+    )
+    edits = [Edit(siblings[at - 2].start_byte, loop.end_byte, new)]
+    for later in siblings[at + 1 :]:
+        if later.type == "expression_statement" and re.match(rf"\s*{part}\s*\[", parsed.of(later)):
+            break
+        for n in walk(later):
+            if n.type == "subscript_expression" and re.fullmatch(rf"{part}\s*\[\s*0\s*\]", parsed.of(n)):
+                edits.append(Edit(n.start_byte, n.end_byte, value))
+    return edits
+
+
+def without_barriers(parsed: ParsedKernel) -> Iterator[Rewrite]:
+    """Each barrier of a loop left out: where nothing else makes it needless, the results tell nothing, and
+    the time is that of a change which does."""
+    for node in walk(parsed.body):
+        if node.type == "expression_statement" and parsed.of(node).replace(" ", "") == SYNC:
+            loop = around(node, "for_statement") or around(node, "while_statement")
+            if loop is not None:
+                line = parsed.line(node)
+                needed = "a second buffer, or registers, have to make it needless"
+                edits = (Edit(node.start_byte, node.end_byte, ";"),)
+                yield Rewrite("barrier", f"no barrier at line {line}", edits, stands_in=needed)
