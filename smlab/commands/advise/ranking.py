@@ -111,9 +111,12 @@ def ranked(kernel: KernelAdvice) -> tuple[RankedAdvice, ...]:
     return tuple([*alone[:1], *together, *alone[1:]][: kernel.top])
 
 
-def _promise(one: RankedAdvice) -> float:
-    """What was simulated counts as it is, an estimate as much as it has been worth."""
-    return -one.speedup if one.advice is None else -(min(one.advice.speedup, one.speedup) ** SHRUNK)
+def _promise(one: RankedAdvice) -> tuple[bool, float]:
+    """What was simulated counts as it is, an estimate as much as it has been worth; one that the model doubts
+    comes last."""
+    if one.advice is None:
+        return False, -one.speedup
+    return bool(one.advice.doubt), -(min(one.advice.speedup, one.speedup) ** SHRUNK)
 
 
 def _of_trials(kernel: KernelAdvice) -> list[RankedAdvice]:

@@ -36,6 +36,7 @@ ROUNDING: Final = 1e-3
 """How far a version's floating-point results may be from the kernel's, as a part of the largest: other orders
 of sums, and functions with fewer digits. Told where it is more than `smlab run --check` allows."""
 BLOCK_FACTORS: Final = (0.5, 2.0, 0.25, 4.0)
+SIDE_FACTORS: Final = ((0.5, 1), (2, 1), (1, 0.5), (1, 2), (2, 0.5), (0.5, 2), (4, 0.25), (0.25, 4))
 MAX_THREADS: Final = 1024
 LANES: Final = 32
 PART: Final = "only a part of the grid ran"
@@ -248,10 +249,14 @@ def fastest_of(versions: Iterable[SimulatedVersion], kinds: Container[str]) -> S
 
 def shape_candidates(base: TriedKernel) -> TrialSource:
     """Other launch shapes: more blocks, as many as make the GPU full; then, with the best of them, as many
-    threads in other blocks. None where the kernel tells its own threads, or where a part of the grid ran."""
+    threads in other blocks; of a grid or block of two axes as many threads in blocks of other sides. None
+    where the kernel tells its own threads, or where a part of the grid ran."""
     launch = read_launch(base.launch_path, base.defines)
-    flat = launch.grid[1:] == (1, 1) and launch.threads is not None and launch.threads[1:] == (1, 1)
-    if not flat or not base.run.whole:
+    if launch.threads is None or not base.run.whole:
+        return
+    if launch.grid[1:] != (1, 1) or launch.threads[1:] != (1, 1):
+        for what in list(_sides(launch.grid, launch.threads)):
+            yield Trial(what, "grid+block", lambda what=what: tried_as_asked(base, what))  # type: ignore[misc]
         return
     best = base.run.launch.grid[0], base.run.launch.block[0]
     fastest = 1.0
@@ -273,6 +278,16 @@ def _grids(base: TriedKernel, shape: tuple[int, int]) -> Iterator[tuple[int, int
         if each * sms != shape[0]:
             yield each * sms, shape[1]
         each *= 2
+
+
+def _sides(grid: Shape, block: Shape) -> Iterator[str]:
+    """As many threads in blocks of other sides."""
+    for x, y in SIDE_FACTORS:
+        sides = int(block[0] * x), int(block[1] * y), block[2]
+        threads = math.prod(sides)
+        if min(sides) >= 1 and LANES <= threads <= MAX_THREADS and threads % LANES == 0:
+            many = math.ceil(grid[0] * block[0] / sides[0]), math.ceil(grid[1] * block[1] / sides[1]), grid[2]
+            yield f"block={'x'.join(map(str, sides))},grid={'x'.join(map(str, many))}"
 
 
 def _blocks(base: TriedKernel, shape: tuple[int, int]) -> Iterator[tuple[int, int]]:

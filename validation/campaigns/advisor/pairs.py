@@ -53,7 +53,7 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = {
     "fewer-barriers": ("warp-balance", "fewer-barriers"),
     "fast-math": ("fast-math", "cheaper-functions"),
     "cheaper-integers": ("strength-reduction", "cheaper-integers"),
-    "launch-shape": ("grid", "block-shape", "block-increase", "thread-increase", "block-size"),
+    "launch-shape": ("grid", "block-shape", "block-increase", "thread-increase", "block-size", "split-loop"),
     "registers": ("register-reuse", "more-registers", "fewer-registers"),
     "vector-loads": ("memory-transaction-reduction", "vector-loads"),
     "hoist": ("hoisted", "restricted-pointers"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from smlab.commands.advise.rewrites.parsed import (
@@ -121,12 +122,37 @@ def hoisted(parsed: ParsedKernel) -> Iterator[Rewrite]:
     for loop in walk(parsed.body):
         body = loop.child_by_field_name("body") if loop.type in ("for_statement", "while_statement") else None
         if body is not None and body.type == "compound_statement":
-            found = _hoisted_of(parsed, loop, body)
-            if found is not None:
-                yield found
+            yield from _hoisted_of(parsed, loop, body)
+        if body is not None:
+            yield from _invariant_calls(parsed, loop, body)
 
 
-def _hoisted_of(parsed: ParsedKernel, loop: Any, body: Any) -> Rewrite | None:
+def _invariant_calls(parsed: ParsedKernel, loop: Any, body: Any) -> Iterator[Rewrite]:
+    """Calls and divisions whose operands a loop leaves alone."""
+    changed, made = parsed.changed_in(loop), []
+
+    def rule(node: Any, _: Render) -> str | None:
+        text = parsed.of(node)
+        call = node.type == "call_expression" and _COSTLY.match(text) is not None and "sincos" not in text
+        divided = node.type == "binary_expression" and node.child_by_field_name("operator").type == "/"
+        names = parsed.names_in(node)
+        if not (call or divided) or names & changed or not names - set(parsed.macros):
+            return None
+        if text not in made:
+            made.append(text)
+        return f"smlab_hoisted{made.index(text)}"
+
+    edits = parsed.edits(rule, body)
+    if edits:
+        before = (
+            "{ " + " ".join(f"const auto smlab_hoisted{n} = {text};" for n, text in enumerate(made)) + " "
+        )
+        ends = (Edit(loop.start_byte, loop.start_byte, before), Edit(loop.end_byte, loop.end_byte, " }"))
+        line = parsed.line(loop)
+        yield Rewrite("hoisted", f"{', '.join(made)} before the loop at line {line}", (*edits, *ends))
+
+
+def _hoisted_of(parsed: ParsedKernel, loop: Any, body: Any) -> Iterator[Rewrite]:
     statements = [s for s in body.named_children if s.type != "comment"]
     changed = parsed.changed_in(loop)
     assigned_once = {name for name in changed if sum(name in parsed.changed_in(s) for s in statements) == 1}
@@ -151,8 +177,24 @@ def _hoisted_of(parsed: ParsedKernel, loop: Any, body: Any) -> Rewrite | None:
                 names |= made
         costly = [s for s in taken if _COSTLY.search(parsed.of(s))]
         if costly and (key is None or any(key in _inputs(parsed, s, taken) for s in costly)):
-            return _moved(parsed, loop, taken, key)
-    return None
+            if key is not None:
+                yield from _as_in_the_first_round(parsed, loop, taken, key)
+            yield _moved(parsed, loop, taken, key)
+            return
+
+
+def _as_in_the_first_round(parsed: ParsedKernel, loop: Any, taken: list[Any], key: str) -> Iterator[Rewrite]:
+    """All before the loop, where the whole number is the same in all rounds as in the first."""
+    begun = re.match(r"for\s*\(\s*(?:\w+\s+)*(\w+)\s*=([^;]*);", parsed.of(loop))
+    body = loop.child_by_field_name("body")
+    made = next(s for s in body.named_children if key in parsed.changed_in(s))
+    used = parsed.names_in(made) - {key}
+    if begun is None or used & parsed.changed_in(loop) != {begun[1]}:
+        return
+    before = [made, *(s for s in taken if s is not made)]
+    yield _moved(
+        parsed, loop, before, None, {begun[1]: f"({begun[2].strip()})"}, f", where {key} stays the same"
+    )
 
 
 def _keys(parsed: ParsedKernel, statements: list[Any], once: set[str]) -> list[str]:
@@ -173,7 +215,16 @@ def _inputs(parsed: ParsedKernel, statement: Any, taken: list[Any]) -> set[str]:
     return found
 
 
-def _moved(parsed: ParsedKernel, loop: Any, taken: list[Any], key: str | None) -> Rewrite:
+def _moved(
+    parsed: ParsedKernel,
+    loop: Any,
+    taken: list[Any],
+    key: str | None,
+    given: Mapping[str, str] = MappingProxyType({}),
+    where: str = "",
+) -> Rewrite:
+    """These statements before a loop, with names as they are ``given``; or, with a ``key``, only where that
+    has changed."""
     declared, computed = [], []
     for s in taken:
         if s.type != "declaration":
@@ -184,13 +235,16 @@ def _moved(parsed: ParsedKernel, loop: Any, taken: list[Any], key: str | None) -
             name = one.child_by_field_name("declarator") if one.type == "init_declarator" else one
             declared.append(f"{kind} {parsed.of(name)};")
             if one.type == "init_declarator":
-                computed.append(f"{parsed.of(name)} = {parsed.of(one.child_by_field_name('value'))};")
+                value = parsed.of(one.child_by_field_name("value"))
+                for other, text in given.items():
+                    value = re.sub(rf"\b{other}\b", text, value)
+                computed.append(f"{parsed.of(name)} = {value};")
     line = parsed.line(next(s for s in taken if _COSTLY.search(parsed.of(s))))
     edits = [Edit(s.start_byte, s.end_byte, "") for s in taken]
     before = "{ " + " ".join(declared)
     if key is None:
         before += " " + " ".join(computed)
-        told = f"what line {line} computes, before the loop at line {parsed.line(loop)}"
+        told = f"what line {line} computes, before the loop at line {parsed.line(loop)}{where}"
     else:
         before += " long long smlab_last = 1ll << 62;"
         first = min(s.start_byte for s in taken if parsed.names_in(s) & {key} or s in taken)

@@ -15,6 +15,7 @@ from smlab.commands.advise.rewrites.shared import (
     without_barriers,
     without_block_bound,
 )
+from smlab.commands.advise.rewrites.split import split_loops
 from smlab.commands.advise.rewrites.tiles import shared_tiles
 from smlab.sim.isa.launch.launch_file import LaunchFile
 
@@ -30,6 +31,7 @@ ADVISED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "functions": ("fast-math",),
     "integers": ("strength-reduction",),
     "more-registers": ("register-reuse",),
+    "split-loop": ("block-increase",),
     "hoisted": (),
 }
 """By kind."""
@@ -53,5 +55,6 @@ def rewrites_of(text: str, name: str, launch: LaunchFile) -> tuple[Rewrite, ...]
         *cheaper_functions(parsed),
         *cheaper_integers(parsed),
         *without_block_bound(parsed),
+        *split_loops(parsed, launch),
         *hoisted(parsed),
     )

@@ -121,12 +121,13 @@ def transposed_arrays(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewr
             continue
         (columns,) = widths
         rows = array.size // columns
+        told = next((name for name, value in scalars.items() if value == rows), str(rows))
         edits = tuple(
-            Edit(each[0].start_byte, each[0].end_byte, f"({each[3]}) * {rows} + ({each[2]})")
+            Edit(each[0].start_byte, each[0].end_byte, f"({each[3]}) * {told} + ({each[2]})")
             for each in found
             if each is not None
         )
-        text = f"{parameter.name} column by column ({columns:,} columns of {rows:,}), laid out so before the launch"
+        text = f"{parameter.name} column by column, {columns:,} of {rows:,}, laid out so before the launch"
         yield Rewrite("transposed-array", text, edits, _Transposed(parameter.name, columns))
 
 

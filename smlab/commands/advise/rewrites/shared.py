@@ -140,61 +140,71 @@ def trees(parsed: ParsedKernel) -> Iterator[Rewrite]:
 
 
 def _shuffled(parsed: ParsedKernel, loop: Any, head: str, half: str, number: int) -> list[Edit] | None:
-    """``part[t] = x; barrier; tree`` as shuffles; what reads ``part[0]`` behind it takes the result."""
+    """``part[t] = x; barrier; tree`` as shuffles, of one array or several; what reads ``part[0]`` behind it
+    takes the result."""
     begun = re.search(rf"\b{half}\s*=([^;]*);", head)
-    body = loop.child_by_field_name("body")
+    body, block = loop.child_by_field_name("body"), loop.parent
     condition = next((s for s in body.named_children if s.type == "if_statement"), None)
-    block = loop.parent
     if begun is None or condition is None or block.type != "compound_statement":
         return None
-    inside = [n for n in walk(condition) if n.type == "expression_statement"]
+    asked = re.fullmatch(
+        rf"\(\s*(.+?)\s*<\s*{half}\s*\)", parsed.of(condition.child_by_field_name("condition"))
+    )
     siblings = [s for s in block.named_children if s.type != "comment"]
     at = siblings.index(loop)
-    if len(inside) != 1 or at < 2 or parsed.of(siblings[at - 1]).replace(" ", "") != SYNC:
+    if asked is None or at < 2 or parsed.of(siblings[at - 1]).replace(" ", "") != SYNC:
         return None
-    level = re.fullmatch(r"\s*(\w+)\s*\[([^][]+)\]\s*(\+|\*|)=\s*(.*);", parsed.of(inside[0]), re.DOTALL)
-    before = re.fullmatch(r"\s*(\w+)\s*\[([^][]+)\]\s*=\s*(.*);", parsed.of(siblings[at - 2]), re.DOTALL)
-    if level is None or before is None or level[1] != before[1] or level[2].strip() != before[2].strip():
+    thread = asked[1]
+    step = parsed.of(condition.child_by_field_name("consequence"))
+    parts = list(dict.fromkeys(re.findall(rf"(\w+)\s*\[\s*{re.escape(thread)}\s*\+\s*{half}\s*\]", step)))
+    first = at - 1 - len(parts)
+    begins = {}
+    for statement in siblings[max(first, 0) : at - 1]:
+        found = re.fullmatch(r"\s*(\w+)\s*\[([^][]+)\]\s*=\s*(.*);", parsed.of(statement), re.DOTALL)
+        if found is not None and found[2].strip() == thread:
+            begins[found[1]] = found[3]
+    elements = {part: _shared_element(parsed, part) for part in parts}
+    if not parts or set(begins) != set(parts) or any(e not in TYPE_BYTES for e in elements.values()):
         return None
-    part, thread, operator, right = level[1], level[2].strip(), level[3], level[4]
-    mine = re.compile(rf"\b{part}\s*\[\s*{re.escape(thread)}\s*\]")
-    other = re.compile(rf"\b{part}\s*\[\s*{re.escape(thread)}\s*\+\s*{half}\s*\]")
-    if not other.search(right):
-        return None
-    value, came = f"smlab_value{number}", f"smlab_other{number}"
-    step = mine.sub(value, other.sub(came, right))
-    if part in step:
-        return None
-    step = f"{value} {operator}= {step};"
-    element = next(
-        (
-            re.sub(r"\b__shared__\b", "", parsed.of(n)).split(part)[0].strip()
-            for n in walk(parsed.body)
-            if n.type == "declaration"
-            and "__shared__" in parsed.of(n)
-            and re.search(rf"\b{part}\s*\[", parsed.of(n))
-        ),
-        None,
+    for part in parts:
+        step = re.sub(rf"\b{part}\s*\[\s*{re.escape(thread)}\s*\]", f"smlab_{part}{number}", step)
+        step = re.sub(rf"\b{part}\s*\[[^][]*\]", f"smlab_other_{part}{number}", step)
+    lanes = "".join(
+        f" const {elements[p]} smlab_other_{p}{number}"
+        f" = __shfl_xor_sync(0xffffffffu, smlab_{p}{number}, smlab_lane);"
+        for p in parts
     )
-    if element not in TYPE_BYTES:
-        return None
-    warps = f"(2 * ({begun[1].strip()}) / 32)"
-    new = (
-        f'{element} {value} = {before[3]}; _Pragma("unroll")'
-        " for (int smlab_lane = 16; smlab_lane > 0; smlab_lane /= 2)"
-        f" {{ const {element} {came} = __shfl_xor_sync(0xffffffffu, {value}, smlab_lane); {step} }}"
-        f" if (({thread}) % 32 == 0) {part}[({thread}) / 32] = {value}; {SYNC} {value} = {part}[0];"
-        f' _Pragma("unroll") for (int smlab_warp = 1; smlab_warp < {warps}; smlab_warp++)'
-        f" {{ const {element} {came} = {part}[smlab_warp]; {step} }}"
-    )
-    edits = [Edit(siblings[at - 2].start_byte, loop.end_byte, new)]
+    warps = "".join(f" const {elements[p]} smlab_other_{p}{number} = {p}[smlab_warp];" for p in parts)
+    new = "".join(f"{elements[p]} smlab_{p}{number} = {begins[p]}; " for p in parts)
+    new += f'_Pragma("unroll") for (int smlab_lane = 16; smlab_lane > 0; smlab_lane /= 2) {{{lanes} {step} }}'
+    new += f" if (({thread}) % 32 == 0) {{"
+    new += "".join(f" {p}[({thread}) / 32] = smlab_{p}{number};" for p in parts) + f" }} {SYNC}"
+    new += "".join(f" smlab_{p}{number} = {p}[0];" for p in parts)
+    many = f"(2 * ({begun[1].strip()}) / 32)"
+    new += f' _Pragma("unroll") for (int smlab_warp = 1; smlab_warp < {many}; smlab_warp++)'
+    new += f" {{{warps} {step} }}"
+    edits = [Edit(siblings[first].start_byte, loop.end_byte, new)]
     for later in siblings[at + 1 :]:
-        if later.type == "expression_statement" and re.match(rf"\s*{part}\s*\[", parsed.of(later)):
+        if re.match(rf"\s*(?:{'|'.join(parts)})\s*\[", parsed.of(later)):
             break
         for n in walk(later):
-            if n.type == "subscript_expression" and re.fullmatch(rf"{part}\s*\[\s*0\s*\]", parsed.of(n)):
-                edits.append(Edit(n.start_byte, n.end_byte, value))
+            read = (
+                re.fullmatch(r"(\w+)\s*\[\s*0\s*\]", parsed.of(n))
+                if n.type == "subscript_expression"
+                else None
+            )
+            if read is not None and read[1] in parts:
+                edits.append(Edit(n.start_byte, n.end_byte, f"smlab_{read[1]}{number}"))
     return edits
+
+
+def _shared_element(parsed: ParsedKernel, name: str) -> str | None:
+    """The type of a shared array's elements."""
+    for node in walk(parsed.body):
+        text = parsed.of(node) if node.type == "declaration" else ""
+        if "__shared__" in text and re.search(rf"\b{name}\s*\[", text):
+            return text.replace("__shared__", "").split(name)[0].strip()
+    return None
 
 
 def without_barriers(parsed: ParsedKernel) -> Iterator[Rewrite]:

@@ -1,0 +1,79 @@
+"""A thread's loop over several blocks, which add their parts atomically."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from smlab.commands.advise.rewrites.parsed import Edit, ParsedKernel, Rewrite, walk
+from smlab.sim.isa.launch.launch_file import LaunchFile
+
+PARTS: Final = (4, 16)
+_HEADER: Final = re.compile(
+    r"for\s*\(\s*((?:\w+\s+)+)(\w+)\s*=([^;]*);\s*\2\s*<([^;=]*);\s*(?:\2\s*\+\+|\+\+\s*\2|\2\s*\+=(.*))\s*\)\s*$",
+    re.DOTALL,
+)
+
+
+def split_loops(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
+    """``for (i = a; i < n; i += s) sum += f(i); p[j] = sum;`` over the rows of a grid, where ``p`` begins as
+    zeros."""
+    if launch.grid[1:] != (1, 1):
+        return
+    arrays = dict(zip(launch.names, launch.arguments, strict=True))
+    statements = [s for s in parsed.body.named_children if s.type != "comment"]
+    for loop in statements:
+        if loop.type != "for_statement" or "__sync" in parsed.of(parsed.body):
+            continue
+        body = loop.child_by_field_name("body")
+        header = _HEADER.match(parsed.text[loop.start_byte : body.start_byte])
+        stores = [s for s in statements[statements.index(loop) + 1 :] if "=" in parsed.of(s)]
+        sums = _sums(parsed, body)
+        edits = []
+        for store in stores:
+            found = re.fullmatch(r"(\w+)(\s*\[[^][]*\])\s*=\s*(\w+)\s*;", parsed.of(store))
+            array = arrays.get(found[1]) if found is not None else None
+            if found is None or found[3] not in sums or not isinstance(array, np.ndarray) or array.any():
+                edits = []
+                break
+            edits.append(
+                Edit(store.start_byte, store.end_byte, f"atomicAdd(&{found[1]}{found[2]}, {found[3]});")
+            )
+        if header is None or not edits:
+            continue
+        kind, name, begin, limit, step = (part.strip() if part else "1" for part in header.groups())
+        rows = f"({step}) * (int)gridDim.y"
+        each = f"(({limit} - ({begin}) + {rows} - 1) / ({rows}) * ({step}))"
+        new = (
+            f"for ({kind} {name} = ({begin}) + (int)blockIdx.y * {each};"
+            f" {name} < min((int)({limit}), (int)(({begin}) + ((int)blockIdx.y + 1) * {each}));"
+            f" {name} += {step}) "
+        )
+        for parts in PARTS:
+            text = f"the loop at line {parsed.line(loop)} over {parts} rows of the grid, which add their sums"
+            whole = (Edit(loop.start_byte, body.start_byte, new), *edits)
+            yield Rewrite("split-loop", text, whole, _Rows(parts))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rows:
+    """A launch with so many rows of blocks."""
+
+    parts: int
+
+    def __call__(self, launch: LaunchFile) -> LaunchFile:
+        return dataclasses.replace(launch, grid=(launch.grid[0], self.parts, 1))
+
+
+def _sums(parsed: ParsedKernel, body: Any) -> set[str]:
+    """Names that a loop only adds to."""
+    added, other = set(), set()
+    for node in walk(body):
+        if node.type == "assignment_expression":
+            target = parsed.of(node.child_by_field_name("left"))
+            (added if node.child_by_field_name("operator").type == "+=" else other).add(target)
+    return added - other
