@@ -30,6 +30,8 @@ MOOT: Final = {
     **{kind: names for kind, names in ADVISED_BY.items() if "memory-transaction-reduction" not in names},
 }
 """Optimizers whose estimate is moot where a change of the kind was tried, and computed the same."""
+ONE_OF_SEVERAL: Final = ("transposed-array", "lanes-along-rows", "split-loop", "trees", "barrier")
+"""Kinds that are one way of several to do what the optimizer tells: they settle it where they gain."""
 GROUPS: Final[tuple[tuple[dict[str, str], tuple[str, ...]], ...]] = (
     ({"grid": "grid", "": "block-shape"}, ("grid", "block", "grid+block")),
     ({"": "loop-unrolling"}, ("unroll",)),
@@ -99,7 +101,7 @@ def ranked(kernel: KernelAdvice) -> tuple[RankedAdvice, ...]:
     """The advice on a kernel, the most promising first, without what gains nothing; what was tried together
     comes behind the first of what was tried alone."""
     told = _of_trials(kernel)
-    done = [v for v in kernel.trials.versions if v.results_equal or v.stands_in or v.kind in SHAPE_KINDS]
+    done = [v for v in kernel.trials.versions if _settles(v)]
     kinds = {kind for version in done for kind in version.kind.split("+")}
     moot = {name for kind in kinds for name in MOOT.get(kind, ())}
     for advice in kernel.advice:
@@ -109,6 +111,14 @@ def ranked(kernel: KernelAdvice) -> tuple[RankedAdvice, ...]:
     together = [one for one in order if one.name == COMBINED]
     alone = [one for one in order if one.name != COMBINED]
     return tuple([*alone[:1], *together, *alone[1:]][: kernel.top])
+
+
+def _settles(version: SimulatedVersion) -> bool:
+    """Whether a version leaves no question of its kind: it gains, or nothing more of that kind can be done."""
+    if version.kind in SHAPE_KINDS:
+        return True
+    fine = bool(version.results_equal or version.stands_in)
+    return fine and (version.kind not in ONE_OF_SEVERAL or version.speedup >= LEAST_GAIN)
 
 
 def _promise(one: RankedAdvice) -> tuple[bool, float]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from smlab.commands.advise.batched_loads import batched_loads
 from smlab.commands.advise.kernel_advice import COMBINED, RESTRICT, KernelAdvice, SimulatedVersion
 from smlab.commands.advise.rewrites.every import ADVISED_BY, rewrites_of
@@ -115,6 +117,13 @@ class SourceChange:
         edits = [edit for rewrite in self.rewrites for edit in rewrite.edits]
         edits += [edit for change in self.loops for edit in change.edits(text)]
         return applied(text, tuple(edits))
+
+    def restored(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Results as the kernel lays them out."""
+        for rewrite in self.rewrites:
+            if rewrite.restored is not None:
+                arrays = rewrite.restored(arrays)
+        return arrays
 
     def relaunched(self, launch: LaunchFile) -> LaunchFile:
         """The launch that goes with it."""
@@ -272,8 +281,14 @@ class SourceVersions:
         if code in self._tried:
             return None
         self._tried.add(code)
-        change_of = change.relaunched if change.rewrites else None
-        done = simulated(self.base, change.text, change.kind, kernel=image, change=change_of)
+        done = simulated(
+            self.base,
+            change.text,
+            change.kind,
+            kernel=image,
+            change=change.relaunched,
+            restore=change.restored,
+        )
         if change.stands_in:
             return replace(done, stands_in=change.stands_in)
         if done.results_equal and done.speedup > SAME:

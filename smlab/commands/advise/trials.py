@@ -50,7 +50,8 @@ def _combined(base: TriedKernel, versions: SourceVersions, shape: SimulatedVersi
         def relaunched(launch: LaunchFile) -> LaunchFile:
             return dataclasses.replace(change.relaunched(launch), grid=shape.grid, threads=shape.block)
 
-        return simulated(base, what, COMBINED, kernel=versions.compiled(change), change=relaunched)
+        image = versions.compiled(change)
+        return simulated(base, what, COMBINED, kernel=image, change=relaunched, restore=change.restored)
 
     for change in dict.fromkeys(c for c in (versions.best, *changes[:1]) if c is not None):
         what = f"{shape.what}, {change.text}"

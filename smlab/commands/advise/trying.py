@@ -17,6 +17,7 @@ import numpy as np
 
 from smlab.commands.advise.kernel_advice import COMBINED, SimulatedVersion, Trials
 from smlab.commands.advise.rewrites.every import ADVISED_BY
+from smlab.commands.advise.rewrites.parsed import Restored
 from smlab.commands.run.results import result_arrays, same_results
 from smlab.commands.run.run import macros_of, run_file
 from smlab.hw_bench.errors import SmlabError
@@ -117,9 +118,10 @@ def simulated(
     kernel: str | KernelImage | None = None,
     defines: dict[str, str] | None = None,
     change: Callable[[LaunchFile], LaunchFile] | None = None,
+    restore: Restored | None = None,
 ) -> SimulatedVersion:
-    """A version of the kernel, simulated as the kernel was, and its results compared. Of a grid of which a
-    part ran the same blocks run."""
+    """A version of the kernel, simulated as the kernel was, and its results compared, in the kernel's layout
+    where one ``restore``s it. Of a grid of which a part ran the same blocks run."""
     begun = cpu_s()
     used = base.defines if defines is None else defines
     launch = read_launch(base.launch_path, used)
@@ -141,6 +143,7 @@ def simulated(
     alike = source and done.blocks_simulated == base.run.blocks_simulated
     if alike or (done.whole and base.run.whole):
         got = {**launch.constants, **result_arrays(launch)}
+        got = got if restore is None else restore(got)
         equal, note = same_results(base.before, base.after, got)
         if equal is False and (source or kind == COMBINED):
             equal, note = _nearly(base.after, got, note)

@@ -45,7 +45,7 @@ HOWS: Final = ("tried", "probed", "replayed", "bound", "ranked")
 FEWEST: Final = 3
 """Numbers that a rank correlation is told of."""
 RULES: Final[Mapping[str, tuple[str, ...]]] = {
-    "coalesce": ("uncoalesced-access", "transposed-array"),
+    "coalesce": ("uncoalesced-access", "transposed-array", "lanes-along-rows"),
     "loads-early": ("loop-unrolling", "code-reordering", "batched-loads", "restricted-pointers"),
     "stage-shared": ("memory-transaction-reduction", "uncoalesced-access", "shared-tiles"),
     "pad-shared": ("bank-conflicts", "bank-layout", "padded-rows"),

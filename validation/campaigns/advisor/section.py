@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.campaigns.advisor.blame import OTHER_LATENCIES, OTHER_POLICY, SEEDS
-from smlab.validation.campaigns.advisor.pairs import PAIRS, TRIED
+from smlab.validation.campaigns.advisor.pairs import PAIRS
 from smlab.validation.campaigns.advisor.producer_gains import ALL_POLICIES, ONE_POLICY, ONE_RUN
 from smlab.validation.campaigns.advisor.producer_gains import TRUTHS as GAIN_TRUTHS
 from smlab.validation.campaigns.advisor.simulate import POLICIES
@@ -275,12 +275,6 @@ def _estimates(section: Section, rounds: dict[str, tuple[dict[str, Any], dict[st
         "MAPE at most 10 % and half of the best constant's, gains within 20 % in the median, 90 % in the "
         "interval.",
     )
-
-
-def _estimated(pairs: dict[str, Any]) -> list[dict[str, Any]]:
-    """The changes of kernels by others whose number is an estimate, and not tried."""
-    rows = [row for part in (pairs[name] for name in BY_OTHERS) for row in part["rows"]]
-    return [row for row in rows if row["change"] != TRIED]
 
 
 def _by_others(section: Section, pairs: dict[str, Any]) -> None:

@@ -158,7 +158,8 @@ def _hoisted_of(parsed: ParsedKernel, loop: Any, body: Any) -> Iterator[Rewrite]
     assigned_once = {name for name in changed if sum(name in parsed.changed_in(s) for s in statements) == 1}
     for key in [None, *_keys(parsed, statements, assigned_once)]:
         free = (parsed.names_in(loop) - changed) | ({key} if key else set())
-        taken, names = [], set()
+        taken: list[Any] = []
+        names: set[str] = set()
         for statement in statements:
             made = parsed.changed_in(statement)
             text = parsed.of(statement)

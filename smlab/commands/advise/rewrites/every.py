@@ -15,7 +15,7 @@ from smlab.commands.advise.rewrites.shared import (
     without_barriers,
     without_block_bound,
 )
-from smlab.commands.advise.rewrites.split import split_loops
+from smlab.commands.advise.rewrites.split import lanes_along_rows, split_loops
 from smlab.commands.advise.rewrites.tiles import shared_tiles
 from smlab.sim.isa.launch.launch_file import LaunchFile
 
@@ -23,6 +23,7 @@ ADVISED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "padded-rows": ("bank-conflicts", "bank-layout"),
     "own-counters": ("privatisation",),
     "transposed-array": ("uncoalesced-access",),
+    "lanes-along-rows": ("uncoalesced-access",),
     "constant-table": ("memory-transaction-reduction",),
     "vector-loads": ("memory-transaction-reduction",),
     "shared-tiles": ("memory-transaction-reduction", "uncoalesced-access"),
@@ -47,6 +48,7 @@ def rewrites_of(text: str, name: str, launch: LaunchFile) -> tuple[Rewrite, ...]
         *padded_rows(parsed),
         *own_counters(parsed, launch),
         *transposed_arrays(parsed, launch),
+        *lanes_along_rows(parsed),
         *constant_tables(parsed, launch),
         *vector_accesses(parsed),
         *shared_tiles(parsed, launch),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -98,57 +98,70 @@ def _targets(parsed: ParsedKernel) -> Iterator[Any]:
 
 
 def transposed_arrays(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
-    """An array that is only read with its rows and columns exchanged: ``p[i * COLUMNS + j]`` becomes
-    ``p[j * ROWS + i]``."""
-    arrays = _arrays(launch)
+    """Arrays with rows and columns exchanged: ``p[i * COLUMNS + j]`` becomes ``p[j * ROWS + i]``; all, and
+    each alone."""
     scalars = {
         n: int(v)
         for n, v in zip(launch.names, launch.arguments, strict=True)
         if np.ndim(v) == 0 and np.asarray(v).dtype.kind in "iu"
     }
     known = {**scalars, **parsed.macros}
+    arrays = _arrays(launch)
+    found: list[tuple[str, int, tuple[Edit, ...]]] = []
     for parameter in parsed.parameters:
         array = arrays.get(parameter.name)
         if array is None or not parameter.pointer or TYPE_BYTES.get(parameter.element) != array.itemsize:
             continue
-        written = parameter.name in launch.returned or _is_written(parsed, parameter.name)
-        if written or not launch.returned:
-            continue
         uses = [n for n in walk(parsed.body) if n.type == "identifier" and parsed.of(n) == parameter.name]
-        found = [_row_and_column(parsed, use.parent, known, array.size) for use in uses]
-        widths = {each[1] for each in found if each is not None}
-        if not found or None in found or len(widths) != 1:
+        places = [_row_and_column(parsed, use.parent, known, array.size) for use in uses]
+        told = [each for each in places if each is not None]
+        widths = {each[1] for each in told}
+        if not places or len(told) < len(places) or len(widths) != 1 or not launch.returned:
             continue
         (columns,) = widths
-        rows = array.size // columns
-        told = next((name for name, value in scalars.items() if value == rows), str(rows))
-        edits = tuple(
-            Edit(each[0].start_byte, each[0].end_byte, f"({each[3]}) * {told} + ({each[2]})")
-            for each in found
-            if each is not None
-        )
-        text = f"{parameter.name} column by column, {columns:,} of {rows:,}, laid out so before the launch"
-        yield Rewrite("transposed-array", text, edits, _Transposed(parameter.name, columns))
+        many = array.size // columns
+        rows = next((name for name, value in scalars.items() if value == many), str(many))
+        edits = [
+            Edit(i.start_byte, i.end_byte, f"({column}) * {rows} + ({row})") for i, _, row, column in told
+        ]
+        found.append((parameter.name, columns, tuple(edits)))
+    for some in [*([found] if len(found) > 1 else []), *([one] for one in found)]:
+        names = ", ".join(name for name, _, _ in some)
+        turned = _Transposed({name: columns for name, columns, _ in some})
+        edits_of = tuple(edit for _, _, edits in some for edit in edits)
+        text = f"{names} column by column, laid out so before the launch"
+        yield Rewrite("transposed-array", text, edits_of, turned, turned.back)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Transposed:
-    """A launch with one array's rows and columns exchanged."""
+    """A launch with the rows and columns of arrays exchanged, by the number of their columns."""
 
-    name: str
-    columns: int
+    columns: Mapping[str, int]
 
     def __call__(self, launch: LaunchFile) -> LaunchFile:
-        at = launch.names.index(self.name)
-        array = np.asarray(launch.arguments[at])
-        turned = np.ascontiguousarray(array.reshape(-1, self.columns).T).reshape(array.shape)
-        return dataclasses.replace(
-            launch, arguments=(*launch.arguments[:at], turned, *launch.arguments[at + 1 :])
-        )
+        pairs = zip(launch.names, launch.arguments, strict=True)
+        given = [
+            self._turned(value, self.columns[name]) if name in self.columns else value
+            for name, value in pairs
+        ]
+        return dataclasses.replace(launch, arguments=tuple(given))
+
+    def back(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Results as the kernel lays them out."""
+        return {
+            name: self._turned(array, array.size // self.columns[name]) if name in self.columns else array
+            for name, array in arrays.items()
+        }
+
+    @staticmethod
+    def _turned(array: Any, columns: int) -> np.ndarray:
+        values = np.asarray(array)
+        return np.ascontiguousarray(values.reshape(-1, columns).T).reshape(values.shape)
 
 
 def _row_and_column(
-    parsed: ParsedKernel, subscript: Any, known: dict[str, int], size: int
+    parsed: ParsedKernel, subscript: Any, known: Mapping[str, int], size: int
 ) -> tuple[Any, int, str, str] | None:
     """Of ``p[row * columns + column]`` the index, the number of columns, the row and the column."""
     if subscript.type != "subscript_expression":
@@ -158,12 +171,13 @@ def _row_and_column(
     for n, term in enumerate(terms):
         if term.type != "binary_expression" or term.child_by_field_name("operator").type != "*":
             continue
-        right = term.child_by_field_name("right")
-        text = parsed.of(right)
-        columns = known.get(text, int(text) if text.isdecimal() else 0)
-        others = [parsed.of(t) for m, t in enumerate(terms) if m != n]
-        if columns > 1 and size % columns == 0 and others:
-            return index, columns, parsed.of(term.child_by_field_name("left")), " + ".join(others)
+        sides = [term.child_by_field_name(side) for side in ("left", "right")]
+        for row, width in (sides, sides[::-1]):
+            text = parsed.of(width)
+            columns = known.get(text, int(text) if text.isdecimal() else 0)
+            others = [parsed.of(t) for m, t in enumerate(terms) if m != n]
+            if columns > 1 and size % columns == 0:
+                return index, columns, parsed.of(row), " + ".join(others) or "0"
     return None
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
+
 from smlab.sim.isa.launch.launch_file import LaunchFile
 
 TYPE_BYTES: Final[Mapping[str, int]] = {
@@ -36,6 +38,7 @@ INTEGERS: Final = frozenset(
 ) | {"long", "unsigned long", "size_t", "int64_t", "uint64_t"}
 SYNC: Final = "__syncthreads();"
 Render = Callable[[Any], str]
+Restored = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 Rule = Callable[[Any, Render], str | None]
 
 
@@ -51,13 +54,14 @@ class Edit:
 @dataclass(frozen=True)
 class Rewrite:
     """A change of a kernel's source: what is told of it (``text``), its ``kind``, and how a launch changes
-    with it. ``stands_in`` says what a programmer has to do where it computes something else in the same
-    time as that would take."""
+    with it. Results are ``restored`` to the kernel's own layout before they are compared. ``stands_in`` says
+    what a programmer has to do where it computes something else in the same time as that would take."""
 
     kind: str
     text: str
     edits: tuple[Edit, ...]
     relaunched: Callable[[LaunchFile], LaunchFile] | None = field(default=None, compare=False)
+    restored: Restored | None = field(default=None, compare=False)
     stands_in: str = ""
 
 

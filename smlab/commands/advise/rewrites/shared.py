@@ -107,7 +107,7 @@ def own_counters(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
 def trees(parsed: ParsedKernel) -> Iterator[Rewrite]:
     """Trees in shared memory whose last levels one warp climbs: by shuffles where a level is one operation on
     one array, else without barriers of the block."""
-    shuffles: list[Edit] = []
+    shuffles: dict[bool, list[Edit]] = {False: [], True: []}
     warps: list[Edit] = []
     lines = []
     for loop in walk(parsed.body):
@@ -129,19 +129,24 @@ def trees(parsed: ParsedKernel) -> Iterator[Rewrite]:
         ]
         warps += warp_edits
         lines.append(parsed.line(loop))
-        shuffles += _shuffled(parsed, loop, head, half, len(lines)) or warp_edits
+        for twice, edits in shuffles.items():
+            edits += _shuffled(parsed, loop, head, half, len(lines), twice) or warp_edits
     if lines:
         where = ", ".join(map(str, lines))
-        if shuffles != warps:
-            yield Rewrite("trees", f"shuffles in place of the tree at line {where}", tuple(shuffles))
+        for twice, edits in shuffles.items():
+            if edits != warps:
+                how = f"shuffles in place of the tree at line {where}{', among warps too' if twice else ''}"
+                yield Rewrite("trees", how, tuple(edits))
         yield Rewrite(
             "trees", f"no barrier of the block in a tree's last levels at line {where}", tuple(warps)
         )
 
 
-def _shuffled(parsed: ParsedKernel, loop: Any, head: str, half: str, number: int) -> list[Edit] | None:
+def _shuffled(
+    parsed: ParsedKernel, loop: Any, head: str, half: str, number: int, twice: bool
+) -> list[Edit] | None:
     """``part[t] = x; barrier; tree`` as shuffles, of one array or several; what reads ``part[0]`` behind it
-    takes the result."""
+    takes the result. Between warps each thread goes over their results, or they are shuffled ``twice``."""
     begun = re.search(rf"\b{half}\s*=([^;]*);", head)
     body, block = loop.child_by_field_name("body"), loop.parent
     condition = next((s for s in body.named_children if s.type == "if_statement"), None)
@@ -179,10 +184,15 @@ def _shuffled(parsed: ParsedKernel, loop: Any, head: str, half: str, number: int
     new += f'_Pragma("unroll") for (int smlab_lane = 16; smlab_lane > 0; smlab_lane /= 2) {{{lanes} {step} }}'
     new += f" if (({thread}) % 32 == 0) {{"
     new += "".join(f" {p}[({thread}) / 32] = smlab_{p}{number};" for p in parts) + f" }} {SYNC}"
-    new += "".join(f" smlab_{p}{number} = {p}[0];" for p in parts)
     many = f"(2 * ({begun[1].strip()}) / 32)"
-    new += f' _Pragma("unroll") for (int smlab_warp = 1; smlab_warp < {many}; smlab_warp++)'
-    new += f" {{{warps} {step} }}"
+    if twice:
+        new += "".join(f" smlab_{p}{number} = {p}[({thread}) % {many}];" for p in parts)
+        new += f' _Pragma("unroll") for (int smlab_lane = {many} / 2; smlab_lane > 0; smlab_lane /= 2)'
+        new += f" {{{lanes} {step} }}"
+    else:
+        new += "".join(f" smlab_{p}{number} = {p}[0];" for p in parts)
+        new += f' _Pragma("unroll") for (int smlab_warp = 1; smlab_warp < {many}; smlab_warp++)'
+        new += f" {{{warps} {step} }}"
     edits = [Edit(siblings[first].start_byte, loop.end_byte, new)]
     for later in siblings[at + 1 :]:
         if re.match(rf"\s*(?:{'|'.join(parts)})\s*\[", parsed.of(later)):

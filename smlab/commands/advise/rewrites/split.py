@@ -1,4 +1,4 @@
-"""A thread's loop over several blocks, which add their parts atomically."""
+"""Work over other threads: a loop over several blocks, or over the lanes of a warp."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def split_loops(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
         header = _HEADER.match(parsed.text[loop.start_byte : body.start_byte])
         stores = [s for s in statements[statements.index(loop) + 1 :] if "=" in parsed.of(s)]
         sums = _sums(parsed, body)
-        edits = []
+        edits: list[Edit] = []
         for store in stores:
             found = re.fullmatch(r"(\w+)(\s*\[[^][]*\])\s*=\s*(\w+)\s*;", parsed.of(store))
             array = arrays.get(found[1]) if found is not None else None
@@ -59,6 +59,34 @@ def split_loops(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
             yield Rewrite("split-loop", text, whole, _Rows(parts))
 
 
+def lanes_along_rows(parsed: ParsedKernel) -> Iterator[Rewrite]:
+    """Threads that each walk a row of their own: instead a warp takes a row, and its lanes go along it."""
+    for loop in walk(parsed.body):
+        outer = _HEADER.match(_head(parsed, loop)) if loop.type == "for_statement" else None
+        if outer is None or "threadIdx.x" not in outer[3] or "blockDim.x" not in (outer[5] or ""):
+            continue
+        for inner in walk(loop.child_by_field_name("body")):
+            if inner.type != "for_statement":
+                continue
+            header = _HEADER.match(_head(parsed, inner))
+            if header is None or header[3].strip() != "0" or header[5] is not None:
+                continue
+            rows = _head(parsed, loop).replace("threadIdx.x", "(threadIdx.x / 32)")
+            rows = rows.replace("blockDim.x", "(blockDim.x / 32)")
+            kind, name, limit = header[1].strip(), header[2], header[4].strip()
+            along = f"for ({kind} {name} = threadIdx.x % 32; {name} < {limit}; {name} += 32) "
+            edits = (
+                Edit(loop.start_byte, loop.child_by_field_name("body").start_byte, rows),
+                Edit(inner.start_byte, inner.child_by_field_name("body").start_byte, along),
+            )
+            text = f"a warp for each round of the loop at line {parsed.line(loop)}, its lanes along line"
+            yield Rewrite("lanes-along-rows", f"{text} {parsed.line(inner)}", edits)
+
+
+def _head(parsed: ParsedKernel, loop: Any) -> str:
+    return parsed.text[loop.start_byte : loop.child_by_field_name("body").start_byte]
+
+
 @dataclasses.dataclass(frozen=True)
 class _Rows:
     """A launch with so many rows of blocks."""
@@ -71,7 +99,8 @@ class _Rows:
 
 def _sums(parsed: ParsedKernel, body: Any) -> set[str]:
     """Names that a loop only adds to."""
-    added, other = set(), set()
+    added: set[str] = set()
+    other: set[str] = set()
     for node in walk(body):
         if node.type == "assignment_expression":
             target = parsed.of(node.child_by_field_name("left"))
