@@ -114,7 +114,7 @@ def ranked(kernel: KernelAdvice) -> tuple[RankedAdvice, ...]:
 
 
 def _settles(version: SimulatedVersion) -> bool:
-    """Whether a version leaves no question of its kind: it gains, or nothing more of that kind can be done."""
+    """Whether a version leaves no question of its kind: it gains, or no more of that kind can be done."""
     if version.kind in SHAPE_KINDS:
         return True
     fine = bool(version.results_equal or version.stands_in)

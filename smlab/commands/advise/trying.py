@@ -33,6 +33,8 @@ SHAPES: Final = ("grid", "block")
 """What ``--try`` takes for the launch; other names are macros."""
 SOURCE_KINDS: Final = ("unroll", "batched-loads", "fast-math", "restrict", "registers", *ADVISED_BY)
 """Versions of the same source, for the same grid."""
+SLOWEST: Final = 20
+"""Times the kernel's cycles after which a version of our own is given up."""
 ROUNDING: Final = 1e-3
 """How far a version's floating-point results may be from the kernel's, as a part of the largest: other orders
 of sums, and functions with fewer digits. Told where it is more than `smlab run --check` allows."""
@@ -130,6 +132,8 @@ def simulated(
     if isinstance(kernel, KernelImage):  # compiled with its options
         launch = dataclasses.replace(launch, options={})
     how = {**base.how, "sms": "all" if base.run.whole else base.run.sms}
+    if isinstance(kernel, KernelImage):  # a change of ours: its loops may not end where its numbers are wrong
+        how["max_cycles"] = int(SLOWEST * base.run.cycles)
     done = run_file(kernel or base.kernel, launch, base.gpu, defines=used, keep=Record.TOTALS, **how)
     equal: bool | None = None
     note = PART

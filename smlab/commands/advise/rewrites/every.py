@@ -48,7 +48,7 @@ def rewrites_of(text: str, name: str, launch: LaunchFile) -> tuple[Rewrite, ...]
         *padded_rows(parsed),
         *own_counters(parsed, launch),
         *transposed_arrays(parsed, launch),
-        *lanes_along_rows(parsed),
+        *lanes_along_rows(parsed, launch),
         *constant_tables(parsed, launch),
         *vector_accesses(parsed),
         *shared_tiles(parsed, launch),

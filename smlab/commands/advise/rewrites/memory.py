@@ -347,6 +347,9 @@ def _contiguous_rounds(parsed: ParsedKernel, loop: Any) -> Iterator[Rewrite]:
         for edit in sorted(parsed.edits(rule, body), key=lambda e: -e.first):
             a, b = edit.first - body.start_byte, edit.last - body.start_byte
             inner = inner[:a] + edit.new + inner[b:]
+        for width in re.findall(rf"\b{name}\s*/\s*(\w+)", inner):  # what neighbours share
+            if (int(width) if width.isdecimal() else parsed.macros.get(width, 1)) % many == 0:
+                inner = re.sub(rf"\b{name}\s*/\s*{width}\b", f"smlab_first / {width}", inner)
         loads = ""
         for read, (element, _) in taken.items():
             vector = f"{_VECTORS.get(element, element)}{many}"

@@ -63,17 +63,14 @@ def own_counters(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
         if node.type != "call_expression" or parsed.of(node.child_by_field_name("function")) != "atomicAdd":
             continue
         target = node.child_by_field_name("arguments").named_children[0]
-        for name in parsed.names_in(target):
-            parameter, array = parsed.parameter(name), arrays.get(name)
-            if parameter is None or not parameter.pointer or parameter.element not in COUNTED:
-                continue
-            if isinstance(array, np.ndarray) and array.nbytes <= TABLE_BYTES:
-                tables[name] = parameter.element
-                edits += [
-                    Edit(n.start_byte, n.end_byte, f"smlab_own_{name}")
-                    for n in walk(target)
-                    if n.type == "identifier" and parsed.of(n) == name
-                ]
+        first = next((n for n in walk(target) if n.type == "identifier"), target)  # of &p[i], of p + i
+        name = parsed.of(first)
+        parameter, array = parsed.parameter(name), arrays.get(name)
+        if parameter is None or not parameter.pointer or parameter.element not in COUNTED:
+            continue
+        if isinstance(array, np.ndarray) and array.nbytes <= TABLE_BYTES:
+            tables[name] = parameter.element
+            edits.append(Edit(first.start_byte, first.end_byte, f"smlab_own_{name}"))
     size = sum(np.asarray(arrays[name]).nbytes for name in tables)
     if not tables or size > TABLE_BYTES or parsed.outer.type == "template_declaration":
         return

@@ -13,6 +13,7 @@ from smlab.commands.advise.rewrites.parsed import Edit, ParsedKernel, Rewrite, w
 from smlab.sim.isa.launch.launch_file import LaunchFile
 
 PARTS: Final = (4, 16)
+LANES: Final = 32
 _HEADER: Final = re.compile(
     r"for\s*\(\s*((?:\w+\s+)+)(\w+)\s*=([^;]*);\s*\2\s*<([^;=]*);\s*(?:\2\s*\+\+|\+\+\s*\2|\2\s*\+=(.*))\s*\)\s*$",
     re.DOTALL,
@@ -59,8 +60,10 @@ def split_loops(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
             yield Rewrite("split-loop", text, whole, _Rows(parts))
 
 
-def lanes_along_rows(parsed: ParsedKernel) -> Iterator[Rewrite]:
+def lanes_along_rows(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
     """Threads that each walk a row of their own: instead a warp takes a row, and its lanes go along it."""
+    if launch.threads is None or launch.threads[0] % LANES:
+        return
     for loop in walk(parsed.body):
         outer = _HEADER.match(_head(parsed, loop)) if loop.type == "for_statement" else None
         if outer is None or "threadIdx.x" not in outer[3] or "blockDim.x" not in (outer[5] or ""):
