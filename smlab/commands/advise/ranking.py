@@ -30,7 +30,14 @@ MOOT: Final = {
     **{kind: names for kind, names in ADVISED_BY.items() if "memory-transaction-reduction" not in names},
 }
 """Optimizers whose estimate is moot where a change of the kind was tried, and computed the same."""
-ONE_OF_SEVERAL: Final = ("transposed-array", "lanes-along-rows", "split-loop", "trees", "barrier")
+ONE_OF_SEVERAL: Final = (
+    "transposed-array",
+    "interleaved",
+    "lanes-along-rows",
+    "split-loop",
+    "trees",
+    "barrier",
+)
 """Kinds that are one way of several to do what the optimizer tells: they settle it where they gain."""
 GROUPS: Final[tuple[tuple[dict[str, str], tuple[str, ...]], ...]] = (
     ({"grid": "grid", "": "block-shape"}, ("grid", "block", "grid+block")),

@@ -278,6 +278,8 @@ class SourceVersions:
     def _run(self, change: SourceChange) -> SimulatedVersion | None:
         image = self.compiled(change)
         code = _code_of(image)
+        if any(rewrite.relaunched is not None for rewrite in change.rewrites):
+            code = (change.text, *code)  # another launch
         if code in self._tried:
             return None
         self._tried.add(code)

@@ -45,7 +45,7 @@ HOWS: Final = ("tried", "probed", "replayed", "bound", "ranked")
 FEWEST: Final = 3
 """Numbers that a rank correlation is told of."""
 RULES: Final[Mapping[str, tuple[str, ...]]] = {
-    "coalesce": ("uncoalesced-access", "transposed-array", "lanes-along-rows"),
+    "coalesce": ("uncoalesced-access", "transposed-array", "interleaved", "lanes-along-rows"),
     "loads-early": ("loop-unrolling", "code-reordering", "batched-loads", "restricted-pointers"),
     "stage-shared": ("memory-transaction-reduction", "uncoalesced-access", "shared-tiles"),
     "pad-shared": ("bank-conflicts", "bank-layout", "padded-rows"),
@@ -58,7 +58,7 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = {
     "vector-loads": ("memory-transaction-reduction", "vector-loads"),
     "hoist": ("hoisted", "restricted-pointers"),
     "divergence": ("divergence",),
-    "read-only": ("memory-transaction-reduction", "constant-table"),
+    "read-only": ("memory-transaction-reduction", "constant-table", "restricted-pointers"),
     "shuffles": ("warp-balance", "fewer-barriers"),
 }
 """The pieces of advice that mean a change, by what they tell to do; of several the one that is told first

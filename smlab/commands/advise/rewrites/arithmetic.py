@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+import numpy as np
+
 from smlab.commands.advise.rewrites.parsed import (
     INTEGERS,
     Edit,
@@ -15,11 +17,17 @@ from smlab.commands.advise.rewrites.parsed import (
     Rewrite,
     walk,
 )
+from smlab.sim.isa.launch.launch_file import LaunchFile
 
 _WRAPPED: Final = (
     "__device__ __forceinline__ int smlab_wrapped(int a, int b)"
     " { return a < b ? a : a - b < b ? a - b : a - 2 * b; }\n"
 )
+LONG: Final = (
+    *("size_t", "long", "unsigned long", "long long", "unsigned long long", "int64_t", "uint64_t"),
+    "ptrdiff_t",
+)
+"""Types of 64 bits."""
 _COSTLY: Final = re.compile(
     r"\b(?:sin|cos|tan|sincos|exp|exp2|exp10|expm1|log|log2|log10|log1p|pow|sqrt|rsqrt|cbrt|tanh|erf|atan2?"
     r"|asin|acos|hypot)f?\s*\(|/"
@@ -60,6 +68,43 @@ def cheaper_integers(parsed: ParsedKernel) -> Iterator[Rewrite]:
             yield Rewrite(
                 "integers", f"remainders and quotients {how} from line {line}", _with(parsed, edits)
             )
+
+
+def shorter_integers(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
+    """Numbers of 64 bits as such of 32; what is divided by a launch's power of two as shifts and masks."""
+    edits = tuple(
+        Edit(n.start_byte, n.end_byte, "int")
+        for n in walk(parsed.body)
+        if n.type in ("primitive_type", "sized_type_specifier", "type_identifier") and parsed.of(n) in LONG
+    )
+    if edits:
+        yield Rewrite("integers", "integers of 32 bits in place of 64", edits)
+    powers = {
+        name: int(value)
+        for name, value in zip(launch.names, launch.arguments, strict=True)
+        if np.ndim(value) == 0
+        and np.asarray(value).dtype.kind in "iu"
+        and value > 1
+        and not value & (value - 1)
+    }
+
+    def rule(node: Any, render: Render) -> str | None:
+        if node.type != "binary_expression" or node.child_by_field_name("operator").type not in "%/":
+            return None
+        left, right = (node.child_by_field_name(side) for side in ("left", "right"))
+        value = powers.get(parsed.of(right))
+        if value is None or not parsed.is_integer(node):
+            return None
+        if node.child_by_field_name("operator").type == "%":
+            return f"(({render(left)}) & ({parsed.of(right)} - 1))"
+        return f"(({render(left)}) >> {value.bit_length() - 1})"
+
+    shifts = parsed.edits(rule)
+    if shifts:
+        names = ", ".join(
+            sorted(n for n in powers if any(n in parsed.text[e.first : e.last] for e in shifts))
+        )
+        yield Rewrite("integers", f"shifts and masks, as {names} is a power of two", shifts)
 
 
 def _with(parsed: ParsedKernel, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from smlab.commands.advise.rewrites.arithmetic import cheaper_functions, cheaper_integers, hoisted
+from smlab.commands.advise.rewrites.arithmetic import (
+    cheaper_functions,
+    cheaper_integers,
+    hoisted,
+    shorter_integers,
+)
 from smlab.commands.advise.rewrites.memory import constant_tables, transposed_arrays, vector_accesses
 from smlab.commands.advise.rewrites.parsed import ParsedKernel, Rewrite
 from smlab.commands.advise.rewrites.shared import (
@@ -23,6 +28,7 @@ ADVISED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "padded-rows": ("bank-conflicts", "bank-layout"),
     "own-counters": ("privatisation",),
     "transposed-array": ("uncoalesced-access",),
+    "interleaved": ("uncoalesced-access",),
     "lanes-along-rows": ("uncoalesced-access",),
     "constant-table": ("memory-transaction-reduction",),
     "vector-loads": ("memory-transaction-reduction",),
@@ -50,12 +56,13 @@ def rewrites_of(text: str, name: str, launch: LaunchFile) -> tuple[Rewrite, ...]
         *transposed_arrays(parsed, launch),
         *lanes_along_rows(parsed, launch),
         *constant_tables(parsed, launch),
-        *vector_accesses(parsed),
+        *vector_accesses(parsed, launch),
         *shared_tiles(parsed, launch),
         *trees(parsed),
         *without_barriers(parsed),
         *cheaper_functions(parsed),
         *cheaper_integers(parsed),
+        *shorter_integers(parsed, launch),
         *without_block_bound(parsed),
         *split_loops(parsed, launch),
         *hoisted(parsed),

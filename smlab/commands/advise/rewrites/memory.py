@@ -25,6 +25,12 @@ CONSTANT_BYTES: Final = 1 << 16
 VECTOR_BYTES: Final = 16
 """That one load brings at most."""
 FIELDS: Final = "xyzw"
+_ROUNDS: Final = re.compile(
+    r"for\s*\(\s*((?:\w+\s+)+)(\w+)\s*=([^;]*);\s*\2\s*<([^;=]*);"
+    r"\s*(?:\2\s*\+\+|\+\+\s*\2|\2\s*\+=(.*))\s*\)\s*$",
+    re.DOTALL,
+)
+"""The header of a loop that counts up."""
 _VECTORS: Final = {
     "signed char": "char",
     "unsigned char": "uchar",
@@ -131,6 +137,7 @@ def transposed_arrays(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewr
         edits_of = tuple(edit for _, _, edits in some for edit in edits)
         text = f"{names} column by column, laid out so before the launch"
         yield Rewrite("transposed-array", text, edits_of, turned, turned.back)
+        yield Rewrite("interleaved", f"{names} column by column: each thread does other elements", edits_of)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,6 +188,20 @@ def _row_and_column(
     return None
 
 
+def row_width(parsed: ParsedKernel, subscript: Any, known: Mapping[str, int]) -> Any:
+    """Of ``p[row * width + column]`` the width, where its value is known."""
+    if subscript.type != "subscript_expression":
+        return None
+    for term in _summands(subscript.child_by_field_name("indices").named_children[0]):
+        if term.type == "binary_expression" and term.child_by_field_name("operator").type == "*":
+            for side in ("right", "left"):
+                width = term.child_by_field_name(side)
+                text = parsed.of(width)
+                if known.get(text, int(text) if text.isdecimal() else 0) > 1:
+                    return width
+    return None
+
+
 def _summands(node: Any) -> Iterator[Any]:
     if node.type == "binary_expression" and node.child_by_field_name("operator").type == "+":
         yield from _summands(node.child_by_field_name("left"))
@@ -189,10 +210,11 @@ def _summands(node: Any) -> Iterator[Any]:
         yield node
 
 
-def vector_accesses(parsed: ParsedKernel) -> Iterator[Rewrite]:
-    """Neighbouring words as one vector: of ``p[0]`` to ``p[3]`` in one block of the text, and in the rounds
-    of a loop whose lanes go along words."""
+def vector_accesses(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
+    """Neighbouring words as one vector: of ``p[0]`` to ``p[3]`` in one block of the text, in the rounds of a
+    loop whose lanes go along words, and of neighbouring threads."""
     yield from _straight(parsed)
+    yield from _elements_of_a_thread(parsed, launch)
     loops = [list(_contiguous_rounds(parsed, n)) for n in walk(parsed.body) if n.type == "for_statement"]
     found = [of for of in loops if of]
     if len(found) > 1:  # all loops at once, where none is in another
@@ -299,74 +321,127 @@ def _runs(by_number: dict[int, Any], element: str) -> Iterator[list[int]]:
 
 def _contiguous_rounds(parsed: ParsedKernel, loop: Any) -> Iterator[Rewrite]:
     """``for (i = a; i < n; i += s) use(p[i])`` as rounds of four neighbours from ``4 * a`` on in steps of
-    ``4 * s``, their loads as one."""
-    text = parsed.of(loop)
-    header = re.match(
-        r"for\s*\(\s*((?:\w+\s+)+)(\w+)\s*=([^;]*);\s*\2\s*<([^;=]*);"
-        r"\s*(?:\2\s*\+\+|\+\+\s*\2|\2\s*\+=(.*))\s*\)\s*$",
-        text[: loop.child_by_field_name("body").start_byte - loop.start_byte],
-        re.DOTALL,
-    )
+    ``4 * s``, their loads and stores as one."""
     body = loop.child_by_field_name("body")
+    header = _ROUNDS.match(parsed.text[loop.start_byte : body.start_byte])
     if header is None or re.search(r"\b(?:break|return|goto)\b", parsed.of(body)):
         return
     kind, name, begin, limit, step = (part.strip() if part else "1" for part in header.groups())
-    changed = parsed.changed_in(body)
-    if name in changed:
-        return
-    reads: dict[str, tuple[str, str]] = {}
-    for node in walk(body):
-        if node.type != "subscript_expression" or node.parent.type == "pointer_expression":
+    for many in (4, 2):
+        found = _as_vectors(parsed, [body], kind, name, many)
+        if found is not None:
+            taken, inner = found
+            new = (
+                f"for ({kind} smlab_first = {many} * ({begin}); smlab_first < {limit};"
+                f" smlab_first += {many} * ({step})) {{{inner} }}"
+            )
+            told = f"{taken} at line {parsed.line(loop)} as vectors of {many}, {many} neighbours a lane"
+            yield Rewrite("vector-loads", told, (Edit(loop.start_byte, loop.end_byte, new),))
+
+
+def _elements_of_a_thread(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
+    """A kernel whose threads have an element each: of a quarter of the blocks, whose threads have four."""
+    statements = [s for s in parsed.body.named_children if s.type != "comment"]
+    for at, made in enumerate(statements[:-1]):
+        found = (
+            re.fullmatch(r"((?:\w+\s+)+)(\w+)\s*=([^;,]*);", parsed.of(made))
+            if made.type == "declaration"
+            else None
+        )
+        if found is None or "threadIdx.x" not in found[3] or "blockIdx.x" not in found[3]:
             continue
-        parent = node.parent
-        if parent.type == "assignment_expression" and parent.child_by_field_name("left") == node:
+        kind, name = found[1].strip(), found[2]
+        rest = statements[at + 1 :]
+        for many in (4, 2):
+            if launch.grid[0] % many or "__sync" in parsed.of(parsed.body):
+                continue
+            vectors = _as_vectors(parsed, rest, kind, name, many)
+            if vectors is None:
+                continue
+            taken, inner = vectors
+            inner = re.sub(r"\breturn\s*;", "continue;", inner)
+            new = f"{kind} smlab_first = {many} * ({found[3].strip()});{inner}"
+            told = f"{taken} as vectors of {many}, {many} elements a thread, {many} times fewer blocks"
+            edit = Edit(made.start_byte, rest[-1].end_byte, new)
+            yield Rewrite("vector-loads", told, (edit,), _FewerBlocks(many))
+        return
+
+
+@dataclasses.dataclass(frozen=True)
+class _FewerBlocks:
+    """A launch with so many times fewer blocks."""
+
+    times: int
+
+    def __call__(self, launch: LaunchFile) -> LaunchFile:
+        return dataclasses.replace(launch, grid=(launch.grid[0] // self.times, *launch.grid[1:]))
+
+
+def _as_vectors(
+    parsed: ParsedKernel, nodes: list[Any], kind: str, name: str, many: int
+) -> tuple[str, str] | None:
+    """Statements that use a counter, for as many neighbouring values of it from ``smlab_first`` on: what is
+    loaded and stored as one, and the text."""
+    changed = set().union(*(parsed.changed_in(n) for n in nodes))
+    if name in changed:
+        return None
+    written = set().union(*(written_in(parsed, n) for n in nodes))
+    reads: dict[str, str] = {}
+    writes: dict[str, str] = {}
+    for node in (n for of in nodes for n in walk(of)):
+        if node.type != "subscript_expression" or node.parent.type == "pointer_expression":
             continue
         pointer = parsed.of(node.child_by_field_name("argument"))
         index = node.child_by_field_name("indices").named_children[0]
-        element = parsed.declared.get(pointer, "")
+        element = parsed.declared.get(pointer, "").removesuffix(" *")
         of = [t for t in _summands(index) if name in parsed.names_in(t)]
         alone = len(of) == 1 and parsed.of(of[0]) == name
         free = not parsed.names_in(index) & changed and "[" not in parsed.of(index)
-        if element.endswith(" *") and alone and free and pointer not in written_in(parsed, body):
-            reads[parsed.of(node)] = (element.removesuffix(" *"), pointer)
-    for many in (4, 2):
-        taken = {
-            read: (element, pointer)
-            for read, (element, pointer) in reads.items()
-            if many * TYPE_BYTES.get(element, VECTOR_BYTES) <= VECTOR_BYTES and element[-1] not in "24"
-        }
-        if not taken:
+        size = TYPE_BYTES.get(element, VECTOR_BYTES)
+        if not alone or not free or many * size > VECTOR_BYTES or not parsed.declared[pointer].endswith("*"):
             continue
-        arrays = {read: f"smlab_vector{n}" for n, read in enumerate(taken)}
+        parent = node.parent
+        if parent.type == "assignment_expression" and parent.child_by_field_name("left") == node:
+            if parent.child_by_field_name("operator").type == "=":
+                writes[parsed.of(node)] = element
+        elif pointer not in written:
+            reads[parsed.of(node)] = element
+    for text in list(writes):  # an array that is written in one place alone
+        pointer = text.split("[")[0].strip()
+        uses = [n for of in nodes for n in walk(of) if n.type == "identifier" and parsed.of(n) == pointer]
+        if len(uses) > 1:
+            del writes[text]
+    taken = {**reads, **writes}
+    if not taken:
+        return None
+    arrays = {text: f"smlab_vector{n}" for n, text in enumerate(taken)}
 
-        def rule(node: Any, _: Render, arrays: dict[str, str] = arrays) -> str | None:
-            name = arrays.get(parsed.of(node)) if node.type == "subscript_expression" else None
-            return None if name is None else f"{name}[smlab_word]"
+    def rule(node: Any, _: Render) -> str | None:
+        array = arrays.get(parsed.of(node)) if node.type == "subscript_expression" else None
+        return None if array is None else f"{array}[smlab_word]"
 
-        inner = parsed.of(body)
-        for edit in sorted(parsed.edits(rule, body), key=lambda e: -e.first):
-            a, b = edit.first - body.start_byte, edit.last - body.start_byte
-            inner = inner[:a] + edit.new + inner[b:]
-        for width in re.findall(rf"\b{name}\s*/\s*(\w+)", inner):  # what neighbours share
-            if (int(width) if width.isdecimal() else parsed.macros.get(width, 1)) % many == 0:
-                inner = re.sub(rf"\b{name}\s*/\s*{width}\b", f"smlab_first / {width}", inner)
-        loads = ""
-        for read, (element, _) in taken.items():
-            vector = f"{_VECTORS.get(element, element)}{many}"
-            at = re.sub(rf"\b{name}\b", "smlab_first", read)
-            loads += f" alignas({VECTOR_BYTES}) {element} {arrays[read]}[{many}];"
-            loads += f" *reinterpret_cast<{vector} *>({arrays[read]})"
-            loads += f" = *reinterpret_cast<const {vector} *>(&{at});"
-        new = (
-            f"for ({kind} smlab_first = {many} * ({begin}); smlab_first < {limit};"
-            f" smlab_first += {many} * ({step}))"
-            f' {{{loads} _Pragma("unroll") for (int smlab_word = 0; smlab_word < {many}; smlab_word++)'
-            f" {{ const {kind.removeprefix('const ')} {name} = smlab_first + smlab_word; {inner} }} }}"
-        )
-        told = (
-            f"{', '.join(taken)} at line {parsed.line(loop)} as vectors of {many}, {many} neighbours a lane"
-        )
-        yield Rewrite("vector-loads", told, (Edit(loop.start_byte, loop.end_byte, new),))
+    first, last = nodes[0].start_byte, nodes[-1].end_byte
+    inner = parsed.text[first:last]
+    for edit in sorted((e for n in nodes for e in parsed.edits(rule, n)), key=lambda e: -e.first):
+        inner = inner[: edit.first - first] + edit.new + inner[edit.last - first :]
+    for width in re.findall(rf"\b{name}\s*/\s*(\w+)", inner):  # what neighbours share
+        if (int(width) if width.isdecimal() else parsed.macros.get(width, 1)) % many == 0:
+            inner = re.sub(rf"\b{name}\s*/\s*{width}\b", f"smlab_first / {width}", inner)
+    before = behind = ""
+    for text, element in taken.items():
+        vector = f"{_VECTORS.get(element, element)}{many}"
+        place = re.sub(rf"\b{name}\b", "smlab_first", text)
+        before += f" alignas({VECTOR_BYTES}) {element} {arrays[text]}[{many}];"
+        mine = f"*reinterpret_cast<{vector} *>({arrays[text]})"
+        if text in reads:
+            before += f" {mine} = *reinterpret_cast<const {vector} *>(&{place});"
+        else:
+            behind += f" *reinterpret_cast<{vector} *>(&{place}) = {mine};"
+    inner = (
+        f'{before} _Pragma("unroll") for (int smlab_word = 0; smlab_word < {many}; smlab_word++)'
+        f" {{ const {kind.removeprefix('const ')} {name} = smlab_first + smlab_word; {inner} }}{behind}"
+    )
+    return ", ".join(taken), inner
 
 
 def written_in(parsed: ParsedKernel, body: Any) -> set[str]:

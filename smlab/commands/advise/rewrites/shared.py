@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from smlab.commands.advise.rewrites.memory import row_width
 from smlab.commands.advise.rewrites.parsed import (
     SYNC,
     TYPE_BYTES,
@@ -22,7 +23,12 @@ from smlab.sim.isa.launch.launch_file import LaunchFile
 
 TABLE_BYTES: Final = 1 << 15
 """Of a block's own counters: more would keep other blocks from the SM."""
+LANES: Final = 32
 COUNTED: Final = ("int", "unsigned", "unsigned int", "float")
+_GROWN: Final = re.compile(
+    r"(\w+)\s*=\s*1\s*;\s*\1\s*<([^;=]*);\s*\1\s*(?:\*=\s*2|<<=\s*1|\+=\s*\1|=\s*\1\s*\*\s*2)\s*\)\s*$"
+)
+"""The header of a tree that grows from its leaves."""
 BOUNDS: Final = re.compile(r"__launch_bounds__\s*\(([^(),]*),[^()]*\)")
 _THREAD: Final = "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
 _THREADS: Final = "blockDim.x * blockDim.y * blockDim.z"
@@ -41,8 +47,36 @@ def padded_rows(parsed: ParsedKernel) -> Iterator[Rewrite]:
             size = one.child_by_field_name("size")
             edits.append(Edit(size.start_byte, size.end_byte, f"({parsed.of(size)}) + 1"))
             names.append(re.split(r"\W", parsed.of(inner))[0])
+    flat = list(_flat_rows(parsed))
+    edits += [edit for _, of in flat for edit in of]
+    names += [name for name, _ in flat]
     if edits:
         yield Rewrite("padded-rows", f"rows of {', '.join(names)} a word longer", tuple(edits))
+
+
+def _flat_rows(parsed: ParsedKernel) -> Iterator[tuple[str, list[Edit]]]:
+    """Shared arrays of one dimension that are used as rows of a whole number of half warps' words."""
+    for node in walk(parsed.root):
+        if node.type != "declaration" or "__shared__" not in parsed.of(node):
+            continue
+        for one in node.children_by_field_name("declarator"):
+            size = one.child_by_field_name("size") if one.type == "array_declarator" else None
+            inner = one.child_by_field_name("declarator")
+            if size is None or inner.type != "identifier":
+                continue
+            name = parsed.of(inner)
+            uses = [n.parent for n in walk(parsed.body) if n.type == "identifier" and parsed.of(n) == name]
+            found = [row_width(parsed, u, parsed.macros) for u in uses if u != one]
+            widths = {parsed.of(width) for width in found if width is not None}
+            if not found or None in found or len(widths) != 1:
+                continue
+            (width,) = widths
+            if (int(width) if width.isdecimal() else parsed.macros.get(width, 1)) % (LANES // 2):
+                continue
+            longer = f"(({width}) + 1)"
+            edits = [Edit(w.start_byte, w.end_byte, longer) for w in found if w is not None]
+            text = f"({parsed.of(size)}) / ({width}) * {longer}"
+            yield name, [*edits, Edit(size.start_byte, size.end_byte, text)]
 
 
 def without_block_bound(parsed: ParsedKernel) -> Iterator[Rewrite]:
@@ -64,13 +98,15 @@ def own_counters(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
             continue
         target = node.child_by_field_name("arguments").named_children[0]
         first = next((n for n in walk(target) if n.type == "identifier"), target)  # of &p[i], of p + i
+        first = _declared_from(parsed, parsed.of(first)) or first
         name = parsed.of(first)
         parameter, array = parsed.parameter(name), arrays.get(name)
         if parameter is None or not parameter.pointer or parameter.element not in COUNTED:
             continue
         if isinstance(array, np.ndarray) and array.nbytes <= TABLE_BYTES:
             tables[name] = parameter.element
-            edits.append(Edit(first.start_byte, first.end_byte, f"smlab_own_{name}"))
+            edit = Edit(first.start_byte, first.end_byte, f"smlab_own_{name}")
+            edits += [edit] if edit not in edits else []
     size = sum(np.asarray(arrays[name]).nbytes for name in tables)
     if not tables or size > TABLE_BYTES or parsed.outer.type == "template_declaration":
         return
@@ -101,18 +137,34 @@ def own_counters(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
     yield Rewrite("own-counters", text, tuple(edits))
 
 
+def _declared_from(parsed: ParsedKernel, name: str) -> Any:
+    """The first name in what a pointer of the body is declared as."""
+    for node in walk(parsed.body):
+        target = node.child_by_field_name("declarator") if node.type == "init_declarator" else None
+        if target is not None and target.type == "pointer_declarator" and name in parsed.names_in(target):
+            return next((n for n in walk(node.child_by_field_name("value")) if n.type == "identifier"), None)
+    return None
+
+
 def trees(parsed: ParsedKernel) -> Iterator[Rewrite]:
     """Trees in shared memory whose last levels one warp climbs: by shuffles where a level is one operation on
     one array, else without barriers of the block."""
     shuffles: dict[bool, list[Edit]] = {False: [], True: []}
     warps: list[Edit] = []
-    lines = []
+    lines: list[int] = []
     for loop in walk(parsed.body):
         if loop.type != "for_statement":
             continue
         head = parsed.text[loop.start_byte : loop.child_by_field_name("body").start_byte]
         found = re.search(r"(\w+)\s*(?:/=\s*2|>>=\s*1|=\s*\1\s*/\s*2|=\s*\1\s*>>\s*1)\s*\)\s*$", head)
         body = loop.child_by_field_name("body")
+        grown = _GROWN.search(head)
+        if grown is not None and body.type == "compound_statement" and SYNC in parsed.of(body):
+            for twice, edits in shuffles.items():
+                edits += _shuffled(parsed, loop, grown[2], grown[1], len(lines) + 1, twice) or []
+            if any(shuffles.values()):
+                lines.append(parsed.line(loop))
+            continue
         if found is None or body.type != "compound_statement":
             continue
         half = found[1]
@@ -131,7 +183,7 @@ def trees(parsed: ParsedKernel) -> Iterator[Rewrite]:
     if lines:
         where = ", ".join(map(str, lines))
         for twice, edits in shuffles.items():
-            if edits != warps:
+            if edits and edits != warps:
                 how = f"shuffles in place of the tree at line {where}{', among warps too' if twice else ''}"
                 yield Rewrite("trees", how, tuple(edits))
         yield Rewrite(
@@ -145,12 +197,15 @@ def _shuffled(
     """``part[t] = x; barrier; tree`` as shuffles, of one array or several; what reads ``part[0]`` behind it
     takes the result. Between warps each thread goes over their results, or they are shuffled ``twice``."""
     begun = re.search(rf"\b{half}\s*=([^;]*);", head)
+    threads = f"(2 * ({begun[1].strip()}))" if begun is not None else f"({head.strip()})"
     body, block = loop.child_by_field_name("body"), loop.parent
     condition = next((s for s in body.named_children if s.type == "if_statement"), None)
-    if begun is None or condition is None or block.type != "compound_statement":
+    if condition is None or block.type != "compound_statement":
         return None
+    twofold = rf"\(?\s*(?:2\s*\*\s*{half}|{half}\s*\*\s*2)\s*\)?"
     asked = re.fullmatch(
-        rf"\(\s*(.+?)\s*<\s*{half}\s*\)", parsed.of(condition.child_by_field_name("condition"))
+        rf"\(\s*(.+?)\s*(?:<\s*{half}|%\s*{twofold}\s*==\s*0)\s*\)",
+        parsed.of(condition.child_by_field_name("condition")),
     )
     siblings = [s for s in block.named_children if s.type != "comment"]
     at = siblings.index(loop)
@@ -181,7 +236,7 @@ def _shuffled(
     new += f'_Pragma("unroll") for (int smlab_lane = 16; smlab_lane > 0; smlab_lane /= 2) {{{lanes} {step} }}'
     new += f" if (({thread}) % 32 == 0) {{"
     new += "".join(f" {p}[({thread}) / 32] = smlab_{p}{number};" for p in parts) + f" }} {SYNC}"
-    many = f"(2 * ({begun[1].strip()}) / 32)"
+    many = f"({threads} / 32)"
     if twice:
         new += "".join(f" smlab_{p}{number} = {p}[({thread}) % {many}];" for p in parts)
         new += f' _Pragma("unroll") for (int smlab_lane = {many} / 2; smlab_lane > 0; smlab_lane /= 2)'
@@ -225,3 +280,9 @@ def without_barriers(parsed: ParsedKernel) -> Iterator[Rewrite]:
                 needed = "a second buffer, or registers, have to make it needless"
                 edits = (Edit(node.start_byte, node.end_byte, ";"),)
                 yield Rewrite("barrier", f"no barrier at line {line}", edits, stands_in=needed)
+    syncs = [n for n in walk(parsed.body) if n.type == "expression_statement"]
+    syncs = [n for n in syncs if parsed.of(n).replace(" ", "") == SYNC]
+    if syncs:
+        warps = tuple(Edit(n.start_byte, n.end_byte, "__syncwarp();") for n in syncs)
+        how = "barriers of warps in place of those of the block, where lanes of one warp alone share data"
+        yield Rewrite("barrier", how, warps)
