@@ -10,7 +10,7 @@ import pytest
 
 from smlab.cli.main import run
 from smlab.commands.advise.rewrites.every import ADVISED_BY, rewrites_of
-from smlab.commands.advise.rewrites.parsed import Edit, ParsedKernel, applied, edit_between
+from smlab.commands.advise.rewrites.parsed import ParsedKernel, TextEdit, applied, edit_between
 from smlab.hw_bench.cuda.toolkit import has_compiler
 from smlab.sim.isa.launch.launch_file import LaunchFile, launch_of
 
@@ -151,8 +151,8 @@ def test_a_transposed_array_comes_back_as_it_was() -> None:
 
 
 def test_edits_of_one_place_do_not_go_together() -> None:
-    assert applied("abcdef", (Edit(1, 3, "X"), Edit(2, 4, "Y"))) is None
-    assert applied("abcdef", (Edit(1, 3, "X"), Edit(3, 4, "Y"), Edit(0, 0, ">"))) == ">aXYef"
+    assert applied("abcdef", (TextEdit(1, 3, "X"), TextEdit(2, 4, "Y"))) is None
+    assert applied("abcdef", (TextEdit(1, 3, "X"), TextEdit(3, 4, "Y"), TextEdit(0, 0, ">"))) == ">aXYef"
     assert applied("some text", (edit_between("some text", "some other text"),)) == "some other text"
 
 

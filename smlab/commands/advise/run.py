@@ -20,7 +20,7 @@ from smlab.examples import KERNEL, KERNEL_LAUNCH, KERNEL_SOURCE
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.inputs import source_text
 from smlab.hw_bench.sass.linking import readable_name
-from smlab.models.advisor.track_record import no_promise
+from smlab.models.advisor.track_record import as_made_by_others
 from smlab.validation.sampled_run import executed
 
 DEFAULT_GPU = "v100"
@@ -128,8 +128,8 @@ def _print(kernel: KernelAdvice, details: bool) -> None:
     else:
         first = next((one for one in told if one.how == "replayed"), told[0])
         out.print(f"{head}; no change is sure to help, try first: {shown(first.name)}")
-    if any(one.how == "replayed" for one in told[: len(told) if details else TOLD]):
-        out.print(f"[dim]{no_promise()}[/dim]")
+    if any(one.how in ("tried", "probed", "replayed") for one in told[: len(told) if details else TOLD]):
+        out.print(f"[dim]{as_made_by_others()}[/dim]")
     for n, one in enumerate(told if details else told[:TOLD], start=1):
         _print_advice(kernel, n, one, details)
     if not details and len(told) > TOLD:

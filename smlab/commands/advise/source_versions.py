@@ -16,7 +16,7 @@ import numpy as np
 from smlab.commands.advise.batched_loads import batched_loads
 from smlab.commands.advise.kernel_advice import COMBINED, RESTRICT, KernelAdvice, SimulatedVersion
 from smlab.commands.advise.rewrites.every import ADVISED_BY, rewrites_of
-from smlab.commands.advise.rewrites.parsed import Edit, Rewrite, applied, edit_between
+from smlab.commands.advise.rewrites.parsed import SourceRewrite, TextEdit, applied, edit_between
 from smlab.commands.advise.source_loops import SourceLoop, loop_around, loops_of, unrolled
 from smlab.commands.advise.trying import Trial, TrialSource, TriedKernel, simulated
 from smlab.hw_bench.errors import SmlabError
@@ -55,7 +55,7 @@ class LoopChange:
         what = f"{', '.join(self.loads)} of {self.factor} rounds loaded before their uses"
         return f"{what} at line {self.loop.line}"
 
-    def edits(self, text: str) -> tuple[Edit, ...]:
+    def edits(self, text: str) -> tuple[TextEdit, ...]:
         if not self.loads:
             return (edit_between(text, unrolled(text, self.loop.at, self.factor)),)
         found = batched_loads(text, self.loop.at, self.factor)
@@ -68,7 +68,7 @@ class SourceChange:
 
     loops: tuple[LoopChange, ...] = ()
     flags: tuple[str, ...] = ()
-    rewrites: tuple[Rewrite, ...] = ()
+    rewrites: tuple[SourceRewrite, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -261,13 +261,13 @@ class SourceVersions:
         order = sorted((loop for loop in waits if waits[loop] > least), key=lambda loop: -waits[loop])
         return tuple(order[:LOOPS])
 
-    def _rewrites(self, advice: KernelAdvice) -> tuple[Rewrite, ...]:
+    def _rewrites(self, advice: KernelAdvice) -> tuple[SourceRewrite, ...]:
         """All changes of the tree, those first that advice comes first for."""
         names = [name for one in advice.advice for name in one.names]
         launch = read_launch(self.base.launch_path, self.base.defines)
         found = rewrites_of(self.text, self.base.run.launch.image.function.name, launch)
 
-        def place(rewrite: Rewrite) -> int:
+        def place(rewrite: SourceRewrite) -> int:
             return min((names.index(n) for n in ADVISED_BY[rewrite.kind] if n in names), default=len(names))
 
         return tuple(sorted(found, key=place))

@@ -21,7 +21,7 @@ from smlab.commands.kernel_page.of_run import PagedRun, busy_bars, page_of_run, 
 from smlab.commands.run.real_time import RealTime
 from smlab.hw_bench.gpu.alternatives import Alternative
 from smlab.hw_bench.sass.linking import readable_name
-from smlab.models.advisor.track_record import no_promise
+from smlab.models.advisor.track_record import as_made_by_others
 
 PLACES = 6
 """Places that a piece of advice leads to."""
@@ -80,8 +80,8 @@ def _with_promise(page: KernelPage, kernel: KernelAdvice) -> KernelPage:
         first = told[0]
         what = tried_text(kernel, first) if first.advice is None else first.advice.optimizer.what
         promise = f"Most promising: {_number(first)}: {what}."
-        if first.how == "replayed":
-            note = no_promise()
+        if first.how in ("tried", "probed", "replayed"):
+            note = as_made_by_others()
             promise += f" {note[0].upper()}{note[1:]}."
     return KernelPage(
         page.title,

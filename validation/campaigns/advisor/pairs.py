@@ -108,6 +108,8 @@ def read_round(round_of: str, gpu: str) -> tuple[ChangedKernel, ...]:
 PAIRS: Final[Mapping[str, tuple[ChangedKernel, ...]]] = {
     "tenth_round": read_round("round_10", "a100-40"),
     "eleventh_round": read_round("round_11", "v100"),
+    "twelfth_round": read_round("round_12", "a100-40"),
+    "thirteenth_round": read_round("round_13", "v100"),
 }
 DEVELOPED: Final = ("tenth_round", "eleventh_round")
 """Rounds that the method of today was made on; the others judge it."""

@@ -11,10 +11,10 @@ import numpy as np
 
 from smlab.commands.advise.rewrites.parsed import (
     INTEGERS,
-    Edit,
     ParsedKernel,
     Render,
-    Rewrite,
+    SourceRewrite,
+    TextEdit,
     walk,
 )
 from smlab.sim.isa.launch.launch_file import LaunchFile
@@ -34,7 +34,7 @@ _COSTLY: Final = re.compile(
 )
 
 
-def cheaper_integers(parsed: ParsedKernel) -> Iterator[Rewrite]:
+def cheaper_integers(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
     """Remainders by comparison where a sum is wrapped, by a product where the quotient is there, and else of
     unsigned numbers of 32 bits; then the last alone. Right where the numbers are small, which the results
     tell."""
@@ -65,20 +65,20 @@ def cheaper_integers(parsed: ParsedKernel) -> Iterator[Rewrite]:
         if edits and (not compared or any("smlab_wrapped" in e.new or " - (int)" in e.new for e in edits)):
             how = "by comparison or product" if compared else "of unsigned 32-bit numbers"
             line = parsed.text.count("\n", 0, edits[0].first) + 1
-            yield Rewrite(
+            yield SourceRewrite(
                 "integers", f"remainders and quotients {how} from line {line}", _with(parsed, edits)
             )
 
 
-def shorter_integers(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
+def shorter_integers(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
     """Numbers of 64 bits as such of 32; what is divided by a launch's power of two as shifts and masks."""
     edits = tuple(
-        Edit(n.start_byte, n.end_byte, "int")
+        TextEdit(n.start_byte, n.end_byte, "int")
         for n in walk(parsed.body)
         if n.type in ("primitive_type", "sized_type_specifier", "type_identifier") and parsed.of(n) in LONG
     )
     if edits:
-        yield Rewrite("integers", "integers of 32 bits in place of 64", edits)
+        yield SourceRewrite("integers", "integers of 32 bits in place of 64", edits)
     powers = {
         name: int(value)
         for name, value in zip(launch.names, launch.arguments, strict=True)
@@ -104,16 +104,16 @@ def shorter_integers(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewri
         names = ", ".join(
             sorted(n for n in powers if any(n in parsed.text[e.first : e.last] for e in shifts))
         )
-        yield Rewrite("integers", f"shifts and masks, as {names} is a power of two", shifts)
+        yield SourceRewrite("integers", f"shifts and masks, as {names} is a power of two", shifts)
 
 
-def _with(parsed: ParsedKernel, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+def _with(parsed: ParsedKernel, edits: tuple[TextEdit, ...]) -> tuple[TextEdit, ...]:
     """With the function that wraps, where it is called."""
     at = parsed.outer.start_byte
-    return (Edit(at, at, _WRAPPED), *edits) if any("smlab_wrapped(" in e.new for e in edits) else edits
+    return (TextEdit(at, at, _WRAPPED), *edits) if any("smlab_wrapped(" in e.new for e in edits) else edits
 
 
-def cheaper_functions(parsed: ParsedKernel) -> Iterator[Rewrite]:
+def cheaper_functions(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
     """Divisions by square roots as products with a reciprocal root, divisions by what a loop leaves alone as
     products with a reciprocal, which the compiler computes once."""
 
@@ -156,12 +156,12 @@ def cheaper_functions(parsed: ParsedKernel) -> Iterator[Rewrite]:
     edits = parsed.edits(rule)
     if edits:
         line = parsed.text.count("\n", 0, edits[0].first) + 1
-        yield Rewrite(
+        yield SourceRewrite(
             "functions", f"reciprocals and reciprocal roots in place of divisions from line {line}", edits
         )
 
 
-def hoisted(parsed: ParsedKernel) -> Iterator[Rewrite]:
+def hoisted(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
     """What a loop computes from what it leaves alone, before it; from one whole number that seldom changes,
     only where that has changed."""
     for loop in walk(parsed.body):
@@ -172,7 +172,7 @@ def hoisted(parsed: ParsedKernel) -> Iterator[Rewrite]:
             yield from _invariant_calls(parsed, loop, body)
 
 
-def _invariant_calls(parsed: ParsedKernel, loop: Any, body: Any) -> Iterator[Rewrite]:
+def _invariant_calls(parsed: ParsedKernel, loop: Any, body: Any) -> Iterator[SourceRewrite]:
     """Calls and divisions whose operands a loop leaves alone."""
     changed, made = parsed.changed_in(loop), []
 
@@ -192,12 +192,15 @@ def _invariant_calls(parsed: ParsedKernel, loop: Any, body: Any) -> Iterator[Rew
         before = (
             "{ " + " ".join(f"const auto smlab_hoisted{n} = {text};" for n, text in enumerate(made)) + " "
         )
-        ends = (Edit(loop.start_byte, loop.start_byte, before), Edit(loop.end_byte, loop.end_byte, " }"))
+        ends = (
+            TextEdit(loop.start_byte, loop.start_byte, before),
+            TextEdit(loop.end_byte, loop.end_byte, " }"),
+        )
         line = parsed.line(loop)
-        yield Rewrite("hoisted", f"{', '.join(made)} before the loop at line {line}", (*edits, *ends))
+        yield SourceRewrite("hoisted", f"{', '.join(made)} before the loop at line {line}", (*edits, *ends))
 
 
-def _hoisted_of(parsed: ParsedKernel, loop: Any, body: Any) -> Iterator[Rewrite]:
+def _hoisted_of(parsed: ParsedKernel, loop: Any, body: Any) -> Iterator[SourceRewrite]:
     statements = [s for s in body.named_children if s.type != "comment"]
     changed = parsed.changed_in(loop)
     assigned_once = {name for name in changed if sum(name in parsed.changed_in(s) for s in statements) == 1}
@@ -229,7 +232,9 @@ def _hoisted_of(parsed: ParsedKernel, loop: Any, body: Any) -> Iterator[Rewrite]
             return
 
 
-def _as_in_the_first_round(parsed: ParsedKernel, loop: Any, taken: list[Any], key: str) -> Iterator[Rewrite]:
+def _as_in_the_first_round(
+    parsed: ParsedKernel, loop: Any, taken: list[Any], key: str
+) -> Iterator[SourceRewrite]:
     """All before the loop, where the whole number is the same in all rounds as in the first."""
     begun = re.match(r"for\s*\(\s*(?:\w+\s+)*(\w+)\s*=([^;]*);", parsed.of(loop))
     body = loop.child_by_field_name("body")
@@ -268,7 +273,7 @@ def _moved(
     key: str | None,
     given: Mapping[str, str] = MappingProxyType({}),
     where: str = "",
-) -> Rewrite:
+) -> SourceRewrite:
     """These statements before a loop, with names as they are ``given``; or, with a ``key``, only where that
     has changed."""
     declared, computed = [], []
@@ -286,7 +291,7 @@ def _moved(
                     value = re.sub(rf"\b{other}\b", text, value)
                 computed.append(f"{parsed.of(name)} = {value};")
     line = parsed.line(next(s for s in taken if _COSTLY.search(parsed.of(s))))
-    edits = [Edit(s.start_byte, s.end_byte, "") for s in taken]
+    edits = [TextEdit(s.start_byte, s.end_byte, "") for s in taken]
     before = "{ " + " ".join(declared)
     if key is None:
         before += " " + " ".join(computed)
@@ -296,10 +301,13 @@ def _moved(
         first = min(s.start_byte for s in taken if parsed.names_in(s) & {key} or s in taken)
         at = max(first, _behind(parsed, loop, key))
         inside = f" if (smlab_last != {key}) {{ smlab_last = {key}; {' '.join(computed)} }} "
-        edits.append(Edit(at, at, inside))
+        edits.append(TextEdit(at, at, inside))
         told = f"what line {line} computes, only where {key} is another than the round before"
-    edits += [Edit(loop.start_byte, loop.start_byte, before + " "), Edit(loop.end_byte, loop.end_byte, " }")]
-    return Rewrite("hoisted", told, tuple(edits))
+    edits += [
+        TextEdit(loop.start_byte, loop.start_byte, before + " "),
+        TextEdit(loop.end_byte, loop.end_byte, " }"),
+    ]
+    return SourceRewrite("hoisted", told, tuple(edits))
 
 
 def _behind(parsed: ParsedKernel, loop: Any, key: str) -> int:

@@ -12,7 +12,7 @@ from smlab.commands.advise.rewrites.arithmetic import (
     shorter_integers,
 )
 from smlab.commands.advise.rewrites.memory import constant_tables, transposed_arrays, vector_accesses
-from smlab.commands.advise.rewrites.parsed import ParsedKernel, Rewrite
+from smlab.commands.advise.rewrites.parsed import ParsedKernel, SourceRewrite
 from smlab.commands.advise.rewrites.shared import (
     own_counters,
     padded_rows,
@@ -44,7 +44,7 @@ ADVISED_BY: Final[Mapping[str, tuple[str, ...]]] = {
 """By kind."""
 
 
-def rewrites_of(text: str, name: str, launch: LaunchFile) -> tuple[Rewrite, ...]:
+def rewrites_of(text: str, name: str, launch: LaunchFile) -> tuple[SourceRewrite, ...]:
     """Every change of the kernel of a ``name`` in a text; none where the text has no such kernel."""
     try:
         parsed = ParsedKernel(text, name)

@@ -11,11 +11,11 @@ import numpy as np
 
 from smlab.commands.advise.rewrites.parsed import (
     TYPE_BYTES,
-    Edit,
-    Parameter,
+    KernelParameter,
     ParsedKernel,
     Render,
-    Rewrite,
+    SourceRewrite,
+    TextEdit,
     walk,
 )
 from smlab.sim.isa.launch.launch_file import LaunchFile
@@ -39,7 +39,7 @@ _VECTORS: Final = {
 }
 
 
-def constant_tables(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
+def constant_tables(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
     """An array that is only read, in constant memory."""
     arrays = _arrays(launch)
     for parameter in parsed.parameters:
@@ -50,9 +50,9 @@ def constant_tables(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrit
             continue
         at = parsed.outer.start_byte
         table = f"__constant__ {parameter.element} {parameter.name}[{array.nbytes // size}];\n"
-        edits = (Edit(at, at, table), _without_parameter(parsed, parameter))
+        edits = (TextEdit(at, at, table), _without_parameter(parsed, parameter))
         text = f"{parameter.name} in constant memory ({array.nbytes:,} bytes)"
-        yield Rewrite("constant-table", text, edits, _Moved(parameter.name))
+        yield SourceRewrite("constant-table", text, edits, _Moved(parameter.name))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,13 +71,13 @@ class _Moved:
         )
 
 
-def _without_parameter(parsed: ParsedKernel, parameter: Parameter) -> Edit:
+def _without_parameter(parsed: ParsedKernel, parameter: KernelParameter) -> TextEdit:
     listed = parsed.parameters
     number = listed.index(parameter)
     if number + 1 < len(listed):
-        return Edit(parameter.node.start_byte, listed[number + 1].node.start_byte, "")
+        return TextEdit(parameter.node.start_byte, listed[number + 1].node.start_byte, "")
     first = listed[number - 1].node.end_byte if number else parameter.node.start_byte
-    return Edit(first, parameter.node.end_byte, "")
+    return TextEdit(first, parameter.node.end_byte, "")
 
 
 def _arrays(launch: LaunchFile) -> dict[str, np.ndarray]:
@@ -103,7 +103,7 @@ def _targets(parsed: ParsedKernel) -> Iterator[Any]:
             yield node.child_by_field_name("arguments").named_children[0]
 
 
-def transposed_arrays(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
+def transposed_arrays(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
     """Arrays with rows and columns exchanged: ``p[i * COLUMNS + j]`` becomes ``p[j * ROWS + i]``; all, and
     each alone."""
     scalars = {
@@ -113,7 +113,7 @@ def transposed_arrays(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewr
     }
     known = {**scalars, **parsed.macros}
     arrays = _arrays(launch)
-    found: list[tuple[str, int, tuple[Edit, ...]]] = []
+    found: list[tuple[str, int, tuple[TextEdit, ...]]] = []
     for parameter in parsed.parameters:
         array = arrays.get(parameter.name)
         if array is None or not parameter.pointer or TYPE_BYTES.get(parameter.element) != array.itemsize:
@@ -128,7 +128,7 @@ def transposed_arrays(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewr
         many = array.size // columns
         rows = next((name for name, value in scalars.items() if value == many), str(many))
         edits = [
-            Edit(i.start_byte, i.end_byte, f"({column}) * {rows} + ({row})") for i, _, row, column in told
+            TextEdit(i.start_byte, i.end_byte, f"({column}) * {rows} + ({row})") for i, _, row, column in told
         ]
         found.append((parameter.name, columns, tuple(edits)))
     for some in [*([found] if len(found) > 1 else []), *([one] for one in found)]:
@@ -136,8 +136,10 @@ def transposed_arrays(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewr
         turned = _Transposed({name: columns for name, columns, _ in some})
         edits_of = tuple(edit for _, _, edits in some for edit in edits)
         text = f"{names} column by column, laid out so before the launch"
-        yield Rewrite("transposed-array", text, edits_of, turned, turned.back)
-        yield Rewrite("interleaved", f"{names} column by column: each thread does other elements", edits_of)
+        yield SourceRewrite("transposed-array", text, edits_of, turned, turned.back)
+        yield SourceRewrite(
+            "interleaved", f"{names} column by column: each thread does other elements", edits_of
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,7 +212,7 @@ def _summands(node: Any) -> Iterator[Any]:
         yield node
 
 
-def vector_accesses(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
+def vector_accesses(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
     """Neighbouring words as one vector: of ``p[0]`` to ``p[3]`` in one block of the text, in the rounds of a
     loop whose lanes go along words, and of neighbouring threads."""
     yield from _straight(parsed)
@@ -218,7 +220,7 @@ def vector_accesses(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrit
     loops = [list(_contiguous_rounds(parsed, n)) for n in walk(parsed.body) if n.type == "for_statement"]
     found = [of for of in loops if of]
     if len(found) > 1:  # all loops at once, where none is in another
-        yield Rewrite(
+        yield SourceRewrite(
             "vector-loads",
             "; ".join(of[0].text for of in found),
             tuple(edit for of in found for edit in of[0].edits),
@@ -227,8 +229,8 @@ def vector_accesses(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrit
         yield from of
 
 
-def _straight(parsed: ParsedKernel) -> Iterator[Rewrite]:
-    edits: list[Edit] = []
+def _straight(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
+    edits: list[TextEdit] = []
     lines = []
     for block in walk(parsed.body):
         if block.type != "compound_statement":
@@ -257,10 +259,10 @@ def _straight(parsed: ParsedKernel) -> Iterator[Rewrite]:
                 load = (
                     f"const {vector} {name} = *reinterpret_cast<const {vector} *>(&{pointer}[{numbers[0]}]); "
                 )
-                edits.append(Edit(at, at, load))
+                edits.append(TextEdit(at, at, load))
                 lines.append(parsed.line(first))
                 for k, field in zip(numbers, FIELDS, strict=False):
-                    edits += [Edit(n.start_byte, n.end_byte, f"{name}.{field}") for n in by_number[k]]
+                    edits += [TextEdit(n.start_byte, n.end_byte, f"{name}.{field}") for n in by_number[k]]
         for pointer, assigned in stores.items():
             element = parsed.declared[pointer].removesuffix(" *")
             for numbers in _runs(assigned, element):
@@ -269,14 +271,16 @@ def _straight(parsed: ParsedKernel) -> Iterator[Rewrite]:
                 target = f"*reinterpret_cast<{vector} *>(&{pointer}[{numbers[0]}])"
                 ordered = sorted((assigned[k] for k in numbers), key=lambda n: n.start_byte)
                 for node in ordered[:-1]:
-                    edits.append(Edit(node.start_byte, node.end_byte, ""))
+                    edits.append(TextEdit(node.start_byte, node.end_byte, ""))
                 last = ordered[-1]
                 edits.append(
-                    Edit(last.start_byte, last.end_byte, f"{target} = make_{vector}({', '.join(values)})")
+                    TextEdit(last.start_byte, last.end_byte, f"{target} = make_{vector}({', '.join(values)})")
                 )
                 lines.append(parsed.line(last))
     if edits:
-        yield Rewrite("vector-loads", f"neighbouring words at line {min(lines)} as one vector", tuple(edits))
+        yield SourceRewrite(
+            "vector-loads", f"neighbouring words at line {min(lines)} as one vector", tuple(edits)
+        )
 
 
 def _own(block: Any) -> Iterator[Any]:
@@ -319,7 +323,7 @@ def _runs(by_number: dict[int, Any], element: str) -> Iterator[list[int]]:
                 yield numbers
 
 
-def _contiguous_rounds(parsed: ParsedKernel, loop: Any) -> Iterator[Rewrite]:
+def _contiguous_rounds(parsed: ParsedKernel, loop: Any) -> Iterator[SourceRewrite]:
     """``for (i = a; i < n; i += s) use(p[i])`` as rounds of four neighbours from ``4 * a`` on in steps of
     ``4 * s``, their loads and stores as one."""
     body = loop.child_by_field_name("body")
@@ -336,10 +340,10 @@ def _contiguous_rounds(parsed: ParsedKernel, loop: Any) -> Iterator[Rewrite]:
                 f" smlab_first += {many} * ({step})) {{{inner} }}"
             )
             told = f"{taken} at line {parsed.line(loop)} as vectors of {many}, {many} neighbours a lane"
-            yield Rewrite("vector-loads", told, (Edit(loop.start_byte, loop.end_byte, new),))
+            yield SourceRewrite("vector-loads", told, (TextEdit(loop.start_byte, loop.end_byte, new),))
 
 
-def _elements_of_a_thread(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
+def _elements_of_a_thread(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
     """A kernel whose threads have an element each: of a quarter of the blocks, whose threads have four."""
     statements = [s for s in parsed.body.named_children if s.type != "comment"]
     for at, made in enumerate(statements[:-1]):
@@ -362,8 +366,8 @@ def _elements_of_a_thread(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[
             inner = re.sub(r"\breturn\s*;", "continue;", inner)
             new = f"{kind} smlab_first = {many} * ({found[3].strip()});{inner}"
             told = f"{taken} as vectors of {many}, {many} elements a thread, {many} times fewer blocks"
-            edit = Edit(made.start_byte, rest[-1].end_byte, new)
-            yield Rewrite("vector-loads", told, (edit,), _FewerBlocks(many))
+            edit = TextEdit(made.start_byte, rest[-1].end_byte, new)
+            yield SourceRewrite("vector-loads", told, (edit,), _FewerBlocks(many))
         return
 
 

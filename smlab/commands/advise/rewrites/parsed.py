@@ -43,7 +43,7 @@ Rule = Callable[[Any, Render], str | None]
 
 
 @dataclass(frozen=True)
-class Edit:
+class TextEdit:
     """``new`` in place of the text from ``first`` to before ``last``."""
 
     first: int
@@ -52,21 +52,21 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Rewrite:
+class SourceRewrite:
     """A change of a kernel's source: what is told of it (``text``), its ``kind``, and how a launch changes
     with it. Results are ``restored`` to the kernel's own layout before they are compared. ``stands_in`` says
     what a programmer has to do where it computes something else in the same time as that would take."""
 
     kind: str
     text: str
-    edits: tuple[Edit, ...]
+    edits: tuple[TextEdit, ...]
     relaunched: Callable[[LaunchFile], LaunchFile] | None = field(default=None, compare=False)
     restored: Restored | None = field(default=None, compare=False)
     stands_in: str = ""
 
 
 @dataclass(frozen=True)
-class Parameter:
+class KernelParameter:
     """A kernel's parameter; ``element`` is what it points to, or its own type, without qualifiers."""
 
     name: str
@@ -76,7 +76,7 @@ class Parameter:
     node: Any = field(compare=False)
 
 
-def applied(text: str, edits: tuple[Edit, ...]) -> str | None:
+def applied(text: str, edits: tuple[TextEdit, ...]) -> str | None:
     """The text with all edits; None where two of them are of one place."""
     for edit in sorted(edits, key=lambda e: (-e.first, -e.last)):
         if edit.last > len(text) or any(e != edit and _meet(e, edit) for e in edits):
@@ -85,11 +85,11 @@ def applied(text: str, edits: tuple[Edit, ...]) -> str | None:
     return text
 
 
-def _meet(one: Edit, other: Edit) -> bool:
+def _meet(one: TextEdit, other: TextEdit) -> bool:
     return one.first < other.last and other.first < one.last
 
 
-def edit_between(before: str, after: str) -> Edit:
+def edit_between(before: str, after: str) -> TextEdit:
     """The one edit that makes a text of another."""
     first = 0
     while first < min(len(before), len(after)) and before[first] == after[first]:
@@ -97,7 +97,7 @@ def edit_between(before: str, after: str) -> Edit:
     same = 0
     while same < min(len(before), len(after)) - first and before[-1 - same] == after[-1 - same]:
         same += 1
-    return Edit(first, len(before) - same, after[first : len(after) - same])
+    return TextEdit(first, len(before) - same, after[first : len(after) - same])
 
 
 class ParsedKernel:
@@ -150,10 +150,10 @@ class ParsedKernel:
     def line(self, node: Any) -> int:
         return int(node.start_point[0]) + 1
 
-    def parameter(self, name: str) -> Parameter | None:
+    def parameter(self, name: str) -> KernelParameter | None:
         return next((p for p in self.parameters if p.name == name), None)
 
-    def _parameters(self) -> Iterator[Parameter]:
+    def _parameters(self) -> Iterator[KernelParameter]:
         listed = next(n for n in walk(self.kernel) if n.type == "parameter_list")
         for node in listed.named_children:
             if node.type != "parameter_declaration":
@@ -162,7 +162,7 @@ class ParsedKernel:
             text = self.of(node)
             if names:
                 before = text.split("*")[0] if "*" in text else text[: -len(self.of(names[-1]))]
-                yield Parameter(
+                yield KernelParameter(
                     self.of(names[-1]), plain_type(before), "*" in text, "const" in before.split(), node
                 )
 
@@ -208,9 +208,9 @@ class ParsedKernel:
             return all(self.is_integer(child) for child in node.named_children)
         return False
 
-    def edits(self, rule: Rule, root: Any = None) -> tuple[Edit, ...]:
+    def edits(self, rule: Rule, root: Any = None) -> tuple[TextEdit, ...]:
         """The outermost nodes that a rule has another text for."""
-        found: list[Edit] = []
+        found: list[TextEdit] = []
 
         def render(node: Any) -> str:
             new = rule(node, render)
@@ -225,7 +225,7 @@ class ParsedKernel:
         def search(node: Any) -> None:
             new = rule(node, render)
             if new is not None:
-                found.append(Edit(node.start_byte, node.end_byte, new))
+                found.append(TextEdit(node.start_byte, node.end_byte, new))
                 return
             for child in node.children:
                 search(child)

@@ -13,9 +13,9 @@ from smlab.commands.advise.rewrites.memory import row_width
 from smlab.commands.advise.rewrites.parsed import (
     SYNC,
     TYPE_BYTES,
-    Edit,
     ParsedKernel,
-    Rewrite,
+    SourceRewrite,
+    TextEdit,
     around,
     walk,
 )
@@ -34,7 +34,7 @@ _THREAD: Final = "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadI
 _THREADS: Final = "blockDim.x * blockDim.y * blockDim.z"
 
 
-def padded_rows(parsed: ParsedKernel) -> Iterator[Rewrite]:
+def padded_rows(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
     """Shared arrays of two dimensions, a word longer in each row."""
     edits, names = [], []
     for node in walk(parsed.root):
@@ -45,16 +45,16 @@ def padded_rows(parsed: ParsedKernel) -> Iterator[Rewrite]:
             if inner is None or inner.type != "array_declarator":
                 continue
             size = one.child_by_field_name("size")
-            edits.append(Edit(size.start_byte, size.end_byte, f"({parsed.of(size)}) + 1"))
+            edits.append(TextEdit(size.start_byte, size.end_byte, f"({parsed.of(size)}) + 1"))
             names.append(re.split(r"\W", parsed.of(inner))[0])
     flat = list(_flat_rows(parsed))
     edits += [edit for _, of in flat for edit in of]
     names += [name for name, _ in flat]
     if edits:
-        yield Rewrite("padded-rows", f"rows of {', '.join(names)} a word longer", tuple(edits))
+        yield SourceRewrite("padded-rows", f"rows of {', '.join(names)} a word longer", tuple(edits))
 
 
-def _flat_rows(parsed: ParsedKernel) -> Iterator[tuple[str, list[Edit]]]:
+def _flat_rows(parsed: ParsedKernel) -> Iterator[tuple[str, list[TextEdit]]]:
     """Shared arrays of one dimension that are used as rows of a whole number of half warps' words."""
     for node in walk(parsed.root):
         if node.type != "declaration" or "__shared__" not in parsed.of(node):
@@ -74,22 +74,22 @@ def _flat_rows(parsed: ParsedKernel) -> Iterator[tuple[str, list[Edit]]]:
             if (int(width) if width.isdecimal() else parsed.macros.get(width, 1)) % (LANES // 2):
                 continue
             longer = f"(({width}) + 1)"
-            edits = [Edit(w.start_byte, w.end_byte, longer) for w in found if w is not None]
+            edits = [TextEdit(w.start_byte, w.end_byte, longer) for w in found if w is not None]
             text = f"({parsed.of(size)}) / ({width}) * {longer}"
-            yield name, [*edits, Edit(size.start_byte, size.end_byte, text)]
+            yield name, [*edits, TextEdit(size.start_byte, size.end_byte, text)]
 
 
-def without_block_bound(parsed: ParsedKernel) -> Iterator[Rewrite]:
+def without_block_bound(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
     """Launch bounds that ask for no number of resident blocks, so that a thread may have more registers."""
     first = parsed.kernel.start_byte
     found = BOUNDS.search(parsed.text, first, parsed.body.start_byte)
     if found is not None:
         text = f"__launch_bounds__({found[1].strip()}) without a number of blocks"
-        edit = Edit(found.start(), found.end(), f"__launch_bounds__({found[1]})")
-        yield Rewrite("more-registers", text, (edit,))
+        edit = TextEdit(found.start(), found.end(), f"__launch_bounds__({found[1]})")
+        yield SourceRewrite("more-registers", text, (edit,))
 
 
-def own_counters(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
+def own_counters(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
     """Counters that each block keeps in shared memory and adds to the global ones at its end."""
     arrays = dict(zip(launch.names, launch.arguments, strict=True))
     edits, tables = [], {}
@@ -105,7 +105,7 @@ def own_counters(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
             continue
         if isinstance(array, np.ndarray) and array.nbytes <= TABLE_BYTES:
             tables[name] = parameter.element
-            edit = Edit(first.start_byte, first.end_byte, f"smlab_own_{name}")
+            edit = TextEdit(first.start_byte, first.end_byte, f"smlab_own_{name}")
             edits += [edit] if edit not in edits else []
     size = sum(np.asarray(arrays[name]).nbytes for name in tables)
     if not tables or size > TABLE_BYTES or parsed.outer.type == "template_declaration":
@@ -117,9 +117,9 @@ def own_counters(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
         r"__launch_bounds__\s*\([^()]*\)", "", head.replace("__global__", "__device__ __forceinline__")
     )
     head = re.sub(rf"\b{parsed.name}\b", "smlab_body", head)
-    edits.append(Edit(parsed.kernel.start_byte, listed.start_byte, head))
+    edits.append(TextEdit(parsed.kernel.start_byte, listed.start_byte, head))
     more = "".join(f", {element} *smlab_own_{name}" for name, element in tables.items())
-    edits.append(Edit(listed.end_byte - 1, listed.end_byte - 1, more))
+    edits.append(TextEdit(listed.end_byte - 1, listed.end_byte - 1, more))
     given = ", ".join([*(p.name for p in parsed.parameters), *(f"smlab_own_{name}" for name in tables)])
     new = parsed.text[parsed.outer.start_byte : body_at] + " {"
     walked = f"for (int smlab_i = {_THREAD}; smlab_i < %d; smlab_i += {_THREADS})"
@@ -132,9 +132,9 @@ def own_counters(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
     for name, element in tables.items():
         many = np.asarray(arrays[name]).nbytes // TYPE_BYTES[element]
         new += f" {walked % many} atomicAdd(&{name}[smlab_i], smlab_own_{name}[smlab_i]);"
-    edits.append(Edit(parsed.outer.end_byte, parsed.outer.end_byte, f"\n{new} }}\n"))
+    edits.append(TextEdit(parsed.outer.end_byte, parsed.outer.end_byte, f"\n{new} }}\n"))
     text = f"{', '.join(tables)} counted by each block in shared memory, added up at its end"
-    yield Rewrite("own-counters", text, tuple(edits))
+    yield SourceRewrite("own-counters", text, tuple(edits))
 
 
 def _declared_from(parsed: ParsedKernel, name: str) -> Any:
@@ -146,11 +146,11 @@ def _declared_from(parsed: ParsedKernel, name: str) -> Any:
     return None
 
 
-def trees(parsed: ParsedKernel) -> Iterator[Rewrite]:
+def trees(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
     """Trees in shared memory whose last levels one warp climbs: by shuffles where a level is one operation on
     one array, else without barriers of the block."""
-    shuffles: dict[bool, list[Edit]] = {False: [], True: []}
-    warps: list[Edit] = []
+    shuffles: dict[bool, list[TextEdit]] = {False: [], True: []}
+    warps: list[TextEdit] = []
     lines: list[int] = []
     for loop in walk(parsed.body):
         if loop.type != "for_statement":
@@ -173,8 +173,8 @@ def trees(parsed: ParsedKernel) -> Iterator[Rewrite]:
             continue
         inside = f"if ({half} > 32) {SYNC} else __syncwarp();"
         warp_edits = [
-            Edit(syncs[0].start_byte, syncs[0].end_byte, inside),
-            Edit(loop.end_byte, loop.end_byte, SYNC),
+            TextEdit(syncs[0].start_byte, syncs[0].end_byte, inside),
+            TextEdit(loop.end_byte, loop.end_byte, SYNC),
         ]
         warps += warp_edits
         lines.append(parsed.line(loop))
@@ -185,15 +185,15 @@ def trees(parsed: ParsedKernel) -> Iterator[Rewrite]:
         for twice, edits in shuffles.items():
             if edits and edits != warps:
                 how = f"shuffles in place of the tree at line {where}{', among warps too' if twice else ''}"
-                yield Rewrite("trees", how, tuple(edits))
-        yield Rewrite(
+                yield SourceRewrite("trees", how, tuple(edits))
+        yield SourceRewrite(
             "trees", f"no barrier of the block in a tree's last levels at line {where}", tuple(warps)
         )
 
 
 def _shuffled(
     parsed: ParsedKernel, loop: Any, head: str, half: str, number: int, twice: bool
-) -> list[Edit] | None:
+) -> list[TextEdit] | None:
     """``part[t] = x; barrier; tree`` as shuffles, of one array or several; what reads ``part[0]`` behind it
     takes the result. Between warps each thread goes over their results, or they are shuffled ``twice``."""
     begun = re.search(rf"\b{half}\s*=([^;]*);", head)
@@ -245,7 +245,7 @@ def _shuffled(
         new += "".join(f" smlab_{p}{number} = {p}[0];" for p in parts)
         new += f' _Pragma("unroll") for (int smlab_warp = 1; smlab_warp < {many}; smlab_warp++)'
         new += f" {{{warps} {step} }}"
-    edits = [Edit(siblings[first].start_byte, loop.end_byte, new)]
+    edits = [TextEdit(siblings[first].start_byte, loop.end_byte, new)]
     for later in siblings[at + 1 :]:
         if re.match(rf"\s*(?:{'|'.join(parts)})\s*\[", parsed.of(later)):
             break
@@ -256,7 +256,7 @@ def _shuffled(
                 else None
             )
             if read is not None and read[1] in parts:
-                edits.append(Edit(n.start_byte, n.end_byte, f"smlab_{read[1]}{number}"))
+                edits.append(TextEdit(n.start_byte, n.end_byte, f"smlab_{read[1]}{number}"))
     return edits
 
 
@@ -269,7 +269,7 @@ def _shared_element(parsed: ParsedKernel, name: str) -> str | None:
     return None
 
 
-def without_barriers(parsed: ParsedKernel) -> Iterator[Rewrite]:
+def without_barriers(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
     """Each barrier of a loop left out: where nothing else makes it needless, the results tell nothing, and
     the time is that of a change which does."""
     for node in walk(parsed.body):
@@ -278,11 +278,11 @@ def without_barriers(parsed: ParsedKernel) -> Iterator[Rewrite]:
             if loop is not None:
                 line = parsed.line(node)
                 needed = "a second buffer, or registers, have to make it needless"
-                edits = (Edit(node.start_byte, node.end_byte, ";"),)
-                yield Rewrite("barrier", f"no barrier at line {line}", edits, stands_in=needed)
+                edits = (TextEdit(node.start_byte, node.end_byte, ";"),)
+                yield SourceRewrite("barrier", f"no barrier at line {line}", edits, stands_in=needed)
     syncs = [n for n in walk(parsed.body) if n.type == "expression_statement"]
     syncs = [n for n in syncs if parsed.of(n).replace(" ", "") == SYNC]
     if syncs:
-        warps = tuple(Edit(n.start_byte, n.end_byte, "__syncwarp();") for n in syncs)
+        warps = tuple(TextEdit(n.start_byte, n.end_byte, "__syncwarp();") for n in syncs)
         how = "barriers of warps in place of those of the block, where lanes of one warp alone share data"
-        yield Rewrite("barrier", how, warps)
+        yield SourceRewrite("barrier", how, warps)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from smlab.commands.advise.rewrites.parsed import Edit, ParsedKernel, Rewrite, walk
+from smlab.commands.advise.rewrites.parsed import ParsedKernel, SourceRewrite, TextEdit, walk
 from smlab.sim.isa.launch.launch_file import LaunchFile
 
 PARTS: Final = (4, 16)
@@ -20,7 +20,7 @@ _HEADER: Final = re.compile(
 )
 
 
-def split_loops(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
+def split_loops(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
     """``for (i = a; i < n; i += s) sum += f(i); p[j] = sum;`` over the rows of a grid, where ``p`` begins as
     zeros."""
     if launch.grid[1:] != (1, 1):
@@ -34,7 +34,7 @@ def split_loops(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
         header = _HEADER.match(parsed.text[loop.start_byte : body.start_byte])
         stores = [s for s in statements[statements.index(loop) + 1 :] if "=" in parsed.of(s)]
         sums = _sums(parsed, body)
-        edits: list[Edit] = []
+        edits: list[TextEdit] = []
         for store in stores:
             found = re.fullmatch(r"(\w+)(\s*\[[^][]*\])\s*=\s*(\w+)\s*;", parsed.of(store))
             array = arrays.get(found[1]) if found is not None else None
@@ -42,7 +42,7 @@ def split_loops(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
                 edits = []
                 break
             edits.append(
-                Edit(store.start_byte, store.end_byte, f"atomicAdd(&{found[1]}{found[2]}, {found[3]});")
+                TextEdit(store.start_byte, store.end_byte, f"atomicAdd(&{found[1]}{found[2]}, {found[3]});")
             )
         if header is None or not edits:
             continue
@@ -56,11 +56,11 @@ def split_loops(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
         )
         for parts in PARTS:
             text = f"the loop at line {parsed.line(loop)} over {parts} rows of the grid, which add their sums"
-            whole = (Edit(loop.start_byte, body.start_byte, new), *edits)
-            yield Rewrite("split-loop", text, whole, _Rows(parts))
+            whole = (TextEdit(loop.start_byte, body.start_byte, new), *edits)
+            yield SourceRewrite("split-loop", text, whole, _GridRows(parts))
 
 
-def lanes_along_rows(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
+def lanes_along_rows(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
     """Threads that each walk a row of their own: instead a warp takes a row, and its lanes go along it."""
     if launch.threads is None or launch.threads[0] % LANES:
         return
@@ -79,11 +79,11 @@ def lanes_along_rows(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewri
             kind, name, limit = header[1].strip(), header[2], header[4].strip()
             along = f"for ({kind} {name} = threadIdx.x % 32; {name} < {limit}; {name} += 32) "
             edits = (
-                Edit(loop.start_byte, loop.child_by_field_name("body").start_byte, rows),
-                Edit(inner.start_byte, inner.child_by_field_name("body").start_byte, along),
+                TextEdit(loop.start_byte, loop.child_by_field_name("body").start_byte, rows),
+                TextEdit(inner.start_byte, inner.child_by_field_name("body").start_byte, along),
             )
             text = f"a warp for each round of the loop at line {parsed.line(loop)}, its lanes along line"
-            yield Rewrite("lanes-along-rows", f"{text} {parsed.line(inner)}", edits)
+            yield SourceRewrite("lanes-along-rows", f"{text} {parsed.line(inner)}", edits)
 
 
 def _head(parsed: ParsedKernel, loop: Any) -> str:
@@ -91,7 +91,7 @@ def _head(parsed: ParsedKernel, loop: Any) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Rows:
+class _GridRows:
     """A launch with so many rows of blocks."""
 
     parts: int

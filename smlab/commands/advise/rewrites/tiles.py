@@ -10,7 +10,15 @@ from typing import Any, Final
 import numpy as np
 
 from smlab.commands.advise.rewrites.memory import written_in
-from smlab.commands.advise.rewrites.parsed import SYNC, TYPE_BYTES, Edit, ParsedKernel, Render, Rewrite, walk
+from smlab.commands.advise.rewrites.parsed import (
+    SYNC,
+    TYPE_BYTES,
+    ParsedKernel,
+    Render,
+    SourceRewrite,
+    TextEdit,
+    walk,
+)
 from smlab.sim.isa.launch.launch_file import LaunchFile
 
 ROUNDS: Final = 32
@@ -24,7 +32,7 @@ _HEADER: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class _Read:
+class _TiledLoad:
     """A load in a loop: its element, the axis of the block (or none) that it hangs on, and whether the next
     round's lies beside it."""
 
@@ -33,7 +41,7 @@ class _Read:
     beside: bool
 
 
-def shared_tiles(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
+def shared_tiles(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
     """Loops whose loads hang on the round and on one axis of the block, or on the round alone."""
     if launch.threads is None:
         return
@@ -42,7 +50,7 @@ def shared_tiles(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[Rewrite]:
             yield from _tiled(parsed, launch, loop)
 
 
-def _tiled(parsed: ParsedKernel, launch: LaunchFile, loop: Any) -> Iterator[Rewrite]:
+def _tiled(parsed: ParsedKernel, launch: LaunchFile, loop: Any) -> Iterator[SourceRewrite]:
     body = loop.child_by_field_name("body")
     header = _HEADER.match(parsed.text[loop.start_byte : body.start_byte])
     text = parsed.of(body)
@@ -134,10 +142,10 @@ def _tiled(parsed: ParsedKernel, launch: LaunchFile, loop: Any) -> Iterator[Rewr
         f" {pragma}for ({kind} {name} = {first}; {until}; {name}++) {inner} {SYNC} }} }}"
     )
     told = f"{', '.join(reads)} of {rounds} rounds at line {parsed.line(loop)} in tiles of shared memory"
-    yield Rewrite("shared-tiles", told, (Edit(loop.start_byte, loop.end_byte, new),))
+    yield SourceRewrite("shared-tiles", told, (TextEdit(loop.start_byte, loop.end_byte, new),))
 
 
-def _read_of(parsed: ParsedKernel, node: Any, name: str, body: Any) -> _Read | None:
+def _read_of(parsed: ParsedKernel, node: Any, name: str, body: Any) -> _TiledLoad | None:
     parent = node.parent
     if parent.type in ("pointer_expression", "subscript_expression"):
         return None
@@ -159,7 +167,7 @@ def _read_of(parsed: ParsedKernel, node: Any, name: str, body: Any) -> _Read | N
     if len(axes) > 1:
         return None
     summed = re.search(rf"(?:^|\+)\s*{name}\s*(?:$|[-+])", parsed.of(index)) is not None
-    return _Read(element.removesuffix(" *"), "".join(axes), summed)
+    return _TiledLoad(element.removesuffix(" *"), "".join(axes), summed)
 
 
 def _expanded(
