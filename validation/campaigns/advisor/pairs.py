@@ -247,7 +247,7 @@ def judged(answers: list[PairAnswer]) -> dict[str, Any]:
     return {
         "summary": {
             "pairs": len(rows),
-            **{how: sum(row.how == how for row in rows) for how in HOWS},
+            **{how: sum(row.how == how and row.rank is not None for row in rows) for how in HOWS},
             "not_told": sum(rank is None for rank in ranks),
             "among_the_first": {
                 str(n): sum(rank is not None and rank < n for rank in ranks) for n in (1, FIRST, FIVE)
