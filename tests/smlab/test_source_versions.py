@@ -111,7 +111,7 @@ def test_a_version_that_alters_the_results_is_no_advice(
     assert "fast-math" not in [a["optimizer"] for a in kernel["advice"]]
     command = ["advise", str(tmp_path / "k.cu"), "--launch", str(tmp_path / "k.toml")]
     assert run(command) == 0
-    assert "altered the results: -use_fast_math" in capsys.readouterr().out
+    assert "altered the results: " in capsys.readouterr().out
 
 
 def test_what_there_is_no_time_for_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -115,9 +115,9 @@ def ranked(kernel: KernelAdvice) -> tuple[RankedAdvice, ...]:
         if advice.speedup >= LEAST_GAIN and advice.optimizer.name not in moot:
             told.append(of_optimizer(advice))
     order = sorted(told, key=_promise)
-    together = [one for one in order if one.name == COMBINED]
+    combined = [one for one in order if one.name == COMBINED]
     alone = [one for one in order if one.name != COMBINED]
-    return tuple([*alone[:1], *together, *alone[1:]][: kernel.top])
+    return tuple([*alone[:1], *combined, *alone[1:]][: kernel.top])
 
 
 def _settles(version: SimulatedVersion) -> bool:

@@ -163,9 +163,9 @@ class SourceVersions:
         changed = [change for change in self.gained if not change.stands_in]
         self.best, self.fastest = None, 1.0
         yield from self._by_compiler()
-        yield from self._together(changed)
+        yield from self._combined(changed)
 
-    def _together(self, changed: list[SourceChange]) -> TrialSource:
+    def _combined(self, changed: list[SourceChange]) -> TrialSource:
         """The fastest change of each kind beside those that are faster, as long as that gains."""
         every = [*changed, *([] if self.best is None else [self.best])]
         every.sort(key=lambda change: -self.gained.get(change, 1.0))

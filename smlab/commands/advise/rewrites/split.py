@@ -12,7 +12,7 @@ import numpy as np
 from smlab.commands.advise.rewrites.parsed import ParsedKernel, SourceRewrite, TextEdit, walk
 from smlab.sim.isa.launch.launch_file import LaunchFile
 
-PARTS: Final = (4, 16)
+ROW_COUNTS: Final = (4, 16)
 LANES: Final = 32
 _HEADER: Final = re.compile(
     r"for\s*\(\s*((?:\w+\s+)+)(\w+)\s*=([^;]*);\s*\2\s*<([^;=]*);\s*(?:\2\s*\+\+|\+\+\s*\2|\2\s*\+=(.*))\s*\)\s*$",
@@ -54,7 +54,7 @@ def split_loops(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewr
             f" {name} < min((int)({limit}), (int)(({begin}) + ((int)blockIdx.y + 1) * {each}));"
             f" {name} += {step}) "
         )
-        for parts in PARTS:
+        for parts in ROW_COUNTS:
             text = f"the loop at line {parsed.line(loop)} over {parts} rows of the grid, which add their sums"
             whole = (TextEdit(loop.start_byte, body.start_byte, new), *edits)
             yield SourceRewrite("split-loop", text, whole, _GridRows(parts))

@@ -107,13 +107,13 @@ def _tiled(parsed: ParsedKernel, launch: LaunchFile, loop: Any) -> Iterator[Sour
         source = _expanded(parsed, nodes[text_of], {name: f"({first} + smlab_round)"}, read.axis)
         begun += f" __shared__ {read.element} {arrays[text_of]}[{across * (rounds + 1)}];"
         here = [] if even else [f"{first} + smlab_round < {limit}"]
-        turns = -(-across * rounds // threads)
+        steps = -(-across * rounds // threads)
         if across * rounds % threads:
             here.append(f"smlab_at < {across * rounds}")
         inside = f"if ({' && '.join(here)}) " if here else ""
         made += (
-            f' _Pragma("unroll") for (int smlab_turn = 0; smlab_turn < {turns}; smlab_turn++)'
-            f" {{ const int smlab_at = {thread} + smlab_turn * {threads}, {split};"
+            f' _Pragma("unroll") for (int smlab_step = 0; smlab_step < {steps}; smlab_step++)'
+            f" {{ const int smlab_at = {thread} + smlab_step * {threads}, {split};"
             f" {inside}{arrays[text_of]}{place} = {source}; }}"
         )
     if used > TILE_BYTES:
