@@ -11,7 +11,7 @@ import numpy as np
 
 from smlab.commands.advise.rewrites.parsed import (
     TYPE_BYTES,
-    KernelParameter,
+    SourceParameter,
     ParsedKernel,
     Render,
     SourceRewrite,
@@ -71,7 +71,7 @@ class _Moved:
         )
 
 
-def _without_parameter(parsed: ParsedKernel, parameter: KernelParameter) -> TextEdit:
+def _without_parameter(parsed: ParsedKernel, parameter: SourceParameter) -> TextEdit:
     listed = parsed.parameters
     number = listed.index(parameter)
     if number + 1 < len(listed):

@@ -66,7 +66,7 @@ class SourceRewrite:
 
 
 @dataclass(frozen=True)
-class KernelParameter:
+class SourceParameter:
     """A kernel's parameter; ``element`` is what it points to, or its own type, without qualifiers."""
 
     name: str
@@ -150,10 +150,10 @@ class ParsedKernel:
     def line(self, node: Any) -> int:
         return int(node.start_point[0]) + 1
 
-    def parameter(self, name: str) -> KernelParameter | None:
+    def parameter(self, name: str) -> SourceParameter | None:
         return next((p for p in self.parameters if p.name == name), None)
 
-    def _parameters(self) -> Iterator[KernelParameter]:
+    def _parameters(self) -> Iterator[SourceParameter]:
         listed = next(n for n in walk(self.kernel) if n.type == "parameter_list")
         for node in listed.named_children:
             if node.type != "parameter_declaration":
@@ -162,7 +162,7 @@ class ParsedKernel:
             text = self.of(node)
             if names:
                 before = text.split("*")[0] if "*" in text else text[: -len(self.of(names[-1]))]
-                yield KernelParameter(
+                yield SourceParameter(
                     self.of(names[-1]), plain_type(before), "*" in text, "const" in before.split(), node
                 )
 
