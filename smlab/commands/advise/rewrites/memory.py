@@ -11,9 +11,9 @@ import numpy as np
 
 from smlab.commands.advise.rewrites.parsed import (
     TYPE_BYTES,
-    SourceParameter,
     ParsedKernel,
     Render,
+    SourceParameter,
     SourceRewrite,
     TextEdit,
     walk,
