@@ -72,7 +72,7 @@ sass: contract
 	    tests/sim/isa/test_cooperative_groups.py tests/sim/isa/test_masks.py tests/sim/isa/test_wild_addresses.py \
 	    tests/sim/isa/test_printing.py tests/sim/frontends tests/smlab/test_mutated_structure.py \
 	    "tests/docs/test_documents.py::test_python_blocks_run" \
-	    tests/smlab/test_source_versions.py tests/smlab/test_advice_on_products.py tests/smlab/test_run_mutated.py \
+	    tests/smlab/test_source_versions.py tests/smlab/test_rewrites.py tests/smlab/test_advice_on_products.py tests/smlab/test_run_mutated.py \
 	    tests/validation/calibrate/test_calibration_trials.py tests/hw_bench/cuda/test_cuda_failures.py \
 	    tests/hw_bench/cuda/test_cuda_harness.py \
 	    tests/hw_bench/cuda/test_cuda_on_simulator.py tests/hw_bench/cuda/test_cuda_driver.py \

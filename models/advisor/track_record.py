@@ -18,7 +18,7 @@ from typing import Final
 FILE: Final = "track_record.json"
 ALL: Final = "all"
 BY_OTHERS: Final = "by others"
-"""All numbers that were told for kernels that others wrote."""
+"""All numbers that were told for kernels that others wrote, beside what their own change gained."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,16 @@ class TrackRecord:
         """In words."""
         if self.optimizer == BY_OTHERS:
             return (
-                f"on kernels by others {self.n} were off by {self.mape:.0f} % in the mean, a constant by "
-                f"{self.constant_mape:.0f} %"
+                f"on kernels by others {self.n} were off by {self.mape:.0f} % of what its author's change "
+                f"gained, a constant by {self.constant_mape:.0f} %"
             )
         what = "changes of all kinds" if self.optimizer == ALL else "such change" + "s" * (self.n != 1)
         return f"{self.n} {what} simulated: estimates off by {self.mape:.0f} % in the mean"
 
 
-def no_promise() -> str:
-    """What is said beside numbers that were not tried."""
-    return f"a replayed speedup is no promise: {track_records()[BY_OTHERS].text}"
+def as_made_by_others() -> str:
+    """What is said beside numbers."""
+    return f"a number is that of the change as smlab makes it: {track_records()[BY_OTHERS].text}"
 
 
 @functools.cache

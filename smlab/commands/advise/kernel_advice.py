@@ -17,6 +17,7 @@ from smlab.models.advisor.stall_causes.blame import Blamed
 from smlab.sim.execution.run import MachineRun
 
 SHAPE_KINDS: Final = ("grid", "block", "grid+block")
+COMBINED: Final = "combined"
 RESTRICT: Final = "-restrict"
 """The compiler's option that says that no two pointers overlap."""
 
@@ -25,8 +26,10 @@ RESTRICT: Final = "-restrict"
 class SimulatedVersion:
     """A change that was simulated beside the kernel: the file, macros, launch or options that make it, its
     ``kind`` (``version``, ``macros``; ``grid``, ``block`` or ``grid+block``; ``unroll``, ``batched-loads``,
-    ``restrict``, ``fast-math`` or ``registers``; ``combined``), its cycles, and the kernel's over them.
-    ``results_equal`` says whether it computes the same, None where ``note`` says why that is not known."""
+    ``restrict``, ``fast-math`` or ``registers``; those of `rewrites`; ``combined``), its cycles, and the
+    kernel's over them.
+    ``results_equal`` says whether it computes the same, None where ``note`` says why that is not known.
+    Where it need not, ``stands_in`` says what a programmer has to do so that it does."""
 
     what: str
     cycles: float
@@ -37,6 +40,7 @@ class SimulatedVersion:
     results_equal: bool | None
     note: str
     cpu_s: float
+    stands_in: str = ""
 
 
 @dataclass(frozen=True)

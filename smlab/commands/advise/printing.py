@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from smlab.commands.advise.kernel_advice import RESTRICT, SHAPE_KINDS, KernelAdvice, SimulatedVersion
-from smlab.commands.advise.ranking import RankedAdvice, of_optimizer, ranked
+from smlab.commands.advise.ranking import RankedAdvice, of_optimizer, ranked, why_bound
 from smlab.commands.advise.source_loops import loop_around, loops_of
 from smlab.hw_bench.profiles.pc_samples.samples import SELECTED
 from smlab.models.advisor.advice import Advice
@@ -82,13 +82,20 @@ def _head(kernel: KernelAdvice) -> dict[str, Any]:
 
 def ranked_document(kernel: KernelAdvice, one: RankedAdvice) -> dict[str, Any]:
     """A piece of advice as JSON, with ``how`` its number came."""
-    number = {"speedup": one.speedup, "low": one.low, "high": one.high, "how": one.how}
+    told = one.how != "ranked"
+    number = {
+        "speedup": one.speedup if told else None,
+        "low": one.low if told else None,
+        "high": one.high if told else None,
+        "how": one.how,
+    }
     if one.advice is None:
         versions = [asdict(version) for version in one.tried]
         category = "launch" if one.tried[0].kind in SHAPE_KINDS else "source"
-        told = {"category": category, "at": [], "text": tried_text(kernel, one), "tried": versions}
-        return {"optimizer": one.name, **number, "results_equal": True, "matched_samples": 0, **told}
-    doubt = {"doubt": one.advice.doubt, "bound": one.advice.bound}
+        what = {"category": category, "at": [], "text": tried_text(kernel, one), "tried": versions}
+        equal = one.tried[0].results_equal
+        return {"optimizer": one.name, **number, "results_equal": equal, "matched_samples": 0, **what}
+    doubt = {"doubt": "" if one.how == "replayed" else why_bound(one.advice), "bound": one.advice.bound}
     return {**_advice_document(kernel, one.advice), **number, **doubt, "results_equal": None}
 
 
@@ -108,6 +115,7 @@ def tried_text(kernel: KernelAdvice, one: RankedAdvice) -> str:
     best, *others = one.tried
     if best.kind not in SHAPE_KINDS:
         told = best.what
+        told += f"; {best.stands_in}" if best.stands_in else f" ({best.note})" if best.note else ""
         for version in [v for v in others if best.what not in v.what][:OTHERS]:
             told += f"; {version.what}: {version.speedup:.2f}x"
         return told + (f" ({NO_OVERLAP})" if RESTRICT in best.what else "")
@@ -243,16 +251,24 @@ def text(kernel: KernelAdvice, advice: Advice) -> str:
 
 def gain_text(one: RankedAdvice) -> str:
     """What a change gains, as a part of a sentence."""
+    if one.how == "ranked" and one.advice is not None:
+        return f"worth trying, and no number is sure: {why_bound(one.advice)}"
     if one.how == "bound" and one.advice is not None:
-        return f"it gains at most {one.speedup:.2f}x, and no number is sure: {one.advice.doubt}"
+        return f"it gains at most {one.speedup:.2f}x, and no number is sure: {why_bound(one.advice)}"
     return f"expected speedup {one.speedup:.2f} ({one.low:.2f} to {one.high:.2f})"
+
+
+def how_text(one: RankedAdvice) -> str:
+    """How the number of a simulated change came, in words."""
+    return "tried, same results" if one.how == "tried" else "simulated without its results"
 
 
 def trials_text(kernel: KernelAdvice) -> str:
     """How many changes the advisor tried, what came of them, and how long it took."""
     trials = kernel.trials
-    wrong = [v.what for v in trials.versions if v.results_equal is False]
-    unknown = [v.what for v in trials.versions if v.results_equal is None]
+    own = [v for v in trials.versions if not v.stands_in]
+    wrong = [v.what for v in own if v.results_equal is False]
+    unknown = [v.what for v in own if v.results_equal is None]
     shapes = sum(v.kind in SHAPE_KINDS for v in trials.versions)
     counts = [(shapes, "launch shapes"), (len(trials.versions) - shapes, "versions of the source")]
     told = " and ".join(f"{count} {what}" for count, what in counts if count) or "nothing"

@@ -10,8 +10,8 @@ from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.advise.api import advice_on, advise_kernel
 from smlab.commands.advise.kernel_advice import KernelAdvice, SimulatedVersion, Trials
-from smlab.commands.advise.printing import document, short_text, text, trials_text, tried_text
-from smlab.commands.advise.ranking import RankedAdvice, ranked
+from smlab.commands.advise.printing import document, how_text, short_text, text, trials_text, tried_text
+from smlab.commands.advise.ranking import RankedAdvice, ranked, why_bound
 from smlab.commands.advise.trials import try_changes
 from smlab.commands.advise.trying import run_and_keep, tried_as_asked
 from smlab.commands.kernel_page.sectors import SectorCount
@@ -20,7 +20,7 @@ from smlab.examples import KERNEL, KERNEL_LAUNCH, KERNEL_SOURCE
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.inputs import source_text
 from smlab.hw_bench.sass.linking import readable_name
-from smlab.models.advisor.track_record import no_promise
+from smlab.models.advisor.track_record import as_made_by_others
 from smlab.validation.sampled_run import executed
 
 DEFAULT_GPU = "v100"
@@ -125,13 +125,11 @@ def _print(kernel: KernelAdvice, details: bool) -> None:
         out.print(f"{head}; nothing to advise: no change that smlab knows gains anything")
     elif best is not None:
         out.print(f"{head}; most promising: {shown(best.name)}, {best.speedup:.2f}x")
-    elif all(one.how == "bound" for one in told):
-        out.print(f"{head}; no change is sure to help: there are bounds only")
     else:
-        first = next(one for one in told if one.how != "bound")
+        first = next((one for one in told if one.how == "replayed"), told[0])
         out.print(f"{head}; no change is sure to help, try first: {shown(first.name)}")
-    if any(one.how == "replayed" for one in told[: len(told) if details else TOLD]):
-        out.print(f"[dim]{no_promise()}[/dim]")
+    if any(one.how in ("tried", "probed", "replayed") for one in told[: len(told) if details else TOLD]):
+        out.print(f"[dim]{as_made_by_others()}[/dim]")
     for n, one in enumerate(told if details else told[:TOLD], start=1):
         _print_advice(kernel, n, one, details)
     if not details and len(told) > TOLD:
@@ -146,15 +144,14 @@ def _print(kernel: KernelAdvice, details: bool) -> None:
 def _print_advice(kernel: KernelAdvice, n: int, one: RankedAdvice, details: bool) -> None:
     head = f"{n}. [bold]{one.name}[/bold] {one.speedup:.2f}x"
     if one.advice is None:
-        out.print(f"{head} (tried, same results): {shown(tried_text(kernel, one))}")
+        out.print(f"{head} ({how_text(one)}): {shown(tried_text(kernel, one))}")
         return
     interval = f"{one.low:.2f} to {one.high:.2f}"
-    if one.how == "bound":
-        at_most = (
-            f"{n}. [bold]{one.name}[/bold] at most {one.speedup:.2f}x (bound: {shown(one.advice.doubt)})"
-        )
+    if one.how in ("bound", "ranked"):
+        most = f"at most {one.speedup:.2f}x (bound: " if one.how == "bound" else "worth trying (no number: "
         told = short_text(kernel, one.advice) if not details else text(kernel, one.advice)
-        out.print(f"{at_most}: {shown(told)}")
+        why = shown(why_bound(one.advice))
+        out.print(f"{n}. [bold]{one.name}[/bold] {most}{why}): {shown(told)}")
         return
     if not details:
         out.print(f"{head} ({one.how}; {interval}): {shown(short_text(kernel, one.advice))}")

@@ -1,5 +1,5 @@
-"""Versions of CUDA C that need nobody's thought: loops unrolled or with their loads batched, pointers that do
-not overlap, fast math, fewer registers."""
+"""Versions of CUDA C that need nobody's thought: changes made on the syntax tree, loops unrolled or with
+their loads batched, pointers that do not overlap, fast math, fewer registers."""
 
 from __future__ import annotations
 
@@ -11,16 +11,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from smlab.commands.advise.batched_loads import batched_loads
-from smlab.commands.advise.kernel_advice import RESTRICT, KernelAdvice, SimulatedVersion
+from smlab.commands.advise.kernel_advice import COMBINED, RESTRICT, KernelAdvice, SimulatedVersion
+from smlab.commands.advise.rewrites.every import ADVISED_BY, rewrites_of
+from smlab.commands.advise.rewrites.parsed import SourceRewrite, TextEdit, applied, edit_between
 from smlab.commands.advise.source_loops import SourceLoop, loop_around, loops_of, unrolled
 from smlab.commands.advise.trying import Trial, TrialSource, TriedKernel, simulated
+from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.inputs import source_text
 from smlab.hw_bench.sass.image import KernelImage
 from smlab.models.advisor.changes.matching import LEAST_SHARE
 from smlab.sim.frontends.protocol import KernelSource
 from smlab.sim.frontends.registry import load
-from smlab.sim.isa.launch.launch_file import read_launch
+from smlab.sim.isa.launch.launch_file import LaunchFile, read_launch
 from smlab.sim.workloads.workload import blocks_per_sm
 
 FAST_MATH: Final = "-use_fast_math"
@@ -50,23 +55,29 @@ class LoopChange:
         what = f"{', '.join(self.loads)} of {self.factor} rounds loaded before their uses"
         return f"{what} at line {self.loop.line}"
 
-    def applied_to(self, text: str) -> str:
+    def edits(self, text: str) -> tuple[TextEdit, ...]:
         if not self.loads:
-            return unrolled(text, self.loop.at, self.factor)
+            return (edit_between(text, unrolled(text, self.loop.at, self.factor)),)
         found = batched_loads(text, self.loop.at, self.factor)
-        return text if found is None else found[0]
+        return () if found is None else (edit_between(text, found[0]),)
 
 
 @dataclass(frozen=True)
 class SourceChange:
-    """Changes of loops, and options of the compiler."""
+    """Changes made on the syntax tree, changes of loops, and options of the compiler."""
 
     loops: tuple[LoopChange, ...] = ()
     flags: tuple[str, ...] = ()
+    rewrites: tuple[SourceRewrite, ...] = ()
 
     @property
     def kind(self) -> str:
         """What is told of it: the loops before the options that they need."""
+        if self.rewrites:
+            alone = len({r.kind for r in self.rewrites}) == 1 and not self.loops and not self.flags
+            return self.rewrites[0].kind if alone else COMBINED
+        if self.loops and any(flag != RESTRICT for flag in self.flags):
+            return COMBINED
         if self.loops:
             return "batched-loads" if any(change.loads for change in self.loops) else "unroll"
         names = {RESTRICT: "restrict", FAST_MATH: "fast-math"}
@@ -74,7 +85,13 @@ class SourceChange:
 
     @property
     def text(self) -> str:
-        return ", ".join([*(change.text for change in self.loops), *self.flags])
+        return ", ".join(
+            [*(r.text for r in self.rewrites), *(change.text for change in self.loops), *self.flags]
+        )
+
+    @property
+    def stands_in(self) -> str:
+        return "; ".join(r.stands_in for r in self.rewrites if r.stands_in)
 
     def with_loop(self, change: LoopChange) -> SourceChange:
         others = tuple(other for other in self.loops if other.loop != change.loop)
@@ -86,11 +103,34 @@ class SourceChange:
     def without_flag(self, flag: str) -> SourceChange:
         return replace(self, flags=tuple(f for f in self.flags if f != flag))
 
-    def applied_to(self, text: str) -> str:
-        """The last loop first, so that the places of those before stay."""
-        for change in sorted(self.loops, key=lambda change: -change.loop.at):
-            text = change.applied_to(text)
-        return text
+    def beside(self, other: SourceChange) -> SourceChange:
+        """Both changes."""
+        loops = tuple(c for c in other.loops if all(c.loop != mine.loop for mine in self.loops))
+        return SourceChange(
+            (*self.loops, *loops),
+            tuple(dict.fromkeys((*self.flags, *other.flags))),
+            tuple(dict.fromkeys((*self.rewrites, *other.rewrites))),
+        )
+
+    def applied_to(self, text: str) -> str | None:
+        """The text with all changes; None where two of them are of one place."""
+        edits = [edit for rewrite in self.rewrites for edit in rewrite.edits]
+        edits += [edit for change in self.loops for edit in change.edits(text)]
+        return applied(text, tuple(edits))
+
+    def restored(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Results as the kernel lays them out."""
+        for rewrite in self.rewrites:
+            if rewrite.restored is not None:
+                arrays = rewrite.restored(arrays)
+        return arrays
+
+    def relaunched(self, launch: LaunchFile) -> LaunchFile:
+        """The launch that goes with it."""
+        for rewrite in self.rewrites:
+            if rewrite.relaunched is not None:
+                launch = rewrite.relaunched(launch)
+        return launch
 
 
 class SourceVersions:
@@ -107,21 +147,46 @@ class SourceVersions:
         self.text = source_text(self.path)
         self.loops = self._waiting_loops(advice)
         self._tried = {_code_of(base.run.launch.image)}
+        self.rewrites = self._rewrites(advice)
         self.best: SourceChange | None = None
         self.fastest = 1.0
+        self.gained: dict[SourceChange, float] = {}
         self.gaining: list[SourceChange] = []
         self._tried.add(_code_of(self.compiled(SourceChange())))
 
     def candidates(self) -> TrialSource:
-        """The most promising first: the loop with the longest waits, then fast math, other loops, registers.
-        What gains is kept in those that follow."""
+        """Changes of the tree first, each alone, in the order of the advice that they are of. Then the loop
+        with the longest waits, fast math, other loops, registers; what gains is kept in those that follow. At
+        last what has gained together."""
+        for rewrite in self.rewrites:
+            yield self._candidate(SourceChange(rewrites=(rewrite,)))
+        changed = [change for change in self.gained if not change.stands_in]
+        self.best, self.fastest = None, 1.0
+        yield from self._by_compiler()
+        yield from self._combined(changed)
+
+    def _combined(self, changed: list[SourceChange]) -> TrialSource:
+        """The fastest change of each kind beside those that are faster, as long as that gains."""
+        every = [*changed, *([] if self.best is None else [self.best])]
+        every.sort(key=lambda change: -self.gained.get(change, 1.0))
+        if not every:
+            return
+        self.best = every[0]
+        self.fastest = self.gained.get(every[0], 1.0)
+        kinds = {every[0].kind}
+        for change in every[1:]:
+            if change.kind not in kinds:
+                kinds.add(change.kind)
+                yield self._candidate(self.best.beside(change))
+
+    def _by_compiler(self) -> TrialSource:
         for number, loop in enumerate(self.loops):
             yield from self._rewritten(loop)
             if number == 0:
                 yield from self._with_flag(FAST_MATH)
         if not self.loops:
             yield from self._with_flag(FAST_MATH)
-            yield from self._with_flag(RESTRICT)
+        yield from self._with_flag(RESTRICT)
         for registers in self._fewer_registers():
             yield from self._with_flag(f"-maxrregcount={registers}")
         if self.best is not None and len(self.best.flags) + len(self.best.loops) > 1:
@@ -196,18 +261,41 @@ class SourceVersions:
         order = sorted((loop for loop in waits if waits[loop] > least), key=lambda loop: -waits[loop])
         return tuple(order[:LOOPS])
 
+    def _rewrites(self, advice: KernelAdvice) -> tuple[SourceRewrite, ...]:
+        """All changes of the tree, those first that advice comes first for."""
+        names = [name for one in advice.advice for name in one.names]
+        launch = read_launch(self.base.launch_path, self.base.defines)
+        found = rewrites_of(self.text, self.base.run.launch.image.function.name, launch)
+
+        def place(rewrite: SourceRewrite) -> int:
+            return min((names.index(n) for n in ADVISED_BY[rewrite.kind] if n in names), default=len(names))
+
+        return tuple(sorted(found, key=place))
+
     def _candidate(self, change: SourceChange) -> Trial:
         return Trial(change.text, change.kind, lambda: self._run(change))
 
     def _run(self, change: SourceChange) -> SimulatedVersion | None:
         image = self.compiled(change)
         code = _code_of(image)
+        if any(rewrite.relaunched is not None for rewrite in change.rewrites):
+            code = (change.text, *code)  # another launch
         if code in self._tried:
             return None
         self._tried.add(code)
-        done = simulated(self.base, change.text, change.kind, kernel=image)
+        done = simulated(
+            self.base,
+            change.text,
+            change.kind,
+            kernel=image,
+            change=change.relaunched,
+            restore=change.restored,
+        )
+        if change.stands_in:
+            return replace(done, stands_in=change.stands_in)
         if done.results_equal and done.speedup > SAME:
             self.gaining.append(change)
+            self.gained[change] = done.speedup
         if done.results_equal and done.speedup > SAME * self.fastest:
             self.best, self.fastest = change, done.speedup
         return done
@@ -221,7 +309,10 @@ class SourceVersions:
         folders = [self.path.parent, *self.base.how.get("folders", ())]
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / self.path.name
-            file.write_text(change.applied_to(self.text))
+            text = change.applied_to(self.text)
+            if text is None:
+                raise SmlabError.at(str(self.path), "two changes of one place", change.text)
+            file.write_text(text)
             source = KernelSource(
                 file,
                 self.base.gpu.sm_architecture,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 from functools import partial
 from pathlib import Path
-from typing import Final
 
-from smlab.commands.advise.kernel_advice import SHAPE_KINDS, KernelAdvice, SimulatedVersion, Trials
+from smlab.commands.advise.kernel_advice import COMBINED, SHAPE_KINDS, KernelAdvice, SimulatedVersion, Trials
 from smlab.commands.advise.source_versions import SourceChange, SourceVersions
 from smlab.commands.advise.trying import (
     Trial,
@@ -20,8 +19,6 @@ from smlab.commands.advise.trying import (
 )
 from smlab.hw_bench.errors import SmlabError
 from smlab.sim.isa.launch.launch_file import LaunchFile
-
-COMBINED: Final = "combined"
 
 
 def try_changes(
@@ -49,11 +46,12 @@ def _combined(base: TriedKernel, versions: SourceVersions, shape: SimulatedVersi
     leave each of them less to do."""
     changes = sorted(versions.gaining, key=lambda change: sum(loop.factor for loop in change.loops))
 
-    def relaunched(launch: LaunchFile) -> LaunchFile:
-        return dataclasses.replace(launch, grid=shape.grid, threads=shape.block)
-
     def run(what: str, change: SourceChange) -> SimulatedVersion:
-        return simulated(base, what, COMBINED, kernel=versions.compiled(change), change=relaunched)
+        def relaunched(launch: LaunchFile) -> LaunchFile:
+            return dataclasses.replace(change.relaunched(launch), grid=shape.grid, threads=shape.block)
+
+        image = versions.compiled(change)
+        return simulated(base, what, COMBINED, kernel=image, change=relaunched, restore=change.restored)
 
     for change in dict.fromkeys(c for c in (versions.best, *changes[:1]) if c is not None):
         what = f"{shape.what}, {change.text}"

@@ -15,7 +15,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from smlab.commands.advise.kernel_advice import SimulatedVersion, Trials
+from smlab.commands.advise.kernel_advice import COMBINED, SimulatedVersion, Trials
+from smlab.commands.advise.rewrites.every import ADVISED_BY
+from smlab.commands.advise.rewrites.parsed import Restored
 from smlab.commands.run.results import result_arrays, same_results
 from smlab.commands.run.run import macros_of, run_file
 from smlab.hw_bench.errors import SmlabError
@@ -29,9 +31,15 @@ from smlab.sim.workloads.workload import blocks_per_sm
 
 SHAPES: Final = ("grid", "block")
 """What ``--try`` takes for the launch; other names are macros."""
-SOURCE_KINDS: Final = ("unroll", "batched-loads", "fast-math", "restrict", "registers")
-"""Versions that a compiler made of the same source, for the same launch."""
+SOURCE_KINDS: Final = ("unroll", "batched-loads", "fast-math", "restrict", "registers", *ADVISED_BY)
+"""Versions of the same source, for the same grid."""
+SLOWEST: Final = 20
+"""Times the kernel's cycles after which a version of our own is given up."""
+ROUNDING: Final = 1e-3
+"""How far a version's floating-point results may be from the kernel's, as a part of the largest: other orders
+of sums, and functions with fewer digits. Told where it is more than `smlab run --check` allows."""
 BLOCK_FACTORS: Final = (0.5, 2.0, 0.25, 4.0)
+SIDE_FACTORS: Final = ((0.5, 1), (2, 1), (1, 0.5), (1, 2), (2, 0.5), (0.5, 2), (4, 0.25), (0.25, 4))
 MAX_THREADS: Final = 1024
 LANES: Final = 32
 PART: Final = "only a part of the grid ran"
@@ -112,9 +120,10 @@ def simulated(
     kernel: str | KernelImage | None = None,
     defines: dict[str, str] | None = None,
     change: Callable[[LaunchFile], LaunchFile] | None = None,
+    restore: Restored | None = None,
 ) -> SimulatedVersion:
-    """A version of the kernel, simulated as the kernel was, and its results compared. Of a grid of which a
-    part ran the same blocks run."""
+    """A version of the kernel, simulated as the kernel was, and its results compared, in the kernel's layout
+    where one ``restore``s it. Of a grid of which a part ran the same blocks run."""
     begun = cpu_s()
     used = base.defines if defines is None else defines
     launch = read_launch(base.launch_path, used)
@@ -123,12 +132,25 @@ def simulated(
     if isinstance(kernel, KernelImage):  # compiled with its options
         launch = dataclasses.replace(launch, options={})
     how = {**base.how, "sms": "all" if base.run.whole else base.run.sms}
+    if isinstance(kernel, KernelImage):  # a change of ours: its loops may not end where its numbers are wrong
+        how["max_cycles"] = int(SLOWEST * base.run.cycles)
     done = run_file(kernel or base.kernel, launch, base.gpu, defines=used, keep=Record.TOTALS, **how)
     equal: bool | None = None
     note = PART
-    alike = kind in SOURCE_KINDS and done.blocks_simulated == base.run.blocks_simulated
+    if kind == COMBINED and (done.launch.grid, done.launch.block) == (
+        base.run.launch.grid,
+        base.run.launch.block,
+    ):
+        source = True
+    else:
+        source = kind in SOURCE_KINDS
+    alike = source and done.blocks_simulated == base.run.blocks_simulated
     if alike or (done.whole and base.run.whole):
-        equal, note = same_results(base.before, base.after, result_arrays(launch))
+        got = {**launch.constants, **result_arrays(launch)}
+        got = got if restore is None else restore(got)
+        equal, note = same_results(base.before, base.after, got)
+        if equal is False and (source or kind == COMBINED):
+            equal, note = _nearly(base.after, got, note)
     return SimulatedVersion(
         what=what,
         cycles=done.cycles,
@@ -140,6 +162,23 @@ def simulated(
         note=note,
         cpu_s=cpu_s() - begun,
     )
+
+
+def _nearly(wanted: dict[str, np.ndarray], got: dict[str, np.ndarray], note: str) -> tuple[bool, str]:
+    """Whether results differ by rounding alone, and by how much."""
+    most = 0.0
+    for name, array in wanted.items():
+        found, mine = np.asarray(got[name]).reshape(-1), array.reshape(-1)
+        if mine.dtype.kind != "f" or found.size != mine.size:
+            if found.size != mine.size or not np.array_equal(found, mine):
+                return False, note
+            continue
+        if not np.array_equal(np.isfinite(found), np.isfinite(mine)):
+            return False, note
+        finite = np.isfinite(mine)
+        off = np.abs(found[finite].astype(float) - mine[finite]).max(initial=0.0)
+        most = max(most, off / max(float(np.abs(mine[finite]).max(initial=0.0)), 1e-30))
+    return (True, f"results differ by up to {most:.0e} of the largest") if most <= ROUNDING else (False, note)
 
 
 @dataclass(frozen=True)
@@ -217,10 +256,14 @@ def fastest_of(versions: Iterable[SimulatedVersion], kinds: Container[str]) -> S
 
 def shape_candidates(base: TriedKernel) -> TrialSource:
     """Other launch shapes: more blocks, as many as make the GPU full; then, with the best of them, as many
-    threads in other blocks. None where the kernel tells its own threads, or where a part of the grid ran."""
+    threads in other blocks; of a grid or block of two axes as many threads in blocks of other sides. None
+    where the kernel tells its own threads, or where a part of the grid ran."""
     launch = read_launch(base.launch_path, base.defines)
-    flat = launch.grid[1:] == (1, 1) and launch.threads is not None and launch.threads[1:] == (1, 1)
-    if not flat or not base.run.whole:
+    if launch.threads is None or not base.run.whole:
+        return
+    if launch.grid[1:] != (1, 1) or launch.threads[1:] != (1, 1):
+        for what in list(_sides(launch.grid, launch.threads)):
+            yield Trial(what, "grid+block", lambda what=what: tried_as_asked(base, what))  # type: ignore[misc]
         return
     best = base.run.launch.grid[0], base.run.launch.block[0]
     fastest = 1.0
@@ -242,6 +285,16 @@ def _grids(base: TriedKernel, shape: tuple[int, int]) -> Iterator[tuple[int, int
         if each * sms != shape[0]:
             yield each * sms, shape[1]
         each *= 2
+
+
+def _sides(grid: Shape, block: Shape) -> Iterator[str]:
+    """As many threads in blocks of other sides."""
+    for x, y in SIDE_FACTORS:
+        sides = int(block[0] * x), int(block[1] * y), block[2]
+        threads = math.prod(sides)
+        if min(sides) >= 1 and LANES <= threads <= MAX_THREADS and threads % LANES == 0:
+            many = math.ceil(grid[0] * block[0] / sides[0]), math.ceil(grid[1] * block[1] / sides[1]), grid[2]
+            yield f"block={'x'.join(map(str, sides))},grid={'x'.join(map(str, many))}"
 
 
 def _blocks(base: TriedKernel, shape: tuple[int, int]) -> Iterator[tuple[int, int]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smlab.commands.advise.kernel_advice import KernelAdvice, SimulatedVersion
-from smlab.commands.advise.printing import launch_text, place, text, trials_text, tried_text
-from smlab.commands.advise.ranking import RankedAdvice, ranked
+from smlab.commands.advise.printing import how_text, launch_text, place, text, trials_text, tried_text
+from smlab.commands.advise.ranking import RankedAdvice, ranked, why_bound
 from smlab.commands.kernel_page.code_listing import ListedInstruction, code_panes
 from smlab.commands.kernel_page.content import (
     AdviceCard,
@@ -21,7 +21,7 @@ from smlab.commands.kernel_page.of_run import PagedRun, busy_bars, page_of_run, 
 from smlab.commands.run.real_time import RealTime
 from smlab.hw_bench.gpu.alternatives import Alternative
 from smlab.hw_bench.sass.linking import readable_name
-from smlab.models.advisor.track_record import no_promise
+from smlab.models.advisor.track_record import as_made_by_others
 
 PLACES = 6
 """Places that a piece of advice leads to."""
@@ -78,13 +78,10 @@ def _with_promise(page: KernelPage, kernel: KernelAdvice) -> KernelPage:
     promise = "No change that smlab knows gains anything."
     if told:
         first = told[0]
-        sure = "" if first.how == "tried" else f" ({first.how}, {first.low:.2f} to {first.high:.2f})"
-        if first.how == "bound":
-            sure = f" at most (no number: {first.advice.doubt})" if first.advice is not None else ""
         what = tried_text(kernel, first) if first.advice is None else first.advice.optimizer.what
-        promise = f"Most promising: {first.name}, {first.speedup:.2f}x{sure}: {what}."
-        if first.how == "replayed":
-            note = no_promise()
+        promise = f"Most promising: {_number(first)}: {what}."
+        if first.how in ("tried", "probed", "replayed"):
+            note = as_made_by_others()
             promise += f" {note[0].upper()}{note[1:]}."
     return KernelPage(
         page.title,
@@ -95,6 +92,16 @@ def _with_promise(page: KernelPage, kernel: KernelAdvice) -> KernelPage:
         page.word,
         page.notes,
     )
+
+
+def _number(one: RankedAdvice) -> str:
+    """A piece of advice's name, its number, and how that came."""
+    if one.advice is None:
+        return f"{one.name}, {one.speedup:.2f}x ({how_text(one)})"
+    if one.how == "replayed":
+        return f"{one.name}, {one.speedup:.2f}x (replayed, {one.low:.2f} to {one.high:.2f})"
+    most = f"at most {one.speedup:.2f}x" if one.how == "bound" else "worth trying"
+    return f"{one.name}, {most} (no number: {why_bound(one.advice)})"
 
 
 def _note(stalled: object) -> str:
@@ -111,12 +118,11 @@ def _cards(kernel: KernelAdvice, key: str) -> Block:
 
 def _card(kernel: KernelAdvice, one: RankedAdvice, key: str) -> AdviceCard:
     if one.advice is None:
-        heading = f"{one.name}: {one.speedup:.2f}x, tried, same results"
         what = tried_text(kernel, one)
-        return AdviceCard(heading, f"{what[0].upper()}{what[1:]}.")
+        return AdviceCard(_number(one), f"{what[0].upper()}{what[1:]}.")
     places = [place(kernel, spot) for spot in one.advice.match.hotspots[:PLACES]]
     return AdviceCard(
-        f"{one.name}: {one.speedup:.2f}x, {one.how}, {one.low:.2f} to {one.high:.2f}",
+        _number(one),
         text(kernel, one.advice),
         [(f"{key}i{p['address']:x}", f"{p['address']:#06x} ({100 * p['share']:.1f} %)") for p in places],
     )

@@ -171,11 +171,19 @@ def _generated(study: KeptStudy) -> dict[str, Any]:
 
 
 def _pairs(study: KeptStudy) -> dict[str, Any]:
-    """The command's advice on kernels by others: by round, and both as one set."""
-    answers = {name: study.each("pairs", kernels, pairs.judge_one) for name, kernels in pairs.PAIRS.items()}
-    every = [answer for of in answers.values() for answer in of]
+    """The command's advice on kernels by others: by round, those that the method was made on as one set, and
+    those that judge it."""
+    asked = {name: study.each("pairs", kernels, pairs.judge_one) for name, kernels in pairs.PAIRS.items()}
+    made_on = {name: asked[name] for name in pairs.DEVELOPED}
+    answers = {}
+    for name, of in asked.items():
+        known = [one for other, each in made_on.items() if other != name for one in each]
+        answers[name] = pairs.with_intervals(of, known)
+    developed = [one for name, of in answers.items() if name in pairs.DEVELOPED for one in of]
+    new = [one for name, of in answers.items() if name not in pairs.DEVELOPED for one in of]
     return {name: pairs.judged(of) for name, of in answers.items()} | {
-        "summary": pairs.judged(every)["summary"]
+        "developed": pairs.judged(developed)["summary"],
+        "summary": pairs.judged(new)["summary"],
     }
 
 
@@ -198,7 +206,7 @@ def _records(found: dict[str, Any]) -> list[dict[str, Any]]:
     rows = [speedups.ChangeRow(**row) for part in parts for row in part.get("rows", ())]
     rounds = [found["pairs"][name] for name in pairs.PAIRS if "pairs" in found]
     answers = [answer for part in rounds for answer in pairs.answers_of(part)]
-    by_others = [answer.row for answer in answers if answer.row.change != pairs.TRIED]
+    by_others = [answer.row for answer in answers]
     return speedups.track_record(rows, by_others) if rows else []
 
 

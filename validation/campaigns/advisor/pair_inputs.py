@@ -41,7 +41,57 @@ def drawn_inputs() -> dict[str, Arrays]:
     u, k = np.mgrid[:32, :32]
     size = np.where(k == 0, np.sqrt(1 / 32), np.sqrt(2 / 32))
     found["dct32"] = {"basis": (np.cos(np.pi * (2 * u + 1) * k / 64) * size).astype(np.float32).ravel()}
-    return found
+    return found | _of_round_12() | _of_round_13()
+
+
+def _of_round_12() -> dict[str, Arrays]:
+    kinds, shares = np.array([0, 1, 2], np.int32), [0.4, 0.4, 0.2]
+    kind = np.random.default_rng(12).choice(kinds, size=216 * 128, p=shares).astype(np.int32)
+    return {"neurons": {"kind": kind, "order": np.argsort(kind, kind="stable").astype(np.int32)}}
+
+
+def _of_round_13() -> dict[str, Arrays]:
+    random = np.random.default_rng(13)
+    matrix = _sparse_matrix(random, rows=1 << 15)
+    energies = np.unique(np.sort(20.0 * random.random(1 << 16) ** 3).astype(np.float32))
+    tail = 20.0 + np.arange(1, (1 << 16) - energies.size + 1)
+    grid = np.concatenate((energies, tail)).astype(np.float32)
+    return {
+        "spmv_csr": matrix,
+        "grid_search": {"grid": grid},
+        "hash_probe": _murmur_table(random, slots=1 << 16),
+    }
+
+
+def _sparse_matrix(random: np.random.Generator, rows: int) -> Arrays:
+    """Rows of 2 to 60 entries, most of them few, and most near the diagonal."""
+    lengths = np.clip(random.geometric(1 / 22, rows) + 1, 2, 60)
+    row_start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    entries, row_of = int(row_start[-1]), np.repeat(np.arange(rows), lengths)
+    near = row_of + random.integers(-600, 600, entries)
+    far = random.integers(0, rows, entries)
+    columns = np.where(random.random(entries) < 0.85, near % rows, far)
+    columns = columns[np.lexsort((columns, row_of))].astype(np.int32)
+    values = random.uniform(-1, 1, entries).astype(np.float32)
+    return {"row_start": row_start, "columns": columns, "values": values}
+
+
+def _murmur_table(random: np.random.Generator, slots: int) -> Arrays:
+    """A table with linear probing, 60 % full, of keys below the number of its slots."""
+    held, values = np.full(slots, 0xFFFFFFFF, np.uint32), np.zeros(slots, np.int32)
+    for key in random.permutation(slots)[: slots * 6 // 10].tolist():
+        at = _murmur(key) % slots
+        while held[at] != 0xFFFFFFFF:
+            at = (at + 1) % slots
+        held[at], values[at] = key, key * 7 + 1
+    return {"slots": held, "values": values}
+
+
+def _murmur(key: int) -> int:
+    """The finaliser of MurmurHash3."""
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        key = (key ^ (key >> shift)) * factor & 0xFFFFFFFF
+    return key
 
 
 def _hash_table(random: np.random.Generator, slots: int, built: int, asked: int) -> Arrays:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.validation.campaigns.advisor.blame import OTHER_LATENCIES, OTHER_POLICY, SEEDS
-from smlab.validation.campaigns.advisor.pairs import PAIRS, TRIED
+from smlab.validation.campaigns.advisor.pairs import DEVELOPED, PAIRS
 from smlab.validation.campaigns.advisor.producer_gains import ALL_POLICIES, ONE_POLICY, ONE_RUN
 from smlab.validation.campaigns.advisor.producer_gains import TRUTHS as GAIN_TRUTHS
 from smlab.validation.campaigns.advisor.simulate import POLICIES
@@ -30,7 +30,8 @@ READINGS: Final = ("last", "shared")
 NAME = "advisor"
 JUDGE: Final = "ninth_round"
 """The last round of unseen kernels of ours."""
-BY_OTHERS: Final = tuple(PAIRS)
+JUDGING: Final = tuple(name for name in PAIRS if name not in DEVELOPED)
+"""Rounds by others that were opened when the method was frozen."""
 
 
 def tasks(plan: Plan) -> list[Task[str]]:
@@ -61,12 +62,11 @@ def report(page: Report, plan: Plan, results: Results) -> None:
     _by_samples(section, found["samples"]["by_samples"])
     _estimates(section, rounds)
     _by_others(section, found["pairs"])
-    told = [row for row in _estimated(found["pairs"]) if not row["doubt"]]
+    told = [row for name in JUDGING for row in found["pairs"][name]["rows"] if not row["doubt"]]
     true = np.array([r["true"] for r in told])
     constant = found["pairs"]["summary"]["numbers"]["constant"]["value"]
     baselines = [
         Baseline("the best constant", 100 * np.abs(constant / true - 1), fitted=True),
-        Baseline("published equations", 100 * np.abs(np.array([r["published"] for r in told]) / true - 1)),
     ]
     errors = 100 * np.abs(np.array([r["estimated"] for r in told]) / true - 1)
     page.finding(
@@ -277,21 +277,17 @@ def _estimates(section: Section, rounds: dict[str, tuple[dict[str, Any], dict[st
     )
 
 
-def _estimated(pairs: dict[str, Any]) -> list[dict[str, Any]]:
-    """The changes of kernels by others whose number is an estimate, and not tried."""
-    rows = [row for part in (pairs[name] for name in BY_OTHERS) for row in part["rows"]]
-    return [row for row in rows if row["change"] != TRIED]
-
-
 def _by_others(section: Section, pairs: dict[str, Any]) -> None:
-    parts = {name.replace("_", " "): pairs[name]["summary"] for name in BY_OTHERS}
-    parts["both"] = pairs["summary"]
+    parts = {f"{name.replace('_', ' ')}, made on it": pairs[name]["summary"] for name in DEVELOPED}
+    parts |= {name.replace("_", " "): pairs[name]["summary"] for name in JUDGING}
+    parts["the rounds that judge"] = pairs["summary"]
     section.table(
         "advisor-pairs",
         [
             Column("kernels by others"),
             Column("n", digits=0),
             Column("told as numbers", digits=0, key="numbers"),
+            Column("simulated", digits=0, key="simulated"),
             Column("MAPE", unit="%", digits=1),
             Column("best constant", unit="%", digits=1),
             Column("rank correlation", digits=2, key="spearman"),
@@ -299,27 +295,32 @@ def _by_others(section: Section, pairs: dict[str, Any]) -> None:
             Column("interval holds", unit="%", digits=0, key="held"),
             Column("above twice the truth", digits=0, key="above"),
             Column("bounds hold", key="bounds"),
-            Column("among the first five", key="first"),
+            Column("first advice", key="first"),
+            Column("among the first five", key="five"),
         ],
         [
             [
                 name,
-                s["changes"],
+                s["pairs"],
                 (n := s["numbers"])["changes"],
+                s["simulated"]["changes"],
                 n["mape"],
                 n["constant"]["mape"],
                 n["spearman"],
                 n["median_error_of_gain"],
                 100 * n["held"]["share"],
                 len(n["above_twice"]),
-                f"{round(s['bounds']['share'] * s['bounds']['n'])} of {s['bounds']['n']}",
+                f"{s['bounds']['hold']} of {s['bounds']['n']}",
+                f"{s['among_the_first']['1']} of {s['pairs']}",
                 f"{s['among_the_first']['5']} of {s['pairs']}",
             ]
             for name, s in parts.items()
         ],
-        "Two people who had seen no rule wrote fifteen kernels each with one change. The advice is that of "
-        "`smlab advise`, asked once, with the estimators frozen. Launch shapes, which it tries, are in the "
-        "last column alone. Versions that gained little were replaced by their authors.",
+        "People who had seen no rule wrote fifteen kernels a round, each with one change. The advice is that "
+        "of `smlab advise` as it is called without options. Rounds 10 and 11 were seen when the method was "
+        "made; the others were opened when it was frozen, and asked once. A simulated number is that of the "
+        "change as smlab makes it, the truth that of the change as the author made it. Its interval is where "
+        "the truths of rounds 10 and 11 lay.",
     )
 
 

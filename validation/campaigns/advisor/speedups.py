@@ -36,7 +36,7 @@ NOTHING: Final = 1.05
 class ChangeRow:
     """One change: true speedup, ours, that of Equations 2 to 10; ``rank`` of its optimizer among all
     advice, from 0, or None where it was not given; ``low`` and ``high`` from changes of other kinds. Where
-    there is a ``doubt``, only the ``bound`` is told."""
+    there is a ``doubt``, only the ``bound`` is told. ``how`` the number came is told by `smlab advise`."""
 
     kernel: str
     change: str
@@ -49,6 +49,7 @@ class ChangeRow:
     high: float = 0.0
     bound: float = 1.0
     doubt: str = ""
+    how: str = "replayed"
 
 
 @dataclass(frozen=True)

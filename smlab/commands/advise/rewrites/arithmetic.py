@@ -1,0 +1,316 @@
+"""Cheaper arithmetic: remainders, functions, and what a loop computes again and again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from smlab.commands.advise.rewrites.parsed import (
+    INTEGERS,
+    ParsedKernel,
+    Render,
+    SourceRewrite,
+    TextEdit,
+    walk,
+)
+from smlab.sim.isa.launch.launch_file import LaunchFile
+
+_WRAPPED: Final = (
+    "__device__ __forceinline__ int smlab_wrapped(int a, int b)"
+    " { return a < b ? a : a - b < b ? a - b : a - 2 * b; }\n"
+)
+LONG: Final = (
+    *("size_t", "long", "unsigned long", "long long", "unsigned long long", "int64_t", "uint64_t"),
+    "ptrdiff_t",
+)
+"""Types of 64 bits."""
+_COSTLY: Final = re.compile(
+    r"\b(?:sin|cos|tan|sincos|exp|exp2|exp10|expm1|log|log2|log10|log1p|pow|sqrt|rsqrt|cbrt|tanh|erf|atan2?"
+    r"|asin|acos|hypot)f?\s*\(|/"
+)
+
+
+def cheaper_integers(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
+    """Remainders by comparison where a sum is wrapped, by a product where the quotient is there, and else of
+    unsigned numbers of 32 bits; then the last alone. Right where the numbers are small, which the results
+    tell."""
+    divided = {
+        tuple(parsed.of(n.child_by_field_name(side)).strip() for side in ("left", "right"))
+        for n in walk(parsed.body)
+        if n.type == "binary_expression" and n.child_by_field_name("operator").type == "/"
+    }
+
+    def of(compared: bool, node: Any, render: Render) -> str | None:
+        operator = node.child_by_field_name("operator") if node.type == "binary_expression" else None
+        if operator is None or operator.type not in "%/" or not parsed.is_integer(node):
+            return None
+        left, right = (node.child_by_field_name(side) for side in ("left", "right"))
+        if parsed.names_in(left) <= set(parsed.macros) and left.type != "field_expression":
+            return None  # the compiler computes it
+        a, b = render(left), render(right)
+        if operator.type == "%" and compared and right.type != "number_literal":
+            inner = left.named_children[0] if left.type == "parenthesized_expression" else left
+            if inner.type == "binary_expression" and inner.child_by_field_name("operator").type in "+-":
+                return f"smlab_wrapped({a}, {b})"
+            if (parsed.of(left).strip(), parsed.of(right).strip()) in divided:
+                return f"(({a}) - (int)((unsigned)({a}) / (unsigned)({b})) * (int)({b}))"
+        return f"((int)((unsigned)({a}) {operator.type} (unsigned)({b})))"
+
+    for compared in (True, False):
+        edits = parsed.edits(lambda node, render, c=compared: of(c, node, render))  # type: ignore[misc]
+        if edits and (not compared or any("smlab_wrapped" in e.new or " - (int)" in e.new for e in edits)):
+            how = "by comparison or product" if compared else "of unsigned 32-bit numbers"
+            line = parsed.text.count("\n", 0, edits[0].first) + 1
+            yield SourceRewrite(
+                "integers", f"remainders and quotients {how} from line {line}", _with(parsed, edits)
+            )
+
+
+def shorter_integers(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
+    """Numbers of 64 bits as such of 32; what is divided by a launch's power of two as shifts and masks."""
+    edits = tuple(
+        TextEdit(n.start_byte, n.end_byte, "int")
+        for n in walk(parsed.body)
+        if n.type in ("primitive_type", "sized_type_specifier", "type_identifier") and parsed.of(n) in LONG
+    )
+    if edits:
+        yield SourceRewrite("integers", "integers of 32 bits in place of 64", edits)
+    powers = {
+        name: int(value)
+        for name, value in zip(launch.names, launch.arguments, strict=True)
+        if np.ndim(value) == 0
+        and np.asarray(value).dtype.kind in "iu"
+        and value > 1
+        and not value & (value - 1)
+    }
+
+    def rule(node: Any, render: Render) -> str | None:
+        if node.type != "binary_expression" or node.child_by_field_name("operator").type not in "%/":
+            return None
+        left, right = (node.child_by_field_name(side) for side in ("left", "right"))
+        value = powers.get(parsed.of(right))
+        if value is None or not parsed.is_integer(node):
+            return None
+        if node.child_by_field_name("operator").type == "%":
+            return f"(({render(left)}) & ({parsed.of(right)} - 1))"
+        return f"(({render(left)}) >> {value.bit_length() - 1})"
+
+    shifts = parsed.edits(rule)
+    if shifts:
+        names = ", ".join(
+            sorted(n for n in powers if any(n in parsed.text[e.first : e.last] for e in shifts))
+        )
+        yield SourceRewrite("integers", f"shifts and masks, as {names} is a power of two", shifts)
+
+
+def _with(parsed: ParsedKernel, edits: tuple[TextEdit, ...]) -> tuple[TextEdit, ...]:
+    """With the function that wraps, where it is called."""
+    at = parsed.outer.start_byte
+    return (TextEdit(at, at, _WRAPPED), *edits) if any("smlab_wrapped(" in e.new for e in edits) else edits
+
+
+def cheaper_functions(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
+    """Divisions by square roots as products with a reciprocal root, divisions by what a loop leaves alone as
+    products with a reciprocal, which the compiler computes once."""
+
+    def root_of(node: Any) -> Any:
+        while node.type == "parenthesized_expression":
+            node = node.named_children[0]
+        if node.type == "call_expression" and parsed.of(node.child_by_field_name("function")) == "sqrtf":
+            return node.child_by_field_name("arguments").named_children[0]
+        return None
+
+    def rule(node: Any, render: Render) -> str | None:
+        if node.type != "binary_expression" or node.child_by_field_name("operator").type != "/":
+            return None
+        left, right = (node.child_by_field_name(side) for side in ("left", "right"))
+        if parsed.is_integer(left) and parsed.is_integer(right):
+            return None
+        under = root_of(right)
+        if under is not None:
+            return f"({render(left)} * rsqrtf({render(under)}))"
+        inner = right.named_children[0] if right.type == "parenthesized_expression" else right
+        if inner.type == "binary_expression" and inner.child_by_field_name("operator").type == "*":
+            one, other = (inner.child_by_field_name(side) for side in ("left", "right"))
+            for root, beside in ((root_of(one), other), (root_of(other), one)):
+                if root is not None and parsed.of(root).strip() == parsed.of(beside).strip():
+                    return f"({render(left)}{3 * f' * rsqrtf({render(root)})'})"
+        around = node.parent
+        while around is not None and around.type not in ("for_statement", "while_statement"):
+            around = around.parent
+        names = parsed.names_in(right)
+        scalar = names and all(parsed.declared.get(n) == "float" for n in names)
+        if (
+            around is not None
+            and scalar
+            and not names & parsed.changed_in(around)
+            and "[" not in parsed.of(right)
+        ):
+            return f"({render(left)} * (1.0f / ({render(right)})))"
+        return None
+
+    edits = parsed.edits(rule)
+    if edits:
+        line = parsed.text.count("\n", 0, edits[0].first) + 1
+        yield SourceRewrite(
+            "functions", f"reciprocals and reciprocal roots in place of divisions from line {line}", edits
+        )
+
+
+def hoisted(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
+    """What a loop computes from what it leaves alone, before it; from one whole number that seldom changes,
+    only where that has changed."""
+    for loop in walk(parsed.body):
+        body = loop.child_by_field_name("body") if loop.type in ("for_statement", "while_statement") else None
+        if body is not None and body.type == "compound_statement":
+            yield from _hoisted_of(parsed, loop, body)
+        if body is not None:
+            yield from _invariant_calls(parsed, loop, body)
+
+
+def _invariant_calls(parsed: ParsedKernel, loop: Any, body: Any) -> Iterator[SourceRewrite]:
+    """Calls and divisions whose operands a loop leaves alone."""
+    changed, made = parsed.changed_in(loop), []
+
+    def rule(node: Any, _: Render) -> str | None:
+        text = parsed.of(node)
+        call = node.type == "call_expression" and _COSTLY.match(text) is not None and "sincos" not in text
+        divided = node.type == "binary_expression" and node.child_by_field_name("operator").type == "/"
+        names = parsed.names_in(node)
+        if not (call or divided) or names & changed or not names - set(parsed.macros):
+            return None
+        if text not in made:
+            made.append(text)
+        return f"smlab_hoisted{made.index(text)}"
+
+    edits = parsed.edits(rule, body)
+    if edits:
+        before = (
+            "{ " + " ".join(f"const auto smlab_hoisted{n} = {text};" for n, text in enumerate(made)) + " "
+        )
+        ends = (
+            TextEdit(loop.start_byte, loop.start_byte, before),
+            TextEdit(loop.end_byte, loop.end_byte, " }"),
+        )
+        line = parsed.line(loop)
+        yield SourceRewrite("hoisted", f"{', '.join(made)} before the loop at line {line}", (*edits, *ends))
+
+
+def _hoisted_of(parsed: ParsedKernel, loop: Any, body: Any) -> Iterator[SourceRewrite]:
+    statements = [s for s in body.named_children if s.type != "comment"]
+    changed = parsed.changed_in(loop)
+    assigned_once = {name for name in changed if sum(name in parsed.changed_in(s) for s in statements) == 1}
+    for key in [None, *_keys(parsed, statements, assigned_once)]:
+        free = (parsed.names_in(loop) - changed) | ({key} if key else set())
+        taken: list[Any] = []
+        names: set[str] = set()
+        for statement in statements:
+            made = parsed.changed_in(statement)
+            text = parsed.of(statement)
+            pure = statement.type == "declaration" and "&" not in text and "*" not in text.split("=")[0]
+            pure = pure or (
+                statement.type == "expression_statement" and re.match(r"sincosf?\s*\(", text) is not None
+            )
+            bare = statement.type == "declaration" and "=" not in text and "[" not in text and ";" in text
+            used = parsed.names_in(statement) - made
+            later = [s for s in statements if s is not statement and made & parsed.changed_in(s)]
+            output = all(s.type == "declaration" or s.type == "expression_statement" for s in later)
+            if key in made or not (pure or bare) or "__sync" in text or "atomic" in text:
+                continue
+            if used <= free | names and (made <= assigned_once or output) and "shfl" not in text:
+                taken.append(statement)
+                names |= made
+        costly = [s for s in taken if _COSTLY.search(parsed.of(s))]
+        if costly and (key is None or any(key in _inputs(parsed, s, taken) for s in costly)):
+            if key is not None:
+                yield from _as_in_the_first_round(parsed, loop, taken, key)
+            yield _moved(parsed, loop, taken, key)
+            return
+
+
+def _as_in_the_first_round(
+    parsed: ParsedKernel, loop: Any, taken: list[Any], key: str
+) -> Iterator[SourceRewrite]:
+    """All before the loop, where the whole number is the same in all rounds as in the first."""
+    begun = re.match(r"for\s*\(\s*(?:\w+\s+)*(\w+)\s*=([^;]*);", parsed.of(loop))
+    body = loop.child_by_field_name("body")
+    made = next(s for s in body.named_children if key in parsed.changed_in(s))
+    used = parsed.names_in(made) - {key}
+    if begun is None or used & parsed.changed_in(loop) != {begun[1]}:
+        return
+    before = [made, *(s for s in taken if s is not made)]
+    yield _moved(
+        parsed, loop, before, None, {begun[1]: f"({begun[2].strip()})"}, f", where {key} stays the same"
+    )
+
+
+def _keys(parsed: ParsedKernel, statements: list[Any], once: set[str]) -> list[str]:
+    """Whole numbers that the body declares."""
+    found = []
+    for s in statements:
+        if s.type == "declaration" and "=" in parsed.of(s):
+            found += [n for n in parsed.changed_in(s) if n in once and parsed.declared.get(n) in INTEGERS]
+    return found
+
+
+def _inputs(parsed: ParsedKernel, statement: Any, taken: list[Any]) -> set[str]:
+    found = parsed.names_in(statement)
+    for _ in taken:
+        for s in taken:
+            if parsed.changed_in(s) & found:
+                found |= parsed.names_in(s)
+    return found
+
+
+def _moved(
+    parsed: ParsedKernel,
+    loop: Any,
+    taken: list[Any],
+    key: str | None,
+    given: Mapping[str, str] = MappingProxyType({}),
+    where: str = "",
+) -> SourceRewrite:
+    """These statements before a loop, with names as they are ``given``; or, with a ``key``, only where that
+    has changed."""
+    declared, computed = [], []
+    for s in taken:
+        if s.type != "declaration":
+            computed.append(parsed.of(s))
+            continue
+        kind = parsed.of(s.child_by_field_name("type"))
+        for one in s.children_by_field_name("declarator"):
+            name = one.child_by_field_name("declarator") if one.type == "init_declarator" else one
+            declared.append(f"{kind} {parsed.of(name)};")
+            if one.type == "init_declarator":
+                value = parsed.of(one.child_by_field_name("value"))
+                for other, text in given.items():
+                    value = re.sub(rf"\b{other}\b", text, value)
+                computed.append(f"{parsed.of(name)} = {value};")
+    line = parsed.line(next(s for s in taken if _COSTLY.search(parsed.of(s))))
+    edits = [TextEdit(s.start_byte, s.end_byte, "") for s in taken]
+    before = "{ " + " ".join(declared)
+    if key is None:
+        before += " " + " ".join(computed)
+        told = f"what line {line} computes, before the loop at line {parsed.line(loop)}{where}"
+    else:
+        before += " long long smlab_last = 1ll << 62;"
+        first = min(s.start_byte for s in taken if parsed.names_in(s) & {key} or s in taken)
+        at = max(first, _behind(parsed, loop, key))
+        inside = f" if (smlab_last != {key}) {{ smlab_last = {key}; {' '.join(computed)} }} "
+        edits.append(TextEdit(at, at, inside))
+        told = f"what line {line} computes, only where {key} is another than the round before"
+    edits += [
+        TextEdit(loop.start_byte, loop.start_byte, before + " "),
+        TextEdit(loop.end_byte, loop.end_byte, " }"),
+    ]
+    return SourceRewrite("hoisted", told, tuple(edits))
+
+
+def _behind(parsed: ParsedKernel, loop: Any, key: str) -> int:
+    """Behind the statement that declares a name."""
+    body = loop.child_by_field_name("body")
+    return int(next(s.end_byte for s in body.named_children if key in parsed.changed_in(s)))

@@ -1,0 +1,457 @@
+"""Other accesses to memory: tables in constant memory, wider loads, another layout of an array."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from smlab.commands.advise.rewrites.parsed import (
+    TYPE_BYTES,
+    ParsedKernel,
+    Render,
+    SourceParameter,
+    SourceRewrite,
+    TextEdit,
+    walk,
+)
+from smlab.sim.isa.launch.launch_file import LaunchFile
+
+CONSTANT_BYTES: Final = 1 << 16
+"""Of constant memory."""
+VECTOR_BYTES: Final = 16
+"""That one load brings at most."""
+FIELDS: Final = "xyzw"
+_ROUNDS: Final = re.compile(
+    r"for\s*\(\s*((?:\w+\s+)+)(\w+)\s*=([^;]*);\s*\2\s*<([^;=]*);"
+    r"\s*(?:\2\s*\+\+|\+\+\s*\2|\2\s*\+=(.*))\s*\)\s*$",
+    re.DOTALL,
+)
+"""The header of a loop that counts up."""
+_VECTORS: Final = {
+    "signed char": "char",
+    "unsigned char": "uchar",
+    "unsigned": "uint",
+    "unsigned int": "uint",
+}
+
+
+def constant_tables(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
+    """An array that is only read, in constant memory."""
+    arrays = _arrays(launch)
+    for parameter in parsed.parameters:
+        size = TYPE_BYTES.get(parameter.element)
+        array = arrays.get(parameter.name)
+        written = parameter.name in launch.returned or _is_written(parsed, parameter.name)
+        if size is None or array is None or not parameter.pointer or array.nbytes > CONSTANT_BYTES or written:
+            continue
+        at = parsed.outer.start_byte
+        table = f"__constant__ {parameter.element} {parameter.name}[{array.nbytes // size}];\n"
+        edits = (TextEdit(at, at, table), _without_parameter(parsed, parameter))
+        text = f"{parameter.name} in constant memory ({array.nbytes:,} bytes)"
+        yield SourceRewrite("constant-table", text, edits, _Moved(parameter.name))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Moved:
+    """A launch whose argument is a ``__constant__`` variable."""
+
+    name: str
+
+    def __call__(self, launch: LaunchFile) -> LaunchFile:
+        at = launch.names.index(self.name)
+        return dataclasses.replace(
+            launch,
+            names=launch.names[:at] + launch.names[at + 1 :],
+            arguments=launch.arguments[:at] + launch.arguments[at + 1 :],
+            constants={**launch.constants, self.name: np.asarray(launch.arguments[at])},
+        )
+
+
+def _without_parameter(parsed: ParsedKernel, parameter: SourceParameter) -> TextEdit:
+    listed = parsed.parameters
+    number = listed.index(parameter)
+    if number + 1 < len(listed):
+        return TextEdit(parameter.node.start_byte, listed[number + 1].node.start_byte, "")
+    first = listed[number - 1].node.end_byte if number else parameter.node.start_byte
+    return TextEdit(first, parameter.node.end_byte, "")
+
+
+def _arrays(launch: LaunchFile) -> dict[str, np.ndarray]:
+    pairs = zip(launch.names, launch.arguments, strict=True)
+    return {name: value for name, value in pairs if isinstance(value, np.ndarray)}
+
+
+def _is_written(parsed: ParsedKernel, name: str) -> bool:
+    """Whether the kernel's text writes to an array, as far as it names it."""
+    return any(name in parsed.names_in(target) for target in _targets(parsed))
+
+
+def _targets(parsed: ParsedKernel) -> Iterator[Any]:
+    for node in walk(parsed.body):
+        if node.type == "assignment_expression":
+            target = node.child_by_field_name("left")
+            while target.type in ("subscript_expression", "field_expression", "parenthesized_expression"):
+                target = target.child_by_field_name("argument") or target.named_children[0]
+            yield target
+        elif node.type in ("update_expression", "pointer_expression") and not parsed.of(node).startswith("*"):
+            yield node
+        elif node.type == "call_expression" and "atomic" in parsed.of(node.child_by_field_name("function")):
+            yield node.child_by_field_name("arguments").named_children[0]
+
+
+def transposed_arrays(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
+    """Arrays with rows and columns exchanged: ``p[i * COLUMNS + j]`` becomes ``p[j * ROWS + i]``; all, and
+    each alone."""
+    scalars = {
+        n: int(v)
+        for n, v in zip(launch.names, launch.arguments, strict=True)
+        if np.ndim(v) == 0 and np.asarray(v).dtype.kind in "iu"
+    }
+    known = {**scalars, **parsed.macros}
+    arrays = _arrays(launch)
+    found: list[tuple[str, int, tuple[TextEdit, ...]]] = []
+    for parameter in parsed.parameters:
+        array = arrays.get(parameter.name)
+        if array is None or not parameter.pointer or TYPE_BYTES.get(parameter.element) != array.itemsize:
+            continue
+        uses = [n for n in walk(parsed.body) if n.type == "identifier" and parsed.of(n) == parameter.name]
+        places = [_row_and_column(parsed, use.parent, known, array.size) for use in uses]
+        told = [each for each in places if each is not None]
+        widths = {each[1] for each in told}
+        if not places or len(told) < len(places) or len(widths) != 1 or not launch.returned:
+            continue
+        (columns,) = widths
+        many = array.size // columns
+        rows = next((name for name, value in scalars.items() if value == many), str(many))
+        edits = [
+            TextEdit(i.start_byte, i.end_byte, f"({column}) * {rows} + ({row})") for i, _, row, column in told
+        ]
+        found.append((parameter.name, columns, tuple(edits)))
+    for some in [*([found] if len(found) > 1 else []), *([one] for one in found)]:
+        names = ", ".join(name for name, _, _ in some)
+        turned = _Transposed({name: columns for name, columns, _ in some})
+        edits_of = tuple(edit for _, _, edits in some for edit in edits)
+        text = f"{names} column by column, laid out so before the launch"
+        yield SourceRewrite("transposed-array", text, edits_of, turned, turned.back)
+        yield SourceRewrite(
+            "interleaved", f"{names} column by column: each thread does other elements", edits_of
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Transposed:
+    """A launch with the rows and columns of arrays exchanged, by the number of their columns."""
+
+    columns: Mapping[str, int]
+
+    def __call__(self, launch: LaunchFile) -> LaunchFile:
+        pairs = zip(launch.names, launch.arguments, strict=True)
+        given = [
+            self._turned(value, self.columns[name]) if name in self.columns else value
+            for name, value in pairs
+        ]
+        return dataclasses.replace(launch, arguments=tuple(given))
+
+    def back(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Results as the kernel lays them out."""
+        return {
+            name: self._turned(array, array.size // self.columns[name]) if name in self.columns else array
+            for name, array in arrays.items()
+        }
+
+    @staticmethod
+    def _turned(array: Any, columns: int) -> np.ndarray:
+        values = np.asarray(array)
+        return np.ascontiguousarray(values.reshape(-1, columns).T).reshape(values.shape)
+
+
+def _row_and_column(
+    parsed: ParsedKernel, subscript: Any, known: Mapping[str, int], size: int
+) -> tuple[Any, int, str, str] | None:
+    """Of ``p[row * columns + column]`` the index, the number of columns, the row and the column."""
+    if subscript.type != "subscript_expression":
+        return None
+    index = subscript.child_by_field_name("indices").named_children[0]
+    terms = list(_summands(index))
+    for n, term in enumerate(terms):
+        if term.type != "binary_expression" or term.child_by_field_name("operator").type != "*":
+            continue
+        sides = [term.child_by_field_name(side) for side in ("left", "right")]
+        for row, width in (sides, sides[::-1]):
+            text = parsed.of(width)
+            columns = known.get(text, int(text) if text.isdecimal() else 0)
+            others = [parsed.of(t) for m, t in enumerate(terms) if m != n]
+            if columns > 1 and size % columns == 0:
+                return index, columns, parsed.of(row), " + ".join(others) or "0"
+    return None
+
+
+def row_width(parsed: ParsedKernel, subscript: Any, known: Mapping[str, int]) -> Any:
+    """Of ``p[row * width + column]`` the width, where its value is known."""
+    if subscript.type != "subscript_expression":
+        return None
+    for term in _summands(subscript.child_by_field_name("indices").named_children[0]):
+        if term.type == "binary_expression" and term.child_by_field_name("operator").type == "*":
+            for side in ("right", "left"):
+                width = term.child_by_field_name(side)
+                text = parsed.of(width)
+                if known.get(text, int(text) if text.isdecimal() else 0) > 1:
+                    return width
+    return None
+
+
+def _summands(node: Any) -> Iterator[Any]:
+    if node.type == "binary_expression" and node.child_by_field_name("operator").type == "+":
+        yield from _summands(node.child_by_field_name("left"))
+        yield from _summands(node.child_by_field_name("right"))
+    else:
+        yield node
+
+
+def vector_accesses(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
+    """Neighbouring words as one vector: of ``p[0]`` to ``p[3]`` in one block of the text, in the rounds of a
+    loop whose lanes go along words, and of neighbouring threads."""
+    yield from _straight(parsed)
+    yield from _elements_of_a_thread(parsed, launch)
+    loops = [list(_contiguous_rounds(parsed, n)) for n in walk(parsed.body) if n.type == "for_statement"]
+    found = [of for of in loops if of]
+    if len(found) > 1:  # all loops at once, where none is in another
+        yield SourceRewrite(
+            "vector-loads",
+            "; ".join(of[0].text for of in found),
+            tuple(edit for of in found for edit in of[0].edits),
+        )
+    for of in found:
+        yield from of
+
+
+def _straight(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
+    edits: list[TextEdit] = []
+    lines = []
+    for block in walk(parsed.body):
+        if block.type != "compound_statement":
+            continue
+        loads: dict[str, dict[int, list[Any]]] = {}
+        stores: dict[str, dict[int, Any]] = {}
+        for node in _own(block):
+            if node.type != "subscript_expression":
+                continue
+            place = _pointer_and_number(parsed, node)
+            if place is None:
+                continue
+            parent = node.parent
+            if parent.type == "assignment_expression" and parent.child_by_field_name("left") == node:
+                if parent.child_by_field_name("operator").type == "=" and parent.parent.parent == block:
+                    stores.setdefault(place[0], {})[place[1]] = parent
+            else:
+                loads.setdefault(place[0], {}).setdefault(place[1], []).append(node)
+        for pointer, by_number in loads.items():
+            element = parsed.declared[pointer].removesuffix(" *")
+            for numbers in _runs(by_number, element):
+                name = f"smlab_{pointer}_{numbers[0]}_{block.start_byte}"
+                first = min((n for k in numbers for n in by_number[k]), key=lambda n: n.start_byte)
+                at = _statement(first, block).start_byte
+                vector = f"{_VECTORS.get(element, element)}{len(numbers)}"
+                load = (
+                    f"const {vector} {name} = *reinterpret_cast<const {vector} *>(&{pointer}[{numbers[0]}]); "
+                )
+                edits.append(TextEdit(at, at, load))
+                lines.append(parsed.line(first))
+                for k, field in zip(numbers, FIELDS, strict=False):
+                    edits += [TextEdit(n.start_byte, n.end_byte, f"{name}.{field}") for n in by_number[k]]
+        for pointer, assigned in stores.items():
+            element = parsed.declared[pointer].removesuffix(" *")
+            for numbers in _runs(assigned, element):
+                vector = f"{_VECTORS.get(element, element)}{len(numbers)}"
+                values = [parsed.of(assigned[k].child_by_field_name("right")) for k in numbers]
+                target = f"*reinterpret_cast<{vector} *>(&{pointer}[{numbers[0]}])"
+                ordered = sorted((assigned[k] for k in numbers), key=lambda n: n.start_byte)
+                for node in ordered[:-1]:
+                    edits.append(TextEdit(node.start_byte, node.end_byte, ""))
+                last = ordered[-1]
+                edits.append(
+                    TextEdit(last.start_byte, last.end_byte, f"{target} = make_{vector}({', '.join(values)})")
+                )
+                lines.append(parsed.line(last))
+    if edits:
+        yield SourceRewrite(
+            "vector-loads", f"neighbouring words at line {min(lines)} as one vector", tuple(edits)
+        )
+
+
+def _own(block: Any) -> Iterator[Any]:
+    """The nodes of a block that are in no block of its own."""
+    for child in block.children:
+        stack = [child]
+        while stack:
+            node = stack.pop()
+            if node.type in ("compound_statement", "for_statement", "while_statement", "if_statement"):
+                continue
+            yield node
+            stack.extend(reversed(node.children))
+
+
+def _statement(node: Any, block: Any) -> Any:
+    while node.parent != block:
+        node = node.parent
+    return node
+
+
+def _pointer_and_number(parsed: ParsedKernel, node: Any) -> tuple[str, int] | None:
+    pointer = parsed.of(node.child_by_field_name("argument"))
+    index = parsed.of(node.child_by_field_name("indices").named_children[0])
+    if not parsed.declared.get(pointer, "").endswith(" *") or not index.isdecimal():
+        return None
+    return pointer, int(index)
+
+
+def _runs(by_number: dict[int, Any], element: str) -> Iterator[list[int]]:
+    """Four neighbours, else two, from a whole multiple on."""
+    size = TYPE_BYTES.get(element, VECTOR_BYTES)
+    taken: set[int] = set()
+    for many in (4, 2):
+        if many * size > VECTOR_BYTES or element[-1] in "24":
+            continue
+        for k in sorted(by_number):
+            numbers = list(range(k, k + many))
+            if k % many == 0 and all(n in by_number and n not in taken for n in numbers):
+                taken.update(numbers)
+                yield numbers
+
+
+def _contiguous_rounds(parsed: ParsedKernel, loop: Any) -> Iterator[SourceRewrite]:
+    """``for (i = a; i < n; i += s) use(p[i])`` as rounds of four neighbours from ``4 * a`` on in steps of
+    ``4 * s``, their loads and stores as one."""
+    body = loop.child_by_field_name("body")
+    header = _ROUNDS.match(parsed.text[loop.start_byte : body.start_byte])
+    if header is None or re.search(r"\b(?:break|return|goto)\b", parsed.of(body)):
+        return
+    kind, name, begin, limit, step = (part.strip() if part else "1" for part in header.groups())
+    for many in (4, 2):
+        found = _as_vectors(parsed, [body], kind, name, many)
+        if found is not None:
+            taken, inner = found
+            new = (
+                f"for ({kind} smlab_first = {many} * ({begin}); smlab_first < {limit};"
+                f" smlab_first += {many} * ({step})) {{{inner} }}"
+            )
+            told = f"{taken} at line {parsed.line(loop)} as vectors of {many}, {many} neighbours a lane"
+            yield SourceRewrite("vector-loads", told, (TextEdit(loop.start_byte, loop.end_byte, new),))
+
+
+def _elements_of_a_thread(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
+    """A kernel whose threads have an element each: of a quarter of the blocks, whose threads have four."""
+    statements = [s for s in parsed.body.named_children if s.type != "comment"]
+    for at, made in enumerate(statements[:-1]):
+        found = (
+            re.fullmatch(r"((?:\w+\s+)+)(\w+)\s*=([^;,]*);", parsed.of(made))
+            if made.type == "declaration"
+            else None
+        )
+        if found is None or "threadIdx.x" not in found[3] or "blockIdx.x" not in found[3]:
+            continue
+        kind, name = found[1].strip(), found[2]
+        rest = statements[at + 1 :]
+        for many in (4, 2):
+            if launch.grid[0] % many or "__sync" in parsed.of(parsed.body):
+                continue
+            vectors = _as_vectors(parsed, rest, kind, name, many)
+            if vectors is None:
+                continue
+            taken, inner = vectors
+            inner = re.sub(r"\breturn\s*;", "continue;", inner)
+            new = f"{kind} smlab_first = {many} * ({found[3].strip()});{inner}"
+            told = f"{taken} as vectors of {many}, {many} elements a thread, {many} times fewer blocks"
+            edit = TextEdit(made.start_byte, rest[-1].end_byte, new)
+            yield SourceRewrite("vector-loads", told, (edit,), _FewerBlocks(many))
+        return
+
+
+@dataclasses.dataclass(frozen=True)
+class _FewerBlocks:
+    """A launch with so many times fewer blocks."""
+
+    times: int
+
+    def __call__(self, launch: LaunchFile) -> LaunchFile:
+        return dataclasses.replace(launch, grid=(launch.grid[0] // self.times, *launch.grid[1:]))
+
+
+def _as_vectors(
+    parsed: ParsedKernel, nodes: list[Any], kind: str, name: str, many: int
+) -> tuple[str, str] | None:
+    """Statements that use a counter, for as many neighbouring values of it from ``smlab_first`` on: what is
+    loaded and stored as one, and the text."""
+    changed = set().union(*(parsed.changed_in(n) for n in nodes))
+    if name in changed:
+        return None
+    written = set().union(*(written_in(parsed, n) for n in nodes))
+    reads: dict[str, str] = {}
+    writes: dict[str, str] = {}
+    for node in (n for of in nodes for n in walk(of)):
+        if node.type != "subscript_expression" or node.parent.type == "pointer_expression":
+            continue
+        pointer = parsed.of(node.child_by_field_name("argument"))
+        index = node.child_by_field_name("indices").named_children[0]
+        element = parsed.declared.get(pointer, "").removesuffix(" *")
+        of = [t for t in _summands(index) if name in parsed.names_in(t)]
+        alone = len(of) == 1 and parsed.of(of[0]) == name
+        free = not parsed.names_in(index) & changed and "[" not in parsed.of(index)
+        size = TYPE_BYTES.get(element, VECTOR_BYTES)
+        if not alone or not free or many * size > VECTOR_BYTES or not parsed.declared[pointer].endswith("*"):
+            continue
+        parent = node.parent
+        if parent.type == "assignment_expression" and parent.child_by_field_name("left") == node:
+            if parent.child_by_field_name("operator").type == "=":
+                writes[parsed.of(node)] = element
+        elif pointer not in written:
+            reads[parsed.of(node)] = element
+    for text in list(writes):  # an array that is written in one place alone
+        pointer = text.split("[")[0].strip()
+        uses = [n for of in nodes for n in walk(of) if n.type == "identifier" and parsed.of(n) == pointer]
+        if len(uses) > 1:
+            del writes[text]
+    taken = {**reads, **writes}
+    if not taken:
+        return None
+    arrays = {text: f"smlab_vector{n}" for n, text in enumerate(taken)}
+
+    def rule(node: Any, _: Render) -> str | None:
+        array = arrays.get(parsed.of(node)) if node.type == "subscript_expression" else None
+        return None if array is None else f"{array}[smlab_word]"
+
+    first, last = nodes[0].start_byte, nodes[-1].end_byte
+    inner = parsed.text[first:last]
+    for edit in sorted((e for n in nodes for e in parsed.edits(rule, n)), key=lambda e: -e.first):
+        inner = inner[: edit.first - first] + edit.new + inner[edit.last - first :]
+    for width in re.findall(rf"\b{name}\s*/\s*(\w+)", inner):  # what neighbours share
+        if (int(width) if width.isdecimal() else parsed.macros.get(width, 1)) % many == 0:
+            inner = re.sub(rf"\b{name}\s*/\s*{width}\b", f"smlab_first / {width}", inner)
+    before = behind = ""
+    for text, element in taken.items():
+        vector = f"{_VECTORS.get(element, element)}{many}"
+        place = re.sub(rf"\b{name}\b", "smlab_first", text)
+        before += f" alignas({VECTOR_BYTES}) {element} {arrays[text]}[{many}];"
+        mine = f"*reinterpret_cast<{vector} *>({arrays[text]})"
+        if text in reads:
+            before += f" {mine} = *reinterpret_cast<const {vector} *>(&{place});"
+        else:
+            behind += f" *reinterpret_cast<{vector} *>(&{place}) = {mine};"
+    inner = (
+        f'{before} _Pragma("unroll") for (int smlab_word = 0; smlab_word < {many}; smlab_word++)'
+        f" {{ const {kind.removeprefix('const ')} {name} = smlab_first + smlab_word; {inner} }}{behind}"
+    )
+    return ", ".join(taken), inner
+
+
+def written_in(parsed: ParsedKernel, body: Any) -> set[str]:
+    """Names of the arrays that a part of the body writes to."""
+    found = set()
+    for target in _targets(parsed):
+        if body.start_byte <= target.start_byte < body.end_byte:
+            found |= parsed.names_in(target)
+    return found

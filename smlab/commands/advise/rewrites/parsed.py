@@ -1,0 +1,285 @@
+"""A kernel of CUDA C as a syntax tree, and changes of its text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from smlab.sim.isa.launch.launch_file import LaunchFile
+
+TYPE_BYTES: Final[Mapping[str, int]] = {
+    "char": 1,
+    "signed char": 1,
+    "unsigned char": 1,
+    "short": 2,
+    "unsigned short": 2,
+    "int": 4,
+    "unsigned": 4,
+    "unsigned int": 4,
+    "float": 4,
+    "double": 8,
+    "long long": 8,
+    "unsigned long long": 8,
+    "int8_t": 1,
+    "uint8_t": 1,
+    "int16_t": 2,
+    "uint16_t": 2,
+    "int32_t": 4,
+    "uint32_t": 4,
+    **{f"{name}{n}": 4 * n for name in ("float", "int", "uint") for n in (2, 4)},
+    "double2": 16,
+}
+INTEGERS: Final = frozenset(
+    [name for name in TYPE_BYTES if not name.startswith(("float", "double")) and name[-1] not in "24"]
+) | {"long", "unsigned long", "size_t", "int64_t", "uint64_t"}
+SYNC: Final = "__syncthreads();"
+Render = Callable[[Any], str]
+Restored = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
+Rule = Callable[[Any, Render], str | None]
+
+
+@dataclass(frozen=True)
+class TextEdit:
+    """``new`` in place of the text from ``first`` to before ``last``."""
+
+    first: int
+    last: int
+    new: str
+
+
+@dataclass(frozen=True)
+class SourceRewrite:
+    """A change of a kernel's source: what is told of it (``text``), its ``kind``, and how a launch changes
+    with it. Results are ``restored`` to the kernel's own layout before they are compared. ``stands_in`` says
+    what a programmer has to do where it computes something else in the same time as that would take."""
+
+    kind: str
+    text: str
+    edits: tuple[TextEdit, ...]
+    relaunched: Callable[[LaunchFile], LaunchFile] | None = field(default=None, compare=False)
+    restored: Restored | None = field(default=None, compare=False)
+    stands_in: str = ""
+
+
+@dataclass(frozen=True)
+class SourceParameter:
+    """A kernel's parameter; ``element`` is what it points to, or its own type, without qualifiers."""
+
+    name: str
+    element: str
+    pointer: bool
+    const: bool
+    node: Any = field(compare=False)
+
+
+def applied(text: str, edits: tuple[TextEdit, ...]) -> str | None:
+    """The text with all edits; None where two of them are of one place."""
+    for edit in sorted(edits, key=lambda e: (-e.first, -e.last)):
+        if edit.last > len(text) or any(e != edit and _meet(e, edit) for e in edits):
+            return None
+        text = text[: edit.first] + edit.new + text[edit.last :]
+    return text
+
+
+def _meet(one: TextEdit, other: TextEdit) -> bool:
+    return one.first < other.last and other.first < one.last
+
+
+def edit_between(before: str, after: str) -> TextEdit:
+    """The one edit that makes a text of another."""
+    first = 0
+    while first < min(len(before), len(after)) and before[first] == after[first]:
+        first += 1
+    same = 0
+    while same < min(len(before), len(after)) - first and before[-1 - same] == after[-1 - same]:
+        same += 1
+    return TextEdit(first, len(before) - same, after[first : len(after) - same])
+
+
+class ParsedKernel:
+    """The kernel of a text that the machine code's ``name`` stands for.
+
+    Raises:
+        ValueError: no such kernel, or several.
+    """
+
+    def __init__(self, text: str, name: str) -> None:
+        import tree_sitter_cuda
+        from tree_sitter import Language, Parser
+
+        self.text = text
+        # One byte a character, so that places in the tree are places in the text.
+        tree = Parser(Language(tree_sitter_cuda.language())).parse(text.encode("ascii", "replace"))
+        self.root = tree.root_node
+        kernels = [
+            node
+            for node in walk(self.root)
+            if node.type == "function_definition" and "__global__" in self._head(node)
+        ]
+        named = [node for node in kernels if _name_of(node) in name]
+        if len(kernels) > 1:
+            kernels = [node for node in named if len(_name_of(node)) == max(map(len, map(_name_of, named)))]
+        if len(kernels) != 1:
+            raise ValueError(f"{len(kernels)} kernels are called {name}")
+        self.kernel = kernels[0]
+        self.body = self.kernel.child_by_field_name("body")
+        self.name = _name_of(self.kernel)
+        self.parameters = tuple(self._parameters())
+        self.macros = self._macros()
+        self.declared = self._declared()
+
+    def _head(self, node: Any) -> str:
+        body = node.child_by_field_name("body")
+        return self.text[node.start_byte : node.end_byte if body is None else body.start_byte]
+
+    @property
+    def outer(self) -> Any:
+        """The kernel with ``extern "C"`` or ``template`` before it."""
+        parent = self.kernel.parent
+        alone = parent is not None and parent.type in ("linkage_specification", "template_declaration")
+        return parent if alone else self.kernel
+
+    def of(self, node: Any) -> str:
+        """The text of a node."""
+        return self.text[node.start_byte : node.end_byte]
+
+    def line(self, node: Any) -> int:
+        return int(node.start_point[0]) + 1
+
+    def parameter(self, name: str) -> SourceParameter | None:
+        return next((p for p in self.parameters if p.name == name), None)
+
+    def _parameters(self) -> Iterator[SourceParameter]:
+        listed = next(n for n in walk(self.kernel) if n.type == "parameter_list")
+        for node in listed.named_children:
+            if node.type != "parameter_declaration":
+                continue
+            names = [n for n in walk(node) if n.type == "identifier"]
+            text = self.of(node)
+            if names:
+                before = text.split("*")[0] if "*" in text else text[: -len(self.of(names[-1]))]
+                yield SourceParameter(
+                    self.of(names[-1]), plain_type(before), "*" in text, "const" in before.split(), node
+                )
+
+    def _macros(self) -> dict[str, int]:
+        """Macros that are a whole number."""
+        found = {}
+        for node in walk(self.root):
+            if node.type == "preproc_def":
+                name, value = (node.child_by_field_name(f) for f in ("name", "value"))
+                if value is not None and re.fullmatch(r"\s*\d+\s*", self.of(value)):
+                    found[self.of(name)] = int(self.of(value))
+        return found
+
+    def _declared(self) -> dict[str, str]:
+        """The types of scalars and pointers (``float *``) by name: parameters, and what the body declares."""
+        found = {p.name: p.element + (" *" if p.pointer else "") for p in self.parameters}
+        for node in walk(self.body):
+            if node.type != "declaration":
+                continue
+            kind = plain_type(self.of(node.child_by_field_name("type")))
+            for one in node.children_by_field_name("declarator"):
+                if one.type == "init_declarator":
+                    one = one.child_by_field_name("declarator")
+                if one.type == "identifier":
+                    found[self.of(one)] = kind
+                elif one.type == "pointer_declarator":
+                    found[self.of(one).lstrip("* ").split()[-1]] = f"{kind} *"
+        return found
+
+    def is_integer(self, node: Any) -> bool:
+        """Whether an expression is one of whole numbers, as far as its text tells."""
+        if node.type == "number_literal":
+            return re.fullmatch(r"(?:0[xX][\da-fA-F]+|\d+)[uUlL]*", self.of(node)) is not None
+        if node.type == "identifier":
+            return self.of(node) in self.macros or self.declared.get(self.of(node)) in INTEGERS
+        if node.type == "field_expression":
+            return (
+                re.fullmatch(r"(?:thread|block)(?:Idx|Dim)\.[xyz]|gridDim\.[xyz]", self.of(node)) is not None
+            )
+        if node.type == "cast_expression":
+            return plain_type(self.of(node.child_by_field_name("type"))) in INTEGERS
+        if node.type in ("binary_expression", "parenthesized_expression", "unary_expression"):
+            return all(self.is_integer(child) for child in node.named_children)
+        return False
+
+    def edits(self, rule: Rule, root: Any = None) -> tuple[TextEdit, ...]:
+        """The outermost nodes that a rule has another text for."""
+        found: list[TextEdit] = []
+
+        def render(node: Any) -> str:
+            new = rule(node, render)
+            if new is not None:
+                return new
+            pieces, at = [], node.start_byte
+            for child in node.children:
+                pieces += [self.text[at : child.start_byte], render(child)]
+                at = child.end_byte
+            return "".join([*pieces, self.text[at : node.end_byte]])
+
+        def search(node: Any) -> None:
+            new = rule(node, render)
+            if new is not None:
+                found.append(TextEdit(node.start_byte, node.end_byte, new))
+                return
+            for child in node.children:
+                search(child)
+
+        search(self.body if root is None else root)
+        return tuple(found)
+
+    def names_in(self, node: Any) -> set[str]:
+        return {self.of(n) for n in walk(node) if n.type == "identifier"}
+
+    def changed_in(self, node: Any) -> set[str]:
+        """Names that are declared, assigned, counted, or whose address is taken within a node."""
+        found = set()
+        for n in walk(node):
+            target = None
+            if n.type == "assignment_expression":
+                target = n.child_by_field_name("left")
+            elif n.type in ("update_expression", "pointer_expression"):
+                target = n.child_by_field_name("argument")
+            elif n.type == "init_declarator":
+                target = n.child_by_field_name("declarator")
+            elif n.type == "declaration":
+                found |= {
+                    self.of(d) for d in n.children_by_field_name("declarator") if d.type == "identifier"
+                }
+            while target is not None and target.type in ("subscript_expression", "field_expression"):
+                target = target.child_by_field_name("argument")
+            if target is not None:
+                found |= {self.of(m) for m in walk(target) if m.type == "identifier"}
+        return found
+
+
+def walk(node: Any) -> Iterator[Any]:
+    """A node and all below it, in the order of the text."""
+    yield node
+    for child in node.children:
+        yield from walk(child)
+
+
+def around(node: Any, kind: str) -> Any:
+    """The innermost node of a kind around another, or None."""
+    node = node.parent
+    while node is not None and node.type != kind:
+        node = node.parent
+    return node
+
+
+def plain_type(text: str) -> str:
+    """A type without qualifiers."""
+    return " ".join(w for w in text.split() if w not in ("const", "volatile", "static", "__restrict__"))
+
+
+def _name_of(function: Any) -> str:
+    declarator = function.child_by_field_name("declarator")
+    while declarator.child_by_field_name("declarator") is not None:
+        declarator = declarator.child_by_field_name("declarator")
+    return str(declarator.text.decode())

@@ -1,0 +1,288 @@
+"""Changes of shared memory: padded rows, counters of a block's own, fewer barriers; and of a kernel's launch
+bounds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from smlab.commands.advise.rewrites.memory import row_width
+from smlab.commands.advise.rewrites.parsed import (
+    SYNC,
+    TYPE_BYTES,
+    ParsedKernel,
+    SourceRewrite,
+    TextEdit,
+    around,
+    walk,
+)
+from smlab.sim.isa.launch.launch_file import LaunchFile
+
+TABLE_BYTES: Final = 1 << 15
+"""Of a block's own counters: more would keep other blocks from the SM."""
+LANES: Final = 32
+COUNTED: Final = ("int", "unsigned", "unsigned int", "float")
+_GROWN: Final = re.compile(
+    r"(\w+)\s*=\s*1\s*;\s*\1\s*<([^;=]*);\s*\1\s*(?:\*=\s*2|<<=\s*1|\+=\s*\1|=\s*\1\s*\*\s*2)\s*\)\s*$"
+)
+"""The header of a tree that grows from its leaves."""
+BOUNDS: Final = re.compile(r"__launch_bounds__\s*\(([^(),]*),[^()]*\)")
+_THREAD: Final = "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
+_THREADS: Final = "blockDim.x * blockDim.y * blockDim.z"
+
+
+def padded_rows(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
+    """Shared arrays of two dimensions, a word longer in each row."""
+    edits, names = [], []
+    for node in walk(parsed.root):
+        if node.type != "declaration" or "__shared__" not in parsed.of(node):
+            continue
+        for one in node.children_by_field_name("declarator"):
+            inner = one.child_by_field_name("declarator") if one.type == "array_declarator" else None
+            if inner is None or inner.type != "array_declarator":
+                continue
+            size = one.child_by_field_name("size")
+            edits.append(TextEdit(size.start_byte, size.end_byte, f"({parsed.of(size)}) + 1"))
+            names.append(re.split(r"\W", parsed.of(inner))[0])
+    flat = list(_flat_rows(parsed))
+    edits += [edit for _, of in flat for edit in of]
+    names += [name for name, _ in flat]
+    if edits:
+        yield SourceRewrite("padded-rows", f"rows of {', '.join(names)} a word longer", tuple(edits))
+
+
+def _flat_rows(parsed: ParsedKernel) -> Iterator[tuple[str, list[TextEdit]]]:
+    """Shared arrays of one dimension that are used as rows of a whole number of half warps' words."""
+    for node in walk(parsed.root):
+        if node.type != "declaration" or "__shared__" not in parsed.of(node):
+            continue
+        for one in node.children_by_field_name("declarator"):
+            size = one.child_by_field_name("size") if one.type == "array_declarator" else None
+            inner = one.child_by_field_name("declarator")
+            if size is None or inner.type != "identifier":
+                continue
+            name = parsed.of(inner)
+            uses = [n.parent for n in walk(parsed.body) if n.type == "identifier" and parsed.of(n) == name]
+            found = [row_width(parsed, u, parsed.macros) for u in uses if u != one]
+            widths = {parsed.of(width) for width in found if width is not None}
+            if not found or None in found or len(widths) != 1:
+                continue
+            (width,) = widths
+            if (int(width) if width.isdecimal() else parsed.macros.get(width, 1)) % (LANES // 2):
+                continue
+            longer = f"(({width}) + 1)"
+            edits = [TextEdit(w.start_byte, w.end_byte, longer) for w in found if w is not None]
+            text = f"({parsed.of(size)}) / ({width}) * {longer}"
+            yield name, [*edits, TextEdit(size.start_byte, size.end_byte, text)]
+
+
+def without_block_bound(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
+    """Launch bounds that ask for no number of resident blocks, so that a thread may have more registers."""
+    first = parsed.kernel.start_byte
+    found = BOUNDS.search(parsed.text, first, parsed.body.start_byte)
+    if found is not None:
+        text = f"__launch_bounds__({found[1].strip()}) without a number of blocks"
+        edit = TextEdit(found.start(), found.end(), f"__launch_bounds__({found[1]})")
+        yield SourceRewrite("more-registers", text, (edit,))
+
+
+def own_counters(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
+    """Counters that each block keeps in shared memory and adds to the global ones at its end."""
+    arrays = dict(zip(launch.names, launch.arguments, strict=True))
+    edits, tables = [], {}
+    for node in walk(parsed.body):
+        if node.type != "call_expression" or parsed.of(node.child_by_field_name("function")) != "atomicAdd":
+            continue
+        target = node.child_by_field_name("arguments").named_children[0]
+        first = next((n for n in walk(target) if n.type == "identifier"), target)  # of &p[i], of p + i
+        first = _declared_from(parsed, parsed.of(first)) or first
+        name = parsed.of(first)
+        parameter, array = parsed.parameter(name), arrays.get(name)
+        if parameter is None or not parameter.pointer or parameter.element not in COUNTED:
+            continue
+        if isinstance(array, np.ndarray) and array.nbytes <= TABLE_BYTES:
+            tables[name] = parameter.element
+            edit = TextEdit(first.start_byte, first.end_byte, f"smlab_own_{name}")
+            edits += [edit] if edit not in edits else []
+    size = sum(np.asarray(arrays[name]).nbytes for name in tables)
+    if not tables or size > TABLE_BYTES or parsed.outer.type == "template_declaration":
+        return
+    body_at = parsed.body.start_byte
+    listed = next(n for n in walk(parsed.kernel) if n.type == "parameter_list")
+    head = parsed.text[parsed.kernel.start_byte : listed.start_byte]
+    head = re.sub(
+        r"__launch_bounds__\s*\([^()]*\)", "", head.replace("__global__", "__device__ __forceinline__")
+    )
+    head = re.sub(rf"\b{parsed.name}\b", "smlab_body", head)
+    edits.append(TextEdit(parsed.kernel.start_byte, listed.start_byte, head))
+    more = "".join(f", {element} *smlab_own_{name}" for name, element in tables.items())
+    edits.append(TextEdit(listed.end_byte - 1, listed.end_byte - 1, more))
+    given = ", ".join([*(p.name for p in parsed.parameters), *(f"smlab_own_{name}" for name in tables)])
+    new = parsed.text[parsed.outer.start_byte : body_at] + " {"
+    walked = f"for (int smlab_i = {_THREAD}; smlab_i < %d; smlab_i += {_THREADS})"
+    for name, element in tables.items():
+        many = np.asarray(arrays[name]).nbytes // TYPE_BYTES[element]
+        new += (
+            f" __shared__ {element} smlab_own_{name}[{many}]; {walked % many} smlab_own_{name}[smlab_i] = 0;"
+        )
+    new += f" {SYNC} smlab_body({given}); {SYNC}"
+    for name, element in tables.items():
+        many = np.asarray(arrays[name]).nbytes // TYPE_BYTES[element]
+        new += f" {walked % many} atomicAdd(&{name}[smlab_i], smlab_own_{name}[smlab_i]);"
+    edits.append(TextEdit(parsed.outer.end_byte, parsed.outer.end_byte, f"\n{new} }}\n"))
+    text = f"{', '.join(tables)} counted by each block in shared memory, added up at its end"
+    yield SourceRewrite("own-counters", text, tuple(edits))
+
+
+def _declared_from(parsed: ParsedKernel, name: str) -> Any:
+    """The first name in what a pointer of the body is declared as."""
+    for node in walk(parsed.body):
+        target = node.child_by_field_name("declarator") if node.type == "init_declarator" else None
+        if target is not None and target.type == "pointer_declarator" and name in parsed.names_in(target):
+            return next((n for n in walk(node.child_by_field_name("value")) if n.type == "identifier"), None)
+    return None
+
+
+def trees(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
+    """Trees in shared memory whose last levels one warp climbs: by shuffles where a level is one operation on
+    one array, else without barriers of the block."""
+    shuffles: dict[bool, list[TextEdit]] = {False: [], True: []}
+    warps: list[TextEdit] = []
+    lines: list[int] = []
+    for loop in walk(parsed.body):
+        if loop.type != "for_statement":
+            continue
+        head = parsed.text[loop.start_byte : loop.child_by_field_name("body").start_byte]
+        found = re.search(r"(\w+)\s*(?:/=\s*2|>>=\s*1|=\s*\1\s*/\s*2|=\s*\1\s*>>\s*1)\s*\)\s*$", head)
+        body = loop.child_by_field_name("body")
+        grown = _GROWN.search(head)
+        if grown is not None and body.type == "compound_statement" and SYNC in parsed.of(body):
+            for twice, edits in shuffles.items():
+                edits += _shuffled(parsed, loop, grown[2], grown[1], len(lines) + 1, twice) or []
+            if any(shuffles.values()):
+                lines.append(parsed.line(loop))
+            continue
+        if found is None or body.type != "compound_statement":
+            continue
+        half = found[1]
+        syncs = [s for s in body.named_children if parsed.of(s).replace(" ", "") == SYNC]
+        if len(syncs) != 1 or not re.search(rf"<\s*{half}\b|{half}\s*>", parsed.of(body)):
+            continue
+        inside = f"if ({half} > 32) {SYNC} else __syncwarp();"
+        warp_edits = [
+            TextEdit(syncs[0].start_byte, syncs[0].end_byte, inside),
+            TextEdit(loop.end_byte, loop.end_byte, SYNC),
+        ]
+        warps += warp_edits
+        lines.append(parsed.line(loop))
+        for twice, edits in shuffles.items():
+            edits += _shuffled(parsed, loop, head, half, len(lines), twice) or warp_edits
+    if lines:
+        where = ", ".join(map(str, lines))
+        for twice, edits in shuffles.items():
+            if edits and edits != warps:
+                how = f"shuffles in place of the tree at line {where}{', among warps too' if twice else ''}"
+                yield SourceRewrite("trees", how, tuple(edits))
+        yield SourceRewrite(
+            "trees", f"no barrier of the block in a tree's last levels at line {where}", tuple(warps)
+        )
+
+
+def _shuffled(
+    parsed: ParsedKernel, loop: Any, head: str, half: str, number: int, twice: bool
+) -> list[TextEdit] | None:
+    """``part[t] = x; barrier; tree`` as shuffles, of one array or several; what reads ``part[0]`` behind it
+    takes the result. Between warps each thread goes over their results, or they are shuffled ``twice``."""
+    begun = re.search(rf"\b{half}\s*=([^;]*);", head)
+    threads = f"(2 * ({begun[1].strip()}))" if begun is not None else f"({head.strip()})"
+    body, block = loop.child_by_field_name("body"), loop.parent
+    condition = next((s for s in body.named_children if s.type == "if_statement"), None)
+    if condition is None or block.type != "compound_statement":
+        return None
+    twofold = rf"\(?\s*(?:2\s*\*\s*{half}|{half}\s*\*\s*2)\s*\)?"
+    asked = re.fullmatch(
+        rf"\(\s*(.+?)\s*(?:<\s*{half}|%\s*{twofold}\s*==\s*0)\s*\)",
+        parsed.of(condition.child_by_field_name("condition")),
+    )
+    siblings = [s for s in block.named_children if s.type != "comment"]
+    at = siblings.index(loop)
+    if asked is None or at < 2 or parsed.of(siblings[at - 1]).replace(" ", "") != SYNC:
+        return None
+    thread = asked[1]
+    step = parsed.of(condition.child_by_field_name("consequence"))
+    parts = list(dict.fromkeys(re.findall(rf"(\w+)\s*\[\s*{re.escape(thread)}\s*\+\s*{half}\s*\]", step)))
+    first = at - 1 - len(parts)
+    begins = {}
+    for statement in siblings[max(first, 0) : at - 1]:
+        found = re.fullmatch(r"\s*(\w+)\s*\[([^][]+)\]\s*=\s*(.*);", parsed.of(statement), re.DOTALL)
+        if found is not None and found[2].strip() == thread:
+            begins[found[1]] = found[3]
+    elements = {part: _shared_element(parsed, part) for part in parts}
+    if not parts or set(begins) != set(parts) or any(e not in TYPE_BYTES for e in elements.values()):
+        return None
+    for part in parts:
+        step = re.sub(rf"\b{part}\s*\[\s*{re.escape(thread)}\s*\]", f"smlab_{part}{number}", step)
+        step = re.sub(rf"\b{part}\s*\[[^][]*\]", f"smlab_other_{part}{number}", step)
+    lanes = "".join(
+        f" const {elements[p]} smlab_other_{p}{number}"
+        f" = __shfl_xor_sync(0xffffffffu, smlab_{p}{number}, smlab_lane);"
+        for p in parts
+    )
+    warps = "".join(f" const {elements[p]} smlab_other_{p}{number} = {p}[smlab_warp];" for p in parts)
+    new = "".join(f"{elements[p]} smlab_{p}{number} = {begins[p]}; " for p in parts)
+    new += f'_Pragma("unroll") for (int smlab_lane = 16; smlab_lane > 0; smlab_lane /= 2) {{{lanes} {step} }}'
+    new += f" if (({thread}) % 32 == 0) {{"
+    new += "".join(f" {p}[({thread}) / 32] = smlab_{p}{number};" for p in parts) + f" }} {SYNC}"
+    many = f"({threads} / 32)"
+    if twice:
+        new += "".join(f" smlab_{p}{number} = {p}[({thread}) % {many}];" for p in parts)
+        new += f' _Pragma("unroll") for (int smlab_lane = {many} / 2; smlab_lane > 0; smlab_lane /= 2)'
+        new += f" {{{lanes} {step} }}"
+    else:
+        new += "".join(f" smlab_{p}{number} = {p}[0];" for p in parts)
+        new += f' _Pragma("unroll") for (int smlab_warp = 1; smlab_warp < {many}; smlab_warp++)'
+        new += f" {{{warps} {step} }}"
+    edits = [TextEdit(siblings[first].start_byte, loop.end_byte, new)]
+    for later in siblings[at + 1 :]:
+        if re.match(rf"\s*(?:{'|'.join(parts)})\s*\[", parsed.of(later)):
+            break
+        for n in walk(later):
+            read = (
+                re.fullmatch(r"(\w+)\s*\[\s*0\s*\]", parsed.of(n))
+                if n.type == "subscript_expression"
+                else None
+            )
+            if read is not None and read[1] in parts:
+                edits.append(TextEdit(n.start_byte, n.end_byte, f"smlab_{read[1]}{number}"))
+    return edits
+
+
+def _shared_element(parsed: ParsedKernel, name: str) -> str | None:
+    """The type of a shared array's elements."""
+    for node in walk(parsed.body):
+        text = parsed.of(node) if node.type == "declaration" else ""
+        if "__shared__" in text and re.search(rf"\b{name}\s*\[", text):
+            return text.replace("__shared__", "").split(name)[0].strip()
+    return None
+
+
+def without_barriers(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
+    """Each barrier of a loop left out: where nothing else makes it needless, the results tell nothing, and
+    the time is that of a change which does."""
+    for node in walk(parsed.body):
+        if node.type == "expression_statement" and parsed.of(node).replace(" ", "") == SYNC:
+            loop = around(node, "for_statement") or around(node, "while_statement")
+            if loop is not None:
+                line = parsed.line(node)
+                needed = "a second buffer, or registers, have to make it needless"
+                edits = (TextEdit(node.start_byte, node.end_byte, ";"),)
+                yield SourceRewrite("barrier", f"no barrier at line {line}", edits, stands_in=needed)
+    syncs = [n for n in walk(parsed.body) if n.type == "expression_statement"]
+    syncs = [n for n in syncs if parsed.of(n).replace(" ", "") == SYNC]
+    if syncs:
+        warps = tuple(TextEdit(n.start_byte, n.end_byte, "__syncwarp();") for n in syncs)
+        how = "barriers of warps in place of those of the block, where lanes of one warp alone share data"
+        yield SourceRewrite("barrier", how, warps)

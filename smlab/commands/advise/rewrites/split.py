@@ -1,0 +1,111 @@
+"""Work over other threads: a loop over several blocks, or over the lanes of a warp."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from smlab.commands.advise.rewrites.parsed import ParsedKernel, SourceRewrite, TextEdit, walk
+from smlab.sim.isa.launch.launch_file import LaunchFile
+
+ROW_COUNTS: Final = (4, 16)
+LANES: Final = 32
+_HEADER: Final = re.compile(
+    r"for\s*\(\s*((?:\w+\s+)+)(\w+)\s*=([^;]*);\s*\2\s*<([^;=]*);\s*(?:\2\s*\+\+|\+\+\s*\2|\2\s*\+=(.*))\s*\)\s*$",
+    re.DOTALL,
+)
+
+
+def split_loops(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
+    """``for (i = a; i < n; i += s) sum += f(i); p[j] = sum;`` over the rows of a grid, where ``p`` begins as
+    zeros."""
+    if launch.grid[1:] != (1, 1):
+        return
+    arrays = dict(zip(launch.names, launch.arguments, strict=True))
+    statements = [s for s in parsed.body.named_children if s.type != "comment"]
+    for loop in statements:
+        if loop.type != "for_statement" or "__sync" in parsed.of(parsed.body):
+            continue
+        body = loop.child_by_field_name("body")
+        header = _HEADER.match(parsed.text[loop.start_byte : body.start_byte])
+        stores = [s for s in statements[statements.index(loop) + 1 :] if "=" in parsed.of(s)]
+        sums = _sums(parsed, body)
+        edits: list[TextEdit] = []
+        for store in stores:
+            found = re.fullmatch(r"(\w+)(\s*\[[^][]*\])\s*=\s*(\w+)\s*;", parsed.of(store))
+            array = arrays.get(found[1]) if found is not None else None
+            if found is None or found[3] not in sums or not isinstance(array, np.ndarray) or array.any():
+                edits = []
+                break
+            edits.append(
+                TextEdit(store.start_byte, store.end_byte, f"atomicAdd(&{found[1]}{found[2]}, {found[3]});")
+            )
+        if header is None or not edits:
+            continue
+        kind, name, begin, limit, step = (part.strip() if part else "1" for part in header.groups())
+        rows = f"({step}) * (int)gridDim.y"
+        each = f"(({limit} - ({begin}) + {rows} - 1) / ({rows}) * ({step}))"
+        new = (
+            f"for ({kind} {name} = ({begin}) + (int)blockIdx.y * {each};"
+            f" {name} < min((int)({limit}), (int)(({begin}) + ((int)blockIdx.y + 1) * {each}));"
+            f" {name} += {step}) "
+        )
+        for parts in ROW_COUNTS:
+            text = f"the loop at line {parsed.line(loop)} over {parts} rows of the grid, which add their sums"
+            whole = (TextEdit(loop.start_byte, body.start_byte, new), *edits)
+            yield SourceRewrite("split-loop", text, whole, _GridRows(parts))
+
+
+def lanes_along_rows(parsed: ParsedKernel, launch: LaunchFile) -> Iterator[SourceRewrite]:
+    """Threads that each walk a row of their own: instead a warp takes a row, and its lanes go along it."""
+    if launch.threads is None or launch.threads[0] % LANES:
+        return
+    for loop in walk(parsed.body):
+        outer = _HEADER.match(_head(parsed, loop)) if loop.type == "for_statement" else None
+        if outer is None or "threadIdx.x" not in outer[3] or "blockDim.x" not in (outer[5] or ""):
+            continue
+        for inner in walk(loop.child_by_field_name("body")):
+            if inner.type != "for_statement":
+                continue
+            header = _HEADER.match(_head(parsed, inner))
+            if header is None or header[3].strip() != "0" or header[5] is not None:
+                continue
+            rows = _head(parsed, loop).replace("threadIdx.x", "(threadIdx.x / 32)")
+            rows = rows.replace("blockDim.x", "(blockDim.x / 32)")
+            kind, name, limit = header[1].strip(), header[2], header[4].strip()
+            along = f"for ({kind} {name} = threadIdx.x % 32; {name} < {limit}; {name} += 32) "
+            edits = (
+                TextEdit(loop.start_byte, loop.child_by_field_name("body").start_byte, rows),
+                TextEdit(inner.start_byte, inner.child_by_field_name("body").start_byte, along),
+            )
+            text = f"a warp for each round of the loop at line {parsed.line(loop)}, its lanes along line"
+            yield SourceRewrite("lanes-along-rows", f"{text} {parsed.line(inner)}", edits)
+
+
+def _head(parsed: ParsedKernel, loop: Any) -> str:
+    return parsed.text[loop.start_byte : loop.child_by_field_name("body").start_byte]
+
+
+@dataclasses.dataclass(frozen=True)
+class _GridRows:
+    """A launch with so many rows of blocks."""
+
+    parts: int
+
+    def __call__(self, launch: LaunchFile) -> LaunchFile:
+        return dataclasses.replace(launch, grid=(launch.grid[0], self.parts, 1))
+
+
+def _sums(parsed: ParsedKernel, body: Any) -> set[str]:
+    """Names that a loop only adds to."""
+    added: set[str] = set()
+    other: set[str] = set()
+    for node in walk(body):
+        if node.type == "assignment_expression":
+            target = parsed.of(node.child_by_field_name("left"))
+            (added if node.child_by_field_name("operator").type == "+=" else other).add(target)
+    return added - other

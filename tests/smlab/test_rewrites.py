@@ -1,0 +1,222 @@
+"""Changes that ``smlab advise`` makes on a kernel's syntax tree: what they make of a text, and that what they
+make computes the same."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from smlab.cli.main import run
+from smlab.commands.advise.rewrites.every import ADVISED_BY, rewrites_of
+from smlab.commands.advise.rewrites.parsed import ParsedKernel, TextEdit, applied, edit_between
+from smlab.hw_bench.cuda.toolkit import has_compiler
+from smlab.sim.isa.launch.launch_file import LaunchFile, launch_of
+
+THREADS = 128
+
+
+def launch(grid: int | list[int] = 4, block: int | list[int] = THREADS, **arguments: Any) -> LaunchFile:
+    rows = []
+    for name, value in arguments.items():
+        row = {"name": name, "dtype": "float32", "make": "uniform", "low": 1, "high": 2, "seed": 1}
+        if isinstance(value, int):
+            row = {"name": name, "dtype": "int32", "value": value}
+        elif name in ("out", "sums"):
+            row = {"name": name, "dtype": "float32", "make": "zeros", "shape": value, "returned": True}
+        elif name == "count":
+            row = {"name": name, "dtype": "int32", "make": "zeros", "shape": value, "returned": True}
+        else:
+            row["shape"] = value
+        rows.append(row)
+    return launch_of("k.toml", {"launch": {"grid": grid, "block": block}, "argument": rows}, Path())
+
+
+def changed(text: str, of: LaunchFile, kind: str) -> list[str]:
+    """The kernel's text after each change of a kind."""
+    found = [r for r in rewrites_of(text, "k", of) if r.kind == kind]
+    made = [applied(text, r.edits) for r in found]
+    assert None not in made
+    return [text for text in made if text is not None]
+
+
+HEAD = 'extern "C" __global__ void k'
+ROWS = f"""{HEAD}(const float *x, float *out)
+{{
+    __shared__ float tile[32][32], flat[32];
+    tile[threadIdx.y][threadIdx.x] = x[threadIdx.y * 32 + threadIdx.x];
+    __syncthreads();
+    out[threadIdx.y * 32 + threadIdx.x] = tile[threadIdx.x][threadIdx.y];
+}}
+"""
+
+
+def test_rows_of_two_dimensions_get_a_word() -> None:
+    (text,) = changed(ROWS, launch(1, [32, 32], x=[1024], out=[1024]), "padded-rows")
+    assert "tile[32][(32) + 1], flat[32]" in text
+
+
+def test_a_table_that_is_only_read_becomes_constant() -> None:
+    source = f"{HEAD}(const float *x, float *out, int n)\n{{\n    out[threadIdx.x] = x[n];\n}}\n"
+    of = launch(x=[64], out=[THREADS], n=3)
+    (text,) = changed(source, of, "constant-table")
+    assert text.startswith(f"__constant__ float x[64];\n{HEAD}(float *out, int n)")
+    (rewrite,) = [r for r in rewrites_of(source, "k", of) if r.kind == "constant-table"]
+    assert rewrite.relaunched is not None
+    after = rewrite.relaunched(of)
+    assert after.names == ("out", "n")
+    assert after.constants["x"].shape == (64,)
+    assert not changed(source.replace("out[", "x["), of, "constant-table")
+    assert not changed(source, launch(x=[1 << 15], out=[THREADS], n=3), "constant-table")
+
+
+COUNTS = f"""{HEAD}(const float *x, int *count, int n)
+{{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    atomicAdd(&count[(int)x[i]], 1);
+}}
+"""
+
+
+def test_counters_of_a_block_survive_an_early_return() -> None:
+    (text,) = changed(COUNTS, launch(x=[500], count=[4], n=500), "own-counters")
+    assert "__device__ __forceinline__ void smlab_body(" in text
+    assert "atomicAdd(&smlab_own_count[(int)x[i]], 1);" in text
+    assert text.count("__syncthreads();") == 2
+
+
+TREE = f"""{HEAD}(const float *x, float *out)
+{{
+    __shared__ float part[{THREADS}];
+    float mine = x[blockIdx.x * {THREADS} + threadIdx.x];
+    part[threadIdx.x] = mine;
+    __syncthreads();
+    for (int half = {THREADS} / 2; half > 0; half /= 2) {{
+        if (threadIdx.x < half)
+            part[threadIdx.x] += part[threadIdx.x + half];
+        __syncthreads();
+    }}
+    out[blockIdx.x * {THREADS} + threadIdx.x] = mine / part[0];
+}}
+"""
+
+
+def test_a_tree_becomes_shuffles_or_needs_no_barrier_of_the_block() -> None:
+    made = changed(TREE, launch(x=[512], out=[512]), "trees")
+    assert ["__shfl_xor_sync" in text for text in made] == [True, True, False]
+    assert all("mine / smlab_part1" in text for text in made[:2])
+    assert "if (half > 32) __syncthreads(); else __syncwarp();" in made[2]
+
+
+def test_a_remainder_becomes_a_comparison_only_where_a_sum_is_wrapped() -> None:
+    source = f"{HEAD}(float *out, int n)\n{{\n    out[(threadIdx.x + 1) % n] = threadIdx.x % n;\n}}\n"
+    compared, unsigned = changed(source, launch(out=[THREADS], n=100), "integers")
+    assert "smlab_wrapped((threadIdx.x + 1), n)" in compared
+    assert "(unsigned)(threadIdx.x) % (unsigned)(n)" in compared
+    assert "smlab_wrapped" not in unsigned
+    masked = changed(source, launch(out=[THREADS], n=THREADS), "integers")[-1]
+    assert "out[((threadIdx.x + 1) & (n - 1))] = ((threadIdx.x) & (n - 1));" in masked.replace(
+        "((threadIdx.x + 1))", "(threadIdx.x + 1)"
+    )
+    floats = source.replace("% n", "/ 2.5f").replace("[(threadIdx.x + 1) / 2.5f]", "[0]")
+    assert not changed(floats, launch(out=[THREADS], n=1), "integers")
+
+
+def test_what_a_loop_leaves_alone_comes_before_it() -> None:
+    source = (
+        f"{HEAD}(const float *x, float *out, int n)\n{{\n    for (int i = 0; i < n; i++) {{\n"
+        "        float w = expf(x[threadIdx.x]);\n        float v = i * w;\n"
+        "        out[i * blockDim.x + threadIdx.x] = v;\n    }\n}\n"
+    )
+    made = changed(source, launch(x=[THREADS], out=[4 * THREADS], n=4), "hoisted")
+    assert "{ float w; w = expf(x[threadIdx.x]); for (int i = 0; i < n; i++)" in made[0]
+    assert not changed(source.replace("expf(x[threadIdx.x])", "expf(x[i])"), launch(n=4), "hoisted")
+
+
+def test_a_transposed_array_comes_back_as_it_was() -> None:
+    source = f"{HEAD}(float *out, int n)\n{{\n    out[threadIdx.x * 3 + blockIdx.x] = threadIdx.x;\n}}\n"
+    of = launch(3, THREADS, out=[THREADS, 3], n=THREADS)
+    (rewrite,) = [r for r in rewrites_of(source, "k", of) if r.kind == "transposed-array"]
+    text = applied(source, rewrite.edits)
+    assert text is not None
+    assert "out[(blockIdx.x) * n + (threadIdx.x)]" in text
+    assert rewrite.relaunched is not None
+    assert rewrite.restored is not None
+    numbers = np.arange(3 * THREADS, dtype=np.float32).reshape(THREADS, 3)
+    laid_out = np.ascontiguousarray(numbers.T).reshape(THREADS, 3)
+    assert np.array_equal(rewrite.restored({"out": laid_out})["out"], numbers)
+
+
+def test_edits_of_one_place_do_not_go_together() -> None:
+    assert applied("abcdef", (TextEdit(1, 3, "X"), TextEdit(2, 4, "Y"))) is None
+    assert applied("abcdef", (TextEdit(1, 3, "X"), TextEdit(3, 4, "Y"), TextEdit(0, 0, ">"))) == ">aXYef"
+    assert applied("some text", (edit_between("some text", "some other text"),)) == "some other text"
+
+
+def test_no_change_is_made_of_what_is_no_kernel() -> None:
+    assert rewrites_of("int f() { return 1; }", "k", launch()) == ()
+    assert rewrites_of("} ] not C at all", "k", launch()) == ()
+    with pytest.raises(ValueError, match="0 kernels"):
+        ParsedKernel("", "k")
+
+
+LAUNCH = """[launch]
+grid = 4
+block = 128
+[[argument]]
+name = "x"
+dtype = "float32"
+shape = [512]
+make = "uniform"
+low = 1
+high = 4
+seed = 1
+[[argument]]
+name = "{name}"
+dtype = "{dtype}"
+shape = [{size}]
+make = "zeros"
+returned = true
+"""
+N = """[[argument]]
+name = "n"
+dtype = "int32"
+value = 500
+"""
+
+
+@pytest.mark.skipif(not has_compiler(), reason="the CUDA compiler of the extra cuda12 is not installed")
+@pytest.mark.parametrize(
+    ("source", "toml", "name", "how"),
+    [
+        pytest.param(
+            TREE, LAUNCH.format(name="out", dtype="float32", size=512), "fewer-barriers", "tried", id="tree"
+        ),
+        pytest.param(
+            COUNTS,
+            LAUNCH.format(name="count", dtype="int32", size=4) + N,
+            "own-counters",
+            "tried",
+            id="counts",
+        ),
+    ],
+)
+def test_a_change_of_the_tree_is_tried_and_compared(
+    source: str, toml: str, name: str, how: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "k.cu").write_text(source)
+    (tmp_path / "k.toml").write_text(toml)
+    assert (
+        run(["advise", str(tmp_path / "k.cu"), "--launch", str(tmp_path / "k.toml"), "--json", "--top", "20"])
+        == 0
+    )
+    (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
+    versions = [v for v in kernel["trials"]["versions"] if v["kind"] in ADVISED_BY]
+    assert versions
+    assert all(v["results_equal"] for v in versions if v["kind"] in ("trees", "own-counters"))
+    advice = {one["optimizer"]: one for one in kernel["advice"]}
+    assert advice[name]["how"] == how
+    assert advice[name]["speedup"] > 1

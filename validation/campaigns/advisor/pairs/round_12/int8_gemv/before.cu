@@ -1,0 +1,17 @@
+// LLM inference: one token through a linear layer whose weights are 8-bit with one scale a row. A warp takes a row.
+extern "C" __global__ void int8_gemv(const signed char *weights, const float *scales, const float *hidden, float *out,
+                                     int rows, int columns)
+{
+    int lane = threadIdx.x & 31;
+    int row = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5);
+    if (row >= rows)
+        return;
+    const signed char *w = weights + (size_t)row * columns;
+    float sum = 0.0f;
+    for (int c = lane; c < columns; c += 32)
+        sum += (float)w[c] * hidden[c];
+    for (int far = 16; far > 0; far >>= 1)
+        sum += __shfl_down_sync(0xffffffffu, sum, far);
+    if (lane == 0)
+        out[row] = sum * scales[row];
+}
