@@ -7,7 +7,7 @@ import dataclasses
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import ControlCode
-from smlab.hw_bench.sass.effects import effects_of
-from smlab.hw_bench.sass.instruction import Operand
+from smlab.hw_bench.sass.effects import effects_of, split_operands
+from smlab.hw_bench.sass.instruction import Operand, SassInstruction
 from smlab.hw_bench.sass.operations import tensor_product
 from smlab.sim.execution.compiled_step import step
 from smlab.sim.execution.recording import Recording
@@ -265,14 +265,15 @@ def _check_cluster(launch: MachineLaunch, machine: Machine, sms: int) -> None:
         raise SmlabError.at(f"{launch.where}: cluster", "more blocks than a group of SMs has", size, most)
 
 
-def pipe_of(micro: MicroOperation, before: MicroOperation | None, machine: Machine) -> PipeTiming | None:
+def pipe_of(micro: MicroOperation, reads: int, machine: Machine) -> PipeTiming | None:
     """What an instruction takes of its pipe where that is not what its class does: a product of matrices; a
-    NOP, which takes its issue alone; and one whose operands lie in one bank of the registers."""
+    NOP, which takes its issue alone; and one that has more ``reads`` of one bank of the registers than its
+    pipe has cycles for it."""
     cls = CLASSES[micro.cls]
     if micro.instruction.opcode == "NOP":
         return dataclasses.replace(machine.pipes["control"], interval_cycles=1)
     if cls.unit is Unit.PIPE and cls.pipe in _BANKED:
-        timing, reads = machine.pipes[cls.timing], reads_of_one_bank(micro, before, machine.register_banks)
+        timing = machine.pipes[cls.timing]
         if reads > timing.interval_cycles:
             return dataclasses.replace(timing, interval_cycles=reads)
     return machine.tensor_timing(tensor_product(micro.instruction))
@@ -282,24 +283,33 @@ _BANKED: Final = ("int32", "fp32", "fp16")
 """Pipes of a fixed latency that read their operands when they issue."""
 
 
-def reads_of_one_bank(micro: MicroOperation, before: MicroOperation | None, banks: int) -> int:
-    """How many registers an instruction reads of the bank that it reads most of, without those that the
-    instruction before it left in the operand cache at the same place."""
-    kept = {} if before is None else {k: o.registers for k, o in _sources(before) if o.reused}
-    read = {
-        name
-        for k, operand in _sources(micro)
-        if kept.get(k) != operand.registers
-        for name in operand.registers
-        if name[0] == "R" and name != "RZ"
-    }
-    return max(Counter(int(name[1:]) % banks for name in read).values(), default=0)
+def reads_of_one_bank(code: Sequence[MicroOperation], banks: int) -> list[int]:
+    """How many registers each instruction reads of the bank that it reads most of.
+
+    The operand cache has a register for each place of an operand and each bank. A register that was read with
+    ``.reuse`` stays there until another instruction reads that bank at that place (Huerta et al., 2025,
+    section 5.3).
+    """
+    kept: dict[tuple[int, int], str] = {}
+    most = []
+    for micro in code:
+        read: set[str] = set()
+        for place, operand in _sources(micro.instruction):
+            for name in operand.registers:
+                if name[0] != "R" or name == "RZ":
+                    continue
+                key = (place, int(name[1:]) % banks)
+                if kept.pop(key, None) != name:
+                    read.add(name)
+                if operand.reused:
+                    kept[key] = name
+        most.append(max(Counter(int(name[1:]) % banks for name in read).values(), default=0))
+    return most
 
 
-def _sources(micro: MicroOperation) -> list[tuple[int, Operand]]:
-    """An instruction's register operands but the first register, its result, by place."""
-    found = [(k, o) for k, o in enumerate(micro.instruction.operands) if o.kind == "register"]
-    return found[1:]
+def _sources(instruction: SassInstruction) -> Iterator[tuple[int, Operand]]:
+    """The operands that an instruction reads, but predicates, by place."""
+    return enumerate(operand for operand in split_operands(instruction)[1] if operand.kind != "predicate")
 
 
 def stall_of(micro: MicroOperation, control: ControlCode, machine: Machine) -> int:
@@ -331,6 +341,7 @@ def lower_machine_code(
         None,
     )
     waits_for_stores = any(is_fence(m.instruction) for m in code)
+    reads = reads_of_one_bank(code, machine.register_banks)
     for number, micro in enumerate(code):
         control = micro.instruction.control
         if control is None:
@@ -368,7 +379,7 @@ def lower_machine_code(
                 hidden_wavefronts=free,
                 read_offset_cycles=read,
                 request=request_of(micro, machine),
-                pipe=pipe_of(micro, code[number - 1] if number else None, machine),
+                pipe=pipe_of(micro, reads[number], machine),
                 stall_cycles=stall_of(micro, control, machine),
                 joins_group=micro.code == d.COPY or _bulk_copy(micro) == "store",
                 closes_group=micro.instruction.opcode in CLOSING,

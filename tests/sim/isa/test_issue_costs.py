@@ -96,6 +96,9 @@ def test_an_operand_that_is_kept_is_not_read_again(execute: Execute) -> None:
         cycles_between(execute("FFMA R11, R13, R10.reuse, R17", second, block=160), 1) == 3
     )  # another place
     assert cycles_between(execute("FFMA R11, R10, R13, R17", second, block=160), 1) == 3
+    first = "FFMA R11, R10.reuse, R13, R17"
+    assert cycles_between(execute(first, "FADD R18, R13, R10", second, block=160), 2) == 2  # the other bank
+    assert cycles_between(execute(first, "FADD R18, R12, R13", second, block=160), 2) == 3  # that bank
 
 
 def test_a_nop_takes_its_issue_alone(execute: Execute) -> None:
