@@ -21,10 +21,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from smlab.commands.run.api import run
 from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.sim import Record
-from smlab.sim.execution.run import MachineRun
+from smlab.sim.execution.run import MachineRun, run_machine_code
+from smlab.sim.frontends.cuda_c import load_cuda
+from smlab.sim.frontends.protocol import KernelSource
+from smlab.sim.isa.launch.launch import MachineLaunch
 from smlab.validation.campaigns.tensor_cores.published_products import bfloat16
 from smlab.validation.service_tables import rules_version
 
@@ -95,8 +97,16 @@ def execute(
     small, arrays = (_product if step.kernel == "product" else _attention)(step.macros, sizes)
     result, expected, how = small
     source = Path(__file__).with_name(f"worklog_{step.kernel}.cu")
-    more: dict[str, Any] = {"defines": step.macros, "sms": sms, "keep": Record.TOTALS, "check_shared": False}
-    done = run(source, how["blocks"], how["threads"], *arrays, gpu=step.description, **more, **how["more"])
+    gpu, macros = step.description, {name: str(value) for name, value in step.macros.items()}
+    launch = MachineLaunch(
+        load_cuda(KernelSource(source, gpu.sm_architecture, defines=macros)).image,
+        (how["blocks"], 1, 1),
+        (how["threads"], 1, 1),
+        [np.int32(each) if isinstance(each, int) else each for each in arrays],
+        dynamic_shared_bytes=how["shared_bytes"],
+        check_shared=False,
+    )
+    done = run_machine_code(launch, gpu, sms=sms, keep=Record.TOTALS)
     return done, _numbers(result, step.macros), expected
 
 
@@ -114,9 +124,9 @@ def _product(d: Mapping[str, int], sizes: tuple[int, int, int]) -> tuple[Any, li
     right = np.ascontiguousarray(b_bits.T) if d["B_ROWS"] else b_bits
     b_tile = d["BK"] * (d["BN"] + d["PAD"]) if d["B_ROWS"] else d["BN"] * (d["BK"] + d["PAD"])
     how = {
-        "blocks": (m // d["BM"] * (n // d["BN"]),),
+        "blocks": m // d["BM"] * (n // d["BN"]),
         "threads": d["BM"] // d["WM"] * (d["BN"] // d["WN"]) * 32,
-        "more": {"shared_bytes": 2 * d["STAGES"] * (d["BM"] * (d["BK"] + d["PAD"]) + b_tile)},
+        "shared_bytes": 2 * d["STAGES"] * (d["BM"] * (d["BK"] + d["PAD"]) + b_tile),
     }
     expected = a @ b.T if m * n * k <= 1 << 30 else np.zeros(0)
     return (c, expected, how), [a_bits, right, c, n, k]
@@ -130,9 +140,9 @@ def _attention(d: Mapping[str, int], sizes: tuple[int, int, int]) -> tuple[Any, 
     q_bytes, tile = d["BQ"] * d["D"] * 2, d["BKV"] * d["D"] * 2
     tiles = {2: 4, 3: 3}.get(d["OVERLAP"], 2) * tile
     how = {
-        "blocks": (heads * rows // d["BQ"],),
+        "blocks": heads * rows // d["BQ"],
         "threads": d["WARPS"] * 32,
-        "more": {"shared_bytes": q_bytes + tiles if d["Q_SHARED"] else max(q_bytes, tiles)},
+        "shared_bytes": q_bytes + tiles if d["Q_SHARED"] else max(q_bytes, tiles),
     }
     scale = np.float32(d["D"] ** -0.5 * (LOG2_E if d["BASE_2"] else 1))
     expected = np.zeros(0)
