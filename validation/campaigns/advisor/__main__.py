@@ -201,11 +201,12 @@ def _estimates(study: KeptStudy, kernels: Iterable[StudyKernel]) -> dict[str, An
 
 
 def _records(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """The track record from every change that was simulated."""
+    """The track record from every change that was simulated; of kernels by others from those alone that were
+    opened when the method was frozen."""
     parts = [found.get("speedups", {}), *found.get("held-out", {}).values()]
     rows = [speedups.ChangeRow(**row) for part in parts for row in part.get("rows", ())]
-    rounds = [found["pairs"][name] for name in pairs.PAIRS if "pairs" in found]
-    answers = [answer for part in rounds for answer in pairs.answers_of(part)]
+    new = [name for name in pairs.PAIRS if name not in pairs.DEVELOPED and "pairs" in found]
+    answers = [answer for name in new for answer in pairs.answers_of(found["pairs"][name])]
     by_others = [answer.row for answer in answers]
     return speedups.track_record(rows, by_others) if rows else []
 
