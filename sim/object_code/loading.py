@@ -10,8 +10,10 @@ Several objects are built side by side. Other processes that need the same one m
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import logging
+import mmap
 import os
 import platform
 import subprocess
@@ -80,11 +82,49 @@ def _load(content: bytes) -> Any:
     llvm.initialize_native_asmprinter()
     llvm.load_library_permanently("")  # what this process has is found by name
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
-    # LLVM's own manager puts sections too far apart where arrays of gigabytes were made before, and aborts.
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=True)
-    engine.add_object_file(llvm.ObjectFileRef.from_data(content))
-    engine.finalize_object()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    with _mapped_together():
+        engine.add_object_file(llvm.ObjectFileRef.from_data(content))
+        engine.finalize_object()
     return engine
+
+
+ROOM_BYTES: Final = 1 << 25
+"""More than the sections of an object take."""
+FAR_BYTES: Final = 1 << 30
+"""Sections reach each other over twice this."""
+MOST_PLUGS: Final = 4096
+
+
+@contextmanager
+def _mapped_together() -> Iterator[None]:
+    """What is mapped meanwhile lies together. LLVM maps each section of an object by itself, where the system
+    finds room first, and aborts the process if they are too far from each other. They would be, where arrays
+    of gigabytes lie between small gaps and free memory. So the gaps are filled first."""
+    if sys.platform != "linux":
+        yield
+        return
+    room, size = _mapped(ROOM_BYTES), ROOM_BYTES // 2
+    plugs: list[mmap.mmap] = []
+    near = _address(room)
+    while size >= mmap.PAGESIZE and len(plugs) < MOST_PLUGS:
+        plugs.append(_mapped(size))
+        if abs(_address(plugs[-1]) - near) < FAR_BYTES:  # no far gap holds so much
+            size //= 2
+    room.close()
+    try:
+        yield
+    finally:
+        for plug in plugs:
+            plug.close()
+
+
+def _mapped(size: int) -> mmap.mmap:
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+def _address(mapped: mmap.mmap) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(mapped))
 
 
 # Finding
