@@ -160,7 +160,7 @@ class Machine:
     tensor_rates: dict[str, float]  # multiply-adds a cycle of a scheduler's tensor core, by type
     least_tensor_shape: tuple[int, int]  # rows, and bytes of a row, that it takes at least
     group_product_tail_cycles: int
-    group_reads_left: float  # registers a cycle that a sub-core reads beside such a product; 0: any number
+    group_read_ticks: int  # a sub-core's reading of a register beside such a product; 0: it takes no time
     group_queue_entries: tuple[
         int, int
     ]  # products accepted by a tensor core: first matrix in registers, shared
@@ -481,10 +481,10 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         group_product_tail_cycles=(
             _whole_cycles(gpu, "tensor.group_tail_cycles") if gpu.has("tensor.group_tail_cycles") else 0
         ),
-        group_reads_left=(
-            gpu.number("tensor.group_reads_left_per_cycle")
+        group_read_ticks=(
+            to_ticks(1 / gpu.number("tensor.group_reads_left_per_cycle"))
             if gpu.has("tensor.group_reads_left_per_cycle")
-            else 0.0
+            else 0
         ),
         group_queue_entries=(_queue_entries(gpu, "register"), _queue_entries(gpu, "shared")),
         mio_queue_entries=gpu.integer("mio.queue_entries"),

@@ -4,7 +4,6 @@ them."""
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -40,7 +39,14 @@ from smlab.sim.isa.launch.faults import fault_error
 from smlab.sim.isa.launch.launch import MachineLaunch, MachineMemory
 from smlab.sim.isa.meanings.interpreter import Interpreter
 from smlab.sim.lowering import LoweredKernel, LoweredProgram, Operation
-from smlab.sim.machine import ADDRESS_REGISTERS, NO_REQUEST, Machine, PipeTiming, RequestTicks
+from smlab.sim.machine import (
+    ADDRESS_REGISTERS,
+    NO_REQUEST,
+    Machine,
+    PipeTiming,
+    RequestTicks,
+    ceil_cycles,
+)
 from smlab.sim.workloads.workload import Instruction, Kernel, Program, check_fits
 
 CLOSING: Final = ("LDGDEPBAR", "UTMACMDFLUSH")
@@ -233,12 +239,12 @@ def _crowded_cycles(code: Sequence[MicroOperation], number: int, machine: Machin
     """How long an instruction keeps its scheduler for the registers that it reads while the tensor core does
     products by groups of warps. What the instruction before it marked for reuse is not read again."""
     here = code[number]
-    if not machine.group_reads_left or here.code in (d.MMA_GROUP, d.EMPTY_GROUP):
+    if not machine.group_read_ticks or here.code in (d.MMA_GROUP, d.EMPTY_GROUP):
         return 1
     reads = {name for name in effects_of(here.instruction).reads if name.startswith("R")}
     if number:
         reads -= {f"R{n}" for o in code[number - 1].instruction.operands for n in _REUSED.findall(o.text)}
-    return max(1, math.ceil(len(reads) / machine.group_reads_left))
+    return max(1, ceil_cycles(len(reads) * machine.group_read_ticks))
 
 
 _REUSED: Final = re.compile(r"(?<![\w.])R(\d+)\.reuse")

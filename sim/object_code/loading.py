@@ -83,7 +83,7 @@ def _load(content: bytes) -> Any:
     llvm.load_library_permanently("")  # what this process has is found by name
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    with _mapped_together():
+    with _mapped_near_each_other():
         engine.add_object_file(llvm.ObjectFileRef.from_data(content))
         engine.finalize_object()
     return engine
@@ -97,7 +97,7 @@ MOST_PLUGS: Final = 4096
 
 
 @contextmanager
-def _mapped_together() -> Iterator[None]:
+def _mapped_near_each_other() -> Iterator[None]:
     """What is mapped meanwhile lies together. LLVM maps each section of an object by itself, where the system
     finds room first, and aborts the process if they are too far from each other. They would be, where arrays
     of gigabytes lie between small gaps and free memory. So the gaps are filled first."""
