@@ -14,6 +14,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.sim.execution import functional
 from smlab.sim.execution.program import SimulatedProgram
 from smlab.sim.execution.run import run_machine_code
+from smlab.sim.isa.memory.global_memory import GlobalMemory
 
 PIXELS = np.random.default_rng(1).integers(0, 256, 65536).astype(np.uint8)
 COUNTS = np.bincount(PIXELS, minlength=256)
@@ -265,3 +266,19 @@ def test_from_python_what_is_launched_is_one_program() -> None:
         gpu.run(KERNEL, 8, 256, PIXELS, counts, 65536, sms=1)
     with pytest.raises(SmlabError, match="there is no such file"):
         gpu.run("nothing.sass", 8, 256, PIXELS, counts)
+
+
+def test_an_array_in_the_place_of_one_that_is_gone_has_its_own_address() -> None:
+    """The host gives freed memory to the next array. L2 must not take that for the first one."""
+    room = np.zeros(1 << 12, np.uint8)
+    places = [np.ndarray(room.shape, np.uint8, memoryview(room)) for _ in range(2)]
+    memory = GlobalMemory()
+    assert memory.allocate("of no array", places[0]) == memory.after().allocate("again", places[1])
+    addresses = set()
+    for _ in range(20):  # of which the host puts several into one place
+        array = np.zeros(1 << 12, np.uint8)
+        address = memory.after().allocate("an array", array)
+        assert memory.after().allocate("a view of it", array[:].view(np.uint8)) == address
+        addresses.add(address)
+        del array
+    assert len(addresses) == 20

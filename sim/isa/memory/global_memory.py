@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,10 +133,11 @@ class GlobalMemory:
 
 
 class _AddressBook:
-    """Addresses by the place and size of bytes on the host."""
+    """Addresses by the place and size of bytes on the host, as long as the array lives that has them: another
+    one that the host later puts there has an address of its own."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int], int] = {}
+        self._known: dict[tuple[int, int], tuple[int, weakref.ref[Any] | None]] = {}
         self._next = FIRST_ADDRESS
 
     @property
@@ -147,8 +149,20 @@ class _AddressBook:
         self._next = FIRST_ADDRESS
 
     def of(self, content: NDArray[np.uint8]) -> int:
-        place = _place(content)
-        if place not in self._known:
-            self._known[place] = self._next
-            self._next = -(-(self._next + max(1, len(content)) + GAP) // ALIGNMENT) * ALIGNMENT
-        return self._known[place]
+        place, owner = _place(content), _owner(content)
+        if place in self._known:
+            address, known = self._known[place]
+            if known is None or owner is None or known() is owner:
+                return address
+        address = self._next
+        self._known[place] = address, None if owner is None else weakref.ref(owner)
+        self._next = -(-(address + max(1, len(content)) + GAP) // ALIGNMENT) * ALIGNMENT
+        return address
+
+
+def _owner(content: NDArray[np.uint8]) -> NDArray[Any] | None:
+    """The array whose bytes these are; None where they are another object's."""
+    array: Any = content
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array if array.base is None else None

@@ -108,4 +108,4 @@ def test_both_engines_have_the_same_events(values: dict[str, float]) -> None:
 def test_a_description_without_the_figures_has_no_queue() -> None:
     machine = machine_from(load_gpu("a100-40"))
     assert machine.group_queue_entries == (1, 1)
-    assert machine.group_reads_left == 0
+    assert machine.group_read_ticks == 0
