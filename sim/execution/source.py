@@ -243,11 +243,8 @@ def _crowded_cycles(code: Sequence[MicroOperation], number: int, machine: Machin
         return 1
     reads = {name for name in effects_of(here.instruction).reads if name.startswith("R")}
     if number:
-        reads -= {f"R{n}" for o in code[number - 1].instruction.operands for n in _REUSED.findall(o.text)}
+        reads -= {name for o in code[number - 1].instruction.operands if o.reused for name in o.registers}
     return max(1, ceil_cycles(len(reads) * machine.group_read_ticks))
-
-
-_REUSED: Final = re.compile(r"(?<![\w.])R(\d+)\.reuse")
 
 
 def _bulk_copy(micro: MicroOperation) -> str | None:
