@@ -171,14 +171,15 @@ def _f2fp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 
 def _small_floats(o: Operands, m: tuple[str, ...], name: str) -> tuple[int, dict[str, int]]:
     """Between two floats of 8 bits, in half a register, and two halves or singles. What is made of 16 bits
-    comes beside the lower half of the last source."""
+    comes beside a half of the last source, the lower one or (``.H1``) the upper one."""
+    last = len(o.texts) - 1
+    upper = {"upper_bytes": int(o.texts[last].removesuffix(".reuse").endswith(".H1"))}
+    o.texts[last] = o.texts[last].replace(".H1", "")
     if m == ("F16", name.upper(), "UNPACK_B"):
-        upper = o.texts[1].removesuffix(".reuse").endswith(".H1")
-        o.texts[1] = o.texts[1].replace(".H1", "")
-        return BY_NAME[f"{name}.h2"], {"dst": o.destination(), **o.integer("a"), "upper_bytes": int(upper)}
+        return BY_NAME[f"{name}.h2"], {"dst": o.destination(), **o.integer("a"), **upper}
     if m == ("SATFINITE", name.upper(), "F32", "PACK_AB_MERGE_C"):
         fields = {"dst": o.destination(), **o.single("a"), **o.single("b"), **o.integer("c")}
-        return BY_NAME[f"f2.{name}"], fields
+        return BY_NAME[f"f2.{name}"], {**fields, **upper}
     if m == ("SATFINITE", name.upper(), "F16", "UNPACK_B_MERGE_C"):
-        return BY_NAME[f"h2.{name}"], {"dst": o.destination(), **o.integer("a"), **o.integer("b")}
+        return BY_NAME[f"h2.{name}"], {"dst": o.destination(), **o.integer("a"), **o.integer("b"), **upper}
     raise Unknown("the conversion")

@@ -45,33 +45,43 @@ def _carries(o: Operands) -> tuple[int, int]:
 
 @opcode("IADD3", "UIADD3", cls="int32")
 def _iadd3(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    return _sum(o, m, "abc")
+
+
+@opcode("IADD", "UIADD", cls="int32")
+def _iadd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    return _sum(o, m, "ab")
+
+
+def _sum(o: Operands, m: tuple[str, ...], names: str) -> tuple[int, dict[str, int]]:
+    """A sum of the named operands; of two, the third is zero."""
     fields = {"dst": o.destination()}
     fields["predicate_dst"], fields["predicate_dst_b"] = _carries(o)
     if "64" in m:
-        return _long_sum(o, m, fields, "abc")
+        return _long_sum(o, m, fields, names)
     only(m, "X")
-    for name in "abc":
-        fields |= o.integer(name, "one")
-    negated = 0
-    if "X" in m:
-        fields |= o.predicate_in()
-        if o.more():
-            fields |= o.predicate_in("predicate_b")
-        return BY_NAME["iadd3c"], fields
-    for name in "abc":
-        negated += fields[f"{name}_xor"] == M32
-    if fields["predicate_dst"] == fields["predicate_dst_b"] == memory_layout.NO_PREDICATE:
-        del fields["predicate_dst"], fields["predicate_dst_b"]
-        for name in "abc":
-            fields[f"{name}_add"] = int(fields[f"{name}_xor"] == M32)
-        return BY_NAME["iadd3"], fields
-    # In a sum with a carry out, minus x is its complement and one more.
     false = {
         "predicate_a": memory_layout.PT,
         "predicate_a_xor": M32,
         "predicate_b": memory_layout.PT,
         "predicate_b_xor": M32,
     }
+    for name in "abc":
+        fields |= o.integer(name, "one") if name in names else zero().fields(name)
+    negated = 0
+    if "X" in m:
+        fields |= o.predicate_in()
+        if o.more():
+            fields |= o.predicate_in("predicate_b")
+        return BY_NAME["iadd3c"], {**false, **fields}
+    for name in names:
+        negated += fields[f"{name}_xor"] == M32
+    if fields["predicate_dst"] == fields["predicate_dst_b"] == memory_layout.NO_PREDICATE:
+        del fields["predicate_dst"], fields["predicate_dst_b"]
+        for name in names:
+            fields[f"{name}_add"] = int(fields[f"{name}_xor"] == M32)
+        return BY_NAME["iadd3"], fields
+    # In a sum with a carry out, minus x is its complement and one more.
     return BY_NAME["iadd3c"], {**fields, **false, "addend": negated}
 
 
@@ -90,15 +100,6 @@ def _long_sum(
         negated |= int(o.minus()) << n
         fields |= o.long(name)
     return BY_NAME["iadd3.64"], {**fields, "negated": negated}
-
-
-@opcode("IADD", "UIADD", cls="int32")
-def _iadd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    if "64" not in m:
-        raise Unknown("a sum of two words")
-    fields = {"dst": o.destination()}
-    fields["predicate_dst"], fields["predicate_dst_b"] = _carries(o)
-    return _long_sum(o, m, fields, "ab")
 
 
 @opcode("VIADD", cls="int32")

@@ -56,6 +56,25 @@ def test_a_loop_that_lanes_leave_at_different_times(launch: Launch, run: Callabl
     assert (store.executed, store.lanes) == (1, 32)  # the lanes are together again
 
 
+def test_sums_of_two_words_carry(launch: Launch, run: Callable[..., MachineRun]) -> None:
+    """CUDA 13.4 writes sums for sm_120 so; one with a carry in names one predicate, not two."""
+    out = np.zeros(64, dtype=np.int32)
+    lines = [
+        *POINTER,
+        "ISETP.GE.AND P1, PT, R0, RZ, PT",  # no other predicate is a carry
+        "ISETP.GE.AND P0, PT, R0, RZ, PT",
+        "MOV R3, 0x10",
+        "IADD R4, P2, R0, -R3",
+        "IADD.X R5, RZ, ~RZ, P2",
+        "IADD R4, R4, 0x100",
+        "STG.E.SYS [R22], R4",
+        "STG.E.SYS [R22+0x80], R5",
+        "EXIT",
+    ]
+    run(launch(lines, out))
+    assert out.tolist() == [*(n - 16 + 256 for n in range(32)), *(-(n < 16) for n in range(32))]
+
+
 def test_a_spin_lock_between_lanes_of_one_warp_ends(launch: Launch, run: Callable[..., MachineRun]) -> None:
     """Lane by lane takes the lock: who holds it must get a turn while the others spin."""
     words = np.zeros(2, dtype=np.int32)
