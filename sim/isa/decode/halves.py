@@ -6,7 +6,15 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from smlab.sim.isa.decode.micro import COMBINE, RELATIONS, comparison, only, opcode, rounding_of
+from smlab.sim.isa.decode.micro import (
+    COMBINE,
+    RELATIONS,
+    comparison,
+    float_fields,
+    only,
+    opcode,
+    rounding_of,
+)
 from smlab.sim.isa.decode.operands import (
     M32,
     Operands,
@@ -155,6 +163,28 @@ def _hmnmx2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     return BY_NAME[f"{_kind(m)}mnmx2"], fields
 
 
+@opcode("FHADD", cls="fp32-add")
+def _fhadd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    """A half and a single: ``a * 1 + c``."""
+    fields = {"dst": o.destination(), "half_choice": o.upper_half(), **_halves(o, "a", "BF16" in m)}
+    one = _word(o, "b", 0x3F80 if "BF16" in m else 0x3C00)
+    return _mixed(m, {**fields, **one, **o.single("c")})
+
+
+@opcode("FHFMA", cls="fp32")
+def _fhfma(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    """A product of halves, and a single."""
+    fields = {"dst": o.destination(), "half_choice": o.upper_half(), **_halves(o, "a", "BF16" in m)}
+    fields["half_choice"] |= o.upper_half() << 1
+    return _mixed(m, {**fields, **_halves(o, "b", "BF16" in m), **o.single("c")})
+
+
+def _mixed(m: tuple[str, ...], fields: dict[str, int]) -> tuple[int, dict[str, int]]:
+    fields.pop("half_flags", None)
+    flags = float_fields(tuple(x for x in m if x != "BF16"))
+    return BY_NAME["bfma.f32" if "BF16" in m else "hfma.f32"], {**flags, **fields}
+
+
 @opcode("F2FP", "UF2FP", cls="conversion")
 def _f2fp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     small = next((x for x in m if x in ("E4M3", "E5M2")), None)
@@ -162,24 +192,30 @@ def _f2fp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
         return _small_floats(o, m, small.lower())
     if m == ("TF32", "F32", "PACK_B"):
         return BY_NAME["f.tf32"], {"dst": o.destination(), **o.single("a")}
-    only(m, "F16", "BF16", "F32", "PACK_AB", "RN", "RZ")
-    if "PACK_AB" not in m:
+    only(m, "F16", "BF16", "F32", "PACK_AB", "MERGE_C", "RELU", "SATFINITE", "RN", "RZ")
+    fields = {"rounding": rounding_of(m), "dst": o.destination()}
+    fields |= {"only_positive": int("RELU" in m), "finite": int("SATFINITE" in m)}
+    if "MERGE_C" in m:  # one number, beside a half of the last source
+        fields |= {**Source(o.rows.place(0), False).fields("a"), **o.single("b")}
+        if o.text() != "RZ":
+            raise Unknown("a half beside the number")
+    elif "PACK_AB" in m:
+        fields |= {**o.single("a"), **o.single("b")}
+    else:
         raise Unknown("the conversion")
-    fields = {"rounding": rounding_of(m), "dst": o.destination(), **o.single("a"), **o.single("b")}
     return BY_NAME["f2b2" if "BF16" in m else "f2h2"], fields
 
 
 def _small_floats(o: Operands, m: tuple[str, ...], name: str) -> tuple[int, dict[str, int]]:
     """Between two floats of 8 bits, in half a register, and two halves or singles. What is made of 16 bits
     comes beside a half of the last source, the lower one or (``.H1``) the upper one."""
-    last = len(o.texts) - 1
-    upper = {"upper_bytes": int(o.texts[last].removesuffix(".reuse").endswith(".H1"))}
-    o.texts[last] = o.texts[last].replace(".H1", "")
+    fields = {"dst": o.destination()}
     if m == ("F16", name.upper(), "UNPACK_B"):
-        return BY_NAME[f"{name}.h2"], {"dst": o.destination(), **o.integer("a"), **upper}
+        return BY_NAME[f"{name}.h2"], {**fields, "upper_bytes": o.upper_half(), **o.integer("a")}
     if m == ("SATFINITE", name.upper(), "F32", "PACK_AB_MERGE_C"):
-        fields = {"dst": o.destination(), **o.single("a"), **o.single("b"), **o.integer("c")}
-        return BY_NAME[f"f2.{name}"], {**fields, **upper}
+        fields |= {**o.single("a"), **o.single("b"), "upper_bytes": o.upper_half(), **o.integer("c")}
+        return BY_NAME[f"f2.{name}"], fields
     if m == ("SATFINITE", name.upper(), "F16", "UNPACK_B_MERGE_C"):
-        return BY_NAME[f"h2.{name}"], {"dst": o.destination(), **o.integer("a"), **o.integer("b"), **upper}
+        fields |= {**o.integer("a"), "upper_bytes": o.upper_half(), **o.integer("b")}
+        return BY_NAME[f"h2.{name}"], fields
     raise Unknown("the conversion")
