@@ -256,10 +256,12 @@ def _packed_integers(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, in
     if o.instruction.opcode == "I2IP":
         if m[:1] == () or m[0] not in _SHORT or m[1:] != ("S32", "SAT"):
             raise Unknown("the conversion")
-        return BY_NAME["i2ip"], {**fields, **o.integer("a"), **o.integer("b"), **o.integer("c")}
+        fields |= {**o.integer("a"), **o.integer("b"), "half_choice": o.upper_half() << 2}
+        return BY_NAME["i2ip"], {**fields, **o.integer("c")}
     only(m, *_SHORT, "F32", "NTZ", *_ROUND)
     fields["rounding"] = sum(_ROUND.get(x, 0) for x in m)
-    return BY_NAME["f2ip"], {**fields, **o.single("a"), **o.single("b"), **o.integer("c")}
+    fields |= {**o.single("a"), **o.single("b"), "half_choice": o.upper_half() << 2}
+    return BY_NAME["f2ip"], {**fields, **o.integer("c")}
 
 
 @opcode("FRND", "UFRND", cls="conversion")

@@ -32,6 +32,7 @@ from smlab.sim.isa.meanings.halves import (
     HALVES_SHIFT,
     NAN_WINS,
 )
+from smlab.sim.isa.meanings.rounding import bits16, f32
 from smlab.sim.isa.meanings.vector_meanings import BY_NAME
 
 _HALVES: Final = re.compile(r"\.H([01])_(N?)H([01])")
@@ -52,6 +53,11 @@ def _halves(o: Operands, name: str, brain: bool) -> dict[str, int]:
         bits = bfloat16_bits if brain else half_bits
         word = bits(text) << 16 | bits(o.text())
         return Source(o.rows.place(word), False).fields(name)
+    if text.endswith(".F32") and text.startswith("c["):  # a single, as halves
+        constant = text.removesuffix(".F32").replace("] [", "][")
+        single = source(constant, "sign", False, single_bits, o.rows)
+        half = bits16(f32(o.rows.words[single.at]))
+        return Source(o.rows.place(half << 16 | half), False).fields(name)
     place, which, flip = "abc".index(name), 0, 0
     if (match := _HALVES.search(text)) is not None:
         if match[1] != match[3]:

@@ -68,17 +68,24 @@ def _clamped(value: int, is_signed: int, cut_bits: int) -> int:
     return min(max(value, low), high) & M32
 
 
-def _packed_integers(a: int, b: int, c: int, is_signed: int, cut_bits: int) -> int:
-    """Two short integers side by side, the first above the second, and above them the last source."""
-    kept, found = 32 - cut_bits, [_clamped(signed(x), is_signed, cut_bits) for x in (a, b)]
+def _side_by_side(above: int, below: int, c: int, cut_bits: int, half_choice: int) -> int:
+    """Two short integers, and above them the last source or its upper half (bit 2 of ``half_choice``)."""
+    kept = 32 - cut_bits
     short = (1 << kept) - 1
-    return (c << 2 * kept | (found[0] & short) << kept | found[1] & short) & M32
+    rest = c >> 16 if half_choice & 4 else c
+    return (rest << 2 * kept | (above & short) << kept | below & short) & M32
 
 
-def _packed_floats(a: int, b: int, c: int, rounding: int, is_signed: int, cut_bits: int) -> int:
-    kept, found = 32 - cut_bits, [to_integer(f32(x), rounding, is_signed, 32, cut_bits) for x in (a, b)]
-    short = (1 << kept) - 1
-    return (c << 2 * kept | (found[0] & short) << kept | found[1] & short) & M32
+def _packed_integers(a: int, b: int, c: int, is_signed: int, cut_bits: int, half_choice: int) -> int:
+    above, below = (_clamped(signed(x), is_signed, cut_bits) for x in (a, b))
+    return _side_by_side(above, below, c, cut_bits, half_choice)
+
+
+def _packed_floats(
+    a: int, b: int, c: int, rounding: int, is_signed: int, cut_bits: int, half_choice: int
+) -> int:
+    above, below = (to_integer(f32(x), rounding, is_signed, 32, cut_bits) for x in (a, b))
+    return _side_by_side(above, below, c, cut_bits, half_choice)
 
 
 def integer_rows() -> tuple[VectorOperation, ...]:

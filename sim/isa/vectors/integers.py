@@ -106,7 +106,8 @@ def _clamped(v: Lanes, value: Any) -> Any:
 
 
 def side_by_side(v: Lanes, above: Any, below: Any, rest: Any) -> Any:
-    """Two short integers in a word, and above them another source."""
+    """Two short integers in a word, and above them another source or its upper half."""
+    rest = v.either(v.flag("half_choice", 4), v.builder.lshr(rest, v.all(16)), rest)
     B, cut = v.builder, v.splat(v.half("cut_bits"))
     kept, short = B.sub(v.all(32), cut), B.lshr(v.all(-1), cut)
     pair = B.or_(B.shl(B.and_(above, short), kept), B.and_(below, short))
