@@ -107,6 +107,8 @@ class DivergentPaths(WarpOperands):
 
     def _synchronise(self, w: WarpState, masks: list[int], lanes: int) -> int:
         """Lanes come to a WARPSYNC with their masks; see `execute.synchronise`."""
+        if not any(masks[lane] & w.live & ~lanes for lane in members(lanes)):
+            return GOES_ON
         mask = masks[members(lanes)[0]]
         mine = sum(1 << lane for lane in members(lanes) if masks[lane] == mask)
         if w.active & ~lanes:

@@ -106,6 +106,26 @@ def test_halves_and_singles_mix(launch: Launch, run: Callable[..., MachineRun]) 
     )
 
 
+def test_tiles_that_synchronise_stay_together(launch: Launch, run: Callable[..., MachineRun]) -> None:
+    """Each lane names its tile of eight. All are here, so that they go on as one: a uniform register that is
+    written behind still has its value for each of them."""
+    out = np.zeros(32, dtype=np.int32)
+    lines = [
+        *POINTER,
+        "UMOV UR4, 0x5",
+        "LOP3.LUT R2, R0, 0x18, RZ, 0xc0, !PT",
+        "MOV R3, 0xff",
+        "SHF.L.U32 R3, R3, R2, RZ",
+        "WARPSYNC R3",
+        "IMAD.U32 R4, RZ, RZ, UR4",
+        "UMOV UR4, 0x7",
+        "STG.E.SYS [R22], R4",
+        "EXIT",
+    ]
+    run(launch(lines, out))
+    assert out.tolist() == [5] * 32
+
+
 def test_a_spin_lock_between_lanes_of_one_warp_ends(launch: Launch, run: Callable[..., MachineRun]) -> None:
     """Lane by lane takes the lock: who holds it must get a turn while the others spin."""
     words = np.zeros(2, dtype=np.int32)
