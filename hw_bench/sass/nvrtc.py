@@ -60,9 +60,7 @@ def compile_cuda(
         lines = [line for line in log.splitlines() if "error" in line]
         message = lines[0] if lines else failed
         if re.search(r'source file "(cuda|cub|thrust)/', message):
-            message += (
-                " (libcu++, CUB and Thrust come with the wheel nvidia-cuda-cccl-cu12, which is not read here)"
-            )
+            message += " (libcu++, CUB and Thrust come with pip install nvidia-cuda-cccl-cu12)"
         elif "open source file" in message and not _includes():
             message += " (headers of CUDA come with pip install nvidia-cuda-runtime-cu12, or 'smlab[cuda12]')"
         raise SmlabError(f"{where}: does not compile for {architecture}: {message}")
@@ -282,10 +280,10 @@ def _kept(
 
 def _release_of_headers() -> str:
     """In place of the folder of CUDA's headers, which is another in each environment."""
-    try:
-        return importlib.metadata.version("nvidia-cuda-runtime-cu12")
-    except importlib.metadata.PackageNotFoundError:
-        return _includes()[0]
+    for package in ("nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(package)
+    return _includes()[0]
 
 
 def names_in(source: str) -> frozenset[str]:
@@ -304,10 +302,16 @@ def _call(answer: tuple[Any, ...]) -> Any:
 
 
 def _includes() -> list[str]:
-    """The headers of the wheel `nvidia-cuda-runtime-cu12`, where it is there."""
+    """The headers of the wheels `nvidia-cuda-runtime-cu12` and `nvidia-cuda-cccl-cu12` or, of CUDA 13, those
+    without ``-cu12``, where they are there."""
     spec = importlib.util.find_spec("nvidia")
     roots = list(spec.submodule_search_locations or []) if spec is not None else []
-    return [f"-I{folder}" for root in roots if (folder := Path(root) / "cuda_runtime" / "include").is_dir()]
+    cuda_12, cuda_13 = ("cuda_runtime/include", "cuda_cccl/include"), ("cu13/include", "cu13/include/cccl")
+    found = (
+        [Path(r) / place for r in roots if (Path(r) / where[0]).is_dir() for place in where]
+        for where in (cuda_12, cuda_13)
+    )
+    return [f"-I{folder}" for folder in next(filter(None, found), []) if folder.is_dir()]
 
 
 _INTEGERS: Final = {8: "char", 16: "short", 32: "int", 64: "long"}

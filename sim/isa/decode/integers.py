@@ -210,13 +210,14 @@ def _isetp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 
 @opcode("QSPC", cls="int32")
 def _qspc(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    """Whether a generic address lies in shared memory: by its high word."""
-    only(m, "E", "S")
+    """Whether a generic address lies in shared memory, the block's or (D) that of its cluster: by its high
+    word, which they have in common."""
+    only(m, "E", "S", "D")
     predicate = {"predicate_dst": o.predicate_out()}
-    if "S" not in m or "E" not in m or o.destination() != memory_layout.dump_at():
+    if m not in (("E", "S"), ("E", "D")) or o.destination() != memory_layout.dump_at():
         raise Unknown("what it asks for")
     address = o.address()
-    if address["offset_bytes"] or address["index_shift"] or not address["address_form"]:
+    if address["offset_bytes"] or address["index_shift"]:
         raise Unknown("the address")
     parts = {name + part: address[name + part] for name in "ab" for part in memory_layout.OPERAND_PARTS}
     return BY_NAME["in_window"], {
