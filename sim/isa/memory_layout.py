@@ -83,6 +83,7 @@ _PLAIN: Final = {
     "base_instruction": 26,  # added to an address in a register
     "barrier": 27,  # B0 to B15
     "clears": 28,
+    "exclusive": 28,  # lanes with another mask go on on their own
     "arrives_only": 28,
     "reduces": 26,
     "reduction": 27,
@@ -199,7 +200,7 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
     "branch": _kind("predicate_a", "a", "target", "when_split"),
     "indirect branch": _kind("predicate_a", "a", "base_instruction", "offset_bytes"),
     "convergence barrier": _kind("predicate_a", "dst", "a", "barrier", "clears"),
-    "warp barrier": _kind("a"),
+    "warp barrier": _kind("a", "exclusive"),
     "block barrier": _kind("a", "b", "predicate_a", "arrives_only", "reduces", "reduction"),
     "barrier result": _kind("dst", "predicate_dst"),
     # between lanes

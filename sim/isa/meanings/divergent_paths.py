@@ -105,9 +105,9 @@ class DivergentPaths(WarpOperands):
         w.parts.append(DivergentPath(w.pc, here, barrier))
         return self.resume(w)
 
-    def _synchronise(self, w: WarpState, masks: list[int], lanes: int) -> int:
+    def _synchronise(self, w: WarpState, masks: list[int], exclusive: int, lanes: int) -> int:
         """Lanes come to a WARPSYNC with their masks; see `execute.synchronise`."""
-        if not any(masks[lane] & w.live & ~lanes for lane in members(lanes)):
+        if not exclusive and not any(masks[lane] & w.live & ~lanes for lane in members(lanes)):
             return GOES_ON
         mask = masks[members(lanes)[0]]
         mine = sum(1 << lane for lane in members(lanes) if masks[lane] == mask)

@@ -210,7 +210,8 @@ class Interpreter(DivergentPaths, WarpExchange, WarpGroupProducts, AsynchronousU
                 w.barriers[f["barrier"], lane] = wanted & ~taken
             self.settle(w)
         elif code == d.WARPSYNC and lanes:
-            return self._synchronise(w, [self.word(w, micro, "a", lane) for lane in range(32)], lanes)
+            masks = [self.word(w, micro, "a", lane) for lane in range(32)]
+            return self._synchronise(w, masks, f.get("exclusive", 0), lanes)
         elif code == d.YIELD:
             return self.rotate(w)
         elif code == d.BRANCH_SPLIT:

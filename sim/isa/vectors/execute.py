@@ -82,6 +82,7 @@ from smlab.sim.isa.vectors.word_access import (
     I_CLEARS,
     I_CODE,
     I_DST,
+    I_EXCLUSIVE,
     I_GUARD,
     I_GUARD_XOR,
     I_PREDICATE_A,
@@ -129,15 +130,16 @@ def one_space_at_a_time(op: int, warp: int, launch: int, lanes: int) -> Any:
 
 @helper
 def synchronise(op: int, warp: int, lanes: int) -> Any:
-    """Lanes come to a WARPSYNC. If all that any of them names are here, they go on. Else those with one mask
-    wait for the lanes that it names; those with another come to the instruction again, on their own."""
+    """Lanes come to a WARPSYNC. If all that any of them names are here, they go on, but where it is
+    exclusive. Else those with one mask wait for the lanes that it names; those with another come to the
+    instruction again, on their own."""
     mask, mine, named = word_of(op, warp, I_A, lowest_bit(lanes)), 0, 0
     for lane in range(32):
         if (lanes >> lane) & 1 != 0:
             named |= word_of(op, warp, I_A, lane)
             if word_of(op, warp, I_A, lane) == mask:
                 mine |= 1 << lane
-    if named & at(warp, LIVE) & ~lanes == 0:
+    if at(op, I_EXCLUSIVE) == 0 and named & at(warp, LIVE) & ~lanes == 0:
         return GOES_ON
     passing = at(warp, ACTIVE) & ~lanes
     if passing != 0:
