@@ -61,38 +61,47 @@ def test_a_folder_without_the_data_is_one_line(tmp_path: Path) -> None:
         read_measured("nothing", tmp_path, 2)
 
 
-def test_only_the_rows_that_a_set_asks_for_are_read(tmp_path: Path) -> None:
-    raw = load_toml(
-        Path(__file__).parents[3] / "hw_bench/datasets/record/kernel-tuner-convolution-a4000.toml"
-    )
-    cache = {
-        f"{x},{shared}": {
-            **{"block_size_x": x, "block_size_y": 4, "tile_size_x": 1, "tile_size_y": 2, "read_only": 0},
-            **{"use_padding": 0, "use_shmem": shared, "time": 1.5, "times": [1.5, 1.5]},
-        }
-        for x in (16, 32)
-        for shared in (0, 1)
-    }
-    keys = [k for k in next(iter(cache.values())) if not k.startswith("time")]
+def _search_of(name: str, rows: list[dict[str, object]], folder: Path) -> None:
+    """Put a search with these rows where a set looks for its own, and an empty kernel beside it."""
+    raw = load_toml(Path(__file__).parents[3] / f"hw_bench/datasets/record/{name}.toml")
+    keys = [key for key in rows[0] if not key.startswith("time")]
     search = {
-        "device_name": "RTX A4000",
-        "kernel_name": "k",
-        "problem_size": [4096, 4096],
-        "tune_params_keys": keys,
-        "tune_params": {k: sorted({row[k] for row in cache.values()}) for k in keys},
-        "objective": "time",
-        "cache": cache,
+        **{"device_name": "a card", "kernel_name": "k", "problem_size": [4096, 4096]},
+        **{"tune_params_keys": keys, "tune_params": {key: [row[key] for row in rows] for key in keys}},
+        **{"objective": "time", "cache": {str(n): row for n, row in enumerate(rows)}},
     }
-    file = tmp_path / raw["folder"] / raw["tuning"]["file"]
+    file = folder / raw["folder"] / raw["tuning"]["file"]
     file.parent.mkdir(parents=True)
     file.write_bytes(gzip.compress(json.dumps(search).encode()))
-    source = tmp_path / raw["folder"] / raw["code"]["file"]
+    source = folder / raw["folder"] / raw["code"]["file"]
     source.parent.mkdir(parents=True)
     source.write_text("__global__ void Convolution() {}")
+
+
+def _configuration(x: int, shared: int, runs_ms: list[float]) -> dict[str, object]:
+    return {
+        **{"block_size_x": x, "block_size_y": 4, "tile_size_x": 1, "tile_size_y": 2, "read_only": 0},
+        **{"use_padding": 0, "use_shmem": shared, "time": float(np.mean(runs_ms)), "times": runs_ms},
+    }
+
+
+def test_only_the_rows_that_a_set_asks_for_are_read(tmp_path: Path) -> None:
+    rows = [_configuration(x, shared, [1.5, 1.5]) for x in (16, 32) for shared in (0, 1)]
+    _search_of("kernel-tuner-convolution-a4000", rows, tmp_path)
     kernels = read_measured("kernel-tuner-convolution-a4000", tmp_path, 10).kernels
     assert [k.parameters["block_size_x"] for k in kernels] == [16, 32]
     assert {k.macros["BLOCK_SIZE_Y"] for k in kernels} == {"4"}
     assert kernels[0].seconds == pytest.approx(1.5e-3)
+
+
+def test_rows_that_a_card_ran_after_much_work_are_not_read(tmp_path: Path) -> None:
+    # The A100's set asks for less than 60 ms in a row and in each of the two before it.
+    runs = [[20.0, 20.0], [20.0, 50.0], [10.0], [10.0], [59.0], [59.0], [61.0], [1.0]]
+    rows = [_configuration(16 * n, 1, ms) for n, ms in enumerate(runs, start=1)]
+    _search_of("kernel-tuner-convolution-a100", rows, tmp_path)
+    one = read_measured("kernel-tuner-convolution-a100", tmp_path, 10)
+    assert [k.parameters["block_size_x"] for k in one.kernels] == [16, 80, 96]
+    assert one.clock_hz == 765e6
 
 
 def test_the_clock_of_the_measurement_is_used_where_it_is_known(shared_data: Path) -> None:
