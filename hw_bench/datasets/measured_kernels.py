@@ -4,8 +4,9 @@ A set is a TOML file in ``record/``: the card, who measured, with which compiler
 known, where the source is, the arguments, and the rows. Few published figures stand in the file
 (``[[row]]``). The rows of an exhaustive search are read from the search's own file (``[tuning]``), which is
 not in the repository: it is looked for in a folder of measurements by others, and of its rows some are
-drawn by a seed (``[tuning.rested]``: only of those that a rested card ran). Where the authors described their kernels and published no source, the kernels are ours and
-lie in ``record/`` too (``ships``)."""
+drawn by a seed (``[tuning.rested]``: only of those that a rested card ran). Where the authors described
+their kernels and published no source, or their source may not be copied, the kernels are ours and lie in
+``record/`` too (``ships``)."""
 
 from __future__ import annotations
 
@@ -151,9 +152,10 @@ def _tuned(raw: Mapping[str, Any], folder: Path, code: Mapping[str, Any]) -> lis
 
 
 def _rested(times: TuningTimes, rested: Mapping[str, Any] | None) -> NDArray[np.bool_]:
-    """The rows that a rested card ran, (rows,): all the launches of one, and of each of the ``rows`` before it
-    in the file, took less than ``work_s`` together. A card whose clock is not locked raises it after some work
-    and keeps it for a while: the rows that it ran rested have one clock. All rows where a set says nothing."""
+    """The rows that a rested card ran, (rows,): all launches of such a row took less than ``work_s``
+    together, and so did those of each of the ``rows`` before it in the file. A card whose clock is not
+    locked raises it after some work and keeps it for a while, so these rows have one clock. All rows where a
+    set says nothing."""
     work = np.array([sum(runs) for runs in times.runs])
     if rested is None:
         return np.ones(len(work), dtype=bool)
