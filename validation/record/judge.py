@@ -32,9 +32,9 @@ LEAST_SETS: Final = 3
 class SetError:
     """The errors of a set's ``n`` simulated times, in percent of the measured ones. ``bias`` is the factor
     that all share (simulated over measured, geometric mean), ``logs`` the logarithm of simulated over
-    measured of each. ``baseline_mape`` is the error of saying the set's median measured time for each
-    kernel. ``coverage`` and ``half_width`` are of the prediction intervals learned from the other sets, in
-    percent."""
+    measured of each, ``log_mean`` and ``log_sd`` their mean and spread. ``baseline_mape`` is the error of
+    saying the set's median measured time for each kernel. ``coverage`` and ``half_width`` are of the
+    prediction intervals learned from the other sets, in percent."""
 
     name: str
     title: str
@@ -49,6 +49,8 @@ class SetError:
     baseline_mape: float
     coverage: float
     half_width: float
+    log_mean: float
+    log_sd: float
     logs: tuple[float, ...]
     clock_slower: float
     clock_faster: float
@@ -157,6 +159,8 @@ def judge(
                 baseline_mape=_percent(np.abs(np.median(measured) / measured - 1)),
                 coverage=held,
                 half_width=half,
+                log_mean=float(logs.mean()),
+                log_sd=float(logs.std(ddof=1)) if len(logs) > 1 else 0.0,
                 logs=tuple(parts[at].logs),
                 clock_slower=parts[at].clock.slower,
                 clock_faster=parts[at].clock.faster,
