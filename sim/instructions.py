@@ -134,6 +134,14 @@ CLASSES: dict[str, InstructionClass] = {
         _memory("constant-load", Unit.EXCHANGE, "constant"),
         _memory("global-atomic", Unit.GLOBAL, "atomic"),
         _memory("async-copy", Unit.GLOBAL, "copy"),
+        InstructionClass(
+            "fp64-conversion",
+            Unit.PIPE,
+            Reason.SHORT_SCOREBOARD,
+            Reason.MATH_PIPE_THROTTLE,
+            pipe="fp64",
+            timing="fp64-conversion",
+        ),
     )
 }
 
@@ -143,6 +151,9 @@ PIPES: tuple[str, ...] = tuple(dict.fromkeys(c.pipe for c in CLASSES.values() if
 ATOMIC_OPERATIONS: tuple[str, ...] = ("add", "cas", "popc_inc")
 QUEUED_UNITS: tuple[Unit, ...] = (Unit.SHARED, Unit.ATOMIC, Unit.GLOBAL, Unit.EXCHANGE)
 """The ends of the memory path: what an instruction of theirs waits for first is its sub-core's queue."""
-TIMINGS: tuple[str, ...] = tuple(dict.fromkeys(c.timing for c in CLASSES.values() if c.timing))
+LONG_NUMBERS: frozenset[str] = frozenset(("F64", "S64", "U64"))
+"""Modifiers of a conversion from or to 64 bits, which is an ``fp64-conversion``."""
+TIMINGS: dict[str, str] = {c.timing: c.pipe for c in CLASSES.values() if c.timing}
+"""Names of constants ``pipe.<name>.*``, with the pipe that instructions of that timing take."""
 WIDTHS: tuple[int, ...] = (32, 64, 128)
 """Bits that a lane of a memory access can move."""

@@ -14,7 +14,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.gpu.schema import TENSOR_TYPES
 from smlab.hw_bench.sass.operations import TensorProduct
-from smlab.sim.instructions import ATOMIC_OPERATIONS, PIPES, TIMINGS, InstructionClass, Unit
+from smlab.sim.instructions import ATOMIC_OPERATIONS, TIMINGS, InstructionClass, Unit
 from smlab.sim.policies import POLICIES
 
 TICK_BITS = 20
@@ -450,9 +450,9 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
             name: PipeTiming(
                 interval_cycles=_whole_cycles(gpu, f"pipe.{name}.interval_cycles"),
                 latency_cycles=_whole_cycles(gpu, f"pipe.{name}.latency_cycles"),
-                per_sm=gpu.text(f"pipe.{name if name in PIPES else 'fp32'}.shared_by") == "sm",
+                per_sm=gpu.text(f"pipe.{pipe}.shared_by") == "sm",
             )
-            for name in TIMINGS
+            for name, pipe in TIMINGS.items()
         },
         tensor_rates={
             name: gpu.number(key)

@@ -4,8 +4,9 @@ A set is a TOML file in ``record/``: the card, who measured, with which compiler
 known, where the source is, the arguments, and the rows. Few published figures stand in the file
 (``[[row]]``). The rows of an exhaustive search are read from the search's own file (``[tuning]``), which is
 not in the repository: it is looked for in a folder of measurements by others, and of its rows some are
-drawn by a seed. Where the authors described their kernels and published no source, the kernels are ours and
-lie in ``record/`` too (``ships``)."""
+drawn by a seed (``[tuning.rested]``: only of those that a rested card ran). Where the authors described
+their kernels and published no source, or their source may not be copied, the kernels are ours and lie in
+``record/`` too (``ships``)."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from smlab.hw_bench.datasets.kernel_tuner import read_search
 from smlab.hw_bench.datasets.ktt import read_ktt
@@ -121,10 +123,11 @@ def _tuned(raw: Mapping[str, Any], folder: Path, code: Mapping[str, Any]) -> lis
     times: TuningTimes = READERS[tuning["format"]](folder / tuning["file"])
     where, names = tuning.get("where", {}), tuning.get("macros", {})
     source = _text(folder / code["file"], code, {})
+    rested = _rested(times, tuning.get("rested"))
     kernels = []
     for row, (label, config) in enumerate(zip(times.labels(), times.config, strict=True)):
         parameters = dict(zip(times.parameters, config, strict=True))
-        if any(parameters.get(key) != value for key, value in where.items()):
+        if not rested[row] or any(parameters.get(key) != value for key, value in where.items()):
             continue
         shapes = [
             None if s is None else _shape(np.rint(s[row]).astype(int)) for s in (times.grid, times.block)
@@ -146,6 +149,20 @@ def _tuned(raw: Mapping[str, Any], folder: Path, code: Mapping[str, Any]) -> lis
             )
         )
     return kernels
+
+
+def _rested(times: TuningTimes, rested: Mapping[str, Any] | None) -> NDArray[np.bool_]:
+    """The rows that a rested card ran, (rows,): all launches of such a row took less than ``work_s``
+    together, and so did those of each of the ``rows`` before it in the file. A card whose clock is not
+    locked raises it after some work and keeps it for a while, so these rows have one clock. All rows where a
+    set says nothing."""
+    work = np.array([sum(runs) for runs in times.runs])
+    if rested is None:
+        return np.ones(len(work), dtype=bool)
+    before = np.lib.stride_tricks.sliding_window_view(
+        np.concatenate([np.zeros(rested["rows"]), work]), rested["rows"] + 1
+    )
+    return np.asarray(before.max(axis=1) < rested["work_s"])
 
 
 def _text(path: Path, code: Mapping[str, Any], row: Mapping[str, Any]) -> str:

@@ -115,6 +115,7 @@ _OTHERS = (
     "fp32-add",
     "fp64",
     "fp64-mul",
+    "fp64-conversion",
     "sfu",
     "control",
     "think",

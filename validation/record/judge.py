@@ -3,8 +3,8 @@ real time that this gives.
 
 The error of a time is a factor. In logarithms it has a part that all kernels of a set share (the card's
 clock, the compiler, a mechanism that such kernels hang on) and a part of its own. A new kernel is of a set
-that nobody has measured, so its interval knows both, from the spread of the sets' means and from the spread
-within them. Whether such intervals hold is tested by leaving each set out in turn."""
+that nobody has measured, so its interval knows both, from the spread of the sets' means and from the
+deviations within them. Whether such intervals hold is tested by leaving each set out in turn."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ LEAST_SETS: Final = 3
 
 @dataclass(frozen=True)
 class SetError:
-    """The errors of a set's ``n`` simulated times, in percent of the measured ones; ``bias`` is the factor
-    that all share (simulated over measured, geometric mean), ``log_mean`` and ``log_sd`` the same and the
-    spread in logarithms. ``baseline_mape`` is the error of saying the set's median measured time for each
-    kernel. ``coverage`` and ``half_width`` are of the prediction intervals learned from the other sets, in
-    percent."""
+    """The errors of a set's ``n`` simulated times, in percent of the measured ones. ``bias`` is the factor
+    that all share (simulated over measured, geometric mean), ``logs`` the logarithm of simulated over
+    measured of each, ``log_mean`` and ``log_sd`` their mean and spread. ``baseline_mape`` is the error of
+    saying the set's median measured time for each kernel. ``coverage`` and ``half_width`` are of the
+    prediction intervals learned from the other sets, in percent."""
 
     name: str
     title: str
@@ -51,6 +51,7 @@ class SetError:
     half_width: float
     log_mean: float
     log_sd: float
+    logs: tuple[float, ...]
     clock_slower: float
     clock_faster: float
 
@@ -63,13 +64,12 @@ class SetError:
 @dataclass(frozen=True)
 class ErrorModel:
     """What the sets say of the logarithm of simulated over measured for a kernel of no set: its mean, the
-    spread of the ``sets`` sets' means, and that within a set, from ``freedom`` degrees of freedom."""
+    spread of the ``sets`` sets' means, and the deviation from a set's mean that nine of ten kernels keep."""
 
     mean: float
     between: float
-    within: float
+    deviation: float
     sets: int
-    freedom: int
 
     def interval(
         self, seconds: float, own_sd: float = 0.0, clock: ClockRange = ClockRange()
@@ -84,41 +84,48 @@ class ErrorModel:
         return seconds * math.exp(low), seconds * math.exp(high)
 
     def _half_width(self, own_sd: float, reach: float) -> float:
-        """Student's quantile times the spread, with the degrees of freedom of a sum of variances
-        (Welch 1947, Satterthwaite 1946): those of the sets' means are few, those within sets are many."""
-        between, within = self.between**2 * (1 + 1 / self.sets), self.within**2
-        whole = between + within + own_sd**2 + reach**2 / 3
-        rough = between**2 / (self.sets - 1) + within**2 / max(self.freedom, 1)
-        freedom = whole**2 / rough if rough > 0 else math.inf
-        return float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(whole)
+        """The root of the sum of squares of what each part alone would ask for: Student's quantile of the
+        sets' means, which are few, the deviations' own quantile, since some sets scatter much more than
+        others, and the normal quantile of the rest."""
+        tail = (1 + LEVEL) / 2
+        between = float(stats.t.ppf(tail, self.sets - 1)) * self.between * math.sqrt(1 + 1 / self.sets)
+        rest = float(stats.norm.ppf(tail)) * math.sqrt(own_sd**2 + reach**2 / 3)
+        return math.hypot(between, self.deviation, rest)
 
 
 @dataclass(frozen=True)
 class SetLogs:
-    """The logarithms of simulated over measured of a set's kernels: mean, spread, number, and what the
-    clock may explain of the mean."""
+    """The logarithms of simulated over measured of a set's kernels, and what the clock may explain of their
+    mean."""
 
-    mean: float
-    sd: float
-    n: int
+    logs: Sequence[float]
     clock: ClockRange = SEEN
 
     @property
     def unexplained(self) -> float:
         """What is left of the mean at the best of the clocks that the card may have had."""
-        return self.mean - min(max(self.mean, -self.clock.slower), self.clock.faster)
+        mean = float(np.mean(self.logs))
+        return mean - min(max(mean, -self.clock.slower), self.clock.faster)
+
+    @property
+    def deviations(self) -> Any:
+        """How far each is from the mean, (n,), as far as from a mean that it has no part in."""
+        logs = np.asarray(self.logs)
+        return np.abs(logs - logs.mean()) * math.sqrt(len(logs) / max(len(logs) - 1, 1))
 
 
 def error_model(sets: Sequence[SetLogs]) -> ErrorModel | None:
     """From some sets; None for fewer than `LEAST_SETS`."""
     if len(sets) < LEAST_SETS:
         return None
-    freedom = np.maximum(np.array([one.n for one in sets]) - 1, 0)
-    squares = np.square([one.sd for one in sets])
-    within = math.sqrt(float((freedom * squares).sum()) / max(int(freedom.sum()), 1))
     left = [one.unexplained for one in sets]
+    deviations = np.concatenate([one.deviations for one in sets])
+    # Each set counts alike, however many kernels of it were drawn.
+    weights = np.concatenate([np.full(len(one.logs), 1 / len(one.logs)) for one in sets])
+    order = np.argsort(deviations)
+    at = int(np.searchsorted(np.cumsum(weights[order]), LEVEL * len(sets) * (1 - 1e-12)))
     return ErrorModel(
-        float(np.mean(left)), float(np.std(left, ddof=1)), within, len(sets), int(freedom.sum())
+        float(np.mean(left)), float(np.std(left, ddof=1)), float(deviations[order][at]), len(sets)
     )
 
 
@@ -131,12 +138,7 @@ def judge(
         mine = [row for row in rows if row.set == described[0]]
         if mine:
             known.append((described, mine, np.log([row.ratio for row in mine])))
-    parts = [
-        SetLogs(
-            float(logs.mean()), float(logs.std(ddof=1)) if len(logs) > 1 else 0.0, len(logs), mine[0].clock
-        )
-        for _, mine, logs in known
-    ]
+    parts = [SetLogs(tuple(logs.tolist()), mine[0].clock) for _, mine, logs in known]
     errors = []
     for at, ((name, title, gpu, kind), mine, logs) in enumerate(known):
         model = error_model([part for n, part in enumerate(parts) if n != at])
@@ -151,14 +153,15 @@ def judge(
                 len(mine),
                 mape=_percent(np.abs(np.exp(logs) - 1)),
                 median=100 * float(np.median(np.abs(np.exp(logs) - 1))),
-                bias=math.exp(parts[at].mean),
+                bias=math.exp(float(logs.mean())),
                 after_factor_mape=_percent(np.abs(np.exp(logs - np.median(logs)) - 1)),
                 spearman=_rank(mine),
                 baseline_mape=_percent(np.abs(np.median(measured) / measured - 1)),
                 coverage=held,
                 half_width=half,
-                log_mean=parts[at].mean,
-                log_sd=parts[at].sd,
+                log_mean=float(logs.mean()),
+                log_sd=float(logs.std(ddof=1)) if len(logs) > 1 else 0.0,
+                logs=tuple(parts[at].logs),
                 clock_slower=parts[at].clock.slower,
                 clock_faster=parts[at].clock.faster,
             )
@@ -201,11 +204,12 @@ def document(errors: Sequence[SetError], how: dict[str, Any]) -> dict[str, Any]:
 def stored_errors(path: Path = STORED) -> list[SetError]:
     """The errors that ship; `SmlabError` for a file that is not one of them."""
     try:
-        return [SetError(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))["sets"]]
+        entries = json.loads(path.read_text(encoding="utf-8"))["sets"]
+        return [SetError(**{**entry, "logs": tuple(entry["logs"])}) for entry in entries]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise SmlabError(f"{path}: not a judged record ({error}); make it again with {MADE_BY}") from error
 
 
 def model_of(errors: Sequence[SetError]) -> ErrorModel | None:
     """What judged sets say of a new kernel."""
-    return error_model([SetLogs(e.log_mean, e.log_sd, e.n, e.clock) for e in errors])
+    return error_model([SetLogs(e.logs, e.clock) for e in errors])

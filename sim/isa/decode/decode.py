@@ -11,6 +11,7 @@ import re
 from typing import Final
 
 from smlab.hw_bench.sass import Function, SassInstruction
+from smlab.sim.instructions import LONG_NUMBERS
 from smlab.sim.isa.decode import (  # noqa: F401  (each registers its rows)
     asynchronous_units,
     floats,
@@ -88,6 +89,8 @@ def _decoded(
     cls = "uniform" if row.uniform and row.cls != "vote" else row.cls
     if code == ATOMIC and fields["space"] == SHARED:
         cls = ATOMIC_CLASSES.get(fields["operation"], cls)
+    if cls == "conversion" and not LONG_NUMBERS.isdisjoint(instruction.modifiers):
+        cls = "fp64-conversion"
     returns = code == LOAD or (code == ATOMIC and instruction.opcode not in ("RED", "REDG"))
     if row.uniform or instruction.opcode in ("S2UR", "R2UR", "LDCU", "CS2UR"):
         fields["uniform"] = 1

@@ -53,6 +53,26 @@ def test_a_match_takes_a_pass_for_each_distinct_value(execute: Execute, values: 
     assert matched(long) == (2 * values, 4 * values, 19 + 13 * values)
 
 
+def test_a_conversion_from_or_to_64_bits_takes_the_fp64_pipe(execute: Execute) -> None:
+    """R100001/Programming-Massively-Parallel-Processors, RTX 3080: two conversions and two comparisons of
+    doubles a result, 64 cycles a warp and SM."""
+
+    def cycles(line: str, times: int) -> int:
+        return execute(*(line.format(2 * n) for n in range(3, 3 + times)), block=128).cycles
+
+    long, short = "F2F.F64.F32 R{}, R0", "F2I.TRUNC.NTZ R{}, R0"
+    # Four schedulers share one pipe for 64 bits, and have one each for 32, where the issue takes longer.
+    assert cycles(long, 9) - cycles(long, 1) == 8 * 4 * 16
+    assert cycles(short, 9) - cycles(short, 1) < 8 * 16
+    assert cycles("I2F.S64 R{}, R4", 9) - cycles("I2F.S64 R{}, R4", 1) == 8 * 4 * 16
+    # Conversions and comparisons of doubles wait for each other.
+    compared = (long.format(6), "DSETP.MAX.AND P0, P1, RZ, R4, PT", long.format(8))
+    assert execute(*compared, block=128).cycles - cycles(long, 1) == 2 * 4 * 16
+    slower = {"pipe.fp64-conversion.interval_cycles": 20.0}
+    described = load_gpu("a6000").with_values(slower, source="a test")
+    assert machine_from(described).pipes["fp64-conversion"].interval_cycles == 20
+
+
 def test_inactive_lanes_and_other_constants_change_a_match(execute: Execute) -> None:
     lines = ("S2R R0, SR_TID.X", "ISETP.LT.U32.AND P0, PT, R0, 0x3, PT", "@P0 MATCH.ALL PT, R4, R0")
     assert matched(execute(*lines)) == (3, 6, 50)
