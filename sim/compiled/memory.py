@@ -110,6 +110,9 @@ def request(st: State, i: int, w: int) -> Word:
         if read_at(st.source_warps + w * st.source_bytes, CONSECUTIVE) != 0 and warp.lanes != 0:
             access.lines, access.sectors = _consecutive(st, w, first)
             return index
+        if _one_place(st, w, first) != 0:
+            access.lines = access.sectors = 1
+            return index
         _source_addresses(st, w, first)
     else:
         _addresses(st, w, first)
@@ -164,6 +167,23 @@ def _consecutive(st: State, w: int, first: int) -> tuple[int, int]:
             count += 1
         last_line, last_sector = line, sector
     return lines, count
+
+
+@helper
+def _one_place(st: State, w: int, first: int) -> Word:
+    """1 where all lanes ask for one place, whose sector is then noted, else 0."""
+    words = st.source_warps + w * st.source_bytes
+    mask = read_at(words, LANES)
+    if mask == 0:
+        return 0
+    address, others = read_at(words, ADDRESSES + lowest_bit(mask)), 0
+    for lane in range(MAX_LANES):
+        others |= (read_at(words, ADDRESSES + lane) ^ address) & -((mask >> lane) & 1)
+    if others != 0:
+        return 0
+    sector_at(st, first).value = per(address, st.sector_bytes, st.sector_shift)
+    same_line_queue_at(st, first).value = bits_set(mask)
+    return 1
 
 
 @helper
