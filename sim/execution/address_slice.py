@@ -240,7 +240,7 @@ def rows_to_clear(code: Sequence[MicroOperation]) -> tuple[int, ...] | None:
     read = before[0]
     for effect in effects:
         if effect.micro.code in _BETWEEN_LANES:
-            read |= effect.data
+            read |= effect.data | effect.address
         elif effect.micro.code in _ON_CONVERGENCE_BARRIERS:
             read |= _rows(_FIRST_ROW, memory_layout.BARRIERS)
     never_written = _rows(memory_layout.zero_at(), memory_layout.ZERO_ROWS)

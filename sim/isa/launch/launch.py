@@ -394,7 +394,10 @@ class MachineLaunch:
 
     @cached_property
     def rows_to_clear(self) -> tuple[int, ...] | None:
-        return rows_to_clear(self.code)
+        """The rows of a warp that must be zeros when it starts (`smlab.sim.execution.address_slice`); None:
+        all, which few warps have done sooner than it is told which."""
+        worth = self.blocks * self.warps_per_block > WARPS_AN_INSTRUCTION * len(self.code)
+        return rows_to_clear(self.code) if worth else None
 
     @cached_property
     def early_execution_flags(self) -> NDArray[np.int64]:
@@ -459,6 +462,8 @@ def _natural(sizes: list[int]) -> tuple[KernelParameter, ...]:
     return tuple(placed)
 
 
+WARPS_AN_INSTRUCTION: Final = 20
+"""All rows of so many warps are cleared while one instruction is asked what it reads: some 10 us."""
 _FIRST_UNIFORM: Final = memory_layout.uniform_at(0)
 _FIRST_REGISTER: Final = memory_layout.register_at(0)
 
