@@ -229,7 +229,7 @@ def seconds_of_two(name: str) -> float:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedSpeed:
     """A kernel, its GPU, and the millions of timed warp-instructions a second that were asked of it."""
 
     make: Callable[[], MachineLaunch]
@@ -237,16 +237,16 @@ class Asked:
     millions: float | None
 
 
-KERNELS: dict[str, Asked] = {
-    "stream": Asked(stream, "v100", 6),
-    "histogram, 2 M pixels": Asked(histogram, "v100", 10),
-    "histogram, 8 M pixels": Asked(large_histogram, "v100", 10),
-    "one word": Asked(one_word, "v100", 15),
-    "arithmetic": Asked(lambda: regular_grid(160), "v100", None),
+KERNELS: dict[str, AskedSpeed] = {
+    "stream": AskedSpeed(stream, "v100", 6),
+    "histogram, 2 M pixels": AskedSpeed(histogram, "v100", 10),
+    "histogram, 8 M pixels": AskedSpeed(large_histogram, "v100", 10),
+    "one word": AskedSpeed(one_word, "v100", 15),
+    "arithmetic": AskedSpeed(lambda: regular_grid(160), "v100", None),
 }
-COMPILED: dict[str, Asked] = {
-    **{f"SGEMM {step}": Asked(sgemm(step), SGEMM_GPU, 8) for step in (2, 6, 10)},
-    "convolution": Asked(convolution, CONVOLUTION_GPU, 12),
+COMPILED: dict[str, AskedSpeed] = {
+    **{f"SGEMM {step}": AskedSpeed(sgemm(step), SGEMM_GPU, 8) for step in (2, 6, 10)},
+    "convolution": AskedSpeed(convolution, CONVOLUTION_GPU, 12),
 }
 TWO_THREADS_ASKED = 1.7
 SPEEDS = Path(__file__).with_name("speeds.json")
