@@ -396,8 +396,8 @@ class MachineLaunch:
     def rows_to_clear(self) -> tuple[int, ...] | None:
         """The rows of a warp that must be zeros when it starts (`smlab.sim.execution.address_slice`); None:
         all, which few warps have done sooner than it is told which."""
-        worth = self.blocks * self.warps_per_block > WARPS_AN_INSTRUCTION * len(self.code)
-        return rows_to_clear(self.code) if worth else None
+        pays = self.blocks * self.warps_per_block > WARPS_AN_INSTRUCTION * len(self.code)
+        return rows_to_clear(self.code) if pays else None
 
     @cached_property
     def early_execution_flags(self) -> NDArray[np.int64]:
