@@ -27,6 +27,9 @@ class LevelTwoLines:
     gathered when somebody asks.
     """
 
+    _left: Callable[[], NDArray[np.int64]]
+    shape: Any
+
     def __init__(self) -> None:
         self.forget()
 
@@ -46,8 +49,7 @@ class LevelTwoLines:
     def forget(self) -> None:
         """Nothing is in L2 any more, or nobody knows what."""
         self.__dict__.pop("lines", None)
-        self._left: Callable[[], NDArray[np.int64]] = no_lines
-        self.shape: Any = None
+        self._left, self.shape = no_lines, None
 
 
 def _shape(machine: Machine) -> Any:
