@@ -304,10 +304,8 @@ def table_lines(speeds: dict[str, Any]) -> list[str]:
 def readme_line(speeds: dict[str, Any]) -> str:
     """What the README says of it."""
     timed = [row["timed"] for row in speeds["kernels"].values()]
-    return (
-        f"Machine code is executed and timed at {min(timed):.1f} to {max(timed):.1f} million "
-        f"warp-instructions a second on one core of an {speeds['machine']}."
-    )
+    low, high, machine = min(timed), max(timed), speeds["machine"].rpartition(",")[0]
+    return f"Speed: {low:.1f} to {high:.1f} million warp-instructions a second on one core, {machine}."
 
 
 def main() -> None:
