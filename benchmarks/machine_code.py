@@ -2,11 +2,10 @@
 
 Warp-instructions a second of whole grids, each beside what was asked: executed alone and executed and timed,
 in processor time of one core; two threads beside one, in turn, by the clock. Then two large grids, sampled,
-and what two processes at the same time do. With ``--write`` the figures go into ``speeds.json``, from which
-the README and the page on speed have theirs. Listings are written here; kernels by others need the CUDA
-compiler and the folder of measurements by others, and a line says so where one is missing. With a ``.cu``
-file and a launch as arguments only that kernel is run. Accel-Sim's trace mode replays about 100 thousand a
-second (measured elsewhere).
+and what two processes at the same time do. With ``--write`` the figures go into ``speeds.json``, the README
+and the page on speed. Listings are written here; kernels by others need the CUDA compiler and the folder of
+measurements by others, and a line says so where one is missing. With a ``.cu`` file and a launch as arguments
+only that kernel is run. Accel-Sim's trace mode replays about 100 thousand a second (measured elsewhere).
 """
 
 from __future__ import annotations
@@ -308,13 +307,25 @@ def readme_line(speeds: dict[str, Any]) -> str:
     return f"Speed: {low:.1f} to {high:.1f} million warp-instructions a second on one core, {machine}."
 
 
+def write(speeds: dict[str, Any]) -> None:
+    """Keep the figures, and put them into the page on speed and the README in place of those before."""
+    before, root = json.loads(SPEEDS.read_text()), SPEEDS.parents[1]
+    for path, told in (
+        (root / "docs" / "explanation" / "speed.md", lambda of: "\n".join(table_lines(of))),
+        (root / "docs" / "explanation" / "speed.md", lambda of: of["machine"]),
+        (root / "README.md", readme_line),
+    ):
+        path.write_text(path.read_text().replace(told(before), told(speeds)))
+    SPEEDS.write_text(json.dumps(speeds, indent=1) + "\n")
+
+
 def main() -> None:
     if len(sys.argv) == 3:
         print(speed(given(Path(sys.argv[1]), Path(sys.argv[2]))))
         return
     speeds = all_speeds()
     if sys.argv[1:] == ["--write"]:
-        SPEEDS.write_text(json.dumps(speeds, indent=1) + "\n")
+        write(speeds)
     for name, make_grid in (("arithmetic", regular_grid), ("a stream", stream)):
         seconds, peak = large_grid(make_grid)
         print(f"{f'{name}, 10,000 blocks, sampled':44}{seconds:6.2f} s{peak:8.0f} MiB at most", flush=True)
