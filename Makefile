@@ -115,13 +115,14 @@ tutorial: $(VENV)/.installed-dev
 	$(BIN)/python -m smlab.examples
 	$(BIN)/python docs/console.py README.md docs/tutorials/first-hour.md docs/tutorials/porting.md
 
-# Speeds, as ratios within one run; kept under .benchmarks/ and compared with the last run.
-bench: $(VENV)/.installed-dev
+# Speeds, as ratios within one run; kept under .benchmarks/ and compared with the last run. Those of machine code go into the
+# README and the page on speed by `python -m benchmarks.machine_code --write`.
+bench: $(VENV)/.installed-dev $(VENV)-cuda/.installed
 	$(BIN)/python -m pytest benchmarks -q -o addopts=--import-mode=importlib -W default --benchmark-autosave --benchmark-group-by=group \
 	    --benchmark-columns=min,median,rounds --benchmark-sort=mean \
 	    $$(ls -d .benchmarks/*/* >/dev/null 2>&1 && echo --benchmark-compare)
 	$(BIN)/python -m benchmarks.engines
-	$(BIN)/python -m benchmarks.machine_code
+	$(VENV)-cuda/bin/python -m benchmarks.machine_code
 
 # The wheel, with machine code made ahead for the processors that sim/object_code/loading.py lists, in dist/.
 wheel: $(VENV)/.installed

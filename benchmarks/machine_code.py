@@ -1,16 +1,19 @@
 """How fast machine code goes, on one core and on two: ``python -m benchmarks.machine_code``.
 
-Warp-instructions a second, in processor time, executed alone and executed and timed: a loop of arithmetic
-with shared loads (as regular as a convolution), a histogram in shared memory, an atomic that all lanes direct
-at one word, and a stream through global memory; then two large grids, sampled; then two threads beside one,
-in turn, by the clock, and what two processes at the same time do. The listings are written here, so no
-compiler is needed. With a ``.cu`` file and a launch as arguments that kernel goes first. Ratios within one
-run are what counts; Accel-Sim's trace mode replays about 100 thousand a second (measured elsewhere).
+Warp-instructions a second of whole grids, each beside what was asked: executed alone and executed and timed,
+in processor time of one core; two threads beside one, in turn, by the clock. Then two large grids, sampled,
+and what two processes at the same time do. With ``--write`` the figures go into ``speeds.json``, the README
+and the page on speed. Listings are written here; kernels by others need the CUDA compiler and the folder of
+measurements by others, and a line says so where one is missing. With a ``.cu`` file and a launch as arguments
+only that kernel is run. Accel-Sim's trace mode replays about 100 thousand a second (measured elsewhere).
 """
 
 from __future__ import annotations
 
+import json
 import multiprocessing
+import os
+import platform
 import resource
 import sys
 import time
@@ -21,8 +24,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.kernels_by_others import CONVOLUTION_GPU, DATA, SGEMM_GPU, convolution, sgemm
 from smlab.examples import KERNEL
-from smlab.hw_bench.gpu.descriptions import load_gpu
+from smlab.hw_bench.cuda.toolkit import has_compiler
+from smlab.hw_bench.gpu.descriptions import Gpu, load_gpu
 from smlab.hw_bench.sass import parse_listing
 from smlab.hw_bench.sass.image import KernelImage, listed_image
 from smlab.sim import Record
@@ -79,11 +84,13 @@ STREAM = [
 
 @dataclass(frozen=True)
 class CodeSpeed:
-    """Warp-instructions a second of processor time."""
+    """Millions of warp-instructions a second of processor time, ``executed`` alone and ``timed`` on one core;
+    ``two_threads`` is the time of one thread over that of two, by the clock."""
 
     warp_instructions: int
     executed: float
     timed: float
+    two_threads: float
 
 
 def listed(lines: list[str]) -> KernelImage:
@@ -116,21 +123,8 @@ def regular_grid(blocks: int) -> MachineLaunch:
     )
 
 
-def regular() -> MachineLaunch:
-    return regular_grid(80)
-
-
 def one_word() -> MachineLaunch:
     return MachineLaunch(listed(ONE_WORD), (80, 1, 1), (256, 1, 1), [], dynamic_shared_bytes=4096)
-
-
-def histogram() -> MachineLaunch:
-    pixels = np.random.default_rng(1).integers(0, 256, 1 << 21).astype(np.uint8)
-    bins = np.zeros(256, dtype=np.int32)
-    arguments: list[Any] = [pixels, bins, np.int32(len(pixels))]
-    return MachineLaunch(
-        load_kernel(KERNEL, "sm_70"), (160, 1, 1), (256, 1, 1), arguments, dynamic_shared_bytes=1024
-    )
 
 
 def stream(blocks: int = 10_000) -> MachineLaunch:
@@ -156,19 +150,23 @@ def given(source: Path, launch: Path) -> Callable[[], MachineLaunch]:
     return make
 
 
-def speed(make: Callable[[], MachineLaunch]) -> CodeSpeed:
-    """The best of some runs of each kind."""
-    count, alone, timed = 0, [], []
+def speed(make: Callable[[], MachineLaunch], gpu: Gpu = GPU) -> CodeSpeed:
+    """The best of some runs of each kind, in turn."""
+    count, alone, timed, walls = 0, [], [], {1: [], 2: []}  # type: ignore[var-annotated]
     for _ in range(REPEATS):
         launch = make()
         began = time.process_time()
         count = functional.run(launch).warp_instructions
         alone.append(time.process_time() - began)
-        launch = make()
-        began = time.process_time()
-        run_machine_code(launch, GPU, keep=Record.TOTALS, threads=1)
-        timed.append(time.process_time() - began)
-    return CodeSpeed(count, count / min(alone), count / min(timed))
+        for threads, seconds in walls.items():
+            launch = make()
+            began, cpu = time.perf_counter(), time.process_time()
+            run_machine_code(launch, gpu, keep=Record.TOTALS, threads=threads)
+            seconds.append(time.perf_counter() - began)
+            if threads == 1:
+                timed.append(time.process_time() - cpu)
+    millions = count / 1e6
+    return CodeSpeed(count, millions / min(alone), millions / min(timed), min(walls[1]) / min(walls[2]))
 
 
 def large_grid(make: Callable[[int], MachineLaunch], blocks: int = 10_000) -> tuple[float, float]:
@@ -182,19 +180,23 @@ def large_grid(make: Callable[[int], MachineLaunch], blocks: int = 10_000) -> tu
     return time.process_time() - began, peak
 
 
-def large_histogram() -> MachineLaunch:
-    pixels = np.random.default_rng(1).integers(0, 256, 1 << 23).astype(np.uint8)
-    arguments: list[Any] = [pixels, np.zeros(256, dtype=np.int32), np.int32(len(pixels))]
+def histogram(blocks: int = 160, pixels: int = 1 << 21) -> MachineLaunch:
+    values = np.random.default_rng(1).integers(0, 256, pixels).astype(np.uint8)
+    arguments: list[Any] = [values, np.zeros(256, dtype=np.int32), np.int32(pixels)]
     image = load_kernel(KERNEL, "sm_70")
-    return MachineLaunch(image, (640, 1, 1), (256, 1, 1), arguments, dynamic_shared_bytes=1024)
+    return MachineLaunch(image, (blocks, 1, 1), (256, 1, 1), arguments, dynamic_shared_bytes=1024)
+
+
+def large_histogram() -> MachineLaunch:
+    return histogram(640, 1 << 23)
 
 
 LARGE: dict[str, Callable[[], MachineLaunch]] = {
-    "a stream through memory": stream,
-    "histogram, 8 M pixels": large_histogram,
-    "arithmetic and shared loads": lambda: regular_grid(160),
+    "stream": stream,
+    "histogram": large_histogram,
+    "arithmetic": lambda: regular_grid(160),
 }
-"""Kernels on all 80 SMs, long enough for two threads."""
+"""Kernels on all 80 SMs, long enough for two processes."""
 
 
 def seconds_on(make: Callable[[], MachineLaunch], threads: int) -> float:
@@ -225,40 +227,111 @@ def seconds_of_two(name: str) -> float:
     return slower
 
 
-def on_two_threads() -> None:
-    """Two threads beside one, and beside what the machine's cores give to two processes."""
-    print(f"\n{'80 SMs, by the clock':32}{'1 thread':>12}{'2 threads':>12}{'ratio':>8}{'2 processes':>14}")
-    for name, make in LARGE.items():
-        one, two = [], []
-        for _ in range(REPEATS):
-            one.append(seconds_on(make, 1))
-            two.append(seconds_on(make, 2))
-        at_best = 2 * min(one) / seconds_of_two(name)
-        ratio = min(one) / min(two)
-        print(f"{name:32}{min(one):10.2f} s{min(two):10.2f} s{ratio:8.2f}{at_best:14.2f}", flush=True)
+@dataclass(frozen=True)
+class AskedSpeed:
+    """A kernel, its GPU, and the millions of timed warp-instructions a second that were asked of it."""
+
+    make: Callable[[], MachineLaunch]
+    gpu: str
+    millions: float | None
+
+
+KERNELS: dict[str, AskedSpeed] = {
+    "stream": AskedSpeed(stream, "v100", 6),
+    "histogram, 2 M pixels": AskedSpeed(histogram, "v100", 10),
+    "histogram, 8 M pixels": AskedSpeed(large_histogram, "v100", 10),
+    "one word": AskedSpeed(one_word, "v100", 15),
+    "arithmetic": AskedSpeed(lambda: regular_grid(160), "v100", None),
+}
+COMPILED: dict[str, AskedSpeed] = {
+    **{f"SGEMM {step}": AskedSpeed(sgemm(step), SGEMM_GPU, 8) for step in (2, 6, 10)},
+    "convolution": AskedSpeed(convolution, CONVOLUTION_GPU, 12),
+}
+TWO_THREADS_ASKED = 1.7
+SPEEDS = Path(__file__).with_name("speeds.json")
+
+
+def machine_name() -> str:
+    """The processor, as the system names it, and how many of its cores there are."""
+    names = [platform.processor() or platform.machine()]
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        said = dict(line.replace("\t", "").split(": ", 1) for line in lines if ": " in line)
+        family = said.get("cpu family", "?")
+        names = [f"{said.get('model name', names[0])} (family {family}, model {said.get('model', '?')})"]
+    return f"{names[0]}, {len(os.sched_getaffinity(0))} cores"
+
+
+def all_speeds() -> dict[str, Any]:
+    """The figures of all kernels, printed as they come."""
+    kernels = dict(KERNELS)
+    if DATA.is_dir() and has_compiler():
+        kernels |= COMPILED
+    else:
+        print(f"SGEMM and convolution: not measured; they need {DATA} and the CUDA compiler")
+    speed(one_word)  # compiled, or loaded from the cache
+    print(f"{'M warp-instructions a second':32}{'executed':>10}{'timed':>10}{'asked':>8}{'2 threads':>12}")
+    rows = {}
+    for name, one in kernels.items():
+        found = speed(one.make, load_gpu(one.gpu))
+        asked = "" if one.millions is None else f"{one.millions:.0f}"
+        shown = f"{found.executed:10.1f}{found.timed:10.1f}{asked:>8}{found.two_threads:12.2f}"
+        print(f"{name:32}{shown}", flush=True)
+        rows[name] = {
+            "gpu": one.gpu,
+            "executed": round(found.executed, 1),
+            "timed": round(found.timed, 1),
+            "asked": one.millions,
+            "two_threads": round(found.two_threads, 2),
+        }
+    return {"machine": machine_name(), "python": platform.python_version(), "kernels": rows}
+
+
+def table_lines(speeds: dict[str, Any]) -> list[str]:
+    """The table of the page on speed, in Markdown."""
+    lines = ["| kernel | executed alone | timed | asked | two threads |", "|---|---|---|---|---|"]
+    for name, row in speeds["kernels"].items():
+        short = row["asked"] is not None and row["timed"] < row["asked"]
+        timed = f"**{row['timed']:.1f}**" if short else f"{row['timed']:.1f}"
+        slow = row["two_threads"] < TWO_THREADS_ASKED
+        two = f"**{row['two_threads']:.2f}**" if slow else f"{row['two_threads']:.2f}"
+        asked = "" if row["asked"] is None else f"{row['asked']:.0f}"
+        lines.append(f"| {name} | {row['executed']:.0f} | {timed} | {asked} | {two} |")
+    return lines
+
+
+def readme_line(speeds: dict[str, Any]) -> str:
+    """What the README says of it."""
+    timed = [row["timed"] for row in speeds["kernels"].values()]
+    low, high, machine = min(timed), max(timed), speeds["machine"].rpartition(",")[0]
+    return f"Speed: {low:.1f} to {high:.1f} million warp-instructions a second on one core, {machine}."
+
+
+def write(speeds: dict[str, Any]) -> None:
+    """Keep the figures, and put them into the page on speed and the README in place of those before."""
+    before, root = json.loads(SPEEDS.read_text()), SPEEDS.parents[1]
+    for path, told in (
+        (root / "docs" / "explanation" / "speed.md", lambda of: "\n".join(table_lines(of))),
+        (root / "docs" / "explanation" / "speed.md", lambda of: of["machine"]),
+        (root / "README.md", readme_line),
+    ):
+        path.write_text(path.read_text().replace(told(before), told(speeds)))
+    SPEEDS.write_text(json.dumps(speeds, indent=1) + "\n")
 
 
 def main() -> None:
-    works: dict[str, Callable[[], MachineLaunch]] = {}
     if len(sys.argv) == 3:
-        works[Path(sys.argv[1]).name] = given(Path(sys.argv[1]), Path(sys.argv[2]))
-    works |= {
-        "arithmetic and shared loads": regular,
-        "histogram": histogram,
-        "32 lanes on one word": one_word,
-        "a stream through memory": stream,
-    }
-    speed(one_word)  # compiled, or loaded from the cache
-    large_grid(stream, 1000)
-    print(f"{'a second of processor time':32}{'executed':>12}{'and timed':>12}{'ratio':>8}")
-    for name, make in works.items():
-        found = speed(make)
-        ratio = found.executed / found.timed
-        print(f"{name:32}{found.executed / 1e6:10.1f} M{found.timed / 1e6:10.1f} M{ratio:8.1f}", flush=True)
+        print(speed(given(Path(sys.argv[1]), Path(sys.argv[2]))))
+        return
+    speeds = all_speeds()
+    if sys.argv[1:] == ["--write"]:
+        write(speeds)
     for name, make_grid in (("arithmetic", regular_grid), ("a stream", stream)):
         seconds, peak = large_grid(make_grid)
         print(f"{f'{name}, 10,000 blocks, sampled':44}{seconds:6.2f} s{peak:8.0f} MiB at most", flush=True)
-    on_two_threads()
+    for name, make in LARGE.items():
+        alone = min(seconds_on(make, 1) for _ in range(REPEATS))
+        print(f"{f'{name}, two processes beside one':44}{2 * alone / seconds_of_two(name):6.2f}", flush=True)
 
 
 if __name__ == "__main__":

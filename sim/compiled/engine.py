@@ -9,7 +9,9 @@ import itertools
 import logging
 import multiprocessing
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -251,11 +253,15 @@ def grow(memory: Memory, others: Sequence[Memory] = ()) -> None:
 Table = NDArray[np.int64]
 
 
-def l2_lines(memory: Memory) -> NDArray[np.int64]:
-    """The lines that L2 holds, (lines, 3), by set, the least recently used one first."""
-    l2, line = memory.tables["cache"][memory["sms"]], memory.tables["line"]
+def l2_lines(memory: Memory) -> Callable[[], NDArray[np.int64]]:
+    """What tells the lines that L2 holds, (lines, 3), by set, the least recently used one first."""
+    l2 = memory.tables["cache"][memory["sms"]]
     first = int(l2["first_set"])
     heads = memory.tables["cache_set"][first : first + int(l2["sets"])]
+    return partial(_l2_lines, heads, memory.tables["line"])
+
+
+def _l2_lines(heads: NDArray[Any], line: NDArray[Any]) -> NDArray[np.int64]:
     sets = np.flatnonzero(heads["oldest"])
     at, found, owner = heads["oldest"][sets] - 1, [], []
     while len(at):  # a step for each way: the next line of every set that has one
@@ -355,10 +361,12 @@ def _warps(memory: Memory) -> WarpTable:
     roles = memory.tables["role"]
     runs = np.broadcast_to(roles, (memory["blocks"], memory["places"])).reshape(-1) >= 0
     rows = memory.tables["warp_row"].view(np.int64).reshape(len(runs), -1)
-    stalls = memory.tables["stall"].view(np.int64).reshape(len(runs), -1)[:, : layout.REASONS]
+    stalls = memory.tables["stall_row"].view(np.int64).reshape(len(runs), -1)[:, : layout.REASONS]
     index = np.nonzero(runs)[0]
-    sm, slot, block, launch, finish = np.ascontiguousarray(rows[index].T)
-    return WarpTable(index, sm, slot, block, launch, finish, stalls[index])
+    if len(index) < len(runs):
+        rows, stalls = rows[index], stalls[index]
+    sm, slot, block, launch, finish = rows.T
+    return WarpTable(index, sm, slot, block, launch, finish, stalls)
 
 
 def _jobs(table: Table) -> JobTrace:

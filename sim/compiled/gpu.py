@@ -35,8 +35,8 @@ from smlab.sim.compiled.jit import (
     lowest_bit,
     mask_at,
     op_at,
-    pending_at,
     prefetch,
+    result_at,
     retiring_at,
     role_at,
     scheduler_at,
@@ -46,10 +46,8 @@ from smlab.sim.compiled.jit import (
     stopped_at,
     store_atomic,
     thread_at,
-    until_at,
     wake_at,
     warp_at,
-    warp_row_at,
 )
 from smlab.sim.compiled.layout import (
     ACCESS_CHUNK,
@@ -171,14 +169,15 @@ def bring_near(st: State, i: int) -> None:
         prefetch(at)
         prefetch(at + CACHE_LINE_BYTES)
         prefetch(at + 2 * CACHE_LINE_BYTES)
-        for at in (address_of(until_at(st, w * st.slots)), address_of(pending_at(st, w * st.slots))):
-            prefetch(at)
-            prefetch(at + CACHE_LINE_BYTES)
+        at = address_of(result_at(st, w * st.slots))
+        prefetch(at)
+        prefetch(at + CACHE_LINE_BYTES)
+        prefetch(at + 2 * CACHE_LINE_BYTES)
         prefetch(st.source_warps + w * st.source_bytes)
     for w in range(first, first + st.max_warps):
         warp = warp_at(st, w)
         if warp.block != 0 and warp.state == READY:
-            at = address_of(stall_at(st, warp.row * REASON_WORDS))
+            at = address_of(stall_at(st, w * REASON_WORDS))
             prefetch(at)
             prefetch(at + CACHE_LINE_BYTES)
             if warp.ahead == 0:
@@ -521,9 +520,11 @@ def _start_warp(st: State, i: int, w: int, b: int, row: int, role: int, now: int
     warp.launch = now
     warp.last_completion = warp.unresolved = warp.state = 0
     for at in range(w * st.slots, (w + 1) * st.slots):
-        until_at(st, at).value = pending_at(st, at).value = executions_at(st, at).value = 0
-    out = warp_row_at(st, row)
-    out.sm, out.slot, out.block, out.launch = i, slot, b, now
+        result_at(st, at).until = result_at(st, at).pending = 0
+        if st.source == 0:
+            executions_at(st, at).value = 0
+    for at in range(w * REASON_WORDS, (w + 1) * REASON_WORDS):
+        stall_at(st, at).value = 0
     warp.scheduler = i * st.schedulers + slot % st.schedulers
     scheduler = scheduler_at(st, warp.scheduler)
     position = slot // st.schedulers

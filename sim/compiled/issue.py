@@ -26,11 +26,11 @@ from smlab.sim.compiled.jit import (
     mask_at,
     op_at,
     read_at,
+    result_at,
     scheduler_at,
     sm_at,
     stall_at,
     stall_of_at,
-    until_at,
     warp_at,
     write_at,
 )
@@ -184,7 +184,7 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
     g = k * st.width + warp.resource
     mask_at(st, g).value &= ~(1 << position)
     throttled = group_at(st, g).throttled - warp.mark
-    stalls = warp.row * REASON_WORDS
+    stalls = w * REASON_WORDS
     stall_at(st, stalls + op.reason).value += throttled
     if st.instructions != 0:
         own = warp.pc * REASON_WORDS
@@ -326,7 +326,7 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
 def result(st: State, w: int, slot: int, cycle: int) -> None:
     """A place of a warp's scoreboard is free from a cycle on, or later."""
     at = w * st.slots + slot
-    until_at(st, at).value = max(until_at(st, at).value, cycle)
+    result_at(st, at).until = max(result_at(st, at).until, cycle)
 
 
 @helper

@@ -338,12 +338,12 @@ def assemble(lowered: LoweredKernel, code: Code, roles: NDArray[np.int64], keep:
         "barrier": kernel.sms * resident * constants["barriers"],
         "retiring": kernel.sms * resident,
         "counter": all_warps * code.depth,
-        "until": all_warps * code.slots,
-        "pending": all_warps * code.slots,
+        "result": all_warps * code.slots,
         "executions": all_warps * code.slots,
         "warp_row": grid,
         "stall_of": constants["instructions"] * layout.REASON_WORDS,
-        "stall": grid * layout.REASON_WORDS,
+        "stall": all_warps * layout.REASON_WORDS,
+        "stall_row": grid * layout.REASON_WORDS,
     }
     sizes = [count * layout.TABLES[name].itemsize // 8 for name, count in counts.items()]
     lines = [_whole_lines(size) for size in sizes]
@@ -478,6 +478,7 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "sector_bytes": machine.sector_bytes,
         "sector_shift": _shift(machine.sector_bytes),
         "line_sectors": machine.sectors_per_line,
+        "line_sectors_shift": _shift(machine.sectors_per_line),
         "l1_tail": machine.l1_hit_tail_cycles,
         "port_ticks": machine.port_sector_ticks,
         "l2_ticks": machine.l2_sector_ticks,

@@ -117,7 +117,7 @@ _CONSTANTS = (
     " held_base held_bytes left_lines lines_left elsewhere elsewhere_first unsampled_sectors"
     " depth keep limit mio_entries mio_resource lg_resource front"
     " request_interval atomic_entries servers round_gap barrier_interval"
-    " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors l1_tail"
+    " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors line_sectors_shift l1_tail"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
     " dram_write_ticks shares_dram"
     " spare_accesses bulk_line_ticks cluster_blocks group_sms network network_sector_ticks window"
@@ -242,6 +242,9 @@ is there, ``stalled`` the one in which its control code lets it issue that; ``gr
 the groups of copies and of products that it has closed; ``ahead`` is how many of its next
 instructions have been executed already."""
 
+RESULT = _record("until pending")
+"""When a result is there, or operands are read; how often that will be at a time not known yet."""
+
 BLOCK = _record("sm launch retire executing unfinished waiting last_exit room")
 """``waiting`` has a bit for each of its barriers that some warp has come to."""
 BLOCK_BARRIER = _record("arrived expected served")
@@ -308,12 +311,12 @@ TABLES: dict[str, np.dtype[Any]] = {
     "barrier": BLOCK_BARRIER,  # by room of a block and number
     "retiring": CELL,  # blocks that are finished or know when they will be, a few for each SM
     "counter": CELL,  # loop counters, by warp and depth
-    "until": CELL,  # when the result of a slot is there and its operands are read, by warp and twice the slot
-    "pending": CELL,  # how often that will be at a time not known yet
+    "result": RESULT,  # of a slot, and its operands' reading, by warp and twice the slot
     "executions": CELL,  # by warp and slot, of instructions whose executions differ
     "warp_row": WARP_ROW,
     "stall_of": CELL,  # with a source, by instruction and reason, as the next one
-    "stall": CELL,  # by warp of the grid and reason
+    "stall": CELL,  # by warp and reason, so far
+    "stall_row": CELL,  # by warp of the grid and reason
     "job_row": JOB_ROW,
     "issue_row": ISSUE_ROW,
     "span_row": SPAN_ROW,

@@ -24,11 +24,11 @@ from smlab.sim.compiled.jit import (
     line_at,
     lowest_bit,
     op_at,
-    pending_at,
     prefetch,
     read_at,
     ready_at,
     request_at,
+    result_at,
     returning_at,
     same_line_queue_at,
     sector_at,
@@ -79,6 +79,12 @@ def per(address: int, size: int, shift: int) -> int:
     return address >> shift if shift >= 0 else address // size
 
 
+@helper
+def line_of(st: State, sector: int) -> int:
+    """The line that a sector is in."""
+    return per(sector, st.line_sectors, st.line_sectors_shift)
+
+
 # The way of an access
 
 
@@ -103,6 +109,9 @@ def request(st: State, i: int, w: int) -> Word:
     if st.source != 0:
         if read_at(st.source_warps + w * st.source_bytes, CONSECUTIVE) != 0 and warp.lanes != 0:
             access.lines, access.sectors = _consecutive(st, w, first)
+            return index
+        if _one_place(st, w, first) != 0:
+            access.lines = access.sectors = 1
             return index
         _source_addresses(st, w, first)
     else:
@@ -144,7 +153,7 @@ def _consecutive(st: State, w: int, first: int) -> tuple[int, int]:
         for sector in range(low, high + 1):
             sector_at(st, first + sector - low).value = sector
             same_line_queue_at(st, first + sector - low).value = 1
-        lines = high // st.line_sectors - low // st.line_sectors + 1
+        lines = line_of(st, high) - line_of(st, low) + 1
         return lines, high - low + 1
     while mask != 0:
         address = read_at(words, ADDRESSES + lowest_bit(mask))
@@ -158,6 +167,23 @@ def _consecutive(st: State, w: int, first: int) -> tuple[int, int]:
             count += 1
         last_line, last_sector = line, sector
     return lines, count
+
+
+@helper
+def _one_place(st: State, w: int, first: int) -> Word:
+    """1 where all lanes ask for one place, whose sector is then noted, else 0."""
+    words = st.source_warps + w * st.source_bytes
+    mask = read_at(words, LANES)
+    if mask == 0:
+        return 0
+    address, others = read_at(words, ADDRESSES + lowest_bit(mask)), 0
+    for lane in range(MAX_LANES):
+        others |= (read_at(words, ADDRESSES + lane) ^ address) & -((mask >> lane) & 1)
+    if others != 0:
+        return 0
+    sector_at(st, first).value = per(address, st.sector_bytes, st.sector_shift)
+    same_line_queue_at(st, first).value = bits_set(mask)
+    return 1
 
 
 @helper
@@ -238,7 +264,7 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
         first, missed, last, at = index * MAX_LANES, 0, -1, 0
         for n in range(first, first + access.sectors):
             sector = sector_at(st, n).value
-            tag = sector // st.line_sectors
+            tag = line_of(st, sector)
             if tag != last:
                 last, at = tag, find(st, i, tag)
             if at != 0 and (line_at(st, at - 1).valid >> (sector - tag * st.line_sectors)) & 1 != 0:
@@ -425,7 +451,7 @@ def fill_l1(st: State, i: int, now: int) -> None:
         for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
             forget(st, i, n)
             sector = sector_at(st, n).value
-            tag = sector // st.line_sectors
+            tag = line_of(st, sector)
             if tag != last:
                 last, at = tag, find(st, i, tag)
                 if at == 0:
@@ -449,8 +475,8 @@ def copy_in_bulk(st: State, i: int, w: int, now: int) -> None:
             if index >= 0 and access_at(st, index).sectors == MAX_LANES:
                 send_part(st, i, index)
                 index = -1
-            if sector // st.line_sectors != last_line:
-                last_line = sector // st.line_sectors
+            if line_of(st, sector) != last_line:
+                last_line = line_of(st, sector)
                 sm.bulk_free += st.bulk_line_ticks
             if index < 0:
                 index = begin_part(st, i, w, told)
@@ -481,7 +507,7 @@ def begin_part(st: State, i: int, w: int, told: int) -> Word:
     access.row, access.place, access.sectors, access.target = -1, told, 0, -1
     if op.joins != 0:
         access.target = GROUP_SLOT + (warp.groups & (COPY_GROUPS - 1))
-        pending_at(st, w * st.slots + access.target).value += 1
+        result_at(st, w * st.slots + access.target).pending += 1
     access.sequence = sm.jobs
     sm.jobs += 1
     warp.unresolved += 1
@@ -563,10 +589,10 @@ def bring_request_near(st: State, n: int, count: int) -> None:
         prefetch(address_of(same_line_queue_at(st, index * MAX_LANES)))
     cache = cache_at(st, st.sms)
     if n + 3 < count:
-        tag = sector_at(st, request_at(st, n + 3).value * MAX_LANES).value // st.line_sectors
+        tag = line_of(st, sector_at(st, request_at(st, n + 3).value * MAX_LANES).value)
         prefetch(address_of(bucket_at(st, bucket_of(cache, tag))))
     if n + 1 < count:
-        tag = sector_at(st, request_at(st, n + 1).value * MAX_LANES).value // st.line_sectors
+        tag = line_of(st, sector_at(st, request_at(st, n + 1).value * MAX_LANES).value)
         at = bucket_at(st, bucket_of(cache, tag)).value
         if at != 0:
             prefetch(address_of(line_at(st, at - 1)))
@@ -580,7 +606,7 @@ def serve_l2(st: State, index: int) -> Word:
     ready, last, at, word_ticks = 0, -1, 0, op_at(st, access.op).word_ticks
     for n in range(index * MAX_LANES, index * MAX_LANES + access.sectors):
         sector, crowd = sector_at(st, n).value, same_line_queue_at(st, n).value
-        tag = sector // st.line_sectors
+        tag = line_of(st, sector)
         common.l2_free = max(access.when << TICK_BITS, common.l2_free) + (
             st.l2_atomic_sector_ticks if access.store == REDUCE else st.l2_ticks
         )

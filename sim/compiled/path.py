@@ -18,9 +18,9 @@ from smlab.sim.compiled.jit import (
     lowest_bit,
     mask_at,
     op_at,
-    pending_at,
     queued_at,
     read_at,
+    result_at,
     returning_at,
     ring_at,
     scheduler_at,
@@ -116,9 +116,9 @@ def enqueue(st: State, i: int, s: int, w: int, now: int) -> None:
     if op.unit == GLOBAL:
         target = access_at(st, job.access).target
     if target >= 0:
-        pending_at(st, w * st.slots + target).value += 1
+        result_at(st, w * st.slots + target).pending += 1
     if op.read_watched != 0:
-        pending_at(st, w * st.slots + op.read_target).value += 1
+        result_at(st, w * st.slots + op.read_target).pending += 1
     scheduler.queued += 1
     if scheduler.queued == 1:
         next_request(st, i, s, now)

@@ -25,15 +25,15 @@ from smlab.sim.compiled.jit import (
     mask_at,
     need_at,
     op_at,
-    pending_at,
     read_at,
+    result_at,
     retiring_at,
     scheduler_at,
     sm_at,
     span_row_at,
     stall_at,
     stall_of_at,
-    until_at,
+    stall_row_at,
     wake_at,
     warp_at,
     warp_row_at,
@@ -93,7 +93,7 @@ def emit(st: State, i: int, w: int, reason: int, begin: int, end: int) -> None:
 
 @inlined
 def charge(st: State, i: int, w: int, reason: int, begin: int, end: int) -> None:
-    stall_at(st, warp_at(st, w).row * REASON_WORDS + reason).value += end - begin
+    stall_at(st, w * REASON_WORDS + reason).value += end - begin
     if st.instructions != 0:
         stall_of_at(st, warp_at(st, w).pc * REASON_WORDS + reason).value += end - begin
     if st.keep == ALL:
@@ -212,38 +212,38 @@ def proceed(st: State, i: int, w: int, cycle: int, horizon: int) -> None:
         while rest != 0:
             at = base + lowest_bit(rest)
             rest &= rest - 1
-            if pending_at(st, at + LONG_SLOT).value | pending_at(st, at + SHORT_SLOT).value != 0:
+            if result_at(st, at + LONG_SLOT).pending | result_at(st, at + SHORT_SLOT).pending != 0:
                 warp.state = UNKNOWN
                 warp.waiting_since = cycle
                 return
-            long = max(long, until_at(st, at + LONG_SLOT).value)
-            short = max(short, until_at(st, at + SHORT_SLOT).value)
+            long = max(long, result_at(st, at + LONG_SLOT).until)
+            short = max(short, result_at(st, at + SHORT_SLOT).until)
         if op.effect >= AWAITS_PRODUCTS:
             for back in range(op.effect - AWAITS_PRODUCTS + 1, PRODUCT_GROUPS):
                 at = base + PRODUCT_SLOT + ((warp.products - back) & (PRODUCT_GROUPS - 1))
-                short = max(short, until_at(st, at).value)
+                short = max(short, result_at(st, at).until)
         if op.groups_left >= 0:
             for back in range(op.groups_left + 1, COPY_GROUPS):
                 at = base + GROUP_SLOT + ((warp.groups - back) & (COPY_GROUPS - 1))
-                if pending_at(st, at).value != 0:
+                if result_at(st, at).pending != 0:
                     warp.state = UNKNOWN
                     warp.waiting_since = cycle
                     return
-                long = max(long, until_at(st, at).value)
+                long = max(long, result_at(st, at).until)
         wait = warp.stalled
     for n in range(op.after_begin, op.after_end):
         need = need_at(st, n)
         at = base + need.slot
-        if pending_at(st, at).value != 0:
+        if result_at(st, at).pending != 0:
             warp.state = UNKNOWN
             warp.waiting_since = cycle
             return
         if need.reason == LONG:
-            long = max(long, until_at(st, at).value)
+            long = max(long, result_at(st, at).until)
         elif need.reason == SHORT:
-            short = max(short, until_at(st, at).value)
+            short = max(short, result_at(st, at).until)
         else:
-            wait = max(wait, until_at(st, at).value)
+            wait = max(wait, result_at(st, at).until)
     if long > cycle:
         charge(st, i, w, LONG, cycle, long)
         cycle = long
@@ -299,7 +299,7 @@ def finish(st: State, i: int, w: int, exit_cycle: int) -> None:
     gone = max(exit_cycle, warp.last_completion)
     charge(st, i, w, DRAIN, exit_cycle, gone)
     warp.state = FINISHED
-    warp_row_at(st, warp.row).finish = gone
+    write_down(st, i, w, gone)
     sm.resident_area += gone - warp.launch
     block = block_at(st, warp.block - 1)
     block.unfinished -= 1
@@ -308,6 +308,18 @@ def finish(st: State, i: int, w: int, exit_cycle: int) -> None:
         retiring_at(st, i * st.blocks_per_sm + sm.retiring).value = warp.block - 1
         sm.retiring += 1
         sm.next_retire = min(sm.next_retire, block.retire)
+
+
+@helper
+def write_down(st: State, i: int, w: int, gone: int) -> None:
+    """What there is to tell of a warp that is gone. Until then its waiting times are kept by slot: those are
+    in the processor's caches, and rows of the grid are not."""
+    warp, row = warp_at(st, w), warp_row_at(st, warp_at(st, w).row)
+    row.sm, row.slot, row.block, row.launch = i, w - i * st.max_warps, warp.block - 1, warp.launch
+    row.finish = gone
+    first = warp.row * REASON_WORDS
+    for n in range(REASON_WORDS):
+        stall_row_at(st, first + n).value = stall_at(st, w * REASON_WORDS + n).value
 
 
 @helper
@@ -388,8 +400,8 @@ def resolve(st: State, i: int, w: int, target: int, row: int, completion: int) -
         job_row_at(st, row).completion = completion
     if target >= 0:
         at = w * st.slots + target
-        pending_at(st, at).value -= 1
-        until_at(st, at).value = max(until_at(st, at).value, completion)
+        result_at(st, at).pending -= 1
+        result_at(st, at).until = max(result_at(st, at).until, completion)
         if warp.state == UNKNOWN:
             proceed(st, i, w, warp.waiting_since, -1)
     if warp.state == EXITING and warp.unresolved == 0:
@@ -401,7 +413,7 @@ def resolve_read(st: State, i: int, w: int, place_at: int, cycle: int) -> None:
     """It has turned out when operands of warp ``w`` are read, which a place of its scoreboard waits for."""
     warp = warp_at(st, w)
     at = w * st.slots + place_at
-    pending_at(st, at).value -= 1
-    until_at(st, at).value = max(until_at(st, at).value, cycle)
+    result_at(st, at).pending -= 1
+    result_at(st, at).until = max(result_at(st, at).until, cycle)
     if warp.state == UNKNOWN:
         proceed(st, i, w, warp.waiting_since, -1)

@@ -50,6 +50,11 @@ _CONTROL: Final = (
     *(d.EXIT, d.BRANCH, d.BRANCH_SPLIT, d.BSSY, d.BSYNC, d.BREAK, d.WARPSYNC, d.BARRIER, d.JUMP, d.YIELD),
     *(d.BARRIER_REDUCE, d.BARRIER_RESULT, d.KILL, d.BMOV_OUT, d.BMOV_IN, d.DEPBAR, d.BRANCH_ANY),
 )
+_BETWEEN_LANES: Final = (
+    *(d.MMA, d.MMA_QUADS, d.MMA_GROUP, d.TRANSPOSE, d.SHUFFLE, d.VOTE, d.MATCH, d.REDUCE),
+    *(d.READ_CHOSEN, d.STORE_MATRIX, d.LOAD_MATRIX, d.BULK_COPY),
+)
+_ON_CONVERGENCE_BARRIERS: Final = (d.BSSY, d.BSYNC, d.BREAK, d.BMOV_OUT, d.BMOV_IN)
 _FIRST_ROW: Final = memory_layout.barrier_at(0)
 _PREDICATES_AT: Final = 1 << 12
 """Where predicates begin in a set of places, behind all rows."""
@@ -208,7 +213,7 @@ def slice_for_addresses(code: Sequence[MicroOperation]) -> NDArray[np.int8]:
     following = [_following(code, n) for n in range(len(code))]
     spaces: frozenset[int] = frozenset()
     while True:
-        needed = _needed_behind(effects, following, spaces)
+        _, needed = _needed(effects, following, spaces)
         read: frozenset[int] = spaces
         for effect, behind in zip(effects, needed, strict=True):
             if effect.writes & behind or (effect.writes_memory & spaces):
@@ -219,6 +224,31 @@ def slice_for_addresses(code: Sequence[MicroOperation]) -> NDArray[np.int8]:
     for n, effect in enumerate(effects):
         actions[n] = _action(effect, needed[n], spaces)
     return actions
+
+
+def rows_to_clear(code: Sequence[MicroOperation]) -> tuple[int, ...] | None:
+    """The rows of a warp, by their offsets, that code may read before it has written them, so that they have
+    to be zeros when a warp starts; None: all, as an instruction is of a kind that is not known here.
+
+    Where lanes read others' registers, those count as well: a lane that takes no part may not have come to
+    the instruction that writes its own.
+    """
+    if any(not _known(micro) for micro in code):
+        return None
+    effects = [_Effects(micro) for micro in code]
+    before, _ = _needed(effects, [_following(code, n) for n in range(len(code))], _ALL_SPACES, True)
+    read = before[0]
+    for effect in effects:
+        if effect.micro.code in _BETWEEN_LANES:
+            read |= effect.data | effect.address
+        elif effect.micro.code in _ON_CONVERGENCE_BARRIERS:
+            read |= _rows(_FIRST_ROW, memory_layout.BARRIERS)
+    never_written = _rows(memory_layout.zero_at(), memory_layout.ZERO_ROWS)
+    rows, found = read & ((1 << _PREDICATES_AT) - 1) & ~never_written, []
+    while rows:
+        found.append(_FIRST_ROW + ((rows & -rows).bit_length() - 1) * memory_layout.ROW_BYTES)
+        rows &= rows - 1
+    return tuple(found)
 
 
 def _known(micro: MicroOperation) -> bool:
@@ -250,10 +280,14 @@ def _action(effect: _Effects, behind: int, spaces: frozenset[int]) -> int:
     return ADDRESSED if d.GLOBAL in effect.spaces else LEFT_OUT
 
 
-def _needed_behind(
-    effects: Sequence[_Effects], following: Sequence[tuple[int, ...] | None], spaces: frozenset[int]
-) -> list[int]:
-    """The places whose values matter behind each instruction, where the contents of ``spaces`` do."""
+def _needed(
+    effects: Sequence[_Effects],
+    following: Sequence[tuple[int, ...] | None],
+    spaces: frozenset[int],
+    executes_all: bool = False,
+) -> tuple[list[int], list[int]]:
+    """The places whose values matter before and behind each instruction, where the contents of ``spaces`` do,
+    or all instructions are executed."""
     before, behind = [0] * len(effects), [0] * len(effects)
     changed = True
     while changed:
@@ -266,10 +300,10 @@ def _needed_behind(
             for m in after or ():
                 found |= before[m]
             effect, behind[n] = effects[n], found
-            action = _action(effect, found, spaces)
+            action = EXECUTED if executes_all else _action(effect, found, spaces)
             if action != LEFT_OUT:
                 found = (found & ~effect.always) | effect.address
                 found |= effect.data if action == EXECUTED else 0
             if found != before[n]:
                 before[n], changed = found, True
-    return behind
+    return before, behind

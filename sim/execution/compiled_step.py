@@ -51,7 +51,6 @@ NOTED_ROOM: Final = 1 << 15
 NOTED, FLUSH, ROWS_AT, ADDRESSES_AT = range(4)
 NOTED_WARP, NOTED_PC, NOTED_LANES, NOTED_MEMORY = range(4)
 NOTED_WORDS: Final = 4
-_UNIFORM_AT, _REGISTERS_AT = memory_layout.uniform_at(0), memory_layout.register_at(0)
 
 
 @helper
@@ -85,8 +84,9 @@ def start_block_words(launch, block_at, known_bytes, number):  # type: ignore[no
 
 @helper
 def start_warp(launch, warp, block_at, number, lanes):  # type: ignore[no-untyped-def]
-    clear(warp, _UNIFORM_AT + memory_layout.ROW_BYTES * at(launch, memory_layout.UNIFORM_ROWS_USED))
-    clear(warp + _REGISTERS_AT, at(launch, memory_layout.REGISTER_FILE_BYTES) - _REGISTERS_AT)
+    ranges = at(launch, memory_layout.CLEARED)
+    for n in range(at(launch, memory_layout.CLEARED_RANGES)):
+        clear(warp + at(ranges, 2 * n), at(ranges, 2 * n + 1))
     mask = (1 << lanes) - 1
     put(warp, memory_layout.ACTIVE, mask)
     put(warp, memory_layout.LIVE, mask)

@@ -43,7 +43,7 @@ def run(
     record = gpu.recorder
     everything = keep is Record.ALL
     if lowered.l2 is not None:
-        lowered.l2.leave(lowered.machine, gpu.memory.left())
+        lowered.l2.leave(lowered.machine, gpu.memory.left)
     return SimResult(
         kernel=lowered.kernel.name,
         gpu=lowered.machine.name,

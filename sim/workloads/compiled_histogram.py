@@ -90,4 +90,5 @@ def _warm(launch: MachineLaunch, gpu: Gpu, size: int) -> None:
     first = launch.allocations[0].address
     lines = np.arange(first // machine.line_bytes, (first + size - 1) // machine.line_bytes + 1)
     sectors = (1 << machine.line_bytes // machine.sector_bytes) - 1
-    launch.memory.l2.leave(machine, np.stack([lines, np.full_like(lines, sectors), 0 * lines], axis=1))
+    rows = np.stack([lines, np.full_like(lines, sectors), 0 * lines], axis=1)
+    launch.memory.l2.leave(machine, lambda: rows)

@@ -15,7 +15,8 @@ from smlab.validation.tuning.space_file import read_space
 
 KEYS = {
     *("schema", "space", "gpu", "clock_hz", "configurations", "restricted", "codes", "screened", "failed"),
-    *("ended", "open", "best", "first", "gain", "ranking", "truth", "cpu_s", "wall_s", "out", "notes"),
+    *("ended", "open", "best", "first", "gain", "losses", "ranking", "truth", "cpu_s", "wall_s", "out"),
+    "notes",
 }
 ROW = {
     *("rank", "settings", "seconds", "low", "high", "sms", "samples", "registers", "spilled_bytes"),

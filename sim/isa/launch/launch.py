@@ -17,6 +17,7 @@ from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass.image import KernelImage, KernelParameter, registers_used
 from smlab.hw_bench.sass.runtime import PRINTS_AT
 from smlab.sim.aligned_arrays import aligned
+from smlab.sim.execution.address_slice import rows_to_clear
 from smlab.sim.execution.early_execution import early_execution_flags
 from smlab.sim.instruction_source import FIRST_RUN
 from smlab.sim.isa import memory_layout
@@ -392,6 +393,13 @@ class MachineLaunch:
         return np.array([micro.words() for micro in self.code], dtype=np.int64)
 
     @cached_property
+    def rows_to_clear(self) -> tuple[int, ...] | None:
+        """The rows of a warp that must be zeros when it starts (`smlab.sim.execution.address_slice`); None:
+        all, which few warps have done sooner than it is told which."""
+        pays = self.blocks * self.warps_per_block > WARPS_AN_INSTRUCTION * len(self.code)
+        return rows_to_clear(self.code) if pays else None
+
+    @cached_property
     def early_execution_flags(self) -> NDArray[np.int64]:
         return early_execution_flags(self.code)
 
@@ -454,12 +462,43 @@ def _natural(sizes: list[int]) -> tuple[KernelParameter, ...]:
     return tuple(placed)
 
 
-def _uniform_rows(ops: NDArray[np.int64]) -> int:
-    """How many uniform registers micro-operations can reach, those that follow one named among them."""
-    first, end = memory_layout.uniform_at(0), memory_layout.register_at(0)
-    places = [ops[:, memory_layout.PLACE[name]] for name in ("dst", "a", "b", "c", "swap_value")]
-    last = max((int(p[(p >= first) & (p < end)].max(initial=0)) for p in places), default=0)
-    return min(memory_layout.UNIFORM_ROWS, (last - first) // memory_layout.ROW_BYTES + 4) if last else 0
+WARPS_AN_INSTRUCTION: Final = 20
+"""All rows of so many warps are cleared while one instruction is asked what it reads: some 10 us."""
+_FIRST_UNIFORM: Final = memory_layout.uniform_at(0)
+_FIRST_REGISTER: Final = memory_layout.register_at(0)
+
+
+def _close_up(ops: NDArray[np.int64]) -> int:
+    """Let registers follow the uniform registers that micro-operations can reach, those behind one named
+    among them; the bytes by which they have moved. A warp's words then fill as few pages as they can."""
+    places, last = [], 0
+    for name in ("dst", "a", "b", "c", "swap_value"):
+        at = ops[:, memory_layout.PLACE[name]]
+        rows = at if name == "dst" else np.where(ops[:, memory_layout.PLACE[f"{name}_reg"]] == -1, at, 0)
+        uniform = rows[(rows >= _FIRST_UNIFORM) & (rows < _FIRST_REGISTER)]
+        last = max(last, int(uniform.max(initial=0)))
+        places.append((at, rows >= _FIRST_REGISTER))
+    used = (last - _FIRST_UNIFORM) // memory_layout.ROW_BYTES + 4 if last else 0
+    used = min(memory_layout.UNIFORM_ROWS, used)
+    moved = (memory_layout.UNIFORM_ROWS - used) * memory_layout.ROW_BYTES
+    for at, registers in places:
+        at[registers] -= moved
+    return moved
+
+
+def _cleared(rows: tuple[int, ...] | None, moved: int, warp_bytes: int) -> NDArray[np.int64]:
+    """Ranges of a warp's words, (ranges, 2) offsets and bytes, that hold zeros when it starts: what comes
+    before all rows, and ``rows``, or all."""
+    first, size = memory_layout.barrier_at(0), memory_layout.ROW_BYTES
+    if rows is None:
+        return np.array([(0, warp_bytes)], dtype=np.int64)
+    at = np.array(rows, dtype=np.int64)
+    at = at[(at < _FIRST_REGISTER - moved) | (at >= _FIRST_REGISTER)]
+    at[at >= _FIRST_REGISTER] -= moved
+    at = at[at < warp_bytes]
+    begins = at[np.diff(at, prepend=-1) != size]
+    ends = at[np.diff(at, append=1 << 40) != size] + size
+    return np.concatenate([[(0, first)], np.column_stack([begins, ends - begins])])
 
 
 class MachineMemory:
@@ -492,7 +531,9 @@ class MachineMemory:
         self.ops = ops
         # A damaged file may say fewer registers than its code names.
         named = registers_used(launch.image.function)
-        self.warp_bytes = memory_layout.warp_bytes(max(launch.image.registers, named))
+        moved = _close_up(ops)
+        self.warp_bytes = memory_layout.warp_bytes(max(launch.image.registers, named)) - moved
+        self.cleared = _cleared(launch.rows_to_clear, moved, self.warp_bytes)
         warps = launch.warps_per_block
         # A row or two of words more, so that no vector ends behind the array.
         self.warps = aligned((warp_slots or resident * warps) * self.warp_bytes // 8 + 64, np.int64)
@@ -525,7 +566,10 @@ class MachineMemory:
         words[memory_layout.OPS], words[memory_layout.LENGTH] = ops.ctypes.data, len(ops)
         words[memory_layout.BLOCKS_AT] = self.blocks.ctypes.data
         words[memory_layout.KNOWN_BYTES] = self.shared_stride * launch.check_shared
-        words[memory_layout.UNIFORM_ROWS_USED] = _uniform_rows(ops)
+        words[memory_layout.CLEARED], words[memory_layout.CLEARED_RANGES] = (
+            self.cleared.ctypes.data,
+            len(self.cleared),
+        )
         self.executed = aligned(len(ops), np.int64)
         self.lanes = aligned(len(ops), np.int64)
         words[memory_layout.EXECUTED], words[memory_layout.EXECUTED_LANES] = (
@@ -551,11 +595,13 @@ class MachineMemory:
             words[memory_layout.BLOCK_ROOMS] = self.rooms.ctypes.data
         self.words = words
         self.contexts: list[ThreadContext] = []
-        for n in range(resident):
-            row = self.blocks[n * memory_layout.BLOCK_WORDS :]
-            row[memory_layout.SHARED] = self.shared.ctypes.data + n * self.shared_stride
-            row[memory_layout.SHARED_KNOWN] = self.known.ctypes.data + n * self.shared_stride
-            row[memory_layout.LOCAL] = self.local.ctypes.data + n * warps * 32 * launch.local_bytes
+        rows, numbers = self.blocks.reshape(resident, -1), np.arange(resident)
+        for place, first, stride in (
+            (memory_layout.SHARED, self.shared, self.shared_stride),
+            (memory_layout.SHARED_KNOWN, self.known, self.shared_stride),
+            (memory_layout.LOCAL, self.local, warps * 32 * launch.local_bytes),
+        ):
+            rows[:, place] = first.ctypes.data + numbers * stride
 
     def another_context(self, marks: int) -> int:
         """The address of the words that another thread executes this launch with: what it counts, its scratch

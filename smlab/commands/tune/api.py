@@ -14,7 +14,17 @@ from smlab.commands.frames import TabularResult, dataframe
 from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.validation.record.judge import model_of, sampling_sd, stored_errors
 from smlab.validation.record.run import ClockRange
-from smlab.validation.tuning.ranking import Agreement, Failed, RankedTime, agreement, failures, ranked
+from smlab.validation.tuning.ranking import (
+    FIRST,
+    Agreement,
+    ExpectedLoss,
+    Failed,
+    RankedTime,
+    agreement,
+    expected_loss,
+    failures,
+    ranked,
+)
 from smlab.validation.tuning.search import LADDER, SearchOptions, SearchProgress, SearchResult, search
 from smlab.validation.tuning.space import TuningSpace
 from smlab.validation.tuning.space_file import SpaceAsked, read_space, read_times
@@ -29,9 +39,10 @@ RESULTS: Final = Path("results/tune")
 class TuningResult(TabularResult):
     """A ranked space. ``ranking`` has all configurations that have a time, best first, those of equal code
     and launch together; ``failed`` the others, by reason. ``real`` is the 90 % prediction interval of the
-    best one's time on a real card, in seconds, by the errors of measured kernels; ``gain`` how much faster
-    the best one is than the configuration that others are compared with, with its interval (95 %). ``truth``
-    says how the order fits measured times, where there are some."""
+    best one's time on a real card, in seconds, by the errors of measured kernels; ``losses`` what is lost
+    where only the first or the first ``top`` are measured on a card; ``gain`` how much faster the best one
+    is than the configuration that others are compared with, with its interval (95 %). ``truth`` says how the
+    order fits measured times, where there are some."""
 
     space: TuningSpace
     gpu: Gpu
@@ -42,6 +53,7 @@ class TuningResult(TabularResult):
     real: tuple[float, float] | None
     gain: tuple[float, float, float] | None
     truth: Agreement | None
+    losses: tuple[ExpectedLoss, ...]
     wall_s: float
 
     def __repr__(self) -> str:
@@ -127,6 +139,7 @@ def tune(
         real=_real(rows, description),
         gain=_gain(rows, asked),
         truth=agreement(asked, rows, times) if times is not None and truth is not None else None,
+        losses=tuple(expected_loss(rows, n) for n in (1, options.get("top", FIRST)) if rows),
         wall_s=time.perf_counter() - began,
     )
 

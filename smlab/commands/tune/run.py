@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from smlab.examples import TUNING_SPACE
 from smlab.hw_bench.files import write_atomic
 from smlab.sim.simulate import looks_cold, warm
 from smlab.validation.experiments.run.export import write_csv
-from smlab.validation.tuning.ranking import RankedTime
+from smlab.validation.tuning.ranking import ExpectedLoss, RankedTime
 from smlab.validation.tuning.search import (
     LONGEST,
     SETTLED,
@@ -153,6 +154,7 @@ def tuning_document(result: TuningResult) -> dict[str, Any]:
         "best": None,
         "first": None,
         "gain": None,
+        "losses": [asdict(loss) for loss in result.losses],
         "ranking": ranking_rows(result),
         "truth": None,
         "cpu_s": found.cpu_s,
@@ -295,6 +297,11 @@ def _rest(result: TuningResult) -> list[str]:
         reason = "longest sample" if found.ended == LONGEST else "budget used"
         why = f"{reason}, {len(found.open)} cannot be told apart"
     lines = [f"{told}; {why}"]
+    if len(result.ranking) > 1:
+        first, some = result.losses
+        lines.append(
+            f"on a card the first loses {_behind(first)}, the best of {some.measured} {_behind(some)}"
+        )
     if result.failed:
         lines.append("without a time: " + ", ".join(f"{len(f.numbers):,} {f.reason}" for f in result.failed))
     if result.truth is not None:
@@ -303,6 +310,10 @@ def _rest(result: TuningResult) -> list[str]:
             f"of {t.n:,} measured: rank correlation {t.spearman:.3f}, the best is number {t.best_place} here"
         )
     return lines
+
+
+def _behind(loss: ExpectedLoss) -> str:
+    return f"{100 * loss.mean:.0f} % (up to {100 * loss.high:.0f})"
 
 
 def _details(result: TuningResult, same: set[str]) -> list[str]:

@@ -8,7 +8,26 @@ import pytest
 
 from smlab.hw_bench.sass import parse_listing
 from smlab.hw_bench.sass.image import KernelImage, listed_image
-from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.sim.isa import memory_layout
+from smlab.sim.isa.launch import launch as launch_module
+from smlab.sim.isa.launch.launch import MachineLaunch, MachineMemory
+
+
+@pytest.fixture(autouse=True)
+def _registers_begin_with_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warp's rows hold what another one left, as in a grid with several waves of blocks. What a kernel may
+    read before it writes it is cleared (`rows_to_clear`), so no test may notice."""
+    made = MachineMemory.__init__
+
+    def littered(self: MachineMemory, *args: Any, **more: Any) -> None:
+        made(self, *args, **more)
+        count = self.warps.nbytes // self.warp_bytes
+        rows = self.warps.view(np.uint8)[: count * self.warp_bytes].reshape(count, -1)
+        rows[:, memory_layout.barrier_at(0) : memory_layout.zero_at()] = 0x5A
+        rows[:, memory_layout.dump_at() :] = 0x5A
+
+    monkeypatch.setattr(MachineMemory, "__init__", littered)
+    monkeypatch.setattr(launch_module, "WARPS_AN_INSTRUCTION", 0)
 
 
 def listing(lines: Sequence[str]) -> str:

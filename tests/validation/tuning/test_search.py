@@ -15,7 +15,14 @@ from smlab.examples import TUNING_SPACE
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.validation.tuning import search as searching
-from smlab.validation.tuning.ranking import agreement, failures, ranked
+from smlab.validation.tuning.ranking import (
+    BETWEEN_SPREAD,
+    RankedTime,
+    agreement,
+    expected_loss,
+    failures,
+    ranked,
+)
 from smlab.validation.tuning.search import LADDER, LONGEST, SETTLED, SPENT, SearchOptions, search
 from smlab.validation.tuning.simulated import Asked, Sample, SimulatedTime
 from smlab.validation.tuning.space import TuningSpace
@@ -183,3 +190,29 @@ def test_an_order_is_judged_by_measured_times(simulated: ScatteredTimes, tmp_pat
     assert found.spearman > 0.97
     assert found.best_place <= 10
     assert found.fraction_first <= found.fraction_ten == 1.0
+
+
+def rows_of(seconds: Sequence[float]) -> list[RankedTime]:
+    time = SimulatedTime(1.0, 1.0, 1.0, 0.0)
+    return [RankedTime((n,), s, s, s, LADDER[0], time) for n, s in enumerate(sorted(seconds))]
+
+
+def test_measuring_all_loses_nothing_and_few_lose_more() -> None:
+    rows = rows_of(np.geomspace(1.0, 1.3, 60).tolist())
+    losses = [expected_loss(rows, measured) for measured in (1, 3, 10, 30, 60)]
+    assert [loss.mean for loss in losses] == sorted((loss.mean for loss in losses), reverse=True)
+    assert losses[0].high > losses[2].high > 0
+    assert losses[-1].mean == losses[-1].high == 0
+    assert expected_loss(rows_of([1.0, 5.0, 7.0]), 1).high == 0
+
+
+def test_losses_are_those_of_drawn_cards() -> None:
+    """Against cards whose errors are drawn here, one by one."""
+    rows = rows_of(np.geomspace(1.0, 1.5, 200).tolist())
+    random, found = np.random.default_rng(5), []
+    for _ in range(400):
+        card = [row.seconds * math.exp(random.normal(0, BETWEEN_SPREAD)) for row in rows]
+        found.append(min(card[:10]) / min(card) - 1)
+    told = expected_loss(rows, 10)
+    assert told.mean == pytest.approx(np.mean(found), rel=0.15)
+    assert np.mean(np.array(found) <= told.high) == pytest.approx(0.9, abs=0.05)
