@@ -1,0 +1,1 @@
+"""Which forms of PTX the simulator executes; see README.md."""
