@@ -8,8 +8,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from smlab.commands.advise.kernel_advice import RESTRICT, SHAPE_KINDS, KernelAdvice, SimulatedVersion
-from smlab.commands.advise.ranking import RankedAdvice, of_optimizer, ranked, why_bound
+from smlab.commands.advise.kernel_advice import (
+    COMBINED,
+    RESTRICT,
+    SHAPE_KINDS,
+    KernelAdvice,
+    SimulatedVersion,
+)
+from smlab.commands.advise.ranking import SIMULATED, RankedAdvice, of_optimizer, ranked, why_bound
 from smlab.commands.advise.source_loops import loop_around, loops_of
 from smlab.hw_bench.profiles.pc_samples.samples import SELECTED
 from smlab.models.advisor.advice import Advice
@@ -259,8 +265,26 @@ def gain_text(one: RankedAdvice) -> str:
 
 
 def how_text(one: RankedAdvice) -> str:
-    """How the number of a simulated change came, in words."""
-    return "tried, same results" if one.how == "tried" else "simulated without its results"
+    """How the number of a simulated change came, in words, and what another hand's change gains."""
+    how = "tried, same results" if one.how == "tried" else "simulated without its results"
+    return f"{how}; by another hand {one.low:.2f} to {one.high:.2f}"
+
+
+def answer_text(told: Sequence[RankedAdvice]) -> str:
+    """The answer in one sentence: what gains most, alone and with others, or what to try first."""
+    if not told:
+        return "no change that smlab knows gains anything"
+    sure = [one for one in told if one.how in SIMULATED or one.low > 1]
+    if not sure:
+        first = next((one for one in told if one.how == "replayed"), told[0])
+        return f"no change is sure to help, try first: {first.name}"
+    best = sure[0]
+    alone = f"{best.name}, {best.speedup:.2f}x"
+    together = next((one for one in sure if one.name == COMBINED and one.speedup > best.speedup), None)
+    if together is None:
+        return f"most promising: {alone}"
+    what = together.tried[0].what
+    return f"most promising: several changes together, {together.speedup:.2f}x ({what}); alone: {alone}"
 
 
 def trials_text(kernel: KernelAdvice) -> str:

@@ -172,18 +172,16 @@ def _generated(study: KeptStudy) -> dict[str, Any]:
 
 def _pairs(study: KeptStudy) -> dict[str, Any]:
     """The command's advice on kernels by others: by round, those that the method was made on as one set, and
-    those that judge it."""
+    those that judged it; the intervals come from all of them, kinds of changes left out in turn."""
     asked = {name: study.each("pairs", kernels, pairs.judge_one) for name, kernels in pairs.PAIRS.items()}
-    made_on = {name: asked[name] for name in pairs.DEVELOPED}
-    answers = {}
-    for name, of in asked.items():
-        known = [one for other, each in made_on.items() if other != name for one in each]
-        answers[name] = pairs.with_intervals(of, known)
+    intervals = pairs.intervals([one for of in asked.values() for one in of])
+    answers = {name: pairs.with_intervals(of, intervals) for name, of in asked.items()}
     developed = [one for name, of in answers.items() if name in pairs.DEVELOPED for one in of]
     new = [one for name, of in answers.items() if name not in pairs.DEVELOPED for one in of]
     return {name: pairs.judged(of) for name, of in answers.items()} | {
         "developed": pairs.judged(developed)["summary"],
         "summary": pairs.judged(new)["summary"],
+        "intervals": intervals,
     }
 
 
@@ -208,7 +206,8 @@ def _records(found: dict[str, Any]) -> list[dict[str, Any]]:
     new = [name for name in pairs.PAIRS if name not in pairs.DEVELOPED and "pairs" in found]
     answers = [answer for name in new for answer in pairs.answers_of(found["pairs"][name])]
     by_others = [answer.row for answer in answers]
-    return speedups.track_record(rows, by_others) if rows else []
+    factor = found["pairs"]["intervals"]["factor"] if new else 1.0
+    return speedups.track_record(rows, by_others, factor) if rows else []
 
 
 if __name__ == "__main__":

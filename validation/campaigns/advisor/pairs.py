@@ -11,6 +11,7 @@ on the same GPU.
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import tempfile
@@ -32,8 +33,8 @@ from smlab.validation.campaigns.advisor.speedups import (
     ChangeRow,
     FirstRow,
     numbers,
-    spread,
 )
+from smlab.validation.method.widths import left_out, width_factor
 
 FOLDER: Final = Path(__file__).with_name("pairs")
 FIVE: Final = 5
@@ -135,8 +136,7 @@ def judge_one(pair: ChangedKernel, _: Gpu) -> PairAnswer:
 
 
 def _row(pair: ChangedKernel, true: float, told: list[dict[str, Any]]) -> ChangeRow:
-    """What is told of the change. Of a bound the promise is the bound itself; of a number that was simulated
-    the interval is the number."""
+    """What is told of the change. Of a bound the promise is the bound itself."""
     rules = RULES[pair.change]
     found = [(rank, one) for rank, one in enumerate(told) if set(rules).intersection(_names(one))]
     if not found:
@@ -224,17 +224,33 @@ def _command(*arguments: str) -> dict[str, Any]:
     return found
 
 
-def with_intervals(answers: list[PairAnswer], known: list[PairAnswer]) -> list[PairAnswer]:
-    """Simulated numbers with the interval that 90 % of ``known`` changes by hand lay in, as factors of what
-    was simulated for them: the hand does more, or less."""
-    low, high = spread([a.row for a in known if a.row.how in SIMULATED])
-    found = []
+def intervals(answers: list[PairAnswer]) -> dict[str, Any]:
+    """By what ``factor`` the gain of the author's change lies above or below a simulated number in nine cases
+    of ten, each kind of change having the same say; and how often that holds for the changes of a kind when
+    the factor is that of all other kinds (`smlab.validation.method.widths`)."""
+    rows = [answer.row for answer in answers if answer.row.how in SIMULATED]
+    error = [math.log(row.true / row.estimated) for row in rows]
+    same, kinds = [1.0] * len(rows), [row.change for row in rows]
+    left = left_out(error, same, kinds)
+    return {
+        "n": len(rows),
+        "held": round(sum(one.n * one.coverage for one in left)),
+        "factor": math.exp(width_factor(error, same, kinds)),
+        "median_width": float(np.median([w for one in left for w in [one.median_width] * one.n])),
+        "kinds": {one.family: math.exp(one.factor) for one in left},
+    }
+
+
+def with_intervals(answers: list[PairAnswer], found: dict[str, Any]) -> list[PairAnswer]:
+    """Simulated numbers with the interval that changes of all other kinds give them (`intervals`)."""
+    told = []
     for answer in answers:
         row = answer.row
         if row.how in SIMULATED:
-            row = replace(row, low=row.estimated * low, high=row.estimated * high)
-        found.append(replace(answer, row=row))
-    return found
+            factor = found["kinds"][row.change]
+            row = replace(row, low=row.estimated / factor, high=row.estimated * factor)
+        told.append(replace(answer, row=row))
+    return told
 
 
 def judged(answers: list[PairAnswer]) -> dict[str, Any]:
