@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Order = Literal["as is", "unrolled", "jammed", "prefetched"]
+Order = Literal["as is", "unrolled", "prefetched"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Edit:
 @dataclass(frozen=True)
 class Rewrite:
     """A change: instructions ``removed``, ``edits`` by instruction, the ``order`` of the innermost of
-    ``loops`` (by header; jammed, of those around them) by a ``factor``, with the ``overhead`` that only one
+    ``loops`` (by header) by a ``factor``, with the ``overhead`` that only one
     of the unrolled rounds keeps and the words that loads bring which are ``widened`` when rounds lie side by
     side.
 

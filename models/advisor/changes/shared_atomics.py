@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
-from smlab.models.advisor.changes.matching import Context, LesserChange, Match, at_instructions, matched
+from smlab.models.advisor.changes.matching import Context, Match, at_instructions, matched
 from smlab.models.advisor.changes.rewrites import Edit, Rewrite
 from smlab.models.advisor.estimates.sm_model import model_of
 from smlab.models.advisor.stall_causes.blame import Blame
@@ -101,9 +101,8 @@ def privatisation(context: Context, factor: float) -> Match | None:
     )
     (fewer,) = match.rewrites
     copies = dataclasses.replace(fewer, repeated=tables, times=round(factor))
-    # Lanes that meet are of one warp: a copy a warp leaves them together, and costs what copies cost.
-    by_warp = LesserChange("a copy a warp", dataclasses.replace(copies, edits={}))
-    return dataclasses.replace(match, rewrites=(copies,), how=f"{factor:.0f} copies by lane", worse=by_warp)
+    how = f"{factor:.0f} copies by lane: a copy a warp leaves lanes that meet together"
+    return dataclasses.replace(match, rewrites=(copies,), how=how)
 
 
 def _brought_near(context: Context, number: int) -> Edit:

@@ -73,7 +73,9 @@ def _spread_words(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
             uses = [
                 n for n in walk(parsed.body) if n.type == "identifier" and parsed.of(n) == parsed.of(inner)
             ]
-            if all(use.parent.type == "subscript_expression" for use in uses if use != inner):
+            words = parsed.of(size)
+            few = (int(words) if words.isdecimal() else parsed.macros.get(words, LANES + 1)) <= LANES
+            if not few and all(use.parent.type == "subscript_expression" for use in uses if use != inner):
                 names.add(parsed.of(inner))
                 edits.append(TextEdit(size.start_byte, size.end_byte, f"smlab_spread({parsed.of(size)})"))
 
