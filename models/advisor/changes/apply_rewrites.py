@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.opcodes import VARIABLE_LATENCY, is_load
 from smlab.models.advisor.changes.rewrites import Edit, Rewrite
 from smlab.models.advisor.code import AdvisedCode
@@ -76,8 +75,6 @@ def _edited(model: KernelModel, change: Rewrite, before: Costs) -> Costs:
             costs.take(n, costs.extra("shuffle"))
         elif edit.staged and not edit.tiled:
             costs.miss[n] = 1.0
-        elif edit.retried:
-            _retried(costs, n, edit, gpu)
         elif edit.shared and edit.passes is not None:
             costs.unit[n], costs.work[n] = ATOMIC, 0
             costs.work[n, :2] = atomic_work(gpu, instruction, edit.passes)
@@ -103,18 +100,6 @@ def _edited(model: KernelModel, change: Rewrite, before: Costs) -> Costs:
     return costs
 
 
-def _retried(costs: Costs, n: int, edit: Edit, gpu: Gpu) -> None:
-    """A loop of load, operation and compare-and-swap in shared memory, as one step that takes all rounds."""
-    front = gpu.number("mio.front_cycles")
-    base, each = (gpu.number(f"atomic.cas.{k}_interval_cycles") for k in ("base", "pass"))
-    swap = gpu.number("atomic.cas.latency_cycles") - front
-    again = gpu.number("shared.load_latency_cycles") + front + BRANCH_CYCLES
-    costs.unit[n], costs.work[n] = ATOMIC, 0
-    costs.work[n, 0] = edit.retried * gpu.number("shared.interval_cycles_per_pass")
-    costs.work[n, 1] = edit.retried * (base + each * (edit.passes or 1.0))
-    costs.tail[n] = edit.retried * (swap + again)
-
-
 def _expanded(
     n: int, edit: Edit | None, row: Callable[[str], int], loads: bool
 ) -> tuple[tuple[int, bool], ...]:
@@ -136,8 +121,6 @@ def _expanded(
     if edit.staged:
         barrier = (row("barrier"), False)
         return (barrier, *plain, (row("store"), True), barrier, (row("load"), False))
-    if edit.retried:
-        return (*plain, (arithmetic, True))
     return ((arithmetic, False),) * edit.added + plain
 
 
