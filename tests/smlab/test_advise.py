@@ -198,7 +198,8 @@ def test_the_first_advice_on_the_example_is_its_grid(capsys: pytest.CaptureFixtu
     assert (first["optimizer"], first["how"], first["results_equal"]) == ("grid", "tried", True)
     eighty = next(v for v in first["tried"] if v["what"] == "grid=80")
     assert eighty["speedup"] == pytest.approx(6.31, abs=0.01)
-    assert first["speedup"] == max(v["speedup"] for v in first["tried"]) == first["low"] == first["high"]
+    assert first["speedup"] == max(v["speedup"] for v in first["tried"])
+    assert first["low"] < first["speedup"] < first["high"]
     assert all(other["how"] in ("tried", "replayed", "bound") for other in others)
     assert not {"block-size", "block-increase"} & {other["optimizer"] for other in others}
     assert kernel["trials"]["cpu_s"] < 30
@@ -213,7 +214,7 @@ def test_the_answer_says_how_its_numbers_came(capsys: pytest.CaptureFixture[str]
     said = capsys.readouterr().out
     assert re.search(r"\(tried, same results; by another hand [\d.]+ to [\d.]+\)", said)
     assert "80 blocks of 256: 6.31x" in said
-    assert re.search(r"8 launch shapes( and \d+ versions of the source)? tried in", said)
+    assert re.search(r"1[0-9] launch shapes( and \d+ versions of the source)? tried in", said)
     assert run(["advise", "--example", "--try-seconds", "0", "--details"]) == 0
     said = capsys.readouterr().out
     assert re.search(r"\((replayed; |bound: )", said)

@@ -9,6 +9,7 @@ changes, simulated by the command (`--try`).
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -24,7 +25,7 @@ from smlab.validation.campaigns.advisor.pairs import ALL, RULES, PairAnswer, ans
 from smlab.validation.campaigns.advisor.simulate import SMS
 
 SEED: Final = 20261126
-DRAWN: Final = 40
+DRAWN: Final = 20
 """Kernels."""
 GPU: Final = "v100"
 _SCALED: Final = (
@@ -33,6 +34,7 @@ _SCALED: Final = (
     "dram.sustained_bandwidth_bytes_per_s",
 )
 """What all SMs share; so are the rates that begin with ``peak``."""
+LAUNCHES: Final = ("block-increase", "thread-increase", "block-size")
 _SLOWED: Final = ("gpu.block_dispatch_cycles",)
 
 
@@ -65,7 +67,9 @@ def judge_one(kernel: StudyKernel, _: Gpu) -> list[PairAnswer]:
 
 
 def meaning(optimizer: str) -> tuple[str, ...]:
-    """The pieces of advice that mean a change that an optimizer advises."""
+    """The pieces of advice that mean what an optimizer advises; a launch's change is tried as it is made."""
+    if optimizer in LAUNCHES:
+        return (optimizer, "grid", "block-shape")
     rules = [names for names in RULES.values() if optimizer in names]
     return tuple(dict.fromkeys((optimizer, *(name for names in rules for name in names))))
 
@@ -99,7 +103,10 @@ def text_of(kernel: StudyKernel, defines: dict[str, str]) -> str:
         done = subprocess.run(asked, input=kernel.source, capture_output=True, text=True, check=True)
     except OSError as error:
         raise SmlabError.at("cpp", "no C preprocessor", None, "one on the path") from error
-    return done.stdout
+    # What stands in a pragma is not expanded.
+    return re.sub(
+        r"(#pragma unroll )([A-Z]+)", lambda found: found[1] + defines.get(found[2], "1"), done.stdout
+    )
 
 
 def write_kernel(kernel: StudyKernel, folder: Path) -> None:
