@@ -43,8 +43,8 @@ class TrackRecord:
         """In words."""
         if self.optimizer == BY_OTHERS:
             return (
-                f"on new kernels {self.n} such numbers were {self.mape:.0f} % off in the mean, the best "
-                f"constant {self.constant_mape:.0f} %"
+                f"On new kernels {self.n} such numbers were {self.mape:.0f} % off in the mean; the best "
+                f"constant was {self.constant_mape:.0f} % off"
             )
         what = "changes of all kinds" if self.optimizer == ALL else "such change" + "s" * (self.n != 1)
         return f"{self.n} {what} simulated: estimates off by {self.mape:.0f} % in the mean"
@@ -60,8 +60,8 @@ def as_made_by_others() -> str:
     """What is said beside numbers."""
     others = by_other_hands()
     return (
-        "A number is what the change gains as smlab makes it. Made by another hand, nine in ten gain between "
-        f"{others.low:.2f} and {others.high:.2f} times as much; {others.text}."
+        "Each number is what the change gains as smlab makes it. As another hand makes it, it gains between "
+        f"{others.low:.2f} and {others.high:.2f} times as much in nine cases of ten. {others.text}."
     )
 
 

@@ -230,17 +230,18 @@ def test_the_first_line_names_what_gains_more_together() -> None:
     samples = KernelSamples("k", (), "k.json")
     trials = Trials((version("grid=80", "grid", 2.0), version("-use_fast_math", "fast-math", 1.5)))
     kernel = KernelAdvice(samples, load_gpu("v100"), None, None, (), trials=trials)
-    assert answer_text(ranked(kernel)) == "most promising: grid, 2.00x"
+    what = "launch 8 blocks of 256 in place of those of the launch"
+    assert answer_text(kernel, ranked(kernel)) == f"most promising: grid, 2.00x: {what}"
     (first, *_) = ranked(kernel)
     low, high = by_other_hands().interval(2.0)
     assert (first.low, first.high) == (low, high)
     assert low < 2 < high
-    both = version("grid=80, -use_fast_math", COMBINED, 2.8)
+    both = version("grid=80 + -use_fast_math", COMBINED, 2.8)
     more = dataclasses.replace(kernel, trials=Trials((*trials.versions, both)))
-    assert answer_text(ranked(more)) == (
-        "most promising: several changes together, 2.80x (grid=80, -use_fast_math); alone: grid, 2.00x"
+    assert answer_text(more, ranked(more)) == (
+        "most promising: several changes together, 2.80x: grid=80 + -use_fast_math; alone grid, 2.00x"
     )
-    assert answer_text(()) == "no change that smlab knows gains anything"
+    assert answer_text(kernel, ()) == "no change that smlab knows gains anything"
 
 
 def test_a_change_that_alters_the_results_is_wrong(

@@ -119,18 +119,26 @@ def shape_text(shape: Sequence[int]) -> str:
 def tried_text(kernel: KernelAdvice, one: RankedAdvice) -> str:
     """Which change was tried, and what others of its kind gained."""
     best, *others = one.tried
+    told = made_text(kernel, best)
     if best.kind not in SHAPE_KINDS:
-        told = best.what
-        told += f"; {best.stands_in}" if best.stands_in else f" ({best.note})" if best.note else ""
         for version in [v for v in others if best.what not in v.what][:OTHERS]:
             told += f"; {version.what}: {version.speedup:.2f}x"
         return told + (f" ({NO_OVERLAP})" if RESTRICT in best.what else "")
-    launch = kernel.samples.launch
-    now = f"{launch.blocks:,} of {launch.threads_per_block:,}" if launch.blocks else "those of the launch"
-    told = f"launch {launch_text(best)} in place of {now}"
     for version in sorted(others, key=lambda v: (v.kind, v.grid))[:OTHERS]:
         told += f"; {launch_text(version)}: {version.speedup:.2f}x"
     return told
+
+
+def made_text(kernel: KernelAdvice, version: SimulatedVersion) -> str:
+    """What is changed in a version, and what a programmer has to do beside."""
+    if version.kind not in SHAPE_KINDS:
+        beside = (
+            f"; {version.stands_in}" if version.stands_in else f" ({version.note})" if version.note else ""
+        )
+        return version.what + beside
+    launch = kernel.samples.launch
+    now = f"{launch.blocks:,} of {launch.threads_per_block:,}" if launch.blocks else "those of the launch"
+    return f"launch {launch_text(version)} in place of {now}"
 
 
 def _advice_document(kernel: KernelAdvice, advice: Advice) -> dict[str, Any]:
@@ -270,7 +278,7 @@ def how_text(one: RankedAdvice) -> str:
     return f"{how}; by another hand {one.low:.2f} to {one.high:.2f}"
 
 
-def answer_text(told: Sequence[RankedAdvice]) -> str:
+def answer_text(kernel: KernelAdvice, told: Sequence[RankedAdvice]) -> str:
     """The answer in one sentence: what gains most, alone and with others, or what to try first."""
     if not told:
         return "no change that smlab knows gains anything"
@@ -282,9 +290,10 @@ def answer_text(told: Sequence[RankedAdvice]) -> str:
     alone = f"{best.name}, {best.speedup:.2f}x"
     together = next((one for one in sure if one.name == COMBINED and one.speedup > best.speedup), None)
     if together is None:
-        return f"most promising: {alone}"
+        what = "" if best.advice is not None else f": {made_text(kernel, best.tried[0])}"
+        return f"most promising: {alone}{what}"
     what = together.tried[0].what
-    return f"most promising: several changes together, {together.speedup:.2f}x ({what}); alone: {alone}"
+    return f"most promising: several changes together, {together.speedup:.2f}x: {what}; alone {alone}"
 
 
 def trials_text(kernel: KernelAdvice) -> str:
@@ -298,10 +307,10 @@ def trials_text(kernel: KernelAdvice) -> str:
     told = " and ".join(f"{count} {what}" for count, what in counts if count) or "nothing"
     parts = [f"{told} tried in {trials.cpu_s:.1f} s of CPU time"]
     for names, what in (
-        (wrong, "altered the results"),
-        (unknown, "could not be compared"),
-        (trials.refused, "could not be run"),
-        (trials.late, "not tried for lack of time, --try-seconds gives more"),
+        (wrong, "These altered the results"),
+        (unknown, "These could not be compared"),
+        (trials.refused, "These could not be run"),
+        (trials.late, "For these there was no time (--try-seconds gives more)"),
     ):
         if names:
             more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""

@@ -116,21 +116,20 @@ def _simulated(options: AdviseOptions) -> KernelAdvice:
 
 def _print(kernel: KernelAdvice, details: bool) -> None:
     samples = kernel.samples
-    head = (
-        f"[bold]{shown(readable_name(samples.kernel))}[/bold] on {shown(kernel.gpu.name)}: "
-        f"{samples.samples:,} samples, {100 * samples.active / max(samples.samples, 1):.0f} % while the "
-        "scheduler issued"
-    )
+    head = f"[bold]{shown(readable_name(samples.kernel))}[/bold] on {shown(kernel.gpu.name)}"
+    issued = 100 * samples.active / max(samples.samples, 1)
+    rests_on = f"{samples.samples:,} samples, {issued:.0f} % while the scheduler issued"
     if kernel.note:
         err.print(shown(kernel.note))
     if kernel.blamed is None:
-        out.print(head)
+        out.print(f"{head}: {rests_on}")
         _print_lines(kernel, MANY if details else FEW)
         return
     told = ranked(kernel)
-    out.print(f"{head}; {shown(answer_text(told))}")
+    out.print(f"{head}: {shown(answer_text(kernel, told))}")
     if any(one.how in (*SIMULATED, "replayed") for one in told[: len(told) if details else TOLD]):
         out.print(f"[dim]{as_made_by_others()}[/dim]")
+    out.print(f"[dim]By {rests_on}.[/dim]")
     for n, one in enumerate(told if details else told[:TOLD], start=1):
         _print_advice(kernel, n, one, details)
     if not details and len(told) > TOLD:

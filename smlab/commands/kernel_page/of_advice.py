@@ -83,15 +83,15 @@ def _page(kernel: KernelAdvice, profile: str, key: str) -> KernelPage:
 def _with_promise(page: KernelPage, kernel: KernelAdvice) -> KernelPage:
     """The page with the most promising change in its verdict."""
     told = ranked(kernel)
-    answer = answer_text(told)
-    promise = f"{answer[0].upper()}{answer[1:]}."
+    answer = answer_text(kernel, told)
+    promise = [f"{answer[0].upper()}{answer[1:]}."]
     if any(one.how in (*SIMULATED, "replayed") for one in told):
-        promise += f" {as_made_by_others()}"
+        promise.append(as_made_by_others())
     return KernelPage(
         page.title,
         page.subtitle,
         page.headline,
-        [promise, *page.details],
+        [*promise, *page.details],
         page.sections,
         page.word,
         page.notes,
@@ -123,7 +123,7 @@ def _cards(kernel: KernelAdvice, key: str) -> Block:
 def _card(kernel: KernelAdvice, one: RankedAdvice, key: str) -> AdviceCard:
     if one.advice is None:
         what = tried_text(kernel, one)
-        return AdviceCard(_number(one), f"{what[0].upper()}{what[1:]}.")
+        return AdviceCard(_number(one), f"{what}.")
     places = [place(kernel, spot) for spot in one.advice.match.hotspots[:PLACES]]
     return AdviceCard(
         _number(one),

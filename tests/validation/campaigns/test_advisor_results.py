@@ -263,7 +263,7 @@ def test_no_interval_is_narrower_than_that_of_kernels_by_others() -> None:
         assert most >= 2 * factor * 0.999
     of = numbers(rows)
     assert f"{of['changes']} such numbers were {of['mape']:.0f} % off" in as_made_by_others()
-    assert f"the best constant {of['constant']['mape']:.0f} %" in as_made_by_others()
+    assert f"the best constant was {of['constant']['mape']:.0f} %" in as_made_by_others()
     assert f"between {1 / factor:.2f} and {factor:.2f} times as much" in as_made_by_others()
 
 
