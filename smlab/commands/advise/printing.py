@@ -288,12 +288,12 @@ def answer_text(kernel: KernelAdvice, told: Sequence[RankedAdvice]) -> str:
         return f"no change is sure to help, try first: {first.name}"
     best = sure[0]
     alone = f"{best.name}, {best.speedup:.2f}x"
-    together = next((one for one in sure if one.name == COMBINED and one.speedup > best.speedup), None)
-    if together is None:
+    combined = next((one for one in sure if one.name == COMBINED and one.speedup > best.speedup), None)
+    if combined is None:
         what = "" if best.advice is not None else f": {made_text(kernel, best.tried[0])}"
         return f"most promising: {alone}{what}"
-    what = together.tried[0].what
-    return f"most promising: several changes together, {together.speedup:.2f}x: {what}; alone {alone}"
+    what = combined.tried[0].what
+    return f"most promising: several changes together, {combined.speedup:.2f}x: {what}; alone {alone}"
 
 
 def trials_text(kernel: KernelAdvice) -> str:
