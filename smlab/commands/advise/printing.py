@@ -285,15 +285,19 @@ def answer_text(kernel: KernelAdvice, told: Sequence[RankedAdvice]) -> str:
     sure = [one for one in told if one.how in SIMULATED or one.low > 1]
     if not sure:
         first = next((one for one in told if one.how == "replayed"), told[0])
-        return f"no change is sure to help, try first: {first.name}"
+        return f"no change is sure to help, try first {first.name}: {_what(kernel, first)}"
     best = sure[0]
     alone = f"{best.name}, {best.speedup:.2f}x"
     combined = next((one for one in sure if one.name == COMBINED and one.speedup > best.speedup), None)
     if combined is None:
-        what = "" if best.advice is not None else f": {made_text(kernel, best.tried[0])}"
-        return f"most promising: {alone}{what}"
+        return f"most promising: {alone}: {_what(kernel, best)}"
     what = combined.tried[0].what
     return f"most promising: several changes together, {combined.speedup:.2f}x: {what}; alone {alone}"
+
+
+def _what(kernel: KernelAdvice, one: RankedAdvice) -> str:
+    """What a piece of advice changes."""
+    return made_text(kernel, one.tried[0]) if one.advice is None else what_text(one.advice)
 
 
 def trials_text(kernel: KernelAdvice) -> str:
