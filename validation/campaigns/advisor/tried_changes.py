@@ -56,8 +56,8 @@ def judge_one(kernel: StudyKernel, _: Gpu) -> list[PairAnswer]:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         write_kernel(kernel, folder)
-        common = (str(folder / "before.cu"), "--launch", str(folder / "launch.toml"))
-        common = (*common, "--gpu", str(folder / "few-sms.toml"), "--sms", "all", "--json", "--top", str(ALL))
+        files = (str(folder / "before.cu"), "--launch", str(folder / "launch.toml"))
+        common = (*files, "--gpu", str(folder / "few-sms.toml"), "--sms", "all", "--json", "--top", str(ALL))
         true = _truths(kernel, folder, common)
         (told,) = command("advise", *common)["kernels"]
     return [
