@@ -171,7 +171,7 @@ def _roofline_counters(result: SimResult) -> Iterator[tuple[str, float, str]]:
         data_bytes += lanes * launch.bank_bytes
         yield f"smsp__sass_inst_executed_op_shared_{short}.sum", instructions, "inst"
         yield f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{short}.sum", passes, ""
-        conflicts = passes - instructions
+        conflicts = max(passes - instructions, 0)  # what no lane takes part in makes no pass
         all_conflicts += conflicts
         yield f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{short}.sum", conflicts, ""
     atomic_passes = sum(s.atomic_passes for s in result.sms)

@@ -64,10 +64,7 @@ def estimate(context: Context, optimizer: Optimizer, factor: float | None = None
     speedup, rewrite = expected(context, match)
     bound = most_gained(context, match)
     model = model_of(context)
-    doubt = why_no_number(context, match, model, min(speedup, bound))
-    if match.worse is not None and model is not None and not doubt:
-        worse = min(model.before.cycles / max(rewritten(model, match.worse.rewrite), 1), bound)
-        match = dataclasses.replace(match, how=f"{match.how} ({match.worse.how} {worse:.2f}x)")
+    doubt = why_no_number(context, match, model)
     paper = published(context, optimizer, match)
     return Advice(optimizer, match, min(speedup, bound), paper, bound, doubt, rewrite)
 

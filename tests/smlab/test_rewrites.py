@@ -57,6 +57,42 @@ def test_rows_of_two_dimensions_get_a_word() -> None:
     assert "tile[32][(32) + 1], flat[32]" in text
 
 
+def test_steps_of_a_power_of_two_meet_other_banks_where_words_are_left_free() -> None:
+    source = f"""{HEAD}(const float *x, float *out)
+{{
+    __shared__ float tree[COUNT];
+    tree[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    out[threadIdx.x] = tree[2 * (int)tree[threadIdx.x] + 1];
+}}
+"""
+    (text,) = changed(source, launch(1, x=[128], out=[128]), "padded-rows")
+    assert "tree[smlab_spread(COUNT)]" in text
+    assert "tree[smlab_spread(2 * (int)tree[smlab_spread(threadIdx.x)] + 1)]" in text
+    handed_on = source.replace("= x[threadIdx.x];", "= x[threadIdx.x]; f(tree);")
+    assert changed(handed_on, launch(1, x=[128], out=[128]), "padded-rows") == []
+
+
+def test_an_array_is_changed_in_place_by_vectors_where_only_its_own_element_is_read() -> None:
+    source = f"""{HEAD}(const float *x, float *out, int n)
+{{
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {{
+        const float old = out[i];
+        out[i] = old + x[i];
+    }}
+}}
+"""
+    of = launch(x=[512], out=[512], n=512)
+    by_four, by_two = changed(source, of, "vector-loads")
+    assert "const float4 *>(&out[smlab_first])" in by_four
+    assert by_four.count("*reinterpret_cast<float4 *>(&out[smlab_first])") == 1
+    assert "float2" in by_two
+    added = source.replace("out[i] = old", "out[i] += old")
+    assert "const float4 *>(&out[smlab_first])" in changed(added, of, "vector-loads")[0]
+    neighbours = source.replace("= out[i];", "= out[i + 1];")
+    assert "&out[" not in changed(neighbours, of, "vector-loads")[0]
+
+
 def test_a_table_that_is_only_read_becomes_constant() -> None:
     source = f"{HEAD}(const float *x, float *out, int n)\n{{\n    out[threadIdx.x] = x[n];\n}}\n"
     of = launch(x=[64], out=[THREADS], n=3)

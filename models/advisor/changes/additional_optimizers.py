@@ -11,7 +11,6 @@ from smlab.hw_bench.sass.effects import access_words
 from smlab.models.advisor.changes.matching import (
     Category,
     Context,
-    LesserChange,
     Match,
     Optimizer,
     at_instructions,
@@ -117,15 +116,11 @@ def uncoalesced_access(context: Context, factor: float) -> Match | None:
     each = {n: 1 / (_excess_sectors(context, n) or sectors) for n in movable}
     why = f"accesses move {sectors:.1f} times the sectors, and {lines:.1f} times the lines, of their bytes"
 
-    def coalesced(padding: float) -> Rewrite:
-        edits = {n: Edit(passes=1.0, traffic=part, dram=dram) for n, part in each.items()}
-        return Rewrite(edits=edits | _through_tiles(context, edits, padding))
-
-    if not any(edit.tiled for edit in coalesced(factor).edits.values()):
-        return matched(edges, why, rewrites=(coalesced(factor),))
-    how = "through a tile of shared memory with rows padded by a word"
-    bare = LesserChange("without the padding", coalesced(0))
-    return matched(edges, why, rewrites=(coalesced(factor),), how=how, worse=bare)
+    near = {n: Edit(passes=1.0, traffic=part, dram=dram) for n, part in each.items()}
+    coalesced = Rewrite(edits=near | _through_tiles(context, near, factor))
+    tiled = any(edit.tiled for edit in coalesced.edits.values())
+    how = "through a tile of shared memory with rows padded by a word" if tiled else ""
+    return matched(edges, why, rewrites=(coalesced,), how=how)
 
 
 def _through_tiles(context: Context, edits: Mapping[int, Edit], padding: float) -> dict[int, Edit]:

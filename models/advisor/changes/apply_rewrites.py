@@ -3,13 +3,12 @@
 What a compiler makes of a change is guessed by simple rules, stated with each. `Rewrite` says what changes,
 `rewritten` replays it.
 
-The rounds of loops in another order: unrolled, jammed, or with loads ahead, as a compiler makes them.
+The rounds of loops in another order: unrolled, or with loads ahead, as a compiler makes them.
 
 *Unrolled*: rounds of an innermost loop as one, loads first, and words that lie side by side in shared memory
-loaded together. *Jammed*: rounds of the loop around it side by side, instruction by instruction. *Ahead*:
-loads of a round before the rest of the round before. What is written ahead in the source, the compiler moves
-back as far as it can, and only a barrier is in its way; and what was loaded ahead is waited for at the end of
-its round, where it takes the place of the value before.
+loaded together. *Ahead*: loads of a round before the rest of the round before. What is written ahead in the
+source, the compiler moves back as far as it can, and only a barrier is in its way; and what was loaded ahead
+is waited for at the end of its round, where it takes the place of the value before.
 """
 
 from __future__ import annotations
@@ -18,17 +17,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
-
-from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.hw_bench.sass.opcodes import VARIABLE_LATENCY, is_load
 from smlab.models.advisor.changes.rewrites import Edit, Rewrite
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.estimates.program import Track, WarpProgram
-from smlab.models.advisor.estimates.replay import ATOMIC, EXCHANGE, FREE, GLOBAL, PIPE, RESULT, WORK
+from smlab.models.advisor.estimates.replay import ATOMIC, EXCHANGE, FREE, PIPE, RESULT, WORK
 from smlab.models.advisor.estimates.service_demands import PIPES, Costs, atomic_work, instructions_a_line
 from smlab.models.advisor.estimates.sm_model import KernelModel
-from smlab.models.advisor.stall_causes.l1_hits import leader
 from smlab.models.advisor.stall_causes.warp_paths import Lap
 
 SHARED_BY_SMS: Final = ("l2", "dram", "words")
@@ -69,7 +64,6 @@ def _edited(model: KernelModel, change: Rewrite, before: Costs) -> Costs:
     for n, edit in change.edits.items():
         instruction = model.context.code.instructions[n]
         if edit.free:
-            _followed(model, costs, n)
             costs.unit[n], costs.pipe[n], costs.work[n] = FREE, -1, 0
         elif edit.pipe is not None:
             costs.unit[n], costs.pipe[n] = PIPE, PIPES.index(edit.pipe)
@@ -81,8 +75,6 @@ def _edited(model: KernelModel, change: Rewrite, before: Costs) -> Costs:
             costs.take(n, costs.extra("shuffle"))
         elif edit.staged and not edit.tiled:
             costs.miss[n] = 1.0
-        elif edit.retried:
-            _retried(costs, n, edit, gpu)
         elif edit.shared and edit.passes is not None:
             costs.unit[n], costs.work[n] = ATOMIC, 0
             costs.work[n, :2] = atomic_work(gpu, instruction, edit.passes)
@@ -108,34 +100,6 @@ def _edited(model: KernelModel, change: Rewrite, before: Costs) -> Costs:
     return costs
 
 
-def _followed(model: KernelModel, costs: Costs, n: int) -> None:
-    """What a load brought into L1 is brought by the next one that asks for the same sector."""
-    code, executed = model.context.code, model.context.executed
-    if costs.unit[n] != GLOBAL or not is_load(code.instructions[n]):
-        return
-    block = code.flow.blocks[code.block_of[n]]
-    after = range(n + 1, code.number[block.instructions[-1].address] + 1)
-    loads = (m for m in after if code.kinds[m] == "global" and is_load(code.instructions[m]))
-    first = leader(code, n)
-    nearest = next((m for m in loads if executed.get(m) and leader(code, m) == first), None)
-    if nearest is not None and costs.miss[n] > costs.miss[nearest]:
-        costs.miss[nearest] = costs.miss[n]
-        costs.tail[nearest] = max(costs.tail[nearest], costs.tail[n])
-        costs.work[nearest, 2:] = np.maximum(costs.work[nearest, 2:], costs.work[n, 2:])
-
-
-def _retried(costs: Costs, n: int, edit: Edit, gpu: Gpu) -> None:
-    """A loop of load, operation and compare-and-swap in shared memory, as one step that takes all rounds."""
-    front = gpu.number("mio.front_cycles")
-    base, each = (gpu.number(f"atomic.cas.{k}_interval_cycles") for k in ("base", "pass"))
-    swap = gpu.number("atomic.cas.latency_cycles") - front
-    again = gpu.number("shared.load_latency_cycles") + front + BRANCH_CYCLES
-    costs.unit[n], costs.work[n] = ATOMIC, 0
-    costs.work[n, 0] = edit.retried * gpu.number("shared.interval_cycles_per_pass")
-    costs.work[n, 1] = edit.retried * (base + each * (edit.passes or 1.0))
-    costs.tail[n] = edit.retried * (swap + again)
-
-
 def _expanded(
     n: int, edit: Edit | None, row: Callable[[str], int], loads: bool
 ) -> tuple[tuple[int, bool], ...]:
@@ -157,8 +121,6 @@ def _expanded(
     if edit.staged:
         barrier = (row("barrier"), False)
         return (barrier, *plain, (row("store"), True), barrier, (row("load"), False))
-    if edit.retried:
-        return (*plain, (arithmetic, True))
     return ((arithmetic, False),) * edit.added + plain
 
 
@@ -251,9 +213,7 @@ def reordered(model: KernelModel, track: Track, laps: Sequence[Lap], change: Rew
     """A track with the rounds of some loops in another order."""
     code = model.context.code
     inner = {loop.header for loop in code.loops} - {loop.parent for loop in code.loops}
-    wanted = change.loops if change.order == "jammed" else change.loops & inner
-    chosen = [lap for lap in laps if lap.header in wanted]
-    beside = [lap for lap in laps if lap.header in inner]
+    chosen = [lap for lap in laps if lap.header in change.loops & inner]
     order: list[int] = []
     stalls = dict(enumerate(track.stalls))
     lines = dict(enumerate(track.lines))
@@ -268,10 +228,10 @@ def reordered(model: KernelModel, track: Track, laps: Sequence[Lap], change: Rew
         at = group[-1].end
         if change.order == "prefetched":
             new_order = _prefetched(code, track, group, change.overhead)
-        elif (interleaved := _unrolled_or_jammed(code, track, group, beside, change)) is None:
+        elif len(group) < change.factor:
             new_order = _Reordering(list(range(group[0].begin, at)))
         else:
-            new_order = interleaved
+            new_order = _unrolled(code, track, group, change)
             fresh.update(new_order.order)
             stalls |= _stalls(model, track, group, new_order.order)
             home = behind + sorted(change.loops).index(group[0].header) * LINES_OF_A_LOOP
@@ -355,17 +315,6 @@ def _movable(code: AdvisedCode, n: int, changed: set[str]) -> bool:
     return is_load(instruction) and ("CONSTANT" in instruction.modifiers or code.kinds[n] not in changed)
 
 
-def _unrolled_or_jammed(
-    code: AdvisedCode, track: Track, group: Sequence[Lap], inner: Sequence[Lap], change: Rewrite
-) -> _Reordering | None:
-    """Rounds unrolled or jammed; None where they are too few, or need each other's results."""
-    if len(group) < change.factor:
-        return None
-    if change.order == "jammed":
-        return _jammed(code, track, group, inner, change)
-    return _unrolled(code, track, group, change)
-
-
 def _unrolled(code: AdvisedCode, track: Track, group: Sequence[Lap], change: Rewrite) -> _Reordering:
     """Rounds as one, as a compiler orders them: loads first, then what counts the last round, then what hangs
     on loads, copies of one instruction side by side where they do not hang on each other; the branch at the
@@ -398,40 +347,6 @@ def _joined(track: Track, group: Sequence[Lap], widened: Mapping[int, int]) -> d
             elif n in first:
                 joined[s] = first[n]
     return joined
-
-
-def _jammed(
-    code: AdvisedCode, track: Track, group: Sequence[Lap], inner: Sequence[Lap], change: Rewrite
-) -> _Reordering | None:
-    """Rounds of a loop around others side by side: in each of their rounds an instruction of one, then the
-    same of the next. None where one needs more of the one before than its sums."""
-    keys: dict[int, tuple[int, int, int, int]] = {}
-    summed: set[int] = set()
-    for copy, lap in enumerate(group):
-        inside = [
-            lap_inside for lap_inside in inner if lap.begin <= lap_inside.begin and lap_inside.end <= lap.end
-        ]
-        segment, at = 0, lap.begin
-        for lap_inside in inside:
-            if lap_inside.begin > at or lap_inside.number == 0:
-                keys |= {s: (segment, 0, s - at, copy) for s in range(at, lap_inside.begin)}
-                segment += 1
-            keys |= {
-                s: (segment, lap_inside.number, s - lap_inside.begin, copy)
-                for s in range(lap_inside.begin, lap_inside.end)
-            }
-            at = lap_inside.end
-        keys |= {s: (segment + 1, 0, s - at, copy) for s in range(at, lap.end)}
-        summed.update(range(at, lap.end))
-    for s, sources in _producers(code, track, group).items():
-        free = s in summed or track.steps[s] in change.overhead
-        if not free and any(
-            keys[p][3] != keys[s][3] and track.steps[p] not in change.overhead for p in sources
-        ):
-            return None
-    last = len(group) - 1
-    kept = [s for s, key in keys.items() if key[3] == last or track.steps[s] not in change.overhead]
-    return _Reordering(sorted(kept, key=lambda s: keys[s]))
 
 
 def _prefetched(

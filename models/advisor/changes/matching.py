@@ -42,21 +42,13 @@ class Hotspot:
 
 
 @dataclass(frozen=True)
-class LesserChange:
-    """A change as it is often made, which gains less: how it differs, in words."""
-
-    how: str
-    rewrite: Rewrite
-
-
-@dataclass(frozen=True)
 class Match:
     """An optimizer's answer: the samples that it matches (M), those of them in whose cycle nothing was issued
     (M^L), and where. ``scopes`` are (A, M^L) of each loop, for Equation 5;
     ``among_warps`` are those of them in which a warp waits for others and not for its own results (`AMONG`).
     ``paper`` overrides the estimate by Equations 2 to 10. ``rewrites`` are what a compiler may make of the
     change, of which the best is promised; without any there is a bound alone. ``how`` says in
-    words how the change has to be made, and ``worse`` is told beside it."""
+    words how the change has to be made."""
 
     matched: float
     latency: float
@@ -67,7 +59,6 @@ class Match:
     rewrites: tuple[Rewrite, ...] = ()
     among_warps: float = 0.0
     how: str = ""
-    worse: LesserChange | None = None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Final
 from smlab.hw_bench.sass.effects import access_words
 from smlab.hw_bench.sass.opcodes import is_load
 from smlab.models.advisor.changes.apply_rewrites import VECTOR_WORDS
-from smlab.models.advisor.changes.matching import Context, LesserChange, Match, matched
+from smlab.models.advisor.changes.matching import Context, Match, matched
 from smlab.models.advisor.changes.rewrites import Rewrite
 from smlab.models.advisor.code import AdvisedCode, LoopOf
 from smlab.models.advisor.stall_causes.addresses import Sum, address_of, begins_aligned, step_of
@@ -137,24 +137,6 @@ def widened(code: AdvisedCode, loop: LoopOf, rounds: int) -> dict[int, int]:
     return found
 
 
-def jammed(context: Context, loops: Iterable[LoopOf], factor: float) -> Rewrite | None:
-    """Rounds of the loops around some innermost ones side by side."""
-    code = context.code
-    inner = {loop.header for loop in code.loops} - {loop.parent for loop in code.loops}
-    around = {loop.parent for loop in loops if loop.header in inner}
-    chosen = [
-        loop
-        for loop in code.loops
-        if loop.header in around and all(o.header in inner for o in code.loops if o.parent == loop.header)
-    ]
-    if not chosen:
-        return None
-    nested = [loop for loop in code.loops if loop in chosen or loop.parent in {c.header for c in chosen}]
-    overhead = frozenset(n for loop in nested for n in overhead_of(context, loop))
-    headers = frozenset(loop.header for loop in chosen)
-    return Rewrite(order="jammed", factor=round(factor), loops=headers, overhead=overhead)
-
-
 def code_reordering(context: Context, factor: float) -> Match | None:
     edges = context.dependences()
     code = context.code
@@ -165,14 +147,11 @@ def code_reordering(context: Context, factor: float) -> Match | None:
     rewrites = [Rewrite()]
     if near > sum(b.samples for b in inside) / 2 or _chained(context, {b.cause for b in inside}) > HOPS:
         rewrites.append(unrolled(context, loops, overhead, factor))
-        side_by_side = jammed(context, loops, factor)
-        rewrites += [] if side_by_side is None else [side_by_side]
     else:
         held = [loop for loop in loops if any(code.kinds[n] == "barrier" for n in loop.members)]
         rewrites += [Rewrite(order="prefetched", loops=frozenset(o.header for o in held), overhead=overhead)]
-    # What is only written ahead in the source, the compiler moves back.
-    alone = LesserChange("written ahead alone", Rewrite())
     unrolls = any(rewrite.order == "unrolled" for rewrite in rewrites)
-    beside = {"how": f"{factor:.0f} rounds side by side", "worse": alone} if unrolls and factor > 1 else {}
+    # What is only written ahead in the source, the compiler moves back.
+    beside = {"how": f"{factor:.0f} rounds side by side"} if unrolls and factor > 1 else {}
     why = "results are used soon after they are asked for"
     return matched(edges, why, rewrites=tuple(rewrites), **beside)

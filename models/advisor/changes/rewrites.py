@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Order = Literal["as is", "unrolled", "jammed", "prefetched"]
+Order = Literal["as is", "unrolled", "prefetched"]
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,7 @@ class Edit:
     A load that is ``staged`` brings its words into shared memory between two barriers, and they are loaded
     from there; one from ``constant`` memory takes that one's latency. An access that is ``tiled`` passes its
     words through a tile of shared memory, one side of which takes so many passes. What is ``exchanged``
-    becomes a shuffle and an operation on what comes. An atomic that is ``retried`` is a loop
-    of compare-and-swap that goes round so many times in the mean.
+    becomes a shuffle and an operation on what comes.
     """
 
     passes: float | None = None
@@ -38,18 +37,17 @@ class Edit:
     constant: bool = False
     tiled: float = 0.0
     exchanged: bool = False
-    retried: float = 0.0
 
     @property
     def adds(self) -> bool:
         """Whether it brings something that was not there."""
-        return bool(self.chain or self.added or self.staged or self.constant or self.tiled or self.retried)
+        return bool(self.chain or self.added or self.staged or self.constant or self.tiled)
 
 
 @dataclass(frozen=True)
 class Rewrite:
     """A change: instructions ``removed``, ``edits`` by instruction, the ``order`` of the innermost of
-    ``loops`` (by header; jammed, of those around them) by a ``factor``, with the ``overhead`` that only one
+    ``loops`` (by header) by a ``factor``, with the ``overhead`` that only one
     of the unrolled rounds keeps and the words that loads bring which are ``widened`` when rounds lie side by
     side.
 

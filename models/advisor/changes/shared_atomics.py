@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
-from smlab.models.advisor.changes.matching import Context, LesserChange, Match, at_instructions, matched
+from smlab.models.advisor.changes.matching import Context, Match, at_instructions, matched
 from smlab.models.advisor.changes.rewrites import Edit, Rewrite
-from smlab.models.advisor.estimates.sm_model import model_of
 from smlab.models.advisor.stall_causes.blame import Blame
 from smlab.models.advisor.stall_causes.slicing import definitions, hangs_on_thread
 
@@ -84,8 +83,9 @@ def privatisation(context: Context, factor: float) -> Match | None:
         accesses = {n for n, kind in enumerate(code.kinds) if kind == "global" and n in context.rows}
         edges = context.edges(lambda b: b.cause in accesses or b.reason == "drain")
         why = "atomics on global memory in a loop cross the whole chip"
-        near = Rewrite(edits={n: _brought_near(context, n) for n in far}, flushed=min(far))
-        if any(edit.retried for edit in near.edits.values()):
+        shared = Edit(shared=True, passes=RANDOM_WAVEFRONTS)
+        near = Rewrite(edits=dict.fromkeys(far, shared), flushed=min(far))
+        if any(FLOATS & set(code.instructions[n].modifiers) for n in far):
             why += "; adding floating-point numbers in shared memory is a loop of compare-and-swap, though"
         return matched(edges, why, rewrites=(near,))
     passes = wavefronts_of(context, _atomics(context)) or 1.0
@@ -101,24 +101,8 @@ def privatisation(context: Context, factor: float) -> Match | None:
     )
     (fewer,) = match.rewrites
     copies = dataclasses.replace(fewer, repeated=tables, times=round(factor))
-    # Lanes that meet are of one warp: a copy a warp leaves them together, and costs what copies cost.
-    by_warp = LesserChange("a copy a warp", dataclasses.replace(copies, edits={}))
-    return dataclasses.replace(match, rewrites=(copies,), how=f"{factor:.0f} copies by lane", worse=by_warp)
-
-
-def _brought_near(context: Context, number: int) -> Edit:
-    """An atomic on global memory made one on shared memory. Integers meet as random words do. There is no
-    addition of floating-point numbers there: in a loop of compare-and-swap one of the threads that want a
-    word succeeds at a time, those of other warps included where words are so few that lanes meet."""
-    row, instruction = context.rows[number], context.code.instructions[number]
-    if not FLOATS & set(instruction.modifiers) or "ADD" not in instruction.modifiers:
-        return Edit(shared=True, passes=RANDOM_WAVEFRONTS)
-    lanes = row.active_lanes
-    warps = -(-(context.samples.launch.threads_per_block or 256) // 32)
-    model = model_of(context)
-    met = 1.0 if model is None else min(max(model.lanes_on_a_word(number), 1.0), lanes)
-    rounds = met * (1 + (met - 1) / max(lanes - 1, 1.0) * (warps - 1))
-    return Edit(shared=True, passes=1.0, retried=rounds)
+    how = f"{factor:.0f} copies by lane: a copy a warp leaves lanes that meet together"
+    return dataclasses.replace(match, rewrites=(copies,), how=how)
 
 
 def bank_layout(context: Context, factor: float) -> Match | None:

@@ -23,8 +23,6 @@ MOST_OPEN: Final = 0.10
 """By how much the samples alone may leave the matched stalls' speedup open, as a share (90 %, one side)."""
 SIDE: Final = 1.645
 """Standard deviations that 5 % of a normal distribution lie beyond."""
-FEW_BLOCKS_MOST: Final = 3.0
-"""What a launch with idle SMs is promised at most without a trial: no other warp hides there what is left."""
 
 
 def most_gained(context: Context, match: Match) -> float:
@@ -47,7 +45,7 @@ def _takes_off_dram(context: Context, rewrite: Rewrite) -> bool:
     return any(kinds[n] in ("global", "local") for n in lighter)
 
 
-def why_no_number(context: Context, match: Match, model: KernelModel | None, speedup: float) -> str:
+def why_no_number(context: Context, match: Match, model: KernelModel | None) -> str:
     """Why an estimate is no more than a bound; empty where it is a number."""
     if model is None:
         return "the profile has no counts to replay the kernel by"
@@ -62,8 +60,4 @@ def why_no_number(context: Context, match: Match, model: KernelModel | None, spe
     left = max(1 - share, 1 / context.total)
     if SIDE * math.sqrt(share * left / context.total) / left > MOST_OPEN:
         return f"{context.total:,.0f} samples leave it open by more than {100 * MOST_OPEN:.0f} %"
-    facts = context.samples.launch
-    sms = facts.sms or context.gpu.integer("gpu.sms")
-    if speedup > FEW_BLOCKS_MOST and facts.blocks is not None and facts.blocks < sms:
-        return f"{facts.blocks} blocks on {sms} SMs"
     return ""

@@ -1,11 +1,10 @@
 """What a profile does not tell of a kernel's accesses, fitted until a replay waits where the samples say.
 
-Four things are moved, each within its bounds. The *tail* of an access, between an unloaded L2's latency and
-an unloaded DRAM's. The share of its executions that *miss* L1, where it is waited for less than L2 takes. How
-much *slower* port, L2 and DRAM are than their busy time says (DRAM is never busy all of the time), where more
-is waited for than an unloaded DRAM takes: that is a queue, and an unrolled loop does not hide a queue. And
-whether atomics on global memory queue for each other's *words*: no counter tells, but where warps wait for
-them (at their end too) and the replay is early, that is what the time is spent on.
+Three things are moved, each within its bounds. The *tail* of an access, between an unloaded L2's latency and
+an unloaded DRAM's; longer, where more is waited for and nothing is busy. The share of its executions that
+*miss* L1, where it is waited for less than L2 takes. And whether atomics on global memory queue for each
+other's *words*: no counter tells, but where warps wait for them (at their end too) and the replay is early,
+that is what the time is spent on.
 """
 
 from __future__ import annotations
@@ -35,12 +34,8 @@ DAMPING: Final = 0.8
 """The share of a difference in waiting by which a tail is moved in a round."""
 MISS_STEP: Final = 0.5
 """Factor of an access's misses for each round in which it is waited for less than L2 takes."""
-SLOWER_STEP: Final = 0.2
-"""By how much port, L2 and DRAM are slowed in a round at most, as a share."""
 NEAR_ENOUGH: Final = 2.0
 """Cycles of waiting by which an access may differ without being moved to L1 or into a queue."""
-ATOMICS_IN_DRAM: Final = 0.02
-"""Sectors of DRAM for each of an atomic's: it is taken to find its words in L2."""
 VARIANTS: Final = 8
 """Paths of a block's warps, at most."""
 IDLE: Final = 0.3
@@ -88,7 +83,6 @@ class ReplayFit:
         )
         self.time = context.samples.launch.cycles
         self.work = sum(context.executed.values()) / sms
-        self.slower = 1.0
         self.in_line = 0.0
         self.atomics = {i for i in self._sectors() if context.code.instructions[i].opcode in FAR_ATOMICS}
         self.sectors = self._sectors()
@@ -118,17 +112,17 @@ class ReplayFit:
 
     def _traffic(self) -> None:
         """Share the busy time of port, L2 and DRAM among global accesses by the sectors that they ask of
-        them; atomics ask more of L2 and nearly nothing of DRAM."""
+        them; atomics ask more of L2."""
         context, costs = self.context, self.costs
         if not self.time or not self.sectors:
             return
-        heavier = {"l2": context.gpu.number("l2.atomic_sector_factor"), "dram": ATOMICS_IN_DRAM}
+        heavier = {"l2": context.gpu.number("l2.atomic_sector_factor")}
         for name in BEYOND:
             part = {
                 i: w * (heavier.get(name, 1.0) if i in self.atomics else 1.0) for i, w in self.sectors.items()
             }
             total = sum(w * context.executed[i] * costs.miss[i] for i, w in part.items())
-            busy = context.samples.busy.get(name, 0.0) * self.time * self.sms * self.slower
+            busy = context.samples.busy.get(name, 0.0) * self.time * self.sms
             for i, w in part.items():
                 costs.work[i, WORK.index(name)] = busy * w / total if total else 0.0
 
@@ -212,12 +206,9 @@ class ReplayFit:
         queued = movable & (costs.tail >= most - 1) & (move > NEAR_ENOUGH)
         unmet = float((weight * move)[queued].sum()) / all_waits
         busiest = max((context.samples.busy.get(name, 0.0) for name in BEYOND), default=0.0)
-        slowest = max(1 / busiest, 1.0) if busiest > IDLE else 1.0
         early = not self.time or self._ratio(done) < 1
-        if unmet > 0 and early:
-            if self.slower >= slowest:
-                most = np.inf  # the queues explain no more of it: a longer way than the description has
-            self.slower = min(self.slower * (1 + min(unmet, SLOWER_STEP)), slowest)
+        if unmet > 0 and early and busiest <= IDLE:
+            most = np.inf  # no queue explains it: a longer way than the description has
         self._words(done, unmet > 0 and bool(queued[list(self.atomics)].any()))
         self._traffic()
         costs.tail = np.where(movable & ~lost, np.clip(costs.tail + DAMPING * move, least, most), costs.tail)

@@ -20,7 +20,7 @@ from smlab.hw_bench.gpu.descriptions import Gpu
 from smlab.models.advisor.changes.matching import Context
 from smlab.models.advisor.estimates.fitting import VARIANTS, NoPathError, ReplayFit
 from smlab.models.advisor.estimates.program import WarpProgram, program_of, steps_of
-from smlab.models.advisor.estimates.replay import WORK, Frame, replay
+from smlab.models.advisor.estimates.replay import Frame, replay
 from smlab.models.advisor.estimates.service_demands import PIPES, Costs, instructions_a_line
 from smlab.models.advisor.stall_causes.warp_paths import PathReading, paths_of, uneven_loops
 from smlab.models.projection.parallelism import resident_blocks
@@ -138,12 +138,6 @@ class KernelModel:
         held = int(resident_blocks(self.context.gpu, WARP * warps, registers, round(shared * factor)))
         blocks = max(1, round(frame.blocks / factor))
         return frame._replace(warps_of_block=warps, resident=max(1, min(held, blocks)), blocks=blocks)
-
-    def lanes_on_a_word(self, number: int) -> float:
-        """How many lanes of an atomic on global memory meet on a word in the mean, as far as atomics queue at
-        their words; 0 where none do."""
-        each = float(self.costs.work[number, WORK.index("words")])
-        return each / (self.context.gpu.number("l2.atomic_interval_cycles") * self.sms)
 
     def passes(self, number: int) -> float:
         """Mean passes of an access through the data stage."""

@@ -8,8 +8,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from smlab.commands.advise.kernel_advice import RESTRICT, SHAPE_KINDS, KernelAdvice, SimulatedVersion
-from smlab.commands.advise.ranking import RankedAdvice, of_optimizer, ranked, why_bound
+from smlab.commands.advise.kernel_advice import (
+    COMBINED,
+    RESTRICT,
+    SHAPE_KINDS,
+    KernelAdvice,
+    SimulatedVersion,
+)
+from smlab.commands.advise.ranking import SIMULATED, RankedAdvice, of_optimizer, ranked, why_bound
 from smlab.commands.advise.source_loops import loop_around, loops_of
 from smlab.hw_bench.profiles.pc_samples.samples import SELECTED
 from smlab.models.advisor.advice import Advice
@@ -113,18 +119,26 @@ def shape_text(shape: Sequence[int]) -> str:
 def tried_text(kernel: KernelAdvice, one: RankedAdvice) -> str:
     """Which change was tried, and what others of its kind gained."""
     best, *others = one.tried
+    told = made_text(kernel, best)
     if best.kind not in SHAPE_KINDS:
-        told = best.what
-        told += f"; {best.stands_in}" if best.stands_in else f" ({best.note})" if best.note else ""
         for version in [v for v in others if best.what not in v.what][:OTHERS]:
             told += f"; {version.what}: {version.speedup:.2f}x"
         return told + (f" ({NO_OVERLAP})" if RESTRICT in best.what else "")
-    launch = kernel.samples.launch
-    now = f"{launch.blocks:,} of {launch.threads_per_block:,}" if launch.blocks else "those of the launch"
-    told = f"launch {launch_text(best)} in place of {now}"
     for version in sorted(others, key=lambda v: (v.kind, v.grid))[:OTHERS]:
         told += f"; {launch_text(version)}: {version.speedup:.2f}x"
     return told
+
+
+def made_text(kernel: KernelAdvice, version: SimulatedVersion) -> str:
+    """What is changed in a version, and what a programmer has to do beside."""
+    if version.kind not in SHAPE_KINDS:
+        beside = (
+            f"; {version.stands_in}" if version.stands_in else f" ({version.note})" if version.note else ""
+        )
+        return version.what + beside
+    launch = kernel.samples.launch
+    now = f"{launch.blocks:,} of {launch.threads_per_block:,}" if launch.blocks else "those of the launch"
+    return f"launch {launch_text(version)} in place of {now}"
 
 
 def _advice_document(kernel: KernelAdvice, advice: Advice) -> dict[str, Any]:
@@ -259,8 +273,31 @@ def gain_text(one: RankedAdvice) -> str:
 
 
 def how_text(one: RankedAdvice) -> str:
-    """How the number of a simulated change came, in words."""
-    return "tried, same results" if one.how == "tried" else "simulated without its results"
+    """How the number of a simulated change came, in words, and what another hand's change gains."""
+    how = "tried, same results" if one.how == "tried" else "simulated without its results"
+    return f"{how}; by another hand {one.low:.2f} to {one.high:.2f}"
+
+
+def answer_text(kernel: KernelAdvice, told: Sequence[RankedAdvice]) -> str:
+    """The answer in one sentence: what gains most, alone and with others, or what to try first."""
+    if not told:
+        return "no change that smlab knows gains anything"
+    sure = [one for one in told if one.how in SIMULATED or one.low > 1]
+    if not sure:
+        first = next((one for one in told if one.how == "replayed"), told[0])
+        return f"no change is sure to help, try first {first.name}: {_what(kernel, first)}"
+    best = sure[0]
+    alone = f"{best.name}, {best.speedup:.2f}x"
+    combined = next((one for one in sure if one.name == COMBINED and one.speedup > best.speedup), None)
+    if combined is None:
+        return f"most promising: {alone}: {_what(kernel, best)}"
+    what = combined.tried[0].what
+    return f"most promising: several changes together, {combined.speedup:.2f}x: {what}; alone {alone}"
+
+
+def _what(kernel: KernelAdvice, one: RankedAdvice) -> str:
+    """What a piece of advice changes."""
+    return made_text(kernel, one.tried[0]) if one.advice is None else what_text(one.advice)
 
 
 def trials_text(kernel: KernelAdvice) -> str:
@@ -274,10 +311,10 @@ def trials_text(kernel: KernelAdvice) -> str:
     told = " and ".join(f"{count} {what}" for count, what in counts if count) or "nothing"
     parts = [f"{told} tried in {trials.cpu_s:.1f} s of CPU time"]
     for names, what in (
-        (wrong, "altered the results"),
-        (unknown, "could not be compared"),
-        (trials.refused, "could not be run"),
-        (trials.late, "not tried for lack of time, --try-seconds gives more"),
+        (wrong, "These altered the results"),
+        (unknown, "These could not be compared"),
+        (trials.refused, "These could not be run"),
+        (trials.late, "For these there was no time (--try-seconds gives more)"),
     ):
         if names:
             more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""

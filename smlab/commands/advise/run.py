@@ -10,8 +10,16 @@ from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, shown
 from smlab.commands.advise.api import advice_on, advise_kernel
 from smlab.commands.advise.kernel_advice import KernelAdvice, SimulatedVersion, Trials
-from smlab.commands.advise.printing import document, how_text, short_text, text, trials_text, tried_text
-from smlab.commands.advise.ranking import RankedAdvice, ranked, why_bound
+from smlab.commands.advise.printing import (
+    answer_text,
+    document,
+    how_text,
+    short_text,
+    text,
+    trials_text,
+    tried_text,
+)
+from smlab.commands.advise.ranking import SIMULATED, RankedAdvice, ranked, why_bound
 from smlab.commands.advise.trials import try_changes
 from smlab.commands.advise.trying import run_and_keep, tried_as_asked
 from smlab.commands.kernel_page.sectors import SectorCount
@@ -108,28 +116,20 @@ def _simulated(options: AdviseOptions) -> KernelAdvice:
 
 def _print(kernel: KernelAdvice, details: bool) -> None:
     samples = kernel.samples
-    head = (
-        f"[bold]{shown(readable_name(samples.kernel))}[/bold] on {shown(kernel.gpu.name)}: "
-        f"{samples.samples:,} samples, {100 * samples.active / max(samples.samples, 1):.0f} % while the "
-        "scheduler issued"
-    )
+    head = f"[bold]{shown(readable_name(samples.kernel))}[/bold] on {shown(kernel.gpu.name)}"
+    issued = 100 * samples.active / max(samples.samples, 1)
+    rests_on = f"{samples.samples:,} samples, {issued:.0f} % while the scheduler issued"
     if kernel.note:
         err.print(shown(kernel.note))
     if kernel.blamed is None:
-        out.print(head)
+        out.print(f"{head}: {rests_on}")
         _print_lines(kernel, MANY if details else FEW)
         return
     told = ranked(kernel)
-    best = next((one for one in told if one.low > 1), None)
-    if not told:
-        out.print(f"{head}; nothing to advise: no change that smlab knows gains anything")
-    elif best is not None:
-        out.print(f"{head}; most promising: {shown(best.name)}, {best.speedup:.2f}x")
-    else:
-        first = next((one for one in told if one.how == "replayed"), told[0])
-        out.print(f"{head}; no change is sure to help, try first: {shown(first.name)}")
-    if any(one.how in ("tried", "probed", "replayed") for one in told[: len(told) if details else TOLD]):
+    out.print(f"{head}: {shown(answer_text(kernel, told))}")
+    if any(one.how in (*SIMULATED, "replayed") for one in told[: len(told) if details else TOLD]):
         out.print(f"[dim]{as_made_by_others()}[/dim]")
+    out.print(f"[dim]By {rests_on}.[/dim]")
     for n, one in enumerate(told if details else told[:TOLD], start=1):
         _print_advice(kernel, n, one, details)
     if not details and len(told) > TOLD:

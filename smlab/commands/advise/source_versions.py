@@ -85,7 +85,7 @@ class SourceChange:
 
     @property
     def text(self) -> str:
-        return ", ".join(
+        return " + ".join(
             [*(r.text for r in self.rewrites), *(change.text for change in self.loops), *self.flags]
         )
 

@@ -54,5 +54,5 @@ def _combined(base: TriedKernel, versions: SourceVersions, shape: SimulatedVersi
         return simulated(base, what, COMBINED, kernel=image, change=relaunched, restore=change.restored)
 
     for change in dict.fromkeys(c for c in (versions.best, *changes[:1]) if c is not None):
-        what = f"{shape.what}, {change.text}"
+        what = f"{shape.what} + {change.text}"
         yield Trial(what, COMBINED, partial(run, what, change))

@@ -298,8 +298,10 @@ def _sides(grid: Shape, block: Shape) -> Iterator[str]:
 
 
 def _blocks(base: TriedKernel, shape: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """As many threads in smaller and larger blocks."""
+    """As many threads in smaller and larger blocks; and as many blocks of another size, for kernels whose
+    blocks have a row each that their threads go along."""
     for factor in BLOCK_FACTORS:
         block = int(shape[1] * factor)
         if LANES <= block <= MAX_THREADS and block % LANES == 0:
             yield math.ceil(shape[0] * shape[1] / block), block
+            yield shape[0], block

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smlab.commands.advise.kernel_advice import KernelAdvice, SimulatedVersion
-from smlab.commands.advise.printing import how_text, launch_text, place, text, trials_text, tried_text
-from smlab.commands.advise.ranking import RankedAdvice, ranked, why_bound
+from smlab.commands.advise.printing import (
+    answer_text,
+    how_text,
+    launch_text,
+    place,
+    text,
+    trials_text,
+    tried_text,
+)
+from smlab.commands.advise.ranking import SIMULATED, RankedAdvice, ranked, why_bound
 from smlab.commands.kernel_page.code_listing import ListedInstruction, code_panes
 from smlab.commands.kernel_page.content import (
     AdviceCard,
@@ -75,19 +83,15 @@ def _page(kernel: KernelAdvice, profile: str, key: str) -> KernelPage:
 def _with_promise(page: KernelPage, kernel: KernelAdvice) -> KernelPage:
     """The page with the most promising change in its verdict."""
     told = ranked(kernel)
-    promise = "No change that smlab knows gains anything."
-    if told:
-        first = told[0]
-        what = tried_text(kernel, first) if first.advice is None else first.advice.optimizer.what
-        promise = f"Most promising: {_number(first)}: {what}."
-        if first.how in ("tried", "probed", "replayed"):
-            note = as_made_by_others()
-            promise += f" {note[0].upper()}{note[1:]}."
+    answer = answer_text(kernel, told)
+    promise = [f"{answer[0].upper()}{answer[1:]}."]
+    if any(one.how in (*SIMULATED, "replayed") for one in told):
+        promise.append(as_made_by_others())
     return KernelPage(
         page.title,
         page.subtitle,
         page.headline,
-        [promise, *page.details],
+        [*promise, *page.details],
         page.sections,
         page.word,
         page.notes,
@@ -119,7 +123,7 @@ def _cards(kernel: KernelAdvice, key: str) -> Block:
 def _card(kernel: KernelAdvice, one: RankedAdvice, key: str) -> AdviceCard:
     if one.advice is None:
         what = tried_text(kernel, one)
-        return AdviceCard(_number(one), f"{what[0].upper()}{what[1:]}.")
+        return AdviceCard(_number(one), f"{what}.")
     places = [place(kernel, spot) for spot in one.advice.match.hotspots[:PLACES]]
     return AdviceCard(
         _number(one),

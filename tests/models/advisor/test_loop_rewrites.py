@@ -9,7 +9,7 @@ import pytest
 from smlab.hw_bench.profiles.pc_samples.samples import LaunchFacts
 from smlab.models.advisor.changes.apply_rewrites import rewritten
 from smlab.models.advisor.changes.matching import Context
-from smlab.models.advisor.changes.reordering import jammed, widened
+from smlab.models.advisor.changes.reordering import widened
 from smlab.models.advisor.changes.rewrites import Rewrite
 from smlab.models.advisor.code import AdvisedCode
 from smlab.models.advisor.estimates.sm_model import KernelModel, model_of
@@ -96,18 +96,3 @@ def test_a_pair_takes_the_passes_of_one(context_of: Callable[..., Any]) -> None:
     assert single - paired == pytest.approx(ROUNDS / 2 * 32, rel=0.15)
     by_two = dataclasses.replace(plain, factor=2, widened=widened(made.code, loop, 4))
     assert rewritten(model, by_two) == rewritten(model, dataclasses.replace(plain, factor=2))
-
-
-def test_chains_of_outer_rounds_hide_each_other(context_of: Callable[..., Any]) -> None:
-    counts = {n: float(OUTER * ROUNDS if 3 <= n <= 6 else OUTER) for n in range(10)} | {10: 1.0}
-    made = context_of(NEST.format(start="R1"), {})
-    model = modelled(made, counts)
-    inner = next(loop for loop in made.code.loops if loop.parent is not None)
-    change = jammed(made, [inner], 4)
-    assert change is not None
-    assert change.loops == {inner.parent}
-    assert model.before.cycles / rewritten(model, change) == pytest.approx(3.2, abs=0.6)
-    carried = context_of(NEST.format(start="R2"), {})  # begins where the round before ended
-    model = modelled(carried, counts)
-    assert rewritten(model, change) == model.before.cycles
-    assert jammed(made, [loop for loop in made.code.loops if loop.parent is None], 4) is None

@@ -145,8 +145,7 @@ def test_rows_become_columns_in_a_tile_whose_padding_counts(
     assert padded is not None
     assert bare is not None
     assert [m.rewrites[0].edits[2].tiled for m in (padded, bare)] == ([1.0, 32.0] if tiled else [0.0, 0.0])
-    assert (padded.worse is not None) is tiled
-    assert not tiled or padded.worse.rewrite == bare.rewrites[0]
+    assert ("padded" in padded.how) is tiled
 
 
 def test_copies_of_a_table_part_lanes_only_by_lane(context_of: Callable[..., Any]) -> None:
@@ -155,9 +154,7 @@ def test_copies_of_a_table_part_lanes_only_by_lane(context_of: Callable[..., Any
     assert match is not None
     (by_lane,) = match.rewrites
     assert {edit.passes for edit in by_lane.edits.values()} == {4.0}
-    assert match.worse is not None
-    assert not match.worse.rewrite.edits
-    assert match.worse.rewrite.repeated == by_lane.repeated
+    assert "by lane" in match.how
 
 
 CONSTANTS = """

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 import smlab
 from smlab.hw_bench.cuda.toolkit import has_compiler
+from smlab.hw_bench.profiles.counter_table import WHOLE_GPU
+from smlab.sim import counter_table
 
 if not has_compiler() or importlib.util.find_spec("nvidia.cuda_runtime") is None:
     pytest.skip("the CUDA compiler of the extra cuda12 is not installed", allow_module_level=True)
@@ -103,3 +105,25 @@ def doubles(gpu: str, engine: str) -> None:
 @pytest.mark.parametrize("kernel", [partial, octets, pairs, shorts, doubles])
 def test_results(kernel: Any, gpu: str, engine: str) -> None:
     kernel(gpu, engine)
+
+
+def test_a_warp_without_a_lane_takes_nothing_off_the_conflicts(tmp_path: Path) -> None:
+    """It executes a store to shared memory, which makes no pass."""
+    (tmp_path / "k.cu").write_text(
+        """extern "C" __global__ void k(const float *x, float *out, int n)
+{
+    __shared__ float s[64];
+    const float mine = x[threadIdx.x];
+    if (threadIdx.x < n)
+        s[threadIdx.x] = mine;
+    __syncthreads();
+    out[threadIdx.x] = s[threadIdx.x % n];
+}
+"""
+    )
+    given = np.ones(64, np.float32)
+    done = smlab.run(tmp_path / "k.cu", 1, 64, given, np.zeros_like(given), np.int32(32), gpu="v100")
+    found = {row.counter: row.value for row in counter_table(done.result).rows() if row.sm == WHOLE_GPU}
+    stores = "mem_shared_op_st.sum"
+    assert found[f"l1tex__data_pipe_lsu_wavefronts_{stores}"] == 1
+    assert found[f"l1tex__data_bank_conflicts_pipe_lsu_{stores}"] == 0

@@ -3,7 +3,7 @@
 Needs the CUDA compiler of the extra cuda12. Parts: ``blame``, ``samples``, ``producer-gains``,
 ``speedups``; of kernels held out, ``held-out`` (speedups), ``held-out-blame``,
 ``held-out-producer-gains``; of kernels made by chance, ``generated`` (blame); of kernels by others,
-``pairs`` (the command's advice). What is found goes to a
+``pairs`` (the command's advice); of a draw of our kernels ``tried`` (the same). What is found goes to a
 JSON file, and with ``--record`` the track record that ``smlab advise`` tells, from all changes.
 """
 
@@ -30,6 +30,7 @@ from smlab.validation.campaigns.advisor import (
     simulate,
     speedups,
     stall_truth,
+    tried_changes,
 )
 from smlab.validation.campaigns.advisor.generated_kernels import JUDGED, SHAPED, generated
 from smlab.validation.campaigns.advisor.held_out_kernels import LATER_ROUNDS, ROUNDS
@@ -52,7 +53,9 @@ class Named(Protocol):
 K = TypeVar("K", bound=Named)
 R = TypeVar("R")
 PACKAGES: Final = ("smlab.sim", "smlab.models", "smlab.hw_bench", "smlab.commands")
-_MODULES: Final = (blame, pair_inputs, pairs, producer_gains, simulate, speedups, stall_truth)
+_MODULES: Final = (
+    *(blame, pair_inputs, pairs, producer_gains, simulate, speedups, stall_truth, tried_changes),
+)
 JUDGES: Final = tuple(Path(str(module.__file__)) for module in _MODULES)
 """All code that results depend on."""
 PATHS: Final = (
@@ -65,6 +68,7 @@ PATHS: Final = (
     "held-out-producer-gains",
     "generated",
     "pairs",
+    "tried",
 )
 
 
@@ -129,6 +133,8 @@ def run(part: str, study: KeptStudy) -> dict[str, Any]:
         return {name: _estimates(study, round_of) for name, round_of in ROUNDS.items()}
     if part == "pairs":
         return _pairs(study)
+    if part == "tried":
+        return _tried(study)
     if part.startswith("held-out-"):
         kernels, part = LATER_ROUNDS, part.removeprefix("held-out-")
     if part == "blame":
@@ -172,19 +178,25 @@ def _generated(study: KeptStudy) -> dict[str, Any]:
 
 def _pairs(study: KeptStudy) -> dict[str, Any]:
     """The command's advice on kernels by others: by round, those that the method was made on as one set, and
-    those that judge it."""
+    those that judged it; the intervals come from all of them, kinds of changes left out in turn."""
     asked = {name: study.each("pairs", kernels, pairs.judge_one) for name, kernels in pairs.PAIRS.items()}
-    made_on = {name: asked[name] for name in pairs.DEVELOPED}
-    answers = {}
-    for name, of in asked.items():
-        known = [one for other, each in made_on.items() if other != name for one in each]
-        answers[name] = pairs.with_intervals(of, known)
+    intervals = pairs.intervals([one for of in asked.values() for one in of])
+    answers = {name: pairs.with_intervals(of, intervals) for name, of in asked.items()}
     developed = [one for name, of in answers.items() if name in pairs.DEVELOPED for one in of]
     new = [one for name, of in answers.items() if name not in pairs.DEVELOPED for one in of]
     return {name: pairs.judged(of) for name, of in answers.items()} | {
         "developed": pairs.judged(developed)["summary"],
         "summary": pairs.judged(new)["summary"],
+        "intervals": intervals,
     }
+
+
+def _tried(study: KeptStudy) -> dict[str, Any]:
+    """The command's advice on a draw of our kernels; intervals with kinds of changes left out in turn."""
+    rows = study.each("tried", tried_changes.drawn(), tried_changes.judge_one)
+    answers = [one for of in rows for one in of]
+    intervals = pairs.intervals(answers)
+    return pairs.judged(pairs.with_intervals(answers, intervals)) | {"intervals": intervals}
 
 
 def _estimates(study: KeptStudy, kernels: Iterable[StudyKernel]) -> dict[str, Any]:
@@ -208,7 +220,8 @@ def _records(found: dict[str, Any]) -> list[dict[str, Any]]:
     new = [name for name in pairs.PAIRS if name not in pairs.DEVELOPED and "pairs" in found]
     answers = [answer for name in new for answer in pairs.answers_of(found["pairs"][name])]
     by_others = [answer.row for answer in answers]
-    return speedups.track_record(rows, by_others) if rows else []
+    factor = found["pairs"]["intervals"]["factor"] if new else 1.0
+    return speedups.track_record(rows, by_others, factor) if rows else []
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ on the same GPU.
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import tempfile
@@ -32,8 +33,8 @@ from smlab.validation.campaigns.advisor.speedups import (
     ChangeRow,
     FirstRow,
     numbers,
-    spread,
 )
+from smlab.validation.method.widths import left_out, width_factor
 
 FOLDER: Final = Path(__file__).with_name("pairs")
 FIVE: Final = 5
@@ -122,9 +123,17 @@ def judge_one(pair: ChangedKernel, _: Gpu) -> PairAnswer:
         before, after = (simulated(pair, folder, version)[0] for version in ("before", "after"))
         told = advised(pair, folder)
     true = before / after
-    row = _row(pair, true, told)
+    return answer_of(pair.name, pair.change, RULES[pair.change], true, told)
+
+
+def answer_of(
+    kernel: str, change: str, rules: tuple[str, ...], true: float, told: list[dict[str, Any]]
+) -> PairAnswer:
+    """A change of a kernel, which pieces of advice that are called as ``rules`` mean, beside all that is
+    told."""
+    row = _row(kernel, change, rules, true, told)
     first = FirstRow(
-        pair.name,
+        kernel,
         row.optimizer,
         true,
         tuple(name for each in told[:FIRST] for name in _names(each)),
@@ -134,20 +143,20 @@ def judge_one(pair: ChangedKernel, _: Gpu) -> PairAnswer:
     return PairAnswer(row, first, tuple(_line(each) for each in told))
 
 
-def _row(pair: ChangedKernel, true: float, told: list[dict[str, Any]]) -> ChangeRow:
-    """What is told of the change. Of a bound the promise is the bound itself; of a number that was simulated
-    the interval is the number."""
-    rules = RULES[pair.change]
+def _row(
+    kernel: str, change: str, rules: tuple[str, ...], true: float, told: list[dict[str, Any]]
+) -> ChangeRow:
+    """What is told of the change. Of a bound the promise is the bound itself."""
     found = [(rank, one) for rank, one in enumerate(told) if set(rules).intersection(_names(one))]
     if not found:
-        return ChangeRow(pair.name, pair.change, rules[0], true, 1.0, 1.0, None, 1.0, 1.0, doubt=NOT_FORESEEN)
+        return ChangeRow(kernel, change, rules[0], true, 1.0, 1.0, None, 1.0, 1.0, doubt=NOT_FORESEEN)
     rank = found[0][0]
     one = next((each for _, each in found if each["how"] in SIMULATED), found[0][1])
     ranked_only = one["how"] == "ranked"
     speedup = 1.0 if ranked_only else one["speedup"]
     return ChangeRow(
-        pair.name,
-        pair.change,
+        kernel,
+        change,
         next(name for name in _names(one) if name in rules),
         true,
         speedup,
@@ -188,7 +197,7 @@ def simulated(
     if version == "before" or not launch.is_file():
         launch = folder / "launch.toml"
     source = str(folder / f"{version}.cu")
-    told = _command("run", source, *_common(pair, launch, sms), "--result", str(result))
+    told = command("run", source, *_common(pair, launch, sms), "--result", str(result))
     with np.load(result) as arrays:
         return float(told["cycles"]), dict(arrays)
 
@@ -196,7 +205,7 @@ def simulated(
 def advised(pair: ChangedKernel, folder: Path) -> list[dict[str, Any]]:
     """All that `smlab advise` tells of the kernel before, in its order."""
     source, launch = str(folder / "before.cu"), str(folder / "launch.toml")
-    told = _command("advise", source, "--launch", launch, "--gpu", pair.gpu, "--json", "--top", str(ALL))
+    told = command("advise", source, "--launch", launch, "--gpu", pair.gpu, "--json", "--top", str(ALL))
     (kernel,) = told["kernels"]
     advice: list[dict[str, Any]] = kernel["advice"]
     return advice
@@ -210,7 +219,7 @@ _SMLAB: Final = "from smlab.cli import main; main()"
 TIMEOUT_S: Final = 1800.0
 
 
-def _command(*arguments: str) -> dict[str, Any]:
+def command(*arguments: str) -> dict[str, Any]:
     """The answer of a command of smlab. It is the front door that is judged, which no room imports.
 
     Raises:
@@ -224,17 +233,33 @@ def _command(*arguments: str) -> dict[str, Any]:
     return found
 
 
-def with_intervals(answers: list[PairAnswer], known: list[PairAnswer]) -> list[PairAnswer]:
-    """Simulated numbers with the interval that 90 % of ``known`` changes by hand lay in, as factors of what
-    was simulated for them: the hand does more, or less."""
-    low, high = spread([a.row for a in known if a.row.how in SIMULATED])
-    found = []
+def intervals(answers: list[PairAnswer]) -> dict[str, Any]:
+    """By what ``factor`` the gain of the author's change lies above or below a simulated number in nine cases
+    of ten, each kind of change having the same say; and how often that holds for the changes of a kind when
+    the factor is that of all other kinds (`smlab.validation.method.widths`)."""
+    rows = [answer.row for answer in answers if answer.row.how in SIMULATED]
+    error = [math.log(row.true / row.estimated) for row in rows]
+    same, kinds = [1.0] * len(rows), [row.change for row in rows]
+    left = left_out(error, same, kinds)
+    return {
+        "n": len(rows),
+        "held": round(sum(one.n * one.coverage for one in left)),
+        "factor": math.exp(width_factor(error, same, kinds)),
+        "median_width": float(np.median([w for one in left for w in [one.median_width] * one.n])),
+        "kinds": {one.family: math.exp(one.factor) for one in left},
+    }
+
+
+def with_intervals(answers: list[PairAnswer], found: dict[str, Any]) -> list[PairAnswer]:
+    """Simulated numbers with the interval that changes of all other kinds give them (`intervals`)."""
+    told = []
     for answer in answers:
         row = answer.row
         if row.how in SIMULATED:
-            row = replace(row, low=row.estimated * low, high=row.estimated * high)
-        found.append(replace(answer, row=row))
-    return found
+            factor = found["kinds"][row.change]
+            row = replace(row, low=row.estimated / factor, high=row.estimated * factor)
+        told.append(replace(answer, row=row))
+    return told
 
 
 def judged(answers: list[PairAnswer]) -> dict[str, Any]:

@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from smlab.hw_bench.gpu.descriptions import Gpu
+from smlab.models.advisor.changes.apply_rewrites import rewritten
 from smlab.models.advisor.changes.matching import Context
+from smlab.models.advisor.changes.rewrites import Edit, Rewrite
 from smlab.models.advisor.code import AdvisedCode
-from smlab.models.advisor.estimates.counterfactual_gain import counterfactual_gain_of
 from smlab.models.advisor.estimates.gpa_equations import latency_hiding
+from smlab.models.advisor.estimates.service_demands import Costs
+from smlab.models.advisor.estimates.sm_model import KernelModel, model_of
 from smlab.models.advisor.stall_causes.blame import blame
 from smlab.models.advisor.stall_causes.latencies import described_latencies
 from smlab.sim import Record
@@ -39,6 +42,12 @@ SEEDS: Final[Mapping[str, int]] = {ALL_POLICIES: 3, ONE_POLICY: 5}
 """Sets of latencies of each mean, for each of its policies; its ceiling has as many others."""
 Runs = tuple[tuple[str | None, int | None], ...]
 """Policy and seed of the latencies of each run; the description's own where None."""
+REPLAYS: Final = 15
+"""Of each producer: the kernel as it was fitted, then perturbed. The noise that is left in a mean of so many
+decides between producers of nearly equal gain."""
+PERTURBATION: Final = 0.1
+"""By how much latencies beyond the queues are perturbed, as a share of each."""
+AS_IT_IS: Final = Rewrite()
 MOST_BLAMED: Final = 10
 LEAST_PRODUCERS: Final = 5
 WORTH: Final = 0.01
@@ -148,3 +157,37 @@ def median_interval(values: Sequence[float]) -> list[float]:
 def _median(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return float(np.median(known)) if known else None
+
+
+def counterfactual_gain_of(context: Context, number: int, replays: int = REPLAYS) -> float:
+    """The speedup expected when an instruction takes no time and no resource; 1 where the kernel cannot be
+    replayed. Which warp goes first decides a few per cent of a kernel's time, as much as most producers gain:
+    so it is the mean over replays with latencies perturbed, alike before and after."""
+    model = model_of(context)
+    if model is None:
+        return 1.0
+    free = Rewrite(edits={number: Edit(free=True)})
+    before = _before(context, model, replays)
+    after = [rewritten(model, free, costs) for costs in _perturbed(model.costs, replays)]
+    return float(np.mean([b / max(a, 1) for b, a in zip(before, after, strict=True)]))
+
+
+def _before(context: Context, model: KernelModel, replays: int) -> Sequence[int]:
+    """Cycles of the kernel as it is, in each of the replays."""
+    key = f"perturbed {replays}"
+    if key not in context.cache:
+        context.cache[key] = [rewritten(model, AS_IT_IS, costs) for costs in _perturbed(model.costs, replays)]
+    known = context.cache[key]
+    assert isinstance(known, list)
+    return known
+
+
+def _perturbed(costs: Costs, replays: int) -> Sequence[Costs]:
+    """The same every time: a seed for each replay, and none for the first."""
+    variants = [costs]
+    for seed in range(1, replays):
+        factors = np.random.default_rng(seed).uniform(1 - PERTURBATION, 1 + PERTURBATION, len(costs.tail))
+        copy = costs.copy()
+        copy.tail, copy.near = copy.tail * factors, copy.near * factors
+        variants.append(copy)
+    return variants

@@ -295,14 +295,14 @@ def _moved(
     before = "{ " + " ".join(declared)
     if key is None:
         before += " " + " ".join(computed)
-        told = f"what line {line} computes, before the loop at line {parsed.line(loop)}{where}"
+        told = f"line {line} computed before the loop at line {parsed.line(loop)}{where}"
     else:
         before += " long long smlab_last = 1ll << 62;"
         first = min(s.start_byte for s in taken if parsed.names_in(s) & {key} or s in taken)
         at = max(first, _behind(parsed, loop, key))
         inside = f" if (smlab_last != {key}) {{ smlab_last = {key}; {' '.join(computed)} }} "
         edits.append(TextEdit(at, at, inside))
-        told = f"what line {line} computes, only where {key} is another than the round before"
+        told = f"line {line} computed only where {key} is not what it was the round before"
     edits += [
         TextEdit(loop.start_byte, loop.start_byte, before + " "),
         TextEdit(loop.end_byte, loop.end_byte, " }"),

@@ -406,15 +406,16 @@ def _as_vectors(
             continue
         parent = node.parent
         if parent.type == "assignment_expression" and parent.child_by_field_name("left") == node:
-            if parent.child_by_field_name("operator").type == "=":
-                writes[parsed.of(node)] = element
+            writes[parsed.of(node)] = element
         elif pointer not in written:
             reads[parsed.of(node)] = element
-    for text in list(writes):  # an array that is written in one place alone
+    for text in list(writes):
         pointer = text.split("[")[0].strip()
         uses = [n for of in nodes for n in walk(of) if n.type == "identifier" and parsed.of(n) == pointer]
-        if len(uses) > 1:
+        if any(parsed.of(use.parent) != text for use in uses):  # what one element becomes, others may read
             del writes[text]
+        elif len(uses) > 1 or not _only_set(parsed, uses[0].parent):  # in place
+            reads[text] = writes[text]
     taken = {**reads, **writes}
     if not taken:
         return None
@@ -439,13 +440,18 @@ def _as_vectors(
         mine = f"*reinterpret_cast<{vector} *>({arrays[text]})"
         if text in reads:
             before += f" {mine} = *reinterpret_cast<const {vector} *>(&{place});"
-        else:
+        if text in writes:
             behind += f" *reinterpret_cast<{vector} *>(&{place}) = {mine};"
     inner = (
         f'{before} _Pragma("unroll") for (int smlab_word = 0; smlab_word < {many}; smlab_word++)'
         f" {{ const {kind.removeprefix('const ')} {name} = smlab_first + smlab_word; {inner} }}{behind}"
     )
     return ", ".join(taken), inner
+
+
+def _only_set(parsed: ParsedKernel, node: Any) -> bool:
+    """Whether an assignment to a node does not read it."""
+    return bool(node.parent.child_by_field_name("operator").type == "=")
 
 
 def written_in(parsed: ParsedKernel, body: Any) -> set[str]:

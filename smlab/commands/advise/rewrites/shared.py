@@ -14,6 +14,7 @@ from smlab.commands.advise.rewrites.parsed import (
     SYNC,
     TYPE_BYTES,
     ParsedKernel,
+    Render,
     SourceRewrite,
     TextEdit,
     around,
@@ -29,6 +30,7 @@ _GROWN: Final = re.compile(
     r"(\w+)\s*=\s*1\s*;\s*\1\s*<([^;=]*);\s*\1\s*(?:\*=\s*2|<<=\s*1|\+=\s*\1|=\s*\1\s*\*\s*2)\s*\)\s*$"
 )
 """The header of a tree that grows from its leaves."""
+_SPREAD: Final = "__host__ __device__ constexpr int smlab_spread(int i) { return i + (i >> 5); }\n"
 BOUNDS: Final = re.compile(r"__launch_bounds__\s*\(([^(),]*),[^()]*\)")
 _THREAD: Final = "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
 _THREADS: Final = "blockDim.x * blockDim.y * blockDim.z"
@@ -52,6 +54,43 @@ def padded_rows(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
     names += [name for name, _ in flat]
     if edits:
         yield SourceRewrite("padded-rows", f"rows of {', '.join(names)} a word longer", tuple(edits))
+    yield from _spread_words(parsed)
+
+
+def _spread_words(parsed: ParsedKernel) -> Iterator[SourceRewrite]:
+    """Shared arrays of one dimension, with a word left free after each 32: steps of a power of two then meet
+    other banks."""
+    edits: list[TextEdit] = []
+    names: set[str] = set()
+    for node in walk(parsed.body):
+        if node.type != "declaration" or "__shared__" not in parsed.of(node):
+            continue
+        for one in node.children_by_field_name("declarator"):
+            size = one.child_by_field_name("size") if one.type == "array_declarator" else None
+            inner = one.child_by_field_name("declarator")
+            if size is None or inner.type != "identifier":
+                continue
+            uses = [
+                n for n in walk(parsed.body) if n.type == "identifier" and parsed.of(n) == parsed.of(inner)
+            ]
+            words = parsed.of(size)
+            few = (int(words) if words.isdecimal() else parsed.macros.get(words, LANES + 1)) <= LANES
+            if not few and all(use.parent.type == "subscript_expression" for use in uses if use != inner):
+                names.add(parsed.of(inner))
+                edits.append(TextEdit(size.start_byte, size.end_byte, f"smlab_spread({parsed.of(size)})"))
+
+    def rule(node: Any, render: Render) -> str | None:
+        if node.type != "subscript_expression":
+            return None
+        array = parsed.of(node.child_by_field_name("argument"))
+        index = node.child_by_field_name("indices").named_children[0]
+        return f"{array}[smlab_spread({render(index)})]" if array in names else None
+
+    if names:
+        at = parsed.outer.start_byte
+        edits = [TextEdit(at, at, _SPREAD), *edits, *parsed.edits(rule)]
+        text = f"a word left free after each 32 of {', '.join(sorted(names))}"
+        yield SourceRewrite("padded-rows", text, tuple(edits))
 
 
 def _flat_rows(parsed: ParsedKernel) -> Iterator[tuple[str, list[TextEdit]]]:
