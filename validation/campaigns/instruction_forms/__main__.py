@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from smlab.hw_bench.errors import SmlabError
-from smlab.hw_bench.sass.listing import Function
+from smlab.hw_bench.sass import Function
 from smlab.hw_bench.sass.tools import Tool, assemble, disassemble, find_nvdisasm, find_ptxas
 from smlab.sim.isa.decode.decode import decode
 from smlab.sim.isa.decode.operands import OperandRows
