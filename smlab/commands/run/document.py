@@ -19,7 +19,7 @@ from smlab.sim.workloads.workload import blocks_per_sm
 
 
 def run_document(
-    done: TimedRun, told: RealTime, wall: float, checks: Sequence[Mapping[str, object]] = ()
+    done: TimedRun, real_time: RealTime, wall: float, checks: Sequence[Mapping[str, object]] = ()
 ) -> dict[str, Any]:
     """The run as one JSON document."""
     return {
@@ -27,17 +27,17 @@ def run_document(
         "gpu": done.result.gpu,
         "engine": done.result.engine,
         "cycles": done.cycles,
-        "seconds": told.seconds,
-        "seconds_low": told.low,
-        "seconds_high": told.high,
+        "seconds": real_time.seconds,
+        "seconds_low": real_time.low,
+        "seconds_high": real_time.high,
         "clock_hz": done.lowered.machine.sm_hz,
-        "alternative": told.reading,
-        "alternatives": [{"name": name, "seconds": seconds} for name, seconds in told.readings],
-        "anchor_factor": told.anchor_factor,
+        "alternative": real_time.alternative,
+        "alternatives": [{"name": name, "seconds": seconds} for name, seconds in real_time.alternatives],
+        "anchor_factor": real_time.anchor_factor,
         **_resources(done),
         "cycles_low": done.cycles_low,
         "cycles_high": done.cycles_high,
-        "rates": rates(done, told.seconds),
+        "rates": rates(done, real_time.seconds),
         "warp_instructions": done.result.warp_instructions,
         "wall_s": wall,
         "sms": done.sms,
@@ -77,7 +77,7 @@ def _resources(done: TimedRun) -> dict[str, object]:
 
 
 def _launch(done: TimedRun) -> dict[str, object]:
-    """The launch's shape; nothing for a trace, whose blocks alone are told."""
+    """The launch's shape; nothing for a trace, which has its number of blocks alone."""
     if not isinstance(done, MachineRun):
         return {}
     return {"grid": list(done.launch.grid), "block": list(done.launch.block)}
