@@ -19,7 +19,7 @@ from smlab.sim.workloads.workload import blocks_per_sm
 
 
 def run_document(
-    done: TimedRun, real_time: RealTime, wall: float, checks: Sequence[Mapping[str, object]] = ()
+    done: TimedRun, told: RealTime, wall: float, checks: Sequence[Mapping[str, object]] = ()
 ) -> dict[str, Any]:
     """The run as one JSON document."""
     return {
@@ -27,17 +27,17 @@ def run_document(
         "gpu": done.result.gpu,
         "engine": done.result.engine,
         "cycles": done.cycles,
-        "seconds": real_time.seconds,
-        "seconds_low": real_time.low,
-        "seconds_high": real_time.high,
+        "seconds": told.seconds,
+        "seconds_low": told.low,
+        "seconds_high": told.high,
         "clock_hz": done.lowered.machine.sm_hz,
-        "alternative": real_time.alternative,
-        "alternatives": [{"name": name, "seconds": seconds} for name, seconds in real_time.alternatives],
-        "anchor_factor": real_time.anchor_factor,
+        "alternative": told.alternative,
+        "alternatives": [{"name": name, "seconds": seconds} for name, seconds in told.alternatives],
+        "anchor_factor": told.anchor_factor,
         **_resources(done),
         "cycles_low": done.cycles_low,
         "cycles_high": done.cycles_high,
-        "rates": rates(done, real_time.seconds),
+        "rates": rates(done, told.seconds),
         "warp_instructions": done.result.warp_instructions,
         "wall_s": wall,
         "sms": done.sms,

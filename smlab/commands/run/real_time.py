@@ -16,10 +16,9 @@ from smlab.validation.record.run import ClockRange
 
 @dataclass(frozen=True)
 class RealTime:
-    """A kernel's time: the mean over the alternatives for the atomic unit that ran, by their weights.
-
-    ``low`` and ``high`` are its 90 % prediction interval, None without a record. ``unlike`` says what the
-    kernel has and those of the record have not."""
+    """A kernel's time: the mean over the alternatives for the atomic unit, by their weights, and its 90
+    % prediction interval, None without a record. ``unlike`` says what sets the kernel apart from those of
+    the record."""
 
     seconds: float
     low: float | None

@@ -160,7 +160,7 @@ def run_run(options: RunOptions) -> int:
         )
         for alternative, other in others
     ]
-    real_time = RealTime.of([(alternative, done), *alike], gpu, options.anchor_s)
+    told = RealTime.of([(alternative, done), *alike], gpu, options.anchor_s)
     _write(done, options)
     if recording is not None and options.accel_sim is not None:
         write_traces(options.accel_sim, done.launch, recording.executions())
@@ -177,9 +177,9 @@ def run_run(options: RunOptions) -> int:
         sectors = None
         if isinstance(recording, SectorCount):
             sectors = recording.of_instructions(len(done.instructions))
-        write_pages([page_of_run(PagedRun(done, gpu, real_time, kernel, sectors, checks))], options.html)
+        write_pages([page_of_run(PagedRun(done, gpu, told, kernel, sectors, checks))], options.html)
         err.print(f"wrote {options.html}", markup=False)
-    document = run_document(done, real_time, wall, checks)
+    document = run_document(done, told, wall, checks)
     returned = {name: np.asarray(arrays[name]) for name in launch.returned}
     compared = None
     if options.baseline is not None or options.as_json:
@@ -191,7 +191,7 @@ def run_run(options: RunOptions) -> int:
     if options.as_json:
         print_json(document if compared is None else {**document, "baseline": compared.to_dict()})
     else:
-        _print(done, real_time, wall, checks, options.details)
+        _print(done, told, wall, checks, options.details)
         if compared is not None:
             out.print(f"baseline {shown(options.baseline)}:")
             print_comparison(compared, options.details)
@@ -258,12 +258,12 @@ def _run_trace(options: RunOptions) -> int:
             threads=options.threads,
         )
     wall = time.perf_counter() - begun
-    real_time = RealTime.of([(alternative, done)], gpu, options.anchor_s)
+    told = RealTime.of([(alternative, done)], gpu, options.anchor_s)
     _write(done, options)
     if options.as_json:
-        print_json(run_document(done, real_time, wall))
+        print_json(run_document(done, told, wall))
     else:
-        _print(done, real_time, wall, [], options.details)
+        _print(done, told, wall, [], options.details)
     return 0
 
 
@@ -286,7 +286,7 @@ def sms_of(text: str) -> int | str:
 
 
 def _print(
-    done: TimedRun, real_time: RealTime, wall: float, checks: list[dict[str, object]], details: bool
+    done: TimedRun, told: RealTime, wall: float, checks: list[dict[str, object]], details: bool
 ) -> None:
     """What the kernel printed; how long it takes and the checks; where its warps waited most."""
     if isinstance(done, MachineRun):
@@ -294,8 +294,8 @@ def _print(
     result = done.result
     atomic = result.atomic
     name = f"[bold]{shown(readable_name(result.kernel))}[/bold] on {shown(result.gpu)}"
-    out.print(f"{name}: {1e6 * real_time.seconds:,.2f} us ({done.cycles:,.0f} cycles at {real_time.clock})")
-    for line in real_time.lines():
+    out.print(f"{name}: {1e6 * told.seconds:,.2f} us ({done.cycles:,.0f} cycles at {told.clock})")
+    for line in told.lines():
         out.print(line)
     if isinstance(done, SteadyRun):
         out.print(f"SMs that ran: {done.sms} ({done.why})")
@@ -309,13 +309,13 @@ def _print(
     if atomic.jobs:
         out.print(
             f"shared-memory atomic unit: {100 * atomic.utilization:.1f} % busy with {atomic.jobs:,} jobs, "
-            f"{atomic.e_mean:.2f} passes each (alternative: {real_time.alternative})"
+            f"{atomic.e_mean:.2f} passes each (alternative: {told.alternative})"
         )
     if details:
         count = result.warp_instructions
         speed = f", {count / wall / 1e6:.1f} million a second" if count >= SPEED_PRINTED_FROM else ""
         out.print(f"{count:,} warp-instructions, engine {result.engine}{speed}")
-        for line in tensor_lines(done, real_time.seconds):
+        for line in tensor_lines(done, told.seconds):
             out.print(line)
     out.print(_waits(done, MANY if details else FEW))
     for note in done.notes:
