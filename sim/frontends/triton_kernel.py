@@ -6,6 +6,7 @@ that 16 divides are told to the compiler), here as on a GPU. What would be launc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -106,6 +107,9 @@ def _configured(source: KernelSource) -> tuple[Any, dict[str, Any]]:
 def _told(error: Exception) -> str:
     """What Triton says, in one line: the last line of a compilation's message, which says what is wrong."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip(" ^")]
+    found = (re.search(r"^ptxas.*(line \d+); *error *: *(.*)", line) for line in lines)
+    if wrong := next(filter(None, found), None):
+        return f"ptxas, {wrong[1]} of the PTX: {wrong[2]}"
     cause = error.__cause__
     if cause is not None and str(cause).strip():
         return f"{type(cause).__name__}: {str(cause).strip().splitlines()[-1]}"

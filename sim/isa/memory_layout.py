@@ -34,6 +34,9 @@ _PLAIN: Final = {
     "rounding": 26,  # mode, as the module `rounding` numbers them
     "flush": 28,  # subnormals to zero
     "saturate": 29,  # to [0, 1]
+    "half_choice": 30,  # a bit for each source whose upper half is taken
+    "only_positive": 28,  # no result is below 0
+    "finite": 29,  # the largest number in place of an infinite one
     "nan_wins": 30,  # of two numbers of which one is none, the result is none
     "power_of_two": 27,  # what a product is multiplied by
     "is_signed": 25,
@@ -164,6 +167,9 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
     ),
     "floating point": _kind(*_VECTOR, "rounding", "flush", "saturate", "power_of_two"),
     "conversion": _kind(*_VECTOR, "rounding", "is_signed", "cut_bits", "first_bit", "flush"),
+    "packing": _kind(*_VECTOR, "rounding", "is_signed", "cut_bits", "only_positive", "finite", "half_choice"),
+    "mixed precision": _kind(*_VECTOR, "rounding", "flush", "saturate", "half_choice"),
+    "packed arithmetic": _kind(*_VECTOR, "predicate_a", "is_signed", "negated"),
     "half precision": _kind(
         *_VECTOR,
         *("predicate_a", "predicate_dst", "predicate_dst_b", "half_flags", "relations", "combine"),

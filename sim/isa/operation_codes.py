@@ -54,7 +54,7 @@ from typing import Final
     AWAIT_PRODUCTS,
     CLUSTER_ARRIVE,
     CLUSTER_WAIT,
-) = range(128, 173)
+) = range(192, 237)
 GLOBAL, SHARED, LOCAL, GENERIC, MIXED = 0, 1, 2, 3, 4
 SET_BARRIER, ARRIVE_AT_BARRIER, CHECK_PHASE = range(3)
 """What is done to a barrier in memory."""

@@ -121,3 +121,7 @@ def to_integer(value: float, rounding: int, is_signed: int, bits: int, cut_bits:
     if math.isinf(value):
         return (high if value > 0 else low) & ((1 << bits) - 1)
     return min(max(WHOLE[rounding](value), low), high) & ((1 << bits) - 1)
+
+
+def power_of_two(x: float) -> float:
+    return math.inf if x >= 1024 else math.exp2(x)

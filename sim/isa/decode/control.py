@@ -50,6 +50,7 @@ UNTIMED: Final = (
     "NANOSLEEP",
     "PMTRIG",
     "ACQBULK",
+    "PREEXIT",
 )
 """What a GPU takes time for and the simulated one does not, beyond the issue; a run says so."""
 

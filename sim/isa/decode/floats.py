@@ -148,8 +148,18 @@ _MUFU: Final = {
 }
 
 
+_SHORT_MUFU: Final = {
+    (function, kind): letter + function.lower()
+    for function in ("EX2", "TANH")
+    for kind, letter in (("F16", "h"), ("BF16", "b"))
+}
+
+
 @opcode("MUFU", cls="sfu")
 def _mufu(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    if m in _SHORT_MUFU:
+        dst, upper = o.destination(), o.upper_half()
+        return BY_NAME[_SHORT_MUFU[m]], {"dst": dst, **o.integer("a"), "upper_bytes": upper}
     if len(m) != 1 or m[0] not in _MUFU:
         raise Unknown("the function")
     dst = o.destination()
@@ -196,10 +206,8 @@ def _f2i(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
         "flush": int("FTZ" in m),
         "dst": o.destination(),
     }
-    short = "F16" in m or "BF16" in m
-    if _cut(m) and double:
-        raise Unknown("the conversion")
-    if short:
+    if "F16" in m or "BF16" in m:
+        fields["first_bit"] = 16 * o.upper_half()
         return BY_NAME[("b2" if "BF16" in m else "h2") + ("l" if long else "i")], {**fields, **o.single("a")}
     return BY_NAME[("d" if double else "f") + ("2l" if long else "2i")], {
         **fields,
@@ -221,9 +229,39 @@ def _f2f(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
         return BY_NAME[name], {"rounding": rounding, "dst": o.destination(), **nothing, **o.single("b")}
     if kinds == ("BF16", "F64"):
         return BY_NAME["d2b"], {"rounding": rounding, "dst": o.destination(), **o.double("a")}
+    if kinds in (("F64", "F16"), ("F64", "BF16")):
+        dst, first_bit = o.destination(), 16 * o.upper_half()
+        name = "h2d" if kinds[1] == "F16" else "b2d"
+        return BY_NAME[name], {"dst": dst, "first_bit": first_bit, **o.single("a")}
+    if kinds == ("F16", "F64") and not rounding:
+        return BY_NAME["d2h"], {"dst": o.destination(), **o.double("a")}
     if kinds == ("F64", "F32"):
         return BY_NAME["f2d"], {"rounding": rounding, "dst": o.destination(), **o.single("a")}
     raise Unknown("the conversion")
+
+
+@opcode("I2I", cls="conversion")
+def _i2i(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    """A word in the range of a shorter integer."""
+    if len(m) != 3 or m[0] not in _SHORT or m[1:] != ("S32", "SAT"):
+        raise Unknown("the conversion")
+    fields = {"is_signed": int(m[0][0] == "S"), "cut_bits": _cut(m), "dst": o.destination()}
+    return BY_NAME["i2i.sat"], {**fields, **o.integer("a")}
+
+
+@opcode("I2IP", "F2IP", cls="conversion")
+def _packed_integers(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    """Two numbers as short integers, one above the other, and above them a third source."""
+    fields = {"is_signed": int(m[:1] in (("S8",), ("S16",))), "cut_bits": _cut(m), "dst": o.destination()}
+    if o.instruction.opcode == "I2IP":
+        if m[:1] == () or m[0] not in _SHORT or m[1:] != ("S32", "SAT"):
+            raise Unknown("the conversion")
+        fields |= {**o.integer("a"), **o.integer("b"), "half_choice": o.upper_half() << 2}
+        return BY_NAME["i2ip"], {**fields, **o.integer("c")}
+    only(m, *_SHORT, "F32", "NTZ", *_ROUND)
+    fields["rounding"] = sum(_ROUND.get(x, 0) for x in m)
+    fields |= {**o.single("a"), **o.single("b"), "half_choice": o.upper_half() << 2}
+    return BY_NAME["f2ip"], {**fields, **o.integer("c")}
 
 
 @opcode("FRND", "UFRND", cls="conversion")

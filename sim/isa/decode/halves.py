@@ -6,7 +6,15 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from smlab.sim.isa.decode.micro import COMBINE, RELATIONS, comparison, only, opcode, rounding_of
+from smlab.sim.isa.decode.micro import (
+    COMBINE,
+    RELATIONS,
+    comparison,
+    float_fields,
+    only,
+    opcode,
+    rounding_of,
+)
 from smlab.sim.isa.decode.operands import (
     M32,
     Operands,
@@ -24,6 +32,7 @@ from smlab.sim.isa.meanings.halves import (
     HALVES_SHIFT,
     NAN_WINS,
 )
+from smlab.sim.isa.meanings.rounding import bits16, f32
 from smlab.sim.isa.meanings.vector_meanings import BY_NAME
 
 _HALVES: Final = re.compile(r"\.H([01])_(N?)H([01])")
@@ -44,6 +53,11 @@ def _halves(o: Operands, name: str, brain: bool) -> dict[str, int]:
         bits = bfloat16_bits if brain else half_bits
         word = bits(text) << 16 | bits(o.text())
         return Source(o.rows.place(word), False).fields(name)
+    if text.endswith(".F32") and text.startswith("c["):  # a single, as halves
+        constant = text.removesuffix(".F32").replace("] [", "][")
+        single = source(constant, "sign", False, single_bits, o.rows)
+        half = bits16(f32(o.rows.words[single.at]))
+        return Source(o.rows.place(half << 16 | half), False).fields(name)
     place, which, flip = "abc".index(name), 0, 0
     if (match := _HALVES.search(text)) is not None:
         if match[1] != match[3]:
@@ -155,6 +169,28 @@ def _hmnmx2(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     return BY_NAME[f"{_kind(m)}mnmx2"], fields
 
 
+@opcode("FHADD", cls="fp32-add")
+def _fhadd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    """A half and a single: ``a * 1 + c``."""
+    fields = {"dst": o.destination(), "half_choice": o.upper_half(), **_halves(o, "a", "BF16" in m)}
+    one = _word(o, "b", 0x3F80 if "BF16" in m else 0x3C00)
+    return _mixed(m, {**fields, **one, **o.single("c")})
+
+
+@opcode("FHFMA", cls="fp32")
+def _fhfma(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    """A product of halves, and a single."""
+    fields = {"dst": o.destination(), "half_choice": o.upper_half(), **_halves(o, "a", "BF16" in m)}
+    fields["half_choice"] |= o.upper_half() << 1
+    return _mixed(m, {**fields, **_halves(o, "b", "BF16" in m), **o.single("c")})
+
+
+def _mixed(m: tuple[str, ...], fields: dict[str, int]) -> tuple[int, dict[str, int]]:
+    fields.pop("half_flags", None)
+    flags = float_fields(tuple(x for x in m if x != "BF16"))
+    return BY_NAME["bfma.f32" if "BF16" in m else "hfma.f32"], {**flags, **fields}
+
+
 @opcode("F2FP", "UF2FP", cls="conversion")
 def _f2fp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     small = next((x for x in m if x in ("E4M3", "E5M2")), None)
@@ -162,23 +198,30 @@ def _f2fp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
         return _small_floats(o, m, small.lower())
     if m == ("TF32", "F32", "PACK_B"):
         return BY_NAME["f.tf32"], {"dst": o.destination(), **o.single("a")}
-    only(m, "F16", "BF16", "F32", "PACK_AB", "RN", "RZ")
-    if "PACK_AB" not in m:
+    only(m, "F16", "BF16", "F32", "PACK_AB", "MERGE_C", "RELU", "SATFINITE", "RN", "RZ")
+    fields = {"rounding": rounding_of(m), "dst": o.destination()}
+    fields |= {"only_positive": int("RELU" in m), "finite": int("SATFINITE" in m)}
+    if "MERGE_C" in m:  # one number, beside a half of the last source
+        fields |= {**Source(o.rows.place(0), False).fields("a"), **o.single("b")}
+        if o.text() != "RZ":
+            raise Unknown("a half beside the number")
+    elif "PACK_AB" in m:
+        fields |= {**o.single("a"), **o.single("b")}
+    else:
         raise Unknown("the conversion")
-    fields = {"rounding": rounding_of(m), "dst": o.destination(), **o.single("a"), **o.single("b")}
     return BY_NAME["f2b2" if "BF16" in m else "f2h2"], fields
 
 
 def _small_floats(o: Operands, m: tuple[str, ...], name: str) -> tuple[int, dict[str, int]]:
     """Between two floats of 8 bits, in half a register, and two halves or singles. What is made of 16 bits
-    comes beside the lower half of the last source."""
+    comes beside a half of the last source, the lower one or (``.H1``) the upper one."""
+    fields = {"dst": o.destination()}
     if m == ("F16", name.upper(), "UNPACK_B"):
-        upper = o.texts[1].removesuffix(".reuse").endswith(".H1")
-        o.texts[1] = o.texts[1].replace(".H1", "")
-        return BY_NAME[f"{name}.h2"], {"dst": o.destination(), **o.integer("a"), "upper_bytes": int(upper)}
+        return BY_NAME[f"{name}.h2"], {**fields, "upper_bytes": o.upper_half(), **o.integer("a")}
     if m == ("SATFINITE", name.upper(), "F32", "PACK_AB_MERGE_C"):
-        fields = {"dst": o.destination(), **o.single("a"), **o.single("b"), **o.integer("c")}
+        fields |= {**o.single("a"), **o.single("b"), "upper_bytes": o.upper_half(), **o.integer("c")}
         return BY_NAME[f"f2.{name}"], fields
     if m == ("SATFINITE", name.upper(), "F16", "UNPACK_B_MERGE_C"):
-        return BY_NAME[f"h2.{name}"], {"dst": o.destination(), **o.integer("a"), **o.integer("b")}
+        fields |= {**o.integer("a"), "upper_bytes": o.upper_half(), **o.integer("b")}
+        return BY_NAME[f"h2.{name}"], fields
     raise Unknown("the conversion")

@@ -45,33 +45,43 @@ def _carries(o: Operands) -> tuple[int, int]:
 
 @opcode("IADD3", "UIADD3", cls="int32")
 def _iadd3(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    return _sum(o, m, "abc")
+
+
+@opcode("IADD", "UIADD", cls="int32")
+def _iadd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    return _sum(o, m, "ab")
+
+
+def _sum(o: Operands, m: tuple[str, ...], names: str) -> tuple[int, dict[str, int]]:
+    """A sum of the named operands; of two, the third is zero."""
     fields = {"dst": o.destination()}
     fields["predicate_dst"], fields["predicate_dst_b"] = _carries(o)
     if "64" in m:
-        return _long_sum(o, m, fields, "abc")
+        return _long_sum(o, m, fields, names)
     only(m, "X")
-    for name in "abc":
-        fields |= o.integer(name, "one")
-    negated = 0
-    if "X" in m:
-        fields |= o.predicate_in()
-        if o.more():
-            fields |= o.predicate_in("predicate_b")
-        return BY_NAME["iadd3c"], fields
-    for name in "abc":
-        negated += fields[f"{name}_xor"] == M32
-    if fields["predicate_dst"] == fields["predicate_dst_b"] == memory_layout.NO_PREDICATE:
-        del fields["predicate_dst"], fields["predicate_dst_b"]
-        for name in "abc":
-            fields[f"{name}_add"] = int(fields[f"{name}_xor"] == M32)
-        return BY_NAME["iadd3"], fields
-    # In a sum with a carry out, minus x is its complement and one more.
     false = {
         "predicate_a": memory_layout.PT,
         "predicate_a_xor": M32,
         "predicate_b": memory_layout.PT,
         "predicate_b_xor": M32,
     }
+    for name in "abc":
+        fields |= o.integer(name, "one") if name in names else zero().fields(name)
+    negated = 0
+    if "X" in m:
+        fields |= o.predicate_in()
+        if o.more():
+            fields |= o.predicate_in("predicate_b")
+        return BY_NAME["iadd3c"], {**false, **fields}
+    for name in names:
+        negated += fields[f"{name}_xor"] == M32
+    if fields["predicate_dst"] == fields["predicate_dst_b"] == memory_layout.NO_PREDICATE:
+        del fields["predicate_dst"], fields["predicate_dst_b"]
+        for name in names:
+            fields[f"{name}_add"] = int(fields[f"{name}_xor"] == M32)
+        return BY_NAME["iadd3"], fields
+    # In a sum with a carry out, minus x is its complement and one more.
     return BY_NAME["iadd3c"], {**fields, **false, "addend": negated}
 
 
@@ -92,17 +102,14 @@ def _long_sum(
     return BY_NAME["iadd3.64"], {**fields, "negated": negated}
 
 
-@opcode("IADD", "UIADD", cls="int32")
-def _iadd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
-    if "64" not in m:
-        raise Unknown("a sum of two words")
-    fields = {"dst": o.destination()}
-    fields["predicate_dst"], fields["predicate_dst_b"] = _carries(o)
-    return _long_sum(o, m, fields, "ab")
-
-
 @opcode("VIADD", cls="int32")
 def _viadd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    if m in (("U8x4",), ("S8x4",), ("S32", "ISAT")):
+        fields, negated = {"dst": o.destination()}, 0
+        for n, name in enumerate("ab"):
+            negated |= int(o.minus()) << n
+            fields |= o.integer(name)
+        return BY_NAME["iadd.sat" if "ISAT" in m else "iadd.8x4"], {**fields, "negated": negated}
     only(m, "16x2")
     fields = {"dst": o.destination(), **o.integer("a"), **o.integer("b")}
     if "16x2" in m:
@@ -205,20 +212,18 @@ def _isetp(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
 def _qspc(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     """Whether a generic address lies in shared memory: by its high word."""
     only(m, "E", "S")
-    fields = {
-        "predicate_dst": o.predicate_out(),
-        "relations": RELATIONS["EQ"],
-        "combine": COMBINE["AND"],
-        "predicate_a": memory_layout.PT,
-    }
+    predicate = {"predicate_dst": o.predicate_out()}
     if "S" not in m or "E" not in m or o.destination() != memory_layout.dump_at():
         raise Unknown("what it asks for")
     address = o.address()
-    if address["b"] != zero().at or address["offset_bytes"] or address["index_shift"] or not address["a_reg"]:
+    if address["offset_bytes"] or address["index_shift"] or not address["address_form"]:
         raise Unknown("the address")
-    address["a"] += memory_layout.ROW_BYTES
-    high = {f"a{part}": address[f"a{part}"] for part in memory_layout.OPERAND_PARTS}
-    return BY_NAME["isetp"], {**fields, **high, **Source(o.rows.place(SHARED_WINDOW), False).fields("b")}
+    parts = {name + part: address[name + part] for name in "ab" for part in memory_layout.OPERAND_PARTS}
+    return BY_NAME["in_window"], {
+        **predicate,
+        **parts,
+        **Source(o.rows.place(SHARED_WINDOW), False).fields("c"),
+    }
 
 
 @opcode("SEL", "USEL", cls="int32")
@@ -251,6 +256,8 @@ def _imnmx(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     fields = {"dst": o.destination()}
     _no_carries(o)
     fields |= {**o.integer("a"), **o.integer("b"), **o.predicate_in()}
+    if m in (("U8x4",), ("S8x4",)):
+        return BY_NAME["imnmx.8x4"], {**fields, "is_signed": int(m == ("S8x4",))}
     if "S16x2" in m or "U16x2" in m:
         return BY_NAME["imnmx.16x2"], {**fields, **_of_shorts(m)}
     if "RELU" in m:
@@ -324,7 +331,7 @@ def _r2ur(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     """With a predicate, which tells whether the lanes' values differ: compiled code that is given a mask goes
     the short way where they do not and the mask's lanes are here (BRA.DIV). With a guard, it tells the lanes
     whose turn comes later, of all values that they have (OR)."""
-    only(m, "OR")
+    only(m, "OR", "BROADCAST")  # of a chosen lane, in newer code
     guard = o.instruction.predicate
     always = guard is None or guard.always
     if not o.peek_predicate():

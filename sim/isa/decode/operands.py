@@ -176,6 +176,12 @@ class Operands:
             self.texts[self.next] = self.texts[self.next][1:]
         return found
 
+    def upper_half(self) -> int:
+        """Whether the next source is the upper half of a register, which is taken away."""
+        text = self.texts[self.next].replace(".reuse", "") if self.more() else ""
+        self.texts[self.next : self.next + 1] = [text.removesuffix(".H1")] if text else []
+        return int(text.endswith(".H1"))
+
     def _source(self, name: str, minus: str, pair: bool, immediate: Callable[[str], int]) -> dict[str, int]:
         return source(self.text(), minus, pair, immediate, self.rows).fields(name)
 

@@ -16,6 +16,7 @@ from smlab.sim.isa.meanings.rounding import (
     bfloat16_bits,
     bits16,
     bits32,
+    bits64,
     brain,
     f16,
     f32,
@@ -30,6 +31,7 @@ from smlab.sim.isa.vector_operation import (
     made_whole,
     narrowed,
     plain,
+    power_of_two,
     relation,
     saturated,
     signed,
@@ -138,6 +140,7 @@ def half_rows() -> tuple[VectorOperation, ...]:
         rows += (*_short_rows(letter, number, one), *_short_conversions(letter, kind, number))
     row("bfma2", "iii", "i", _by_halves(_bfloat16_fma), half)
     row("d2b", "d", "i", plain(lambda a, rounding: _to_short(f64(a), BFLOAT16, rounding)), "conversion")
+    row("d2h", "d", "i", plain(lambda a: _to_short(f64(a), 16)), "conversion")
     row("h2f", "i", "i", plain(lambda a: bits32(f16(a & 0xFFFF))), "conversion")
     return tuple(rows)
 
@@ -171,28 +174,54 @@ def _short_rows(letter: str, number: Callable[[int], float], one: int) -> tuple[
 
 
 def _short_conversions(letter: str, kind: int, number: Callable[[int], float]) -> tuple[VectorOperation, ...]:
-    """The conversions that halves (h) and brain floats (b) have alike."""
+    """The conversions, products with sums in singles and special functions that halves (h) and brain floats
+    (b) have alike."""
+    endless = 0x7C00 if kind == 16 else 0x7F80
 
-    def packed(a: int, b: int, rounding: int) -> int:
-        return _to_short(f32(a), kind, rounding) << 16 | _to_short(f32(b), kind, rounding)
+    def packed(a: int, b: int, rounding: int, only_positive: int, finite: int) -> int:
+        made = 0
+        for shift, word in ((16, a), (0, b)):
+            bits = _to_short(f32(word), kind, rounding)
+            if finite and bits & 0x7FFF == endless:
+                bits -= 1
+            made |= (0 if only_positive and bits >= 0x8000 else bits) << shift
+        return made
+
+    def product_sum(a: int, b: int, c: int, rounding: int, saturate: int, half_choice: int) -> int:
+        x, y = (number(word >> 16 * (half_choice >> n & 1) & 0xFFFF) for n, word in enumerate((a, b)))
+        bits = fma(x, y, f32(c), 32, rounding)
+        return saturated(bits) if saturate else bits
 
     def from_integer(a: int, is_signed: int, cut_bits: int, first_bit: int) -> int:
         return _to_short(float(narrowed(a, is_signed, cut_bits, first_bit)), kind)
 
-    def integer(a: int, rounding: int, is_signed: int, cut_bits: int) -> int:
-        return to_integer(number(a & 0xFFFF), rounding, is_signed, 32, cut_bits)
+    def integer(a: int, rounding: int, is_signed: int, cut_bits: int, first_bit: int) -> int:
+        return to_integer(number(a >> first_bit & 0xFFFF), rounding, is_signed, 32, cut_bits)
 
-    def long_integer(a: int, rounding: int, is_signed: int) -> int:
-        return to_integer(number(a & 0xFFFF), rounding, is_signed, 64)
+    def long_integer(a: int, rounding: int, is_signed: int, first_bit: int) -> int:
+        return to_integer(number(a >> first_bit & 0xFFFF), rounding, is_signed, 64)
+
+    def function(compute: Callable[[float], float]) -> Meaning:
+        def value(a: int, upper_bytes: int) -> int:
+            return _to_short(compute(number(a >> 16 * upper_bytes & 0xFFFF)), kind)
+
+        return plain(value)
 
     def from_long(a: int, is_signed: int) -> int:
         return to_bits(Fraction(signed(a, 64) if is_signed else a), kind, NEAREST)
+
+    def double(a: int, first_bit: int) -> int:
+        return bits64(number(a >> first_bit & 0xFFFF))
 
     def whole(a: int, rounding: int) -> int:
         return _to_short(made_whole(number(a & 0xFFFF), rounding), kind)
 
     return (
-        VectorOperation(f"f2{letter}2", "ii", "i", plain(packed), "conversion"),
+        VectorOperation(f"f2{letter}2", "ii", "i", plain(packed), "packing"),
+        VectorOperation(f"{letter}fma.f32", "iii", "i", plain(product_sum), "mixed precision"),
+        VectorOperation(f"{letter}ex2", "i", "i", function(power_of_two), "byte arithmetic"),
+        VectorOperation(f"{letter}tanh", "i", "i", function(math.tanh), "byte arithmetic"),
+        VectorOperation(f"{letter}2d", "i", "d", plain(double, 64), "conversion"),
         VectorOperation(f"i2{letter}", "i", "i", plain(from_integer), "conversion"),
         VectorOperation(f"{letter}2i", "i", "i", plain(integer), "conversion"),
         VectorOperation(f"{letter}2l", "i", "d", plain(long_integer, 64), "conversion"),

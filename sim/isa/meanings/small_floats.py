@@ -46,25 +46,29 @@ def small_number(bits: int, name: str) -> float:
     return sign * math.ldexp(whole, max(exponent, 1) - 1 + lowest - digits)
 
 
+def _half(a: int, upper_bytes: int) -> int:
+    return a >> 16 if upper_bytes else a & 0xFFFF
+
+
 def _unpacked(name: str) -> Callable[[int, int], int]:
     def meaning(a: int, upper_bytes: int) -> int:
-        part = a >> 16 if upper_bytes else a & 0xFFFF
+        part = _half(a, upper_bytes)
         return bits16(small_number(part & 0xFF, name)) | bits16(small_number(part >> 8, name)) << 16
 
     return meaning
 
 
-def _packed(name: str) -> Callable[[int, int, int], int]:
-    def meaning(a: int, b: int, c: int) -> int:
-        return small_bits(f32(b), name) | small_bits(f32(a), name) << 8 | (c & 0xFFFF) << 16
+def _packed(name: str) -> Callable[[int, int, int, int], int]:
+    def meaning(a: int, b: int, c: int, upper_bytes: int) -> int:
+        return small_bits(f32(b), name) | small_bits(f32(a), name) << 8 | _half(c, upper_bytes) << 16
 
     return meaning
 
 
-def _packed_halves(name: str) -> Callable[[int, int], int]:
-    def meaning(a: int, b: int) -> int:
+def _packed_halves(name: str) -> Callable[[int, int, int], int]:
+    def meaning(a: int, b: int, upper_bytes: int) -> int:
         low, high = small_bits(f16(a & 0xFFFF), name), small_bits(f16(a >> 16), name)
-        return low | high << 8 | (b & 0xFFFF) << 16
+        return low | high << 8 | _half(b, upper_bytes) << 16
 
     return meaning
 
@@ -82,7 +86,7 @@ def small_float_rows() -> tuple[VectorOperation, ...]:
     for name in SMALL_FLOATS:
         rows += [
             VectorOperation(f"{name}.h2", "i", "i", plain(_unpacked(name)), "byte arithmetic"),
-            VectorOperation(f"f2.{name}", "iii", "i", plain(_packed(name)), "conversion"),
-            VectorOperation(f"h2.{name}", "ii", "i", plain(_packed_halves(name)), "conversion"),
+            VectorOperation(f"f2.{name}", "iii", "i", plain(_packed(name)), "byte arithmetic"),
+            VectorOperation(f"h2.{name}", "ii", "i", plain(_packed_halves(name)), "byte arithmetic"),
         ]
     return (*rows, VectorOperation("f.tf32", "i", "i", plain(tf32_bits), "conversion"))

@@ -39,6 +39,7 @@ from smlab.sim.isa.vector_operation import (
     made_whole,
     narrowed,
     plain,
+    power_of_two,
     relation,
     saturated,
     signed,
@@ -245,10 +246,6 @@ def _root(x: float) -> float:
     return math.nan if x < 0 else math.sqrt(x)
 
 
-def _power(x: float) -> float:
-    return math.inf if x >= 1024 else math.exp2(x)
-
-
 def _logarithm(x: float) -> float:
     if x == 0:
         return -math.inf
@@ -393,7 +390,7 @@ def _rows() -> tuple[VectorOperation, ...]:
     row("rcp", "i", "i", plain(_special(_reciprocal)))
     row("rsq", "i", "i", plain(_special(_reciprocal_root)))
     row("sqrt", "i", "i", plain(_special(_root)))
-    row("ex2", "i", "i", plain(_special(_power)))
+    row("ex2", "i", "i", plain(_special(power_of_two)))
     row("lg2", "i", "i", plain(_special(_logarithm)))
     row("sin", "i", "i", plain(_special(_circular(math.sin))))
     row("cos", "i", "i", plain(_special(_circular(math.cos))))
@@ -528,7 +525,7 @@ def _conversion_rows(row: Callable[..., None]) -> None:
         "d2i",
         "d",
         "i",
-        plain(lambda a, rounding, is_signed: to_integer(f64(a), rounding, is_signed, 32)),
+        plain(lambda a, rounding, is_signed, cut_bits: to_integer(f64(a), rounding, is_signed, 32, cut_bits)),
         kind,
     )
     row(

@@ -7,6 +7,7 @@ from typing import Any
 from llvmlite import ir
 
 from smlab.sim.isa.meanings import rounding
+from smlab.sim.isa.vectors.integers import side_by_side
 from smlab.sim.isa.vectors.llvm_lanes import (
     BITS,
     BUILDERS,
@@ -135,5 +136,8 @@ for _name, _single_kind, _ints in (
     ("d2l", False, V64),
 ):
     BUILDERS[_name] = _to_integer(_single_kind, _ints)
+BUILDERS["f2ip"] = lambda v, a, b, c: side_by_side(
+    v, to_integer(v, v.single(a), V32), to_integer(v, v.single(b), V32), c
+)
 BUILDERS["frnd"] = lambda v, a: v.bits32(made_whole(v, v.single(v.flushed(a, v.flag("flush")))))
 BUILDERS["drnd"] = lambda v, a: v.bits64(made_whole(v, v.double(a)))

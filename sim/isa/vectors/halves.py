@@ -24,6 +24,7 @@ from smlab.sim.isa.vectors.llvm_lanes import (
     Result,
     builds,
 )
+from smlab.sim.isa.vectors.special import libm
 
 
 def half_to_single(v: Lanes, half: Any) -> Any:
@@ -210,6 +211,11 @@ def _h2f(v: Lanes, a: Any) -> Any:
     return v.bits32(half_to_single(v, v.builder.and_(a, v.all(0xFFFF))))
 
 
+@builds("d2h")
+def _d2h(v: Lanes, a: Any) -> Any:
+    return double_to_half(v, v.double(a))
+
+
 @builds("d2b")
 def _d2b(v: Lanes, a: Any) -> Any:
     return double_to_bfloat16(v, v.double(a), v.mode())
@@ -231,6 +237,10 @@ Convert = Callable[..., Any]
 
 def _short_floats(letter: str, one: int, to_single: Convert, packed: Convert, from_double: Convert) -> None:
     """The operations that halves (h) and brain floats (b) have alike."""
+    endless = 0x7C00 if letter == "h" else 0x7F80
+
+    def first(v: Lanes, a: Any) -> Any:
+        return v.builder.and_(v.builder.lshr(a, v.splat(v.half("first_bit"))), v.all(0xFFFF))
 
     def both(v: Lanes, a: Any, b: Any) -> list[Any]:
         of_a, of_b = _parts(v, a, 0), _parts(v, b, 1)
@@ -260,7 +270,38 @@ def _short_floats(letter: str, one: int, to_single: Convert, packed: Convert, fr
         return _packed(v, *made)
 
     def pack(v: Lanes, a: Any, b: Any) -> Any:
-        return _packed(v, packed(v, v.single(b)), packed(v, v.single(a)))
+        B, made = v.builder, []
+        for word in (b, a):
+            bits = packed(v, v.single(word))
+            over = B.icmp_unsigned("==", B.and_(bits, v.all(0x7FFF)), v.all(endless))
+            bits = v.either(v.flag("finite"), B.select(over, B.sub(bits, v.all(1)), bits), bits)
+            negative = B.icmp_unsigned(">=", bits, v.all(0x8000))
+            made.append(v.either(v.flag("only_positive"), B.select(negative, v.all(0), bits), bits))
+        return _packed(v, *made)
+
+    def product_sum(v: Lanes, a: Any, b: Any, c: Any) -> Any:
+        B = v.builder
+        x, y = (
+            v.bits32(
+                to_single(
+                    v, B.and_(v.either(v.flag("half_choice", 1 << n), B.lshr(w, v.all(16)), w), v.all(0xFFFF))
+                )
+            )
+            for n, w in enumerate((a, b))
+        )
+        return BUILDERS["ffma"](v, x, y, c)
+
+    def function(name: str) -> Builder:
+        def build(v: Lanes, a: Any) -> Any:
+            B = v.builder
+            part = v.either(v.flag("upper_bytes"), B.lshr(a, v.all(16)), a)
+            exact = B.fpext(to_single(v, B.and_(part, v.all(0xFFFF))), F64)
+            return from_double(v, libm(v, name, exact))
+
+        return build
+
+    def double(v: Lanes, a: Any) -> Any:
+        return v.bits64(v.builder.fpext(to_single(v, first(v, a)), F64))
 
     def from_integer(v: Lanes, a: Any) -> Any:
         B, a = v.builder, narrowed(v, a)
@@ -281,10 +322,10 @@ def _short_floats(letter: str, one: int, to_single: Convert, packed: Convert, fr
         return from_double(v, v.either(v.flag("is_signed"), B.sitofp(a, F64), B.uitofp(a, F64)))
 
     def integer(v: Lanes, a: Any) -> Any:
-        return to_integer(v, to_single(v, v.builder.and_(a, v.all(0xFFFF))), V32)
+        return to_integer(v, to_single(v, first(v, a)), V32)
 
     def long_integer(v: Lanes, a: Any) -> Any:
-        return to_integer(v, to_single(v, v.builder.and_(a, v.all(0xFFFF))), V64)
+        return to_integer(v, to_single(v, first(v, a)), V64)
 
     def whole(v: Lanes, a: Any) -> Any:
         return packed(v, made_whole(v, to_single(v, v.builder.and_(a, v.all(0xFFFF)))))
@@ -295,6 +336,10 @@ def _short_floats(letter: str, one: int, to_single: Convert, packed: Convert, fr
             f"{letter}set2": set2,
             f"{letter}mnmx2": mnmx2,
             f"f2{letter}2": pack,
+            f"{letter}fma.f32": product_sum,
+            f"{letter}ex2": function("exp2"),
+            f"{letter}tanh": function("tanh"),
+            f"{letter}2d": double,
             f"i2{letter}": from_integer,
             f"{letter}2i": integer,
             f"{letter}2l": long_integer,

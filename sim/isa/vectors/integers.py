@@ -51,6 +51,75 @@ def _iadd3_long(v: Lanes, a: Any, b: Any, c: Any) -> Any:
     return B.add(B.add(x, y), z)
 
 
+@builds("in_window")
+def _in_window(v: Lanes, a: Any, b: Any, c: Any) -> Result:
+    """Whether the high word of an address is that of a window of memory."""
+    high = v.builder.trunc(v.builder.lshr(v.builder.add(a, wide(v, b)), v.all(32, V64)), V32)
+    return None, *(v.mask(v.builder.icmp_unsigned(x, high, c)) for x in ("==", "!="))
+
+
+def _byte(v: Lanes, value: Any, n: int, signed: Any) -> Any:
+    B, top = v.builder, v.builder.shl(value, v.all(24 - 8 * n))
+    return v.either(signed, B.ashr(top, v.all(24)), B.lshr(top, v.all(24)))
+
+
+@builds("imnmx.8x4")
+def _extreme_bytes(v: Lanes, a: Any, b: Any) -> Any:
+    B, made, signed = v.builder, v.all(0), v.flag("is_signed")
+    for n in range(4):
+        x, y = (_byte(v, word, n, signed) for word in (a, b))
+        less = B.xor(B.icmp_signed("<", x, y), B.not_(v.bits("predicate_a")))
+        made = B.or_(made, B.shl(B.and_(B.select(less, x, y), v.all(0xFF)), v.all(8 * n)))
+    return made
+
+
+@builds("iadd.8x4")
+def _sum_of_bytes(v: Lanes, a: Any, b: Any) -> Any:
+    B, made = v.builder, v.all(0)
+    for n in range(4):
+        x, y = (
+            v.either(v.flag("negated", 1 << place), B.neg(part), part)
+            for place, part in enumerate(B.lshr(word, v.all(8 * n)) for word in (a, b))
+        )
+        made = B.or_(made, B.shl(B.and_(B.add(x, y), v.all(0xFF)), v.all(8 * n)))
+    return made
+
+
+@builds("iadd.sat")
+def _saturated_sum(v: Lanes, a: Any, b: Any) -> Any:
+    B = v.builder
+    x, y = (
+        v.either(v.flag("negated", 1 << place), B.neg(word), word)
+        for place, word in enumerate(B.sext(word, V64) for word in (a, b))
+    )
+    low, high = v.all(-(1 << 31), V64), v.all((1 << 31) - 1, V64)
+    return B.trunc(v.call("smin", V64, v.call("smax", V64, B.add(x, y), low), high), V32)
+
+
+def _clamped(v: Lanes, value: Any) -> Any:
+    """In the range of a shorter integer, as a word."""
+    B, cut = v.builder, v.splat(v.half("cut_bits"))
+    low, high = B.ashr(v.all(-(1 << 31)), cut), B.lshr(v.all((1 << 31) - 1), cut)
+    short = v.call("smin", V32, v.call("smax", V32, value, low), high)
+    counted = v.call("umin", V32, v.call("smax", V32, value, v.all(0)), B.lshr(v.all(-1), cut))
+    return v.either(v.flag("is_signed"), short, counted)
+
+
+def side_by_side(v: Lanes, above: Any, below: Any, rest: Any) -> Any:
+    """Two short integers in a word, and above them another source or its upper half."""
+    rest = v.either(v.flag("half_choice", 4), v.builder.lshr(rest, v.all(16)), rest)
+    B, cut = v.builder, v.splat(v.half("cut_bits"))
+    kept, short = B.sub(v.all(32), cut), B.lshr(v.all(-1), cut)
+    pair = B.or_(B.shl(B.and_(above, short), kept), B.and_(below, short))
+    twice = B.add(kept, kept)
+    whole = B.icmp_unsigned(">=", twice, v.all(32))
+    return B.or_(pair, B.select(whole, v.all(0), B.shl(rest, B.and_(twice, v.all(31)))))
+
+
+BUILDERS["i2i.sat"] = _clamped
+BUILDERS["i2ip"] = lambda v, a, b, c: side_by_side(v, _clamped(v, a), _clamped(v, b), c)
+
+
 @builds("imadx")
 def _imadx(v: Lanes, a: Any, b: Any, c: Any) -> Any:
     return v.builder.add(v.builder.add(v.builder.mul(a, b), c), _one(v, "predicate_a", V32))

@@ -19,7 +19,10 @@ Result = tuple[Any, Any, Any]
 """The result vector and two masks of lanes; None for what there is not."""
 Builder = Callable[..., Any]
 BUILDERS: Final[dict[str, Builder]] = {}
-ROUNDED: Final = ("fadd", "fmul", "fmul.scaled", "ffma", "dadd", "dmul", "dfma", "d2f")
+ROUNDED: Final = (
+    *("fadd", "fmul", "fmul.scaled", "ffma", "hfma.f32", "bfma.f32"),
+    *("dadd", "dmul", "dfma", "d2f"),
+)
 """Operations that take a rounding mode from the processor's."""
 
 

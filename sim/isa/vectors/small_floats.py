@@ -12,6 +12,11 @@ from smlab.sim.isa.vectors.halves import half_to_single
 from smlab.sim.isa.vectors.llvm_lanes import BUILDERS, F32, V32, Builder, Lanes, builds
 
 
+def _half(v: Lanes, a: Any) -> Any:
+    """The upper half if the operation says so, or the lower one with the upper one above it."""
+    return v.either(v.flag("upper_bytes"), v.builder.lshr(a, v.all(16)), a)
+
+
 def _halves_of(name: str) -> Builder:
     """Two bytes as halves: the bits moved to a half's places, times what the biases differ by."""
     exponents, digits, _ = SMALL_FLOATS[name]
@@ -35,7 +40,7 @@ def _halves_of(name: str) -> Builder:
 
     def build(v: Lanes, a: Any) -> Any:
         B = v.builder
-        part = v.either(v.flag("upper_bytes"), B.lshr(a, v.all(16)), a)
+        part = _half(v, a)
         low, high = (half(v, B.and_(B.lshr(part, v.all(8 * n)), v.all(0xFF))) for n in range(2))
         return B.or_(low, B.shl(high, v.all(16)))
 
@@ -76,12 +81,12 @@ for _name in SMALL_FLOATS:
     _convert = _small_of(_name)
 
     def _from_singles(v: Lanes, a: Any, b: Any, c: Any, convert: Any = _convert) -> Any:
-        return _pack(v, convert(v, v.single(a)), convert(v, v.single(b)), c)
+        return _pack(v, convert(v, v.single(a)), convert(v, v.single(b)), _half(v, c))
 
     def _from_halves(v: Lanes, a: Any, b: Any, convert: Any = _convert) -> Any:
         B = v.builder
         low, high = (half_to_single(v, h) for h in (B.and_(a, v.all(0xFFFF)), B.lshr(a, v.all(16))))
-        return _pack(v, convert(v, high), convert(v, low), b)
+        return _pack(v, convert(v, high), convert(v, low), _half(v, b))
 
     BUILDERS[f"{_name}.h2"] = _halves_of(_name)
     BUILDERS[f"f2.{_name}"] = _from_singles

@@ -35,7 +35,7 @@ def _inverse_root(v: Lanes, x: Any) -> Any:
     return v.builder.fdiv(v.all(1.0, F64), v.call("sqrt", F64, x))
 
 
-def _libm(v: Lanes, name: str, x: Any) -> Any:
+def libm(v: Lanes, name: str, x: Any) -> Any:
     """A function of the C library lane by lane: the one that Python's `math` calls."""
     double = ir.DoubleType()
     function = v.builder.module.globals.get(name)
@@ -52,16 +52,16 @@ def _libm(v: Lanes, name: str, x: Any) -> Any:
 BUILDERS["rcp"] = lambda v, a: _through_double(v, a, lambda x: _inverse(v, x))
 BUILDERS["rsq"] = lambda v, a: _through_double(v, a, lambda x: _inverse_root(v, x))
 BUILDERS["sqrt"] = lambda v, a: _through_double(v, a, lambda x: v.call("sqrt", F64, x))
-BUILDERS["ex2"] = lambda v, a: _through_double(v, a, lambda x: _libm(v, "exp2", x))
-BUILDERS["lg2"] = lambda v, a: _through_double(v, a, lambda x: _libm(v, "log2", x))
+BUILDERS["ex2"] = lambda v, a: _through_double(v, a, lambda x: libm(v, "exp2", x))
+BUILDERS["lg2"] = lambda v, a: _through_double(v, a, lambda x: libm(v, "log2", x))
 _TURN: Final = 6.283185307179586
 BUILDERS["sin"] = lambda v, a: _through_double(
-    v, a, lambda x: _libm(v, "sin", v.builder.fmul(x, v.all(_TURN, F64)))
+    v, a, lambda x: libm(v, "sin", v.builder.fmul(x, v.all(_TURN, F64)))
 )
 BUILDERS["cos"] = lambda v, a: _through_double(
-    v, a, lambda x: _libm(v, "cos", v.builder.fmul(x, v.all(_TURN, F64)))
+    v, a, lambda x: libm(v, "cos", v.builder.fmul(x, v.all(_TURN, F64)))
 )
-BUILDERS["tanh"] = lambda v, a: _through_double(v, a, lambda x: _libm(v, "tanh", x))
+BUILDERS["tanh"] = lambda v, a: _through_double(v, a, lambda x: libm(v, "tanh", x))
 
 
 def _seed(function: Callable[[Lanes, Any], Any]) -> Builder:

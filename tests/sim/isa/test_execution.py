@@ -56,6 +56,56 @@ def test_a_loop_that_lanes_leave_at_different_times(launch: Launch, run: Callabl
     assert (store.executed, store.lanes) == (1, 32)  # the lanes are together again
 
 
+def test_sums_of_two_words_carry(launch: Launch, run: Callable[..., MachineRun]) -> None:
+    """CUDA 13.4 writes sums for sm_120 so; one with a carry in names one predicate, not two."""
+    out = np.zeros(64, dtype=np.int32)
+    lines = [
+        *POINTER,
+        "ISETP.GE.AND P1, PT, R0, RZ, PT",  # no other predicate is a carry
+        "ISETP.GE.AND P0, PT, R0, RZ, PT",
+        "MOV R3, 0x10",
+        "IADD R4, P2, R0, -R3",
+        "IADD.X R5, RZ, ~RZ, P2",
+        "IADD R4, R4, 0x100",
+        "STG.E.SYS [R22], R4",
+        "STG.E.SYS [R22+0x80], R5",
+        "EXIT",
+    ]
+    run(launch(lines, out))
+    assert out.tolist() == [*(n - 16 + 256 for n in range(32)), *(-(n < 16) for n in range(32))]
+
+
+def test_halves_and_singles_mix(launch: Launch, run: Callable[..., MachineRun]) -> None:
+    """What CUDA 13 writes from sm_100 on for sums and products of halves in singles."""
+    out = np.zeros((5, 32), dtype=np.float32)
+    lines = [
+        *POINTER,
+        "I2F.RP R2, R0",
+        "F2FP.F16.F32.PACK_AB R3, R2, RZ",  # the upper half is the lane's number
+        "F2FP.BF16.F32.PACK_AB R4, RZ, R2",
+        "FADD R5, R2, 0.25",
+        "FHADD R6, R3.H1, R5",
+        "FHADD.BF16 R7, R4, -R5",
+        "FHFMA R8, R3.reuse.H1, R3.H1, R5",
+        "FHFMA.BF16.SAT R9, -R4, R4, R5",
+        "FHADD R10, -R3.H1, R5",
+        *(f"STG.E.SYS [R22+{128 * n:#x}], R{6 + n}" for n in range(5)),
+        "EXIT",
+    ]
+    run(launch(lines, out))
+    n = np.arange(32, dtype=np.float32)
+    assert np.array_equal(
+        out,
+        [
+            2 * n + 0.25,
+            np.full(32, -0.25),
+            n * n + n + 0.25,
+            (n + 0.25 - n * n).clip(0, 1),
+            np.full(32, 0.25),
+        ],
+    )
+
+
 def test_a_spin_lock_between_lanes_of_one_warp_ends(launch: Launch, run: Callable[..., MachineRun]) -> None:
     """Lane by lane takes the lock: who holds it must get a turn while the others spin."""
     words = np.zeros(2, dtype=np.int32)

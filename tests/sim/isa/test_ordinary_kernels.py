@@ -234,6 +234,41 @@ def sums(gpu: str) -> None:
     assert np.array_equal(from_bfloat16, want if GPUS["sm_90"] == gpu else np.zeros(8))
 
 
+def short_numbers(gpu: str) -> None:
+    n, big = 64, 2**31
+    a = np.where(RANDOM.random(n) < 0.5, RANDOM.integers(-300, 300, n), RANDOM.integers(-big, big, n))
+    a = a.astype(np.int32)
+    x = np.concatenate([RANDOM.normal(0, 40, n - 12), np.arange(-3, 3) / 2, [-7, 0, 0.25, 255.5, 256, 1e9]])
+    x = x.astype(np.float32)
+    out = np.zeros((n, 12), np.uint32)
+    launched(gpu, "short_numbers", 1, n, a, x, out, n)
+    b, y, signed = np.roll(a, -1), np.roll(x, -1), out.view(np.int32)
+    with np.errstate(over="ignore"):
+        upper, lower = x.astype(np.float16), y.astype(np.float16)
+    fits = np.isfinite(upper)
+    assert np.array_equal(signed[:, 0], a.clip(-128, 127))
+    assert np.array_equal(out[:, 1], a.clip(0, 65535).astype(np.uint32))
+    assert np.array_equal(out[:, 2], np.rint(x).clip(0, 255).astype(np.uint32))
+    assert np.array_equal(signed[fits, 3], np.trunc(upper[fits]).astype(np.int32))
+    halves = out[:, 4:6].copy().view(np.float16).reshape(n, 2, 2)
+    for column, of in ((1, upper), (0, lower)) if gpu != "v100" else ():
+        with np.errstate(over="ignore"):
+            power = np.exp2(of.astype(np.float64)).astype(np.float16)
+        assert np.array_equal(halves[:, 0, column], power)
+        assert np.array_equal(halves[:, 1, column], np.tanh(of.astype(np.float64)).astype(np.float16))
+    first, second = (v.view(np.uint8).reshape(n, 4) for v in (a, b))
+    assert np.array_equal(out[:, 7:8].copy().view(np.uint8), np.maximum(first, second))
+    assert np.array_equal(out[:, 8:9].copy().view(np.uint8), first - second)
+    assert np.array_equal(out[:, 9].copy().view(np.float32), upper.astype(np.float32))
+    packed = [(v.clip(-128, 127) & 255).astype(np.int64) for v in (a, b)]
+    if gpu != "v100":
+        assert np.array_equal(out[:, 10], (0xABCD << 16 | packed[0] << 8 | packed[1]).astype(np.uint32))
+    if gpu not in ("v100", "t4"):
+        with np.errstate(over="ignore"):
+            wanted = np.stack([y, x], 1).clip(0, None).astype(np.float16)
+        assert np.array_equal(out[:, 11:].copy().view(np.float16), wanted)
+
+
 def row_sums(gpu: str, source: Path = ORDINARY) -> None:
     values = RANDOM.integers(0, 99, (2, 100)).astype(np.float32)
     out = np.zeros_like(values)
@@ -265,6 +300,7 @@ EVERYWHERE = (
     text,
     groups,
     sums,
+    short_numbers,
     row_sums,
 )
 QUICK = ("sm_75", "sm_90")

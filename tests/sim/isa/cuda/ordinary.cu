@@ -285,3 +285,45 @@ extern "C" __global__ void row_sums(const float *in, float *out, int columns)
     for (int c = threadIdx.x; c < columns; c += blockDim.x)
         out[blockIdx.x * columns + c] = of_warp[0] - in[blockIdx.x * columns + c];
 }
+
+// Short numbers: saturated, packed, rounded to zero below zero, and functions of pairs of halves. What an
+// architecture lacks is left zero.
+extern "C" __global__ void short_numbers(const int *whole, const float *real, unsigned *out, int n)
+{
+    int i = threadIdx.x;
+    if (i >= n)
+        return;
+    int a = whole[i], b = whole[(i + 1) % n];
+    float x = real[i], y = real[(i + 1) % n];
+    unsigned word, half, *row = out + 12 * i;
+    asm("{.reg .b16 s; cvt.sat.s8.s32 s, %1; cvt.s32.s16 %0, s;}" : "=r"(word) : "r"(a));
+    row[0] = word;
+    asm("{.reg .b16 s; cvt.sat.u16.s32 s, %1; cvt.u32.u16 %0, s;}" : "=r"(word) : "r"(a));
+    row[1] = word;
+    asm("{.reg .b16 s; cvt.rni.u8.f32 s, %1; cvt.u32.u16 %0, s;}" : "=r"(word) : "f"(x));
+    row[2] = word & 255;
+    asm("{.reg .b16 l, h; cvt.rn.f16.f32 h, %1; cvt.rn.f16.f32 l, %2; mov.b32 %0, {l, h};}"
+        : "=r"(half)
+        : "f"(x), "f"(y));
+    asm("{.reg .b16 l, h; mov.b32 {l, h}, %1; cvt.rzi.s32.f16 %0, h;}" : "=r"(word) : "r"(half));
+    row[3] = word;
+    asm("vmax4.u32.u32.u32 %0, %1, %2, %3;" : "=r"(word) : "r"(a), "r"(b), "r"(0));
+    row[7] = word;
+    asm("vsub4.u32.u32.u32 %0, %1, %2, %3;" : "=r"(word) : "r"(a), "r"(b), "r"(0));
+    row[8] = word;
+    double wide;
+    asm("{.reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f64.f16 %0, h;}" : "=d"(wide) : "r"(half));
+    row[9] = __float_as_uint((float)wide);
+#if __CUDA_ARCH__ >= 750
+    asm("ex2.approx.f16x2 %0, %1;" : "=r"(word) : "r"(half));
+    row[4] = word;
+    asm("tanh.approx.f16x2 %0, %1;" : "=r"(word) : "r"(half));
+    row[5] = word;
+    asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(word) : "r"(a), "r"(b), "r"(0xabcd));
+    row[10] = word;
+#endif
+#if __CUDA_ARCH__ >= 800
+    asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(x), "f"(y));
+    row[11] = word;
+#endif
+}
