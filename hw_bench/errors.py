@@ -33,7 +33,7 @@ class SmlabError(Exception):
         expected, limits = _EXPECTED.get(problem["type"]), problem.get("ctx", {})
         for limit, words in _LIMITS.items():
             if limit in limits:
-                expected = words.format(limits[limit])
+                expected = words.format(f"{limits[limit]:,}".removesuffix(".0"))
         what = problem["msg"] if expected is None else "unusable value"
         return cls.at(where, what, problem["input"], expected)
 
@@ -52,10 +52,10 @@ _EXPECTED = {
     "string_type": "a text",
 }
 _LIMITS = {
-    "ge": "{0:,} or more",
-    "gt": "more than {0:,}",
-    "le": "{0:,} or less",
-    "lt": "less than {0:,}",
+    "ge": "{} or more",
+    "gt": "more than {}",
+    "le": "{} or less",
+    "lt": "less than {}",
 }
 """What would be right, by the type of pydantic's error and by the limit that it names."""
 
