@@ -53,7 +53,8 @@ def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
             with np.errstate(all="raise"), np.load(io.BytesIO(content), allow_pickle=False) as arrays:
                 return {name: np.asarray(arrays[name]) for name in arrays.files}
     except _UNREADABLE as error:
-        raise SmlabError(f"{path}: no arrays of numpy (.npz): {_why(error)}") from error
+        what = "no arrays of numpy in it (expected an .npz file)"
+        raise SmlabError(f"{path}: {what}: {_why(error)}") from error
     raise SmlabError.at(str(path), "is too large unpacked", f"{size} bytes", f"at most {MAX_BYTES}")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Iterable
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn
 
 
 class SmlabError(Exception):
@@ -27,6 +27,37 @@ class SmlabError(Exception):
             notes.append(f"expected {expected}")
         return cls(f"{where}: {what}" + (f" ({'; '.join(notes)})" if notes else ""))
 
+    @classmethod
+    def of_value(cls, where: str, problem: Mapping[str, Any]) -> SmlabError:
+        """What pydantic found wrong with a value, one of its ``errors()``, in the words of `at`."""
+        expected, limits = _EXPECTED.get(problem["type"]), problem.get("ctx", {})
+        for limit, words in _LIMITS.items():
+            if limit in limits:
+                expected = words.format(f"{limits[limit]:,}".removesuffix(".0"))
+        what = problem["msg"] if expected is None else "unusable value"
+        return cls.at(where, what, problem["input"], expected)
+
+
+_EXPECTED = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "dict_type": "a table",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "model_type": "a table",
+    "string_type": "a text",
+}
+_LIMITS = {
+    "ge": "{} or more",
+    "gt": "more than {}",
+    "le": "{} or less",
+    "lt": "less than {}",
+}
+"""What would be right, by the type of pydantic's error and by the limit that it names."""
 
 _MAX_TOLD = 2000
 """Characters of a value that a message repeats; the command line shows less of a long word."""

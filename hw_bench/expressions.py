@@ -77,7 +77,8 @@ def _parsed(where: str, text: str) -> ast.expr:
     try:
         return _tree(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise SmlabError.at(where, "cannot be read", text, "such as ceil(4096 / TILE)") from error
+        expected = "an expression such as ceil(4096 / TILE)"
+        raise SmlabError.at(where, "cannot be read", text, expected) from error
 
 
 def _lookup(where: str, names: Mapping[str, Any]) -> Lookup:

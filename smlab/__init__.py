@@ -152,15 +152,15 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         from smlab.hw_bench.sources import installed_version
 
-        found: Any = installed_version()
+        value: Any = installed_version()
     elif name in _MODULE_OF:
         from importlib import import_module
 
-        found = getattr(import_module(_MODULE_OF[name]), name)
+        value = getattr(import_module(_MODULE_OF[name]), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

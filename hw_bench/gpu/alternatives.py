@@ -67,7 +67,7 @@ def read_alternatives(where: str, entries: object, sources: Mapping[str, str]) -
         except ValidationError as error:
             problem = error.errors()[0]
             key = ".".join(str(part) for part in problem["loc"])
-            raise SmlabError.at(f"{place}.{key}", problem["msg"], problem["input"]) from error
+            raise SmlabError.of_value(f"{place}.{key}", problem) from error
         if parsed.source not in sources:
             raise SmlabError.at(f"{place}.source", "unknown source", parsed.source, "an id of [sources]")
         for name, value in parsed.values.items():

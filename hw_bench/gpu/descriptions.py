@@ -51,6 +51,8 @@ from smlab.hw_bench.inputs import load_toml, resolved
 __all__ = ["Constant", "Gpu", "list_gpus", "load_gpu"]
 
 FOLDER: Final = Path(__file__).parent / "boards"
+MOST_GUESSES: Final = 4
+"""Names that are like an unknown one and are told, at most."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -236,10 +238,11 @@ def _find(name: str | Path, by: Path | None) -> Path:
     names = _shipped_names()
     if text in names:
         return names[text]
-    alike = [known for known in list_gpus() if text.lower() in known.lower()]
-    guess = (" or ".join(alike) if text else "") or nearest(text, names)
-    known = f"{guess}; `smlab gpus` lists all" if guess else f"one of {', '.join(list_gpus())}"
-    hint = f"{'perhaps ' if guess else ''}{known}, or the path of a .toml file"
+    stems = (text[:length].lower() for length in range(len(text), 2, -1))
+    alike = next((some for stem in stems if (some := [known for known in list_gpus() if stem in known])), [])
+    guess = " or ".join(alike) if 0 < len(alike) <= MOST_GUESSES else nearest(text, names)
+    perhaps = f"perhaps {guess}; " if guess else ""
+    hint = f"{perhaps}a name that `smlab gpus` lists, or the path of a .toml file"
     where = "GPU" if by is None else f"{by}: extends"
     raise SmlabError.at(where, "unknown GPU", text, hint)
 

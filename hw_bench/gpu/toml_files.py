@@ -20,4 +20,4 @@ def read_toml(path: Path, model: type[Model]) -> Model:
     except ValidationError as error:
         problem = error.errors()[0]
         key = ".".join(str(part) for part in problem["loc"])
-        raise SmlabError.at(f"{path}: {key}", problem["msg"], problem["input"]) from error
+        raise SmlabError.of_value(f"{path}: {key}", problem) from error

@@ -109,7 +109,9 @@ def compile_by_nvcc(path: Path, architecture: str, options: Sequence[str], where
             raise SmlabError(f"{where}: nvcc cannot be run: {error}") from error
         if done.returncode or not made.is_file():
             said = (done.stderr + done.stdout).decode("utf-8", "replace")
-            raise SmlabError(f"{where}: nvcc does not compile it for {architecture}: {_first_error(said)}")
+            hint = " (expected a newer --gpu, or an older nvcc)" if "Unsupported gpu" in said else ""
+            what = f"nvcc does not compile it for {architecture}: {_first_error(said)}{hint}"
+            raise SmlabError(f"{where}: {what}")
         return made.read_bytes()
 
 

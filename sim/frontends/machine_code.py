@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from smlab.hw_bench.errors import SmlabError
 from smlab.hw_bench.sass import Function, disassemble, parse_listing
+from smlab.hw_bench.sass.cubin import CubinSections
 from smlab.hw_bench.sass.image import KernelImage, functions_pointed_at, listed_image, read_image
 from smlab.hw_bench.sass.linking import called, demangled, linked
 from smlab.sim.frontends.protocol import KernelSource, LoadedKernel
@@ -34,6 +35,7 @@ def from_cubin(content: bytes, name: str | None, where: str) -> KernelImage:
         SmlabError: a cubin that is damaged, or holds no such kernel.
     """
     try:
+        CubinSections(content, where)  # names the file, which the cached disassembly does not know
         functions = _functions(content)
         kernel = linked(functions, choose(functions, name, where), functions_pointed_at(content))
         return read_image(content, kernel, where)

@@ -22,7 +22,7 @@ class FrontEnd:
         self.lines = -(-instructions // self.timing.line_instructions)
         self.l0 = [Cache(machine.fetch.l0, 1) for _ in range(machine.schedulers)]
         self.l1 = Cache(self.timing.l1, 1)
-        self.free = 0  # when the next line can be asked for
+        self.free_cycle = 0  # when the next line can be asked for
         for line in range(self.lines if self.timing.warm else 0):
             self.l1.allocate(line)
 
@@ -31,34 +31,34 @@ class FrontEnd:
 
     def fetch(self, sub_core: int, line: int, now: int) -> int:
         """A warp goes on to an instruction of this line: the cycle in which it is there."""
-        cache, ahead = self.l0[sub_core], self.timing.prefetch_lines
-        found, _ = cache.touch(line)
-        if found is not None:
-            if found.dirty:
-                found.dirty = 0
-                self._prefetch(cache, line + ahead, now)
-            return found.ready_ticks[0]
-        there = self._ask(line, now)
-        cache.allocate(line)[0].ready_ticks[0] = there
-        for other in range(line + 1, line + ahead + 1):
-            self._prefetch(cache, other, now)
-        return there
+        cache, prefetch_lines = self.l0[sub_core], self.timing.prefetch_lines
+        entry, _ = cache.touch(line)
+        if entry is not None:
+            if entry.dirty:
+                entry.dirty = 0
+                self._prefetch(cache, line + prefetch_lines, now)
+            return entry.ready_ticks[0]
+        ready_cycle = self._request(line, now)
+        cache.allocate(line)[0].ready_ticks[0] = ready_cycle
+        for following in range(line + 1, line + prefetch_lines + 1):
+            self._prefetch(cache, following, now)
+        return ready_cycle
 
     def _prefetch(self, cache: Cache, line: int, now: int) -> None:
-        """Ask for a line before a warp needs it, if there is one and the sub-core does not have it."""
+        """Ask for a line before a warp needs it, if the code has that line and the sub-core does not."""
         if line < self.lines and cache.touch(line)[0] is None:
-            there = self._ask(line, now)
-            made, _ = cache.allocate(line)
-            made.ready_ticks[0], made.dirty = there, 1
+            ready_cycle = self._request(line, now)
+            entry, _ = cache.allocate(line)
+            entry.ready_ticks[0], entry.dirty = ready_cycle, 1
 
-    def _ask(self, line: int, now: int) -> int:
-        """Ask the SM's L1 for a line; when the sub-core has it."""
-        asked = max(now, self.free)
-        self.free = asked + self.timing.request_interval_cycles
-        there = asked + self.timing.l0_miss_cycles
-        found, _ = self.l1.touch(line)
-        if found is not None:
-            return max(there, found.ready_ticks[0])
-        there += self.l2_cycles
-        self.l1.allocate(line)[0].ready_ticks[0] = there
-        return there
+    def _request(self, line: int, now: int) -> int:
+        """Ask the SM's L1 for a line: the cycle in which the sub-core has it."""
+        request_cycle = max(now, self.free_cycle)
+        self.free_cycle = request_cycle + self.timing.request_interval_cycles
+        ready_cycle = request_cycle + self.timing.l0_miss_cycles
+        entry, _ = self.l1.touch(line)
+        if entry is not None:
+            return max(ready_cycle, entry.ready_ticks[0])
+        ready_cycle += self.l2_cycles
+        self.l1.allocate(line)[0].ready_ticks[0] = ready_cycle
+        return ready_cycle

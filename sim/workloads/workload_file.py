@@ -287,7 +287,7 @@ def _instruction(given: _Instruction, where: str) -> Instruction:
 
 def _suggestion(word: str, known: Any) -> str:
     guess = nearest(word, known)
-    return f"{guess!r}, perhaps" if guess else "one of " + ", ".join(known)
+    return f"perhaps {guess}" if guess else "one of " + ", ".join(known)
 
 
 def _checked(model: type[_Model], raw: Any, where: str) -> _Model:
@@ -306,7 +306,7 @@ def _checked(model: type[_Model], raw: Any, where: str) -> _Model:
             ) from None
         if first["type"] == "missing":
             raise SmlabError.at(f"{where}: {path}", "missing key") from None
-        raise SmlabError.at(f"{where}: {path}", first["msg"], first["input"]) from None
+        raise SmlabError.of_value(f"{where}: {path}", first) from None
 
 
 def _model_at(model: type[BaseModel], place: tuple[int | str, ...]) -> type[BaseModel]:

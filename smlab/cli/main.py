@@ -190,7 +190,7 @@ def _failed(error: BaseException) -> int:
     if isinstance(error, SmlabError):
         return _refuse(str(error))
     if isinstance(error, UsageError):
-        return _refuse(error.format_message())
+        return _refuse(_usage(error))
     if isinstance(error, BrokenPipeError) and (_reader_closed(sys.stdout) or _reader_closed(sys.stderr)):
         _mute_output(sys.stdout)  # who read our output has what they wanted
         return 0
@@ -207,6 +207,16 @@ def _failed(error: BaseException) -> int:
     where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     _tell(f"smlab: a defect of smlab: {one_line(what)}{where}; please report it with `smlab --traceback ...`")
     return DEFECT
+
+
+def _usage(error: typer.BadParameter) -> str:
+    """A mistake in the options, in our words where typer says that pydantic refused a value."""
+    problems = getattr(error.__cause__, "errors", None)
+    parameter = getattr(error, "param", None)
+    if problems is None or parameter is None:
+        return error.format_message()
+    option = parameter.opts[0] if parameter.param_type_name == "option" else str(parameter.metavar)
+    return str(SmlabError.of_value(option, problems()[0]))
 
 
 def _reader_closed(stream: TextIO) -> bool:

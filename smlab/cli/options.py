@@ -39,13 +39,11 @@ JsonOption = Annotated[
     bool,
     typer.Option(
         "--json",
-        help=f"Print one JSON document. Within schema {SCHEMA} keys keep name, meaning and unit; new keys "
-        "may be added.",
+        help=f"Print one JSON document (schema {SCHEMA}): keys keep their name, meaning and unit; new "
+        "ones may be added.",
     ),
 ]
-DetailsOption = Annotated[
-    bool, typer.Option("--details", help="Print everything; without it, the answer alone.")
-]
+DetailsOption = Annotated[bool, typer.Option("--details", help="Print all details, not the answer alone.")]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -61,7 +59,7 @@ IncludeOption = Annotated[
     typer.Option("-I", metavar="DIR", help="A folder with headers, besides the source's own; repeatable."),
 ]
 JobsOption = Annotated[
-    int | None, typer.Option("--jobs", metavar="N", min=1, help="Worker processes (all cores).")
+    int | None, typer.Option("--jobs", metavar="N", min=1, help="Worker processes (default: all cores).")
 ]
 DaskOption = Annotated[
     str | None,
@@ -69,21 +67,20 @@ DaskOption = Annotated[
 ]
 ClockOption = Annotated[
     float | None,
-    typer.Option("--clock", metavar="MHZ", help="The SMs' clock, where somebody saw it (the GPU's)."),
+    typer.Option("--clock", metavar="MHZ", help="The SMs' clock, if you know it (default: the GPU's)."),
 ]
 AlternativeOption = Annotated[
     str | None,
     typer.Option(
         "--alternative",
         metavar="NAME",
-        help="A reading of the shared-memory atomic unit that the evidence leaves open, or all.",
+        help="Which alternative for the shared-memory atomic unit to simulate, or all; the evidence "
+        "leaves several open.",
     ),
 ]
 ToleranceOption = Annotated[
     str,
-    typer.Option(
-        "--tolerance", metavar="P", help="By how much the second may be slower: 2%, or 0.02 as a part of 1."
-    ),
+    typer.Option("--tolerance", metavar="P", help="How much slower the second run may be: 2%, or 0.02."),
 ]
 
 
@@ -111,19 +108,22 @@ ProfileGpuOption = Annotated[
     typer.Option("--gpu", help="The GPU, if the profile does not name it.", autocompletion=complete_gpu),
 ]
 ExampleOption = Annotated[
-    bool, typer.Option("--example", help="Read the small profile that ships (simulated kernels).")
+    bool, typer.Option("--example", help="Read the small profile of simulated kernels that ships.")
 ]
-HowOption = Annotated[bool, typer.Option("--how", help="Which counters to collect, and with which command.")]
+HowOption = Annotated[
+    bool, typer.Option("--how", help="Print which counters to collect, and the command for it.")
+]
 MaximaOption = Annotated[
-    str, typer.Option("--maxima", help="sustained (published measurements) or spec (rated peaks).")
+    str,
+    typer.Option("--maxima", help="The ceilings: sustained (published measurements) or spec (rated peaks)."),
 ]
 IssueOption = Annotated[
-    bool, typer.Option("--issue/--no-issue", help="Count the rate of instructions among the ceilings.")
+    bool, typer.Option("--issue/--no-issue", help="Count the issue rate among the ceilings.")
 ]
 ParallelismOption = Annotated[
     bool,
     typer.Option(
         "--parallelism/--no-parallelism",
-        help="Count what the grid can use of the GPU: waves, tail, idle SMs, few warps.",
+        help="Lower the ceilings to what the grid can use: waves, tail, idle SMs, few warps.",
     ),
 ]

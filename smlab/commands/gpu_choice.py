@@ -1,5 +1,5 @@
 """Which GPU a kernel runs on, as the options say: a description, at a clock, with constants changed, under
-one or all of the readings of its atomic unit that the evidence leaves open."""
+one or all of the alternatives for its atomic unit that the evidence leaves open."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def with_settings(gpu: Gpu, settings: Sequence[str]) -> Gpu:
 
 def constants_of(settings: Sequence[str], clock_mhz: float | None) -> dict[str, Any]:
     """What ``--set gpu.KEY=VALUE`` and ``--clock`` say, by ``gpu.KEY``."""
-    found = {key: value_of(key, text) for key, text in _pairs(settings).items()}
-    return found if clock_mhz is None else {**found, f"{GPU_PREFIX}{CLOCK}": clock_of(clock_mhz)}
+    constants = {key: value_of(key, text) for key, text in _pairs(settings).items()}
+    return constants if clock_mhz is None else {**constants, f"{GPU_PREFIX}{CLOCK}": clock_of(clock_mhz)}
 
 
 def _pairs(settings: Sequence[str]) -> dict[str, str]:
@@ -75,8 +75,8 @@ def clock_of(clock_mhz: float) -> float:
     return 1e6 * clock_mhz
 
 
-def readings(gpu: Gpu, wanted: str | None) -> Sequence[tuple[Alternative, Gpu]]:
-    """The readings of the atomic unit to run: the description's own, one by name, or all of them.
+def chosen_alternatives(gpu: Gpu, wanted: str | None) -> Sequence[tuple[Alternative, Gpu]]:
+    """The alternatives for the atomic unit to run: the description's own, one by name, or all of them.
 
     Raises:
         SmlabError: a name that the description does not have.
@@ -84,11 +84,11 @@ def readings(gpu: Gpu, wanted: str | None) -> Sequence[tuple[Alternative, Gpu]]:
     variants = gpu.variants()
     if wanted is None:
         return variants[:1]
-    found = [one for one in variants if wanted in (ALL, one[0].name)]
-    if not found:
+    chosen = [one for one in variants if wanted in (ALL, one[0].name)]
+    if not chosen:
         names = ", ".join([*(alternative.name for alternative, _ in variants), ALL])
-        raise SmlabError.at("--alternative", f"{gpu.name} has no such reading", wanted, f"one of {names}")
-    return found
+        raise SmlabError.at("--alternative", f"{gpu.name} has no such alternative", wanted, f"one of {names}")
+    return chosen
 
 
 def clock_text(gpu: Gpu) -> str:

@@ -74,11 +74,11 @@ MISTAKES = {
     "no kernel": ("[[program]]\nbody = []", "kernel: missing key"),
     "unknown key": (
         GOOD.replace("blocks = 2", "blocs = 2"),
-        r"kernel.blocs: unknown key \(expected 'blocks', perhaps\)",
+        r"kernel.blocs: unknown key \(expected perhaps blocks\)",
     ),
     "unknown class": (
         GOOD.replace('"think"', '"thnk"'),
-        r"program\[0\].body\[0\].op: unknown instruction class.*'think', perhaps",
+        r"program\[0\].body\[0\].op: unknown instruction class.*perhaps think",
     ),
     "unknown pattern": (
         GOOD.replace('"random"', '"rnd"'),

@@ -236,7 +236,7 @@ def test_what_is_of_one_kernel_takes_no_program(
     (folder / "kept.json").write_text("{}")
     assert command([*arguments, "--launch", written(folder, STEP)]) == 2
     told = capsys.readouterr().err
-    assert "step" in told or "a program runs under one reading" in told
+    assert "step" in told or "a program runs under one alternative" in told
     assert told.count("\n") == 1
 
 

@@ -217,7 +217,7 @@ def check_values(where: str, name: str, raw: Any) -> tuple[Parameter, ...]:
         raise SmlabError.at(at, "not a name", name, "letters, digits and _")
     values = evaluate(at, raw, {}, "a list of values") if isinstance(raw, str) else raw
     if not isinstance(values, list) or not values:
-        raise SmlabError.at(at, "not a list of values", raw, "such as [16, 32, 64]")
+        raise SmlabError.at(at, "not a list of values", raw, "a list such as [16, 32, 64]")
     for value in values:
         if not isinstance(value, int | float | str | bool):
             raise SmlabError.at(at, "not a value of a parameter", value, "a number, a text or a truth value")

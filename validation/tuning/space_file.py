@@ -209,7 +209,7 @@ def _results(path: Path, asked: SpaceAsked) -> TuningSpace:
     """A tuner's results as they are: kernel and launch are given beside them."""
     if asked.kernel is None or asked.launch is None:
         missing = "--source K.cu" if asked.kernel is None else "--launch FILE.toml"
-        raise SmlabError.at(str(path), "results tell no kernel and no arguments", None, missing)
+        raise SmlabError.at(str(path), "results have no kernel and no arguments", None, missing)
     times = read_times(path)
     kernel = TunedKernel(
         str(asked.kernel.absolute()),

@@ -49,7 +49,7 @@ class DaskCluster:
             self._client = distributed.Client(address, timeout=CONNECT_S, set_as_default=False)
         except (OSError, ValueError) as error:
             raise SmlabError.at(
-                "--dask", "no Dask scheduler answers there", address, "such as tcp://host:8786"
+                "--dask", "no Dask scheduler answers there", address, "an address such as tcp://host:8786"
             ) from error
 
     @property

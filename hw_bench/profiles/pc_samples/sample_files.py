@@ -27,7 +27,10 @@ _STALL: Final = re.compile(r"stall_(?P<reason>\w+?)(?P<not> \(Not[ -]Issued\))?$
 _METRIC: Final = re.compile(r"smsp__pcsamp_warps_issue_stalled_(?P<reason>\w+?)(?P<not>_not_issued)?$")
 _FACTS: Final = tuple(LaunchFacts.__dataclass_fields__)
 _NOTE: Final = re.compile(r"#\s*(?P<key>[\w.]+)\s*=\s*(?P<value>.*)$")
-_EXPECTED: Final = "ncu --page source --csv, a table of smsp__pcsamp metrics by pc, or smlab run --samples"
+_EXPECTED: Final = (
+    "ncu --page source --csv, a table of smsp__pcsamp metrics by pc, or smlab run --samples; "
+    "a kernel needs --launch"
+)
 MAX_ROWS: Final = 1 << 20
 _COUNTED: Final = {
     "passes": "L1 Wavefronts Shared",

@@ -91,7 +91,7 @@ def _print(title: str, each: Sequence[CaseUnder]) -> None:
     out.print(f"[bold]The histogram of Dong & Pai[/bold] on {shown(title)}, simulated: {len(points)} points")
     if len(each) > 1:
         weights = ", ".join(f"{c.name} (weight {c.weight:g})" for c in each)
-        out.print(f"The evidence leaves {len(each)} readings of its atomic unit: {weights}", markup=False)
+        out.print(f"The evidence leaves {len(each)} alternatives for its unit: {weights}", markup=False)
     listed = Listing()
     for heading in ("estimator", "points"):
         listed.add_column(heading, fold=True)

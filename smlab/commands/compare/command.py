@@ -28,12 +28,16 @@ def compare(
         str | None, typer.Argument(metavar="A", help="A kept run (JSON of run --json), or a kernel to run.")
     ] = None,
     after: Annotated[
-        str | None, typer.Argument(metavar="B", help="Another; A again with another launch, GPU or macros.")
+        str | None,
+        typer.Argument(
+            metavar="B",
+            help="The second run or kernel; without it A again, with another launch, GPU or macros.",
+        ),
     ] = None,
     launch: Annotated[Path | None, typer.Option(help="The launch (TOML) of the kernels.")] = None,
-    launch_b: Annotated[Path | None, typer.Option(help="The launch of B, if it is another.")] = None,
+    launch_b: Annotated[Path | None, typer.Option(help="The launch of B, if it differs.")] = None,
     gpu: GpuOption = "v100",
-    gpu_b: Annotated[str | None, typer.Option(help="The GPU of B, if it is another.")] = None,
+    gpu_b: Annotated[str | None, typer.Option(help="The GPU of B, if it differs.")] = None,
     name: Annotated[str | None, typer.Option(help="Which kernel of a file with several.")] = None,
     defines: Annotated[
         list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="A macro of CUDA C; repeatable.")
@@ -45,7 +49,7 @@ def compare(
         ),
     ] = None,
     include: IncludeOption = None,
-    sms: Annotated[str, typer.Option(help="SMs that run, or all, or auto.")] = "all",
+    sms: Annotated[str, typer.Option(help="SMs to simulate, or all, or auto.")] = "all",
     tolerance: ToleranceOption = "2%",
     html: Annotated[Path | None, typer.Option(help="Write the comparison as a page (HTML).")] = None,
     example: Annotated[

@@ -78,8 +78,8 @@ class PortOptions:
         typer.Option(
             "--pair",
             metavar="FILE",
-            help="CSV source,target: kernels that are one. Others of traces without a partner are "
-            "paired by name, launch and order.",
+            help="CSV source,target: one kernel under two names; smlab pairs the other kernels of "
+            "traces by name, launch and order.",
         ),
     ] = None
     advise: Annotated[

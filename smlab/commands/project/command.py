@@ -40,7 +40,7 @@ class ProjectOptions:
 
     profiles: ProfilesArgument = None
     source: Annotated[
-        str | None, typer.Option("--from", help="The GPU that was profiled, where the profile does not tell.")
+        str | None, typer.Option("--from", help="The GPU that was profiled, if the profile does not name it.")
     ] = None
     target: Annotated[str | None, typer.Option("--to", help="The GPU to project to.")] = None
     truth: Annotated[
@@ -54,10 +54,10 @@ class ProjectOptions:
         ),
     ] = None
     cubin_from: Annotated[
-        Path | None, typer.Option("--cubin-from", help="Machine code of the kernels for the source.")
+        Path | None, typer.Option("--cubin-from", help="Machine code of the kernels for the GPU of --from.")
     ] = None
     cubin_to: Annotated[
-        Path | None, typer.Option("--cubin-to", help="Machine code of the kernels for the target.")
+        Path | None, typer.Option("--cubin-to", help="Machine code of the kernels for the GPU of --to.")
     ] = None
     code_source: Annotated[
         Path | None,
@@ -72,7 +72,7 @@ class ProjectOptions:
     folders: IncludeOption = None
     cubins: Annotated[
         list[Path] | None,
-        typer.Option("--cubin", help="Machine code for the target, or for either GPU; repeatable."),
+        typer.Option("--cubin", help="Machine code for the GPU of --to, or for both; repeatable."),
     ] = None
     simulate: Annotated[
         bool,
@@ -84,9 +84,7 @@ class ProjectOptions:
     ] = None
     draw: Annotated[
         int | None,
-        typer.Option(
-            "--draw", metavar="N", min=1, help="Only so many rows of a tuning set, drawn with seed 0."
-        ),
+        typer.Option("--draw", metavar="N", min=1, help="Only N rows of a tuning set, drawn with seed 0."),
     ] = None
     working_sets: Annotated[
         list[str] | None,
@@ -98,23 +96,28 @@ class ProjectOptions:
     ] = None
     clock: Annotated[
         float | None,
-        typer.Option("--clock", metavar="MHZ", help="The target's SM clock, where somebody saw it."),
+        typer.Option("--clock", metavar="MHZ", help="The SM clock of the GPU of --to, if you know it."),
     ] = None
     source_clock: Annotated[
         float | None,
-        typer.Option("--from-clock", metavar="MHZ", help="The source's, where the profile does not tell."),
+        typer.Option(
+            "--from-clock",
+            metavar="MHZ",
+            help="The SM clock of the GPU of --from, if the profile does not have it.",
+        ),
     ] = None
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="gpu.KEY=VALUE", help="Set a constant of the target; repeatable."),
+        typer.Option("--set", metavar="gpu.KEY=VALUE", help="Set a constant of the GPU of --to; repeatable."),
     ] = None
     maxima: MaximaOption = "sustained"
     parallelism: ParallelismOption = True
     cache: Annotated[
-        bool, typer.Option("--cache/--no-cache", help="Count L2's capacity, where the working set is known.")
+        bool, typer.Option("--cache/--no-cache", help="Count L2's capacity, if the working set is known.")
     ] = True
     launch_overhead: Annotated[
-        bool, typer.Option("--launch-overhead/--no-launch-overhead", help="Count the cost of a launch apart.")
+        bool,
+        typer.Option("--launch-overhead/--no-launch-overhead", help="Count the cost of a launch separately."),
     ] = True
     overhead_us: Annotated[
         float | None,
@@ -122,7 +125,7 @@ class ProjectOptions:
             "--overhead-us",
             metavar="US",
             min=0,
-            help="The launch overhead, where the descriptions have none.",
+            help="The launch overhead, if the descriptions have none.",
         ),
     ] = None
     issue: IssueOption = True
@@ -130,11 +133,16 @@ class ProjectOptions:
         bool,
         typer.Option(
             "--latency/--no-latency",
-            help="Take both descriptions' latencies for what warps wait for, whoever measured them.",
+            help="Use the latencies of both descriptions for what warps wait for, whatever their source.",
         ),
     ] = False
     paper: Annotated[
-        bool, typer.Option("--paper", help="As Van Lanker et al. 2024 published it: all of these off.")
+        bool,
+        typer.Option(
+            "--paper",
+            help="The model as Van Lanker et al. published it (2024): turns the options from "
+            "--parallelism to --latency off.",
+        ),
     ] = False
     example: ExampleOption = False
     plot: Annotated[

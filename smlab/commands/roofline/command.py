@@ -41,7 +41,7 @@ class RooflineOptions:
         typer.Option(
             "--clock",
             metavar="MHZ",
-            help="The SMs' clock, where somebody saw it and the profile does not tell; with --at-clock.",
+            help="The SMs' clock, if you know it and the profile does not have it; with --at-clock.",
         ),
     ] = None
     settings: GpuSetOption = None

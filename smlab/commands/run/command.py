@@ -45,7 +45,7 @@ def run(
     ] = None,
     launch: Annotated[
         Path | None,
-        typer.Option(help="The launch (TOML): grid, block, arguments; with [[step]], of several kernels."),
+        typer.Option(help="The launch (TOML): grid, block, arguments; with [[step]], several kernels."),
     ] = None,
     gpu: GpuOption = "v100",
     name: Annotated[str | None, typer.Option(help="Which kernel of a file with several.")] = None,
@@ -66,23 +66,25 @@ def run(
         float | None,
         typer.Option(
             metavar="SECONDS",
-            help="What this kernel took on the card: prints the factor for other times on it.",
+            help="This kernel's measured time on the card: prints the factor for other times on it.",
         ),
     ] = None,
     sms: Annotated[
         str,
         typer.Option(
-            help="SMs that run, each with some waves of its blocks; all: the whole grid; auto: 1, 2, 4 and "
-            "so on until the time stands still."
+            help="SMs to simulate, each with some waves of blocks; all: the whole grid; auto: 1, 2, "
+            "4 and so on until the time is stable."
         ),
     ] = "all",
     check: Annotated[
-        Path | None, typer.Option(help="Arrays by name (.npz) that must come back; else status 1.")
+        Path | None,
+        typer.Option(help="The expected results: arrays by name (.npz); status 1 if they differ."),
     ] = None,
     counters: Annotated[
         Path | None,
         typer.Option(
-            help="Write the counter table (CSV), as a profiler has it; of a sample, scaled to the grid."
+            help="Write the counter table (CSV), as a profiler has it; that of a sample is scaled to "
+            "the grid."
         ),
     ] = None,
     samples: Annotated[
@@ -98,9 +100,7 @@ def run(
     ] = None,
     baseline: Annotated[
         Path | None,
-        typer.Option(
-            help="A kept run (JSON of --json): status 1 if this one is slower, or its results differ."
-        ),
+        typer.Option(help="A kept run (from --json): status 1 if this run is slower, or its results differ."),
     ] = None,
     tolerance: ToleranceOption = "2%",
     junit: Annotated[
@@ -109,19 +109,19 @@ def run(
     markdown: Annotated[
         Path | None, typer.Option(help="With --baseline: write the comparison as Markdown.")
     ] = None,
-    result: Annotated[Path | None, typer.Option(help="Write the arrays that come back (.npz).")] = None,
+    result: Annotated[Path | None, typer.Option(help="Write the result arrays (.npz).")] = None,
     accel_sim: Annotated[
         Path | None,
         typer.Option(help="Write what was executed as Accel-Sim's traces into this folder.", metavar="DIR"),
     ] = None,
     max_cycles: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Give up when the kernel runs longer.")
+        int | None, typer.Option(metavar="N", min=1, help="Stop with an error if the kernel takes longer.")
     ] = None,
     threads: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Simulate on so many threads (default: all processors)."),
+        typer.Option(metavar="N", min=1, help="Threads to simulate on (default: all processors)."),
     ] = None,
-    example: Annotated[bool, typer.Option("--example", help="Run the small listing that ships.")] = False,
+    example: Annotated[bool, typer.Option("--example", help="Run the small kernel that ships.")] = False,
     details: DetailsOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -143,8 +143,8 @@ def run(
         given |= {"--baseline": baseline}
         for option, value in given.items():
             if value:
-                told = str(value[0] if isinstance(value, list) else value)
-                raise SmlabError.at(option, "a trace has its own launch, and no data", told, "nothing")
+                text = str(value[0] if isinstance(value, list) else value)
+                raise SmlabError.at(option, "a trace has its own launch, and no data", text, "nothing")
         if sms != "all":
             raise SmlabError.at("--sms", "a trace runs whole", sms, "all")
     if kernel is not None:

@@ -31,8 +31,8 @@ def run_document(
         "seconds_low": told.low,
         "seconds_high": told.high,
         "clock_hz": done.lowered.machine.sm_hz,
-        "alternative": told.reading,
-        "alternatives": [{"name": name, "seconds": seconds} for name, seconds in told.readings],
+        "alternative": told.alternative,
+        "alternatives": [{"name": name, "seconds": seconds} for name, seconds in told.alternatives],
         "anchor_factor": told.anchor_factor,
         **_resources(done),
         "cycles_low": done.cycles_low,
@@ -77,7 +77,7 @@ def _resources(done: TimedRun) -> dict[str, object]:
 
 
 def _launch(done: TimedRun) -> dict[str, object]:
-    """The launch's shape; nothing for a trace, whose blocks alone are told."""
+    """The launch's shape; nothing for a trace, which has its number of blocks alone."""
     if not isinstance(done, MachineRun):
         return {}
     return {"grid": list(done.launch.grid), "block": list(done.launch.block)}

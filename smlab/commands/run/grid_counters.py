@@ -79,24 +79,24 @@ def rates(done: TimedRun, seconds: float) -> dict[str, float]:
         for operation, times in OPERATIONS.items()
     )
     flops += sum(v for n, v in counted.items() if n.startswith("sm__ops_path_tensor") and "_int" not in n)
-    found = {name: counted[counter] / seconds for name, counter in _RATES.items()}
-    found["flops_per_s"] = flops / seconds
+    by_name = {name: counted[counter] / seconds for name, counter in _RATES.items()}
+    by_name["flops_per_s"] = flops / seconds
     for kind, name in _TENSOR_SOURCES.items():
         if (operations := counted.get(f"sm__ops_path_tensor_{name}.sum")) is not None:
-            found[f"tensor_{kind}_ops_per_s"] = operations / seconds
-    return found
+            by_name[f"tensor_{kind}_ops_per_s"] = operations / seconds
+    return by_name
 
 
 def tensor_lines(done: TimedRun, seconds: float) -> list[str]:
     """What the tensor cores did, a line for each type of products, and how much of the peak that is."""
-    machine, told = done.lowered.machine, []
+    machine, lines = done.lowered.machine, []
     for name, value in rates(done, seconds).items():
         if not name.startswith("tensor_"):
             continue
         kind = name.removeprefix("tensor_").removesuffix("_ops_per_s")
         peak = 2 * machine.tensor_rates[kind] * machine.schedulers * machine.sms * machine.sm_hz
-        told.append(
+        lines.append(
             f"tensor cores, {kind.replace('_', ' with sums in ')}: {value / 1e12:,.1f} T operations/s, "
             f"{100 * value / peak:.1f} % of the peak"
         )
-    return told
+    return lines

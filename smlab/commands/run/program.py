@@ -34,7 +34,7 @@ class ProgramCall:
 
     kernel: str | None
     gpu: Gpu
-    reading: Alternative
+    alternative: Alternative
     common: dict[str, Any]
     timing: dict[str, Any]
 
@@ -121,10 +121,10 @@ def _bound(gap: Constant, end: float | None) -> float:
 def _ends(row: ProgramRow, call: ProgramCall) -> tuple[float | None, float | None]:
     low, high = 0.0, 0.0
     for run, weight in zip(row.runs, row.weights, strict=True):
-        told = RealTime.of([(call.reading, run)], call.gpu, None)
-        if told.low is None or told.high is None:
+        real_time = RealTime.of([(call.alternative, run)], call.gpu, None)
+        if real_time.low is None or real_time.high is None:
             return None, None
-        low, high = low + weight * told.low, high + weight * told.high
+        low, high = low + weight * real_time.low, high + weight * real_time.high
     return low, high
 
 
@@ -145,7 +145,7 @@ def program_document(
         "seconds_low": ends[0],
         "seconds_high": ends[1],
         "clock_hz": call.gpu.number("clock.sm_hz"),
-        "alternative": call.reading.name,
+        "alternative": call.alternative.name,
         "launches": done.launches,
         "simulated": done.simulated,
         "gaps": done.gaps,
@@ -205,8 +205,8 @@ def _print(
         if row.launches > row.simulated:
             how = "executed without timing" if row.whole else "not executed"
             count = f"{row.simulated:,} of {row.launches:,} launches simulated"
-            told = f"{count}, of which two agree within 1 %; the others were {how} and take as long"
-            out.print(f"{shown(row.kernel)}: {told}")
+            text = f"{count}, of which two agree within 1 %; the others were {how} and take as long"
+            out.print(f"{shown(row.kernel)}: {text}")
     if done.gap is not None and done.gaps:
         bounds = " to ".join(f"{1e6 * _bound(done.gap, end):g}" for end in (done.gap.low, done.gap.high))
         out.print(

@@ -16,7 +16,7 @@ from smlab.validation.record.run import ClockRange
 
 @dataclass(frozen=True)
 class RealTime:
-    """A kernel's time: the mean over the readings of the atomic unit that ran, by their weights, and its 90
+    """A kernel's time: the mean over the alternatives for the atomic unit, by their weights, and its 90
     % prediction interval, None without a record. ``unlike`` says what sets the kernel apart from those of
     the record."""
 
@@ -24,8 +24,8 @@ class RealTime:
     low: float | None
     high: float | None
     clock: str
-    reading: str
-    readings: tuple[tuple[str, float], ...]
+    alternative: str
+    alternatives: tuple[tuple[str, float], ...]
     anchor_factor: float | None
     measured: int
     sets: int
@@ -33,7 +33,7 @@ class RealTime:
 
     @classmethod
     def of(cls, runs: Sequence[tuple[Alternative, TimedRun]], gpu: Gpu, anchor_s: float | None) -> RealTime:
-        """From the run under each reading; ``anchor_s`` is the time measured for this very kernel."""
+        """From the run under each alternative; ``anchor_s`` is the time measured for this very kernel."""
         total = sum(alternative.weight for alternative, _ in runs)
         seconds = sum(a.weight * run.seconds for a, run in runs) / total
         logs = [(a.weight / total, math.log(run.seconds / seconds)) for a, run in runs]
@@ -50,8 +50,8 @@ class RealTime:
             low=low,
             high=high,
             clock=clock_text(gpu),
-            reading=runs[0][0].name if len(runs) == 1 else "all",
-            readings=tuple((a.name, run.seconds) for a, run in runs),
+            alternative=runs[0][0].name if len(runs) == 1 else "all",
+            alternatives=tuple((a.name, run.seconds) for a, run in runs),
             anchor_factor=None if anchor_s is None else anchor_s / seconds,
             measured=sum(e.n for e in errors),
             sets=len(errors),
@@ -59,7 +59,7 @@ class RealTime:
         )
 
     def lines(self) -> list[str]:
-        """The interval, what the readings say one by one, the anchor."""
+        """The interval, the time under each alternative, the anchor."""
         lines = []
         if self.low is not None and self.high is not None:
             lines.append(
@@ -68,9 +68,9 @@ class RealTime:
             )
             if self.unlike:
                 lines.append(f"none of those has {', '.join(self.unlike)}: the interval may be too narrow")
-        if len(self.readings) > 1:
-            parts = ", ".join(f"{name} {1e6 * seconds:,.2f} us" for name, seconds in self.readings)
-            lines.append(f"readings of the atomic unit: {parts}")
+        if len(self.alternatives) > 1:
+            parts = ", ".join(f"{name} {1e6 * seconds:,.2f} us" for name, seconds in self.alternatives)
+            lines.append(f"alternatives for the atomic unit: {parts}")
         if self.anchor_factor is not None:
             lines.append(
                 f"measured over simulated: {self.anchor_factor:.3f}; multiply other times on this card by it"
@@ -80,18 +80,18 @@ class RealTime:
 
 def _unlike(run: TimedRun, gpu: Gpu, architectures: set[str]) -> tuple[str, ...]:
     """What no kernel of the record has."""
-    found = []
+    missing = []
     if gpu.architecture not in architectures:
-        found.append(f"a card of the {gpu.architecture} generation")
+        missing.append(f"a card of the {gpu.architecture} generation")
     opcodes = {i.opcode for i in run.instructions if i.executed}
     if any("MMA" in opcode for opcode in opcodes):
-        found.append("tensor cores")
+        missing.append("tensor cores")
     if run.result.atomic.jobs:
-        found.append("shared-memory atomics")
+        missing.append("shared-memory atomics")
     if opcodes & {"RED", "REDG", "ATOMG", "ATOM"}:
-        found.append("atomics on global memory")
+        missing.append("atomics on global memory")
     if "MEMBAR" in opcodes:
-        found.append("fences")
+        missing.append("fences")
     if isinstance(run, MachineRun) and run.launch.image.local_bytes:
-        found.append(f"{run.launch.image.local_bytes} bytes of local memory a thread")
-    return tuple(found)
+        missing.append(f"{run.launch.image.local_bytes} bytes of local memory a thread")
+    return tuple(missing)

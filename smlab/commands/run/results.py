@@ -50,8 +50,8 @@ def checked_arrays(
         if got.size != wanted.size:
             raise SmlabError.at(f"--check {name}", "has another size", wanted.size, f"{got.size} elements")
         summary = difference(got, wanted)
-        told = summary or f"{got.size} elements as expected"
-        rows.append({"name": name, "verdict": "fell short" if summary else "held", "summary": told})
+        text = summary or f"{got.size} elements as expected"
+        rows.append({"name": name, "verdict": "fell short" if summary else "held", "summary": text})
     return rows
 
 

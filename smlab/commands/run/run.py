@@ -15,7 +15,7 @@ from smlab.cli.terminal import err, out, print_json, progress_bar, shown
 from smlab.commands.compare.comparison import RunComparison
 from smlab.commands.compare.kept_run import kept_run, read_kept_run
 from smlab.commands.compare.output import print_comparison, write_outputs
-from smlab.commands.gpu_choice import ALL, GpuChoice, chosen_gpu, readings
+from smlab.commands.gpu_choice import ALL, GpuChoice, chosen_alternatives, chosen_gpu
 from smlab.commands.kernel_page.sectors import SectorCount
 from smlab.commands.run.api import run
 from smlab.commands.run.document import results_document, run_document
@@ -119,7 +119,7 @@ def run_run(options: RunOptions) -> int:
     if not kernel:
         raise SmlabError.at("KERNEL", "is missing", None, "a file: the launch has no [[step]] that names one")
     launch, gpu = read_launch(path, defines), chosen_gpu(options.gpu)
-    (reading, gpu), *others = readings(gpu, options.gpu.alternative)
+    (alternative, gpu), *others = chosen_alternatives(gpu, options.gpu.alternative)
     expected = None if options.check is None else expected_arrays(options.check, launch.names)
     begun = time.perf_counter()
     recording = _recording(options)
@@ -160,7 +160,7 @@ def run_run(options: RunOptions) -> int:
         )
         for alternative, other in others
     ]
-    told = RealTime.of([(reading, done), *alike], gpu, options.anchor_s)
+    told = RealTime.of([(alternative, done), *alike], gpu, options.anchor_s)
     _write(done, options)
     if recording is not None and options.accel_sim is not None:
         write_traces(options.accel_sim, done.launch, recording.executions())
@@ -226,22 +226,22 @@ def _run_program(program: ProgramFile, options: RunOptions, defines: dict[str, s
         if value is not None:
             what = "is of one kernel, and the launch has [[step]]"
             raise SmlabError.at(option, what, str(value), "a launch without steps")
-    (reading, gpu), *others = readings(chosen_gpu(options.gpu), options.gpu.alternative)
+    (alternative, gpu), *others = chosen_alternatives(chosen_gpu(options.gpu), options.gpu.alternative)
     if others:
-        what = "a program runs under one reading"
+        what = "a program runs under one alternative"
         raise SmlabError.at("--alternative", what, ALL, "one of their names")
     common: dict[str, Any] = {"defines": defines, "folders": options.folders}
     timing: dict[str, Any] = {"sms": sms_of(options.sms), "engine": options.engine}
     timing |= {"max_cycles": options.max_cycles, "threads": options.threads}
-    call = ProgramCall(options.kernel or None, gpu, reading, common, timing)
+    call = ProgramCall(options.kernel or None, gpu, alternative, common, timing)
     return run_program(program, call, options.check, options.result, options.as_json)
 
 
 def _run_trace(options: RunOptions) -> int:
     """``smlab run kernel-1.traceg``: time what was recorded."""
-    (reading, gpu), *others = readings(chosen_gpu(options.gpu), options.gpu.alternative)
+    (alternative, gpu), *others = chosen_alternatives(chosen_gpu(options.gpu), options.gpu.alternative)
     if others:
-        raise SmlabError.at("--alternative", "a trace runs under one reading", ALL, "one of their names")
+        raise SmlabError.at("--alternative", "a trace runs under one alternative", ALL, "one of their names")
     begun = time.perf_counter()
     recorded = read_trace(find_trace(Path(options.kernel), options.name))
     version = recorded.header.binary_version
@@ -258,7 +258,7 @@ def _run_trace(options: RunOptions) -> int:
             threads=options.threads,
         )
     wall = time.perf_counter() - begun
-    told = RealTime.of([(reading, done)], gpu, options.anchor_s)
+    told = RealTime.of([(alternative, done)], gpu, options.anchor_s)
     _write(done, options)
     if options.as_json:
         print_json(run_document(done, told, wall))
@@ -309,7 +309,7 @@ def _print(
     if atomic.jobs:
         out.print(
             f"shared-memory atomic unit: {100 * atomic.utilization:.1f} % busy with {atomic.jobs:,} jobs, "
-            f"{atomic.e_mean:.2f} passes each (reading: {told.reading})"
+            f"{atomic.e_mean:.2f} passes each (alternative: {told.alternative})"
         )
     if details:
         count = result.warp_instructions

@@ -192,7 +192,7 @@ def _torch_on_cpu() -> Any:
                 return arguments[0]
             if function == torch.Tensor.is_cuda.__get__:
                 return True
-            told = {name: on_cpu(value) for name, value in (options or {}).items()}
-            return function(*(on_cpu(value) for value in arguments), **told)
+            named = {name: on_cpu(value) for name, value in (options or {}).items()}
+            return function(*(on_cpu(value) for value in arguments), **named)
 
     return EverythingOnCpu()

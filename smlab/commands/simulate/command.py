@@ -45,10 +45,10 @@ class SimulateArguments:
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")] = 0
     trace: Annotated[Path | None, typer.Option(help="Write a Chrome trace (opens in Perfetto).")] = None
     counters: Annotated[
-        Path | None, typer.Option(help="Write the counter table (CSV), as a profiler would give it.")
+        Path | None, typer.Option(help="Write the counter table (CSV), as a profiler has it.")
     ] = None
     max_cycles: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Give up when the kernel runs longer.")
+        int | None, typer.Option(metavar="N", min=1, help="Stop with an error if the kernel takes longer.")
     ] = None
     details: DetailsOption = False
     as_json: JsonOption = False
@@ -57,9 +57,12 @@ class SimulateArguments:
 def simulate(asked: SimulateArguments) -> None:
     """Run one workload on a simulated GPU."""
     if asked.workload not in WORKLOADS and not Path(asked.workload).exists():
-        known = ", ".join(WORKLOADS)
+        known = f"one of {', '.join(WORKLOADS)}, or a .toml file"
         raise SmlabError.at(
-            "WORKLOAD", "neither a built-in workload nor a file", asked.workload, f"one of {known}"
+            "WORKLOAD",
+            "neither a built-in workload nor a file",
+            asked.workload,
+            known,
         )
     check_inputs(None if asked.workload in WORKLOADS else Path(asked.workload))
     check_choice("--engine", asked.engine, ENGINES)

@@ -7,7 +7,7 @@ from typing import Final
 
 from smlab.cli.tables import Listing
 from smlab.cli.terminal import err, out, print_json, progress_bar, shown
-from smlab.commands.gpu_choice import ALL, CLOCK, at_clock, clock_text, readings
+from smlab.commands.gpu_choice import ALL, CLOCK, at_clock, chosen_alternatives, clock_text
 from smlab.commands.simulate.api import simulate
 from smlab.commands.simulate.command import SimulateArguments
 from smlab.hw_bench.errors import SmlabError
@@ -26,7 +26,7 @@ def run_simulate(options: SimulateArguments) -> None:
             raise SmlabError.at(str(path), "the folder to write into does not exist", str(path.parent))
     base = at_clock(load_gpu(options.gpu), options.clock_mhz)
     done: list[tuple[Alternative, SimResult]] = []
-    for reading, gpu in readings(base, options.alternative):
+    for alternative, gpu in chosen_alternatives(base, options.alternative):
         with progress_bar(f"simulating {options.workload} on {gpu.name}") as advance:
             result = simulate(
                 options.workload,
@@ -39,8 +39,8 @@ def run_simulate(options: SimulateArguments) -> None:
                 max_cycles=options.max_cycles,
                 progress=advance,
             )
-        done.append((reading, result))
-    (reading, result), gpu = done[0], base
+        done.append((alternative, result))
+    (alternative, result), gpu = done[0], base
     total = sum(alternative.weight for alternative, _ in done)
     cycles = sum(alternative.weight * each.cycles for alternative, each in done) / total
     if trace is not None:
@@ -59,7 +59,7 @@ def run_simulate(options: SimulateArguments) -> None:
                 "engine": result.engine,
                 "policy": result.policy,
                 "seed": options.seed,
-                "alternative": reading.name if len(done) == 1 else ALL,
+                "alternative": alternative.name if len(done) == 1 else ALL,
                 "alternatives": [{"name": one.name, "cycles": each.cycles} for one, each in done],
                 "clock_hz": gpu.number(CLOCK),
                 "cycles": result.cycles if len(done) == 1 else cycles,
@@ -72,10 +72,10 @@ def run_simulate(options: SimulateArguments) -> None:
         return
     _print(result, gpu, options.details)
     if result.atomic.jobs:
-        out.print(f"reading of the atomic unit: {reading.name}; {clock_text(gpu)}")
+        out.print(f"alternative for the atomic unit: {alternative.name}; {clock_text(gpu)}")
     if len(done) > 1:
-        each = ", ".join(f"{one.name} {found.cycles:,}" for one, found in done)
-        out.print(f"all readings, by weight: {cycles:,.0f} cycles ({each})")
+        each = ", ".join(f"{one.name} {run.cycles:,}" for one, run in done)
+        out.print(f"all alternatives, by weight: {cycles:,.0f} cycles ({each})")
 
 
 def _print(result: SimResult, gpu: Gpu, details: bool) -> None:

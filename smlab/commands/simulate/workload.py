@@ -45,9 +45,8 @@ def workload_and_gpu(name: str, settings: Sequence[str], gpu: Gpu) -> tuple[Kern
         return build(gpu, **arguments), share_of(gpu, arguments.get("sms", "all"))
     path = Path(name)
     if not path.exists():
-        raise SmlabError.at(
-            "WORKLOAD", "neither a built-in workload nor a file", name, "one of " + ", ".join(BUILT_IN)
-        )
+        known = f"one of {', '.join(BUILT_IN)}, or a .toml file"
+        raise SmlabError.at("WORKLOAD", "neither a built-in workload nor a file", name, known)
     return _from_file(path, on_workload), gpu
 
 

@@ -28,7 +28,10 @@ class TableOptions:
         str, typer.Option(help="The simulator's engine: compiled, or simpy, the reference.")
     ] = "compiled"
     max_n: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Up to how many jobs (the GPU's warps an SM).")
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="The largest number of jobs (default: the warps that an SM holds)."
+        ),
     ] = None
     with_cas: Annotated[bool, typer.Option(help="All c up to n; without, only c = 0.")] = True
     alternative: AlternativeOption = None

@@ -35,25 +35,27 @@ class TuneSpaceOptions:
     ] = None
     gpu: GpuOption = "v100"
     source: Annotated[
-        Path | None, typer.Option("--source", help="CUDA C of the kernel, where the space names none.")
+        Path | None, typer.Option("--source", help="CUDA C of the kernel, if the space names none.")
     ] = None
     launch: Annotated[
-        Path | None, typer.Option(help="The launch (TOML), where the space has none; may name parameters.")
+        Path | None, typer.Option(help="The launch (TOML), if the space has none; may name parameters.")
     ] = None
     name: Annotated[str | None, typer.Option(help="Which kernel of a file with several.")] = None
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="First configurations to put in order.")] = 10
+    top: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How many of the best configurations to put in order.")
+    ] = 10
     budget_cpu_s: Annotated[
         float | None,
-        typer.Option("--budget-cpu-s", metavar="SECONDS", help="Processor time to use at most, in all."),
+        typer.Option("--budget-cpu-s", metavar="SECONDS", help="Processor time to use, at most."),
     ] = None
     draw: Annotated[
         int | None,
-        typer.Option("--draw", metavar="N", min=1, help="Only so many configurations, drawn by --seed."),
+        typer.Option("--draw", metavar="N", min=1, help="Simulate only N configurations, drawn by --seed."),
     ] = None
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")] = 0
     truth: Annotated[
         Path | None,
-        typer.Option("--truth", help="Results of a tuner on this GPU: says how well the order fits."),
+        typer.Option("--truth", help="Measured results on this GPU: says how well the order fits."),
     ] = None
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for the results (results/tune/SPACE).")

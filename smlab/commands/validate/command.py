@@ -25,7 +25,9 @@ class ValidateOptions:
         bool, typer.Option("--resume", help="Keep the results in the folder and compute the others.")
     ] = False
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Root of all random numbers.")] = 0
-    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Processes to use (all cores).")] = None
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Processes to use (default: all cores).")
+    ] = None
     record: Annotated[
         bool, typer.Option("--record", help="Simulate measured kernels instead, and judge their times.")
     ] = False
@@ -34,10 +36,12 @@ class ValidateOptions:
         typer.Option("--set", metavar="NAME", help="Only this set of the record; repeatable."),
     ] = None
     rows: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Kernels drawn of each set of the record (8).")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Kernels drawn of each set of the record (default: 8)."),
     ] = None
     data: Annotated[
-        Path | None, typer.Option("--data", help="Folder of measurements by others ($SMLAB_SHARED_DATA).")
+        Path | None,
+        typer.Option("--data", help="Folder of measurements by others (default: $SMLAB_SHARED_DATA)."),
     ] = None
     as_json: JsonOption = False
 

@@ -213,7 +213,7 @@ def _show_alternatives(each: Sequence[StudyAlternative]) -> None:
     from smlab.validation.experiments.effects.answers import answers
 
     lines = [dict(answers(outcome.effects)) for _, outcome in told]
-    out.print("What the evidence leaves open of this GPU's atomic unit; the same under each reading of it:")
+    out.print("The evidence leaves open how this GPU's atomic unit works. The same under each alternative:")
     for what in list(lines[0])[:MAX_ANSWERS]:
         values = "; ".join(
             f"{line.get(what, 'not told')} if {a.name} (weight {a.weight:g})"

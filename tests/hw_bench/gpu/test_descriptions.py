@@ -307,10 +307,14 @@ def test_a_value_where_a_table_belongs_is_refused(tmp_path: Path, text: str) -> 
         load_gpu(path)
 
 
-def test_an_unknown_gpu_is_told_with_those_known() -> None:
-    with pytest.raises(SmlabError, match=r"unknown GPU .*'v10O'.*perhaps v100; `smlab gpus` lists all"):
+def test_an_unknown_gpu_is_told_with_those_like_it() -> None:
+    with pytest.raises(SmlabError, match=r"unknown GPU .*'v10O'.*perhaps v100 or v100-sxm2; a name that"):
         load_gpu("v10O")
-    with pytest.raises(SmlabError, match=r"unknown GPU .*one of a10, a100-40, "):
+    with pytest.raises(SmlabError, match=r"unknown GPU .*'h1000'.*perhaps h100-pcie or h100-sxm; a name"):
+        load_gpu("h1000")
+    with pytest.raises(
+        SmlabError, match=r"unknown GPU .*expected a name that `smlab gpus` lists, or the path"
+    ):
         load_gpu("")
 
 

@@ -219,7 +219,7 @@ def test_results_bring_configurations_and_launches(folder: Path) -> None:
     assert found.configurations == found.times.config
     assert found.times.grid is not None
     assert found.tables_of(0)["grid"] == [int(n) for n in found.times.grid[0]]
-    with pytest.raises(SmlabError, match="results tell no kernel"):
+    with pytest.raises(SmlabError, match="results have no kernel"):
         read_space(folder / "found.json")
     own = OWN.partition("[parameters]")[0].replace('restrictions = ["A * B <= 64", "PAD == 0 or A > 8"]', "")
     own = own.replace('[kernel.macros]\nA = "TILE_A"\n', "")

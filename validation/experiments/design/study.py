@@ -266,7 +266,9 @@ def _check_design(where: str, file: File, factors: tuple[Factor, ...]) -> int:
         )
     samples = design.samples or 0
     if design.kind == "sobol" and (samples & (samples - 1) or samples < 2):
-        raise SmlabError.at(f"{where}: design.samples", "not a power of two", samples, "such as 256")
+        raise SmlabError.at(
+            f"{where}: design.samples", "not a power of two", samples, "a power of two, such as 256"
+        )
     if design.kind == "sobol":
         for factor in factors:
             if factor.distribution is None and len(factor.levels) < 2:

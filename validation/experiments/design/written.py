@@ -89,8 +89,8 @@ def checked(model: type[File] | type[Written], raw: Any, where: str) -> Any:
             expected = f"perhaps {guess}" if guess else "one of " + ", ".join(known.model_fields)
             raise SmlabError.at(place, "unknown key", expected=expected) from None
         if first["type"] == "missing":
-            raise SmlabError.at(place, "missing") from None
-        raise SmlabError.at(place, first["msg"], first["input"]) from None
+            raise SmlabError.at(place, "missing key") from None
+        raise SmlabError.of_value(place, first) from None
 
 
 def factor_tables(where: str, given: Mapping[str, Any], prefix: str = "") -> dict[str, Written]:
