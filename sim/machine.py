@@ -45,6 +45,9 @@ class PipeTiming:
     latency_cycles: int
     per_sm: bool
     backlog_cycles: int = 0
+    fraction_ticks: int = (
+        0  # beyond the whole cycles of the interval; the scheduler's remainder is carried on
+    )
 
 
 @dataclass(frozen=True)
@@ -304,10 +307,11 @@ class Machine:
         rate = self.tensor_rates.get(f"group_{product.type}" if product.of_group else product.type)
         if rate is None:
             return None
-        interval = max(1, round(product.padded_multiply_adds(*self.least_tensor_shape) / rate))
+        cycles = product.padded_multiply_adds(*self.least_tensor_shape) / rate
         if not product.of_group:
-            return replace(self.pipes["tensor"], interval_cycles=interval)
-        interval = max(interval, -(-product.shared_bytes // (self.banks * self.bank_bytes)))
+            whole, part = divmod(max(TICKS_PER_CYCLE, round(cycles * TICKS_PER_CYCLE)), TICKS_PER_CYCLE)
+            return replace(self.pipes["tensor"], interval_cycles=whole, fraction_ticks=part)
+        interval = max(1, round(cycles), -(-product.shared_bytes // (self.banks * self.bank_bytes)))
         latency = interval + self.group_product_tail_cycles
         entries = self.group_queue_entries[product.first_in_shared]
         return replace(
