@@ -8,7 +8,7 @@ from typing import Final
 
 SLOTS: Final = 4096
 """Pointers of a chain through L2, 256 bytes apart: more lines than an L1 holds."""
-STREAM_TURNS: Final = 24
+STREAM_ITERATIONS: Final = 24
 _COPY: Final = re.compile(r"cp\.async\.(c[ag])\.(\d+)")
 _STREAM: Final = re.compile(r"stages(\d+)blocks(\d+)")
 MIX: Final = re.compile(r"loads(\d+)barriers(\d+)blocks(\d+)")
@@ -18,13 +18,13 @@ _PRODUCT: Final = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
 
 @dataclass(frozen=True)
 class AccessKernel:
-    """PTX's text, how many turns it takes between its two readings of the clock, and its launch.
+    """PTX's text, how many iterations it takes between its two readings of the clock, and its launch.
 
     ``blocks`` is how many blocks an SM runs, ``whole`` whether all SMs do; ``words`` those of memory an SM.
     """
 
     text: str
-    turns: int
+    iterations: int
     blocks: int = 1
     whole: bool = False
     threads: int | None = None
@@ -44,7 +44,7 @@ def access_kernel(form: str, loop: str, architecture: str, warps: int) -> Access
     return None
 
 
-def _text(architecture: str, before: list[str], body: list[str], turns: int, after: list[str]) -> str:
+def _text(architecture: str, before: list[str], body: list[str], iterations: int, after: list[str]) -> str:
     return "\n".join(
         [
             f".version 8.7\n.target {architecture}\n.address_size 64",
@@ -57,7 +57,7 @@ def _text(architecture: str, before: list[str], body: list[str], turns: int, aft
             "NEXT:",
             '.pragma "nounroll";',
             *body,
-            f"add.u32 %r1, %r1, 1; setp.lt.u32 %again, %r1, {turns}; @%again bra NEXT;",
+            f"add.u32 %r1, %r1, 1; setp.lt.u32 %again, %r1, {iterations}; @%again bra NEXT;",
             "mov.u64 %clock1, %clock64;",
             *after,
             "mov.u32 %r2, %ctaid.x; mov.u32 %r4, %ntid.x; mad.lo.u32 %r2, %r2, %r4, %r0;",
@@ -76,7 +76,7 @@ def _chain(form: str, loop: str, architecture: str) -> AccessKernel:
     ``and240`` and ``add``: words hold zeros, and so much arithmetic makes the next address; ``waysN``: lanes
     N words apart, each word holds the address N words on.
     """
-    turns, unroll = 1024, 16
+    iterations, unroll = 1024, 16
     word = "mov.u32 %r5, 0;"
     start = "and.b32 %m0, %r0, 7; shl.b32 %m0, %m0, 4; add.u32 %m0, %m0, %r3;"
     address, after = "%m0", ""
@@ -108,7 +108,9 @@ def _chain(form: str, loop: str, architecture: str) -> AccessKernel:
         start,
     ]
     stored = ["st.global.u32 [%at0], %m0;", f"st.global.u32 [%at0+4], {address};"]
-    return AccessKernel(_text(architecture, before, [load, after] * unroll, turns // unroll, stored), turns)
+    return AccessKernel(
+        _text(architecture, before, [load, after] * unroll, iterations // unroll, stored), iterations
+    )
 
 
 def _through_l2(form: str, architecture: str) -> AccessKernel:
@@ -145,26 +147,26 @@ def _stream(form: str, loop: str, architecture: str, warps: int) -> AccessKernel
     assert copy
     assert shape
     size, stages, blocks = int(copy[2]), int(shape[1]), int(shape[2])
-    threads, turns = 32 * warps, STREAM_TURNS
+    threads, iterations = 32 * warps, STREAM_ITERATIONS
     one = [
         f"cp.async.{copy[1]}.shared.global [%r5], [%at8], {size};",
         f"add.u64 %at8, %at8, {size * threads}; cp.async.commit_group;",
     ]
     before = [
         f"mul.lo.u32 %r5, %r0, {size}; add.u32 %r5, %r5, %r3; mov.u32 %r4, %ctaid.x;",
-        f"mul.lo.u32 %r4, %r4, {turns + stages - 1}; mad.lo.u32 %r4, %r4, {threads}, %r0;",
+        f"mul.lo.u32 %r4, %r4, {iterations + stages - 1}; mad.lo.u32 %r4, %r4, {threads}, %r0;",
         f"mul.wide.u32 %at8, %r4, {size}; add.u64 %at8, %at8, %at0;",
         *one * (stages - 1),
     ]
     body = [*one, f"cp.async.wait_group {stages - 1};", "ld.volatile.shared.u32 %r6, [%r5];"]
-    text = _text(architecture, before, body, turns, ["cp.async.wait_group 0;"])
+    text = _text(architecture, before, body, iterations, ["cp.async.wait_group 0;"])
     return AccessKernel(
-        text, turns, blocks, whole=True, words=(turns + stages) * threads * blocks * size // 8 + 8
+        text, iterations, blocks, whole=True, words=(iterations + stages) * threads * blocks * size // 8 + 8
     )
 
 
 def _mix(loop: str, architecture: str) -> AccessKernel:
-    """Turns of 32 products of a warp (64 x 32 of a block's 128 x 128, 32 deep), with its loads of matrices
+    """Iterations of 32 products of a warp (64 x 32 of a block's 128 x 128, 32 deep), with loads of matrices
     and barriers among them."""
     shape = MIX.fullmatch(loop)
     assert shape

@@ -243,8 +243,8 @@ def _cycles_a_turn(kernel: AccessKernel, row: Published, gpu: Gpu, architecture:
     launch = MachineLaunch(image, (blocks, 1, 1), (threads, 1, 1), (words, begins, ends))
     run_machine_code(launch, gpu, sms=4 if kernel.whole else 1)
     if sampled:  # each SM has its own clock
-        return float(np.median((ends - begins)[ends > 0])) / kernel.turns
-    return float(ends.max() - begins.min()) / kernel.turns
+        return float(np.median((ends - begins)[ends > 0])) / kernel.iterations
+    return float(ends.max() - begins.min()) / kernel.iterations
 
 
 def judge(rows: Iterable[Published], policy: str) -> list[JudgedTime]:
