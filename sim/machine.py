@@ -45,6 +45,9 @@ class PipeTiming:
     latency_cycles: int
     per_sm: bool
     backlog_cycles: int = 0
+    fraction_ticks: int = (
+        0  # beyond the whole cycles of the interval; the scheduler's remainder is carried on
+    )
 
 
 @dataclass(frozen=True)
@@ -174,6 +177,7 @@ class Machine:
     address_ticks: int
     request_interval_cycles: int
     shared_pass_ticks: int
+    shared_pass_latency_ticks: int  # how much later an access is done for each pass beyond its width's
     match_pass_ticks: int  # what a match takes of the data stage for each register of each distinct value
     match_value_ticks: int  # how much later its result comes for each value beyond the first
     access_latency_cycles: dict[str, int]  # issue to use, 32 bits a lane, by class name
@@ -248,8 +252,8 @@ class Machine:
         cycles = self.access_latency_cycles[cls.name] - self.front_cycles
         if cls.name == "constant-load" and uniform:
             cycles = self.access_latency_cycles["constant-immediate"] - self.front_cycles
-        elif cls.operation in ("load", "copy"):
-            cycles += self.wide_extra_cycles.get((cls.unit, width), 0)
+        elif cls.operation in ("load", "copy"):  # a copy takes as long whatever its width
+            cycles += self.wide_extra_cycles.get((cls.unit, width), 0) if cls.operation == "load" else 0
             cycles -= self.uniform_saving_cycles[cls.unit] if uniform else 0
         elif cls.operation == "match":  # a second register is read, and compared
             more = self.global_atomics.register_ticks + self.match_pass_ticks
@@ -281,7 +285,8 @@ class Machine:
             each = self.match_value_ticks + (registers - 1) * self.match_pass_ticks
             return RequestTicks(self.address_ticks, stage, each // registers)
         if cls.operation not in ("reduce", "atomic"):
-            return RequestTicks(self.address_ticks, stage, stage)
+            later = self.shared_pass_latency_ticks if cls.unit is Unit.SHARED else stage
+            return RequestTicks(self.address_ticks, stage, later)
         own = self.global_atomics
         return RequestTicks(
             stage=stage,
@@ -302,10 +307,11 @@ class Machine:
         rate = self.tensor_rates.get(f"group_{product.type}" if product.of_group else product.type)
         if rate is None:
             return None
-        interval = max(1, round(product.padded_multiply_adds(*self.least_tensor_shape) / rate))
+        cycles = product.padded_multiply_adds(*self.least_tensor_shape) / rate
         if not product.of_group:
-            return replace(self.pipes["tensor"], interval_cycles=interval)
-        interval = max(interval, -(-product.shared_bytes // (self.banks * self.bank_bytes)))
+            whole, part = divmod(max(TICKS_PER_CYCLE, round(cycles * TICKS_PER_CYCLE)), TICKS_PER_CYCLE)
+            return replace(self.pipes["tensor"], interval_cycles=whole, fraction_ticks=part)
+        interval = max(1, round(cycles), -(-product.shared_bytes // (self.banks * self.bank_bytes)))
         latency = interval + self.group_product_tail_cycles
         entries = self.group_queue_entries[product.first_in_shared]
         return replace(
@@ -492,6 +498,7 @@ def machine_from(gpu: Gpu, policy: str | None = None) -> Machine:
         address_ticks=to_ticks(gpu.integer("mio.address_interval_cycles")),
         request_interval_cycles=gpu.integer("mio.request_interval_cycles"),
         shared_pass_ticks=_interval_ticks(gpu, "shared.interval_cycles_per_pass"),
+        shared_pass_latency_ticks=to_ticks(gpu.number("shared.pass_latency_cycles")),
         match_pass_ticks=to_ticks(gpu.number("mio.match_pass_cycles")),
         match_value_ticks=to_ticks(gpu.number("mio.match_value_cycles")),
         access_latency_cycles={

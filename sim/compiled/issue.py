@@ -43,6 +43,7 @@ from smlab.sim.compiled.layout import (
     COPIES_IN_BULK,
     EMPTIES_L1,
     GLOBAL,
+    IN_PARTS,
     JOINS_PRODUCTS,
     NEVER,
     NOT_SELECTED,
@@ -53,7 +54,7 @@ from smlab.sim.compiled.layout import (
     State,
     Word,
 )
-from smlab.sim.compiled.memory import copy_in_bulk, empty_l1
+from smlab.sim.compiled.memory import TICK_BITS, copy_in_bulk, empty_l1
 from smlab.sim.compiled.path import enqueue, value
 from smlab.sim.compiled.warp_progress import arrive, emit, leave, proceed, step, wake_up
 from smlab.sim.instruction_source import (
@@ -214,7 +215,9 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
         return
     warp.lanes = op.lanes
     if unit == PIPE:
-        if op.wide != 0:
+        if op.wide == IN_PARTS:
+            use_in_parts(st, i, s, w, now)
+        elif op.wide != 0:
             sm.first_scheduler = s + 1 if s + 1 < st.schedulers else 0
             occupy(st, i, s, first, (warp.resource, op.reason, now + op.interval), now)
         elif op.interval > 1:
@@ -233,6 +236,18 @@ def issue(st: State, i: int, s: int, first: int, position: int, now: int) -> Non
         proceed(st, i, w, now + 1, now + 1)
     else:
         leave(st, i, w, now)
+
+
+@helper
+def use_in_parts(st: State, i: int, s: int, w: int, now: int) -> None:
+    """A product keeps its scheduler's tensor core for a time that is no whole number of cycles."""
+    warp, scheduler = warp_at(st, w), scheduler_at(st, i * st.schedulers + s)
+    op = op_at(st, warp.pc)
+    ticks = scheduler.product_carry + op.fraction
+    scheduler.product_carry = ticks & ((1 << TICK_BITS) - 1)
+    free = now + op.interval + (ticks >> TICK_BITS)
+    if free > now + 1:
+        throttle(st, i, s, warp.resource, op.reason, now + 1, free)
 
 
 @helper
@@ -283,6 +298,8 @@ def issue_from_source(st: State, i: int, s: int, first: int, w: int, now: int) -
     if op.unit == PIPE or op.unit == BARRIER:
         if op.effect == JOINS_PRODUCTS or op.effect == CLOSES_PRODUCTS:
             queue_product(st, i, s, w, now)
+        elif op.wide == IN_PARTS:
+            use_in_parts(st, i, s, w, now)
         elif op.wide != 0:
             sm.first_scheduler = s + 1 if s + 1 < st.schedulers else 0
             occupy(st, i, s, first, (warp.resource, op.reason, now + op.interval), now)

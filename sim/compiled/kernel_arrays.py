@@ -90,10 +90,13 @@ class Code:
             timing = operation.pipe or machine.pipes[cls.timing]
             resource = cls.pipe
             values.update(
-                wide=machine.pipes[cls.pipe].per_sm,
+                wide=layout.PER_SM
+                if machine.pipes[cls.pipe].per_sm
+                else layout.IN_PARTS * (timing.fraction_ticks > 0),
                 interval=timing.interval_cycles,
                 latency=timing.latency_cycles,
                 backlog=timing.backlog_cycles,
+                fraction=timing.fraction_ticks,
             )
         elif cls.unit in QUEUED_UNITS:
             resource = cls.full_reason

@@ -44,6 +44,9 @@ NO_EFFECT, CLOSES_GROUP, EMPTIES_L1, JOINS_PRODUCTS, CLOSES_PRODUCTS, COPIES_IN_
     7
 )
 
+# An instruction's pipe: one for the SM; or its scheduler's, for no whole number of cycles.
+PER_SM, IN_PARTS = 1, 2
+
 TOTALS, ATOMICS, ALL = 0, 1, 2
 
 # What a call of the engine ends with.
@@ -140,7 +143,7 @@ OP = _narrow(
     ("stage_ticks later_ticks", "i8"),
     ("lanes work passes_at work_at times count start base", "i8"),
     ("warp_stride iteration_stride lane_stride addresses_at", "i8"),
-    ("extra lane_ticks packet_ticks word_ticks backlog crowded", "i8"),
+    ("extra lane_ticks packet_ticks word_ticks backlog crowded fraction", "i8"),
 )
 """An item of code. An issue to a pipe reads its first cache line, one to a queue the second as well; what
 counts cycles, bytes or passes has 64 bits, numbers of things fewer.
@@ -155,6 +158,7 @@ scoreboards that it waits for itself (``waits``, a mask), and its work as a base
 Its address unit takes ``address_ticks``, the data stage ``stage_ticks`` a pass; its result comes
 ``later_ticks`` later for each pass beyond ``hidden_wavefronts``; an atomic on global memory takes
 ``lane_ticks`` and ``packet_ticks`` of the port, and ``word_ticks`` of L2 for each lane on a word. A product
+keeps the tensor core ``fraction`` ticks longer where ``wide`` says so (`IN_PARTS`). One
 by a group of warps is accepted while the tensor core has ``backlog`` cycles of others in front of it; for
 ``crowded`` cycles another instruction keeps its scheduler while that works."""
 
@@ -206,7 +210,7 @@ on; ``faulted`` is the warp + 1 that had a fault."""
 
 SCHEDULER = _lines(
     "next_look next_wake blocked last_position last_age shuffled ready atomic_first"
-    " queue_head queued free_at address_carry coming residents products_end held"
+    " queue_head queued free_at address_carry coming residents products_end held product_carry"
 )
 """``queue_head``, ``queued`` and ``free_at`` are its sub-core's queue and address unit, ``ready`` is when the
 first of the queue has passed that (NEVER, where there is none), ``atomic_first`` whether that is an atomic

@@ -362,9 +362,9 @@ def lower_machine_code(
             base, each = timing.base_ticks, timing.pass_ticks
             tail = timing.latency_cycles
         elif cls.name in machine.access_latency_cycles:
-            tail = machine.tail_cycles(cls, micro.bits)
+            tail = machine.tail_cycles(cls, micro.latency_bits)
         if cls.unit in QUEUED_UNITS:
-            free = micro.bits // 32
+            free = micro.latency_bits // 32
             read = machine.read_offset_cycles(cls, micro.bits)
         operations.append(
             Operation(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol, cast
 
 from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
-from smlab.sim.machine import Machine
+from smlab.sim.machine import TICKS_PER_CYCLE, Machine, PipeTiming
 from smlab.sim.policies import POLICIES
 from smlab.sim.reference.path import MemoryPath
 from smlab.sim.reference.warp import Warp
@@ -49,8 +49,14 @@ class Scheduler:
         self.last: Warp | None = None
         self.next_look = NEVER
         self.pipe_free = dict.fromkeys(sm.machine.pipes, 0)
+        self.product_carry = 0  # what is left of a cycle when its tensor core is free
         self.held = 0  # it issues nothing before
         self.products_end = 0  # when its tensor core has done the products by groups of warps accepted so far
+
+    def interval_of(self, timing: PipeTiming) -> int:
+        """How many cycles an instruction that issues now keeps a pipe."""
+        cycles, self.product_carry = divmod(self.product_carry + timing.fraction_ticks, TICKS_PER_CYCLE)
+        return timing.interval_cycles + cycles
 
     def add(self, warp: Warp) -> None:
         self.warps.append(warp)

@@ -176,7 +176,8 @@ class StreamingMultiprocessor:
             return
         if unit is Unit.PIPE:
             timing = operation.pipe or self.machine.pipes[operation.cls.timing]
-            scheduler.pipes_of(operation.cls.pipe)[operation.cls.pipe] = now + timing.interval_cycles
+            free = now + scheduler.interval_of(timing)
+            scheduler.pipes_of(operation.cls.pipe)[operation.cls.pipe] = free
             if self.machine.pipes[operation.cls.pipe].per_sm:
                 self.first_scheduler = (scheduler.index + 1) % len(self.schedulers)
             self._result_at(warp, operation, now + timing.latency_cycles)
@@ -207,7 +208,7 @@ class StreamingMultiprocessor:
             if operation.cls.unit is Unit.PIPE:
                 timing = operation.pipe or self.machine.pipes[operation.cls.timing]
                 interval, latency = timing.interval_cycles, timing.latency_cycles
-                free = now + interval
+                free = now + scheduler.interval_of(timing)
                 if operation.joins_products:
                     begin = max(now, scheduler.products_end)
                     scheduler.products_end = begin + interval

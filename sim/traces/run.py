@@ -220,9 +220,9 @@ def _operation(n: int, micro: MicroOperation, machine: Machine, after: tuple[int
         timing = machine.atomic(cls.operation)
         base, each, tail = timing.base_ticks, timing.pass_ticks, timing.latency_cycles
     elif cls.name in machine.access_latency_cycles:
-        tail = machine.tail_cycles(cls, micro.bits)
+        tail = machine.tail_cycles(cls, micro.latency_bits)
     if cls.unit in QUEUED_UNITS:
-        free, read = micro.bits // 32, machine.read_offset_cycles(cls, micro.bits)
+        free, read = micro.latency_bits // 32, machine.read_offset_cycles(cls, micro.bits)
     return Operation(
         slot=n,
         cls=cls,

@@ -42,6 +42,7 @@ def gpu() -> Gpu:
             "atomic.add.latency_cycles": 36,
             "atomic.queue_entries": 16,
             "shared.interval_cycles_per_pass": 1,
+            "shared.pass_latency_cycles": 1,
             "shared.load_latency_cycles": 19,
         },
         source="test",

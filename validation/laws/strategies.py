@@ -73,6 +73,7 @@ _GPU_VALUES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "l1.load_read_cycles": st.integers(1, 16),
         "constant.latency_cycles": st.integers(10, 40),
         "shared.interval_cycles_per_pass": _TENTHS,
+        "shared.pass_latency_cycles": _TENTHS,
         "shared.load_latency_cycles": st.integers(10, 30),
         "atomic.queue_entries": st.integers(1, 16),
         "atomic.pipes": st.sampled_from([1, 1, 1, 2, 3]),

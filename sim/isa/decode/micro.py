@@ -55,6 +55,11 @@ class MicroOperation:
             else 32
         )
 
+    @property
+    def latency_bits(self) -> int:
+        """The bits a lane whose passes the latency holds: a matrix of a load has a pass of its own."""
+        return 32 if self.instruction.opcode in ("LDSM", "STSM") else self.bits
+
     def words(self) -> list[int]:
         """Its words in memory; see `smlab.sim.isa.memory_layout.KINDS`."""
         words = [0] * memory_layout.WORDS

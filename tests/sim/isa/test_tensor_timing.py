@@ -5,7 +5,7 @@ import pytest
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass import parse_listing
 from smlab.hw_bench.sass.operations import TensorProduct, tensor_product
-from smlab.sim.machine import machine_from
+from smlab.sim.machine import TICKS_PER_CYCLE, machine_from
 
 LINE = ".text.k:\n        /*0000*/  {} R4, R8, R12, R16 ;\n"
 
@@ -89,15 +89,18 @@ def test_other_instructions_multiply_no_matrices() -> None:
         ("rtx-3090", "HMMA.16816.F16", 16),
         ("a6000", "HMMA.16816.F32", 16),
         ("v100", "HMMA.884.F32.F32.STEP0", 2),
+        ("h100-sxm", "HMMA.16816.F32", 2048 / 322),
+        ("b200", "HMMA.16816.F32.BF16", 2048 / 250),
         ("rtx-5090", "HMMA.1688.F32", 32),  # as long as for rows of 32 bytes
         ("rtx-5090", "QMMA.16832.F16.E2M1.E2M1", 32),
         ("rtx-5090", "QMMA.16832.F16.E4M3.E4M3", 16),
     ],
 )
-def test_the_interval_of_a_product(gpu: str, opcode: str, cycles: int) -> None:
+def test_the_interval_of_a_product(gpu: str, opcode: str, cycles: float) -> None:
     timing = machine_from(load_gpu(gpu)).tensor_timing(product(opcode))
     assert timing is not None
-    assert timing.interval_cycles == cycles
+    ticks = timing.interval_cycles * TICKS_PER_CYCLE + timing.fraction_ticks
+    assert ticks == round(cycles * TICKS_PER_CYCLE)
 
 
 def test_a_type_without_a_rate_takes_the_pipe_s_own_time() -> None:

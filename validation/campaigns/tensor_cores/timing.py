@@ -12,7 +12,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from smlab.hw_bench.sass.tools import assemble
 from smlab.sim.execution.run import run_machine_code
 from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.validation.campaigns.tensor_cores.access_kernels import MIX, AccessKernel, access_kernel
 from smlab.validation.campaigns.tensor_cores.forms import ProductForm
 from smlab.validation.service_tables import rules_version
 
@@ -62,8 +63,9 @@ products."""
 class Published:
     """One published figure: of a form (PTX's name), by so many warps of one SM and chains of each warp.
 
-    ``quantity`` is ``latency`` (cycles of an iteration: one product of each chain), ``interval`` (cycles of
-    a product of a warp) or ``throughput`` (multiply-adds a cycle and SM). ``rests`` is ``fitted`` if a
+    ``quantity`` is ``latency`` (cycles of an iteration: one product of each chain), ``added`` (those beyond
+    a chain of loads), ``interval`` (cycles of a product of a warp, or of a turn) or ``throughput``
+    (multiply-adds a cycle and SM). ``rests`` is ``fitted`` if a
     constant of the description rests on it, or on a vendor's peak that it repeats.
     """
 
@@ -101,7 +103,7 @@ class JudgedTime:
 def within(row: Published, value: float) -> bool:
     """Whether a figure for this row is within the bounds of what is published."""
     off = abs(value - row.value)
-    if row.quantity == "latency":
+    if row.quantity in ("latency", "added"):
         return off <= max(LATENCY_BOUNDS[0], LATENCY_BOUNDS[1] * row.value)
     return off <= RATE_BOUND * row.value
 
@@ -217,16 +219,32 @@ def cycles_an_iteration(row: Published, gpu: Gpu) -> float:
     """Cycles of a iteration: from the first warp's start to the last one's end, over the iterations."""
     form = form_of(row.form)
     architecture = gpu.sm_architecture + "a" * bool(form and form.kind)
+    kernel = access_kernel(row.form, row.loop, architecture, row.warps)
+    if kernel is not None:
+        cycles = _cycles_a_turn(kernel, row, gpu, architecture)
+        if row.quantity == "added":
+            cycles -= cycles_an_iteration(replace(row, form="ld.global", quantity="latency"), gpu)
+        return cycles
     if form is None:
         source = loads_source(row.form, architecture, int(row.loop.removeprefix("stride")))
     else:
         source = products_source(form, architecture, row.ilp, row.loop)
-    image = from_cubin(assemble(source, architecture)[0], "timed", row.form)
-    threads = 32 * row.warps
-    begins, ends = np.zeros(threads, np.uint64), np.zeros(threads, np.uint64)
-    launch = MachineLaunch(image, (1, 1, 1), (threads, 1, 1), (np.zeros(4096, np.uint64), begins, ends))
-    run_machine_code(launch, gpu, sms=1)
-    return float(ends.max() - begins.min()) / ITERATIONS.get(row.loop, ITERATIONS["unrolled"])
+    kernel = AccessKernel(source, ITERATIONS.get(row.loop, ITERATIONS["unrolled"]))
+    return _cycles_a_turn(kernel, row, gpu, architecture)
+
+
+def _cycles_a_turn(kernel: AccessKernel, row: Published, gpu: Gpu, architecture: str) -> float:
+    image = from_cubin(assemble(kernel.text, architecture)[0], "timed", row.form)
+    threads = kernel.threads or 32 * row.warps
+    sampled = kernel.whole or kernel.blocks > 1
+    blocks = kernel.blocks * (gpu.integer("gpu.sms") if sampled else 1)
+    words = np.zeros(kernel.words * (blocks // kernel.blocks if kernel.whole else 1), np.uint64)
+    begins, ends = np.zeros(threads * blocks, np.uint64), np.zeros(threads * blocks, np.uint64)
+    launch = MachineLaunch(image, (blocks, 1, 1), (threads, 1, 1), (words, begins, ends))
+    run_machine_code(launch, gpu, sms=4 if kernel.whole else 1)
+    if sampled:  # each SM has its own clock
+        return float(np.median((ends - begins)[ends > 0])) / kernel.iterations
+    return float(ends.max() - begins.min()) / kernel.iterations
 
 
 def judge(rows: Iterable[Published], policy: str) -> list[JudgedTime]:
@@ -248,11 +266,13 @@ def judge(rows: Iterable[Published], policy: str) -> list[JudgedTime]:
 
 def _as_published(row: Published, cycles: float) -> float:
     form = form_of(row.form)
-    if row.quantity == "latency":
+    if row.quantity in ("latency", "added"):
         return cycles
     if row.quantity == "interval":
         return cycles / row.ilp
     assert form is not None, row.form
+    if shape := MIX.fullmatch(row.loop):
+        return 32 * int(shape[3]) * row.warps * form.m * form.n * form.k / cycles
     return form.products * form.m * form.n * form.k * row.ilp * row.warps / cycles
 
 
@@ -291,8 +311,9 @@ def summary(judged: Sequence[JudgedTime]) -> dict[str, Any]:
     groups = {
         "judged latency": [j for j in judged if _group(j) == ("judged", True)],
         "judged rate": [j for j in judged if _group(j) == ("judged", False)],
-        "fitted": [j for j in judged if j.published.rests == "fitted"],
-        "loads of matrices": [j for j in judged if form_of(j.published.form) is None],
+        "fitted": [j for j in judged if _group(j)[0] == "fitted"],
+        "fitted loads and copies": [j for j in judged if _group(j) == ("load", False) and _fitted(j)],
+        "judged loads and copies": [j for j in judged if _group(j) == ("load", False) and not _fitted(j)],
     }
     for name, rows in groups.items():
         based = [(j.published, j.baseline) for j in rows if j.baseline is not None]
@@ -316,9 +337,13 @@ def summary(judged: Sequence[JudgedTime]) -> dict[str, Any]:
 
 def _group(one: JudgedTime) -> tuple[str, bool]:
     row = one.published
-    if form_of(row.form) is None:
+    if form_of(row.form) is None or MIX.fullmatch(row.loop):
         return "load", False
     return row.rests, row.quantity == "latency"
+
+
+def _fitted(one: JudgedTime) -> bool:
+    return one.published.rests == "fitted"
 
 
 def _percent(ratios: Sequence[float]) -> float | None:

@@ -8,7 +8,7 @@
 //   Q_SHARED  1: q stays in shared memory, with a place of its own; 0: in registers, and its place is used again
 //   OVERLAP   0: k is copied and waited for, then v; 1: v is copied during the first product and the next k during
 //             the second; 2: two places each for k and v; 3: two places for k, one for v; 4: k and v are copied at once
-//             and waited for together
+//             and waited for together; 5: as 0, but v is asked for after the softmax
 //   BATCHED   1: a fragment of k or v is used for all rows of the warp; 0: by 16 rows (with Q_SHARED), or all fragments
 //             of k or v are loaded before the products
 //   BASE_2    1: the scale is part of the exponent, to the base 2
@@ -168,7 +168,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (turn < turns) fetch<BKV>(own + v_at + (OVERLAP == 2 ? turn % 2 * TILE : 0), v + (size_t)turn * BKV * D);
         commit();
     };
-    if (OVERLAP && OVERLAP != 4) ask_k(0);
+    if (OVERLAP >= 1 && OVERLAP <= 3) ask_k(0);
     if (OVERLAP == 2) ask_v(0);
     for (int turn = 0; turn < turns; turn++) {
         word k_tile = k_at + (OVERLAP == 2 || OVERLAP == 3 ? turn % 2 * TILE : 0), v_tile = v_at + (OVERLAP == 2 ? turn % 2 * TILE : 0);
@@ -180,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             for (int n = 0; n < BKV / 8; n++)
 #pragma unroll
                 for (int r = 0; r < 4; r++) s[m][n][r] = 0;
-        if (OVERLAP == 0) ask_k(turn), arrive<0>();
+        if (OVERLAP == 0 || OVERLAP == 5) ask_k(turn), arrive<0>();
         if (OVERLAP == 1) arrive<0>(), ask_v(turn);
         if (OVERLAP == 2) ask_k(turn + 1), arrive<2>();
         if (OVERLAP == 3) __syncthreads(), ask_v(turn), arrive<1>();
@@ -247,7 +247,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 for (int r = 0; r < 4; r++)
                     weights[m][d][r] = pair(s[m][2 * d + r / 2][r % 2 * 2], s[m][2 * d + r / 2][r % 2 * 2 + 1]);
         }
-        if (OVERLAP == 0) arrive<0>();
+        if (OVERLAP == 5) ask_v(turn);
+        if (OVERLAP == 0 || OVERLAP == 5) arrive<0>();
         if (OVERLAP == 1) arrive<0>(), ask_k(turn + 1);
         if (OVERLAP == 2) arrive<2>();
         if (OVERLAP == 3) arrive<1>();
@@ -283,7 +284,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                         for (int p = 0; p < V_STEP; p++) multiply(out[m][n + p], weights[m][d], parts[2 * p], parts[2 * p + 1]);
                 }
 #endif
-        if (OVERLAP == 0 || OVERLAP == 4) __syncthreads();
+        if (OVERLAP == 0 || OVERLAP >= 4) __syncthreads();
     }
 #pragma unroll
     for (int m = 0; m < M_TILES; m++)
