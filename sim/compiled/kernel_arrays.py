@@ -133,9 +133,11 @@ class Code:
         if operation.bulk_copy is not None:
             self.uses_memory = True
             self.bulk_sectors = max(self.bulk_sectors, operation.bulk_sectors)
-            loads = operation.bulk_copy == "load"
+            does = {"load": layout.LOAD, "store": layout.STORE, "reduce": layout.REDUCE}[operation.bulk_copy]
             values.update(
-                store=layout.BULK + (layout.LOAD if loads else layout.STORE), extra=machine.bulk_extra_cycles
+                store=layout.BULK + does,
+                extra=machine.bulk_extra_cycles,
+                word_ticks=operation.request.word,
             )
         if operation.control is not None:
             self._sourced(operation, values)

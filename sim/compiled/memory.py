@@ -442,6 +442,7 @@ def copy_in_bulk(st: State, i: int, w: int, now: int) -> None:
     told, index, parts = read_at(request, TO_WRITE), -1, 0
     sm.bulk_free = max(now << TICK_BITS, sm.bulk_free)
     last_line = last_sector = -1
+    crowd = int(op_at(st, warp_at(st, w).pc).store == BULK + REDUCE)
     for n in range(FIRST_RUN, FIRST_RUN + 2 * read_at(request, RUN_COUNT), 2):
         first = per(read_at(request, n), st.sector_bytes, st.sector_shift)
         end = per(read_at(request, n + 1) - 1, st.sector_bytes, st.sector_shift) + 1
@@ -457,7 +458,7 @@ def copy_in_bulk(st: State, i: int, w: int, now: int) -> None:
                 parts += 1
             access = access_at(st, index)
             sector_at(st, index * MAX_LANES + access.sectors).value = sector
-            same_line_queue_at(st, index * MAX_LANES + access.sectors).value = 0
+            same_line_queue_at(st, index * MAX_LANES + access.sectors).value = crowd
             access.sectors += 1
             last_sector = sector
     if index >= 0:
@@ -582,7 +583,7 @@ def serve_l2(st: State, index: int) -> Word:
         sector, crowd = sector_at(st, n).value, same_line_queue_at(st, n).value
         tag = sector // st.line_sectors
         common.l2_free = max(access.when << TICK_BITS, common.l2_free) + (
-            st.l2_atomic_sector_ticks if access.store == REDUCE else st.l2_ticks
+            st.l2_atomic_sector_ticks if access.store & ~BULK == REDUCE else st.l2_ticks
         )
         if tag != last:
             last, at = tag, _l2_line(st, tag)

@@ -117,6 +117,7 @@ _PLAIN: Final = {
     "to_global": 35,
     "multicast": 36,  # to the blocks of the cluster that `c` has bits for
     "to_l2": 37,  # asked for, and copied nowhere
+    "is_reduction": 38,  # of global memory, by ``operation``; a tensor map has the ``number_type``
 }
 PLACE: Final = (
     _COMMON
@@ -222,7 +223,10 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
     "memory barrier": _kind(
         *("dst", "c", *_ADDRESS, "action", "arrivals", "transactions", "drops", "phase_predicate", "remote")
     ),
-    "bulk copy": _kind("a", "b", "c", "dimensions", "to_global", "multicast", "to_l2"),
+    "bulk copy": _kind(
+        *("a", "b", "c", "dimensions", "to_global", "multicast", "to_l2"),
+        *("is_reduction", "operation", "number_type"),
+    ),
     "election": _kind("dst", "predicate_dst", "predicate_a"),
 }
 """The fields of each kind of micro-operation, and the word of each."""
