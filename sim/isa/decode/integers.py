@@ -95,7 +95,7 @@ def _long_sum(
 @opcode("IADD", "UIADD", cls="int32")
 def _iadd(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     if "64" not in m:
-        raise Unknown("a sum of two words")
+        return _viadd(o, m)
     fields = {"dst": o.destination()}
     fields["predicate_dst"], fields["predicate_dst_b"] = _carries(o)
     return _long_sum(o, m, fields, "ab")

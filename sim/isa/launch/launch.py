@@ -163,7 +163,7 @@ class MachineLaunch:
         index = np.arange(self.blocks, dtype=np.int64).reshape(gz // cz, cz, gy // cy, cy, gx // cx, cx)
         return np.ascontiguousarray(index.transpose(0, 2, 4, 1, 3, 5).reshape(-1))
 
-    @property
+    @cached_property
     def shared_first(self) -> int:
         return max((b for a, b in RESERVED_SHARED.items() if self.image.architecture >= a), default=0)
 
