@@ -499,7 +499,8 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "cluster_blocks": lowered.cluster_blocks,
         "group_sms": machine.group_sms,
         "network_sector_ticks": machine.network_sector_ticks,
-        "network": machine.network_cycles,
+        "network": machine.network_load_cycles,
+        "shared_saving": machine.generic_shared_saving,
         "instructions": len(code.items) if lowered.by_instruction else 0,
         **_fetch_constants(lowered),
     }

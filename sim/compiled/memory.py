@@ -265,6 +265,7 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
 def reach_shared(st: State, i: int, index: int, hit: int) -> None:
     """A generic access to shared memory: to another block's, by way of the network between SMs."""
     access = access_at(st, index)
+    hit = max(access.end + 1, hit - st.shared_saving)
     rank = sector_at(st, index * MAX_LANES).value * st.sector_bytes >> 24
     if rank != (warp_at(st, access.warp).block - 1) % st.cluster_blocks:
         # A sector that finds the port free takes the latency alone.

@@ -203,7 +203,7 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
     "match": _kind("dst", "a", "predicate_dst", "mode", "is_64_bit"),
     "reduction": _kind("dst", "a", "operation", "number_type"),
     "special register": _kind("dst", "special_register", "width_bytes"),
-    "packed predicates": _kind("dst", "a", "b"),
+    "packed predicates": _kind("dst", "a", "b", "mode"),
     "matrix product": _kind(
         *("dst", "a", "b", "c", "element_type", "b_element_type", "k_steps", "sum_type", "row_groups"),
         *("is_signed", "b_is_signed", "group", "fraction_bits", "zero_exponent"),

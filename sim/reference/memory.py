@@ -230,8 +230,8 @@ class LevelOne:
             if operation in ATOMICS:
                 self.atomics.append(job)
             job.addresses = []
-            network = m.network_cycles + self._network_wait(job, len(sectors)) if elsewhere else 0
-            self.complete_after(job, max(job.end + 1, hit_cycle) + network - now)
+            network = m.network_load_cycles + self._network_wait(job, len(sectors)) if elsewhere else 0
+            self.complete_after(job, max(job.end + 1, hit_cycle - m.generic_shared_saving) + network - now)
             return
         crowd, ticks = {}, 0
         if operation in ATOMICS:

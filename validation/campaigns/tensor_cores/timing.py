@@ -23,6 +23,7 @@ from smlab.hw_bench.sass.tools import assemble
 from smlab.sim.execution.run import run_machine_code
 from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.validation.campaigns.tensor_cores import cluster_loads
 from smlab.validation.campaigns.tensor_cores.forms import ProductForm
 from smlab.validation.service_tables import rules_version
 
@@ -214,7 +215,10 @@ def _loop(
 
 
 def cycles_an_iteration(row: Published, gpu: Gpu) -> float:
-    """Cycles of a iteration: from the first warp's start to the last one's end, over the iterations."""
+    """Cycles of a iteration: from the first warp's start to the last one's end, over the iterations. Of loads
+    from another block's shared memory what is published: cycles, or bytes a cycle."""
+    if cluster_loads.is_cluster_load(row.form):
+        return cluster_loads.simulated(row.form, row.warps, row.loop, gpu)
     form = form_of(row.form)
     architecture = gpu.sm_architecture + "a" * bool(form and form.kind)
     if form is None:
@@ -248,7 +252,7 @@ def judge(rows: Iterable[Published], policy: str) -> list[JudgedTime]:
 
 def _as_published(row: Published, cycles: float) -> float:
     form = form_of(row.form)
-    if row.quantity == "latency":
+    if row.quantity == "latency" or cluster_loads.is_cluster_load(row.form):
         return cycles
     if row.quantity == "interval":
         return cycles / row.ilp
@@ -291,8 +295,9 @@ def summary(judged: Sequence[JudgedTime]) -> dict[str, Any]:
     groups = {
         "judged latency": [j for j in judged if _group(j) == ("judged", True)],
         "judged rate": [j for j in judged if _group(j) == ("judged", False)],
-        "fitted": [j for j in judged if j.published.rests == "fitted"],
-        "loads of matrices": [j for j in judged if form_of(j.published.form) is None],
+        "fitted": [j for j in judged if j.published.rests == "fitted" and _group(j)[0] == "fitted"],
+        "loads of matrices": [j for j in judged if _group(j)[0] == "load"],
+        "loads from another block": [j for j in judged if _group(j)[0] == "cluster load"],
     }
     for name, rows in groups.items():
         based = [(j.published, j.baseline) for j in rows if j.baseline is not None]
@@ -316,6 +321,8 @@ def summary(judged: Sequence[JudgedTime]) -> dict[str, Any]:
 
 def _group(one: JudgedTime) -> tuple[str, bool]:
     row = one.published
+    if cluster_loads.is_cluster_load(row.form):
+        return "cluster load", row.quantity == "latency"
     if form_of(row.form) is None:
         return "load", False
     return row.rests, row.quantity == "latency"
