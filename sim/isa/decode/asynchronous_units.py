@@ -28,8 +28,7 @@ Fields = tuple[int, dict[str, int]]
 def _syncs(o: Operands, m: tuple[str, ...]) -> Fields:
     if m[0] == "CCTL":
         only(m, "CCTL", "IV")
-        o.text()
-        return d.NOP, {}
+        return d.MEMORY_BARRIER, {"action": d.GIVE_BARRIER_UP, **wide(o.address(), (), d.SHARED)}
     if m[0] == "EXCH":
         only(m, "EXCH", "64")
         fields = {"action": d.SET_BARRIER, "dst": o.destination()}
@@ -177,7 +176,11 @@ def _await_cluster(o: Operands, m: tuple[str, ...]) -> Fields:
 @opcode("ELECT", cls="vote")
 def _elect(o: Operands, m: tuple[str, ...]) -> Fields:
     only(m)
-    return d.ELECT, {"predicate_dst": o.predicate_out(), "dst": o.destination(), **o.predicate_in()}
+    fields = {"predicate_dst": o.predicate_out(), "dst": o.destination()}
+    if o.texts[o.next] == "~URZ":  # of all lanes
+        o.text()
+        return d.ELECT, fields
+    return d.ELECT, {**fields, **o.predicate_in()}
 
 
 @opcode("USETMAXREG", cls="uniform")

@@ -101,6 +101,8 @@ class AsynchronousUnits(WarpMemory):
     def _use_barrier(self, w: WarpState, micro: MicroOperation, lanes: int) -> int:
         f, which = micro.fields, members(lanes)
         self._settle_copies(w)
+        if f["action"] == d.GIVE_BARRIER_UP:
+            return GOES_ON
         self._addresses(w, micro)
         values = self.row(w, micro, "c")
         if f["action"] == d.SET_BARRIER:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from smlab import SmlabError
 from smlab.hw_bench.cuda.toolkit import has_compiler
 from smlab.hw_bench.gpu.descriptions import load_gpu
 from smlab.hw_bench.sass.tools import assemble
@@ -30,7 +31,8 @@ REDUCTIONS = ("add.u32", "max.s32", "xor.b32", "inc.u32", "add.u64", "min.u64")
 
 
 class ClusterProgram:
-    """Steps that all threads of all blocks take, so that each wait ends."""
+    """Steps that all threads of all blocks take. A wait may miss its phase where another block is two phases
+    ahead; then both engines name the same barrier."""
 
     def __init__(self, seed: int) -> None:
         self.draw, self.name = random.Random(seed), f"k{seed}"
@@ -155,8 +157,13 @@ ret; }}"""
             arguments,
             dynamic_shared_bytes=4096,
             check_shared=False,
+            most_checks=4000,
         )
-        return run_machine_code(launch, GPU, engine=engine, keep=Record.ALL).result, out, far
+        try:
+            result = run_machine_code(launch, GPU, engine=engine, keep=Record.ALL).result
+        except SmlabError as error:
+            return str(error), out, far
+        return result, out, far
 
 
 def check_engines_agree(seeds: Iterable[int]) -> None:
@@ -167,6 +174,9 @@ def check_engines_agree(seeds: Iterable[int]) -> None:
     for program in programs:
         image = from_cubin(cubin, program.name, program.name)
         expected, found = (program.run(image, engine) for engine in ("simpy", "compiled"))
+        if isinstance(expected[0], str):
+            assert expected[0] == found[0] and "never completes: the one at" in found[0], program.name
+            continue
         assert first_difference(expected[0], found[0]) is None, program.name
         assert np.array_equal(expected[1], found[1]), program.name
         assert np.array_equal(expected[2], found[2]), program.name

@@ -17,6 +17,8 @@ from smlab.sim.isa.launch.launch import MachineLaunch
 _NAME: Final = re.compile(r"ld\.shared::cluster\.(u32|v4)")
 _LOOP: Final = re.compile(r"cluster(\d+)(own)?")
 _TURNS: Final = 32
+_WIDE_TURNS: Final = 4
+"""Fewer, as the other blocks wait meanwhile, and are not taken for stuck for so long."""
 _LOADS: Final = 16
 _BYTES: Final = 16384
 _SYNC: Final = "barrier.cluster.arrive.release; barrier.cluster.wait.acquire;"
@@ -56,7 +58,7 @@ def source_of(form: str, loop: str) -> tuple[str, int]:
         '.pragma "nounroll";',
         *one,
         *after,
-        f"add.u32 %r7, %r7, 1; setp.lt.u32 %p1, %r7, {_TURNS}; @%p1 bra NEXT;",
+        f"add.u32 %r7, %r7, 1; setp.lt.u32 %p1, %r7, {_WIDE_TURNS if wide else _TURNS}; @%p1 bra NEXT;",
         "bar.sync 0; mov.u64 %w1, %clock64; sub.u64 %w1, %w1, %w0;",
         "ld.param.u64 %w2, [out]; st.global.u64 [%w2], %w1; xor.b32 %r5, %r5, %r3;",
         "st.global.u32 [%w2+8], %r5;",
@@ -73,5 +75,6 @@ def simulated(form: str, warps: int, loop: str, gpu: Gpu) -> float:
     out = np.zeros(2, np.uint64)
     threads = 32 * warps if form.endswith("v4") else 1
     run_machine_code(MachineLaunch(image, (blocks, 1, 1), (threads, 1, 1), (out,)), gpu)
-    cycles, loads = float(out[0]), _TURNS * _LOADS
-    return 16 * threads * loads / cycles if form.endswith("v4") else cycles / loads
+    wide = form.endswith("v4")
+    cycles, loads = float(out[0]), (_WIDE_TURNS if wide else _TURNS) * _LOADS
+    return 16 * threads * loads / cycles if wide else cycles / loads
