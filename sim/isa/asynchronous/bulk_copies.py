@@ -115,14 +115,11 @@ def reduce_elements(op: int, warp: int, launch: int, here: int, far: int, inside
 
 
 @helper
-def copy_piece(
-    op: int, warp: int, launch: int, shared: int, far: int, inside: int, kind: int, way: int
-) -> Any:
+def copy_piece(op: int, warp: int, launch: int, shared: int, far: int, inside: int, how: int) -> Any:
     """16 bytes of shared memory and of global memory, or the asking for them alone; ``inside`` has a bit for
-    each element that lies in the tensor, ``kind`` is their type where they are reduced. False after a
-    fault. The low half of ``way`` says where to, the high half has the bytes of an element."""
-    each = way >> 4
-    way &= 15
+    each element that lies in the tensor. ``how`` has where to (4 bits), the bytes of an element (12 bits) and
+    its type where elements are reduced. False after a fault."""
+    way, each, kind = how & 15, (how >> 4) & 0xFFF, how >> 16
     if inside != 0:
         first = lowest_bit(inside)
         note_run(launch, far + first * each, far + (first + lowest_bit(~(inside >> first))) * each)
@@ -188,9 +185,9 @@ def copy_box(op: int, warp: int, launch: int, shape: int, begin: int, shared: in
     dimensions, form, box = at(op, I_DIMENSIONS), get32(shape + _FORM_AT), get32(shape + _BOX_AT)
     number, high = (form >> 7) & 15, get32(shape + _HIGH_AT)
     each, span, kind = 1 << ((_SHIFTS >> 4 * number) & 15), _PIECE << ((form >> 13) & 3), 0
-    way = way_of(op) + each * 16
     if at(op, I_IS_REDUCTION) != 0:
         kind = (_NUMBER_TYPES >> 4 * number) & 15
+    how = way_of(op) + (each << 4) + (kind << 16)
     rows, inner = 1, (get32(shape + _FIRST_BOX_AT) >> 24) + 1
     for k in range(1, dimensions):
         rows *= ((box >> 8 * (k - 1)) & 255) + 1
@@ -212,7 +209,7 @@ def copy_box(op: int, warp: int, launch: int, shape: int, begin: int, shared: in
                         inside |= 1 << n
             to = shared + done
             to ^= (to >> 3) & (span - _PIECE)
-            if not copy_piece(op, warp, launch, to, row + column * each, inside, kind, way):
+            if not copy_piece(op, warp, launch, to, row + column * each, inside, how):
                 return -1
             done += _PIECE
     return done
@@ -241,12 +238,11 @@ def copy_to_or_from(op: int, warp: int, launch: int, shared: int, barrier: int) 
     far = get32(row) | (get32(row + ROW_BYTES) << 32)
     put(at(launch, BULK_REQUEST), RUN_COUNT, 0)
     if at(op, I_DIMENSIONS) == 0:
-        size, kind, way = (get32(row_of(op, warp, I_C)) & 0xFFFF) * _PIECE, 0, way_of(op) + _PIECE * 16
-        inside = 1
+        size, inside, how = (get32(row_of(op, warp, I_C)) & 0xFFFF) * _PIECE, 1, way_of(op) + (_PIECE << 4)
         if at(op, I_IS_REDUCTION) != 0:
-            kind, inside, way = at(op, I_NUMBER_TYPE), 0xFF, way_of(op) + 2 * 16
+            inside, how = 0xFF, way_of(op) + (2 << 4) + (at(op, I_NUMBER_TYPE) << 16)
         for done in range(0, size, _PIECE):
-            if not copy_piece(op, warp, launch, shared + done, far + done, inside, kind, way):
+            if not copy_piece(op, warp, launch, shared + done, far + done, inside, how):
                 return False
     else:
         shape = place_of(warp, launch, d.GLOBAL, 0, far, _HALF_MAP)

@@ -156,7 +156,7 @@ def run_attention(heads: int, length: int, width: int, tile: int = 64) -> float:
 
 
 @dataclass(frozen=True)
-class Row:
+class TritonRow:
     """A published number of elapsed cycles, how its like is launched here, and how many SMs are simulated."""
 
     name: str
@@ -166,10 +166,10 @@ class Row:
 
 
 ROWS: Final = (
-    Row("product 512 x 16 x 512", 24600.54, lambda: run_product(512, 16, 512)),
-    Row("product 2560 x 64 x 2560", 77190.74, lambda: run_product(2560, 64, 2560)),
-    Row("attention 12 x 128 x 64, tiles of 32", 25243.15, lambda: run_attention(12, 128, 64, 32)),
-    Row("attention 1024 x 512 x 64", 797247.12, lambda: run_attention(1024, 512, 64), 1),
+    TritonRow("product 512 x 16 x 512", 24600.54, lambda: run_product(512, 16, 512)),
+    TritonRow("product 2560 x 64 x 2560", 77190.74, lambda: run_product(2560, 64, 2560)),
+    TritonRow("attention 12 x 128 x 64, tiles of 32", 25243.15, lambda: run_attention(12, 128, 64, 32)),
+    TritonRow("attention 1024 x 512 x 64", 797247.12, lambda: run_attention(1024, 512, 64), 1),
 )
 
 
