@@ -185,7 +185,8 @@ def main() -> None:
     print(f"Triton {triton.__version__}")
     print("| kernel | published | simulated | with begin and end | error | warp-instructions |")
     for row in ROWS:
-        with smlab.simulated(card(), threads=1, **({"sms": row.sms} if row.sms else {})) as gpu:
+        how: dict[str, Any] = {"threads": 1} | ({"sms": row.sms} if row.sms else {})
+        with smlab.simulated(card(), **how) as gpu:
             row.launch()
         run = gpu.runs[-1]
         whole = run.cycles + BEGIN_AND_END_CYCLES
