@@ -119,7 +119,7 @@ def half_of_single(single: int) -> Any:
 
 @helper
 def ordered_short(kind: int, short: int) -> Any:
-    """A half, or a brain float, as a whole number in the same order; -1 << 16 for none."""
+    """A half, or a number of bfloat16, as a whole number in the same order; -1 << 16 for none."""
     none = 0x7C00 if kind == d.HALF_PAIR else 0x7F80
     if short & 0x7FFF > none:
         return -1 << 16

@@ -58,8 +58,8 @@ ld.param.u64 %w0, [to];
 WAIT = "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; behind: bar.sync 0;"
 
 
-def brain(singles: Any) -> Any:
-    """The nearest brain floats, of two the even one, as singles."""
+def bfloat16(singles: Any) -> Any:
+    """The nearest numbers of bfloat16, of two the even one, as singles."""
     bits = np.asarray(singles, np.float32).view(np.uint32).astype(np.uint64)
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16).astype(np.uint32).view(np.float32)
 
@@ -98,7 +98,7 @@ def numbers(kind: str, count: int, seed: int) -> Any:
     if kind in FLOATS:
         drawn = (draw.standard_normal(count) * 8).astype(FLOATS[kind])
         drawn[::7] = 0.5
-        return brain(drawn) if kind == "bf16" else drawn
+        return bfloat16(drawn) if kind == "bf16" else drawn
     of = WHOLE[{"b32": "u32", "b64": "u64"}.get(kind, kind)]
     drawn = draw.integers(0, 256, count * np.dtype(of).itemsize, dtype=np.uint8).view(of)
     drawn[::5] = 3
@@ -116,7 +116,7 @@ def reduced(run: Run, what: str, kind: str, by_map: bool) -> tuple[Any, Any]:
     count = BYTES // size
     values, old = numbers(kind, count, 1), numbers(kind, count, 2)
     wanted = BY_NUMPY[what](old, values)
-    wanted = as_words(kind, brain(wanted) if kind == "bf16" else wanted)
+    wanted = as_words(kind, bfloat16(wanted) if kind == "bf16" else wanted)
     to, source = as_words(kind, old).copy(), as_words(kind, values)
     if by_map:
         elements = {"b32": "u32", "b64": "u64"}.get(kind, kind)
