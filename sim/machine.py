@@ -225,6 +225,18 @@ class Machine:
             cls.unit, self.shared_pass_ticks
         )
 
+    @property
+    def generic_shared_saving(self) -> int:
+        """How much sooner a generic access to shared memory completes than one that hits L1: as a load from
+        shared memory does."""
+        return max(0, self.l1_latency_cycles - self.access_latency_cycles["shared-load"])
+
+    @property
+    def network_load_cycles(self) -> int:
+        """What a load from another SM takes beyond one from its own shared memory: what is published of the
+        network is the whole way, from issue to use."""
+        return max(0, self.network_cycles - self.access_latency_cycles["shared-load"])
+
     @cached_property
     def l1_hit_tail_cycles(self) -> int:
         """From a global access's leaving its sub-core to its data in L1, so that an unloaded hit takes

@@ -136,9 +136,11 @@ class Code:
         if operation.bulk_copy is not None:
             self.uses_memory = True
             self.bulk_sectors = max(self.bulk_sectors, operation.bulk_sectors)
-            loads = operation.bulk_copy == "load"
+            does = {"load": layout.LOAD, "store": layout.STORE, "reduce": layout.REDUCE}[operation.bulk_copy]
             values.update(
-                store=layout.BULK + (layout.LOAD if loads else layout.STORE), extra=machine.bulk_extra_cycles
+                store=layout.BULK + does,
+                extra=machine.bulk_extra_cycles,
+                word_ticks=operation.request.word,
             )
         if operation.control is not None:
             self._sourced(operation, values)
@@ -501,7 +503,8 @@ def _constants(lowered: LoweredKernel, code: Code) -> dict[str, int]:
         "cluster_blocks": lowered.cluster_blocks,
         "group_sms": machine.group_sms,
         "network_sector_ticks": machine.network_sector_ticks,
-        "network": machine.network_cycles,
+        "network": machine.network_load_cycles,
+        "shared_saving": machine.generic_shared_saving,
         "instructions": len(code.items) if lowered.by_instruction else 0,
         **_fetch_constants(lowered),
     }

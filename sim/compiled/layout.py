@@ -121,6 +121,7 @@ _CONSTANTS = (
     " depth keep limit mio_entries mio_resource lg_resource front"
     " request_interval atomic_entries servers round_gap barrier_interval"
     " uses_memory line_bytes line_shift sector_bytes sector_shift line_sectors line_sectors_shift l1_tail"
+    " shared_saving"
     " port_ticks l2_ticks l2_atomic_sector_ticks atomics_in_flight l2_return dram_ticks dram_extra"
     " dram_write_ticks shares_dram"
     " spare_accesses bulk_line_ticks cluster_blocks group_sms network network_sector_ticks window"

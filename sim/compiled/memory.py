@@ -291,6 +291,7 @@ def serve_l1(st: State, i: int, index: int, now: int, hit: int) -> None:
 def reach_shared(st: State, i: int, index: int, hit: int) -> None:
     """A generic access to shared memory: to another block's, by way of the network between SMs."""
     access = access_at(st, index)
+    hit = max(access.end + 1, hit - st.shared_saving)
     rank = sector_at(st, index * MAX_LANES).value * st.sector_bytes >> 24
     if rank != (warp_at(st, access.warp).block - 1) % st.cluster_blocks:
         # A sector that finds the port free takes the latency alone.
@@ -468,6 +469,7 @@ def copy_in_bulk(st: State, i: int, w: int, now: int) -> None:
     told, index, parts = read_at(request, TO_WRITE), -1, 0
     sm.bulk_free = max(now << TICK_BITS, sm.bulk_free)
     last_line = last_sector = -1
+    crowd = int(op_at(st, warp_at(st, w).pc).store == BULK + REDUCE)
     for n in range(FIRST_RUN, FIRST_RUN + 2 * read_at(request, RUN_COUNT), 2):
         first = per(read_at(request, n), st.sector_bytes, st.sector_shift)
         end = per(read_at(request, n + 1) - 1, st.sector_bytes, st.sector_shift) + 1
@@ -483,7 +485,7 @@ def copy_in_bulk(st: State, i: int, w: int, now: int) -> None:
                 parts += 1
             access = access_at(st, index)
             sector_at(st, index * MAX_LANES + access.sectors).value = sector
-            same_line_queue_at(st, index * MAX_LANES + access.sectors).value = 0
+            same_line_queue_at(st, index * MAX_LANES + access.sectors).value = crowd
             access.sectors += 1
             last_sector = sector
     if index >= 0:
@@ -608,7 +610,7 @@ def serve_l2(st: State, index: int) -> Word:
         sector, crowd = sector_at(st, n).value, same_line_queue_at(st, n).value
         tag = line_of(st, sector)
         common.l2_free = max(access.when << TICK_BITS, common.l2_free) + (
-            st.l2_atomic_sector_ticks if access.store == REDUCE else st.l2_ticks
+            st.l2_atomic_sector_ticks if access.store & ~BULK == REDUCE else st.l2_ticks
         )
         if tag != last:
             last, at = tag, _l2_line(st, tag)

@@ -161,7 +161,8 @@ class _Effects:
         for name in ("predicate_a", "predicate_b", "predicate_c", "predicate_sum"):
             if name in layout:
                 found |= _predicates([self._field(name)])
-        return found | (_predicates(range(7)) if code == d.P2R else 0)
+        first = self._field("mode")
+        return found | (_predicates(range(first, first + 7)) if code == d.P2R else 0)
 
     @cached_property
     def writes(self) -> int:

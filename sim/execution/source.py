@@ -221,6 +221,11 @@ def passes_told(cls: InstructionClass) -> int:
 def request_of(micro: MicroOperation, machine: Machine) -> RequestTicks:
     """What the address unit, the port and L2 take for an access; nothing for another instruction."""
     cls = CLASSES[micro.cls]
+    if _bulk_copy(micro) == "reduce":
+        own = machine.global_atomics
+        summed = micro.fields["operation"] == d.ADD
+        floating = summed and (micro.fields["dimensions"] > 0 or micro.fields["number_type"] in _FLOATING)
+        return RequestTicks(word=own.float_word_ticks if floating else own.word_ticks)
     if cls.unit not in QUEUED_UNITS:
         return NO_REQUEST
     registers = micro.bits // 32
@@ -251,6 +256,8 @@ def _bulk_copy(micro: MicroOperation) -> str | None:
     """What a bulk copy does with global memory."""
     if micro.code != d.BULK_COPY:
         return None
+    if micro.fields.get("is_reduction"):
+        return "reduce"
     return "store" if micro.fields["to_global"] else "load"
 
 
@@ -384,7 +391,7 @@ def lower_machine_code(
                 request=request_of(micro, machine),
                 pipe=pipe_of(micro, reads[number], machine),
                 stall_cycles=stall_of(micro, control, machine),
-                joins_group=micro.code == d.COPY or _bulk_copy(micro) == "store",
+                joins_group=micro.code == d.COPY or _bulk_copy(micro) in ("store", "reduce"),
                 closes_group=micro.instruction.opcode in CLOSING,
                 groups_left=left,
                 joins_products=bool(micro.fields.get("joins_products")),

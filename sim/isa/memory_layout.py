@@ -121,6 +121,7 @@ _PLAIN: Final = {
     "to_global": 35,
     "multicast": 36,  # to the blocks of the cluster that `c` has bits for
     "to_l2": 37,  # asked for, and copied nowhere
+    "is_reduction": 38,  # of global memory, by ``operation``; a tensor map has the ``number_type``
 }
 PLACE: Final = (
     _COMMON
@@ -209,7 +210,7 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
     "match": _kind("dst", "a", "predicate_dst", "mode", "is_64_bit"),
     "reduction": _kind("dst", "a", "operation", "number_type"),
     "special register": _kind("dst", "special_register", "width_bytes"),
-    "packed predicates": _kind("dst", "a", "b"),
+    "packed predicates": _kind("dst", "a", "b", "mode"),
     "matrix product": _kind(
         *("dst", "a", "b", "c", "element_type", "b_element_type", "k_steps", "sum_type", "row_groups"),
         *("is_signed", "b_is_signed", "group", "fraction_bits", "zero_exponent"),
@@ -229,7 +230,10 @@ KINDS: Final[dict[str, Mapping[str, int]]] = {
     "memory barrier": _kind(
         *("dst", "c", *_ADDRESS, "action", "arrivals", "transactions", "drops", "phase_predicate", "remote")
     ),
-    "bulk copy": _kind("a", "b", "c", "dimensions", "to_global", "multicast", "to_l2"),
+    "bulk copy": _kind(
+        *("a", "b", "c", "dimensions", "to_global", "multicast", "to_l2"),
+        *("is_reduction", "operation", "number_type"),
+    ),
     "election": _kind("dst", "predicate_dst", "predicate_a"),
 }
 """The fields of each kind of micro-operation, and the word of each."""

@@ -56,7 +56,7 @@ from typing import Final
     CLUSTER_WAIT,
 ) = range(192, 237)
 GLOBAL, SHARED, LOCAL, GENERIC, MIXED = 0, 1, 2, 3, 4
-SET_BARRIER, ARRIVE_AT_BARRIER, CHECK_PHASE = range(3)
+SET_BARRIER, ARRIVE_AT_BARRIER, CHECK_PHASE, GIVE_BARRIER_UP = range(4)
 """What is done to a barrier in memory."""
 NO_COUNT, ONE, FROM_REGISTER, MINUS_REGISTER = range(4)
 """How many arrivals, and bytes of transactions."""

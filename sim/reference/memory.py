@@ -230,8 +230,8 @@ class LevelOne:
             if operation in ATOMICS:
                 self.atomics.append(job)
             job.addresses = []
-            network = m.network_cycles + self._network_wait(job, len(sectors)) if elsewhere else 0
-            self.complete_after(job, max(job.end + 1, hit_cycle) + network - now)
+            network = m.network_load_cycles + self._network_wait(job, len(sectors)) if elsewhere else 0
+            self.complete_after(job, max(job.end + 1, hit_cycle - m.generic_shared_saving) + network - now)
             return
         crowd, ticks = {}, 0
         if operation in ATOMICS:
@@ -279,7 +279,8 @@ class LevelOne:
         self.port_free_ticks = begin + len(part.sectors) * m.port_sector_ticks
 
         def reach_l2() -> None:
-            ready = self.memory.serve(part.sectors, operation, self.clock.now, {})
+            crowd = dict.fromkeys(part.sectors, 1)  # of a reduction, one element on each word
+            ready = self.memory.serve(part.sectors, operation, self.clock.now, crowd)
             known(ready + m.l2_return_cycles + m.bulk_extra_cycles)
 
         self.clock.call(ceil_cycles(self.port_free_ticks) - now, Phase.MEMORY, reach_l2, self.sm, sequence)

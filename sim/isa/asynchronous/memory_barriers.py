@@ -230,6 +230,8 @@ def use_barrier(op: int, warp: int, launch: int, lanes: int) -> Any:
     put(warp, PASSES, 1)
     if not settle_copies(warp, launch):
         return FAULTS
+    if at(op, I_ACTION) == d.GIVE_BARRIER_UP:
+        return GOES_ON
     lane_addresses(op, warp, lanes, 8)
     action, values = at(op, I_ACTION), row_of(op, warp, I_C)
     if action == d.CHECK_PHASE:

@@ -1,5 +1,5 @@
 """The table's rows for barriers in shared memory, the copy engine, and what goes with them: SYNCS, UTMALDG,
-UTMASTG, UTMAPF, UBLKCP, ELECT, USETMAXREG.
+UTMASTG, UTMAREDG, UTMAPF, UBLKCP, UBLKRED, UBLKPF, ELECT, USETMAXREG.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ Fields = tuple[int, dict[str, int]]
 def _syncs(o: Operands, m: tuple[str, ...]) -> Fields:
     if m[0] == "CCTL":
         only(m, "CCTL", "IV")
-        o.text()
-        return d.NOP, {}
+        return d.MEMORY_BARRIER, {"action": d.GIVE_BARRIER_UP, **wide(o.address(), (), d.SHARED)}
     if m[0] == "EXCH":
         only(m, "EXCH", "64")
         fields = {"action": d.SET_BARRIER, "dst": o.destination()}
@@ -84,6 +83,47 @@ def _utmastg(o: Operands, m: tuple[str, ...]) -> Fields:
     return _tensor(o, m, True)
 
 
+_REDUCTIONS: Final = {
+    **{"ADD": d.ADD, "MIN": d.MIN, "MAX": d.MAX, "INC": d.INC, "DEC": d.DEC},
+    **{"AND": d.AND, "OR": d.OR, "XOR": d.XOR},
+}
+_REDUCED: Final = {
+    **{"": d.U32, "S32": d.S32, "U64": d.U64, "S64": d.S64, "F32.RN": d.FLOAT32, "F64.RN": d.FLOAT64},
+    **{"F16.RN": d.HALF_PAIR, "BF16.RN": d.BFLOAT16_PAIR},
+}
+
+
+def _reduction(m: tuple[str, ...]) -> dict[str, int]:
+    """What a copy does with what lies in global memory, and, where no tensor map says so, with which type."""
+    operation, kind = _REDUCTIONS.get(m[0] if m else ""), _REDUCED.get(".".join(m[1:]))
+    if operation is None or kind is None:
+        raise Unknown(f"the reduction {'.'.join(m)}")
+    return {"is_reduction": 1, "operation": operation, "number_type": kind}
+
+
+@opcode("UTMAREDG", cls="uniform")
+def _utmaredg(o: Operands, m: tuple[str, ...]) -> Fields:
+    code, fields = _tensor(o, m[:1], True)
+    return code, {**fields, **_reduction(m[1:])}
+
+
+@opcode("UBLKRED", cls="uniform")
+def _ublkred(o: Operands, m: tuple[str, ...]) -> Fields:
+    """Consecutive bytes of shared memory, combined with those of global memory."""
+    if m[:2] != ("G", "S"):
+        raise Unknown(f"the form {'.'.join(m)}")
+    code, fields = _ublkcp(o, m[:2])
+    return code, {**fields, **_reduction(m[2:])}
+
+
+@opcode("UBLKPF", cls="uniform")
+def _ublkpf(o: Operands, m: tuple[str, ...]) -> Fields:
+    """Asks L2 for consecutive bytes."""
+    only(m, "L2")
+    fields = {**Source(_pair(o), True).fields("b"), **o.integer("c")}
+    return d.BULK_COPY, {**fields, "dimensions": 0, "to_global": 0, "to_l2": 1}
+
+
 @opcode("UTMAPF", cls="uniform")
 def _utmapf(o: Operands, m: tuple[str, ...]) -> Fields:
     """Asks L2 for a box of a tensor; the first operand has the coordinates alone."""
@@ -136,7 +176,11 @@ def _await_cluster(o: Operands, m: tuple[str, ...]) -> Fields:
 @opcode("ELECT", cls="vote")
 def _elect(o: Operands, m: tuple[str, ...]) -> Fields:
     only(m)
-    return d.ELECT, {"predicate_dst": o.predicate_out(), "dst": o.destination(), **o.predicate_in()}
+    fields = {"predicate_dst": o.predicate_out(), "dst": o.destination()}
+    if o.texts[o.next] == "~URZ":  # of all lanes
+        o.text()
+        return d.ELECT, fields
+    return d.ELECT, {**fields, **o.predicate_in()}
 
 
 @opcode("USETMAXREG", cls="uniform")

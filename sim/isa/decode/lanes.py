@@ -125,10 +125,13 @@ def _r2p(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     return R2P, {**o.integer("a"), **o.integer("b")}
 
 
-@opcode("P2R", cls="int32")
+@opcode("P2R", "UP2UR", cls="int32")
 def _p2r(o: Operands, m: tuple[str, ...]) -> tuple[int, dict[str, int]]:
+    """Predicates as bits of a register, or uniform predicates (UPR) of a uniform one."""
     only(m)
     fields = {"dst": o.destination()}
-    if o.text() != "PR":
+    source = o.text()
+    if source not in ("PR", "UPR"):
         raise Unknown("the source")
+    fields["mode"] = (memory_layout.PT + 1) * (source == "UPR")
     return P2R, {**fields, **o.integer("a"), **o.integer("b")}

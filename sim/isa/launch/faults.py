@@ -29,7 +29,7 @@ _WORDS = {
     memory_layout.BASE_OFFSET: "a matrix descriptor with a base offset, which is not executed here",
     memory_layout.NEVER_COMPLETES: "a phase of a barrier in shared memory that never completes",
     memory_layout.TOO_MANY_ARRIVALS: "more arrivals at a barrier in shared memory than it expects",
-    memory_layout.NO_TENSOR_MAP: "a copy by what is no tensor map of its dimensions that smlab made",
+    memory_layout.NO_TENSOR_MAP: "a copy by no tensor map of its dimensions, or one that is not simulated",
     memory_layout.LONE_PRODUCT: "a product that not all four warps of its group issue",
     memory_layout.CLUSTER_STUCK: "a barrier of a cluster that never opens",
     memory_layout.TOO_MANY_COPIES: f"more than {memory_layout.MAX_COPIES} copies of a block on their way",

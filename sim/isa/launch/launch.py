@@ -26,7 +26,7 @@ from smlab.sim.isa.decode.micro import MicroOperation
 from smlab.sim.isa.decode.operands import OperandRows, Unknown
 from smlab.sim.isa.launch.printf import MAX_PRINTS, PRINT_BUFFER_BYTES, printed
 from smlab.sim.isa.launch.structure import Structure
-from smlab.sim.isa.launch.tensor_map import TensorMap
+from smlab.sim.isa.launch.tensor_map import MOST_ASKED_PIECES, TensorMap
 from smlab.sim.isa.memory.constant_bank import ABSENT_WORDS, BANK_ZERO, BankZero
 from smlab.sim.isa.memory.global_memory import Allocation, GlobalMemory
 from smlab.sim.isa.operation_codes import BULK_COPY, LOCAL_WINDOW, MEMORY_BARRIER, SHARED_WINDOW
@@ -164,7 +164,7 @@ class MachineLaunch:
         index = np.arange(self.blocks, dtype=np.int64).reshape(gz // cz, cz, gy // cy, cy, gx // cx, cx)
         return np.ascontiguousarray(index.transpose(0, 2, 4, 1, 3, 5).reshape(-1))
 
-    @property
+    @cached_property
     def shared_first(self) -> int:
         return max((b for a, b in RESERVED_SHARED.items() if self.image.architecture >= a), default=0)
 
@@ -280,7 +280,7 @@ class MachineLaunch:
         else:
             array = described.array
             (address,) = struct.unpack("<Q", self._value("the array of a tensor map", array, arrays, 8))
-        content = described.content(address, described.element_bytes or array.itemsize)
+        content = described.content(address, described.type_of(array))
         if not by_address:
             return content
         place = np.frombuffer(bytearray(content), dtype=np.uint8)
@@ -404,13 +404,26 @@ class MachineLaunch:
         return early_execution_flags(self.code)
 
     @cached_property
+    def changes_maps(self) -> bool:
+        """Whether the kernel makes or changes tensor maps: then it says when they may be read anew."""
+        return any(
+            micro.instruction.opcode == "UTMACCTL" and "IV" in micro.instruction.modifiers
+            for micro in self.code
+        )
+
+    @cached_property
     def most_bulk_sectors(self) -> int:
         """What a bulk copy may ask of global memory at most, in sectors of 32 bytes: a box, or all of shared
-        memory."""
+        memory, or what L2 may be asked for at once."""
         structures = [a.fields.values() for a in self.arguments if isinstance(a, Structure)]
         maps = [a for a in chain(self.arguments, *structures) if isinstance(a, TensorMap)]
         bulk = [micro for micro in self.code if micro.code == BULK_COPY]
-        if not maps or any(micro.fields["dimensions"] == 0 for micro in bulk):
+        unknown = [
+            micro for micro in bulk if not maps or self.changes_maps or micro.fields["dimensions"] == 0
+        ]
+        if any(micro.fields.get("to_l2") for micro in unknown):
+            return 2 * MOST_ASKED_PIECES + 2
+        if unknown:
             return 2 * self.shared_bytes // BULK_PIECE_BYTES + 2
         sizes = []
         for m in maps:
@@ -583,7 +596,8 @@ class MachineMemory:
         words[memory_layout.THREADS], words[memory_layout.WARPS] = launch.threads, warps
         words[memory_layout.SM_HZ] = launch.sm_hz
         copies = any(micro.code == BULK_COPY for micro in code)
-        pieces = (shared // BULK_PIECE_BYTES + 1) * copies
+        asks = any(micro.fields.get("to_l2") for micro in code)
+        pieces = max((shared // BULK_PIECE_BYTES + 1) * copies, MOST_ASKED_PIECES * asks)
         self.bulk_request = aligned(FIRST_RUN + 2 * pieces, np.int64)
         words[memory_layout.BULK_REQUEST] = self.bulk_request.ctypes.data
         words[memory_layout.MOST_CHECKS] = launch.most_checks

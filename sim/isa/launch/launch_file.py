@@ -50,7 +50,7 @@ _KEYS: Final = (
 _FIELD_KEYS: Final = ("at", "array", "dtype", "value", "tensor_map")
 MAX_STRUCTURE_BYTES: Final = 32764
 """Of a kernel's parameters."""
-_MAP_KEYS: Final = ("array", "shape", "box", "strides_bytes", "swizzle")
+_MAP_KEYS: Final = ("array", "shape", "box", "strides_bytes", "swizzle", "element_type")
 _MAKES: Final = ("zeros", "arange", "uniform")
 _ONLY_WITH: Final = {"shape": ("make",), "low": ("make",), "high": ("make",), "seed": ("make",)}
 _DTYPE: Final = re.compile(r"[<>=|]?[a-z]{1,12}\d{0,3}")
@@ -328,7 +328,7 @@ def _tensor_map(where: str, row: dict[str, Any], keys: tuple[str, ...]) -> Tenso
         numbers = table.get(key, [])
         if not isinstance(numbers, list) or not all(type(n) is int and n >= 0 for n in numbers):
             raise SmlabError.at(f"{where}: tensor_map: {key}", "not numbers", numbers, "whole numbers")
-    for key in ("array", "swizzle"):
+    for key in ("array", "swizzle", "element_type"):
         if not isinstance(table.get(key, ""), str):
             raise SmlabError.at(f"{where}: tensor_map: {key}", "not a text", table[key], "a text")
     return TensorMap(**table)

@@ -9,6 +9,7 @@ no arrival and no byte lacks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -16,13 +17,24 @@ from smlab.sim.instruction_source import AWAITS, GOES_ON, BulkRequest, CopyOnIts
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.micro import MicroOperation
-from smlab.sim.isa.launch.tensor_map import MAP_BYTES, TensorMapWords, unpack_map
-from smlab.sim.isa.meanings.memory import BLOCK_ADDRESS, WarpMemory
+from smlab.sim.isa.launch.tensor_map import (
+    MAP_BYTES,
+    NOT_REDUCED,
+    NUMBER_TYPES,
+    TensorMapWords,
+    unpack_map,
+)
+from smlab.sim.isa.meanings.memory import BLOCK_ADDRESS, WarpMemory, combined
 from smlab.sim.isa.meanings.warp_state import Fault, WarpState, members
 from smlab.sim.isa.vector_operation import signed
 
 _M20, _M21 = (1 << 20) - 1, (1 << 21) - 1
 PIECE_BYTES = 16
+_ELEMENT_BYTES = {
+    **dict.fromkeys((d.U32, d.S32, d.FLOAT32), 4),
+    **dict.fromkeys((d.U64, d.S64, d.FLOAT64), 8),
+    **dict.fromkeys((d.HALF_PAIR, d.BFLOAT16_PAIR), 2),
+}
 
 
 @dataclass
@@ -89,6 +101,8 @@ class AsynchronousUnits(WarpMemory):
     def _use_barrier(self, w: WarpState, micro: MicroOperation, lanes: int) -> int:
         f, which = micro.fields, members(lanes)
         self._settle_copies(w)
+        if f["action"] == d.GIVE_BARRIER_UP:
+            return GOES_ON
         self._addresses(w, micro)
         values = self.row(w, micro, "c")
         if f["action"] == d.SET_BARRIER:
@@ -168,22 +182,34 @@ class AsynchronousUnits(WarpMemory):
         far = self.row(w, micro, "b")[0] | self.row(w, micro, "b", 1)[0] << 32
         if f["dimensions"] == 0:
             size = (self.row(w, micro, "c")[0] & 0xFFFF) * PIECE_BYTES
+            each = _ELEMENT_BYTES[f["number_type"]] if f.get("is_reduction") else PIECE_BYTES
+            if f.get("to_l2") and size:
+                w.bulk_request.add_run(far, far + size)
+                return
             for at in range(0, size, PIECE_BYTES):
-                self._copy_piece(w, shared + at, [far + at], PIECE_BYTES, to_global)
+                elements = list(range(far + at, far + at + PIECE_BYTES, each))
+                self._copy_piece(w, micro, shared + at, elements, each, f.get("number_type", 0))
         else:
             memory, at = self._place(w, d.GLOBAL, 0, far, MAP_BYTES // 2)
             self._place(w, d.GLOBAL, 0, far + MAP_BYTES // 2, MAP_BYTES // 2)
             shape = unpack_map(bytes(memory[at : at + MAP_BYTES]))
             if shape is None or shape.dimensions != f["dimensions"]:
                 raise Fault(memory_layout.NO_TENSOR_MAP, 0, far)
+            if f.get("is_reduction") and NUMBER_TYPES[shape.element_type] == NOT_REDUCED:
+                raise Fault(memory_layout.NO_TENSOR_MAP, 0, far)
             first = 0 if f.get("to_l2") else 1 if to_global else 2
             begin = [signed(self.row(w, micro, "a", first + n)[0]) for n in range(shape.dimensions)]
-            size = self._copy_box(w, shape, begin, None if f.get("to_l2") else shared, to_global)
+            size = self._copy_box(w, micro, shape, begin, None if f.get("to_l2") else shared)
         if not to_global and not f.get("to_l2"):
             self._end_copy(w, barrier, size)
 
     def _copy_box(
-        self, w: WarpState, shape: TensorMapWords, begin: list[int], shared: int | None, to_global: bool
+        self,
+        w: WarpState,
+        micro: MicroOperation,
+        shape: TensorMapWords,
+        begin: list[int],
+        shared: int | None,
     ) -> int:
         """A box of a tensor; its bytes, with those outside of the tensor, which are zeros. Without a place in
         shared memory it is asked for only."""
@@ -206,14 +232,23 @@ class AsynchronousUnits(WarpMemory):
                 else:
                     place = shared + at
                     place ^= place >> 3 & shape.span_bytes - PIECE_BYTES
-                    self._copy_piece(w, place, far, shape.element_bytes, to_global)
+                    kind = NUMBER_TYPES[shape.element_type]
+                    self._copy_piece(w, micro, place, far, shape.element_bytes, kind)
                 at += PIECE_BYTES
         return at
 
     def _copy_piece(
-        self, w: WarpState, shared: int, far: list[int | None], each: int, to_global: bool
+        self,
+        w: WarpState,
+        micro: MicroOperation,
+        shared: int,
+        far: Sequence[int | None],
+        each: int,
+        kind: int,
     ) -> None:
-        """16 bytes of shared memory, and where their elements lie in global memory, if anywhere."""
+        """16 bytes of shared memory, and where their elements lie in global memory, if anywhere; ``kind`` is
+        their type in a reduction."""
+        to_global, reduces = micro.fields["to_global"], micro.fields.get("is_reduction")
         memory, at = self._place(w, d.SHARED, 0, shared, PIECE_BYTES)
         if not to_global:
             self._write_known(w, shared, PIECE_BYTES)
@@ -225,7 +260,13 @@ class AsynchronousUnits(WarpMemory):
                 continue
             w.bulk_request.add_run(address, address + each)
             other, there = self._place(w, d.GLOBAL, 0, address, each)
-            if to_global:
+            if reduces:
+                old, value = (
+                    int.from_bytes(m[p : p + each], "little") for m, p in ((other, there), (memory, here))
+                )
+                new = combined(micro.fields["operation"], kind, old, value, 0)
+                other[there : there + each] = (new & (1 << 8 * each) - 1).to_bytes(each, "little")
+            elif to_global:
                 other[there : there + each] = memory[here : here + each]
             else:
                 memory[here : here + each] = other[there : there + each]

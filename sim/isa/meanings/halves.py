@@ -100,7 +100,9 @@ def _half_sum(a: int, b: int, half_flags: int) -> int:
     return saturated(bits) if half_flags & HALF_SATURATE else bits
 
 
-def _chosen(a: int, b: int, takes_lesser: bool, half_flags: int, number: Callable[[int], float]) -> int:
+def chosen_short(
+    a: int, b: int, takes_lesser: bool, number: Callable[[int], float], half_flags: int = 0
+) -> int:
     """The lesser (or greater) of two floats of 16 bits."""
     x, y = number(a), number(b)
     if math.isnan(x) or math.isnan(y):
@@ -164,7 +166,7 @@ def _short_rows(letter: str, number: Callable[[int], float], one: int) -> tuple[
         return holds(a, b, predicate_a, relations, combine) * (one if half_flags & BOTH_ONES else 0xFFFF)
 
     def chosen(a: int, b: int, predicate_a: bool, half_flags: int) -> int:
-        return _chosen(a, b, predicate_a, half_flags, number)
+        return chosen_short(a, b, predicate_a, number, half_flags)
 
     return (
         VectorOperation(f"{letter}setp2", "ii", "p", compared, "half precision"),

@@ -149,7 +149,8 @@ class WarpExchange(WarpOperands):
                     if which >> p & 1:
                         w.predicates[p] = w.predicates[p] & ~(1 << lane) | (value >> p & 1) << lane
             else:
-                value = sum((w.predicates[p] >> lane & 1) << p for p in range(7))
+                first = micro.fields["mode"]
+                value = sum((w.predicates[first + p] >> lane & 1) << p for p in range(7))
                 kept = self.word(w, micro, "a", lane) & ~which
                 self.put(w, micro.fields["dst"], lane, kept | value & which)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import struct
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import partial
 
 from smlab.sim.isa import memory_layout
 from smlab.sim.isa import operation_codes as d
 from smlab.sim.isa.decode.micro import MicroOperation
-from smlab.sim.isa.meanings.halves import bfloat16_sum, half_sum
+from smlab.sim.isa.meanings.halves import bfloat16_sum, chosen_short, half_sum
 from smlab.sim.isa.meanings.operands import WarpOperands
-from smlab.sim.isa.meanings.rounding import bits32, bits64, f32, f64
+from smlab.sim.isa.meanings.rounding import bits32, bits64, brain, f16, f32, f64
 from smlab.sim.isa.meanings.warp_state import (
     LANES,
     BlockState,
@@ -225,9 +226,13 @@ def combined(operation: int, kind: int, old: int, value: int, compared: int) -> 
         return bits32(f32(old) + f32(value))
     if operation == d.ADD and kind == d.FLOAT64:
         return bits64(f64(old) + f64(value))
-    if kind >= d.HALF_PAIR:
-        add = half_sum if kind == d.HALF_PAIR else bfloat16_sum
-        return add(old & 0xFFFF, value & 0xFFFF) | add(old >> 16, value >> 16) << 16
+    if kind >= d.HALF_PAIR and operation in (d.ADD, d.MIN, d.MAX):
+        is_half = kind == d.HALF_PAIR
+        if operation == d.ADD:
+            both = half_sum if is_half else bfloat16_sum
+        else:
+            both = partial(chosen_short, takes_lesser=operation == d.MIN, number=f16 if is_half else brain)
+        return both(old & 0xFFFF, value & 0xFFFF) | both(old >> 16, value >> 16) << 16
 
     def ordered(x: int) -> int:
         return signed(x) if kind == d.S32 else signed(x, 64) if kind == d.S64 else x

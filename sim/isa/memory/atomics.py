@@ -118,6 +118,24 @@ def half_of_single(single: int) -> Any:
 
 
 @helper
+def ordered_short(kind: int, short: int) -> Any:
+    """A half, or a number of bfloat16, as a whole number in the same order; -1 << 16 for none."""
+    none = 0x7C00 if kind == d.HALF_PAIR else 0x7F80
+    if short & 0x7FFF > none:
+        return -1 << 16
+    return ~(short & 0x7FFF) if short & 0x8000 != 0 else short
+
+
+@helper
+def chosen_short(operation: int, kind: int, a: int, b: int) -> Any:
+    """The lesser or greater of two short floats; a number where one of them is none."""
+    x, y = ordered_short(kind, a), ordered_short(kind, b)
+    if x == -1 << 16 or y == -1 << 16:
+        return 0x7FFF if x == y else b if x == -1 << 16 else a
+    return a if (x < y) == (operation == d.MIN) else b
+
+
+@helper
 def combined(operation: int, kind: int, old: int, value: int, compared: int) -> Any:
     """What an atomic leaves in memory."""
     if operation == d.ADD:
@@ -129,6 +147,9 @@ def combined(operation: int, kind: int, old: int, value: int, compared: int) -> 
             low = add_short_floats(kind, old & 0xFFFF, value & 0xFFFF)
             return low | add_short_floats(kind, old >> 16, value >> 16) << 16
         return old + value
+    if kind >= d.HALF_PAIR and (operation == d.MIN or operation == d.MAX):
+        low = chosen_short(operation, kind, old & 0xFFFF, value & 0xFFFF)
+        return low | chosen_short(operation, kind, old >> 16, value >> 16) << 16
     if operation == d.MIN:
         return value if less(kind, value, old) else old
     if operation == d.MAX:

@@ -85,6 +85,7 @@ from smlab.sim.isa.vectors.word_access import (
     I_EXCLUSIVE,
     I_GUARD,
     I_GUARD_XOR,
+    I_MODE,
     I_PREDICATE_A,
     I_PREDICATE_DST,
     I_REDUCES,
@@ -270,9 +271,9 @@ def execute_other(op: int, warp: int, launch: int, lanes: int, code: int, length
     elif code == d.P2R:
         for lane in range(32):
             if (lanes >> lane) & 1 != 0:
-                value = 0
+                value, first = 0, at(op, I_MODE)
                 for p in range(7):
-                    value |= ((at(warp, PREDICATES + p) >> lane) & 1) << p
+                    value |= ((at(warp, PREDICATES + first + p) >> lane) & 1) << p
                 which = word_of(op, warp, I_B, lane)
                 kept = word_of(op, warp, I_A, lane) & ~which
                 put32(warp + at(op, I_DST) + 4 * lane, kept | (value & which))

@@ -99,6 +99,7 @@ I_DIMENSIONS = _P["dimensions"]
 I_TO_GLOBAL = _P["to_global"]
 I_MULTICAST = _P["multicast"]
 I_TO_L2 = _P["to_l2"]
+I_IS_REDUCTION = _P["is_reduction"]
 I_REMOTE = _P["remote"]
 
 

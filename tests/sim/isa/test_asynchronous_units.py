@@ -301,7 +301,7 @@ def test_maps_that_no_gpu_takes(change: dict[str, Any], told: str) -> None:
 
 def test_rows_of_a_box_fit_the_exchange() -> None:
     with pytest.raises(SmlabError, match="at most 32"):
-        TensorMap(np.zeros(4096, np.uint16), (64, 64), (32, 8), swizzle="32").content(0, 2)
+        TensorMap(np.zeros(4096, np.uint16), (64, 64), (32, 8), swizzle="32").content(0, "u16")
 
 
 def test_a_launch_file_has_tensor_maps() -> None:

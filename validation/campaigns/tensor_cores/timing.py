@@ -23,6 +23,7 @@ from smlab.hw_bench.sass.tools import assemble
 from smlab.sim.execution.run import run_machine_code
 from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
+from smlab.validation.campaigns.tensor_cores import cluster_loads
 from smlab.validation.campaigns.tensor_cores.access_kernels import MIX, AccessKernel, access_kernel
 from smlab.validation.campaigns.tensor_cores.forms import ProductForm
 from smlab.validation.service_tables import rules_version
@@ -216,7 +217,10 @@ def _loop(
 
 
 def cycles_an_iteration(row: Published, gpu: Gpu) -> float:
-    """Cycles of a iteration: from the first warp's start to the last one's end, over the iterations."""
+    """Cycles of a iteration: from the first warp's start to the last one's end, over the iterations. Of loads
+    from another block's shared memory what is published: cycles, or bytes a cycle."""
+    if cluster_loads.is_cluster_load(row.form):
+        return cluster_loads.simulated(row.form, row.warps, row.loop, gpu)
     form = form_of(row.form)
     architecture = gpu.sm_architecture + "a" * bool(form and form.kind)
     kernel = access_kernel(row.form, row.loop, architecture, row.warps)
@@ -266,7 +270,7 @@ def judge(rows: Iterable[Published], policy: str) -> list[JudgedTime]:
 
 def _as_published(row: Published, cycles: float) -> float:
     form = form_of(row.form)
-    if row.quantity in ("latency", "added"):
+    if row.quantity in ("latency", "added") or cluster_loads.is_cluster_load(row.form):
         return cycles
     if row.quantity == "interval":
         return cycles / row.ilp
@@ -314,6 +318,7 @@ def summary(judged: Sequence[JudgedTime]) -> dict[str, Any]:
         "fitted": [j for j in judged if _group(j)[0] == "fitted"],
         "fitted loads and copies": [j for j in judged if _group(j) == ("load", False) and _fitted(j)],
         "judged loads and copies": [j for j in judged if _group(j) == ("load", False) and not _fitted(j)],
+        "loads from another block": [j for j in judged if _group(j)[0] == "cluster load"],
     }
     for name, rows in groups.items():
         based = [(j.published, j.baseline) for j in rows if j.baseline is not None]
@@ -337,6 +342,8 @@ def summary(judged: Sequence[JudgedTime]) -> dict[str, Any]:
 
 def _group(one: JudgedTime) -> tuple[str, bool]:
     row = one.published
+    if cluster_loads.is_cluster_load(row.form):
+        return "cluster load", row.quantity == "latency"
     if form_of(row.form) is None or MIX.fullmatch(row.loop):
         return "load", False
     return row.rests, row.quantity == "latency"
