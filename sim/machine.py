@@ -39,12 +39,14 @@ def ceil_cycles(ticks: int) -> int:
 class PipeTiming:
     """One arithmetic pipe: a warp-instruction every ``interval_cycles``, its result ``latency_cycles``
     after issue. Where it keeps a queue, an instruction is accepted while ``backlog_cycles`` of work at most
-    are in front of it, and both times count from when its turn comes."""
+    are in front of it, and both times count from when its turn comes. In ``spare_cycles`` of its interval the
+    banks of shared memory give it nothing."""
 
     interval_cycles: int
     latency_cycles: int
     per_sm: bool
     backlog_cycles: int = 0
+    spare_cycles: int = 0
 
 
 @dataclass(frozen=True)
@@ -305,7 +307,8 @@ class Machine:
         interval = max(1, round(product.padded_multiply_adds(*self.least_tensor_shape) / rate))
         if not product.of_group:
             return replace(self.pipes["tensor"], interval_cycles=interval)
-        interval = max(interval, -(-product.shared_bytes // (self.banks * self.bank_bytes)))
+        reading = -(-product.shared_bytes // (self.banks * self.bank_bytes))
+        interval = max(interval, reading)
         latency = interval + self.group_product_tail_cycles
         entries = self.group_queue_entries[product.first_in_shared]
         return replace(
@@ -313,6 +316,7 @@ class Machine:
             interval_cycles=interval,
             latency_cycles=latency,
             backlog_cycles=interval * (entries - 1),
+            spare_cycles=interval - reading,
         )
 
     def dram_sectors_left(self, free_ticks: int, cycle: int) -> int:

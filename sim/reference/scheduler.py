@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol, cast
 
 from smlab.sim.instructions import QUEUED_UNITS, Reason, Unit
-from smlab.sim.machine import Machine
+from smlab.sim.machine import Machine, PipeTiming
 from smlab.sim.policies import POLICIES
 from smlab.sim.reference.path import MemoryPath
 from smlab.sim.reference.warp import Warp
@@ -51,10 +51,22 @@ class Scheduler:
         self.pipe_free = dict.fromkeys(sm.machine.pipes, 0)
         self.held = 0  # it issues nothing before
         self.products_end = 0  # when its tensor core has done the products by groups of warps accepted so far
+        self.banks_owed = 0  # cycles in which the banks gave something else meanwhile, less those to spare
 
     def add(self, warp: Warp) -> None:
         self.warps.append(warp)
         self.warps.sort(key=lambda w: w.slot)
+
+    def take_product(self, timing: PipeTiming, now: int) -> tuple[int, int]:
+        """Accept a product by a group of warps; when its turn comes, and for how long the tensor core then
+        works on it."""
+        begin = max(now, self.products_end)
+        if begin == now:  # what the products before had to spare has gone by
+            self.banks_owed = max(self.banks_owed, 0)
+        interval = timing.interval_cycles + max(self.banks_owed, 0)
+        self.banks_owed = min(self.banks_owed, 0) - timing.spare_cycles
+        self.products_end = begin + interval
+        return begin, interval
 
     def look(self, now: int) -> None:
         """Settle what each warp does with this cycle, issue one if one can, and say when to look again."""
