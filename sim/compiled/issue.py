@@ -243,7 +243,11 @@ def queue_product(st: State, i: int, s: int, w: int, now: int) -> None:
     op = op_at(st, warp.pc)
     begin = max(now, scheduler.products_end)
     late = max(scheduler.owed, 0)
-    scheduler.owed = (min(scheduler.owed, 0) if begin > now else 0) - op.spare
+    if begin == now:
+        scheduler.owed = scheduler.awaited = 0
+    for_copies = min(scheduler.awaited, op.spare)
+    scheduler.awaited -= for_copies
+    scheduler.owed = min(scheduler.owed, 0) - (op.spare - for_copies)
     scheduler.products_end = begin + op.interval + late
     sm_at(st, i).products_end = max(sm_at(st, i).products_end, scheduler.products_end)
     result(st, w, PRODUCT_SLOT + (warp.products & (PRODUCT_GROUPS - 1)), begin + op.latency + late)

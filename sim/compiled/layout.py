@@ -208,7 +208,7 @@ on; ``faulted`` is the warp + 1 that had a fault; ``products_end`` is the last o
 
 SCHEDULER = _lines(
     "next_look next_wake blocked last_position last_age shuffled ready atomic_first"
-    " queue_head queued free_at address_carry coming residents products_end held owed"
+    " queue_head queued free_at address_carry coming residents products_end held owed awaited"
 )
 """``queue_head``, ``queued`` and ``free_at`` are its sub-core's queue and address unit, ``ready`` is when the
 first of the queue has passed that (NEVER, where there is none), ``atomic_first`` whether that is an atomic
@@ -218,7 +218,7 @@ queue, which nobody looks at while that is full; ``next_wake`` is the first of t
 is 0 before the first issue and the age plus 1 of the warp issued last afterwards; ``shuffled`` says that ages
 may not rise with the slots; ``products_end`` is when its tensor core has done all products by groups of
 warps that it has accepted, ``owed`` the cycles in which the banks gave something else meanwhile, less those
-to spare; it issues nothing before ``held``."""
+to spare, ``awaited`` those for which bulk copies wait; it issues nothing before ``held``."""
 
 GROUP = _record("throttled closed")
 """``closed`` is the cycle + 1 from which on it waits for room in the queue, or 0."""

@@ -471,12 +471,14 @@ def copy_in_bulk(st: State, i: int, w: int, now: int) -> None:
         if parts == 0:
             write_at(told, COPY_DONE, now + op_at(st, warp_at(st, w).pc).extra)
         told = read_at(told, COPY_NEXT)
-    take_banks(st, i, blocks * -(-sectors * st.sector_bytes // st.bank_row_bytes), now)
+    for k in range(i * st.schedulers, (i + 1) * st.schedulers):
+        scheduler_at(st, k).awaited += blocks * -(-sectors * st.sector_bytes // st.bank_row_bytes)
 
 
 @helper
 def take_banks(st: State, i: int, cycles: int, now: int) -> None:
-    """Something else than a product by a group of warps takes the banks of SM ``i``'s shared memory."""
+    """An access takes the banks of SM ``i``'s shared memory, for which products by groups of warps then
+    wait."""
     for k in range(i * st.schedulers, (i + 1) * st.schedulers):
         if scheduler_at(st, k).products_end > now:
             scheduler_at(st, k).owed += cycles

@@ -252,7 +252,8 @@ class StreamingMultiprocessor:
         parts = parts_of(request.runs, self.machine)
         size = sum(len(part.sectors) for part in parts) * self.machine.sector_bytes
         blocks = 1 if operation.bulk_copy == "store" else len(request.copies)
-        self.banks_taken(blocks * -(-size // (self.machine.banks * self.machine.bank_bytes)))
+        for scheduler in self.schedulers:
+            scheduler.banks_awaited += blocks * -(-size // (self.machine.banks * self.machine.bank_bytes))
         target = GROUP_SLOT + warp.groups % COPY_GROUPS if operation.joins_group else -1
         for copy in request.copies if not parts else ():
             copy.done = now + self.machine.bulk_extra_cycles
@@ -362,7 +363,7 @@ class StreamingMultiprocessor:
             self.retired(self, warp.block)
 
     def banks_taken(self, cycles: int) -> None:
-        """Something else than a product by a group of warps takes the banks of shared memory."""
+        """An access takes the banks of shared memory, for which products by groups of warps then wait."""
         for scheduler in self.schedulers:
             if scheduler.products_end > self.clock.now:
                 scheduler.banks_owed += cycles

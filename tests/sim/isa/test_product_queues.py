@@ -1,6 +1,7 @@
 """Products by groups of warps wait in a queue for the tensor core, and for the banks of shared memory. Other
 instructions read fewer registers meanwhile."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from smlab.sim import Record
 from smlab.sim.execution.run import run_machine_code
 from smlab.sim.frontends.machine_code import from_cubin
 from smlab.sim.isa.launch.launch import MachineLaunch
-from smlab.sim.machine import machine_from
+from smlab.sim.machine import PipeTiming, machine_from
+from smlab.sim.reference.scheduler import Scheduler
 from smlab.sim.traces.compare import first_difference
 
 if not has_compiler():
@@ -130,6 +132,26 @@ def test_products_wait_for_banks_that_give_something_else() -> None:
     slow = {"tensor.group_fp16_fp32_fma_per_cycle": 256.0}
     few, more = (last_product_is_done(slow, stores)[0] for stores in (FEW, FEW + STORES))
     assert more == few
+
+
+def test_copies_take_what_is_to_spare_and_nothing_else() -> None:
+    """A copy leaves less for accesses, and makes no product longer by itself."""
+    timing = PipeTiming(interval_cycles=64, latency_cycles=107, per_sm=False, spare_cycles=16)
+    taken = {}
+    for awaited, owed in ((0, 0), (10, 0), (10, 8), (100, 0), (100, 8)):
+        scheduler = Scheduler(SimpleNamespace(machine=machine_from(GPU)), 0)  # type: ignore[arg-type]
+        scheduler.take_product(timing, 0)
+        scheduler.banks_awaited = awaited
+        scheduler.take_product(timing, 0)
+        scheduler.banks_owed += 16 + owed  # what the first product had to spare, and more
+        taken[awaited, owed] = scheduler.take_product(timing, 0)[1], scheduler.banks_awaited
+    assert taken == {
+        (0, 0): (64, 0),
+        (10, 0): (64, 0),
+        (10, 8): (64 + 8 - 6, 0),
+        (100, 0): (64, 100 - 32),
+        (100, 8): (64 + 8, 100 - 32),
+    }
 
 
 @pytest.mark.parametrize("rate", [512.0, 400.0, 256.0])

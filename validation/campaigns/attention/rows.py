@@ -107,7 +107,6 @@ def main(given: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--sets", nargs="*", default=["small", "medium", "large"])
     parser.add_argument("--check", action="store_true", help="compare results with NumPy's, and run no rows")
-    parser.add_argument("--whole", action="store_true", help="the rows of medium on all SMs, too")
     asked = parser.parse_args(given)
     sources = {
         2: Sources(asked.flash_attn, asked.cutlass),
@@ -133,8 +132,7 @@ def main(given: Sequence[str] | None = None) -> int:
         batch, sequence, heads, size = (int(row[k]) for k in ("batch", "sequence", "heads", "head_dim"))
         case = Attention(version, batch, sequence, heads, size, row["causal"] == "1")
         program = build(case, sources[version], asked.programs)
-        whole = row["set"] == "small" or (asked.whole and row["set"] == "medium")
-        sms, begun = SMS if whole else part_sms(case), time.perf_counter()
+        sms, begun = part_sms(case) if row["set"] == "large" else SMS, time.perf_counter()
         ours = 1e6 * simulated_s(case, program, sms, gpu)
         measured, profiled = float(row["h100_us"]), ours + 1e6 * gpu.number(OVERHEAD)
         off = [x / measured - 1 for x in (ours, profiled, float(row["peer_simulated_us"]))]
